@@ -13,6 +13,7 @@ from sklearn.utils import check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._parameters import BUDGET, SEED, PlainParametersMixin, SeededEstimator, warnings_for_seed
+from skdp._progress import Watched, most_lines, name_passes_by, set_up, told
 from skdp.data.containers import refuse_masked
 from skdp.data.threads import one_blas_thread, thread_count
 from skdp.exceptions import warn_of_privacy
@@ -70,7 +71,7 @@ class BudgetMixin(PlainParametersMixin):
         return PrivacyBudget.of(plan, noise_source, charge)
 
 
-class PrivateEstimator(BudgetMixin, SeededEstimator):
+class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
     """An estimator whose `fit` spends a privacy budget."""
 
     def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:
@@ -105,7 +106,7 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
 
     def _fit(self, X: Any, y: Any = None) -> None:
         """Fit in the one order that keeps a fit private."""
-        with restored_on_error(self):
+        with restored_on_error(self, partial(self._passes_to_tell, X)):
             problem, data = self._problem(X, y)
             warnings = self._keep(*self._release(problem, data, warn_of_privacy))
         # Last: if warnings are turned into errors, the model that was paid for remains.
@@ -177,7 +178,23 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
         seed = draw_seed(self.random_state)
         source = self._noise_source(seed, digest) if self._is_keyed else NoiseSource()
         what = f"{type(self).__name__}.fit, {problem.n_units} {problem.unit.counted}"
-        return view, self._open_budget(plan, what, source), algorithm_generator(seed)
+        budget = self._open_budget(plan, what, source)
+        name_passes_by(budget)
+        return view, budget, algorithm_generator(seed)
+
+    def _n_passes(self, plan: Plan) -> int | None:
+        """Return how many passes over the data a fit takes, or few more; None if not known."""
+        # Without noise some fits go on until they have converged. Else there are one for each
+        # release, two more, and two that hash the data.
+        return most_lines(plan) + 2 + 2 * self._is_keyed if plan.cost.is_private else None
+
+    def _passes_to_tell(self, X: Any) -> int | None:
+        """Count the passes of a fit before X is checked; a fit that will be refused has none."""
+        like = X[0] if isinstance(X, tuple) else X
+        try:
+            return self._n_passes(self.plan(like.shape[0], math.prod(like.shape[1:]), like=like))
+        except Exception:
+            return None
 
     def _reserved_part(self) -> float:
         """Return which fraction of delta a fit reserves, whatever the data."""
@@ -216,17 +233,24 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
 
 
 @contextmanager
-def restored_on_error(estimator: PrivateEstimator) -> Iterator[None]:
-    """Silence numpy during a fit; if the fit raises, restore the attributes of the estimator."""
+def restored_on_error(
+    estimator: PrivateEstimator, n_passes: Callable[[], int | None] | None = None
+) -> Iterator[None]:
+    """Silence numpy during a fit; if the fit raises, restore the attributes of the estimator.
+
+    Callbacks are told of `n_passes`, or of the fits of steps if there is no such function.
+    """
     # Refuses a bad n_jobs before anything else happens.
     thread_count(getattr(estimator, "n_jobs", None))
     # One thread for the whole fit, not only in passes over the data: sums round in the same way
     # however many fits run at once, so that a seed repeats every bit.
     limits = nullcontext() if estimator.random_state is None else one_blas_thread()
+    # Before the state is remembered: what is restored has to be torn down, too.
+    task = set_up(estimator)
     before = dict(estimator.__dict__)
     try:
         # Overflowing values become null. An exception or a warning would tell of single units.
-        with limits, np.errstate(all="ignore"):
+        with limits, np.errstate(all="ignore"), told(estimator, task, n_passes):
             yield
     except BaseException:
         estimator.__dict__.clear()

@@ -10,10 +10,14 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn import config_context
 from sklearn.utils import check_array
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_n_features, validate_data
 
 from skdp.data.containers import SAFE_TEXTS, UNREADABLE, checked_container
-from skdp.data.sources import RowBlocks, canonical_csr, plain_csr
+from skdp.data.conversion import canonical_csr, plain_csr
+from skdp.data.row_blocks import RowBlocks
+from skdp.data.row_parts import RowParts
+from skdp.data.targets import Targets
+from skdp.exceptions import shortened
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -126,10 +130,12 @@ def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: bool = True) -
 
 
 def check_rows_or_blocks(X: Any, estimator_name: str, *, ensure_all_finite: bool = True) -> Any:
-    """Validate X, all of which is read if it comes in blocks."""
+    """Validate X, all of which is read if it is a stream."""
     if not isinstance(X, RowBlocks):
         return check_rows(X, estimator_name, ensure_all_finite=ensure_all_finite)
-    X.check()
+    # Parts are checked by the first pass of a fit.
+    if not isinstance(X, RowParts):
+        X.check()
     return X
 
 
@@ -142,10 +148,34 @@ def refuse_blocks(X: Any, estimator_name: str) -> None:
         )
 
 
+def refuse_stream(X: Any, estimator_name: str) -> None:
+    """Refuse rows in one stream, which have no targets."""
+    if isinstance(X, RowBlocks) and not isinstance(X, RowParts):
+        raise ValueError(
+            f"X is a RowBlocks of one stream, which has no targets for {estimator_name}: pass "
+            "RowBlocks.from_partitions(..., y=...), an array or a memory map."
+        )
+
+
 def check_given(y: Any, estimator_name: str) -> None:
     """Refuse None for the target."""
     if y is None:
         raise ValueError(f"{estimator_name} requires y to be passed, but the target y is None.")
+
+
+def targets_of(X: RowParts, y: Any, estimator_name: str) -> Targets:
+    """Return the targets that rows in parts bring along; refuse others."""
+    if X.y is None:
+        raise ValueError(
+            f"{estimator_name} takes y from rows in parts, and these have none: pass y to "
+            "RowBlocks.from_partitions, from_npy or from_parquet, and not to this method."
+        )
+    if y is not None:
+        raise ValueError(
+            f"{estimator_name} takes y from rows in parts, and these have one: leave out the y of "
+            "this method."
+        )
+    return X.y
 
 
 def check_like(like: Any, n_samples: int, n_features: int) -> None:
@@ -153,6 +183,12 @@ def check_like(like: Any, n_samples: int, n_features: int) -> None:
     shape = getattr(like, "shape", (n_samples, n_features))
     if len(shape) != 2 or shape[1] != n_features:
         raise ValueError(f"n_features={n_features} does not fit like, of shape {shape}.")
+
+
+def check_width(X: Any, n_columns: int) -> None:
+    """Refuse transformed rows of another width."""
+    if X.shape[1] != n_columns:
+        raise ValueError(f"X has {X.shape[1]} columns, where {n_columns} are expected.")
 
 
 @redact_errors
@@ -164,7 +200,25 @@ def check_rows_of(X: Any, estimator: Any, *, accept_sparse: Any = "csr") -> Any:
 @redact_errors
 def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:
     """Check number and names of features against a fit, or set them; read no values."""
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    names = X.feature_names if isinstance(X, RowBlocks) else None
+    if names is None:
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return
+    # scikit-learn would look for names in columns, and warn that there are none.
+    _check_n_features(estimator, X, reset=reset)
+    _check_names(names, estimator, reset=reset)
+
+
+def _check_names(names: list[str], estimator: Any, *, reset: bool) -> None:
+    if reset:
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+        return
+    expected = getattr(estimator, "feature_names_in_", names)
+    if list(expected) != names:
+        raise ValueError(
+            "The feature names should match those that were passed during fit, in the same order: "
+            f"expected {shortened(list(expected))}, got {shortened(names)}."
+        )
 
 
 @redact_errors

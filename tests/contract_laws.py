@@ -12,11 +12,12 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from harness import SEED, assert_holds, assert_same_fit, contents_of, fit_with
+from in_parts import in_parts, stacked, whole
 from noise_records import drawn_noise, noise_of
 from recording import RecordingBudget
 from scipy import sparse
 
-from skdp import PrivacyWarning, RankOneMatrices
+from skdp import PrivacyWarning, RankOneMatrices, RowBlocks
 from skdp.data import reduce
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.budget import SKIPPED
@@ -172,7 +173,10 @@ def traces_of(arguments):
 def arrays_of(arguments):
     """Give the arrays that the arguments of a fit consist of."""
     for one in arguments:
-        yield from (one.left, one.right) if isinstance(one, RankOneMatrices) else (one,)
+        if isinstance(one, RankOneMatrices):
+            yield from (one.left, one.right)
+        else:
+            yield from whole(one) if isinstance(one, RowBlocks) else (one,)
 
 
 def a_second_fit_does_not_depend_on_the_first(family, cell):
@@ -198,6 +202,8 @@ def shortened(arguments):
     """Leave units out, but for square matrices, which would lose features, too."""
     n_units, n_features = arguments[0].shape[:2]
     n_kept = n_units if n_units == n_features else n_units - 3
+    if isinstance(arguments[0], RowBlocks):
+        return [in_parts(*(one[:n_kept] for one in whole(arguments[0])))]
     return [one[:n_kept] for one in arguments]
 
 
@@ -207,12 +213,12 @@ def bad_data_are_refused_before_anything_is_spent(family, cell):
     estimator = cell().fit(*arguments)
     before = dict(vars(estimator))
     for place, bad in itertools.product(range(len(arguments)), (np.nan, np.inf)):
-        changed = list(arguments)
-        changed[place] = spoiled(arguments[place], bad)
+        others = list(arguments)
+        others[place] = spoiled(arguments[place], bad)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
             with pytest.raises(ValueError, match=r"NaN|infinity") as refused:
-                estimator.fit(*changed)
+                estimator.fit(*others)
         after = vars(estimator)
         assert list(after) == list(before)
         assert all(after[name] is before[name] for name in before)
@@ -232,6 +238,9 @@ def spoiled(values, bad):
     """Put what is no number in the place of one."""
     if isinstance(values, RankOneMatrices):
         return RankOneMatrices(spoiled(values.left, bad), values.right)
+    if isinstance(values, RowBlocks):
+        X, *targets = whole(values)
+        return in_parts(spoiled(X, bad), *targets)
     if sparse.issparse(values):
         values = values.copy()
         values.data[0] = bad
@@ -291,6 +300,9 @@ def without_values(X):
         hidden = RankOneMatrices(X.left, X.right)
         hidden.left, hidden.right = map(without_values, (X.left, X.right))
         return hidden
+    if isinstance(X, RowBlocks):
+        rows, *targets = whole(X)
+        return in_parts(without_values(rows), *targets)
     if sparse.issparse(X):
         return sparse.csr_array((X.data * np.nan, X.indices, X.indptr), shape=X.shape)
     return X * np.nan
@@ -338,14 +350,18 @@ def rows_are_transformed_one_by_one(family, cell):
     X, *others = family.arguments(family.ordinary(cell))
     estimator = cell(random_state=SECRET).fit(X, *others)
     fitted = contents_of(estimator)
-    whole = estimator.transform(X)
+    every = estimator.transform(X)
     assert_holds(estimator, fitted)
-    part = estimator.transform(X[2:5])
-    if sparse.issparse(whole):
-        whole, part = whole.toarray(), part.toarray()
+    is_blocks = isinstance(X, RowBlocks)
+    some = in_parts(whole(X)[0][2:5], cuts=(1,)) if is_blocks else X[2:5]
+    part = estimator.transform(some)
+    if is_blocks:
+        every, part = stacked(every), stacked(part)
+    if sparse.issparse(every):
+        every, part = every.toarray(), part.toarray()
     # Sums of fewer rows may round otherwise.
-    tolerance = 1e-5 * np.abs(whole).max(initial=0.0)
-    np.testing.assert_allclose(part, whole[2:5], rtol=0, atol=tolerance)
+    tolerance = 1e-5 * np.abs(every).max(initial=0.0)
+    np.testing.assert_allclose(part, every[2:5], rtol=0, atol=tolerance)
 
 
 CONTRACT_LAWS = (

@@ -95,7 +95,8 @@ def test_of_each_method_it_is_said_what_the_guarantee_covers():
         for name in dir(estimator)
         if not name.startswith("_") and callable(getattr(estimator, name))
     }
-    assert said.keys() == methods
+    # scikit-learn has no callbacks below 1.9.
+    assert said.keys() == methods | {"set_callbacks"}
 
 
 @pytest.mark.parametrize("entry", INVENTORY.read_text().splitlines()[3:])

@@ -6,6 +6,7 @@ import numpy as np
 
 from skdp.data.design import Design
 from skdp.data.sources import as_source
+from skdp.data.targets import Targets
 from skdp.linear_model._trace.clipping import RecordClipping
 from skdp.linear_model._trace.initial import random_start
 from skdp.linear_model._trace.records import Records
@@ -35,7 +36,7 @@ class GradientStep:
 
     def fit(self, X: np.ndarray) -> None:
         design = Design(as_source(X), SHAPE, self.n_jobs)
-        records = Records(design, responses(len(X)), 1.0)
+        records = Records(design, Targets.of(responses(len(X))), 1.0)
         clipping = RecordClipping(records)
         point = random_start(SHAPE, RANK, np.random.default_rng(2)).with_values(np.ones(RANK))
         clipping.gradient(point, 0.0, level=10.0)

@@ -37,6 +37,7 @@ GUARANTEE = {
     "release": _RELEASED,
     "score": _ROWS,
     "score_samples": _ROWS,
+    "set_callbacks": _ITSELF,
     "set_fit_request": _ITSELF,
     "set_output": _ITSELF,
     "set_params": _ITSELF,

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from scipy.sparse import csr_array
 
+from skdp.data.finite import not_finite_rows
 from skdp.linalg.compressed import transposed, with_data
 from skdp.linalg.norms import centered_sparse_norms, row_norms, sparse_row_norms
 
@@ -36,6 +37,12 @@ class _BaseBlock(ABC):
             self._norms = self._computed_norms()
         return self._norms
 
+    def count_not_finite(self) -> np.ndarray:
+        """Count the raw rows with an entry that is not finite."""
+        # The norm of finite entries may overflow, so the entries have to tell.
+        doubted = ~np.isfinite(self.norms())
+        return np.asarray(float(not_finite_rows(self.raw[doubted]).sum()))
+
     def weighted(self, weighting: Weighting, norms: np.ndarray | None = None) -> Self:
         """Weight the rows by their norms, or by given ones; rows with norm NaN are null."""
         block = copy.copy(self)
@@ -46,6 +53,12 @@ class _BaseBlock(ABC):
             # Set to 0: a row that is not finite would become NaN, as 0 * inf is NaN.
             block._drop_rows(block._weights == 0)
         return block
+
+    def without(self, is_dropped: np.ndarray) -> Self:
+        """Make the rows null that a mask marks."""
+        if not is_dropped.any():
+            return self
+        return self.weighted(lambda _: self._weights, np.where(is_dropped, np.nan, self.norms()))
 
     def _times_weights(self, values: np.ndarray) -> np.ndarray:
         return self._weights[:, np.newaxis] * values if self._is_weighted else values

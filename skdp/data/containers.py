@@ -4,7 +4,10 @@ A container may be any object with code of its own. An error that this code rais
 private values.
 """
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -20,8 +23,12 @@ __all__ = [
     "UNREADABLE",
     "SkdpContainer",
     "checked_container",
+    "composed",
     "hide_error_text",
+    "loaded",
     "refuse_masked",
+    "with_text",
+    "without_warnings",
 ]
 
 #: Stands for the text of any error that a container raises itself.
@@ -54,14 +61,63 @@ class SkdpContainer:
 
 def hide_error_text(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Call a function that may run foreign code; an error that it raises loses its text."""
+    return with_text(UNREADABLE, lambda: function(*args, **kwargs))
+
+
+def with_text(text: str, function: Callable[[], T], kept: type[Exception] | tuple[()] = ()) -> T:
+    """Call a function; any error but those that are `kept` gets this text, which tells no value."""
     try:
-        return function(*args, **kwargs)
+        return function()
+    except kept:
+        raise
     except MemoryError:
         kind: type[Exception] = MemoryError
     except Exception:
         kind = ValueError
     # Raised outside the handler: within it, Python would attach the original error with its text.
-    raise kind(UNREADABLE)
+    raise kind(text)
+
+
+def loaded(loader: Callable[[], T], name: str, hint: str) -> T:
+    """Call the function that loads what `name` tells; the text of an error is hidden, if unsafe."""
+    kind: type[Exception] = ValueError
+    text = (
+        "The data cannot be read: loading them raises an error, whose text is left out because it "
+        f"may contain values. {hint}"
+    )
+    try:
+        return loader()
+    except MemoryError:
+        kind = MemoryError
+    except Exception as error:
+        # Of any other kind of error, and of what else it holds, even a look may run foreign code.
+        told = error.args if type(error) is ValueError else ()
+        text = next((one for one in told if type(one) is str and one in SAFE_TEXTS), text)
+    raise kind(f"{name}: {text}")
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Silence the functions that load or make rows, whose warnings may tell values.
+
+    In threads, which share the filters of warnings, a function cannot do that for itself.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def composed(
+    first: Callable[[Any], Any] | None, second: Callable[[Any], Any] | None
+) -> Callable[[Any], Any] | None:
+    """Return one function after the other, None standing for none; it can be pickled."""
+    if first is None or second is None:
+        return second if first is None else first
+    return partial(_both, first, second)
+
+
+def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], X: Any) -> Any:
+    return second(first(X))
 
 
 def checked_container(X: Any) -> Any:

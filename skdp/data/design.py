@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.reduce import BlockView, on_block, sum_rounding
+from skdp.data.reduce import BlockView, on_block, part_ranges, sum_rounding
 from skdp.data.sources import Source
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linalg.matrices import DenseMatrices, Matrices, OuterMatrices
@@ -107,7 +107,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
     @property
     def rounding(self) -> float:
         """Bound on the rounding error of a sum, in units of the largest contribution."""
-        return sum_rounding(self.block_starts, self.width)
+        return sum_rounding(self.block_starts, self.width, part_ranges(self))
 
     def norms(self) -> np.ndarray:
         """Compute the norm of each matrix, or an upper bound on it."""

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from skdp.data.conversion import RawBlock
 from skdp.data.reduce import Kernel, PerRow, map_sum
-from skdp.data.sources import RawBlock, Source, as_source, block_starts
+from skdp.data.sources import Source, as_source, block_starts
+from skdp.data.targets import Targets
 
 __all__ = ["digest", "digest_kernel", "digests", "joined_digest"]
 
 
-def digest(source: Source) -> bytes:
+def digest(source: Source | Targets) -> bytes:
     """Hash the values of all rows in one pass.
 
     It changes with any value, but not with the container (dense or sparse), the memory order, the
@@ -33,7 +35,7 @@ def digest(source: Source) -> bytes:
     return joined_digest(source, map_sum(source, digest_kernel(source), 0))
 
 
-def digests(*parts: Source | np.ndarray) -> tuple[bytes, ...]:
+def digests(*parts: Source | Targets | np.ndarray) -> tuple[bytes, ...]:
     """Hash each of several sources and arrays; a vector counts as a column."""
     return tuple(
         digest(as_source(one.reshape(len(one), -1)) if isinstance(one, np.ndarray) else one)
@@ -41,13 +43,13 @@ def digests(*parts: Source | np.ndarray) -> tuple[bytes, ...]:
     )
 
 
-def digest_kernel(source: Source) -> Kernel:
+def digest_kernel(source: Source | Targets) -> Kernel:
     """Make the kernel that hashes blocks, cut wherever a dense or a sparse block would end."""
     ends = [block_starts(*source.shape, is_sparse=is_sparse) for is_sparse in (True, False)]
     return partial(_digests, ends=np.unique(np.concatenate(ends)))
 
 
-def joined_digest(source: Source, digests: np.ndarray) -> bytes:
+def joined_digest(source: Source | Targets, digests: np.ndarray) -> bytes:
     """Hash the digests of all parts, and the shape."""
     return _hashed(b"%d %d" % source.shape + digests.tobytes())
 

@@ -8,7 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from skdp.data.containers import SkdpContainer, checked_container, hide_error_text
-from skdp.data.sources import RawBlock, block_starts, canonical_csr, checked_dtype, checked_shape
+from skdp.data.conversion import RawBlock, canonical_csr, checked_dtype, checked_shape
+from skdp.data.sources import block_starts
 from skdp.linalg.compressed import rows_of
 
 __all__ = ["RankOneMatrices"]

@@ -1,31 +1,51 @@
 """The one way of passing over rows: a kernel maps each block, and one tree sums the results.
 
 A leaf of the tree is a run of consecutive blocks, which are added one after the other. A node
-splits its leaves at the largest power of two below their number. Both depend on public sizes only,
-so that the bits are the same whichever thread computes which aligned subtree.
+splits its leaves at the largest power of two below their number. If rows come in parts, each part
+is such a tree, and the sums of parts are added up in one more. All of it depends on public sizes
+only, so that the bits are the same whichever thread or process computes which aligned subtree.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, nullcontext
+from contextvars import ContextVar
 from functools import partial, reduce
-from itertools import islice, starmap
+from itertools import pairwise, starmap
 from typing import Any
 
 import numpy as np
 
-from skdp.data.threads import run_in_threads, thread_count
+from skdp.data.containers import without_warnings
+from skdp.data.engine import run_calls
+from skdp.data.threads import thread_count
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
-__all__ = ["BlockView", "Kernel", "PerRow", "map_sum", "on_block", "sum_depth", "sum_rounding"]
+__all__ = [
+    "OBSERVER",
+    "BlockView",
+    "Kernel",
+    "PerRow",
+    "map_sum",
+    "on_block",
+    "part_ranges",
+    "sum_depth",
+    "sum_rounding",
+    "watched",
+]
 
 # If there are more than two leaves, they hold at most so many numbers together, 64 MB.
 _LEAF_NUMBERS = 1 << 23  # not studied
-# Subtrees for each thread: several, as some take longer than others.
-_TASKS_A_THREAD = 4  # not studied
+# Subtrees for each thread or process: several, as some take longer than others.
+_TASKS_A_WORKER = 4  # not studied
 
 #: Maps the rows that a block stands for, and the block, to an array, to values `PerRow`, or to a
 #: tuple of these. Arrays are added up, and values of rows are joined. A kernel is a pure function.
 #: It can be pickled, as other processes may run it. Whatever rows hold, it raises no error.
 Kernel = Callable[[slice, Any], Any]
+#: Yields the sums of the groups of a pass, as many as it is told, as they arrive.
+Observer = Callable[[Iterator[Any], int], Iterator[Any]]
+#: That of the fit which runs in this thread, if it has callbacks; other threads have none.
+OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 
 class PerRow:
@@ -62,7 +82,7 @@ class BlockView:
     @property
     def is_stream(self) -> bool:
         """Whether blocks must be read in one sequence."""
-        return getattr(getattr(self, "source", None), "is_stream", False)
+        return getattr(_source_of(self), "is_stream", False)
 
     def map_sum(self, kernel: Kernel, size: int) -> Any:
         """Add up what a kernel gives, `size` numbers.
@@ -83,64 +103,108 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     ----------
     source : object
         Where the rows come from. Its `block_starts` are the first rows of the blocks, and the end,
-        all public; its `blocks` yields a range of blocks, each with its rows. A source that
-        `is_stream` cannot be entered in the middle. If a source is `in_pieces`, each of its blocks
+        all public; its `blocks` yields a range of blocks, each with its rows. Its `part_starts`, if
+        it has any, are the first blocks of its parts, and the end. A source that `is_stream` cannot
+        be entered in the middle. If a source is `in_pieces`, each of its blocks
         is an iterable of pieces with their rows.
     kernel : callable
         What is computed of each block, or piece.
     size : int
         How many numbers the sum has, a public fact.
     n_jobs : int or None, default=None
-        Threads that share the blocks, each with one BLAS thread. ``None`` stands for as many as a
-        matrix product would have.
+        Threads or processes that share the blocks, each with one BLAS thread. ``None`` stands for
+        as many as `joblib.parallel_config` says, or else as a matrix product would have.
 
     Returns
     -------
     object
         The sum, with the values of all rows joined.
     """
-    n_blocks = len(source.block_starts) - 1
-    length = _leaf_length(n_blocks, size)
-    n_leaves = -(-n_blocks // length)
-    is_sequence = n_leaves == 1 or getattr(source, "is_stream", False)
-    n_threads = 1 if is_sequence else thread_count(n_jobs)
-    n_tasks = 1 if n_threads == 1 else min(_TASKS_A_THREAD * n_threads, n_leaves)
-    # Aligned subtrees have a power of two of leaves: whoever sums them, the tree is the same.
-    span = length << (n_leaves // n_tasks).bit_length() - (n_tasks > 1)
+    parts = part_ranges(source)
+    units = _units(parts, size)
+    is_sequence = len(units) == 1 or getattr(source, "is_stream", False)
+    n_workers = 1 if is_sequence else thread_count(n_jobs)
+    n_tasks = 1 if n_workers == 1 else min(_TASKS_A_WORKER * n_workers, len(units))
+    # Aligned subtrees have a power of two of units: whoever sums them, the tree is the same.
+    span = 1 << (len(units) // n_tasks).bit_length() - (n_tasks > 1)
     # First the pieces of each block are summed. So the chain of additions in a leaf is no longer
     # than the number of its blocks plus the number of pieces of one block.
-    of_block = (
-        partial(_sum_pieces, kernel=kernel) if getattr(source, "in_pieces", False) else kernel
-    )
+    if getattr(source, "in_pieces", False):
+        kernel = partial(_sum_pieces, kernel=kernel)
+    groups = [range(i, min(i + span, len(units))) for i in range(0, len(units), span)]
+    calls = [partial(_subtree, units[group.start : group.stop]) for group in groups]
+    # Only parts are summed by other processes: each of these loads its own. Rows in memory would
+    # have to be copied there in every pass.
+    in_parts = groups if len(parts) > 1 else None
+    sums = run_calls(calls, (source, kernel), n_workers, n_jobs, in_parts)
+    is_in_memory = getattr(getattr(source, "source", source), "is_repeatable", True)
+    with nullcontext() if is_in_memory else without_warnings(), closing(sums):
+        return _joined(_tree_sum(watched(sums, len(calls))))
 
-    def _subtree(first: int) -> Any:
-        group = range(first, min(first + span, n_blocks))
-        blocks = source.blocks(group)
-        leaves = (_chain_sum(of_block, islice(blocks, length)) for _ in group[::length])
-        return _tree_sum(leaves, len(group[::length]))
 
-    nodes = run_in_threads(_subtree, range(0, n_blocks, span), n_threads)
-    return _joined(_tree_sum(iter(nodes), len(nodes)))
+def watched(groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
+    """Let the observer see the groups of one pass go by, if there is one."""
+    observer = OBSERVER.get()
+    return groups if observer is None else observer(groups, n_groups)
 
 
-def sum_depth(starts: np.ndarray, width: int) -> int:
+def _subtree(units: list[list[range]], source: Any, kernel: Kernel) -> Any:
+    """Add up what a kernel gives for consecutive units."""
+    blocks = source.blocks(range(units[0][0].start, units[-1][-1].stop))
+    return _tree_sum(_tree_sum(_chains(kernel, blocks, unit)) for unit in units)
+
+
+def part_ranges(source: Any) -> list[range]:
+    """Return the blocks of each part of a source, which is one part unless it tells others."""
+    whole = 0, len(source.block_starts) - 1
+    # The parts of a view are those of its source.
+    starts = getattr(source, "part_starts", getattr(_source_of(source), "part_starts", whole))
+    return list(starmap(range, pairwise(starts)))
+
+
+def _source_of(view: Any) -> Any:
+    return getattr(view, "source", None)
+
+
+def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = None) -> int:
     """Bound the longest chain of additions in any sum over blocks of rows of length `width`.
 
     The largest sum has the longest leaves, and so the longest chain.
     """
-    n_blocks = len(starts) - 1
-    length = _leaf_length(n_blocks, _most_numbers(width))
-    return int(np.diff(starts).max()) + length + ((n_blocks - 1) // length).bit_length() + 3
+    parts = parts or [range(len(starts) - 1)]
+    lengths = [_leaf_length(len(part), _most_numbers(width)) for part in parts]
+    levels = [
+        length + ((len(part) - 1) // length).bit_length()
+        for part, length in zip(parts, lengths, strict=True)
+    ]
+    return int(np.diff(starts).max()) + max(levels) + (len(parts) - 1).bit_length() + 3
 
 
-def sum_rounding(starts: np.ndarray, width: int) -> float:
+def sum_rounding(starts: np.ndarray, width: int, parts: Sequence[range] | None = None) -> float:
     """Bound the rounding error of a sum over blocks, in units of the largest contribution."""
-    return max(LEAST_ROUNDING, sum_depth(starts, width) * UNIT_ROUNDOFF * int(starts[-1]))
+    depth = sum_depth(starts, width, parts)
+    return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * int(starts[-1]))
 
 
 def _most_numbers(width: int) -> int:
     """Size of the largest sum: all pairs of features and a few more, but at least 4096."""
     return int(max(width + 2, 64) ** 2)
+
+
+def _units(parts: list[range], size: int) -> list[list[range]]:
+    """Return what threads share, each as its leaves: parts or, of a single part, leaves."""
+    units = []
+    for part in parts:
+        length = _leaf_length(len(part), size)
+        units.append([part[i : i + length] for i in range(0, len(part), length)])
+    return units if len(parts) > 1 else [[leaf] for leaf in units[0]]
+
+
+def _chains(
+    kernel: Kernel, blocks: Iterator[tuple[slice, Any]], leaves: Iterable[range]
+) -> Iterator[Any]:
+    # Unlike `islice`, `next` raises an error if blocks are missing.
+    return (_chain_sum(kernel, (next(blocks) for _ in leaf)) for leaf in leaves)
 
 
 def _leaf_length(n_blocks: int, size: int) -> int:
@@ -149,13 +213,15 @@ def _leaf_length(n_blocks: int, size: int) -> int:
     return -(-n_blocks // min(n_leaves, n_blocks))
 
 
-def _tree_sum(values: Iterator[Any], n: int) -> Any:
-    """Add up `n` values; hold no more of them at a time than the tree has levels."""
-    if n == 1:
-        return next(values)
-    half = 1 << (n - 1).bit_length() - 1
-    first = _tree_sum(values, half)
-    return _add(first, _tree_sum(values, n - half))
+def _tree_sum(values: Iterable[Any]) -> Any:
+    """Add up values; hold no more of them at a time than the tree has levels."""
+    trees: list[tuple[int, Any]] = []  # sizes, powers of two that decrease, and sums
+    for value in values:
+        size = 1
+        while trees and trees[-1][0] == size:
+            value, size = _add(trees.pop()[1], value), 2 * size
+        trees.append((size, value))
+    return reduce(lambda total, tree: _add(tree[1], total), reversed(trees[:-1]), trees[-1][1])
 
 
 def _chain_sum(kernel: Kernel, blocks: Iterable[tuple[slice, Any]]) -> Any:

@@ -5,17 +5,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import methodcaller
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.blocks import Block, DenseBlock, SparseBlock, Weighting
-from skdp.data.reduce import BlockView, PerRow, on_block, sum_depth
+from skdp.data.reduce import BlockView, PerRow, on_block, part_ranges, sum_depth
 from skdp.data.sources import BlockSource, Source
+from skdp.linalg.histogram import GridCounts, bin_counts
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 
-__all__ = ["RowCache", "Rows"]
+__all__ = ["RowCache", "Rows", "n_mostly_positive", "norm_counts"]
 
 # Longest chain of additions in numpy's sum of a contiguous array, with the few that precede it.
 _PAIRWISE_DEPTH = 256  # not tuned
@@ -25,7 +26,9 @@ class RowCache(NamedTuple):
     """Results of an earlier pass over the same rows, which no later pass computes again."""
 
     norms: np.ndarray | None = None
-    are_mostly_positive: np.ndarray | None = None
+    norm_counts: GridCounts | None = None  # of rows that another pass may read otherwise
+    n_mostly_positive: float | None = None
+    n_not_finite: int | None = None  # rows with NaN or infinity
     total: np.ndarray | None = None  # of the rows clipped to `bound`
     bound: float | None = None
 
@@ -62,6 +65,10 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     weighting: Weighting | None = None
     cache: RowCache = field(default_factory=RowCache)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the cache out: other processes are sent rows that come in parts, and read these."""
+        return {**vars(self), "cache": RowCache()}
+
     @property
     def n_rows(self) -> int:
         """Number of rows."""
@@ -82,9 +89,9 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         longest = 0 if self.source.is_sparse else int(np.diff(self.block_starts).max())
         # One array serves all blocks: if each had a new one, the system would have to clear each.
         scratch = np.empty((longest, self.n_features))
-        # A stream might yield other rows in another pass. So each pass over it computes the norms
-        # again, and clips the rows by their own norms.
-        known = None if isinstance(self.source, BlockSource) else self.cache.norms
+        # Another pass might read other rows. So each computes the norms again, and clips rows by
+        # their own norms.
+        known = self.cache.norms if self.source.is_repeatable else None
         for rows, raw in self.source.blocks(group):
             block: Block = (
                 SparseBlock(raw, self.center)
@@ -95,12 +102,12 @@ class Rows(BlockView):  # numpydoc ignore=PR02
                 block = block.weighted(self.weighting, None if known is None else known[rows])
             yield rows, block
 
-    def centered(self, center: np.ndarray) -> "Rows":
+    def centered(self, center: np.ndarray) -> Self:
         """Return a view of the raw rows minus `center`."""
-        cache = RowCache(are_mostly_positive=self.cache.are_mostly_positive)
+        cache = RowCache(n_mostly_positive=self.cache.n_mostly_positive)
         return replace(self, center=center, bound=np.inf, weighting=None, cache=cache)
 
-    def clipped(self, bound: float, weighting: Weighting) -> "Rows":
+    def clipped(self, bound: float, weighting: Weighting) -> Self:
         """Return a view whose rows are multiplied by weights that bring them within `bound`.
 
         `weighting` maps an array of norms to weights. Norms that are not in the cache are computed
@@ -120,21 +127,24 @@ class Rows(BlockView):  # numpydoc ignore=PR02
             return self.cache.norms
         return replace(self, weighting=None).map_rows(on_block(methodcaller("norms")))
 
-    def mostly_positive(self) -> np.ndarray:
-        """Tell of each raw row whether its sum is at least half of its L1 norm.
+    def counted_norms(self, grid: np.ndarray) -> GridCounts:
+        """Count the norms before weighting on a grid; those of the cache if there are any."""
+        if self.cache.norms is not None:
+            return GridCounts.in_all(grid, self.cache.norms)
+        if self.cache.norm_counts is not None:
+            return self.cache.norm_counts
+        kernel = partial(norm_counts, grid=grid)
+        counts = replace(self, weighting=None).map_sum(kernel, len(grid) + 1)
+        return GridCounts.of(grid, counts, self.n_rows)
+
+    def count_mostly_positive(self) -> float:
+        """Count the raw rows whose sum is at least half of their L1 norm.
 
         Rows of zeros are not mostly positive, nor are rows whose sum is not a number.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            1 or 0.
         """
-        if self.cache.are_mostly_positive is not None:
-            return self.cache.are_mostly_positive
-        return Rows(self.source, self.n_jobs).map_rows(
-            on_block(methodcaller("are_mostly_positive"))
-        )
+        if self.cache.n_mostly_positive is not None:
+            return self.cache.n_mostly_positive
+        return float(Rows(self.source, self.n_jobs).map_sum(n_mostly_positive, 1))
 
     def total(self) -> tuple[np.ndarray, float]:
         """Sum the rows; return the sum, of shape (n_features,), and its rounding."""
@@ -183,14 +193,15 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         total = self.map_sum(on_block(methodcaller("squared_norm")), 1)
         return float(total), self._rounding(2)
 
-    def projection_norms(self, basis: np.ndarray) -> np.ndarray:
-        """Compute the norms of the rows times `basis`, of shape (n_rows,); NaN for null rows."""
-        return self.map_rows(partial(_projection_norms, basis=basis))
+    def projection_counts(self, basis: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        """Count the norms of the rows times `basis` in each bin; null rows are counted nowhere."""
+        kernel = partial(_projection_counts, basis=basis, edges=edges)
+        return self.map_sum(kernel, len(edges))
 
     def subsample(self, at_most: int) -> "Rows":
         """Return a view of every k-th row, with the smallest k that leaves no more than `at_most`.
 
-        A `RowBlocks` stays whole, since each pass has to read all of it anyway.
+        A stream stays whole, since each pass has to read all of it anyway.
         """
         step = math.ceil(self.n_rows / at_most)
         if step == 1 or isinstance(self.source, BlockSource):
@@ -217,9 +228,10 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         rounding : float
             Bound on its rounding error.
         rows : Rows
-            The same view, with the norms of its rows in its cache.
+            The same view, with the norms of its rows in its cache if all passes have the same.
         """
-        kernel = partial(_normal_product, basis=basis, clip=clip)
+        keeps_norms = self.source.is_repeatable
+        kernel = partial(_normal_product, basis=basis, clip=clip, keeps_norms=keeps_norms)
         product, norms = self.map_sum(kernel, basis.size)
         return product, self._rounding(1), replace(self, cache=self.cache._replace(norms=norms))
 
@@ -267,7 +279,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     @property
     def depth(self) -> int:
         """Longest chain of additions in a sum over the rows."""
-        return sum_depth(self.block_starts, self.width)
+        return sum_depth(self.block_starts, self.width, part_ranges(self))
 
     def _rounding(self, degree: int, n_columns: int = 0) -> float:
         """Bound the `rounding` of a sum of products of `degree` factors, as the class defines it.
@@ -289,16 +301,37 @@ def _rmatmul(rows: slice, block: Block, left: np.ndarray) -> np.ndarray:
     return block.rmatmul(left[rows])
 
 
+def norm_counts(_: slice, block: Block, grid: np.ndarray) -> np.ndarray:
+    """Count the norms in the bins of a grid, and in one more those beyond; NaN is nowhere."""
+    return bin_counts(block.norms(), np.append(grid, np.inf)).astype(np.float64)
+
+
+def n_mostly_positive(_: slice, block: Block) -> np.ndarray:
+    """Count the rows that are mostly positive."""
+    return np.asarray(block.are_mostly_positive().sum())
+
+
 def _normal_product(
-    _: slice, block: Block, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
-) -> tuple[np.ndarray, PerRow]:
-    return block.rmatmul(clip(block.matmul(basis))), PerRow(block.norms())
+    _: slice,
+    block: Block,
+    basis: np.ndarray,
+    clip: Callable[[np.ndarray], np.ndarray],
+    keeps_norms: bool,
+) -> tuple[np.ndarray, PerRow | None]:
+    product = block.rmatmul(clip(block.matmul(basis)))
+    return product, PerRow(block.norms()) if keeps_norms else None
 
 
 def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
     norms = row_norms(block.matmul(basis))
     norms[block.is_null] = np.nan
     return norms
+
+
+def _projection_counts(
+    rows: slice, block: Block, basis: np.ndarray, edges: np.ndarray
+) -> np.ndarray:
+    return bin_counts(_projection_norms(rows, block, basis), edges).astype(np.float64)
 
 
 def _clipped_squares(_: slice, block: Block, basis: np.ndarray, weighting: Weighting) -> np.ndarray:

@@ -1,32 +1,31 @@
 """Where rows come from: arrays, sparse matrices, memory maps and functions that make blocks."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import islice
-from numbers import Integral
-from typing import Any, TypeAlias
+from itertools import pairwise, starmap
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from skdp.data.containers import SkdpContainer, checked_container, hide_error_text
+from skdp.data.containers import composed, hide_error_text
+from skdp.data.conversion import RawBlock, as_canonical, in_c_order, is_mapped
+from skdp.data.reduce import part_ranges, sum_depth, sum_rounding
+from skdp.data.row_blocks import RowBlocks
+from skdp.data.row_parts import RowParts, ThinnedParts, mapped_blocks
 from skdp.linalg.compressed import rows_of, with_data
 
 __all__ = [
     "ArraySource",
     "BlockSource",
-    "MappedBlocks",
-    "RowBlocks",
+    "PartSource",
     "Source",
     "as_source",
     "block_starts",
-    "canonical_csr",
-    "checked_dtype",
-    "checked_shape",
-    "float_dtype",
+    "depth_of",
     "holds_sparse",
-    "plain_csr",
+    "rounding_of",
 ]
 
 _CACHED_BYTES = 1 << 20  # not studied
@@ -35,152 +34,18 @@ _DENSE_ROWS = (256, 4096)  # not studied
 _GRAM_ROWS = 2048  # not studied
 _SPARSE_ROWS = (4096, 65536)  # not studied
 _SPARSE_BLOCKS = 32  # not studied
-_END = object()
-
-RawBlock: TypeAlias = np.ndarray | sparse.csr_array
-
-
-class RowBlocks(SkdpContainer):
-    """A matrix that exists only as blocks of rows, which a function makes again for every pass.
-
-    Estimators of skdp take it in place of an array, for rows that do not fit into memory.
-
-    Parameters
-    ----------
-    make_blocks : callable
-        Function without arguments, called for every pass over the data. It returns an iterable of
-        2-D arrays or sparse matrices; stacked, they are the rows. Every pass must yield the same
-        rows in the same order. The number of passes depends on the rows only through released
-        values.
-    shape : tuple of two ints
-        Number of rows and of features, both public.
-    dtype : dtype, default=numpy.float64
-        Floating-point type of the results.
-
-    Raises
-    ------
-    ValueError
-        If `make_blocks` is not callable, `shape` not a pair of positive integers, or `dtype`
-        neither float32 nor float64.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdp import DPTruncatedSVD, RowBlocks
-    >>> def make_blocks():
-    ...     for seed in range(4):  # in practice: one file after the other
-    ...         yield np.random.default_rng(seed).normal(size=(500, 3)) + [9, 0, 0]
-    >>> rows = RowBlocks(make_blocks, shape=(2000, 3))
-    >>> rows
-    RowBlocks(shape=(2000, 3), dtype=float64)
-    >>> svd = DPTruncatedSVD(1, row_norm=10).fit(rows)
-    >>> svd.transform(rows).shape
-    (2000, 1)
-    """
-
-    def __init__(
-        self,
-        make_blocks: Callable[[], Iterable[Any]],
-        shape: tuple[int, int],
-        dtype: Any = np.float64,
-    ) -> None:
-        if not callable(make_blocks):
-            raise ValueError(
-                "make_blocks must be a function that starts a new pass over the blocks, got "
-                f"{type(make_blocks).__name__}; an array or a memory map needs no RowBlocks."
-            )
-        self.make_blocks = make_blocks
-        self.shape = checked_shape(shape)
-        self.dtype = checked_dtype(dtype)
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the first block is sparse, and hence all of them."""
-        return any(sparse.issparse(block) for block in islice(self._made(), 1))
-
-    def __repr__(self) -> str:
-        return f"RowBlocks(shape={self.shape}, dtype={self.dtype})"
-
-    def check(self) -> None:
-        """Read all blocks once, and refuse those that no estimator can use.
-
-        Raises
-        ------
-        ValueError
-            If the blocks do not add up to `shape`, contain NaN or infinity, or cannot be read.
-        """
-        n_rows, is_sparse = 0, self.is_sparse
-        for block in self._checked_blocks():
-            n_rows += block.shape[0]
-            if sparse.issparse(block) != is_sparse:
-                raise ValueError("make_blocks gave both dense and sparse blocks.")
-            values = block.data if sparse.issparse(block) else block
-            if not np.isfinite(values).all():
-                raise ValueError("Input X contains NaN or infinity.")
-        if n_rows != self.shape[0]:
-            raise ValueError(
-                f"make_blocks gave {n_rows} rows, but shape promises {self.shape}. Every call must "
-                "start a new pass over all rows."
-            )
-
-    def _rebinned(self, starts: np.ndarray) -> Iterator[RawBlock]:
-        """Yield the rows in blocks that begin at `starts`, whatever blocks they come in."""
-        waiting: list[RawBlock] = []
-        n_waiting, sizes = 0, iter(np.diff(starts))
-        size = next(sizes)
-        for block in self._checked_blocks():
-            start = 0
-            while n_waiting + block.shape[0] - start >= size:
-                stop = start + size - n_waiting
-                yield _stack([*waiting, block[start:stop]])
-                waiting, n_waiting, start = [], 0, stop
-                size = next(sizes, np.inf)
-            if start < block.shape[0]:
-                # A copy: the function may use the same array for its next block.
-                waiting.append(block[start:].copy())
-                n_waiting += block.shape[0] - start
-
-    def _made(self) -> Iterator[Any]:
-        """Make the blocks; texts of errors are hidden, since they may contain values."""
-        blocks = hide_error_text(lambda: iter(self.make_blocks()))
-        while (block := hide_error_text(next, blocks, _END)) is not _END:
-            yield block
-
-    def _checked_blocks(self) -> Iterator[RawBlock]:
-        for block in map(checked_container, self._made()):
-            is_sparse = sparse.issparse(block)
-            block = _canonical(block) if is_sparse else hide_error_text(np.asarray, block)
-            if not np.can_cast(block.dtype, np.float64):
-                raise ValueError(
-                    f"make_blocks gave a block of dtype {block.dtype}, but every block must hold "
-                    "real numbers of at most 64 bits."
-                )
-            if block.ndim != 2 or block.shape[1] != self.shape[1]:
-                raise ValueError(
-                    f"make_blocks gave a block of shape {block.shape}, but every block must be 2-D "
-                    f"with {self.shape[1]} columns."
-                )
-            yield block
-
-
-class MappedBlocks(RowBlocks):
-    """A `RowBlocks` whose blocks go through a function that takes each row by itself."""
-
-    def __init__(self, X: RowBlocks, function: Callable[[Any], Any]) -> None:
-        super().__init__(X.make_blocks, X.shape, X.dtype)
-        self._of, self._function = X, function
-
-    def _made(self) -> Iterator[Any]:
-        return map(_without_infinities, map(self._function, self._of._checked_blocks()))
 
 
 class ArraySource:
     """Rows of a validated array, memory map or sparse matrix, read by slices."""
 
+    #: Whether every pass reads the same rows.
+    is_repeatable = True
+
     def __init__(self, X: Any, function: Callable[[Any], Any] | None = None) -> None:
         self.is_sparse = sparse.issparse(X)
         self._function = function
-        self.X = _canonical(X) if self.is_sparse else X
+        self.X = as_canonical(X) if self.is_sparse else X
         self.shape: tuple[int, int] = self.X.shape
         self.block_starts = block_starts(*self.shape, is_sparse=self.is_sparse)
 
@@ -199,7 +64,7 @@ class ArraySource:
 class BlockSource:
     """Rows of a `RowBlocks`, read in sequence: a stream cannot be entered in the middle."""
 
-    is_stream = True
+    is_stream, is_repeatable = True, False
 
     def __init__(self, X: RowBlocks) -> None:
         self.X = X
@@ -213,28 +78,50 @@ class BlockSource:
             yield slice(self.block_starts[index], self.block_starts[index + 1]), block
 
 
-Source = ArraySource | BlockSource
+class PartSource:
+    """Rows of a `RowParts`, one part at a time."""
+
+    is_repeatable = False
+
+    def __init__(self, X: RowParts, function: Callable[[Any], Any] | None = None) -> None:
+        self.X, self.shape = X, X.shape
+        self._function = composed(X.function, function)
+        self.is_sparse = X.is_sparse
+        # Threads share a single part only if each can load the rows that it needs, and no others.
+        self.is_stream = len(X.parts) == 1 and not X.is_mapped
+        inner = [
+            block_starts(length, X.shape[1], is_sparse=self.is_sparse) for *_, length in X.parts
+        ]
+        firsts = np.cumsum([0, *(starts[-1] for starts in inner)])
+        self.block_starts = np.append(
+            np.concatenate([one[:-1] + first for one, first in zip(inner, firsts, strict=False)]),
+            firsts[-1],
+        )
+        #: First block of each part, and the end.
+        self.part_starts = np.cumsum([0, *(len(starts) - 1 for starts in inner)])
+
+    def every(self, step: int) -> "PartSource":
+        """Keep every `step`-th row; parts that are no memory maps are loaded as a whole."""
+        return PartSource(ThinnedParts(self.X, step, self._function))
+
+    def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
+        """Yield the blocks of a group with the rows they stand for; load each part once."""
+        ends = self.part_starts.clip(group.start, group.stop).tolist()
+        for part, inside in enumerate(starmap(range, pairwise(ends))):
+            if inside:
+                yield from self._blocks_of(part, inside)
+
+    def _blocks_of(self, part: int, group: range) -> Iterator[tuple[slice, RawBlock]]:
+        raw, first = self.X.load(part), int(self.block_starts[self.part_starts[part]])
+        for a, b in pairwise(self.block_starts[group.start : group.stop + 1].tolist()):
+            rows = slice(a - first, b - first)
+            block = rows_of(raw, rows) if sparse.issparse(raw) else in_c_order(raw[rows])
+            if self._function is not None:
+                block = in_c_order(self._function(block))
+            yield slice(a, b), block
 
 
-def checked_shape(shape: Any) -> tuple[int, int]:
-    """Return a shape in plain integers; refuse what is not two positive ones."""
-    is_pair = hasattr(shape, "__len__") and len(shape) == 2
-    if not is_pair or not all(isinstance(n, Integral) and int(n) > 0 for n in shape):
-        got = f"{shape!r}" if isinstance(shape, tuple | list) else type(shape).__name__
-        raise ValueError(f"shape must be two positive integers, got {got}.")
-    return int(shape[0]), int(shape[1])
-
-
-def checked_dtype(dtype: Any) -> np.dtype:
-    """Refuse a type of numbers other than float32 and float64."""
-    if np.dtype(dtype) not in (np.float32, np.float64):
-        raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
-    return np.dtype(dtype)
-
-
-def float_dtype(X: Any) -> np.dtype:
-    """Return the type in which numbers computed from X are given: float32 if X has that."""
-    return np.dtype(np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
+Source = ArraySource | BlockSource | PartSource
 
 
 def holds_sparse(X: Any) -> bool:
@@ -251,20 +138,46 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
     A `function` that takes each row by itself is applied to the rows: at once if they are in
     memory; in every pass for a memory map or a `RowBlocks`, whose dense rows it may make sparse.
     """
+    if isinstance(X, RowParts):
+        return PartSource(X, function)
     if isinstance(X, RowBlocks):
-        return BlockSource(X if function is None else MappedBlocks(X, function))
-    if function is None or _is_mapped(X):
+        if function is not None:
+            X = mapped_blocks(mapped_blocks(X, function), _without_infinities)
+        return BlockSource(X)
+    if function is None or is_mapped(X):
         return ArraySource(X, function)
-    return ArraySource(function(_canonical(X) if sparse.issparse(X) else X))
+    return ArraySource(function(as_canonical(X) if sparse.issparse(X) else X))
 
 
-def _is_mapped(X: Any) -> bool:
-    """Whether an array is a memory map, or a view of one."""
-    while isinstance(X, np.ndarray):
-        if isinstance(X, np.memmap):
-            return True
-        X = X.base
-    return False
+def rounding_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> float:
+    """Bound the rounding error of sums over the rows of X, or of data like X of that shape.
+
+    It is a bound in units of the largest contribution of a row. All that matters is public: the
+    shape, and of a `RowParts` the lengths of its parts.
+    """
+    return sum_rounding(*_layout(X, shape, is_sparse=is_sparse))
+
+
+def depth_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> int:
+    """Bound the longest chain of additions in these sums, from the same facts."""
+    return sum_depth(*_layout(X, shape, is_sparse=is_sparse))
+
+
+def _layout(
+    X: Any, shape: tuple[int, int], *, is_sparse: bool
+) -> tuple[np.ndarray, int, list[range] | None]:
+    if isinstance(X, RowParts) and X.shape == shape:
+        source = PartSource(X)
+        return source.block_starts, shape[1], part_ranges(source)
+    return block_starts(*shape, is_sparse=is_sparse), shape[1], None
+
+
+def _without_infinities(block: Any) -> Any:
+    """Set to 0 what is not finite in this pass: the rows were checked in another one."""
+    if sparse.issparse(block):
+        return with_data(block, _without_infinities(block.data))
+    is_finite = np.isfinite(block)
+    return block if is_finite.all() else np.where(is_finite, block, 0)
 
 
 @lru_cache(maxsize=64)
@@ -286,56 +199,3 @@ def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
     starts = np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
     starts.flags.writeable = False
     return starts
-
-
-def canonical_csr(X: Any) -> sparse.csr_array:
-    """Convert to CSR without duplicate entries, which would make the norm of a row wrong.
-
-    Duplicates are added up in the order of their row, whatever other rows hold.
-    """
-    return _canonical(checked_container(X))
-
-
-def _canonical(X: Any) -> sparse.csr_array:
-    X = _as_csr(X)
-    if X.ndim == 2 and not X.has_canonical_format:
-        # To CSC and back: unlike `sort_indices`, this keeps the order of duplicates.
-        X = sparse.csr_array(X.tocsc().tocsr())
-        X.sum_duplicates()
-    return X
-
-
-def plain_csr(X: Any) -> sparse.csr_array:
-    """Convert to CSR, and keep duplicate entries.
-
-    Every sparse matrix passes through this function or `canonical_csr`: both refuse indices out of
-    range.
-    """
-    return _as_csr(checked_container(X))
-
-
-def _as_csr(X: Any) -> sparse.csr_array:
-    if X.ndim == 2 and X.format not in ("csr", "csc"):
-        X = X.tocoo(copy=False)
-        X = sparse.coo_array((X.data, (X.row, X.col)), shape=X.shape)
-        # This need not be true, but without it the conversion would add duplicates up.
-        X.has_canonical_format = True
-    X = X.tocsr()
-    # A new object: the old one may be flagged as canonical although it is not.
-    return with_data(X, X.data)
-
-
-def _without_infinities(block: Any) -> Any:
-    """Set to 0 what is not finite in this pass: the rows were checked in another one."""
-    if sparse.issparse(block):
-        return with_data(block, _without_infinities(block.data))
-    is_finite = np.isfinite(block)
-    return block if is_finite.all() else np.where(is_finite, block, 0)
-
-
-def _stack(parts: list[RawBlock]) -> RawBlock:
-    if len(parts) == 1:
-        return parts[0]
-    if sparse.issparse(parts[0]):
-        return sparse.csr_array(sparse.vstack(parts, format="csr"))
-    return np.vstack(parts)

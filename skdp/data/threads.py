@@ -14,9 +14,8 @@ import scipy.linalg  # noqa: F401 - loads its BLAS, to be found below
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["one_blas_thread", "run_in_threads", "thread_count"]
+__all__ = ["one_blas_thread", "quietly", "run_in_threads", "thread_count"]
 
-S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -83,20 +82,22 @@ def thread_count(n_jobs: int | None) -> int:
     return max((n for limit in _LIMITS for n in limit.original()), default=1)
 
 
-def run_in_threads(work: Callable[[S], T], items: Iterable[S], n_threads: int) -> list[T]:
-    """Run `work` for each item, with one BLAS thread in every thread and without warnings."""
-
-    def _work(item: S) -> T:
-        # What overflows becomes null: a warning of numpy would tell of single rows.
-        with one_blas_thread(), np.errstate(all="ignore"):
-            return work(item)
-
+def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Iterator[T]:
+    """Yield what functions without arguments return, in their order; threads share the calls."""
     if n_threads == 1:
-        return list(map(_work, items))
+        yield from map(quietly, calls)
+        return
     # These threads are our own: joblib's pool may take longer to notice the end of a pass than the
     # pass itself takes. The limit that all threads share is set once, around all of them.
     with one_blas_thread(), ThreadPoolExecutor(n_threads) as threads:
-        return list(threads.map(_work, items))
+        yield from threads.map(quietly, calls)
+
+
+def quietly(call: Callable[[], T]) -> T:
+    """Call a function with one BLAS thread and without warnings of numpy."""
+    # What overflows becomes null: a warning of numpy would tell of single rows.
+    with one_blas_thread(), np.errstate(all="ignore"):
+        return call()
 
 
 @contextmanager

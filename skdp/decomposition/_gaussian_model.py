@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._reading import check_rows_of
+from skdp._reading import check_features, check_numbers, check_rows_of
+from skdp.data.part_results import PartResults
+from skdp.data.row_blocks import RowBlocks
+from skdp.decomposition._projection import Projection
 
 
 class GaussianModelMixin:
@@ -53,21 +56,29 @@ class GaussianModelMixin:
         precision = (self.components_.T / along) @ self.components_ + rest @ rest.T / outside
         return np.asarray((precision + precision.T) / 2)
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: Any) -> Any:
         """Log-likelihood of each row under the probabilistic model.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, RowBlocks} of shape (n_samples, n_features)
             Rows; what is returned is not covered by the guarantee.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            Log-likelihoods.
+        ndarray or PartResults of shape (n_samples,)
+            Log-likelihoods; those of a RowBlocks are computed when they are read.
         """
         check_is_fitted(self)
-        X = check_rows_of(X, self, accept_sparse=False)
+        if not isinstance(X, RowBlocks):
+            return self._log_likelihoods(check_rows_of(X, self, accept_sparse=False))
+        check_features(X, self)
+        return PartResults(X, self._of_block, X.shape[:1], np.float64)
+
+    def _of_block(self, block: Any) -> np.ndarray:
+        return self._log_likelihoods(check_numbers(block, "X"))
+
+    def _log_likelihoods(self, X: np.ndarray) -> np.ndarray:
         X = self._as_decomposed(X)  # type: ignore[attr-defined]
         centered = X - self.mean_.astype(np.float64)
         # Does without the precision, whose entries cancel if the model is degenerate.
@@ -84,7 +95,7 @@ class GaussianModelMixin:
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, RowBlocks} of shape (n_samples, n_features)
             Rows; what is returned is not covered by the guarantee.
         y : None
             Ignored.
@@ -94,16 +105,15 @@ class GaussianModelMixin:
         float
             Mean log-likelihood.
         """
-        return float(np.mean(self.score_samples(X)))
+        scores = self.score_samples(X)
+        if isinstance(scores, PartResults):
+            return float(sum(part.sum() for part in scores) / len(scores))
+        return float(np.mean(scores))
 
-    def _project(self, X: Any) -> np.ndarray:
-        scores = super()._project(X) - self.mean_ @ self.components_.T  # type: ignore[misc]
-        return np.asarray(scores / self._whitening_stds() if self.whiten else scores)
-
-    def _restore(self, scores: np.ndarray) -> np.ndarray:
-        if self.whiten:
-            scores = scores * self._whitening_stds()
-        return super()._restore(scores) + self.mean_  # type: ignore[misc]
+    @property
+    def _projection(self) -> Projection:
+        stds = self._whitening_stds() if self.whiten else None
+        return super()._projection._replace(mean=self.mean_, stds=stds)  # type: ignore[misc]
 
     def _model_variances(self) -> tuple[np.ndarray, float]:
         """Return the variances along the components, and the variance outside.

@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from skdp._reading import INPUT, check_numbers, check_rows_or_blocks
+from skdp._reading import INPUT, check_numbers, check_rows, check_width
+from skdp.data.row_blocks import RowBlocks
+from skdp.data.row_parts import transformed_blocks
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
+from skdp.decomposition._projection import Projection
 from skdp.decomposition._reconstruction import ReconstructionMixin
 from skdp.privacy import PrivacySpent
 
@@ -39,7 +42,7 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
     left_components_: np.ndarray
     privacy_spent_: PrivacySpent
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Any) -> Any:
         """Project rows on the components.
 
         A noise-free function of the rows passed in, which the guarantee does not cover.
@@ -51,13 +54,15 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components)
-            Coordinates of the rows.
+        ndarray or RowBlocks of shape (n_samples, n_components)
+            Coordinates of the rows; those of a RowBlocks are computed when they are read.
         """
-        X = check_rows_or_blocks(X, type(self).__name__)
-        n_features = self.components_.shape[1]
-        if X.shape[1] != n_features:
-            raise ValueError(f"X has {X.shape[1]} features, but the factors have {n_features}.")
+        size, n_features = self.components_.shape
+        if not isinstance(X, RowBlocks):
+            X = check_rows(X, type(self).__name__)
+        check_width(X, n_features)
+        if isinstance(X, RowBlocks):
+            return transformed_blocks(X, Projection(self.components_).apply, size)
         return Rows(as_source(X)).matmul(self.components_.T)
 
     def inverse_transform(self, X: Any) -> np.ndarray:

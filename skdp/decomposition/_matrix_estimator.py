@@ -20,16 +20,19 @@ from skdp._reading import (
     check_rows,
     check_rows_of,
     check_rows_or_blocks,
+    check_width,
 )
+from skdp.data.conversion import float_dtype
 from skdp.data.digest import digest
-from skdp.data.finite import finite
-from skdp.data.reduce import sum_rounding
+from skdp.data.row_blocks import NOT_FINITE, RowBlocks
+from skdp.data.row_parts import RowParts, transformed_blocks
 from skdp.data.rows import Rows
-from skdp.data.sources import RowBlocks, as_source, block_starts, float_dtype, holds_sparse
+from skdp.data.sources import as_source, holds_sparse, rounding_of
 from skdp.decomposition._entries.fit import solve_entries
 from skdp.decomposition._entries.plan import plan_entries, resolve_entries
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import SUPPORT, EntriesProblem, MatrixProblem, RowsProblem, Support
+from skdp.decomposition._projection import Projection
 from skdp.decomposition._rank import ratios_of
 from skdp.decomposition._raw_units import warnings_for_units
 from skdp.decomposition._rows.fit import read_rows_once, solve_rows
@@ -111,7 +114,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         self._fit(X)
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Any) -> Any:
         """Project rows on the components.
 
         The result is a noise-free function of the rows passed in, which the guarantee does not
@@ -124,38 +127,41 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components)
-            Coordinates of the rows.
+        ndarray or RowBlocks of shape (n_samples, n_components)
+            Coordinates of the rows; those of a RowBlocks are computed when they are read.
         """
-        # A finite row may overflow; a later step of a pipeline would refuse the infinity.
-        with np.errstate(all="ignore"):
-            return finite(self._project(X))
+        check_is_fitted(self)
+        if isinstance(X, RowBlocks):
+            check_features(X, self)
+            return transformed_blocks(X, self._projection.apply, self._n_features_out)
+        return self._projection.apply(check_rows_of(X, self))
 
-    def inverse_transform(self, X: Any) -> np.ndarray:
+    def inverse_transform(self, X: Any) -> Any:
         """Map coordinates back to the space of the rows.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_components)
+        X : {array-like, RowBlocks} of shape (n_samples, n_components)
             Coordinates.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
-            Rows in the span of the components.
+        ndarray or RowBlocks of shape (n_samples, n_features)
+            Rows in the span of the components; those of a RowBlocks are computed when they are
+            read.
         """
         check_is_fitted(self)
+        if isinstance(X, RowBlocks):
+            check_width(X, self._n_features_out)
+            return transformed_blocks(X, self._projection.undo, self.components_.shape[1])
         checked = check_numbers(X, "X", dtype=INPUT["dtype"], estimator=self)
-        with np.errstate(all="ignore"):
-            return finite(self._restore(checked))
+        return self._projection.undo(checked)
 
     def _problem(self, X: Any, y: Any) -> tuple[MatrixProblem, Data]:
         # Where norms are computed anyway, `_view` tells by them whether the rows are finite.
         has_norms = isinstance(self.privacy_unit, str)
         checked = check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
-        problem = self._problem_of(
-            tuple(checked.shape), is_sparse=holds_sparse(checked), dtype=np.dtype(checked.dtype)
-        )
+        problem = self._problem_of(tuple(checked.shape), like=checked)
         if problem.unit.is_symmetric:
             _check_symmetric(checked, problem.given_unit)
         # Takes X as given, because the checked X has lost the names of its features.
@@ -164,13 +170,9 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> MatrixProblem:
         check_like(like, n_samples, n_features)
-        return self._problem_of(
-            (n_samples, n_features), is_sparse=holds_sparse(like), dtype=float_dtype(like)
-        )
+        return self._problem_of((n_samples, n_features), like=like)
 
-    def _problem_of(
-        self, shape: tuple[int, int], *, is_sparse: bool, dtype: np.dtype, **changes: Any
-    ) -> MatrixProblem:
+    def _problem_of(self, shape: tuple[int, int], *, like: Any, **changes: Any) -> MatrixProblem:
         """Refuse parameters that contradict each other or the public facts; resolve "auto".
 
         `changes` replace fields of the problem, whatever the parameters say.
@@ -180,8 +182,13 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             center = _checked_center(center, shape[1])
         unit, given_unit = self._resolved_unit(), f"privacy_unit={self.privacy_unit!r}"
         support = self._support[type(unit)]
+        if support.has_bases and isinstance(like, RowParts):
+            raise ValueError(
+                f"{given_unit} needs an array or a memory map, got rows in parts: its fit holds a "
+                "vector for each row. These are taken with privacy_unit='row'."
+            )
         self._check_unused_bounds(given_unit, has_bases=support.has_bases)
-        starts = block_starts(*shape, is_sparse=is_sparse or unit.is_sparse)
+        is_sparse = holds_sparse(like)
         facts = {
             "unit": unit,
             "given_unit": given_unit,
@@ -189,8 +196,8 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             "n_units": support.count(shape),
             "shape": shape,
             "is_sparse": is_sparse,
-            "dtype": dtype,
-            "rounding": sum_rounding(starts, shape[1]),
+            "dtype": float_dtype(like),
+            "rounding": rounding_of(like, shape, is_sparse=is_sparse or unit.is_sparse),
             "center": center,
             "releases_mean": not self._is_pca or isinstance(center, str),
             **changes,
@@ -262,28 +269,19 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             return entries, lambda: digest(entries.source)
         raw = Rows(as_source(X), self.n_jobs)
         rows, rows_digest = read_rows_once(problem, raw, is_keyed=self._is_keyed)
-        # The norm of finite entries may overflow, so the entries have to tell.
-        if not isinstance(X, RowBlocks) and not np.isfinite(rows.norms()).all():
+        if rows.cache.n_not_finite:
+            if isinstance(X, RowBlocks):
+                raise ValueError(NOT_FINITE)
             check_rows(X, type(self).__name__)
         return rows, lambda: rows_digest
-
-    def _project(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        if isinstance(X, RowBlocks):
-            check_features(X, self)
-            X.check()
-            components = self.components_.astype(np.float64)
-            source = as_source(X, self._as_decomposed)
-            return Rows(source, self.n_jobs).matmul(components.T).astype(X.dtype)
-        X = check_rows_of(X, self)
-        return np.asarray(self._as_decomposed(X) @ self.components_.T)
 
     def _as_decomposed(self, X: Any) -> Any:
         """Transform rows as the unit has transformed those of the fit."""
         return self._unit.normalize(X)
 
-    def _restore(self, scores: np.ndarray) -> np.ndarray:
-        return np.asarray(scores @ self.components_)
+    @property
+    def _projection(self) -> Projection:
+        return Projection(self.components_, self._unit.normalize)
 
     @property
     def _n_features_out(self) -> int:

@@ -8,8 +8,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._reading import check_rows
 from skdp.data.containers import checked_container
+from skdp.data.row_blocks import NOT_FINITE, RowBlocks
 from skdp.data.rows import Rows
-from skdp.data.sources import RowBlocks, as_source
+from skdp.data.sources import as_source
 
 
 class ReconstructionMixin:
@@ -63,9 +64,10 @@ class ReconstructionMixin:
         """
         scores = self.transform(X)  # type: ignore[attr-defined]
         checked = X if isinstance(X, RowBlocks) else check_rows(X, type(self).__name__)
-        squares, _ = Rows(as_source(checked)).squared_norm()
-        outside = squares - float(np.square(scores, dtype=np.float64).sum())
-        return -max(outside, 0.0) / (checked.shape[0] * checked.shape[1])
+        (squares, _), (inside, _) = (Rows(as_source(of)).squared_norm() for of in (checked, scores))
+        if isinstance(X, RowBlocks) and not np.isfinite(inside):
+            raise ValueError(NOT_FINITE)
+        return -max(squares - inside, 0.0) / (checked.shape[0] * checked.shape[1])
 
 
 def _indexed(factor: np.ndarray, which: Any, name: str) -> np.ndarray:

@@ -1,6 +1,8 @@
 """What private classifiers share: classes, scores, probabilities, and how a fit is asked for."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,18 +26,25 @@ from skdp._reading import (
     check_like,
     check_rows,
     check_rows_of,
-    refuse_blocks,
+    refuse_stream,
+    targets_of,
 )
+from skdp.data.conversion import float_dtype
 from skdp.data.digest import digests
-from skdp.data.rows import Rows
-from skdp.data.sources import as_source, float_dtype, holds_sparse
-from skdp.linear_model._logistic.fit import Estimate
+from skdp.data.part_results import PartResults
+from skdp.data.row_blocks import RowBlocks
+from skdp.data.row_parts import RowParts
+from skdp.data.sources import as_source, depth_of, holds_sparse, rounding_of
+from skdp.data.targets import Targets
+from skdp.linear_model._logistic.fit import Estimate, opened
 from skdp.linear_model._logistic.labels import (
+    checked_codes,
     checked_labels,
     classes_in,
+    codes_in_part,
     codes_of,
     given_classes,
-    known_codes,
+    labels_in,
 )
 from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.linear_model._logistic.records import LabeledRows
@@ -66,89 +75,87 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     _kind: ClassVar[type[LogisticProblem]] = LogisticProblem
     _warnings = staticmethod(warnings_for_size)
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any) -> Any:
         """Compute the scores of rows: their products with `coef_`, plus `intercept_`.
 
         A noise-free function of the rows passed in, which the guarantee does not cover.
 
         Parameters
         ----------
-        X : array-like of shape (n_records, ...)
+        X : {array-like, RowBlocks} of shape (n_records, ...)
             Records, in a layout that `fit` takes.
 
         Returns
         -------
-        ndarray of shape (n_records,) or (n_records, n_classes)
+        ndarray or PartResults of shape (n_records,) or (n_records, n_classes)
             Scores; of two classes those of the second one.
         """
-        check_is_fitted(self)
-        slopes = self.coef_.reshape(len(self.intercept_), -1)
-        scores = np.asarray(self._rows_of(X) @ slopes.T + self.intercept_)
-        return scores.ravel() if len(self.classes_) == 2 else scores
+        return self._results(X, np.asarray)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """Predict the most likely class of rows.
 
         A noise-free function of the rows passed in, which the guarantee does not cover.
 
         Parameters
         ----------
-        X : array-like of shape (n_records, ...)
+        X : {array-like, RowBlocks} of shape (n_records, ...)
             Records, in a layout that `fit` takes.
 
         Returns
         -------
-        ndarray of shape (n_records,)
+        ndarray or PartResults of shape (n_records,)
             Labels.
         """
-        found = self._scores(X).argmax(axis=1)
-        return np.asarray(self.classes_[found])
+        check_is_fitted(self)
+        classes = self.classes_
+        return self._results(X, lambda scores: classes[_of_classes(scores).argmax(axis=1)])
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any) -> Any:
         """Predict the probabilities of all classes.
 
         A noise-free function of the rows passed in, which the guarantee does not cover.
 
         Parameters
         ----------
-        X : array-like of shape (n_records, ...)
+        X : {array-like, RowBlocks} of shape (n_records, ...)
             Records, in a layout that `fit` takes.
 
         Returns
         -------
-        ndarray of shape (n_records, n_classes)
+        ndarray or PartResults of shape (n_records, n_classes)
             Probabilities, in the order of `classes_`.
         """
-        return np.asarray(softmax(self._scores(X), axis=1))
+        return self._results(X, lambda scores: softmax(_of_classes(scores), axis=1))
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: Any) -> Any:
         """Predict the logarithms of the probabilities of all classes.
 
         A noise-free function of the rows passed in, which the guarantee does not cover.
 
         Parameters
         ----------
-        X : array-like of shape (n_records, ...)
+        X : {array-like, RowBlocks} of shape (n_records, ...)
             Records, in a layout that `fit` takes.
 
         Returns
         -------
-        ndarray of shape (n_records, n_classes)
+        ndarray or PartResults of shape (n_records, n_classes)
             Logarithms, in the order of `classes_`.
         """
-        return np.asarray(log_softmax(self._scores(X), axis=1))
+        return self._results(X, lambda scores: log_softmax(_of_classes(scores), axis=1))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Compute the fraction of labels that are predicted.
 
         A noise-free function of the rows passed in, which the guarantee does not cover.
 
         Parameters
         ----------
-        X : array-like of shape (n_records, ...)
+        X : {array-like, RowBlocks} of shape (n_records, ...)
             Records, in a layout that `fit` takes.
-        y : array-like of shape (n_records,)
-            Labels.
+        y : array-like of shape (n_records,) or None, default=None
+            Labels; ``None`` if rows in parts bring theirs.
         sample_weight : array-like of shape (n_records,) or None, default=None
             Weights of the records.
 
@@ -157,44 +164,78 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         float
             1 at best.
         """
-        found, labels = self._scores(X).argmax(axis=1), checked_labels(y)
-        check_consistent_length(found, labels)
+        name = type(self).__name__
+        refuse_stream(X, name)
+        found = self._results(X, lambda scores: _of_classes(scores).argmax(axis=1))
+        if isinstance(X, RowParts):
+            codes = targets_of(X, y, name).mapped(partial(checked_codes, classes=self.classes_))
+        else:
+            check_given(y, name)
+            codes = Targets.of(checked_codes(y, self.classes_))
+        check_consistent_length(found, codes)
         weights = checked_weights(sample_weight, len(found))
-        is_right = found == known_codes(labels, self.classes_)
-        return float(np.average(is_right, weights=weights))
+        right, total, start = 0.0, 0.0, 0
+        for places in found if isinstance(found, PartResults) else [found]:
+            rows = slice(start, start := start + len(places))
+            is_right = places == codes[rows]
+            part = np.ones(len(places)) if weights is None else weights[rows]
+            right, total = right + float((part * is_right).sum()), total + float(part.sum())
+        return right / total
 
-    def _scores(self, X: Any) -> np.ndarray:
-        """Return a score for each class."""
-        scores = self.decision_function(X)
-        return scores if scores.ndim == 2 else np.column_stack([np.zeros_like(scores), scores])
+    def _results(self, X: Any, function: Callable[[np.ndarray], np.ndarray]) -> Any:
+        """Map the scores of rows; those of rows in blocks when they are asked for, by blocks."""
+        check_is_fitted(self)
+        slopes, intercept = self.coef_.reshape(len(self.intercept_), -1), self.intercept_
+
+        def of_rows(rows: Any) -> np.ndarray:
+            scores = np.asarray(rows @ slopes.T + intercept)
+            return np.asarray(function(scores.ravel() if len(intercept) == 1 else scores))
+
+        if not isinstance(X, RowBlocks):
+            return of_rows(self._rows_of(X))
+        rows, name = self._read(X)[0], type(self).__name__
+        check_features(rows, self)
+        none = of_rows(np.empty((0, rows.shape[1]), rows.dtype))
+        shape = rows.shape[0], *none.shape[1:]
+        return PartResults(rows, lambda raw: of_rows(check_rows(raw, name)), shape, none.dtype)
 
     def _read(self, X: Any) -> tuple[Any, tuple[int, int] | None]:
         """Return rows, and the shape of the matrices that they are, if X is 3-D."""
-        refuse_blocks(X, type(self).__name__)
         return X, None
 
     def _rows_of(self, X: Any) -> Any:
         return check_rows_of(self._read(X)[0], self)
 
     def _problem(self, X: Any, y: Any) -> tuple[LogisticProblem, Data]:
-        rows, given = self._read(X)
-        checked = check_rows(rows, type(self).__name__)
+        name, (rows, given) = type(self).__name__, self._read(X)
+        refuse_stream(rows, name)
+        is_in_parts = isinstance(rows, RowParts)
+        checked = rows if is_in_parts else check_rows(rows, name)
+        if is_in_parts:
+            y = targets_of(rows, y, name)
+        elif isinstance(y, Targets):
+            y = np.asarray(y)
         classes, codes = self._classes_and_codes(y)
         check_consistent_length(checked, codes)
         n_records, n_features = checked.shape
         problem = self._problem_of(n_records, n_features, classes, checked, given)
         check_features(rows, self, reset=True)
-        source = as_source(checked)
-        view = LabeledRows(Rows(source, self.n_jobs), codes)
-        numbers = codes.astype(np.float64)
-        return problem, (view, lambda: (*digests(source, numbers), problem.labels))
+        view = LabeledRows(as_source(checked), self.n_jobs, codes=codes)
+        if not is_in_parts:
+            return problem, (view, lambda: (*digests(view.source, codes), problem.labels))
+        view, of_rows = opened(problem, view, is_keyed=self._is_keyed)
+        return problem, (view, lambda: (of_rows, *digests(codes), problem.labels))
 
-    def _classes_and_codes(self, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _classes_and_codes(self, y: Any) -> tuple[np.ndarray, Targets]:
         """Refuse bad labels; return the classes, and the place of each label among them."""
         check_given(y, type(self).__name__)
-        labels = checked_labels(y)
+        is_in_parts = isinstance(y, Targets)
+        labels = labels_in(y, self.n_jobs) if is_in_parts else checked_labels(y)
         classes = self._known_classes(labels)
-        return classes, codes_of(labels, classes)
+        codes = codes_of(labels, classes)
+        if is_in_parts:
+            return classes, y.mapped(partial(codes_in_part, classes=classes))
+        return classes, Targets.of(codes)
 
     def _known_classes(self, labels: np.ndarray | None) -> np.ndarray:
         if labels is None or self.classes is not None:
@@ -212,6 +253,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> LogisticProblem:
         classes = self._known_classes(None)
         rows, given = self._read(like)
+        refuse_stream(rows, type(self).__name__)
         check_like(rows, n_samples, n_features)
         return self._problem_of(n_samples, n_features, classes, rows, given)
 
@@ -221,6 +263,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         check_not_pure(type(self).__name__, self._cost())
         is_promised = self.classes is None
         unit = ResolvedRecordOfPromisedClasses if is_promised else ResolvedRecord
+        shape, is_sparse = (n_records, n_features), holds_sparse(rows)
         problem = self._asked(
             self._kind,
             unit=unit(self.adjacency),
@@ -228,7 +271,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
             n_features=n_features,
             labels=tuple(classes.tolist()),
             label_dtype=classes.dtype,
-            is_sparse=holds_sparse(rows),
+            rounding=rounding_of(rows, shape, is_sparse=is_sparse),
+            depth=depth_of(rows, shape, is_sparse=is_sparse),
             dtype=float_dtype(rows),
             **self._layout(n_features, given),
         )
@@ -253,3 +297,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         # Few records are not enough for a good score.
         tags.classifier_tags.poor_score = bool(self.epsilon < 100)
         return tags
+
+
+def _of_classes(scores: np.ndarray) -> np.ndarray:
+    """Return a score for each class."""
+    return scores if scores.ndim == 2 else np.column_stack([np.zeros_like(scores), scores])

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,12 +50,17 @@ def shares_of_steps(total: float, n_steps: int, growth: float) -> list[float]:
     return growing_shares(total, n_steps, min(growth, _LARGEST_GROWTH ** (1 / n_steps)))
 
 
+def n_within(sizes: np.ndarray, level: float) -> Any:
+    """Count sizes up to a level, for a kernel; the NaN of a null unit is counted nowhere."""
+    return np.asarray(np.count_nonzero(sizes <= level), dtype=np.float64)
+
+
 def release_vote(
-    vote: Release, norms: np.ndarray, level: float, n_units: int, budget: PrivacyBudget
+    vote: Release, n_kept: np.ndarray, n_units: int, budget: PrivacyBudget
 ) -> tuple[float, float]:
     """Release the fraction of unclipped gradients; return also the std of its noise."""
-    n_kept, noise_std = budget.release(vote, np.count_nonzero(norms <= level))
-    return float(np.clip(n_kept / n_units, 0.0, 1.0)), noise_std / n_units
+    noisy, noise_std = budget.release(vote, n_kept)
+    return float(np.clip(noisy / n_units, 0.0, 1.0)), noise_std / n_units
 
 
 def followed_level(

@@ -88,15 +88,16 @@ class DPLinearRegression(PrivateRegressor):
     from 0, by place; the mean of each feature and of its square; a second moment; and in each step
     the sum of the gradients, each clipped in norm, and the number of those that were not. `plan`
     lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the shape of X,
-    its dtype, whether it is dense or sparse, feature names, and parameters. NaN and infinity are
-    refused, which tells that there are none. Not covered: what `predict` and `score` return,
-    noise-free functions of the rows passed in; and the running time. No assumption about the data
-    is made.
+    its dtype, whether it is dense or sparse, how it is divided into parts, feature names, and
+    parameters. NaN and infinity are refused, which tells that there are none. Not covered: what
+    `predict` and `score` return, noise-free functions of the rows passed in; and the running time.
+    No assumption about the data is made.
 
     Sparse rows of more than 64 features are not centered, and scaled by their variances alone:
-    `bounds` is refused with them. Readings of X: two for scales, one with `bounds`; up to two more
-    for narrow features; one for the covariance; and one a step. Mathematics and proofs:
-    :doc:`/trace_regression` and :doc:`/scaling`.
+    `bounds` is refused with them, and so are sparse parts. Readings of X: two for scales, one with
+    `bounds`; up to two more for narrow features; one for the covariance; and one a step. Rows in
+    parts, as `RowBlocks.from_partitions` makes them, are checked in one reading more.
+    Mathematics and proofs: :doc:`/trace_regression` and :doc:`/scaling`.
 
     Examples
     --------
@@ -148,15 +149,15 @@ class DPLinearRegression(PrivateRegressor):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the coefficients, spending the whole budget.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows of the records.
-        y : array-like of shape (n_samples,)
-            Responses.
+        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
+            Rows of the records; a `RowBlocks` in parts, with their responses.
+        y : array-like of shape (n_samples,) or None, default=None
+            Responses; None for rows in parts, which bring theirs along.
 
         Returns
         -------

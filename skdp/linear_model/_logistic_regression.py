@@ -74,12 +74,12 @@ class DPLogisticRegression(PrivateClassifier):
     privacy. Released: that median, unless `row_norm` is given or the records are few; the second
     moment of clipped rows, a constant and the classes; and in each step the sum of the gradients,
     each clipped in norm. `plan` lists every release before a fit, `privacy_spent_` afterwards.
-    Assumed public: the number of records, the shape, dtype and container of X, feature names, the
-    classes, and parameters. That the classes are public is promised by the caller if they are
-    taken from y, and ``privacy_spent_.enforced`` is then False. NaN, infinity and labels that are
-    not among the classes are refused, which tells that there are none. Not covered: what `predict`
-    and its like and `score` return, noise-free functions of the rows passed in; and the running
-    time. No assumption about the data is made.
+    Assumed public: the number of records, the shape, dtype and container of X, and its parts,
+    feature names, the classes, and parameters. That the classes are public is promised by the
+    caller if they are taken from y, and ``privacy_spent_.enforced`` is then False. NaN, infinity
+    and labels that are not among the classes are refused, which tells that there are none. Not
+    covered: what `predict` and its like and `score` return, noise-free functions of the rows passed
+    in; and the running time. No assumption about the data is made.
 
     Clipping makes the coefficients longer than those of a logistic regression, 1.3 to 1.6 times on
     data that follow the model. Where noise is known to make up much of them, they are drawn to 0,
@@ -90,6 +90,10 @@ class DPLogisticRegression(PrivateClassifier):
     After the check, and a digest if there is a seed, a fit reads X for the norms of the rows, for
     the moment, for the norms of whitened rows, and in every step, of which public facts make 8 to
     40. Time is O(n d^2) once and O(n d K) a step, memory O((d + K)^2); sparse rows stay sparse.
+    Rows in parts, of `RowBlocks.from_partitions`, are read two times and in every step: once for
+    the check, the norms and the digest, and once for the moment. The norms of whitened rows are
+    found anew in every step, in O(n d^2), and nothing is kept of a row. A row or a label that the
+    check has passed, and that is none when it is read again, counts nowhere from then on.
 
     With ``epsilon=inf`` the coefficients are those of scikit-learn without a penalty; `row_norm`
     still clips rows if it is finite.
@@ -132,15 +136,15 @@ class DPLogisticRegression(PrivateClassifier):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the coefficients, spending the whole budget.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_records, n_features)
-            Rows of the records.
-        y : array-like of shape (n_records,)
-            Labels, which are whole numbers or strings.
+        X : {array-like, sparse matrix, RowBlocks} of shape (n_records, n_features)
+            Rows of the records; a `RowBlocks` of parts, with their labels.
+        y : array-like of shape (n_records,) or None, default=None
+            Labels, which are whole numbers or strings; ``None`` if rows in parts bring theirs.
 
         Returns
         -------

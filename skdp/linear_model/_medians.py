@@ -5,6 +5,9 @@ from functools import partial
 
 import numpy as np
 
+from skdp.data.reduce import map_sum
+from skdp.data.targets import Targets
+from skdp.linalg.histogram import GridCounts
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.cost import PrivacyCost
@@ -58,22 +61,27 @@ def affordable_refinements(n_points: int, largest: float) -> int:
 
 
 def median_of_responses(
-    searches: Sequence[Search], responses: np.ndarray, budget: PrivacyBudget
+    searches: Sequence[Search],
+    responses: Targets,
+    budget: PrivacyBudget,
+    n_jobs: int | None = None,
 ) -> float:
     """Release the median of responses, or of the mean responses of users.
 
     Each refinement searches a smaller neighborhood of the last result.
     """
-    center, step = 0.0, 1.0
+    # Counts do not depend on the order, and sorted responses are counted fast.
+    ordered, center, step = responses.mapped(np.sort), 0.0, 1.0
     for number, search in enumerate(searches):
-        counts_around = partial(_counts_around, responses, center, step)
-        (shift,) = budget.quantiles(search, counts_around, q=0.5, n_rows=len(responses))
-        center = center + step * float(shift)
+        kernel = partial(_up_to, points=center + step * search.grid)
+        # All points of a grid at once: each count of its own would be another pass.
+        counts = map_sum(ordered, kernel, len(search.grid), n_jobs)
+        up_to = GridCounts(search.grid, counts, len(responses))
+        center = center + step * budget.quantile(search, up_to, q=0.5)
         step = _STEP * abs(center) if number == 0 else _STEP_AROUND * step
     return center
 
 
-def _counts_around(
-    responses: np.ndarray, center: float, step: float, points: np.ndarray
-) -> np.ndarray:
-    return np.array([np.count_nonzero(responses <= center + step * points)], dtype=np.float64)
+def _up_to(_: slice, ordered: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Count the responses up to each point; NaN, which is sorted last, is counted nowhere."""
+    return np.searchsorted(ordered[:, 0], points, side="right").astype(np.float64)

@@ -1,5 +1,6 @@
 """Responses of a regression, checked."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,28 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from skdp._reading import check_numbers, redact_errors
+from skdp.data.opening import checked_digest
+from skdp.data.part_results import PartResults
+from skdp.data.targets import Targets
+
+
+def as_numbers(responses: np.ndarray) -> np.ndarray:
+    """Convert responses of a part to float64."""
+    return np.asarray(responses, dtype=np.float64)
+
+
+def as_numbers_later(responses: np.ndarray) -> np.ndarray:
+    """Do the same in a later pass: what is no number any more becomes NaN, each by itself."""
+    if responses.dtype.kind in "fiub":
+        return as_numbers(responses)
+    return np.array([_number(response) for response in responses.tolist()], dtype=np.float64)
+
+
+def _number(response: Any) -> float:
+    try:
+        return float(response)
+    except Exception:
+        return math.nan
 
 
 @redact_errors
@@ -36,3 +59,20 @@ def r2_of(y: Any, predictions: np.ndarray, sample_weight: Any) -> float:
     check_consistent_length(predictions, responses)
     weights = checked_weights(sample_weight, len(predictions))
     return float(r2_score(responses, predictions, sample_weight=weights))
+
+
+def r2_of_parts(responses: Targets, predictions: PartResults, sample_weight: Any) -> float:
+    """Compute the coefficient of determination, a part at a time."""
+    checked_digest(responses, None, is_keyed=False, name="y")
+    given = checked_weights(sample_weight, len(responses))
+    weights = np.broadcast_to(1.0, len(responses)) if given is None else given
+    every = range(len(responses.block_starts) - 1)
+    totals = [float(weights[rows] @ y[:, 0]) for rows, y in responses.blocks(every)]
+    mean = math.fsum(totals) / float(weights.sum())
+    lost, spread = [], []
+    for (rows, y), predicted in zip(responses.blocks(every), predictions, strict=True):
+        lost.append(float(weights[rows] @ np.square(y[:, 0] - predicted)))
+        spread.append(float(weights[rows] @ np.square(y[:, 0] - mean)))
+    if math.fsum(spread) == 0:
+        return float(math.fsum(lost) == 0)
+    return 1 - math.fsum(lost) / math.fsum(spread)

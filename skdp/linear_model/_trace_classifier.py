@@ -92,18 +92,22 @@ class DPTraceClassifier(PrivateClassifier):
     the mean of clipped matrices; the difference of the classes of matrices less that mean; and in
     each step the sum of the gradients, each clipped in norm. `plan` lists every release before a
     fit, `privacy_spent_` afterwards. Assumed public: the number of records, the shape, dtype and
-    container of X, feature names, the classes, and parameters. That the classes are public is
-    promised by the caller if they are taken from y, and ``privacy_spent_.enforced`` is then False.
-    NaN, infinity and labels that are not among the classes are refused, which tells that there are
-    none. Not covered: what `predict` and its like and `score` return, noise-free functions of the
-    rows passed in; and the running time. No assumption about the data is made.
+    container of X, and its parts, feature names, the classes, and parameters. That the classes are
+    public is promised by the caller if they are taken from y, and ``privacy_spent_.enforced`` is
+    then False. NaN, infinity and labels that are not among the classes are refused, which tells
+    that there are none. Not covered: what `predict` and its like and `score` return, noise-free
+    functions of the rows passed in; and the running time. No assumption about the data is made.
 
     Entries are not whitened: they should be of similar size, and not strongly correlated. Where
     they are, as in images, `DPLogisticRegression` on the rows does as well.
 
     After the check, and a digest if there is a seed, a fit reads X for the norms of the matrices,
     for their mean, for the norms of what differs from it, for the start, and in every step, of
-    which public facts make 8 to 40. Time is O(n d1 d2 rank) a step, memory O(d1 d2).
+    which public facts make 8 to 40. Time is O(n d1 d2 rank) a step, memory O(d1 d2). Rows in
+    parts, of `RowBlocks.from_partitions`, are read three times and in every step: for the check,
+    the norms and the digest together, for the mean, and for the start; the first two are one if
+    the norms are not released. Nothing is kept of a row. A row or a label that the check has
+    passed, and that is none when it is read again, counts nowhere from then on.
 
     With ``epsilon=inf`` the steps are those of a private fit without its noise, 40 of them, and not
     those to the optimum.
@@ -160,15 +164,15 @@ class DPTraceClassifier(PrivateClassifier):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the coefficients, spending the whole budget.
 
         Parameters
         ----------
-        X : array-like of shape (n_records, n_features) or (n_records, d1, d2)
-            Matrices of the records.
-        y : array-like of shape (n_records,)
-            Labels, which are whole numbers or strings.
+        X : {array-like, RowBlocks} of shape (n_records, n_features) or (n_records, d1, d2)
+            Matrices of the records; a `RowBlocks` has rows in parts, with their labels.
+        y : array-like of shape (n_records,) or None, default=None
+            Labels, which are whole numbers or strings; ``None`` if rows in parts bring theirs.
 
         Returns
         -------
@@ -189,7 +193,7 @@ class DPTraceClassifier(PrivateClassifier):
                 f"Sparse data was passed for X, or RankOneMatrices, but {type(self).__name__} "
                 "takes dense data: an array with all entries."
             )
-        return as_rows(X, type(self).__name__)
+        return as_rows(X)
 
     def _rows_of(self, X: Any) -> Any:
         rows, shape = self._read(X)

@@ -115,18 +115,21 @@ class DPTraceRegressor(PrivateRegressor):
     one observed cell. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly in
     Gaussian differential privacy. Released: counts and histograms for medians and scales, second
     moments for `covariance`, a start if asked for, and in each step the sum of the gradients, each
-    clipped in norm, and the number of those that were not.
-    `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the number
-    of records, the shape, dtype and container of X, feature names, and parameters; with
-    ``privacy_unit="response"`` all of X. NaN and infinity are refused, which tells that there are
-    none. Not covered: what `predict` and `score` return, noise-free functions of the rows passed
-    in; and the running time. No assumption about the data is made.
+    clipped in norm, and the number of those that were not. `plan` lists every release before a fit,
+    `privacy_spent_` afterwards. Assumed public: the number of records, the shape, dtype and
+    container of X, how it is divided into parts, feature names, and parameters; with
+    ``privacy_unit="response"`` all of X, which then must be in memory. NaN and infinity are
+    refused, which tells that there are none. Not covered: what `predict` and `score` return,
+    noise-free functions of the rows passed in; and the running time. No assumption about the data
+    is made.
 
     After the check, and a digest if there is a seed, a fit reads X ``n_iter + 2`` times: for a
     scale, for both covariances, and in every step. With ``privacy_unit="response"`` it reads X
     ``2 * n_iter + 4`` times. A
     spectral start reads X once more, or twice if its test finds a gap. To scale features one by one
     takes two readings instead of one, and with records as the unit up to two more for narrow ones.
+    Rows in parts, as `RowBlocks.from_partitions` makes them, are matrices of `matrix_shape`; sparse
+    ones are taken up to 64 features, or with a `matrix_shape` of more than one column.
 
     The descent, a Riemannian gradient descent, and its start follow Zha (2024,
     :arxiv:`2403.15999`): see :doc:`/trace_regression`, also for proofs, time and memory.
@@ -185,16 +188,16 @@ class DPTraceRegressor(PrivateRegressor):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the coefficients, spending the whole budget.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_records, n_features), array-like of shape \
-                (n_records, d1, d2), or RankOneMatrices
-            Matrices of the records.
-        y : array-like of shape (n_records,)
-            Responses.
+        X : {array-like, sparse matrix, RowBlocks} of shape (n_records, n_features), array-like of \
+                shape (n_records, d1, d2), or RankOneMatrices
+            Matrices of the records; a `RowBlocks` in parts, with their responses.
+        y : array-like of shape (n_records,) or None, default=None
+            Responses; None for rows in parts, which bring theirs along.
 
         Returns
         -------

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from skdp._reading import check_given, redact_errors
 from skdp.data.containers import hide_error_text
-from skdp.data.sources import canonical_csr
+from skdp.data.conversion import canonical_csr
 from skdp.linear_model._responses import checked_responses
 from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._kinds import real_numbers

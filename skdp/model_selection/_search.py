@@ -10,6 +10,8 @@ from sklearn.utils._param_validation import HasMethods
 
 from skdp._estimator import restored_on_error
 from skdp._parameters import BUDGET, SEED
+from skdp._progress import check_unwatched
+from skdp._reading import refuse_blocks
 from skdp.data.containers import checked_container
 from skdp.data.digest import digests
 from skdp.exceptions import warn_of_privacy
@@ -103,7 +105,9 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsWhole):
 
     def _search(self, X: Any, y: Any, scoring: Any) -> Search:
         """Refuse what is not acceptable; return what is to be fitted."""
+        refuse_blocks(X, type(self).__name__)
         seed = draw_seed(self.random_state)
+        check_unwatched("estimator: ", self.estimator)
         if isinstance(self.estimator, SharedBudget):
             for name in ("ledger", "random_state"):
                 if getattr(self.estimator, name) is not None:

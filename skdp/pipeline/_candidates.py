@@ -6,6 +6,7 @@ the step. Free parameters, on which no release depends, may differ.
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import joblib
@@ -15,7 +16,9 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from skdp._reading import redact_errors
-from skdp.data.sources import float_dtype, holds_sparse
+from skdp.data.conversion import float_dtype
+from skdp.data.row_parts import RowParts, mapped_blocks
+from skdp.data.sources import holds_sparse
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._problem import RowsProblem
 from skdp.linear_model._classifier import PrivateClassifier
@@ -155,7 +158,8 @@ def path_of(
             like = _public_result(step.name, in_public(configured), two)
             n_rows, is_checked = n_planned or _shape_of(X)[0], True
         elif is_checked:
-            like = None if like is None else _like_behind(configured, step, n_rows, like)
+            behind = None if like is None else _like_behind(configured, step, n_rows, like)
+            like = _laid_out(behind, like)
         else:
             like = _public_result(step.name, configured, like)
     return path
@@ -209,6 +213,19 @@ def _like_behind(configured: Any, step: Step, n_rows: int, like: Any) -> Any:
         # The next step may refuse some texts, and would tell of single rows.
         raise ValueError(f"Step {step.name!r}, behind a private step, makes what are no numbers.")
     return made
+
+
+def _laid_out(made: Any, like: Any) -> Any:
+    """Give public rows the public layout of rows in parts, which sums of them round by."""
+    if made is like or made is None or not isinstance(like, RowParts):
+        return made
+    return mapped_blocks(like, partial(_like_public, made=made), made.shape[1])
+
+
+def _like_public(rows: Any, made: Any) -> Any:
+    """Return as many zeros as rows, dense or sparse."""
+    zeros = np.zeros((rows.shape[0], made.shape[1]), made.dtype)
+    return csr_array(zeros) if holds_sparse(made) else zeros
 
 
 def _n_components(step: Any) -> Any:

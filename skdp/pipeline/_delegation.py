@@ -26,19 +26,19 @@ def _delegated(name: str, does: str) -> Any:
     """Make a method that takes rows, and leaves them to the method of the fitted estimator."""
 
     def _method(self: Any, X: Any) -> Any:
-        return getattr(self._fitted(), name)(X)
+        return self._applied(name, X)
 
     _method.__name__, _method.__qualname__ = name, f"DelegatesMixin.{name}"
     _method.__doc__ = f"""{does}, as the fitted estimator does.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or RowBlocks of shape (n_samples, n_features)
             Rows, as the `{name}` of the fitted estimator takes them.
 
         Returns
         -------
-        ndarray
+        ndarray, or for a RowBlocks what is computed when it is read
             What that returns, which the guarantee does not cover.
         """
     return available_if(_delegates(name))(_method)
@@ -105,22 +105,26 @@ class DelegatesMixin(SeededEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or RowBlocks of shape (n_samples, n_features)
             Rows.
         y : array-like of shape (n_samples,) or None, default=None
-            Their responses.
+            Their responses; None for rows in parts, which bring theirs along.
 
         Returns
         -------
         float
             What its own `score` returns, which the guarantee does not cover.
         """
-        return float(self._fitted().score(X) if y is None else self._fitted().score(X, y))
+        return float(self._applied("score", X, *(() if y is None else (y,))))
 
     @property
     def classes_(self) -> Any:
         """Class labels of a classifier."""
         return self._fitted().classes_
+
+    def _applied(self, name: str, X: Any, *more: Any) -> Any:
+        """Call a method of the fitted estimator."""
+        return getattr(self._fitted(), name)(X, *more)
 
     def _fitted(self) -> Any:
         check_is_fitted(self)

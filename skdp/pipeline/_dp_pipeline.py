@@ -13,11 +13,13 @@ from sklearn.utils.metaestimators import _BaseComposition
 from skdp._estimator import check_planned, restored_on_error
 from skdp._parameters import BUDGET, SEED
 from skdp.data.containers import checked_container
+from skdp.data.row_blocks import RowBlocks
 from skdp.exceptions import warn_of_privacy
 from skdp.pipeline._candidates import Candidate
 from skdp.pipeline._fitting import Search, fit_candidates, planned_fit, search_of
 from skdp.pipeline._private_steps import SharedBudget
 from skdp.pipeline._public_rows import are_numbers, plain_rows, stand_ins
+from skdp.pipeline._public_steps import transformed
 from skdp.pipeline._steps import adjacency_of, common_unit, steps_of
 from skdp.pipeline._whole import SpendsWhole, stamped, total
 from skdp.privacy import Plan, PrivacySpent
@@ -94,8 +96,13 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
     `transform` and `score` return, and the running time.
 
     There are no `memory`, which would repeat a fit where the data are the same, `verbose`,
-    `transform_input`, `set_output` (set it of the steps) and parameters of `fit`. A
-    :class:`skdp.RowBlocks` is not taken.
+    `transform_input`, `set_output` (set it of the steps) and parameters of `fit`.
+
+    Rows in parts (:meth:`skdp.RowBlocks.from_partitions`) are taken, with their targets, and not
+    those of one stream. Every step reads them again, through the steps before it, block by block:
+    nothing as long as X is kept. Steps without privacy have to make 2-D arrays or sparse matrices
+    of numbers, and a ColumnTransformer is not taken. What `transform` and `predict` return is
+    computed when it is read, and a row that a step without privacy refuses is one of zeros there.
 
     Examples
     --------
@@ -142,10 +149,10 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to protect, as the first step takes them.
+        X : array-like or RowBlocks of shape (n_samples, n_features)
+            Rows to protect, as the first step takes them, or rows in parts.
         y : array-like of shape (n_samples,) or None, default=None
-            Their responses.
+            Their responses; None for rows in parts, which bring theirs along.
 
         Returns
         -------
@@ -204,7 +211,9 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         rows = plain_rows(np.ones((2, n_features)) if like is None else like)
         if rows.shape[1:] and math.prod(rows.shape[1:]) != n_features:
             raise ValueError(f"n_features={n_features} does not fit like, of shape {rows.shape}.")
-        rows = next(stand_ins(rows, are_numbers=are_numbers(rows)))
+        # The layout of rows in parts, of which no value is read, is public.
+        if not isinstance(rows, RowBlocks):
+            rows = next(stand_ins(rows, are_numbers=are_numbers(rows)))
         cost = super()._cost()
         return _plan_of(search_of(self, [{}], rows, cost=cost, n_planned=int(n_samples)))
 
@@ -265,6 +274,15 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
 
     def _held(self) -> Any:
         return getattr(self, "pipeline_", self._pattern())
+
+    def _applied(self, name: str, X: Any, *more: Any) -> Any:
+        if not isinstance(X, RowBlocks) or name == "inverse_transform":
+            return super()._applied(name, X, *more)
+        # Public steps take rows block by block, when these are read.
+        *before, last = self._fitted().steps
+        if name == "transform":
+            return transformed([*before, last], X)
+        return getattr(last[1], name)(transformed(before, X), *more)
 
     def _pattern(self) -> Pipeline:
         return Pipeline(self.steps)

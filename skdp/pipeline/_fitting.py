@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from sklearn import config_context
@@ -11,8 +11,10 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from skdp._estimator import PrivateEstimator, plan_of, restored_on_error
+from skdp._progress import fitted_within, opened_within, told_how_many_fits
 from skdp.data.finite import finite
-from skdp.data.sources import RowBlocks
+from skdp.data.row_blocks import RowBlocks
+from skdp.data.row_parts import RowParts
 from skdp.pipeline._budget_split import BudgetSplit, FitBudgets, set_budget, split_budget
 from skdp.pipeline._candidates import Candidate, Place, candidates_of, path_of
 from skdp.pipeline._columns import check_rows_of_columns, columns_of, fitted_columns, is_columns
@@ -21,6 +23,8 @@ from skdp.pipeline._public_steps import fitted_to_nothing, transformed
 from skdp.pipeline._steps import (
     Step,
     adjacency_of,
+    as_checked,
+    check_blocks,
     check_targets,
     common_unit,
     configured_step,
@@ -128,8 +132,9 @@ def search_of(
     With `n_planned`, X is public and stands for so many rows to come, and there is no y.
     """
     if isinstance(X, RowBlocks):
-        raise ValueError("X is a RowBlocks, which is not taken here: pass an array.")
-    given, lack_classes = with_classes(estimator, y)
+        check_blocks(estimator.steps, X)
+    targets = X.y if isinstance(X, RowParts) and n_planned is None else y
+    given, lack_classes = with_classes(estimator, targets)
     steps = steps_of(given)
     candidates = candidates_of(grid, given, steps)
     search = Search(given, steps, candidates, X, y, cost, seed, refits, lack_classes, rows=X)
@@ -139,11 +144,17 @@ def search_of(
     if n_planned is None:
         check_targets(steps, X, y)
         if len(candidates) == 1:
-            _open(search)
+            # The first step is opened apart from its fit.
+            told_how_many_fits(1 + len(search.split.n_fits))
+            with opened_within("opening"):
+                _open(search)
     n_fitted = len(search.before) if search.opened else None
     search.paths = [
-        path_of(one, steps, search.rows, y, cost.epsilon, n_planned, n_fitted) for one in candidates
+        path_of(one, steps, search.rows, targets, cost.epsilon, n_planned, n_fitted)
+        for one in candidates
     ]
+    if len(candidates) > 1:
+        told_how_many_fits(sum(search.split.n_fits.values()) + len(search.split.final.shares))
     return search
 
 
@@ -154,7 +165,7 @@ def _open(search: Search) -> None:
     first = next(i for i, step in enumerate(search.steps) if step.is_private)
     for step in search.steps[:first]:
         search.before += _fit_step(search, search.before, [0], search.rows, budgets)
-        search.rows = _rows_behind(step, search.before[-1], search.rows)
+        search.rows = _rows_behind(search, step, search.before[-1], search.rows)
     n_parts = sum(step.columns is not None for step in search.steps)
     for number in range(first, first + max(n_parts, 1)):
         label, (one,) = _labeled(search, [0], number, budgets)
@@ -163,11 +174,13 @@ def _open(search: Search) -> None:
         search.opened[number] = label, [one], one._problem(rows, search.y)
 
 
-def _rows_behind(step: Step, fitted: Any, X: Any) -> Any:
+def _rows_behind(search: Search, step: Step, fitted: Any, X: Any) -> Any:
     """Return what the next step gets."""
     if step.columns is not None:
         return X
     rows = transformed([(step.name, fitted)], X)
+    if isinstance(rows, RowBlocks):
+        return as_checked(rows, search.steps) if step.is_private else rows
     # Their public parts have made all rows finite before, of which some may not have been.
     return finite(rows) if is_columns(step.estimator) else rows
 
@@ -207,7 +220,7 @@ def refit(search: Search, chosen: int, model: Any) -> Any:
     budgets, X = search.split.final, search.X
     kept = search.fitted[id(model)][: min(budgets.shares)]
     for step, fitted in zip(search.steps, kept, strict=False):
-        X = _rows_behind(step, fitted, X)
+        X = _rows_behind(search, step, fitted, X)
     return _fit_from(search, [chosen], kept, X, budgets)[chosen]
 
 
@@ -222,7 +235,7 @@ def _fit_from(
         for branch, result in zip(branches, results, strict=True):
             done = [*fitted, result]
             if len(done) < len(search.steps):
-                rows = _rows_behind(search.steps[number], result, X)
+                rows = _rows_behind(search, search.steps[number], result, X)
                 models |= _fit_from(search, branch, done, rows, budgets)
             else:
                 model = _assembled(search, done)
@@ -276,7 +289,8 @@ def _fit_step(
     label, configured, data = opened or (*_labeled(search, candidates, number, budgets), None)
     # The first fit charges all, before its first release; the others charge nothing.
     configured[0].ledger, search.ledger = search.ledger, None
-    warnings = fit_together(configured, columns_of(X, step.columns), search.y, data)
+    with fitted_within(configured[0], label):
+        warnings = fit_together(configured, columns_of(X, step.columns), search.y, data)
     for one, messages in zip(configured, warnings, strict=True):
         search.warnings[id(one)] = search.told(number, budgets, messages)
     search.keep(configured[0].privacy_spent_, label)
@@ -304,7 +318,7 @@ def fit_together(
     from public facts are left out: the search has given them before it spends anything.
     """
     first, *others = estimators
-    with restored_on_error(first):
+    with restored_on_error(first, partial(first._passes_to_tell, X)):
         problem, data = opened or first._problem(X, y)
         problem, result, budget = first._release(problem, data, lambda _: None)
         warnings = [first._keep(problem, result, budget)]

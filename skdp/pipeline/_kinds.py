@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skdp.data.containers import checked_container
-from skdp.data.sources import canonical_csr
+from skdp.data.conversion import canonical_csr
 from skdp.pipeline._public_rows import TWICE
 
 _REAL = "biuf"
@@ -152,7 +152,9 @@ class _ArrayKind:
         return array.shape == (n_rows, *self.shape) and _fits(array.dtype, self.dtype, exactly)
 
     def converted(self, result: Any, fill: float) -> Any:
-        return _cast(real_numbers(_dense(result), fill), _real_type(self.dtype))
+        numbers = _cast(real_numbers(_dense(result), fill), _real_type(self.dtype))
+        # In C order, as rows that replace odd ones leave them: in another one rows round otherwise.
+        return np.require(numbers, requirements=["C", "A"])
 
     def made_of(self, results: list[Any], fill: float) -> Any:
         return _cast(_numbers_of(results, self.shape, fill), _real_type(self.dtype))

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse, vstack
+from scipy.sparse import csr_array, issparse, vstack
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from skdp.data.rank_one import RankOneMatrices
+from skdp.data.row_blocks import RowBlocks
 
 # Public rows come in twos, because some functions treat a single row differently.
 TWICE = 2  # not tuned
@@ -81,6 +82,9 @@ def stand_ins(rows: Any, *, are_numbers: bool) -> Iterator[Any]:
 def _stand_in(rows: Any, anything: Any) -> Any:
     if isinstance(rows, RankOneMatrices):
         return RankOneMatrices(*(_stand_in(part, anything) for part in (rows.left, rows.right)))
+    if isinstance(rows, RowBlocks):
+        two = _two(rows.dtype, rows.shape[1:], anything)
+        return csr_array(two) if rows.is_sparse else two
     if issparse(rows):
         return type(rows)(_two(rows.dtype, rows.shape[1:], anything))
     if hasattr(rows, "iloc"):
@@ -146,4 +150,7 @@ def exchanged(rows: Any, refused: Sequence[int], others: Any) -> Any:
         return rows.vstack(others)[index]
     if isinstance(rows, list | tuple):
         return [[*rows, *others][row] for row in index]
-    return np.concatenate([np.asarray(rows), np.asarray(others)])[index]
+    # In the same memory order, as rows round otherwise in another one.
+    made = np.asarray(rows).astype(np.result_type(np.asarray(rows), np.asarray(others)))
+    made[refused] = others
+    return made

@@ -9,16 +9,20 @@ of zeros. A step that refuses public rows is refused for all rows, which is publ
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import parallel_config
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
+from sklearn import config_context
 from sklearn.utils.validation import _num_samples
 
 from skdp._estimator import PrivateEstimator
-from skdp.data.finite import finite
+from skdp.data.finite import finite, not_finite_rows, with_nan
+from skdp.data.row_blocks import RowBlocks
+from skdp.data.row_parts import mapped_blocks
 from skdp.exceptions import warn_of_privacy
 from skdp.pipeline._kinds import LOSSES, Kind, kind_of, kind_of_losses
 from skdp.pipeline._public_rows import (
@@ -53,21 +57,8 @@ def by_rows(what: str, function: Callable[..., Any], rows: Any) -> Any:
     """
     rows = plain_rows(rows)
     are_plain = are_numbers(rows)
-    public = _public(what, function, [stand_ins(rows, are_numbers=are_plain)])
-    result, kind = _attempt(function, (rows,)), None
-    if public.inputs is not None:
-        shape = _shape_of(public.results)
-        if shape[:1] != (TWICE,):
-            raise ValueError(
-                f"{what} must return a row for each, got shape {shape} for {TWICE} rows."
-            )
-        kind = quietly(kind_of, public.results, are_plain)
-        alone = enumerate(_alone(function, public.inputs))
-        if any(_differ(public.results, row, one) for row, one in alone):
-            raise ValueError(
-                f"{what} must take each row by itself, but what it makes of a public row changes "
-                "with the row beside it."
-            )
+    public, kind = _public_kind(what, function, rows, are_plain)
+    result = _attempt(function, (rows,))
     if result is _REFUSED:
         _refuse_numbers(what, rows)
         if kind is None or not are_plain:
@@ -77,6 +68,63 @@ def by_rows(what: str, function: Callable[..., Any], rows: Any) -> Any:
         own_kind = quietly(kind_of, result, are_plain)
         return result if own_kind is None else quietly(own_kind.converted, result, 0.0)
     return _of_kind(what, function, (rows,), result, kind, public.inputs, 0.0)
+
+
+def _public_kind(
+    what: str, function: Callable[..., Any], rows: Any, are_plain: bool
+) -> tuple["_Public", Kind | None]:
+    """Try a function with public rows like those given; refuse one that does not go by rows."""
+    public = _public(what, function, [stand_ins(rows, are_numbers=are_plain)])
+    if public.inputs is None:
+        return public, None
+    shape = _shape_of(public.results)
+    if shape[:1] != (TWICE,):
+        raise ValueError(f"{what} must return a row for each, got shape {shape} for {TWICE} rows.")
+    kind = quietly(kind_of, public.results, are_plain)
+    alone = enumerate(_alone(function, public.inputs))
+    if any(_differ(public.results, row, one) for row, one in alone):
+        raise ValueError(
+            f"{what} must take each row by itself, but what it makes of a public row changes "
+            "with the row beside it."
+        )
+    return public, kind
+
+
+def in_blocks(what: str, function: Callable[..., Any], rows: RowBlocks) -> RowBlocks:
+    """Do the same with rows in blocks, when these are read; refuse what does not make numbers."""
+    public, kind = _public_kind(what, function, rows, True)
+    if public.inputs is None:
+        raise ValueError(public.error)
+    made = None if kind is None else quietly(kind.converted, public.results, 0.0)
+    is_array = issparse(made) or isinstance(made, np.ndarray)
+    if made is None or not is_array or made.ndim != 2 or made.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{what} must make 2-D arrays or sparse matrices of numbers, of rows in parts."
+        )
+    of_block = partial(
+        _of_block, what=what, function=function, public=public.inputs, kind=kind, dtype=rows.dtype
+    )
+    return mapped_blocks(rows, of_block, made.shape[1])
+
+
+def _of_block(
+    rows: Any, what: str, function: Callable[..., Any], public: Any, kind: Any, dtype: np.dtype
+) -> Any:
+    """Return what a public step makes of a block: it raises nothing, and each row is by itself."""
+    rows = rows.astype(dtype, copy=False)
+    # Threads have settings of their own.
+    with config_context(transform_output="default"), np.errstate(all="ignore"):
+        result = _attempt(function, (rows,))
+        made = _of_kind(what, function, (rows,), result, kind, public, 0.0)
+        made = (csr_array(made) if issparse(made) else made).astype(dtype, copy=False)
+        was_null = not_finite_rows(rows)
+        if not was_null.any():
+            return finite(made)
+        # What is missing may be filled. If it is not, or is refused, the next step sees it.
+        is_null = not_finite_rows(made) & was_null
+        for row in np.flatnonzero(was_null).tolist():
+            is_null[row] |= _attempt(function, (row_repeated(rows, row),)) is _REFUSED
+        return with_nan(finite(made), is_null)
 
 
 def losses_by_rows(
@@ -252,6 +300,11 @@ def transformed(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
     """Send rows through fitted steps, except "passthrough" and None; finite rows stay finite."""
     for name, step in steps:
         if step is not None and not isinstance(step, str):
+            if isinstance(rows, RowBlocks):
+                is_ours = isinstance(step, PrivateEstimator)
+                what = f"Step {name!r}"
+                rows = step.transform(rows) if is_ours else in_blocks(what, step.transform, rows)
+                continue
             result = by_rows(f"Step {name!r}", step.transform, rows)
             # Overflow is made finite. Rows that were not finite are for the next step to refuse.
             rows = _finite(result) if is_finite(rows) else result

@@ -1,9 +1,11 @@
 """The steps that share a budget: they are checked, and told what they protect."""
 
 from collections.abc import Sequence
+from functools import partial
 from inspect import signature
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import AdditiveChi2Sampler
@@ -12,10 +14,22 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skdp._estimator import PrivateEstimator
-from skdp._reading import check_given, redact_errors
+from skdp._progress import check_unwatched
+from skdp._reading import check_given, redact_errors, targets_of
+from skdp.data.finite import finite
+from skdp.data.opening import checked_digest
+from skdp.data.row_blocks import RowBlocks
+from skdp.data.row_parts import RowParts, mapped_blocks
+from skdp.data.targets import Targets
 from skdp.linear_model._classifier import PrivateClassifier
-from skdp.linear_model._logistic.labels import checked_labels, classes_in
-from skdp.linear_model._responses import checked_responses
+from skdp.linear_model._logistic.labels import (
+    checked_labels,
+    classes_in,
+    codes_in_part,
+    given_classes,
+    labels_in,
+)
+from skdp.linear_model._responses import as_numbers, as_numbers_later, checked_responses
 from skdp.pipeline._columns import check_columns, is_columns, private_parts
 from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._private_steps import (
@@ -115,9 +129,30 @@ def adjacency_of(steps: Sequence[Step]) -> str:
     return str(adjacencies[0])
 
 
+def check_blocks(steps: Sequence[tuple[str, Any]], X: RowBlocks) -> None:
+    """Refuse rows in one stream, and steps that need all rows in memory."""
+    if not isinstance(X, RowParts):
+        raise ValueError(
+            "X is a RowBlocks of one stream, which a pipeline does not take: pass rows in parts, "
+            "as RowBlocks.from_partitions makes them, an array, or a memory map."
+        )
+    if any(is_columns(step) for _, step in steps):
+        raise ValueError(
+            "A ColumnTransformer does not take rows in parts: let the functions that load these "
+            "choose the columns."
+        )
+
+
 def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
     """Refuse responses that a private step would refuse; those of classes it checks itself."""
     private = [step.estimator for step in steps if step.is_private]
+    if isinstance(X, RowParts):
+        supervised = [one for one in private if get_tags(one).target_tags.required]
+        if supervised or y is not None:
+            targets = targets_of(X, y, type([*supervised, *private][0]).__name__)
+        if not all(map(is_classifier, supervised)):
+            checked_digest(targets.mapped(as_numbers), None, is_keyed=False, name="y")
+        return
     if y is None:
         for one in private:
             if get_tags(one).target_tags.required:
@@ -126,6 +161,28 @@ def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
     redact_errors(check_consistent_length)(X, y)
     if any(get_tags(one).target_tags.required and not is_classifier(one) for one in private):
         checked_responses(y)
+
+
+def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
+    """Make finite, or known, what is not any more: behind a release no step may refuse a row."""
+    made = mapped_blocks(rows, finite)
+    private = (step.estimator for step in steps if step.is_private)
+    supervised = [one for one in private if get_tags(one).target_tags.required]
+    if supervised and isinstance(made, RowParts) and made.y is not None:
+        known: Any = _finite_numbers
+        if is_classifier(supervised[-1]):
+            known = partial(_known_labels, classes=given_classes(supervised[-1].classes))
+        made.y = made.y.mapped(known)
+    return made
+
+
+def _finite_numbers(responses: np.ndarray) -> np.ndarray:
+    return np.asarray(finite(as_numbers_later(responses)))
+
+
+def _known_labels(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Take the first class for a label that is none of them."""
+    return np.asarray(classes[np.maximum(codes_in_part(labels, classes), 0)])
 
 
 def _check_named(estimator: Any) -> None:
@@ -170,7 +227,8 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
     ]
     if not lack_classes or y is None:
         return estimator, []
-    classes = classes_in(checked_labels(y)).tolist()
+    labels = labels_in(y, None) if isinstance(y, Targets) else checked_labels(y)
+    classes = classes_in(labels).tolist()
     given = {f"{name}__classes" if name else "classes": classes for name in lack_classes}
     return clone(estimator).set_params(**given), lack_classes
 
@@ -184,6 +242,7 @@ def _check_step(step: Step, *, is_behind: bool) -> None:
             f"{where}AdditiveChi2Sampler refuses negative entries. Behind a private step its error "
             "would tell of single rows. Put it before all private steps."
         )
+    check_unwatched(where, estimator)
     if isinstance(estimator, DelegatesMixin):
         kind = type(estimator).__name__
         raise ValueError(

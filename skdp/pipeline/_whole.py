@@ -9,6 +9,7 @@ from sklearn.utils.validation import _num_samples
 
 from skdp._estimator import warnings_for_delta
 from skdp._parameters import warnings_for_seed
+from skdp._progress import Watched
 from skdp.exceptions import warn_of_privacy
 from skdp.linear_model._logistic.warnings import LABELS_BECOME_PUBLIC
 from skdp.pipeline._delegation import DelegatesMixin
@@ -22,7 +23,7 @@ from skdp.privacy.precision import plain
 _ROUNDING = 1e-9  # not tuned
 
 
-class SpendsWhole(DelegatesMixin):
+class SpendsWhole(Watched, DelegatesMixin):
     """Spends its whole budget on fits of several steps, and charges a ledger once."""
 
     epsilon: float

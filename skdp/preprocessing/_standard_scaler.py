@@ -1,6 +1,5 @@
 """Standardization of columns by private centers and scales."""
 
-from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -16,15 +15,17 @@ from skdp._reading import (
     check_rows,
     check_rows_of,
     check_rows_or_blocks,
+    check_width,
 )
 from skdp._scales.bounds import checked_interval
 from skdp._scales.fit import release_scales
 from skdp._scales.plan import ScaleProblem
 from skdp._scales.shrinkage import Scales
-from skdp.data.digest import digest
-from skdp.data.reduce import sum_rounding
+from skdp.data.opening import checked_digest
+from skdp.data.row_blocks import RowBlocks
+from skdp.data.row_parts import transformed_blocks
 from skdp.data.rows import Rows
-from skdp.data.sources import MappedBlocks, RowBlocks, as_source, block_starts, holds_sparse
+from skdp.data.sources import as_source, holds_sparse, rounding_of
 from skdp.preprocessing._scaler.plan import ScaledRow, plan_scaler
 from skdp.preprocessing._scaler.transform import Scaling
 from skdp.preprocessing._scaler.warnings import warnings_for_plan, warnings_for_scales
@@ -190,8 +191,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         self._check_sparse(holds_sparse(X))
         if isinstance(X, RowBlocks):
             check_features(X, self)
-            X.check()
-            return MappedBlocks(X, self._scaling.apply)
+            return transformed_blocks(X, self._scaling.apply)
         return self._scaling.apply(check_rows_of(X, self))
 
     def inverse_transform(self, X: Any) -> Any:
@@ -199,47 +199,47 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
             Scaled rows.
 
         Returns
         -------
-        ndarray or CSR matrix of shape (n_samples, n_features)
-            The rows in the units of the data.
+        ndarray, CSR matrix or RowBlocks of shape (n_samples, n_features)
+            The rows in the units of the data, in the kind of container that was given.
         """
         check_is_fitted(self)
         self._check_sparse(holds_sparse(X))
-        checked = check_rows(X, type(self).__name__)
-        if checked.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {checked.shape[1]} columns, but the scaler has {self.n_features_in_}."
-            )
-        return self._scaling.undo(checked)
+        is_blocks = isinstance(X, RowBlocks)
+        checked = X if is_blocks else check_rows(X, type(self).__name__)
+        check_width(checked, self.n_features_in_)
+        undo = self._scaling.undo
+        return transformed_blocks(X, undo) if is_blocks else undo(checked)
 
     def _problem(self, X: Any, y: Any) -> tuple[ScaleProblem, Data]:
         checked = check_rows_or_blocks(X, type(self).__name__)
-        problem = self._problem_of(*checked.shape, is_sparse=holds_sparse(checked))
+        problem = self._problem_of(*checked.shape, like=checked)
         # Takes X as given, because the checked X has lost the names of its features.
         check_features(X, self, reset=True)
         source = as_source(checked)
-        return problem, (Rows(source, self.n_jobs), partial(digest, source))
+        digest = checked_digest(source, self.n_jobs, is_keyed=self._is_keyed)
+        return problem, (Rows(source, self.n_jobs), digest)
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> ScaleProblem:
         check_like(like, n_samples, n_features)
-        return self._problem_of(n_samples, n_features, is_sparse=holds_sparse(like))
+        return self._problem_of(n_samples, n_features, like=like)
 
-    def _problem_of(self, n_rows: int, n_features: int, *, is_sparse: bool) -> ScaleProblem:
+    def _problem_of(self, n_rows: int, n_features: int, *, like: Any) -> ScaleProblem:
         """Refuse parameters that contradict each other or the public facts."""
+        is_sparse = holds_sparse(like)
         self._check_sparse(is_sparse)
         check_not_pure(type(self).__name__, self._cost())
         interval = None if self.bounds is None else checked_interval(self.bounds, n_features)
-        starts = block_starts(n_rows, n_features, is_sparse=is_sparse)
         return self._asked(
             ScaleProblem,
             unit=ScaledRow(self.adjacency),
             n_units=n_rows,
             n_features=n_features,
-            rounding=sum_rounding(starts, n_features),
+            rounding=rounding_of(like, (n_rows, n_features), is_sparse=is_sparse),
             interval=interval,
         )
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from skdp.exceptions import BudgetError
+from skdp.linalg.histogram import GridCounts
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.by_name import NamedReleases
@@ -16,7 +17,7 @@ from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.initial_noise import InitialNoiseSums
 from skdp.privacy.noise import NoiseSource, checked_value, joint_entries, with_noise, without_noise
 from skdp.privacy.plan import SHARE_TOLERANCE, Plan, paths_that_go_on
-from skdp.privacy.quantile import search_quantiles, warnings_for_ends
+from skdp.privacy.quantile import search_quantile, warnings_for_ends
 from skdp.privacy.record import PrivacySpent
 from skdp.privacy.release import Release, Released, Search
 
@@ -203,7 +204,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         booked = self._book(release, release.change(*facts, **more), value.shape)
         return Released(self._publish(booked, value), booked.noise_std or 0.0)
 
-    def quantile(self, search: Search, values: np.ndarray, *, q: float) -> float:
+    def quantile(self, search: Search, values: np.ndarray | GridCounts, *, q: float) -> float:
         """Release the first point of a public grid that a fraction `q` of the values do not exceed.
 
         The binary search over the grid releases one noisy count in each step.
@@ -212,8 +213,9 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         ----------
         search : Search
             What is released.
-        values : ndarray of shape (n,)
-            One value for each unit; the NaN of a null unit is counted nowhere.
+        values : ndarray of shape (n,) or GridCounts
+            One value for each unit, or their counts on the grid of the search; the NaN of a null
+            unit is counted nowhere.
         q : float
             Probability in (0, 1).
 
@@ -227,44 +229,21 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         BudgetError
             If `release` would raise it.
         """
-        # The shape of the counts is (): each step releases a number, not an array of one entry.
-        target = float(q) * len(values)
-        return float(self._search(search, lambda x: np.count_nonzero(values <= x), target, ()))
-
-    def quantiles(
-        self,
-        search: Search,
-        counts_up_to: Callable[[np.ndarray], np.ndarray],
-        *,
-        q: float,
-        n_rows: int,
-    ) -> np.ndarray:
-        """Release a quantile of every column, as `quantile` does; each step counts in all columns.
-
-        Parameters
-        ----------
-        search : Search
-            What is released.
-        counts_up_to : callable
-            Takes an array with a grid point for each column, and returns an array with the exact
-            number of values in each column that do not exceed its point. A unit has one value in
-            every column; the NaN of a null unit is counted nowhere.
-        q : float
-            Probability in (0, 1).
-        n_rows : int
-            Public number of units, null ones included.
-
-        Returns
-        -------
-        ndarray of shape (n_columns,)
-            Points of the grid.
-
-        Raises
-        ------
-        BudgetError
-            If `release` would raise it.
-        """
-        return self._search(search, counts_up_to, float(q) * n_rows, search.shape)
+        if not isinstance(values, GridCounts):
+            values = GridCounts.in_all(search.grid, values)
+        lines = search.lines()
+        if self._open_paths is None:
+            # A search is paid for as a whole: none of its counts is released unless all can be.
+            self._check_share(search.name, search.share)
+        found = search_quantile(
+            lambda step, point: self.release(lines[step], values.up_to(point)).value,
+            search.grid,
+            float(q) * values.n_units,
+        )
+        if search.remedy is not None:
+            ends = warnings_for_ends(search.name, np.array([found]), search.grid, search.remedy)
+            self.warnings += ends
+        return found
 
     def sums_with_initial_noise(
         self, release: Release, *, unit: float, correlation: PrefixNoise
@@ -323,23 +302,6 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         self, release: Release, shape: tuple[int, ...], unit: float, correlation: PrefixNoise
     ) -> InitialNoiseSums:
         return InitialNoiseSums(release, shape, unit, correlation)
-
-    def _search(
-        self, search: Search, count: Callable[[Any], Any], target: float, shape: tuple[int, ...]
-    ) -> np.ndarray:
-        lines = search.lines()
-        if self._open_paths is None:
-            # A search is paid for as a whole: none of its counts is released unless all can be.
-            self._check_share(search.name, search.share)
-        found = search_quantiles(
-            lambda step, points: self.release(lines[step], count(points)).value,
-            search.grid,
-            target,
-            shape,
-        )
-        if search.remedy is not None:
-            self.warnings += warnings_for_ends(search.name, found, search.grid, search.remedy)
-        return found
 
     def _book(
         self,

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from skdp.linalg.histogram import bin_counts
 from skdp.privacy import sensitivity
 from skdp.privacy.cost import PrivacyCost
-from skdp.privacy.histogram import bin_counts
 from skdp.privacy.noise import CHOICE
 from skdp.privacy.release import Release, Released
 

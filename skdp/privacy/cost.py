@@ -146,10 +146,9 @@ class PrivacyCost:  # numpydoc ignore=PR02
         share: float,
         grid: np.ndarray,
         *,
-        n_columns: int = 1,
         remedy: str | None = None,
     ) -> Search:
-        """Declare a binary search over a public grid, for all columns at once.
+        """Declare a binary search over a public grid.
 
         Parameters
         ----------
@@ -159,8 +158,6 @@ class PrivacyCost:  # numpydoc ignore=PR02
             Share of the cost for all counts together.
         grid : array-like of shape (n_points,)
             Ascending public numbers.
-        n_columns : int, default=1
-            Number of columns, each of which is searched.
         remedy : str or None, default=None
             Sentence that tells a user what to do if the search ends at an end of the grid; None
             for no warning.
@@ -173,15 +170,15 @@ class PrivacyCost:  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If the share is not positive or too small for so many columns, or `delta` is 0.
+            If the share is not positive or too small, or `delta` is 0.
         """
-        grid, shape, share = np.asarray(grid, np.float64), (n_columns,), float(share) * self.part
-        change = sensitivity.counts(n_columns)
+        grid, share = np.asarray(grid, np.float64), float(share) * self.part
+        change = sensitivity.counts(1)
         # A search over one point takes no count, but its share still has to be positive.
         share_of_count = share / max(search_steps(len(grid)), 1)
-        self.check_size(name, "gaussian", share_of_count, shape)
+        self.check_size(name, "gaussian", share_of_count, (1,))
         std = self.noise_std("gaussian", change, share_of_count)
-        return Search(name, "gaussian", share, change, std, shape=shape, grid=grid, remedy=remedy)
+        return Search(name, "gaussian", share, change, std, shape=(1,), grid=grid, remedy=remedy)
 
     def check(self, mechanism: str) -> None:
         """Refuse an unknown mechanism, and one that needs a positive delta if delta is 0.

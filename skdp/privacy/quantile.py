@@ -6,33 +6,29 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SCALE_GRID", "search_quantiles", "search_steps", "warnings_for_ends"]
+__all__ = ["SCALE_GRID", "search_quantile", "search_steps", "warnings_for_ends"]
 
 #: Public grid for norms in unknown units: 1024 points from 1e-12 to 1e12, 5.5 per cent apart.
 SCALE_GRID = np.geomspace(1e-12, 1e12, 1024)  # not studied
 
 
-def search_quantiles(
-    noisy_counts: Callable[[int, Any], Any],
-    grid: np.ndarray,
-    target: float,
-    shape: tuple[int, ...] = (),
-) -> np.ndarray:
-    """Find for every column the first grid point whose noisy count is at least `target`.
+def search_quantile(
+    noisy_count: Callable[[int, float], Any], grid: np.ndarray, target: float
+) -> float:
+    """Find the first grid point whose noisy count is at least `target`, or else the last point.
 
-    If there is none, return the last point. ``noisy_counts(step, points)`` gets an array of `shape`
-    with a point for each column, and releases how many values of each column do not exceed it.
-    Steps are counted from 0; their number does not depend on the data.
+    ``noisy_count(step, point)`` releases how many values do not exceed a point. Steps are counted
+    from 0; their number does not depend on the data.
     """
-    low = np.zeros(shape, dtype=np.intp)
-    high = np.full(shape, len(grid) - 1)
+    low, high = 0, len(grid) - 1
     # The number of steps is fixed: a search that has ended early stays where it is.
     for step in range(search_steps(len(grid))):
         middle = (low + high) // 2
-        is_enough = noisy_counts(step, grid[middle]) >= target
-        low = np.where(is_enough, low, np.minimum(middle + 1, high))
-        high = np.where(is_enough, middle, high)
-    return np.asarray(grid[high], dtype=np.float64)
+        if noisy_count(step, grid[middle]) >= target:
+            high = middle
+        else:
+            low = min(middle + 1, high)
+    return float(grid[high])
 
 
 def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: str) -> list[str]:

@@ -2,13 +2,14 @@
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from harness import Group, Slip, _without_row, altered
+from harness import Group, Slip, null_row
+from in_parts import in_parts
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression, DPTraceClassifier
-from skdp.data.rows import RowCache
 
 N_RECORDS, N_FEATURES = 20, 6
 # Of the matrices that rows of the last two containers are.
@@ -29,6 +30,10 @@ class Data:
         """What `fit` is given."""
         if self.container == "csr":
             return csr_array(self.rows), self.labels
+        if self.container == "csr parts":
+            return (in_parts(csr_array(self.rows), self.labels),)
+        if self.container in ("parts", "flat parts"):
+            return (in_parts(self.rows, self.labels),)
         if self.container == "float32":
             return np.clip(self.rows, -3e38, 3e38).astype(np.float32), self.labels
         if self.container == "matrices":
@@ -62,13 +67,13 @@ class Cell:
         given = {"classes": classes, **given, **more}
         if not self.has_matrices:
             return DPLogisticRegression(**given)
-        shape = SHAPE if self.container == "flat" else None
+        shape = None if self.container == "matrices" else SHAPE
         return DPTraceClassifier(**{"rank": 1, "matrix_shape": shape, **given})
 
     @property
     def has_matrices(self):
         """Whether the records are matrices."""
-        return self.container in ("flat", "matrices")
+        return self.container in ("flat", "flat parts", "matrices")
 
     def __str__(self):
         parts = [self.adjacency, f"{self.n_classes} classes", self.container]
@@ -84,7 +89,7 @@ class Cell:
         labels = np.arange(N_RECORDS) % n_found
         centers = 2 * generator.normal(size=(n_found, N_FEATURES))
         rows = generator.normal(size=(N_RECORDS, N_FEATURES)) + centers[labels] + 0.5
-        if self.container == "csr":
+        if self.container.startswith("csr"):
             rows *= generator.random(rows.shape) < 0.6
         return Data(self.container, rows, labels)
 
@@ -104,6 +109,10 @@ def _cells():
         yield Cell(adjacency, 2, "matrices")
         yield Cell(adjacency, 2, "matrices", row_norm=3.0)
         yield Cell(adjacency, 2, "flat", lacks_class=True)
+        yield Cell(adjacency, container="parts")
+        yield Cell(adjacency, 3, "csr parts", row_norm=3.0)
+        yield Cell(adjacency, container="flat parts")
+        yield Cell(adjacency, 2, "flat parts", row_norm=3.0)
 
 
 CELLS = tuple(_cells())
@@ -150,15 +159,8 @@ def groups(cell, data):
     return [Group(found, origin=data.arguments, make_null=null_record)]
 
 
-def null_record():
-    """Make the first record null in every fit inside; its label is any."""
-
-    def forget(view, problem):
-        source = _without_row(view.rows.source, 0)
-        rows = dataclasses.replace(view.rows, source=source, cache=RowCache())
-        return dataclasses.replace(view, rows=rows)
-
-    return altered(forget)
+#: Makes the first record null in every fit inside; its label is any.
+null_record = partial(null_row, 0)
 
 
 def strangers(cell, data):

@@ -9,12 +9,14 @@ from unittest.mock import patch
 
 import numpy as np
 from recording import RecordingBudget, scripted_budget
+from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import pdist
 
 from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.rows import RowCache, Rows
-from skdp.data.sources import ArraySource
+from skdp.data.sources import ArraySource, PartSource
+from skdp.data.targets import Targets
 from skdp.decomposition._problem import RowsProblem
 from skdp.decomposition._rows.fit import read_rows_once
 from skdp.privacy.budget import SKIPPED
@@ -132,18 +134,41 @@ def null_record(index):
 
 
 def _without(records, index, problem):
-    responses = records.responses.copy()
+    targets = records.responses
+    parts = [column[:, 0] for _, column in targets.blocks(range(len(targets.block_starts) - 1))]
+    responses = np.concatenate(parts)
     responses[index] = np.nan
     design = copy.copy(records.design)
     if problem.protects_matrices and not isinstance(design.source, RankOneMatrices):
         design.source = _without_row(design.source, index)
-    return dataclasses.replace(records, responses=responses, design=design)
+    return dataclasses.replace(records, responses=Targets.of(responses), design=design)
 
 
 def _without_row(source, index):
-    X = source.X.tolil() if source.is_sparse else source.X.copy()
-    X[index] = np.nan
-    return ArraySource(X.tocsr() if source.is_sparse else X)
+    if isinstance(source, PartSource):
+        return of_class(copy.copy(source), PartsWithoutRow, index=index)
+    return ArraySource(_with_null(source.X, index))
+
+
+class PartsWithoutRow(PartSource):
+    """Rows in parts, one of which is not finite, whatever is loaded."""
+
+    index = None
+
+    def blocks(self, group):
+        for rows, block in super().blocks(group):
+            is_here = rows.start <= self.index < rows.stop
+            yield rows, _with_null(block, self.index - rows.start) if is_here else block
+
+    def every(self, step):
+        kept, place = super().every(step), divmod(self.index, step)
+        return kept if place[1] else of_class(kept, PartsWithoutRow, index=place[0])
+
+
+def _with_null(X, index):
+    rows = X.tolil() if issparse(X) else X.copy()
+    rows[index] = np.nan
+    return csr_array(rows.tocsr()) if issparse(X) else rows
 
 
 class WatchedDesign(Design):

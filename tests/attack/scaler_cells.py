@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from harness import Group, Slip, null_row
+from in_parts import in_parts, stacked
 from row_cells import with_row
 from scipy.sparse import csr_array, issparse
 
-from skdp import DPStandardScaler
+from skdp import DPStandardScaler, RowBlocks
 
 N, D = 60, 3
 LOW, HIGH = np.array([-2.0, -4.0, 0.0]), np.array([2.0, 2.0, 3.0])
@@ -34,7 +35,7 @@ class Cell:
             "epsilon": 1e4,
             "adjacency": self.adjacency,
             "bounds": BOUNDS[self.bounds],
-            "with_mean": self.container == "dense",
+            "with_mean": self.container != "csr",
         }
         return DPStandardScaler(**{**given, **more})
 
@@ -44,11 +45,12 @@ class Cell:
 
     def contain(self, X):
         """Put dense rows into a container."""
-        return X if self.container == "dense" else csr_array(X)
+        return {"dense": np.asarray, "csr": csr_array, "parts": in_parts}[self.container](X)
 
 
+CONTAINERS = ("dense", "csr", "parts")
 CELLS = tuple(
-    itertools.starmap(Cell, itertools.product(BOUNDS, ADJACENCIES, ("dense", "csr"), (True, False)))
+    itertools.starmap(Cell, itertools.product(BOUNDS, ADJACENCIES, CONTAINERS, (True, False)))
 )
 
 
@@ -98,7 +100,7 @@ def groups(cell, X):
 
 def dense(X):
     """Copy rows out of their container."""
-    return X.toarray() if issparse(X) else X.copy()
+    return X.toarray() if issparse(X) else stacked(X) if isinstance(X, RowBlocks) else X.copy()
 
 
 def moments_in_intervals(right):

@@ -3,10 +3,12 @@
 import itertools
 from unittest.mock import patch
 
+import factor_cells
 import numpy as np
 import pytest
 from covers import single_cover
 from harness import record, replay, worst_ratio
+from in_parts import in_parts
 from row_cells import (
     CELLS,
     MODELS,
@@ -29,6 +31,7 @@ from skdp.data import rows
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 ROUNDING = 1 + 1e-12
+CONTAINERS = ("csr", "csr with duplicates", "blocks", "sparse blocks", "parts", "sparse parts")
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +88,7 @@ def test_long_search_finds_no_worse_neighbor(cell, data):
 @pytest.mark.parametrize(
     "cell", [Cell(model, solver) for model in ("svd", "pca") for solver in SOLVERS], ids=str
 )
-@pytest.mark.parametrize("container", ["csr", "csr with duplicates", "blocks", "sparse blocks"])
+@pytest.mark.parametrize("container", CONTAINERS)
 def test_other_containers_keep_the_sensitivity(container, cell):
     def contain(X):
         rows = sparse.csr_array(X)
@@ -95,6 +98,8 @@ def test_other_containers_keep_the_sensitivity(container, cell):
                 (np.repeat(rows.data / 2, 2), np.repeat(rows.indices, 2), 2 * rows.indptr),
                 shape=rows.shape,
             )
+        if "parts" in container:
+            return in_parts(rows if "sparse" in container else X)
         if container == "blocks":
             return RowBlocks(lambda: (X[i : i + 7] for i in range(0, N, 7)), X.shape)
         if container == "sparse blocks":
@@ -108,6 +113,30 @@ def test_other_containers_keep_the_sensitivity(container, cell):
             assert worst_ratio(cell, recorded, contain(with_row(X, 0, row))) <= ROUNDING
 
 
+IN_PARTS = (
+    *(cell for cell in CELLS if cell.model in ("svd", "pca")),
+    *(cell for cell in factor_cells.CELLS if cell.unit == "row"),
+)
+
+
+@pytest.mark.covered(at_most=4)
+@pytest.mark.parametrize("cell", IN_PARTS, ids=str)
+def test_rows_at_the_ends_of_parts_move_nothing_further_than_declared(cell):
+    # The first row is a part of its own, and the next begins at the second.
+    lengths = [1, 0, 14, N - 15]
+    X = datasets()["spiked"]
+    recorded = record(cell, in_parts(X, lengths=lengths))
+    worst = 0.0
+    for index in (0, 1, 14, 15):
+        for row in adversarial_rows(X, np.eye(2, D)).values():
+            changed, null = in_parts(with_row(X, index, row), lengths=lengths), None
+            present, others = recorded, changed
+            if cell.adjacency == "zero_out":
+                present, others, null = record(cell, changed), in_parts(X, lengths=lengths), index
+            worst = max(worst, worst_ratio(cell, present, others, null=null))
+    assert 0.4 < worst <= ROUNDING
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_clip_levels_from_a_part_of_the_rows_keep_the_sensitivity(monkeypatch, model):
     monkeypatch.setattr("skdp.decomposition._rows.power._LEVEL_ROWS", 10)
@@ -116,6 +145,16 @@ def test_clip_levels_from_a_part_of_the_rows_keep_the_sensitivity(monkeypatch, m
     # Every fourth row is counted: one of them and one beside.
     for index, row in itertools.product((4, 5), adversarial_rows(X, np.eye(2, D)).values()):
         assert worst_ratio(cell, recorded, with_row(X, index, row)) <= ROUNDING
+
+
+def test_a_null_row_of_a_part_is_null_among_the_rows_that_choose_a_clip_level(monkeypatch):
+    monkeypatch.setattr("skdp.decomposition._rows.power._LEVEL_ROWS", 10)
+    cell, X = Cell("svd", "power", adjacency="zero_out"), datasets()["spiked"]
+    lengths = [1, 0, 3, N - 4]
+    recorded = record(cell, in_parts(X, lengths=lengths))
+    for index in (0, 4, 5):
+        others = in_parts(X, lengths=lengths)
+        assert 0 < worst_ratio(cell, recorded, others, null=index) <= ROUNDING
 
 
 @pytest.mark.covered

@@ -11,6 +11,7 @@ from sklearn import config_context
 from skdp import DPLinearRegression, DPTraceRegressor
 from skdp.data.design import Design
 from skdp.data.sources import as_source
+from skdp.data.targets import Targets
 from skdp.linear_model._trace import initial
 from skdp.linear_model._trace.clipping import RecordClipping
 from skdp.linear_model._trace.initial import random_start
@@ -33,7 +34,7 @@ def records_with(response, shape=(2, 2), intercept=0.0):
     responses = np.resize([1.0, -1.0], N_RECORDS)
     responses[0] = response
     design = Design(as_source(matrices.reshape(N_RECORDS, -1)), shape)
-    return Records(design, responses, intercept)
+    return Records(design, Targets.of(responses), intercept)
 
 
 def open_budget():
@@ -73,7 +74,7 @@ def cores(seed, n_budgets=75):
     generator = np.random.default_rng(seed)
     matrices = generator.normal(size=(N_RECORDS, 3, 3))
     design = Design(as_source(matrices.reshape(N_RECORDS, -1)), (3, 3))
-    records = Records(design, generator.normal(size=N_RECORDS), 0.0)
+    records = Records(design, Targets.of(generator.normal(size=N_RECORDS)), 0.0)
     left, right = (np.linalg.qr(generator.normal(size=(3, 2)))[0] for _ in range(2))
     # A core has a twentieth of the whole budget.
     change = partial(sensitivity.row_sum, adjacency="replace")
@@ -103,13 +104,13 @@ def fit_of(response, **parameters):
     if estimator.privacy_unit == "response":
         matrices = np.tile(matrices[:1], (N_RECORDS, 1, 1))
     with config_context(skip_parameter_validation=True), without_cut():
-        estimator.fit(matrices, records.responses)
+        estimator.fit(matrices, records.responses[0:N_RECORDS])
     return np.vdot(estimator.coef_, CANARY)
 
 
 def linear_fit_of(response, **parameters):
     """What a coefficient says about the first response, of records that are all the same."""
-    responses = records_with(response).responses
+    responses = records_with(response).responses[0:N_RECORDS]
     model = DPLinearRegression(
         epsilon=EPSILON, delta=DELTA, fit_intercept=False, n_iter=1, **parameters
     )

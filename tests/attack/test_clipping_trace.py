@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sizes import sizes_for_counts
 from trace_neighbors import outside
 
 from skdp.data import design as designs
 from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import as_source
+from skdp.data.targets import Targets
 from skdp.linalg.fixed_rank import tangent_vector
 from skdp.linear_model._trace.clipping import RecordClipping, ResponseClipping
 from skdp.linear_model._trace.initial import random_start
@@ -19,6 +21,7 @@ ROUNDING = 1 + 1e-12
 
 def records_of(matrices, responses, intercept=0.0):
     """Records as a solver sees them; matrices are an array, or a pair of factors."""
+    responses = Targets.of(np.asarray(responses))
     if isinstance(matrices, tuple):
         shape = matrices[0].shape[1], matrices[1].shape[1]
         return Records(Design(RankOneMatrices(*matrices), shape), responses, intercept)
@@ -96,12 +99,12 @@ def test_the_size_of_a_record_does_not_depend_on_the_others(monkeypatch, layout,
         if layout == "sparse":
             parts = tuple(map(sparse.csr_array, parts))
         records = records_of(parts, responses, 1.0)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), sizes_for_counts():
             if unit == "record":
                 clipping = RecordClipping(records)
             else:
                 clipping = ResponseClipping(records, np.inf)
-            return clipping.gradient(point, 0.1, 1.0).sizes[1:]
+            return clipping.gradient(point, 0.1, 1.0).n_kept[1:]
 
     before = sizes()
     for value in (0.0, 1e300, 5e-324, np.nan if layout == "dense" else 1.0):

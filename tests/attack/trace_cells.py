@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from harness import Slip
+from in_parts import in_parts
 from scipy import sparse
 
 from skdp import DPLinearRegression, DPTraceRegressor, RankOneMatrices
@@ -47,10 +48,14 @@ class Data:
     layout: str
     parts: tuple
     responses: np.ndarray
+    # How long the parts are that the records come in; none for those in memory.
+    lengths: tuple = ()
 
     @property
     def arguments(self):
         """What `fit` is given."""
+        if self.lengths:
+            return (in_parts(self._container(), lengths=self.lengths, y=self.responses),)
         return self._container(), self.responses
 
     def _container(self):
@@ -71,12 +76,11 @@ class Data:
     def with_record(self, index, parts, response):
         """Exchange a record, or, if `parts` is None, its response."""
         parts = [part[index] for part in self.parts] if parts is None else parts
-        return Data(
-            self.layout,
-            tuple(
-                exchanged(ours, index, part) for ours, part in zip(self.parts, parts, strict=True)
-            ),
-            exchanged(self.responses, index, response),
+        pairs = zip(self.parts, parts, strict=True)
+        return dataclasses.replace(
+            self,
+            parts=tuple(exchanged(ours, index, part) for ours, part in pairs),
+            responses=exchanged(self.responses, index, response),
         )
 
 
@@ -104,6 +108,8 @@ class Cell:
     epsilon: float = 200.0
     # Public ends of features.
     bounds: tuple | None = None
+    # How long the parts are that records come in: `test_attack_parts.py` has them.
+    lengths: tuple = ()
 
     def __call__(self, **more):
         """Make an estimator."""
@@ -159,6 +165,7 @@ class Cell:
         parts += ["no intercept"] * (not self.fit_intercept)
         parts += [f"rank {self.rank}"] * (self.rank > 1)
         parts += [f"epsilon {self.epsilon:g}"] * (self.epsilon != 200)
+        parts += [f"in parts {self.lengths}"] * bool(self.lengths)
         return ", ".join([*parts, *["gap"] * self.has_gap])
 
     def data(self, seed=0, n_records=N_RECORDS):
@@ -193,7 +200,7 @@ class Cell:
 
     def _data(self, left, right, responses, matrices):
         parts = (matrices,) if self.is_written_out else (left, right)
-        return Data(self.layout, parts, responses)
+        return Data(self.layout, parts, responses, self.lengths)
 
 
 def _cells():

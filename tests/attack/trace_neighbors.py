@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 from harness import Group, farthest_of, null_record, record, watched_points
 from scipy.linalg import sqrtm
-from trace_cells import COL_COV, ROW_COV, Data
+from trace_cells import COL_COV, ROW_COV
 
 LARGEST = np.finfo(float).max
 # Beyond any clip level, and yet no product of it overflows.
@@ -156,7 +156,8 @@ def strangers(cell, data):
         changed = [dataclasses.replace(data, responses=each) for each in (zeros, reversed_)]
         return [each.arguments for each in changed]
     parts = tuple(-3 * part[::-1] + 1e4 for part in data.parts)
+    nothing = tuple(np.zeros_like(part) for part in data.parts)
     return [
-        Data(data.layout, tuple(np.zeros_like(part) for part in data.parts), zeros).arguments,
-        Data(data.layout, parts, reversed_).arguments,
+        dataclasses.replace(data, parts=nothing, responses=zeros).arguments,
+        dataclasses.replace(data, parts=parts, responses=reversed_).arguments,
     ]

@@ -2,7 +2,6 @@
 
 import copy
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -14,7 +13,6 @@ from skdp._estimator import PrivateEstimator
 from skdp.data.rows import RowCache
 from skdp.decomposition._problem import RowsProblem
 from skdp.decomposition._rows.fit import read_rows_once
-from skdp.linear_model._logistic.records import LabeledRows
 from skdp.linear_model._trace.records import Records
 from skdp.model_selection import _private_score, _search
 
@@ -75,8 +73,6 @@ def without(view, problem, index):
     """Make one row of what a step reads null."""
     if isinstance(view, Records):
         return _without(view, index, problem)
-    if isinstance(view, LabeledRows):
-        return replace(view, rows=without(view.rows, problem, index))
     rows = copy.copy(view)
     rows.source, rows.cache = _without_row(view.source, index), RowCache()
     is_rows = isinstance(problem, RowsProblem)

@@ -123,8 +123,8 @@ OF_SPARSE = {
 }
 OF_BLOCKS = {
     "RowBlocks, fit": lambda bad: clone(SVD).fit(blocks(bad)),
-    "RowBlocks, transform": lambda bad: SVD.transform(blocks(bad)),
-    "RowBlocks, scaling": lambda bad: SCALER.transform(blocks(bad)),
+    "RowBlocks, transform": lambda bad: list(SVD.transform(blocks(bad))),
+    "RowBlocks, scaling": lambda bad: list(SCALER.transform(blocks(bad))),
     "RowBlocks, score": lambda bad: FACTORS.score(blocks(bad)),
 }
 OF_ROWS = {

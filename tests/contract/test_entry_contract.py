@@ -341,7 +341,7 @@ def test_interactions_are_transformed_as_they_are_decomposed(make, contain):
     expected = rows @ fitted.components_.T
     np.testing.assert_allclose(fitted.transform(contain(7 * table)), expected, atol=1e-12)
     blocks = RowBlocks(lambda: [contain(table[:33]), contain(table[33:])], table.shape)
-    np.testing.assert_allclose(fitted.transform(blocks), expected, atol=1e-12)
+    np.testing.assert_allclose(np.vstack(list(fitted.transform(blocks))), expected, atol=1e-12)
     if make is DPPCA:
         likelihoods = fitted.score_samples(3 * table)
         np.testing.assert_allclose(likelihoods, fitted.score_samples(table))

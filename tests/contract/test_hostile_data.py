@@ -217,7 +217,7 @@ def test_what_makes_blocks_may_raise_without_its_text_being_shown(error):
         raise error
 
     for make_blocks in (fails_at_once, fails_later):
-        for call in (clone(SVD).fit, SVD.transform):
+        for call in (clone(SVD).fit, lambda rows: list(SVD.transform(rows))):
             with pytest.raises(ValueError, match="cannot be read") as refused:
                 call(RowBlocks(make_blocks, (24, 4)))
             assert str(refused.value) == UNREADABLE

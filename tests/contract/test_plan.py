@@ -209,16 +209,12 @@ def test_only_what_may_be_skipped_is():
     assert found.mu == plan.mu
 
 
-@pytest.mark.parametrize("n_columns", [1, 3])
-def test_a_search_is_one_part_of_a_plan_and_several_lines(n_columns):
+def test_a_search_is_one_part_of_a_plan_and_several_lines():
     grid, values = np.geomspace(1e-3, 1e3, 50), np.linspace(1, 2, 30)
-    search = COST.search("norm", 0.3, grid, n_columns=n_columns)
+    search = COST.search("norm", 0.3, grid)
     plan = lines(search)
     budget = PrivacyBudget.of(plan)
-    if n_columns == 1:
-        budget.quantile(search, values, q=0.5)
-    else:
-        budget.quantiles(search, lambda points: np.searchsorted(values, points), q=0.5, n_rows=30)
+    budget.quantile(search, values, q=0.5)
     assert [one.name for one in plan.releases] == [f"norm, count {step}" for step in range(1, 7)]
     assert [one.noise_std for one in budget.spent().releases] == [search.noise_std] * 6
     assert budget.spent().mu == plan.mu

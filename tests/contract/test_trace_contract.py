@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from noise_records import noise_of, without_cut
 from scipy import sparse
+from sizes import sizes_for_counts
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_validate, train_test_split
@@ -20,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
 from skdp.data.design import Design
 from skdp.data.sources import as_source
+from skdp.data.targets import Targets
 from skdp.datasets import make_trace_regression
 from skdp.linalg.fixed_rank import truncate
 from skdp.linear_model._trace.clipping import RecordClipping, ResponseClipping
@@ -288,22 +290,25 @@ def test_rank_one_matrices_are_those_written_out(kind, cell):
 @pytest.mark.parametrize("unit", ["record", "response"])
 def test_clipped_gradients_of_rank_one_matrices_are_those_written_out(kind, intercept, unit):
     def _gradient(source, level):
-        records = Records(Design(source, SHAPE, multiplier=0.7), TASK_y, intercept)
+        records = Records(Design(source, SHAPE, multiplier=0.7), Targets.of(TASK_y), intercept)
         clipping = RecordClipping(records)
         if unit == "response":
             clipping = ResponseClipping(records, np.inf)
         return clipping.gradient(truncate(M, 2), 0.3, level)
 
     matrices = RANK_ONE[kind]
-    sizes = _gradient(matrices, np.inf).sizes
+    written_out = as_source(matrices.toarray())
+    with sizes_for_counts():
+        sizes, others = (_gradient(one, np.inf).n_kept for one in (matrices, written_out))
+    np.testing.assert_allclose(sizes, others, rtol=1e-6)
     for quantile in (0.1, 0.5, 0.9):
         level = float(np.quantile(sizes, quantile)) * (1 + 1e-6)
         ours = _gradient(matrices, level)
-        theirs = _gradient(as_source(matrices.toarray()), level)
-        np.testing.assert_allclose(ours.sizes, theirs.sizes, rtol=1e-6)
+        theirs = _gradient(written_out, level)
         np.testing.assert_allclose(ours.total, theirs.total, rtol=1e-6, atol=1e-5 * level)
         assert ours.facts == pytest.approx(theirs.facts, rel=1e-6)
-        assert 0.05 < np.mean(ours.sizes <= level) < 0.95
+        assert ours.n_kept == theirs.n_kept
+        assert 0.05 * N < ours.n_kept < 0.95 * N
 
 
 # What comes out

@@ -9,7 +9,8 @@ from scipy import sparse
 
 from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.sources import RowBlocks, as_source
+from skdp.data.row_blocks import RowBlocks
+from skdp.data.sources import as_source
 from skdp.linalg.fixed_rank import FixedRank
 
 SHAPE = (4, 3)

@@ -1,6 +1,7 @@
 """The first reading of rows: what it finds is what readings of their own would find."""
 
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,9 +9,12 @@ from scipy import sparse
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyLedger
 from skdp.data.digest import digest
-from skdp.data.opening import open_rows
+from skdp.data.opening import checked_digest, open_rows
+from skdp.data.row_blocks import RowBlocks
+from skdp.data.row_parts import RowParts
 from skdp.data.rows import Rows
-from skdp.data.sources import ArraySource, RowBlocks, as_source
+from skdp.data.sources import ArraySource, as_source
+from skdp.data.targets import Targets
 from skdp.privacy.clipping import clip_weights
 
 N, D, BOUND = 5000, 7, 2.5
@@ -20,12 +24,19 @@ CONTAINERS = {
     "float32": lambda: X.astype(np.float32),
     "sparse": lambda: sparse.csr_array(np.where(X > 0.5, X, 0)),
     "blocks": lambda: RowBlocks(lambda: iter(np.array_split(X, 11)), X.shape),
+    "parts": lambda: parts_of(lambda a, b: X[a:b]),
 }
 CLIP = partial(clip_weights, bound=BOUND, n_features=D)
+GRID = np.geomspace(0.1, 10, 50)
+
+
+def parts_of(make):
+    cuts = [0, 1, 3000, N]
+    return RowParts([partial(make, a, b) for a, b in pairwise(cuts)], np.diff(cuts), D, np.float64)
 
 
 def opened(rows, **asked):
-    usual = {"is_keyed": True, "needs_signs": True, "first": (BOUND, CLIP)}
+    usual = {"is_keyed": True, "needs_signs": True, "first": (BOUND, CLIP), "grid": GRID}
     return open_rows(rows, **{**usual, **asked})
 
 
@@ -53,7 +64,10 @@ def test_all_is_found_in_one_reading_as_in_several(container, n_jobs):
 
     def asked(rows):
         clipped = rows.clipped(BOUND, CLIP)
-        return rows.norms(), rows.mostly_positive(), *clipped.total()
+        norms = rows.counted_norms(GRID)
+        if not isinstance(norms, np.ndarray):
+            norms = norms.up_to_points
+        return norms, rows.count_mostly_positive(), *clipped.total()
 
     found, n_readings = readings_of(asked, rows)
     assert n_readings == 0
@@ -79,7 +93,7 @@ def test_what_was_found_is_of_these_rows_and_this_bound_alone():
             np.testing.assert_array_equal(found, expected)
         np.testing.assert_array_equal(view(rows).norms(), view(plain).norms())
         np.testing.assert_array_equal(view(rows).gram()[0], view(plain).gram()[0])
-        np.testing.assert_array_equal(view(rows).mostly_positive(), view(plain).mostly_positive())
+        assert view(rows).count_mostly_positive() == view(plain).count_mostly_positive()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e200])
@@ -91,6 +105,25 @@ def test_rows_that_are_not_finite_are_noticed(container, row, value):
     # Of a row whose norm is finite there is no doubt.
     rows, _ = opened(Rows(as_source(container(changed))))
     assert np.isfinite(rows.norms()).all() == bool(np.isfinite(value))
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_source_alone_is_checked_and_hashed(container):
+    source = as_source(CONTAINERS[container]())
+    assert checked_digest(source, None, is_keyed=True)() == digest(source)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("container", [np.array, sparse.csr_array])
+@pytest.mark.parametrize("is_keyed", [False, True])
+def test_parts_that_are_not_finite_are_refused(container, value, is_keyed):
+    changed = X.copy()
+    changed[N - 1, 3] = value
+    rows = parts_of(lambda a, b: container(changed[a:b]))
+    with pytest.raises(ValueError, match="Input X contains NaN or infinity"):
+        checked_digest(as_source(rows), None, is_keyed=is_keyed)
+    with pytest.raises(ValueError, match="Input y contains NaN or infinity"):
+        checked_digest(Targets.of(changed[:, 3]), 2, is_keyed=is_keyed, name="y")
 
 
 @pytest.mark.parametrize("estimator", [DPPCA, DPTruncatedSVD])

@@ -10,7 +10,8 @@ import pytest
 
 from skdp.data import reduce as own
 from skdp.data.reduce import PerRow, map_sum, sum_depth, sum_rounding
-from skdp.data.sources import RowBlocks, as_source, block_starts
+from skdp.data.row_blocks import RowBlocks
+from skdp.data.sources import as_source, block_starts
 
 SIZES = [*range(1, 20), 31, 32, 33, 100]
 
@@ -84,7 +85,7 @@ def test_aligned_subtrees_of_any_size_have_the_same_sum(n):
     values = [np.asarray(value) for value in uneven(n)]
 
     def summed(parts):
-        return own._tree_sum(iter([part.copy() for part in parts]), len(parts))
+        return own._tree_sum(part.copy() for part in parts)
 
     for level in range(n.bit_length() + 1):
         parts = [values[first : first + (1 << level)] for first in range(0, n, 1 << level)]
@@ -258,3 +259,51 @@ def test_pieces_of_blocks_make_no_chain_longer_than_charged(n_blocks, length):
     source.block_starts = source.block_starts * length
     (found,) = source.map_sum(chain, 10**12)
     assert length <= found <= sum_depth(source.block_starts, 1000)
+
+
+class Parts(Source):
+    """The same, of which so many blocks are a part."""
+
+    def __init__(self, rows, length, sizes):
+        super().__init__(rows, length)
+        self.part_starts = np.append(0, np.cumsum(sizes))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3])
+@pytest.mark.parametrize("sizes", [[1] * 7, [5, 1, 1], [3, 3, 1, 9, 4], [2, 40]])
+def test_parts_are_trees_in_one_tree(sizes, n_jobs):
+    values = uneven(sum(sizes))
+    ends = np.cumsum(sizes)
+    expected = split_in_two(
+        [
+            split_in_two(list(values[end - size : end]))
+            for end, size in zip(ends, sizes, strict=True)
+        ]
+    )
+    assert map_sum(Parts(values, 1, sizes), total, 1, n_jobs) == expected
+
+
+def test_no_part_is_entered_in_the_middle():
+    entered = []
+
+    class Watched(Parts):
+        def blocks(self, group):
+            entered.append((group.start, group.stop))
+            return super().blocks(group)
+
+    sizes = [3, 3, 1, 9, 4, 2, 2, 7, 1]
+    map_sum(Watched(uneven(sum(sizes)), 1, sizes), total, 1, n_jobs=3)
+    assert {end for one in entered for end in one} <= {0, *np.cumsum(sizes)}
+    assert len(entered) > 1
+
+
+@pytest.mark.parametrize("sizes", [[1], [4], [1, 1, 1], [5, 1, 1], [1, 40], [3] * 100])
+def test_the_depth_of_parts_covers_the_longest_chain(sizes):
+    source = Parts(uneven(sum(sizes)), 1, sizes)
+
+    def of_sum(values):
+        half = 1 << (len(values) - 1).bit_length() - 1 if len(values) > 1 else 0
+        return max(of_sum(values[:half]), of_sum(values[half:])) + 1 if half else values[0]
+
+    longest = of_sum([of_sum([1] * size) for size in sizes])
+    assert sum_depth(source.block_starts, 1, own.part_ranges(source)) >= longest

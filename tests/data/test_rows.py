@@ -4,6 +4,7 @@ import math
 import tracemalloc
 from fractions import Fraction
 from functools import partial
+from operator import methodcaller
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from scipy import sparse
 
 from skdp import RowBlocks
 from skdp._reading import check_rows
-from skdp.data.rows import RowCache, Rows
+from skdp.data.reduce import on_block
+from skdp.data.rows import RowCache, Rows, _projection_norms
 from skdp.data.sources import as_source, block_starts
 from skdp.privacy.clipping import clip_rows, clip_weights
 
@@ -70,6 +72,16 @@ CONTAINERS = {
 }
 
 
+def mostly_positive(rows):
+    """Tell which raw rows are mostly positive, as each block does."""
+    return Rows(rows.source, rows.n_jobs).map_rows(on_block(methodcaller("are_mostly_positive")))
+
+
+def projection_norms(rows, basis):
+    """Compute the norms that a block counts."""
+    return rows.map_rows(partial(_projection_norms, basis=basis))
+
+
 def clip(rows, norms, bound):
     weighting = partial(clip_weights, bound=bound, n_features=rows.n_features)
     return dataclasses.replace(rows, cache=RowCache(norms)).clipped(bound, weighting)
@@ -109,7 +121,7 @@ def assert_agree(rows, dense, rtol=1e-10, null=()):
     close(rows.gram()[0], dense.T @ dense, atol=rtol * N * size**2)
     close(rows.matmul(RIGHT), dense @ RIGHT, atol=rtol * size)
     close(rows.rmatmul(LEFT), dense.T @ LEFT, atol=rtol * N * size)
-    norms = np.delete(rows.projection_norms(BASIS), null)
+    norms = np.delete(projection_norms(rows, BASIS), null)
     close(norms, np.delete(np.linalg.norm(projections, axis=1), null), atol=rtol * size)
     product, *_ = rows.normal_product(BASIS, partial(clip_rows, bound=LEVEL))
     close(product, dense.T @ clipped, atol=rtol * N * size)
@@ -162,7 +174,7 @@ def test_rows_are_mostly_positive_as_they_are_whatever_the_center(container):
     assert 0.1 < expected.mean() < 0.9
     for center, weighted in ((None, False), (None, True), (CENTER, True)):
         rows = view(CONTAINERS[container](), center, weighted)
-        np.testing.assert_array_equal(rows.mostly_positive(), expected)
+        np.testing.assert_array_equal(mostly_positive(rows), expected)
 
 
 @pytest.mark.covered
@@ -175,7 +187,7 @@ def test_verdicts_that_hang_on_rounding_do_not_depend_on_the_block(make, order):
     sizes = np.repeat(generator.uniform(0.1, 1, size=(600, 250)), 4, axis=1)
     rows = generator.permuted(sizes * np.tile([1, 1, 1, -1], 250), axis=1)
     rows = np.asarray(rows, order=order)
-    whole = Rows(as_source(make(rows))).mostly_positive()
+    whole = mostly_positive(Rows(as_source(make(rows))))
     assert 0.1 < whole.mean() < 0.9
     for size in (1, 2, 7, 599):
         starts = range(0, len(rows), size)
@@ -183,10 +195,10 @@ def test_verdicts_that_hang_on_rounding_do_not_depend_on_the_block(make, order):
             lambda size=size, starts=starts: (make(rows[at : at + size]) for at in starts),
             shape=rows.shape,
         )
-        np.testing.assert_array_equal(Rows(as_source(blocks)).mostly_positive(), whole)
+        np.testing.assert_array_equal(mostly_positive(Rows(as_source(blocks))), whole)
     changed = rows[::-1].copy(order)
     changed[5] = rows[5]
-    assert Rows(as_source(make(changed))).mostly_positive()[5] == whole[5]
+    assert mostly_positive(Rows(as_source(make(changed))))[5] == whole[5]
 
 
 @pytest.mark.parametrize(("n_rows", "n_features"), [(1, 1), (1, 4), (2, 1), (3, 7)])
@@ -218,10 +230,10 @@ def test_blocks_of_any_size_give_the_same_bits_of_a_row_as_the_whole(whole, part
     first, second = (view(CONTAINERS[name](), CENTER, weighted=True) for name in (whole, parts))
     for take in (
         lambda rows: rows.norms(),
-        lambda rows: rows.mostly_positive(),
+        lambda rows: mostly_positive(rows),
         lambda rows: rows.matmul(RIGHT),
-        lambda rows: rows.projection_norms(BASIS),
-        lambda rows: rows.projection_norms(BASIS[:, :1]),
+        lambda rows: projection_norms(rows, BASIS),
+        lambda rows: projection_norms(rows, BASIS[:, :1]),
     ):
         np.testing.assert_array_equal(take(first), take(second))
     for take, unit in ((lambda rows: rows.total(), BOUND), (lambda rows: rows.gram(), BOUND**2)):
@@ -240,8 +252,8 @@ def test_what_a_row_gives_does_not_depend_on_what_the_other_rows_are(make):
         replaced = others.copy()
         replaced[index] = X[index]
         rows, changed = (view(make(data), CENTER, weighted=True) for data in (X, replaced))
-        assert rows.projection_norms(BASIS)[index] == changed.projection_norms(BASIS)[index]
-        assert rows.mostly_positive()[index] == changed.mostly_positive()[index]
+        assert projection_norms(rows, BASIS)[index] == projection_norms(changed, BASIS)[index]
+        assert mostly_positive(rows)[index] == mostly_positive(changed)[index]
         np.testing.assert_array_equal(rows.matmul(RIGHT)[index], changed.matmul(RIGHT)[index])
 
 
@@ -262,9 +274,9 @@ def test_rows_of_absurd_length_give_nothing_and_say_nothing(make, center):
         lambda view: view.projected_moment(BASIS)[0],
     ):
         np.testing.assert_allclose(take(seen), take(kept), rtol=1e-12, atol=1e-12)
-    np.testing.assert_array_equal(seen.mostly_positive()[absurd], [1.0, 0.0])
+    np.testing.assert_array_equal(mostly_positive(seen)[absurd], [1.0, 0.0])
     np.testing.assert_array_equal(seen.matmul(RIGHT)[absurd], 0.0)
-    np.testing.assert_array_equal(seen.projection_norms(BASIS)[absurd], 0.0)
+    np.testing.assert_array_equal(projection_norms(seen, BASIS)[absurd], 0.0)
 
 
 @pytest.mark.parametrize("make", [np.array, sparse.csr_array])
@@ -282,7 +294,7 @@ def test_rows_whose_difference_from_the_center_overflows_give_nothing(make):
     expected[0] = 5 * BOUND
     np.testing.assert_allclose(rows.total()[0] / 1e300, expected, rtol=1e-6)
     np.testing.assert_array_equal(rows.matmul(BASIS)[3], 0.0)
-    assert np.isfinite(rows.projection_norms(BASIS)).all()
+    assert np.isfinite(projection_norms(rows, BASIS)).all()
 
 
 @pytest.mark.parametrize("make", [np.array, sparse.csr_array])
@@ -296,8 +308,8 @@ def test_null_rows_keep_their_slot_and_enter_no_sum(make):
     dense = reference(CENTER, weighted=True)
     dense[3] = 0.0
     for rows in (clip(whole, norms, BOUND), clip(later, None, BOUND), clip(later, norms, BOUND)):
-        assert np.isnan(rows.projection_norms(BASIS)[3])
-        assert np.isfinite(np.delete(rows.projection_norms(BASIS), 3)).all()
+        assert np.isnan(projection_norms(rows, BASIS)[3])
+        assert np.isfinite(np.delete(projection_norms(rows, BASIS), 3)).all()
         assert_agree(rows, dense, null=3)
 
 
@@ -353,7 +365,7 @@ def test_no_operation_needs_memory_in_proportion_to_the_entries(make):
         lambda: rows.norms(),
         lambda: rows.total(),
         lambda: rows.gram(),
-        lambda: rows.projection_norms(basis),
+        lambda: projection_norms(rows, basis),
         lambda: rows.normal_product(basis, partial(clip_rows, bound=LEVEL)),
         lambda: rows.projected_moment(basis),
     ):
@@ -447,7 +459,7 @@ def test_duplicates_of_a_row_add_up_alike_whatever_other_rows_are(form):
             given = form(rows)
             blocks = RowBlocks(lambda given=given: [given], shape=given.shape)
             for view in (Rows(as_source(blocks)), Rows(as_source(check_rows(given, "Any")))):
-                seen.append((view.norms()[0], view.mostly_positive()[0], *view.matmul(RIGHT9)[0]))
+                seen.append((view.norms()[0], mostly_positive(view)[0], *view.matmul(RIGHT9)[0]))
         assert len(set(seen)) == 1
 
 
@@ -485,7 +497,7 @@ def test_thinned_rows_are_evenly_spread(make):
     subsample = rows.subsample(1000)
     assert subsample.n_rows == 912
     np.testing.assert_allclose(
-        subsample.projection_norms(BASIS),
+        projection_norms(subsample, BASIS),
         np.linalg.norm(dense[::9] @ BASIS, axis=1),
         rtol=1e-10,
         atol=1e-13,
@@ -529,7 +541,7 @@ def test_threads_change_no_bit(container, n_jobs):
         lambda rows: rows.rmatmul(LEFT),
         lambda rows: rows.normal_product(BASIS, partial(clip_rows, bound=LEVEL))[0],
         lambda rows: rows.projected_moment(BASIS)[0],
-        lambda rows: rows.projection_norms(BASIS),
+        lambda rows: projection_norms(rows, BASIS),
     ):
         np.testing.assert_array_equal(take(ours), take(theirs))
 
@@ -730,7 +742,7 @@ def test_a_row_that_is_lost_changes_no_bit_of_the_others(layout, n_columns):
     def values(X):
         rows = Rows(as_source(LAYOUTS[layout](X))).clipped(1.0, weighting)
         return [
-            np.delete(one, 4, axis=0) for one in (rows.matmul(basis), rows.projection_norms(basis))
+            np.delete(one, 4, axis=0) for one in (rows.matmul(basis), projection_norms(rows, basis))
         ]
 
     expected = values(X)
@@ -740,3 +752,21 @@ def test_a_row_that_is_lost_changes_no_bit_of_the_others(layout, n_columns):
             found = values(X)
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def test_parts_are_checked_before_anything_is_loaded():
+    for loaders, lengths, error in (
+        ([len], [1, 2], "lengths has 2 numbers for 1 loaders"),
+        ([3], [1], "loaders must be functions without arguments, got int for part 0"),
+        ([len], [-1], "lengths must be integers from 0, got -1 for part 0"),
+        ([len], [0], "lengths of all parts together must be positive, got 0"),
+        ([len], 3, "lengths must be a list with one item per part, got int"),
+        (len, [3], "loaders must be a list with one item per part, got builtin"),
+    ):
+        with pytest.raises(ValueError, match=error):
+            RowBlocks.from_partitions(loaders, lengths, 3)
+    for n_features in (0, 2.0, "3"):
+        with pytest.raises(ValueError, match="n_features must be a positive integer"):
+            RowBlocks.from_partitions([len], [1], n_features)
+    with pytest.raises(ValueError, match="y must be a list with one item per part, got str"):
+        RowBlocks.from_partitions([len], [1], 3, y="label")

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from skdp.data.containers import checked_container
-from skdp.data.sources import canonical_csr, plain_csr
+from skdp.data.conversion import canonical_csr, plain_csr
 from skdp.data.sparse_parts import fits_together
 
 FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")

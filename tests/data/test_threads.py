@@ -32,7 +32,7 @@ def two_threads():
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 def test_products_have_one_thread_in_every_thread_of_a_pass(n_threads):
     # One more may change the last bit of what a row gives.
-    assert run_in_threads(lambda _: limits(), range(5), n_threads) == [{1}] * 5
+    assert list(run_in_threads([limits] * 5, n_threads)) == [{1}] * 5
 
 
 def test_a_pass_has_the_threads_that_a_product_would_have():
@@ -66,7 +66,7 @@ def test_limits_of_single_threads_are_those_of_before_afterwards(monkeypatch):
                 assert pool.submit(lambda: library.num_threads).result(60) == 5
         assert (library.num_threads, thread_count(None)) == (1, 5)
     assert library.num_threads == 5
-    assert run_in_threads(lambda _: library.num_threads, range(5), 2) == [1] * 5
+    assert list(run_in_threads([lambda: library.num_threads] * 5, 2)) == [1] * 5
 
 
 @pytest.mark.parametrize("error", [None, MemoryError])

@@ -176,7 +176,7 @@ def test_the_gate_counts_each_row_by_itself():
     counts = []
     for row in (X[99].copy(), -X[99], np.full(4, 1e300), np.zeros(4), [1e300, -1e300, 1, 0]):
         X[99] = row
-        counts.append(Rows(as_source(X)).mostly_positive().sum())
+        counts.append(Rows(as_source(X)).count_mostly_positive())
     assert counts == [50, 49, 50, 49, 49]
 
 

@@ -4,9 +4,10 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from in_parts import in_parts
 
-from skdp import DPPCA, DPTruncatedSVD
-from skdp.data.sources import ArraySource
+from skdp import DPPCA, DPLowRankFactorizer, DPStandardScaler, DPTruncatedSVD
+from skdp.data.sources import ArraySource, PartSource
 from skdp.decomposition._rows import adaptive
 from skdp.decomposition._rows.plan import PROBE_LEVELS
 
@@ -16,19 +17,38 @@ N_ROWS, N_ITER = 70_000, 3
 GIVEN = {"row_norm": 9.0, "mean_norm": 9.0}
 
 
-def readings(estimator):
+def readings(estimator, contain=np.asarray, kind=ArraySource):
     """Passes over all rows; the few that levels are told by are left out."""
     X, read = np.random.default_rng(0).normal(size=(N_ROWS, 5)) + 1.0, []
-    blocks = ArraySource.blocks
+    blocks = kind.blocks
 
     def counted(source, group):
         for rows, block in blocks(source, group):
             read.append(len(block) * (source.shape[0] == N_ROWS))
             yield rows, block
 
-    with patch.object(ArraySource, "blocks", counted):
-        estimator.fit(X)
+    with patch.object(kind, "blocks", counted):
+        estimator.fit(contain(X))
     return sum(read) / N_ROWS
+
+
+@pytest.mark.parametrize("seed", [None, 2**100])
+@pytest.mark.parametrize(
+    ("estimator", "n_readings"),
+    [
+        (DPPCA(2, solver="covariance", **GIVEN), 2),
+        (DPPCA(2, solver="covariance"), 4),
+        (DPTruncatedSVD(2, solver="covariance"), 3),
+        (DPTruncatedSVD(2, solver="power", n_iter=N_ITER, row_norm=9.0), N_ITER + 2),
+        (DPLowRankFactorizer(2, row_norm=9.0), 3),
+        (DPStandardScaler(bounds=(-9, 9)), 2),
+        (DPStandardScaler(), 3),
+    ],
+    ids=str,
+)
+def test_rows_in_parts_are_read_so_often(estimator, n_readings, seed):
+    estimator.set_params(random_state=seed)
+    assert readings(estimator, in_parts, PartSource) == n_readings
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from sklearn.model_selection import cross_val_score
 
 from skdp import DPLogisticRegression, PrivacyLedger, PrivacyWarning
 from skdp.data.reduce import BlockView
-from skdp.data.rows import Rows
 from skdp.data.sources import as_source
+from skdp.data.targets import Targets
 from skdp.linear_model._logistic.descent import clip_level, residuals_of, whitened
 from skdp.linear_model._logistic.records import LabeledRows, clipped, weights_beside, with_norms
 from skdp.linear_model._logistic.warnings import warnings_for_moment
@@ -348,7 +348,8 @@ def test_no_gradient_of_a_record_is_longer_than_the_level(container, bound, nois
         moment = noise * bound**2 * generator.normal(size=(9, 9)) + np.diag([bound**2] * 9) / 4
         moment[:5, 5] += beside[0] * row
         white = whitening_of(moment + moment.T, noise * bound**2, beside[0], 5)
-        view = with_norms(LabeledRows(Rows(as_source(container(row[None]))), np.array([1])))
+        source, codes = as_source(container(row[None])), Targets.of(np.array([1]))
+        view = with_norms(LabeledRows(source, codes=codes))
         record = whitened(clipped(view, bound), white)
         weights = 10.0 ** generator.uniform(-3, 8) * generator.normal(size=(6, 3))
         level = np.hypot(white.reach, 1) / 4

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
 from threadpoolctl import threadpool_limits
 
-from skdp import DPPersonalizedRegressor, PersonalHead, PrivacyWarning
+from skdp import DPPersonalizedRegressor, PersonalHead, PrivacyWarning, RowBlocks
 from skdp.data.users import Users
 from skdp.linear_model._personal.grids import PRIORS
 from skdp.linear_model._personal.heads import _errors, _errors_of_long
@@ -573,3 +573,9 @@ def test_a_plan_counts_users():
     spent = model.fit(X, y, groups).privacy_spent_
     assert [line.name for line in planned.releases] == [line.name for line in spent.releases]
     assert planned.unit == spent.unit == "user"
+
+
+def test_rows_in_parts_are_refused():
+    rows = RowBlocks(lambda: [np.ones((6, 2))], (6, 2))
+    with pytest.raises(ValueError, match="RowBlocks, which DPPersonalizedRegressor does not take"):
+        DPPersonalizedRegressor().fit(rows, np.ones(6), [0, 0, 1, 1, 2, 2])

@@ -2,9 +2,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from planned import problem_of
+from sizes import sizes_for_counts
 
 from skdp.data.design import Design
 from skdp.data.sources import as_source
+from skdp.data.targets import Targets
 from skdp.linalg.fixed_rank import FixedRank, project_coordinates, tangent_dimension
 from skdp.linear_model._trace.clipping import RecordClipping, ResponseClipping
 from skdp.linear_model._trace.plan import plan_trace
@@ -28,7 +30,7 @@ def make_point():
 
 
 def records_of(X, y, intercept):
-    return Records(Design(as_source(X.reshape(len(X), -1)), SHAPE), y, intercept)
+    return Records(Design(as_source(X.reshape(len(X), -1)), SHAPE), Targets.of(y), intercept)
 
 
 def vectors_of(X, intercept):
@@ -43,6 +45,12 @@ def vectors_of(X, intercept):
 
 def residuals_of(X, y, intercept):
     return np.einsum("nij,ij->n", X, make_point().matrix) + intercept * OFFSET - y
+
+
+def sizes_of(clipping, point=None, offset=OFFSET):
+    """What the level is compared with, of each record."""
+    with sizes_for_counts():
+        return clipping.gradient(point or make_point(), offset, np.inf).n_kept
 
 
 def change_of(found, records, adjacency):
@@ -64,11 +72,14 @@ def clipped(vectors, level):
 def test_gradients_of_records_are_clipped_one_by_one(intercept, adjacency, level):
     X, y = make_data()
     records = records_of(X, y, intercept)
-    found = RecordClipping(records).gradient(make_point(), OFFSET, level)
+    clipping = RecordClipping(records)
+    found = clipping.gradient(make_point(), OFFSET, level)
     residuals = residuals_of(X, y, intercept)
     vectors = vectors_of(X, intercept) * residuals[:, np.newaxis]
     assert_allclose(found.total, clipped(vectors, level).sum(axis=0), atol=1e-12)
-    assert_allclose(found.sizes, np.linalg.norm(vectors, axis=1), rtol=1e-12)
+    lengths = np.linalg.norm(vectors, axis=1)
+    assert_allclose(sizes_of(clipping), lengths, rtol=1e-12)
+    assert found.n_kept == np.count_nonzero(lengths <= level)
     assert found.gain == 1
     factor = {"replace": 2, "zero_out": 1}[adjacency]
     change = change_of(found, records, adjacency)
@@ -90,7 +101,8 @@ def test_residuals_are_clipped_where_matrices_are_public(intercept, response_ran
     # Long ones are weighted down to the median.
     weights = np.minimum(1, np.median(lengths) / lengths)
     assert_allclose(found.total, (weights * np.clip(residuals, -level, level)) @ vectors)
-    assert_allclose(found.sizes, np.abs(residuals), rtol=1e-10)
+    assert_allclose(sizes_of(clipping), np.abs(residuals), rtol=1e-10)
+    assert found.n_kept == np.count_nonzero(np.abs(residuals) <= level)
     moved = {"replace": min(2 * level, response_range), "zero_out": level}[adjacency]
     change = change_of(found, records, adjacency)
     assert change == pytest.approx(moved * np.median(lengths), rel=1e-3)
@@ -121,10 +133,11 @@ def test_null_records_contribute_nothing(intercept):
         gradients = [make(records).gradient(make_point(), OFFSET, 0.5) for records in both]
         difference = np.linalg.norm(gradients[0].total - gradients[1].total)
         assert 1e-3 < difference <= change_of(gradients[1], both[1], "zero_out")
-        assert np.isnan(gradients[1].sizes[7])
+        sizes = [sizes_of(make(records)) for records in both]
+        assert np.isnan(sizes[1][7])
+        assert_array_equal(np.delete(sizes[0], 7), np.delete(sizes[1], 7))
         # Nor are they counted as unclipped.
-        assert not gradients[1].sizes[7] <= np.inf
-        assert_array_equal(np.delete(gradients[0].sizes, 7), np.delete(gradients[1].sizes, 7))
+        assert make(both[1]).gradient(make_point(), OFFSET, np.inf).n_kept == N - 1
 
 
 @every_intercept
@@ -133,7 +146,7 @@ def test_the_largest_level_is_that_of_independent_entries(intercept):
     X, y = make_data()
     point = make_point().with_values(np.zeros(RANK))
     clipping = RecordClipping(records_of(X, y, intercept))
-    sizes = clipping.gradient(point, 0.0, np.inf).sizes
+    sizes = sizes_of(clipping, point, 0.0)
     dimension = tangent_dimension(SHAPE, RANK) + intercept
     level = clipping.largest_level(1.0, dimension)
     assert 0.3 * level < np.sqrt(np.mean(sizes**2)) < 2 * level

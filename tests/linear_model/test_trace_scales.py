@@ -9,6 +9,7 @@ from planned import budget_for, problem_of
 from skdp._scales.fit import release_scales
 from skdp.data.design import Design
 from skdp.data.sources import as_source
+from skdp.data.targets import Targets
 from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.plan import plan_trace
@@ -25,13 +26,14 @@ def spread_of(values, seed, epsilon=1.0):
     problem = problem_of(len(values), (1, 1), epsilon=epsilon)
     spread = plan_trace(problem).response_spread
     budget = budget_for(problem, spread, seed=seed)
-    return scales.release_spread(spread, values, budget, math.inf)
+    return scales.release_spread(spread, Targets.of(values), budget, math.inf)
 
 
 def center_of(values, seed=0, bound=None):
     problem = problem_of(len(values), (1, 1), response_bound=bound)
     searches = plan_trace(problem).response_center
-    return median_of_responses(searches, values, budget_for(problem, searches, seed=seed))
+    budget = budget_for(problem, searches, seed=seed)
+    return median_of_responses(searches, Targets.of(values), budget)
 
 
 def found_in(X, seed=0, *, centered=True):
@@ -171,12 +173,12 @@ def test_rare_public_entries_are_scaled_by_all_of_them():
 def test_the_norm_of_matrices_is_their_median():
     for seed in SEEDS:
         X = 300 * np.random.default_rng(seed).normal(size=(N, 6))
-        is_null = np.zeros(N, dtype=bool)
+        responses = Targets.of(np.zeros(N))
         # Matrices that are no vectors have a norm.
         problem = problem_of(N, (3, 2))
         search = plan_trace(problem).matrix_norm
         budget = budget_for(problem, search, seed=seed)
-        norm = scales.release_norm(search, design_of(X), is_null, budget)
+        norm = scales.release_norm(search, design_of(X), responses, budget)
         assert norm == pytest.approx(np.median(np.linalg.norm(X, axis=1)), rel=0.3)
 
 
@@ -188,9 +190,9 @@ def test_null_records_are_not_counted():
     budget = budget_for(problem, plan.matrix_norm, plan.response_spread, plan.response_center)
     released = []
     budget._publish = lambda release, value: released.append(value) or value
-    scales.release_norm(plan.matrix_norm, design_of(X), is_null, budget)
+    values = Targets.of(np.where(is_null, np.nan, 1.0))
+    scales.release_norm(plan.matrix_norm, design_of(X), values, budget)
     assert max(released) == 100
-    values = np.where(is_null, np.nan, 1.0)
     released.clear()
     scales.release_spread(plan.response_spread, values, budget, math.inf)
     median_of_responses(plan.response_center, values, budget)

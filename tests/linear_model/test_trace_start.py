@@ -7,6 +7,7 @@ from planned import budget_for, problem_of
 
 from skdp.data.design import Design
 from skdp.data.sources import as_source
+from skdp.data.targets import Targets
 from skdp.datasets import make_trace_regression
 from skdp.linear_model._trace.initial import random_start, release_start
 from skdp.linear_model._trace.plan import START_SHARE, plan_trace
@@ -17,7 +18,7 @@ SHAPE, RANK = (6, 5), 2
 
 def start_with(plan, budget, n_records, *, spread, seed=0):
     X, y, M = make_trace_regression(n_records, SHAPE, rank=RANK, random_state=seed)
-    records = Records(Design(as_source(X.reshape(n_records, -1)), SHAPE), y, 0.0)
+    records = Records(Design(as_source(X.reshape(n_records, -1)), SHAPE), Targets.of(y), 0.0)
     start = random_start(SHAPE, RANK, np.random.default_rng(seed))
     return start, release_start(plan, records, start, spread, budget), M
 

@@ -1,8 +1,11 @@
 """Attacks on whole pipelines: all that their steps release, replayed on neighboring rows."""
 
+from contextlib import ExitStack
+
 import numpy as np
 import pandas as pd
 import pytest
+from in_parts import in_parts
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -19,6 +22,9 @@ from skdp import (
     make_dp_pipeline,
     privacy_spent,
 )
+from skdp.data.rows import Rows
+from skdp.data.sources import as_source
+from skdp.pipeline._public_steps import by_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -122,6 +128,9 @@ def neighbors(row):
     return rows, labels
 
 
+IN_PARTS = tuple(name for name in STEPS if name not in ("columns", "names"))
+
+
 def replayed(name, adjacency, before, data):
     with watched([budget.released for budget in before]) as after:
         fitted = pipeline_of(name, adjacency).fit(*data)
@@ -145,6 +154,38 @@ def test_no_row_moves_a_pipeline_further_than_declared(name, adjacency):
     assert max(worst) <= 1 + 1e-12
     # An attack that gets nowhere would prove nothing.
     assert max(worst) > 0.5
+
+
+@pytest.mark.covered(at_most=5)
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+@pytest.mark.parametrize("name", IN_PARTS)
+def test_no_row_of_a_part_moves_a_pipeline_further_than_declared(name, adjacency):
+    # The row is a part of its own.
+    with watched() as before, ExitStack() as stack:
+        if adjacency == "zero_out":
+            stack.enter_context(null_in_every_step(0))
+        pipeline_of(name, adjacency).fit(in_parts(X, Y))
+    worst = []
+    for row in ROWS.values():
+        after, _ = replayed(name, adjacency, before, (in_parts(*neighbors(row)),))
+        worst += moved(before, after)
+    assert 0.5 < max(worst) <= 1 + 1e-12
+
+
+@pytest.mark.covered(at_most=3)
+@pytest.mark.parametrize("name", IN_PARTS)
+def test_what_is_published_of_parts_follows_what_is_released(name):
+    with watched() as before:
+        one = pipeline_of(name).fit(in_parts(X, Y))
+    for row in ("large", "whole"):
+        data = in_parts(*neighbors(ROWS[row]))
+        _, other = replayed(name, "replace", before, (data,))
+        assert one.privacy_spent_ == other.privacy_spent_
+        for ours, theirs in zip(one.pipeline_, other.pipeline_, strict=True):
+            assert vars(ours).keys() == vars(theirs).keys()
+            for attribute, value in vars(ours).items():
+                if isinstance(value, np.ndarray) and value.dtype != object:
+                    np.testing.assert_array_equal(value, getattr(theirs, attribute))
 
 
 @pytest.mark.covered(at_most=6)
@@ -189,3 +230,21 @@ def test_the_largest_rows_raise_nothing_and_warn_of_nothing(name, dtype):
     with np.errstate(all="warn"):
         pipeline = pipeline_of(name).fit(rows, Y)
     assert privacy_spent(pipeline).spent is pipeline.privacy_spent_
+
+
+def refusing_long(rows):
+    if np.abs(rows).max() > 1e10:
+        raise ValueError
+    return np.asfortranarray(rows @ np.linspace(-1, 1, 600).reshape(30, 20))
+
+
+@pytest.mark.parametrize("order", "CF")
+def test_a_row_that_a_step_refuses_changes_no_bit_of_the_norms_of_others(order):
+    # Norms are counted. They round otherwise if the rows come in another memory order.
+    rows = np.array(np.random.default_rng(0).lognormal(size=(40, 30)), order=order)
+    changed = rows.copy(order)
+    changed[7] = 1e200
+    norms, others = (
+        Rows(as_source(by_rows("Step", refusing_long, one))).norms() for one in (rows, changed)
+    )
+    np.testing.assert_array_equal(np.delete(norms, 7), np.delete(others, 7))

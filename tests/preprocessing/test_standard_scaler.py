@@ -87,7 +87,7 @@ def test_a_transform_keeps_the_container():
 def test_inverse_transform_undoes_what_is_not_clipped():
     scaler = silently(DPStandardScaler(clip=None, bounds=BOUNDS, random_state=SEED), X)
     np.testing.assert_allclose(scaler.inverse_transform(scaler.transform(X)), X, atol=1e-9)
-    with pytest.raises(ValueError, match="2 columns, but the scaler has 4"):
+    with pytest.raises(ValueError, match="2 columns, where 4"):
         scaler.inverse_transform(X[:, :2])
 
 

@@ -186,14 +186,6 @@ def test_a_search_over_one_point_counts_nothing():
     assert budget.spent().releases == ()
 
 
-def test_a_search_is_refused_as_a_whole():
-    budget = open_budget(1e-4)
-    grid, most = np.arange(1.0, 1025.0), math.floor((7e6 * budget.cost.mu) ** 2 / 10)
-
-    with pytest.raises(BudgetError, match=f"{most + 1} numbers"):
-        budget.cost.search("scales", 1.0, grid, n_columns=most + 1)
-
-
 def test_with_hardly_any_privacy_not_one_number_is_released():
     assert largest_size("gaussian", 1.4e-7) < 1 < largest_size("gaussian", 1.5e-7)
     budget = open_budget(1e-5, 1e-6)

@@ -1,5 +1,4 @@
 import math
-from functools import partial
 
 import numpy as np
 import pytest
@@ -7,10 +6,10 @@ from harness import movements
 from recording import RecordingBudget, ReplayBudget
 
 from skdp.exceptions import BudgetError
-from skdp.privacy import PrivacyBudget, sensitivity
-from skdp.privacy.histogram import bin_counts, quantile_from_counts
+from skdp.linalg.histogram import GridCounts, bin_counts, quantile_from_counts
+from skdp.privacy import PrivacyBudget
 from skdp.privacy.noise import NoiseSource
-from skdp.privacy.quantile import SCALE_GRID, search_quantiles, search_steps
+from skdp.privacy.quantile import SCALE_GRID, search_quantile, search_steps
 
 
 class Counter:
@@ -32,11 +31,11 @@ class Counter:
         return answer
 
 
-def search_quantile(values, q, grid, counter):
+def found_by(values, q, grid, counter):
     def noisy_count(step, point):
         return counter(step, np.count_nonzero(values <= point))
 
-    return float(search_quantiles(noisy_count, grid, q * len(values)))
+    return search_quantile(noisy_count, grid, q * len(values))
 
 
 def quantile_by_the_rule(values, q, grid):
@@ -60,7 +59,7 @@ def make_data(seed):
 def test_search_without_noise_finds_the_first_point_that_enough_values_reach(q):
     for seed in range(200):
         values, grid = make_data(seed)
-        found = search_quantile(values, q, grid, Counter())
+        found = found_by(values, q, grid, Counter())
         assert found == quantile_by_the_rule(values, q, grid)
 
 
@@ -68,22 +67,22 @@ def test_search_without_noise_finds_the_first_point_that_enough_values_reach(q):
 def test_search_reaches_every_point_of_the_grid(n_points):
     grid = np.arange(1.0, n_points + 1)
     for point in grid:
-        assert search_quantile(np.full(9, point), 0.5, grid, Counter()) == point
+        assert found_by(np.full(9, point), 0.5, grid, Counter()) == point
 
 
 def test_values_on_neither_side_of_the_grid_give_its_ends():
     grid = np.array([1.0, 2.0, 4.0])
-    assert search_quantile(np.zeros(5), 0.5, grid, Counter()) == 1.0
-    assert search_quantile(np.full(5, 1e9), 0.5, grid, Counter()) == 4.0
-    assert search_quantile(np.full(5, np.inf), 0.5, grid, Counter()) == 4.0
-    assert search_quantile(np.full(5, np.nan), 0.5, grid, Counter()) == 4.0
+    assert found_by(np.zeros(5), 0.5, grid, Counter()) == 1.0
+    assert found_by(np.full(5, 1e9), 0.5, grid, Counter()) == 4.0
+    assert found_by(np.full(5, np.inf), 0.5, grid, Counter()) == 4.0
+    assert found_by(np.full(5, np.nan), 0.5, grid, Counter()) == 4.0
 
 
 def test_null_units_keep_their_part_of_n():
     # Two of four values lie below 2; without the null unit two of three would.
     values, grid = np.array([1.0, 2.0, 3.0, np.nan]), np.array([1.0, 2.0, 3.0])
-    assert search_quantile(values, 0.5, grid, Counter()) == 2.0
-    assert search_quantile(values, 0.6, grid, Counter()) == 3.0
+    assert found_by(values, 0.5, grid, Counter()) == 2.0
+    assert found_by(values, 0.6, grid, Counter()) == 3.0
 
 
 @pytest.mark.parametrize("n_points", [1, 2, 7, 64, 65, 1024])
@@ -101,7 +100,7 @@ def test_number_of_noisy_counts_does_not_depend_on_the_data(n_points):
     for values in datasets:
         for noise in (0.0, 1e6):
             counter = Counter(noise)
-            assert search_quantile(values, 0.5, grid, counter) in grid
+            assert found_by(values, 0.5, grid, counter) in grid
             assert counter.steps == list(range(n_steps))
 
 
@@ -115,108 +114,68 @@ def test_every_count_moves_by_at_most_one_between_neighbors():
         neighbor = values.copy()
         neighbor[generator.integers(30)] = generator.choice([0.0, 1e9, np.nan, np.inf, 1.0])
         recorded = Counter(noise=3.0)
-        search_quantile(values, 0.5, grid, recorded)
+        found_by(values, 0.5, grid, recorded)
         replayed = Counter(script=recorded.released)
-        search_quantile(neighbor, 0.5, grid, replayed)
+        found_by(neighbor, 0.5, grid, replayed)
         moves = np.abs(np.subtract(recorded.exact, replayed.exact))
         assert moves.max() <= 1
         moved = max(moved, moves.max())
     assert moved == 1
 
 
-def counts_up_to(columns):
-    return lambda points: (columns <= points).sum(axis=0).astype(float)
-
-
-def make_columns(n_columns, seed, n_rows=40):
-    generator = np.random.default_rng(seed)
-    columns = generator.uniform(0, 30, size=(n_rows, n_columns))
-    columns[generator.random(columns.shape) < 0.1] = np.nan
-    return columns
-
-
-@pytest.mark.parametrize("n_points", [1, 2, 7, 64, 65])
-@pytest.mark.parametrize("noise", [0.0, 5.0])
-def test_every_column_is_searched_as_if_it_were_alone(n_points, noise):
-    grid = np.linspace(0.5, 29.0, n_points)
-    columns = make_columns(4, seed=0)
-    together = Counter(noise)
-    count = counts_up_to(columns)
-    found = search_quantiles(
-        lambda step, points: together(step, count(points)), grid, 0.6 * len(columns), (4,)
-    )
-    assert together.steps == list(range(search_steps(len(grid))))
-    assert found.shape == (4,)
-    for column in range(4):
-        alone = Counter(script=[released[column] for released in together.released])
-        assert found[column] == search_quantile(columns[:, column], 0.6, grid, alone)
-        assert alone.exact == [exact[column] for exact in together.exact]
-    if not noise:
-        assert list(found) == [quantile_by_the_rule(values, 0.6, grid) for values in columns.T]
-
-
 def open_budget(make=PrivacyBudget, epsilon=1.0, seed=None, adjacency="replace"):
     return make(epsilon, 1e-6, unit="row", adjacency=adjacency, noise_source=NoiseSource(seed))
 
 
-def quantiles_of(columns, budget, share=0.5):
-    grid = np.arange(1.0, 33.0)
-    search = budget.cost.search("spread", share, grid, n_columns=columns.shape[1])
-    return budget.quantiles(search, counts_up_to(columns), q=0.5, n_rows=len(columns))
+def quantile_of(values, budget, share=0.5):
+    search = budget.cost.search("spread", share, np.arange(1.0, 33.0))
+    return budget.quantile(search, values, q=0.5)
 
 
-def test_one_search_for_all_columns_is_paid_for_as_a_whole():
+def test_a_search_is_paid_for_as_a_whole():
     budget = open_budget(epsilon=1000.0, seed=2**100)
-    columns = np.tile(np.arange(1.0, 31.0), (3, 10)).T * [1.0, 0.5, 0.1]
-    np.testing.assert_allclose(quantiles_of(columns, budget), [15, 8, 2], atol=1)
+    values = np.tile(np.arange(1.0, 31.0), 10)
+    assert quantile_of(values, budget) == pytest.approx(15, abs=1)
     spent = budget.spent()
     assert [release.name for release in spent.releases] == [
         f"spread, count {step}" for step in range(1, 6)
     ]
-    assert {release.sensitivity for release in spent.releases} == {math.sqrt(3)}
+    assert {release.sensitivity for release in spent.releases} == {1.0}
     assert math.fsum(release.share for release in spent.releases) == pytest.approx(0.5)
     assert "spread, 5 times" in repr(spent)
     for share in (0.6, 0.0, -0.1, math.nan):
         with pytest.raises(BudgetError, match="'spread' asks for a share"):
-            quantiles_of(columns, budget, share)
+            quantile_of(values, budget, share)
     assert budget.spent() == spent
 
 
-def test_columns_are_searched_without_noise_at_an_infinite_epsilon():
-    columns = make_columns(5, seed=1)
-    found = quantiles_of(columns, open_budget(epsilon=math.inf))
-    rule = partial(quantile_by_the_rule, q=0.5, grid=np.arange(1.0, 33.0))
-    assert list(found) == [rule(values) for values in columns.T]
-
-
-def test_columns_are_not_counted_where_only_pure_noise_is_accepted():
+def test_values_are_not_counted_where_only_pure_noise_is_accepted():
     budget = PrivacyBudget(1.0, 0.0, unit="row", adjacency="replace")
     with pytest.raises(BudgetError, match="delta=0"):
-        budget.cost.search("spread", 0.5, np.ones(4), n_columns=2)
+        budget.cost.search("spread", 0.5, np.ones(4))
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
-@pytest.mark.parametrize("n_columns", [1, 2, 7])
-def test_the_counts_of_all_columns_move_by_their_sensitivity_and_no_more(n_columns, adjacency):
-    generator = np.random.default_rng(3)
+def test_counts_move_by_their_sensitivity_and_no_more(adjacency):
+    generator, grid = np.random.default_rng(3), np.arange(1.0, 33.0)
     worst = 0.0
     for seed in range(40):
-        columns = make_columns(n_columns, seed)
+        values = generator.uniform(0, 30, size=40)
+        values[generator.random(40) < 0.1] = np.nan
         if seed % 2:
             # Below all points, so that every count changes when the row goes.
-            columns[0] = 0.0
+            values[0] = 0.0
         recorded = open_budget(RecordingBudget, seed=seed, adjacency=adjacency)
-        quantiles_of(columns, recorded)
-        neighbor = columns.copy()
-        rows = {"zero_out": [np.nan], "replace": [np.nan, 0.0, np.inf, columns[1]]}[adjacency]
-        neighbor[0] = rows[generator.integers(len(rows))]
+        found = quantile_of(values, recorded)
+        neighbor = values.copy()
+        neighbor[0] = generator.choice([np.nan, 0.0, np.inf][: 3 if adjacency == "replace" else 1])
         replaying = type("ScriptedBudget", (ReplayBudget,), {"script": recorded.released})
         replayed = open_budget(replaying, adjacency=adjacency)
-        quantiles_of(neighbor, replayed)
+        counts = GridCounts.of(grid, bin_counts(neighbor, np.append(grid, np.inf)), 40)
+        assert quantile_of(counts, replayed) == found
         worst = max(worst, *movements(recorded, replayed).values())
     assert worst == pytest.approx(1.0)
     assert worst <= 1 + 1e-15
-    assert sensitivity.counts(n_columns) == math.sqrt(n_columns)
 
 
 def test_scale_grid_spans_all_units():

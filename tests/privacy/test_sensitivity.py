@@ -8,9 +8,9 @@ import pytest
 
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
+from skdp.linalg.histogram import bin_counts
 from skdp.privacy import sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights
-from skdp.privacy.histogram import bin_counts
 
 C = 3.0
 N_FEATURES, N_COLUMNS = 5, 2

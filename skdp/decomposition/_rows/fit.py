@@ -35,6 +35,7 @@ from skdp.linalg.spectrum import noise_edge
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import SMALLEST_BOUND, clip_weights
 from skdp.privacy.plan import share_of
+from skdp.privacy.quantile import SCALE_GRID
 from skdp.privacy.release import Search
 
 # The second moment is released only if n times the squared mean exceeds the edge of its noise this
@@ -44,16 +45,23 @@ _LEAST_RATIO, _LEAST_RATIO_OF_ONE = 8.0, 1.0  # not studied
 
 def read_rows_once(problem: RowsProblem, raw: Rows, *, is_keyed: bool) -> tuple[Rows, bytes | None]:
     """Read all rows once, for all that the first releases need; return them and their digest."""
-    rows, bound = raw, problem.mean_norm
+    rows, bound = raw, _bound_of_mean(problem)
     if isinstance(problem.center, np.ndarray):
         rows = raw.centered(problem.center)
-    elif problem.center is None and bound is None:
-        bound = problem.row_norm
     # If the bound of the mean is public, this reading sums the clipped rows, too.
     first = None
     if problem.releases_mean and bound is not None:
         first = bound, _weighting(bound, raw.n_features)
-    return open_rows(rows, is_keyed=is_keyed, needs_signs=problem.is_guided, first=first)
+    return open_rows(
+        rows, is_keyed=is_keyed, needs_signs=problem.is_guided, first=first, grid=SCALE_GRID
+    )
+
+
+def _bound_of_mean(problem: RowsProblem) -> float | None:
+    """Return the bound of the rows whose mean is released, if it is public."""
+    if problem.center is None and problem.mean_norm is None:
+        return problem.row_norm
+    return problem.mean_norm
 
 
 def solve_rows(
@@ -140,9 +148,10 @@ def clip_to_norm(
 ) -> Rows:
     """Clip the rows to norm `bound`, or to a quantile of their norms that is released first."""
     if search is not None:
-        norms = rows.norms()
+        if rows.source.is_repeatable:
+            rows = replace(rows, cache=RowCache(rows.norms()))
+        norms = rows.counted_norms(search.grid)
         bound = budget.quantile(search, norms, q=norm_quantile(search, problem))
-        rows = replace(rows, cache=RowCache(norms))
     assert bound is not None
     return rows.clipped(bound, _weighting(bound, rows.n_features))
 

@@ -54,7 +54,7 @@ class PositiveMean:
 
 def passes_positivity_test(count: Release, rows: Rows, budget: PrivacyBudget) -> bool:
     """Release how many rows are mostly positive; return whether more than half of them are."""
-    noisy, _ = budget.release(count, rows.mostly_positive().sum())
+    noisy, _ = budget.release(count, rows.count_mostly_positive())
     return bool(noisy > rows.n_rows / 2)
 
 

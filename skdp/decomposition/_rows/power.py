@@ -24,11 +24,11 @@ from scipy.linalg import eigh
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._rows.plan import N_LEVELS, PowerReleases
+from skdp.linalg.histogram import quantile_from_counts
 from skdp.linalg.spectrum import denoise_eigenvalues
 from skdp.linalg.subspace import orthonormal_basis, random_basis
 from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
-from skdp.privacy.histogram import bin_counts, quantile_from_counts
 
 _LEVEL_QUANTILE = 0.2  # not studied
 _LEVEL_GRID = np.geomspace(0.01, 1.0, N_LEVELS)  # not studied
@@ -72,7 +72,7 @@ def release_step(
     level = np.inf
     if level_counts is not None:
         edges = rows.bound * _LEVEL_GRID
-        counts = bin_counts(sample.projection_norms(basis), edges)
+        counts = sample.projection_counts(basis, edges)
         noisy_counts, _ = budget.release(level_counts, counts)
         level = quantile_from_counts(noisy_counts, edges, _LEVEL_QUANTILE)
     product, rounding, rows = rows.normal_product(basis, partial(clip_rows, bound=level))

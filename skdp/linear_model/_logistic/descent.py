@@ -5,13 +5,15 @@ many columns as there are classes, and no whitened row is ever written out: spar
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 from scipy.special import softmax
 
 from skdp.data.blocks import Block
+from skdp.data.reduce import Kernel
+from skdp.data.targets import Targets
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms, row_squares
 from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.linear_model._logistic.records import LabeledRows
@@ -31,42 +33,48 @@ _PART = 1 << 21  # not studied
 
 @dataclass(frozen=True)
 class WhitenedRecords:
-    """Records with the weights that clip their whitened rows, and the lengths with a 1 appended.
+    """Records with what shrinks their whitened rows, found once for rows in memory.
 
-    The lengths are NaN for null records.
+    Other rows may be others in the next pass, and each pass finds it again.
     """
 
     view: LabeledRows
     whitening: Whitening
-    shrinking: np.ndarray
-    lengths: np.ndarray
+    shrinking: np.ndarray | None = None
+
+    @property
+    def shrinking_of(self) -> Kernel:
+        """Kernel that gives weights to clip whitened rows, and their lengths with a 1 appended.
+
+        The lengths are NaN for null records.
+        """
+        if self.shrinking is not None:
+            return partial(_found, values=self.shrinking)
+        return partial(_shrinking, whitening=self.whitening, bound=self.view.bound)
 
     def gradient(self, weights: np.ndarray, level: float) -> np.ndarray:
         """Sum the gradients of whitened rows, clipped to a level; the last row is for offsets."""
-        white, rows = self.whitening, self.view.rows
+        white = self.whitening
         slopes = white.root @ weights[:-1]
         kernel = partial(
             _clipped_gradient,
             codes=self.view.codes,
             slopes=slopes,
             offsets=(white.mean @ slopes, weights[-1]),
-            shrinking=self.shrinking,
-            lengths=self.lengths,
+            shrinking_of=self.shrinking_of,
             level=level,
         )
-        total = rows.map_sum(kernel, weights.size + weights.shape[1])
+        total = self.view.map_sum(kernel, weights.size + weights.shape[1])
         products, shrunk, all_of = total[:-2], total[-2], total[-1]
         return np.vstack([white.root @ (products - np.outer(white.mean, shrunk)), all_of])
 
 
 def whitened(view: LabeledRows, whitening: Whitening) -> WhitenedRecords:
-    """Compute the norms of all whitened rows, in the one pass that costs n d^2."""
-    kernel = partial(_whitened_norms, whitening=whitening, bound=view.rows.bound)
-    norms = view.rows.map_rows(kernel)
-    shrinking = clip_weights(norms, whitening.reach, view.rows.n_features)
-    lengths = np.hypot(shrinking * np.nan_to_num(norms), 1.0)
-    lengths[np.isnan(norms)] = np.nan
-    return WhitenedRecords(view, whitening, shrinking, lengths)
+    """Whiten rows; if they are in memory, compute their norms in the one pass that costs n d^2."""
+    records = WhitenedRecords(view, whitening)
+    if not view.source.is_repeatable:
+        return records
+    return replace(records, shrinking=view.map_rows(records.shrinking_of))
 
 
 def descend(
@@ -107,7 +115,7 @@ def _rounding(problem: LogisticProblem, records: WhitenedRecords, level: float) 
     error longer by at most the norm of A, and has an error of its own.
     """
     white, n_features = records.whitening, problem.n_features
-    longest = white.largest * (records.view.rows.bound + white.mean_norm) + 1
+    longest = white.largest * (records.view.bound + white.mean_norm) + 1
     depth = problem.depth + n_features**1.5 + problem.n_classes
     rounding = depth * UNIT_ROUNDOFF * problem.n_units * math.sqrt(2) * longest / level
     return max(LEAST_ROUNDING, rounding)
@@ -116,7 +124,19 @@ def _rounding(problem: LogisticProblem, records: WhitenedRecords, level: float) 
 # Kernels.
 
 
-def _whitened_norms(_: slice, block: Block, whitening: Whitening, bound: float) -> np.ndarray:
+def _found(rows: slice, _: Block, values: np.ndarray) -> np.ndarray:
+    return values[rows]
+
+
+def _shrinking(_: slice, block: Block, whitening: Whitening, bound: float) -> np.ndarray:
+    norms = _whitened_norms(block, whitening, bound)
+    weights = clip_weights(norms, whitening.reach, block.raw.shape[1])
+    lengths = np.hypot(weights * np.nan_to_num(norms), 1.0)
+    lengths[np.isnan(norms)] = np.nan
+    return np.column_stack([weights, lengths])
+
+
+def _whitened_norms(block: Block, whitening: Whitening, bound: float) -> np.ndarray:
     """Bound the norms of whitened rows from above, whatever their products round to."""
     n_rows, n_features = block.raw.shape
     squares = np.zeros(n_rows)
@@ -133,20 +153,20 @@ def _whitened_norms(_: slice, block: Block, whitening: Whitening, bound: float) 
 def _clipped_gradient(
     rows: slice,
     block: Block,
-    codes: np.ndarray,
+    codes: Targets,
     slopes: np.ndarray,
     offsets: tuple[np.ndarray, np.ndarray],
-    shrinking: np.ndarray,
-    lengths: np.ndarray,
+    shrinking_of: Kernel,
     level: float,
 ) -> np.ndarray:
     """Sum products of rows with residuals; then these, shrunk as the rows are, and as they are."""
-    shrunk = shrinking[rows, np.newaxis]
+    shrinking = shrinking_of(rows, block)
+    shrunk = shrinking[:, :1]
     scores = shrunk * (block.matmul(slopes) - offsets[0]) + offsets[1]
     residuals = residuals_of(scores, codes[rows])
     n_classes = residuals.shape[1]
     # The norm of a gradient is the product of these two.
-    sizes = row_norms(residuals) * lengths[rows]
+    sizes = row_norms(residuals) * shrinking[:, 1]
     weights = clip_weights(sizes, level, len(slopes) + n_classes + 5)
     residuals *= weights[:, np.newaxis]
     residuals[weights == 0] = 0.0

@@ -1,18 +1,28 @@
 """A fit: the norm of the rows, their joint moment with the classes, and the steps from there."""
 
+from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
+from skdp.data.opening import open_rows
+from skdp.data.row_blocks import NOT_FINITE
 from skdp.linear_model._logistic.descent import descend, whitened
 from skdp.linear_model._logistic.optimum import optimum
-from skdp.linear_model._logistic.plan import NORMS, UNBOUNDED, LogisticReleases, clip_norm
+from skdp.linear_model._logistic.plan import (
+    NORMS,
+    UNBOUNDED,
+    LogisticReleases,
+    clip_norm,
+    plan_norm,
+)
 from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.linear_model._logistic.records import (
     LabeledRows,
     clipped,
     joint_moment,
+    weighting_to,
     weights_beside,
     with_norms,
 )
@@ -28,12 +38,37 @@ from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.quantile import warnings_for_ends
 
+# Longer rows count as the last norm. Otherwise, if all were longer, all losses would be alike.
+_ENDS = np.append(NORMS[:-1], np.inf)  # not tuned
+
 
 class Estimate(NamedTuple):
     """Coefficients of each class, a column; the last row are the intercepts."""
 
     weights: np.ndarray
     warnings: tuple[str, ...] = ()
+
+
+def opened(
+    problem: LogisticProblem, view: LabeledRows, *, is_keyed: bool
+) -> tuple[LabeledRows, bytes | None]:
+    """Read rows in parts once before anything is released; refuse NaN and infinity.
+
+    Returned are the same rows with the counts of their norms, if these are released, else with
+    their total, if the fit begins with that; and their digest, if the noise is keyed.
+    """
+    is_counted, bound = plan_norm(problem) is not None, clip_norm(problem)
+    is_summed = problem.begins_with_total and not is_counted
+    rows, digest = open_rows(
+        view,
+        is_keyed=is_keyed,
+        needs_signs=False,
+        first=(bound, weighting_to(bound, view.n_features)) if is_summed else None,
+        grid=_ENDS if is_counted else None,
+    )
+    if rows.cache.n_not_finite:
+        raise ValueError(NOT_FINITE)
+    return replace(view, cache=rows.cache), digest
 
 
 def solve_logistic(
@@ -50,7 +85,7 @@ def solve_logistic(
         best = optimum(clipped(view, bound), problem.n_classes)
         return Estimate(budget.release(plan.coefficients, centered(best)).value)
     assert plan.moment is not None
-    row_norm = release_norm(problem, plan.norm, view.rows.norms(), budget)
+    row_norm = release_norm(problem, plan.norm, view, budget)
     view, beside = clipped(view, row_norm), weights_beside(row_norm)
     total = joint_moment(view, problem.n_classes, beside)
     noisy, noise_std = budget.release(plan.moment, total, row_norm, rounding=problem.rounding)
@@ -66,7 +101,7 @@ def solve_logistic(
 
 
 def release_norm(
-    problem: LogisticProblem, release: Release | None, all_norms: np.ndarray, budget: PrivacyBudget
+    problem: LogisticProblem, release: Release | None, view: LabeledRows, budget: PrivacyBudget
 ) -> float:
     """Return the norm that rows are clipped to; if it is released, that which half do not exceed.
 
@@ -74,12 +109,9 @@ def release_norm(
     """
     if release is None:
         return clip_norm(problem)
-    norms = np.sort(all_norms[~np.isnan(all_norms)])
-    up_to = np.searchsorted(norms, NORMS, side="right")
-    # Longer rows count as the last norm. Otherwise, if all were longer, all losses would be alike.
-    up_to[-1] = len(norms)
+    up_to = view.counted_norms(_ENDS).up_to_points
     # Half of the public number of records, null ones included.
-    half, below = len(all_norms) / 2, np.append(0, up_to[:-1])
+    half, below = problem.n_units / 2, np.append(0, up_to[:-1])
     # Distances to either side: from counts up to a norm alone, all norms between two rows that are
     # far apart would be as good as the median.
     losses = np.maximum(0.0, np.maximum(half - up_to, below - half))

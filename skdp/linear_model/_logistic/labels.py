@@ -7,7 +7,13 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import column_or_1d
 
 from skdp._reading import redact_errors
+from skdp.data.reduce import PerRow, map_sum, on_block
+from skdp.data.targets import Targets
+from skdp.linear_model._responses import as_numbers_later
 
+_UNKNOWN = "Unknown label type: unknown. Labels, in y and in classes, are whole numbers or strings."
+# Whole numbers below it are told apart as floats.
+_EXACT = 2.0**53  # not tuned
 # Labels are of one of these kinds.
 _KINDS: tuple[Any, ...] = (str, (int, float))
 
@@ -24,10 +30,7 @@ def checked_labels(y: Any) -> np.ndarray:
         )
     kinds = set(map(type, labels.tolist()))
     if not any(all(issubclass(kind, wanted) for kind in kinds) for wanted in _KINDS):
-        raise ValueError(
-            "Unknown label type: unknown. Labels, in y and in classes, are whole numbers or "
-            "strings."
-        )
+        raise ValueError(_UNKNOWN)
     return labels
 
 
@@ -68,11 +71,76 @@ def classes_in(labels: np.ndarray) -> np.ndarray:
     return found
 
 
+def labels_in(targets: Targets, n_jobs: int | None) -> np.ndarray:
+    """Find all labels that occur in targets in parts, in one pass; refuse bad ones, naming none."""
+    flaws, found, are_strings = map_sum(targets, on_block(_labels_in_part), 0, n_jobs)
+    for flaw in filter(None, [*flaws, _UNKNOWN * (len(set(are_strings)) > 1)]):
+        raise ValueError(flaw)
+    return np.unique(found)
+
+
+def _labels_in_part(column: np.ndarray) -> tuple[PerRow, PerRow, PerRow]:
+    """Return what is wrong with the labels of a part, which they are, and whether strings."""
+    flaw, found = "", column[:0, 0]
+    try:
+        found = _found(column[:, 0])
+    except (TypeError, ValueError) as error:
+        flaw = str(error)
+    is_string = [isinstance(label, str) for label in found[:1].tolist()]
+    return PerRow(np.array([flaw], dtype=object)), PerRow(found), PerRow(np.array(is_string))
+
+
+@redact_errors
+def _found(y: Any) -> np.ndarray:
+    return np.unique(checked_labels(y))
+
+
 @redact_errors
 def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the place of each label among the classes; -1 for one that is none of them."""
-    places = {label: place for place, label in enumerate(classes.tolist())}
+    """Return the place of each label among the sorted classes; -1 for one that is none of them."""
+    kinds = {labels.dtype.kind, classes.dtype.kind}
+    if kinds <= set("biuf") and np.abs(classes.astype(np.float64)).max() < _EXACT:
+        return _places_of(labels.astype(np.float64), classes.astype(np.float64))
+    if kinds == {"U"}:
+        return _places_of(labels, classes)
+    places = _places(classes)
     return np.array([places.get(label, -1) for label in labels.tolist()], dtype=np.intp)
+
+
+def checked_codes(y: Any, classes: np.ndarray) -> np.ndarray:
+    """Return the same of labels that are checked first."""
+    return known_codes(checked_labels(y), classes)
+
+
+def codes_in_part(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the same of a part that is read again: each label by itself, as rows are private.
+
+    A string among the numbers of a list turns all of them into strings: these are numbers again.
+    """
+    if labels.dtype.kind == "O":
+        places = _places(classes)
+        return np.array([_place(label, places) for label in labels.tolist()], dtype=np.intp)
+    if labels.dtype.kind == "U" and not isinstance(classes.tolist()[0], str):
+        labels = as_numbers_later(labels)
+    return known_codes(labels, classes)
+
+
+def _places(classes: np.ndarray) -> dict[Any, int]:
+    return {label: place for place, label in enumerate(classes.tolist())}
+
+
+def _place(label: Any, places: dict[Any, int]) -> int:
+    """Return the place of a label, whatever code of its own it has."""
+    try:
+        return places.get(label, -1)
+    except Exception:
+        return -1
+
+
+def _places_of(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Search sorted classes for labels that compare as they do."""
+    places = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    return np.where(classes[places] == labels, places, -1)
 
 
 def codes_of(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from skdp.data.blocks import Block
+from skdp.data.targets import Targets
 from skdp.linear_model._logistic.descent import residuals_of
 from skdp.linear_model._logistic.records import LabeledRows
 from skdp.linear_model._logistic.whitening import on_rows
@@ -21,19 +22,19 @@ def optimum(view: LabeledRows, n_classes: int) -> np.ndarray:
 
     How many steps that takes depends on the data: it is for epsilon=inf, where nothing is private.
     """
-    rows, size = view.rows, view.rows.n_features
-    mean = rows.total()[0] / rows.n_rows
-    values, vectors = np.linalg.eigh(rows.gram()[0] / rows.n_rows - np.outer(mean, mean))
+    n_rows, size = view.n_rows, view.n_features
+    mean = view.total()[0] / n_rows
+    values, vectors = np.linalg.eigh(view.gram()[0] / n_rows - np.outer(mean, mean))
     least = max(_LEAST_EIGENVALUE * values[-1], np.finfo(float).tiny)
     root = vectors / np.sqrt(np.maximum(values, least))
 
     def _loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
         weights = on_rows(flat.reshape(size + 1, n_classes), root, mean)
         kernel = partial(_loss_sums, codes=view.codes, slopes=weights[:-1], offsets=weights[-1])
-        sums = rows.map_sum(kernel, weights.size + n_classes)
+        sums = view.map_sum(kernel, weights.size + n_classes)
         of_rows = root.T @ (sums[:-2] - np.outer(mean, sums[-2]))
         gradient = np.vstack([of_rows, sums[-2]])
-        return sums[-1, 0] / rows.n_rows, gradient.ravel() / rows.n_rows
+        return sums[-1, 0] / n_rows, gradient.ravel() / n_rows
 
     found = minimize(
         _loss, np.zeros((size + 1) * n_classes), jac=True, method="L-BFGS-B", options=_PRECISION
@@ -42,13 +43,13 @@ def optimum(view: LabeledRows, n_classes: int) -> np.ndarray:
 
 
 def _loss_sums(
-    rows: slice, block: Block, codes: np.ndarray, slopes: np.ndarray, offsets: np.ndarray
+    rows: slice, block: Block, codes: Targets, slopes: np.ndarray, offsets: np.ndarray
 ) -> np.ndarray:
     """Sum products of rows with residuals, the residuals, and losses, in the first column."""
-    scores = block.matmul(slopes) + offsets
-    residuals = residuals_of(scores, codes[rows])
+    scores, places = block.matmul(slopes) + offsets, codes[rows]
+    residuals = residuals_of(scores, places)
     residuals[block.is_null] = 0.0
-    losses = logsumexp(scores, axis=1) - scores[np.arange(len(scores)), codes[rows]]
+    losses = logsumexp(scores, axis=1) - scores[np.arange(len(scores)), places]
     last = np.zeros(residuals.shape[1])
     last[0] = losses[~block.is_null].sum()
     return np.vstack([block.rmatmul(residuals), residuals.sum(axis=0), last])

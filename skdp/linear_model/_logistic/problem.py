@@ -5,8 +5,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from skdp.data.reduce import sum_depth, sum_rounding
-from skdp.data.sources import block_starts
 from skdp.privacy.cost import PrivacyCost
 from skdp.units._records import ResolvedRecord
 
@@ -21,12 +19,17 @@ class LogisticProblem:
     n_features: int
     labels: tuple[Any, ...]
     label_dtype: np.dtype
-    is_sparse: bool
+    # Of sums over the records: a bound of their rounding error, in units of the largest
+    # contribution, and the longest chain of additions.
+    rounding: float
+    depth: int
     dtype: np.dtype
     row_norm: float | None
 
     #: What takes less noise, as warnings put it.
     fewer: ClassVar[str] = "fewer features"
+    #: Whether the first sum is that of the clipped rows.
+    begins_with_total: ClassVar[bool] = False
 
     @property
     def n_classes(self) -> int:
@@ -42,17 +45,3 @@ class LogisticProblem:
     def strength(self) -> float:
         """Signal of all records together, in units of the noise of all free coefficients."""
         return self.n_units * self.cost.mu / self.n_free
-
-    @property
-    def rounding(self) -> float:
-        """Bound of the rounding error of a sum, in units of the largest contribution."""
-        return sum_rounding(self._starts, self.n_features)
-
-    @property
-    def depth(self) -> int:
-        """Longest chain of additions in a sum over the records."""
-        return sum_depth(self._starts, self.n_features)
-
-    @property
-    def _starts(self) -> np.ndarray:
-        return block_starts(self.n_units, self.n_features, is_sparse=self.is_sparse)

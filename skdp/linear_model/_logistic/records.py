@@ -1,34 +1,43 @@
 """Rows with the numbers of their classes, and the sum that whitens them and starts a descent."""
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
-from skdp.data.blocks import Block
+from skdp.data.blocks import Block, Weighting
 from skdp.data.rows import RowCache, Rows
+from skdp.data.targets import Targets
 from skdp.privacy.clipping import clip_weights
 
 
-@dataclass(frozen=True)
-class LabeledRows:
-    """Rows, each with the number of its class; one of NaN is null, whatever its class."""
+@dataclass(eq=False)
+class LabeledRows(Rows):
+    """Rows, each with the number of its class; one with a negative number is null, as of NaN."""
 
-    rows: Rows
-    codes: np.ndarray
+    codes: Targets = field(kw_only=True)
+
+    def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
+        """Yield blocks of centered and weighted rows, without those of no known class."""
+        for rows, block in super().blocks(group):
+            yield rows, block.without(self.codes[rows] < 0)
 
 
 def with_norms(view: LabeledRows) -> LabeledRows:
-    """Compute the norms of the rows, once for all passes."""
-    rows = view.rows
-    return LabeledRows(replace(rows, cache=RowCache(rows.norms())), view.codes)
+    """Compute the norms of rows in memory, once for all passes; of others each has its own."""
+    return replace(view, cache=RowCache(view.norms())) if view.source.is_repeatable else view
+
+
+def weighting_to(bound: float, n_features: int) -> Weighting:
+    """Return what clips rows of so many features to a norm."""
+    return partial(clip_weights, bound=bound, n_features=n_features)
 
 
 def clipped(view: LabeledRows, bound: float) -> LabeledRows:
     """Clip the rows to a norm."""
-    weighting = partial(clip_weights, bound=bound, n_features=view.rows.n_features)
-    return LabeledRows(view.rows.clipped(bound, weighting), view.codes)
+    return view.clipped(bound, weighting_to(bound, view.n_features))
 
 
 def weights_beside(row_norm: float) -> tuple[float, float]:
@@ -39,13 +48,13 @@ def weights_beside(row_norm: float) -> tuple[float, float]:
 
 def joint_moment(view: LabeledRows, n_classes: int, beside: tuple[float, float]) -> np.ndarray:
     """Sum the outer products of rows, constants and labels, as one vector a record."""
-    size = view.rows.n_features + 1 + n_classes
+    size = view.n_features + 1 + n_classes
     kernel = partial(_joint_moment, codes=view.codes, n_classes=n_classes, beside=beside)
-    return np.asarray(view.rows.map_sum(kernel, size**2))
+    return np.asarray(view.map_sum(kernel, size**2))
 
 
 def _joint_moment(
-    rows: slice, block: Block, codes: np.ndarray, n_classes: int, beside: tuple[float, float]
+    rows: slice, block: Block, codes: Targets, n_classes: int, beside: tuple[float, float]
 ) -> np.ndarray:
     constant, label_weight = beside
     labels = label_weight * (np.eye(n_classes)[codes[rows]] - 1 / n_classes)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from skdp.data.targets import Targets
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_norms
 from skdp.linear_model._medians import median_of_responses
@@ -39,7 +40,7 @@ def release_response_center(
     """Release the median or the mean of the users' mean responses; a mean in the noise is 0."""
     means = users.map_users(mean_responses)
     if not isinstance(plan, ClippedSum):
-        return median_of_responses(plan, means, budget)
+        return median_of_responses(plan, Targets.of(means), budget)
     level = release_level(plan.norm, np.abs(means), _QUANTILE, budget)
     total = clipped_total(means[:, np.newaxis], level)[0]
     released, noise_std = budget.release(plan.total, total, level, rounding=users.rounding)

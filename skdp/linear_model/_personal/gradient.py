@@ -17,14 +17,13 @@ References
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdp.data.reduce import PerRow
 from skdp.data.users import UserBatch, Users, map_batch
 from skdp.linalg.norms import row_norms
-from skdp.linear_model._descent import DescentStep, followed_level, release_vote
+from skdp.linear_model._descent import DescentStep, followed_level, n_within, release_vote
 from skdp.linear_model._personal.levels import clip_level, loses_digits
 from skdp.linear_model._personal.model import Prior
 from skdp.linear_model._personal.ridge import aligned, ridge_coefficients
@@ -49,10 +48,10 @@ def descend(
     limits = level / _LEVEL_RANGE, level * _LEVEL_RANGE
     for step in steps:
         used = clip_level(level, budget)
-        total, norms = _clipped_gradient(users, start.prior, used)
+        total, n_kept = _clipped_gradient(users, start.prior, used)
         released, _ = budget.release(step.gradient, total, used, rounding=users.rounding)
         start = _moved(start, released / users.n_users)
-        kept, _ = release_vote(step.vote, norms, used, users.n_users, budget)
+        kept, _ = release_vote(step.vote, n_kept, users.n_users, budget)
         level = followed_level(level, kept, _QUANTILE, limits)
     return start
 
@@ -79,18 +78,18 @@ def oriented_basis(matrix: np.ndarray) -> np.ndarray:
 
 
 def _clipped_gradient(users: Users, prior: Prior, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Sum the gradients, each clipped as a whole; return also their norms before clipping."""
+    """Sum the gradients, each clipped as a whole; return also how many were not clipped."""
     kernel = partial(_clipped, prior=prior, level=level)
-    return tuple(users.map_sum(kernel, prior.basis.size))
+    return tuple(users.map_sum(kernel, prior.basis.size + 1))
 
 
-def _clipped(_: slice, batch: UserBatch, prior: Prior, level: float) -> tuple[np.ndarray, PerRow]:
+def _clipped(_: slice, batch: UserBatch, prior: Prior, level: float) -> tuple[np.ndarray, Any]:
     slopes, heads, norms = map_batch(partial(_gradients, prior=prior), batch)
     weights = clip_weights(norms, level, prior.basis.size)
     # Values that overflow have the weight 0, and 0 times infinity would be NaN.
     is_null = weights == 0
     slopes[is_null], heads[is_null] = 0.0, 0.0
-    return (slopes * weights[:, np.newaxis]).T @ heads, PerRow(norms)
+    return (slopes * weights[:, np.newaxis]).T @ heads, n_within(norms, level)
 
 
 class _Gradients(NamedTuple):

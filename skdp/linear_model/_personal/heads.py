@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 from skdp.data.users import UserBatch, Users
+from skdp.linalg.histogram import bin_counts
 from skdp.linear_model._personal.grids import PRIORS
 from skdp.linear_model._personal.model import Prior, SharedModel
 from skdp.linear_model._personal.ridge import (
@@ -15,7 +16,6 @@ from skdp.linear_model._personal.ridge import (
 )
 from skdp.linear_model._personal.start import Start, features_of
 from skdp.privacy import PrivacyBudget, Release
-from skdp.privacy.histogram import bin_counts
 
 Choices = tuple[tuple[float, float], ...]
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_consistent_length
 
-from skdp._reading import INPUT, check_given, check_numbers
+from skdp._reading import INPUT, check_given, check_numbers, refuse_blocks
 from skdp.data.containers import checked_container, hide_error_text
 from skdp.data.users import Users
 from skdp.linear_model._responses import checked_responses
@@ -61,6 +61,7 @@ def check_rows_and_ids(
     X: Any, groups: Any, user_column: int | str | None, estimator_name: str
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Split the ids off X, check the rows, and return both; None if there are no ids."""
+    refuse_blocks(X, estimator_name)
     ids = None
     if user_column is not None:
         X, ids = _split(X, user_column)

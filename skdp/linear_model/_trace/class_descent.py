@@ -10,13 +10,14 @@ from functools import partial
 import numpy as np
 from scipy.special import expit
 
+from skdp.data.blocks import Block
 from skdp.data.design import Design
+from skdp.data.targets import Targets
 from skdp.linalg.fixed_rank import FixedRank, project_coordinates, retract, truncate
-from skdp.linalg.matrices import Coordinates, DenseMatrices, Matrices
+from skdp.linalg.matrices import DenseMatrices, Matrices
 from skdp.linear_model._logistic.fit import Estimate, release_norm
 from skdp.linear_model._logistic.records import LabeledRows, clipped, with_norms
 from skdp.linear_model._trace.class_plan import TraceClassProblem, TraceClassReleases, clip_level
-from skdp.linear_model._trace.records import clipped_sum
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_weights
 
@@ -33,13 +34,13 @@ def solve_trace_classes(
 ) -> Estimate:
     """Release the clip level, the mean, the difference of the classes, and the gradients."""
     view, rounding = with_norms(view), problem.rounding
-    bound = release_norm(problem, plan.norm, view.rows.norms(), budget)
-    total, _ = clipped(view, bound).rows.total()
+    bound = release_norm(problem, plan.norm, view, budget)
+    total, _ = clipped(view, bound).total()
     mean = budget.release(plan.mean, total, bound, rounding=rounding).value / problem.n_units
     # Clipped anew: the mean may make a matrix longer.
-    view = with_norms(LabeledRows(view.rows.centered(mean), view.codes))
-    signs = view.codes[:, np.newaxis] - 0.5
-    total = clipped(view, bound).rows.rmatmul(signs)[:, 0]
+    view = with_norms(view.centered(mean))
+    kernel = partial(_class_difference, codes=view.codes)
+    total = clipped(view, bound).map_sum(kernel, problem.n_features)[:, 0]
     noisy = budget.release(plan.start, total, bound / 2, rounding=rounding).value
     # In this unit matrices have entries of variance 1 at most, in the mean.
     unit = bound / math.sqrt(problem.n_features)
@@ -61,18 +62,22 @@ def _descend(
     budget: PrivacyBudget,
 ) -> tuple[FixedRank, float]:
     """Take all steps; return the mean of the last half of the iterates, cut to the rank."""
-    rows, (bound, unit) = view.rows, scale
-    center = np.zeros(1) if rows.center is None else rows.center
-    center = center.reshape(problem.matrix_shape)
-    design = Design(rows.source, problem.matrix_shape, rows.n_jobs, center=center)
-    shrinking = clip_weights(rows.norms(), bound, problem.n_features) / unit
+    assert view.center is not None
+    center = view.center.reshape(problem.matrix_shape)
+    design = Design(view.source, problem.matrix_shape, view.n_jobs, center=center)
     level, size = clip_level(problem), start.left.size + start.right.size + 1
     point, offset, kept = start, 0.0, []
     for release in plan:
-        vectors = partial(
-            _gradients, point=point, offset=offset, shrinking=shrinking, codes=view.codes
+        kernel = partial(
+            _clipped_gradients,
+            codes=view.codes,
+            known=view.cache.norms,
+            scale=scale,
+            point=point,
+            offset=offset,
+            level=level,
         )
-        total, _ = clipped_sum(design, vectors, level, size)
+        total = design.map_sum(kernel, size)
         noisy = budget.release(release, total, level, rounding=problem.rounding).value
         step = _STEP / problem.n_units * noisy
         point, offset = retract(point, project_coordinates(point, step[:-1]), -1), offset - step[-1]
@@ -84,17 +89,30 @@ def _descend(
 # Kernels.
 
 
-def _gradients(
+def _class_difference(rows: slice, block: Block, codes: Targets) -> np.ndarray:
+    return block.rmatmul(codes[rows][:, np.newaxis] - 0.5)
+
+
+def _clipped_gradients(
     rows: slice,
     matrices: Matrices,
     *,
+    codes: Targets,
+    known: np.ndarray | None,
+    scale: tuple[float, float],
     point: FixedRank,
     offset: float,
-    shrinking: np.ndarray,
-    codes: np.ndarray,
-) -> tuple[Coordinates, np.ndarray]:
-    """Return coordinates of clipped matrices, and residuals: NaN for null ones."""
+    level: float,
+) -> np.ndarray:
+    """Sum gradients at clipped matrices, clipped themselves; `known` are norms from before."""
     assert isinstance(matrices, DenseMatrices)
-    shrunk = matrices.values * shrinking[rows, np.newaxis, np.newaxis]
+    bound, unit = scale
+    norms = matrices.norms() if known is None else known[rows]
+    shrinking = clip_weights(norms, bound, math.prod(point.shape)) / unit
+    shrunk = matrices.values * shrinking[:, np.newaxis, np.newaxis]
     coordinates, inner = DenseMatrices(shrunk).tangent(point, 1.0)
-    return coordinates, expit(inner + offset) - codes[rows]
+    places = codes[rows]
+    # Where the label is not known, the record is null.
+    coordinates.multiply(np.where(places < 0, np.nan, expit(inner + offset) - places))
+    weights = clip_weights(coordinates.norms(), level, coordinates.size)
+    return coordinates.weighted_sum(weights)

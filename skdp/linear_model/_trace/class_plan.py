@@ -23,6 +23,7 @@ class TraceClassProblem(LogisticProblem):
     rank: int
 
     fewer: ClassVar[str] = "a smaller rank"
+    begins_with_total: ClassVar[bool] = True
 
     @property
     def n_free(self) -> int:

@@ -3,13 +3,14 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdp.data.reduce import PerRow
+from skdp.data.targets import Targets
 from skdp.linalg.fixed_rank import FixedRank, project_coordinates
 from skdp.linalg.matrices import Coordinates, Matrices
+from skdp.linear_model._descent import n_within
 from skdp.linear_model._trace.public_rows import downweight_long_rows, inlier_mask
 from skdp.linear_model._trace.records import NO_CLIPPING, Records, Vectors, clipped_sum
 
@@ -17,14 +18,13 @@ from skdp.linear_model._trace.records import NO_CLIPPING, Records, Vectors, clip
 class ClippedGradient(NamedTuple):
     """The sum of the clipped gradients of all records; the last coordinate is for an intercept.
 
-    Its sensitivity follows from the public or released `facts`. `sizes` are those of gradients or
-    residuals before clipping, NaN for null records. Public weights made the sum shorter by the
-    factor `gain`.
+    Its sensitivity follows from the public or released `facts`. `n_kept` gradients, or residuals,
+    were not clipped. Public weights made the sum shorter by the factor `gain`.
     """
 
     total: np.ndarray
     facts: tuple[float, ...]
-    sizes: np.ndarray
+    n_kept: np.ndarray
     gain: float = 1.0
 
 
@@ -49,7 +49,10 @@ class Clipping(ABC):
 
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
         """Sum the gradients at a released point and intercept."""
-        vectors = partial(_coordinates, point=point, offset=offset, given=self.records)
+        responses, intercept = self.records.responses, self.records.intercept
+        vectors = partial(
+            _coordinates, point=point, offset=offset, responses=responses, intercept=intercept
+        )
         size = point.left.size + point.right.size + self.has_intercept
         gradient = self._sum(point, vectors, level, size)
         return gradient._replace(total=self._projected(point, gradient.total))
@@ -69,8 +72,8 @@ class RecordClipping(Clipping):
         return spread * float(np.sqrt(dimension))
 
     def _sum(self, point: FixedRank, vectors: Vectors, level: float, size: int) -> ClippedGradient:
-        total, norms = clipped_sum(self.records.design, vectors, level, size)
-        return ClippedGradient(total, (level,), norms)
+        total, n_kept = clipped_sum(self.records.design, vectors, level, size)
+        return ClippedGradient(total, (level,), n_kept)
 
 
 @dataclass
@@ -100,23 +103,29 @@ class ResponseClipping(Clipping):
         # Vectors without weight contribute nothing to the sum, whatever their length.
         lengths[weights == 0] = 0.0
         kernel = partial(_clipped_residuals, vectors=vectors, weights=weights, level=level)
-        total, sizes = design.map_sum(kernel, size)
+        total, n_kept = design.map_sum(kernel, size + 1)
         largest = max(float((weights * lengths).max()), 1 / NO_CLIPPING)
         facts, squares = (level, self.response_range, largest), lengths @ lengths
         # For uncorrelated coordinates, the curvature with the weights relative to that without.
         gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
-        return ClippedGradient(total, facts, sizes, gain)
+        return ClippedGradient(total, facts, n_kept, gain)
 
 
 # Kernels.
 
 
 def _coordinates(
-    rows: slice, matrices: Matrices, *, point: FixedRank, offset: float, given: Records
+    rows: slice,
+    matrices: Matrices,
+    *,
+    point: FixedRank,
+    offset: float,
+    responses: Targets,
+    intercept: float,
 ) -> tuple[Coordinates, np.ndarray]:
     """Return coordinates of a block and its residuals."""
-    coordinates, inner = matrices.tangent(point, given.intercept)
-    return coordinates, inner + given.intercept * offset - given.responses[rows]
+    coordinates, inner = matrices.tangent(point, intercept)
+    return coordinates, inner + intercept * offset - responses[rows]
 
 
 def _lengths(_: slice, matrices: Matrices, point: FixedRank, intercept: float) -> np.ndarray:
@@ -125,10 +134,10 @@ def _lengths(_: slice, matrices: Matrices, point: FixedRank, intercept: float) -
 
 def _clipped_residuals(
     records: slice, matrices: Matrices, vectors: Vectors, weights: np.ndarray, level: float
-) -> tuple[np.ndarray, PerRow]:
+) -> tuple[np.ndarray, Any]:
     coordinates, residuals = vectors(records, matrices)
     clipped = np.clip(residuals, -level, level)
     factors = np.where(np.isfinite(residuals), weights[records] * clipped, 0.0)
     coordinates.multiply(factors)
     total = coordinates.weighted_sum((factors != 0).astype(np.float64))
-    return total, PerRow(np.abs(residuals))
+    return total, n_within(np.abs(residuals), level)

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from skdp.data.design import Design
+from skdp.data.targets import Targets
 from skdp.linalg.matrices import Matrices
 from skdp.linear_model._trace.public_rows import inlier_mask
 from skdp.linear_model._trace.records import NO_CLIPPING
@@ -30,7 +31,7 @@ _TOLERATED = 3.0
 
 
 def release_whitening(
-    plan: Sequence[Release | None], design: Design, is_null: np.ndarray, budget: PrivacyBudget
+    plan: Sequence[Release | None], design: Design, responses: Targets, budget: PrivacyBudget
 ) -> tuple[Maps, float]:
     """Release maps that whiten rows and columns, and the smallest variance that they leave.
 
@@ -39,7 +40,7 @@ def release_whitening(
     """
     bound = norm_bound(design.n_entries)
     maps, least_variance = Maps([None, None]), 1.0
-    for side, moment in _moments(design, is_null, bound).items():
+    for side, moment in _moments(design, responses, bound).items():
         release, n_vectors = plan[side], design.n_records * design.matrix_shape[1 - side]
         assert release is not None
         released, noise_std = budget.release(release, moment, bound, rounding=design.rounding)
@@ -51,19 +52,23 @@ def release_whitening(
 def exact_whitening(design: Design) -> tuple[Maps, float]:
     """Compute what `release_whitening` releases from public matrices, without their outliers."""
     is_inlier = inlier_mask(design)
+    is_left_out = Targets.of(np.where(is_inlier, 0.0, np.nan))
     maps, least_variance = Maps([None, None]), 1.0
-    for side, moment in _moments(design, ~is_inlier, NO_CLIPPING).items():
+    for side, moment in _moments(design, is_left_out, NO_CLIPPING).items():
         n_vectors = max(int(np.count_nonzero(is_inlier)), 1) * design.matrix_shape[1 - side]
         maps[side], least = whitening_of(moment / n_vectors, 0.0)
         least_variance *= least
     return maps, least_variance
 
 
-def _moments(design: Design, is_null: np.ndarray, bound: float) -> dict[int, np.ndarray]:
-    """Sum the second moments of all sides longer than 1, of clipped matrices, in one reading."""
+def _moments(design: Design, responses: Targets, bound: float) -> dict[int, np.ndarray]:
+    """Sum the second moments of all sides longer than 1, of clipped matrices, in one reading.
+
+    A record with the response NaN is null.
+    """
     sides = [side for side, length in enumerate(design.matrix_shape) if length > 1]
     clipped = partial(clip_weights, bound=bound, n_features=design.n_entries)
-    kernel = partial(_second_moments, sides=sides, is_null=is_null, clipped=clipped)
+    kernel = partial(_second_moments, sides=sides, responses=responses, clipped=clipped)
     lengths = [(design.matrix_shape[side], 1 if design.is_sparse(side) else 2) for side in sides]
     size = sum(length**power for length, power in lengths)
     return dict(zip(sides, design.map_sum(kernel, size), strict=True)) if sides else {}
@@ -73,11 +78,11 @@ def _second_moments(
     records: slice,
     matrices: Matrices,
     sides: list[int],
-    is_null: np.ndarray,
+    responses: Targets,
     clipped: Callable[[np.ndarray], np.ndarray],
 ) -> tuple[np.ndarray, ...]:
     weights = clipped(matrices.norms())
-    weights[is_null[records]] = 0.0
+    weights[np.isnan(responses[records])] = 0.0
     return tuple(matrices.second_moment(side, weights) for side in sides)
 
 

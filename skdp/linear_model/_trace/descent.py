@@ -141,13 +141,13 @@ def _release_gradient(
 ) -> _Gradient:
     """Release the mean gradient at a point, and which fraction of the records was not clipped."""
     point, offset, level = where
-    total, facts, sizes, gain = clipping.gradient(point, offset, level)
+    total, facts, n_kept, gain = clipping.gradient(point, offset, level)
     design = clipping.records.design
     released, noise_std = budget.release(plan.gradient, total, *facts, rounding=design.rounding)
     divisor = design.n_records * gain
     released, noise_std = released / divisor, np.float64(noise_std) / divisor
     # Also without clipping: which releases there are must not depend on bounds.
-    kept, vote_std = release_vote(plan.vote, sizes, level, design.n_records, budget)
+    kept, vote_std = release_vote(plan.vote, n_kept, design.n_records, budget)
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
     coordinates = project_coordinates(point, coordinates)

@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from skdp._scales.fit import release_scales
 from skdp.data.design import Design
+from skdp.data.targets import Targets
 from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.clipping import Clipping, RecordClipping, ResponseClipping
@@ -41,17 +43,17 @@ def solve_trace(
     generator: np.random.Generator,
 ) -> Estimate:
     """Release the scales, then the coefficients and the intercept, in the units of the data."""
-    bound, center = problem.largest_response, 0.0
-    responses = np.clip(view.responses, -bound, bound)
+    bound, center, n_jobs = problem.largest_response, 0.0, view.design.n_jobs
+    responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
     if plan.response_center:
-        center = median_of_responses(plan.response_center, responses, budget)
-        responses = responses - center
+        center = median_of_responses(plan.response_center, responses, budget, n_jobs)
+        responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
     transform = _transform(problem, plan, view.design, responses, budget)
     # Without noise nothing is clipped: the spread is infinite.
     spread = scales.Spread(math.inf)
     if plan.response_spread is not None:
         farthest = bound + abs(center)
-        spread = scales.release_spread(plan.response_spread, responses, budget, farthest)
+        spread = scales.release_spread(plan.response_spread, responses, budget, farthest, n_jobs)
     records = Records(transform.apply(view.design), responses, view.intercept)
     estimate = _descend(problem, plan, records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)
@@ -61,11 +63,16 @@ def solve_trace(
     )
 
 
+def _centered(responses: np.ndarray, center: float, bound: float) -> np.ndarray:
+    """Clip and center responses; one that is not finite in a later pass makes a null record."""
+    return np.where(np.isfinite(responses), np.clip(responses, -bound, bound) - center, np.nan)
+
+
 def _transform(
     problem: TraceProblem,
     plan: TraceReleases,
     design: Design,
-    responses: np.ndarray,
+    responses: Targets,
     budget: PrivacyBudget,
 ) -> Transform:
     """Return the map to entries that are uncorrelated, of variance 1: as promised, or released."""
@@ -74,11 +81,10 @@ def _transform(
         return Transform(row_map=maps[0], column_map=maps[1])
     if problem.covariance == "identity":
         return Transform()
-    is_null = np.isnan(responses)
-    scaled = _scales(problem, plan, design, is_null, budget)
+    scaled = _scales(problem, plan, design, responses, budget)
     view = scaled.apply(design)
     if problem.protects_matrices:
-        maps, least_variance = release_whitening(plan.covariances, view, is_null, budget)
+        maps, least_variance = release_whitening(plan.covariances, view, responses, budget)
     else:
         maps, least_variance = exact_whitening(view)
     return replace(scaled, row_map=maps[0], column_map=maps[1], least_variance=least_variance)
@@ -88,7 +94,7 @@ def _scales(
     problem: TraceProblem,
     plan: TraceReleases,
     design: Design,
-    is_null: np.ndarray,
+    responses: Targets,
     budget: PrivacyBudget,
 ) -> Transform:
     """Return the map to entries whose mean square is 1, each by itself or all together."""
@@ -97,7 +103,7 @@ def _scales(
         found = release_scales(plan.features, design, shape, problem.interval, budget)
         return standardized_by(found, problem)
     if plan.matrix_norm is not None:
-        norm = scales.release_norm(plan.matrix_norm, design, is_null, budget)
+        norm = scales.release_norm(plan.matrix_norm, design, responses, budget)
     elif problem.is_vector:
         return exact_standardization(design, centered=problem.fit_intercept)
     else:

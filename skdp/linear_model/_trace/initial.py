@@ -18,6 +18,7 @@ from operator import methodcaller
 
 import numpy as np
 
+from skdp.data.targets import Targets
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.linalg.subspace import leading_eigenvectors, random_basis
@@ -79,7 +80,7 @@ def _products(
     rows: slice,
     matrices: Matrices,
     coordinates_of: Callable[[Matrices], Coordinates],
-    responses: np.ndarray,
+    responses: Targets,
 ) -> tuple[Coordinates, np.ndarray]:
     return coordinates_of(matrices), responses[rows]
 

@@ -8,10 +8,13 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_consistent_length
 
-from skdp._reading import check_given, check_rows, redact_errors, refuse_blocks
+from skdp._reading import check_given, check_rows, redact_errors, refuse_stream
 from skdp.data.containers import refuse_masked
+from skdp.data.conversion import float_dtype
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.sources import Source, as_source, float_dtype, holds_sparse
+from skdp.data.reduce import sum_rounding
+from skdp.data.row_blocks import RowBlocks
+from skdp.data.sources import Source, as_source, block_starts, holds_sparse, rounding_of
 from skdp.linear_model._responses import checked_responses
 
 # Sparse vectors of at most so many entries are written out piece by piece, so that each feature can
@@ -19,9 +22,10 @@ from skdp.linear_model._responses import checked_responses
 _LONGEST_WRITTEN_OUT = 64
 
 
-def as_rows(X: Any, name: str) -> tuple[Any, tuple[int, int] | None]:
+def as_rows(X: Any) -> tuple[Any, tuple[int, int] | None]:
     """Reshape 3-D matrices to rows; return also their shape, None for 2-D X."""
-    refuse_blocks(X, name)
+    if isinstance(X, RowBlocks):
+        return X, None
     if isinstance(X, RankOneMatrices):
         return X, X.matrix_shape
     refuse_masked(X)
@@ -74,9 +78,44 @@ def facts_of(
         "coef_shape": (n_features,) if given is None or factors is not None else shape,
         "dtype": float_dtype(rows),
         "is_sparse": is_sparse and factors is None,
+        "rounding": _rounding(rows, (n_records, n_features), shape, factors),
         "factors": factors,
         "is_dense": (not is_sparse and factors is None) or (is_sparse and is_short),
     }
+
+
+def _rounding(
+    rows: Any,
+    size: tuple[int, int],
+    matrix_shape: tuple[int, int],
+    factors: tuple[bool, bool] | None,
+) -> float:
+    if factors is None:
+        return rounding_of(rows, size, is_sparse=holds_sparse(rows))
+    # Blocks are as long as those of the source, whose width counts dense columns only.
+    sides = zip(matrix_shape, factors, strict=True)
+    width = sum(length for length, is_sparse in sides if not is_sparse)
+    return sum_rounding(block_starts(size[0], width, is_sparse=width == 0), size[1])
+
+
+def check_blocks(
+    X: Any, factors: tuple[bool, bool] | None, privacy_unit: str, estimator_name: str
+) -> None:
+    """Refuse rows in blocks that cannot be fitted, from public facts."""
+    if not isinstance(X, RowBlocks):
+        return
+    refuse_stream(X, estimator_name)
+    if privacy_unit == "response":
+        raise ValueError(
+            "X is in parts, but privacy_unit='response' needs public matrices in memory: all of "
+            "them together decide how much weight each has. Pass an array, or "
+            "privacy_unit='record'."
+        )
+    if factors is not None:
+        raise ValueError(
+            f"X is in sparse parts of more than {_LONGEST_WRITTEN_OUT} features, which "
+            f"{estimator_name} does not take: pass dense parts, or one sparse matrix."
+        )
 
 
 def source_of(rows: Any, factors: tuple[bool, bool] | None) -> Source | RankOneMatrices:

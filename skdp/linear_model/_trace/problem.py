@@ -9,8 +9,6 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._reading import check_numbers
-from skdp.data.reduce import sum_rounding
-from skdp.data.sources import block_starts
 from skdp.privacy.cost import PrivacyCost
 from skdp.units._records import ResolvedRecord, ResolvedResponse
 from skdp.units._resolved import ResolvedUnit
@@ -50,6 +48,8 @@ class TraceProblem:
     is_sparse: bool
     factors: tuple[bool, bool] | None
     is_dense: bool
+    # Bound of the rounding error of a sum, in units of the largest contribution.
+    rounding: float
     response_bound: float | None
     fit_intercept: bool
     n_iter: int
@@ -84,17 +84,6 @@ class TraceProblem:
     def are_cells(self) -> bool:
         """Whether matrices are like cells of a table: both factors are sparse."""
         return self.factors == (True, True) and min(self.matrix_shape) > 1
-
-    @property
-    def rounding(self) -> float:
-        """Bound of the rounding error of a sum, in units of the largest contribution."""
-        # Blocks are as long as those of the source, whose width counts dense columns only.
-        width = self.n_entries
-        if self.factors is not None:
-            sides = zip(self.matrix_shape, self.factors, strict=True)
-            width = sum(size for size, is_sparse in sides if not is_sparse)
-        starts = block_starts(self.n_units, width, is_sparse=self.is_sparse or width == 0)
-        return sum_rounding(starts, self.n_entries)
 
 
 def check_rank(rank: int, shape: tuple[int, int], hint: str = "") -> None:

@@ -2,10 +2,15 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from skdp.data.design import Design
+from skdp.data.reduce import map_sum, on_block
+from skdp.data.targets import Targets
+from skdp.linalg.histogram import GridCounts, bin_counts
+from skdp.linalg.matrices import Matrices
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.quantile import SCALE_GRID, warnings_for_ends
@@ -43,7 +48,11 @@ class Spread:
 
 
 def release_spread(
-    plan: Release, responses: np.ndarray, budget: PrivacyBudget, farthest: float
+    plan: Release,
+    responses: Targets,
+    budget: PrivacyBudget,
+    farthest: float,
+    n_jobs: int | None = None,
 ) -> Spread:
     """Release the root mean square of centered responses; noise hides the largest few.
 
@@ -53,7 +62,8 @@ def release_spread(
     # A histogram shows a spread in unknown units at the cost of one release, and noise of a bin
     # matters only if that bin is hardly filled. A search would pay for many counts, each of which
     # has to be right.
-    released, noise_std = budget.release(plan, count_by_power(responses)[np.newaxis])
+    counts = map_sum(responses, on_block(count_by_power), N_POWERS, n_jobs)
+    released, noise_std = budget.release(plan, counts[np.newaxis])
     # A wide margin: one bin filled by noise, many powers too high, would rule the mean square.
     edge = noise_std / len(responses) * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
     noisy = released[0] / len(responses)
@@ -88,12 +98,17 @@ def count_by_power(values: np.ndarray) -> np.ndarray:
 
 
 def release_norm(
-    search: Search, design: Design, is_null: np.ndarray, budget: PrivacyBudget
+    search: Search, design: Design, responses: Targets, budget: PrivacyBudget
 ) -> float:
-    """Release the median of the norms of the matrices."""
-    norms = design.norms()
-    norms[is_null] = np.nan
-    return budget.quantile(search, norms, q=0.5)
+    """Release the median of the norms of the matrices; one with the response NaN is null."""
+    kernel = partial(_norm_counts, responses=responses)
+    counts = design.map_sum(kernel, len(SCALE_GRID) + 1)
+    return budget.quantile(search, GridCounts.of(SCALE_GRID, counts, design.n_records), q=0.5)
+
+
+def _norm_counts(records: slice, matrices: Matrices, responses: Targets) -> np.ndarray:
+    norms = np.where(np.isnan(responses[records]), np.nan, matrices.norms())
+    return bin_counts(norms, np.append(SCALE_GRID, np.inf)).astype(np.float64)
 
 
 def exact_norm(design: Design) -> float:

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
+from skdp.data.conversion import float_dtype
 from skdp.data.finite import finite
-from skdp.data.sources import float_dtype
 from skdp.linalg.compressed import with_data
 
 

@@ -1,0 +1,248 @@
+"""Where a pass runs: in threads of this process, or in workers that joblib knows of.
+
+Threads are the default. Rows in parts are summed by the backend that `joblib.parallel_config`
+names, if that has no threads of this process: by other processes or by a cluster.
+"""
+
+import io
+import os
+import pickle
+import platform
+import sys
+import warnings
+from collections.abc import Callable, Generator, Sequence
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+from joblib import Parallel, delayed
+from joblib.parallel import get_active_backend
+from threadpoolctl import threadpool_info
+
+from skdp.data.threads import quietly, run_in_threads
+
+try:  # what newer versions of joblib depend on
+    from cloudpickle import CloudPickler
+except ImportError:
+    from joblib.externals.cloudpickle import CloudPickler
+
+__all__ = ["run_calls"]
+
+_OF_BLAS = ("internal_api", "version", "architecture", "threading_layer")
+Facts = dict[str, frozenset[str]]
+
+
+class _Failure(NamedTuple):
+    """An error of a worker, whose text tells no value."""
+
+    kind: type[Exception]
+    text: str
+
+
+def run_calls(
+    calls: Sequence[Callable[..., Any]],
+    shared: tuple[Any, ...],
+    n_threads: int,
+    n_jobs: int | None,
+    in_parts: Sequence[range] | None = None,
+) -> Generator[Any, None, None]:
+    """Yield the results of all calls, in their order and as soon as they are there.
+
+    Parameters
+    ----------
+    calls : sequence of callable
+        Functions of the `shared` arguments.
+    shared : tuple
+        Arguments of all calls.
+    n_threads : int
+        Threads that share the calls in this process.
+    n_jobs : int or None
+        Workers that share them elsewhere; None for what `joblib.parallel_config` says.
+    in_parts : sequence of range or None, default=None
+        For each call the parts of data that it reads; None if data have no parts.
+
+    Yields
+    ------
+    object
+        Result of a call.
+    """
+    backend, _ = get_active_backend(prefer="threads")
+    if in_parts is None or getattr(backend, "uses_threads", False):
+        yield from run_in_threads([partial(call, *shared) for call in calls], n_threads)
+        return
+    returns = "generator" if getattr(backend, "supports_return_generator", False) else "list"
+    parallel = Parallel(n_jobs, return_as=returns, batch_size=1)
+    results = _results(parallel, _tasks(calls, shared, in_parts))
+    expected: Facts | None = None
+    try:
+        for pickled in results:
+            facts, result = pickle.loads(pickled)
+            expected = expected or facts
+            _refuse_unlike(expected, facts)
+            if isinstance(result, _Failure):
+                raise result.kind(result.text)
+            yield result
+    finally:
+        with warnings.catch_warnings():  # of results that nobody waits for
+            warnings.simplefilter("ignore")
+            results.close()
+
+
+def _results(parallel: Parallel, tasks: list[Any]) -> Generator[bytes, None, None]:
+    """Yield what workers return; errors lose their text, as it may come from anywhere."""
+    try:
+        yield from parallel(tasks)
+        return
+    except Exception as error:
+        kind = type(error).__name__
+    raise RuntimeError(
+        f"A worker of joblib has died, or cannot be reached ({kind}), and the pass over the rows "
+        "has ended. Often memory was short: pass a smaller n_jobs, or make smaller parts."
+    )
+
+
+def _tasks(
+    calls: Sequence[Callable[..., Any]], shared: tuple[Any, ...], in_parts: Sequence[range]
+) -> list[Any]:
+    """Pickle what all calls share, once, and of what has parts those that a call reads."""
+    # Bytes, as joblib would write arrays to files, rows in memory too.
+    divided: dict[int, Any] = {}
+    try:
+        common = _pickled(shared, divided)
+        return [
+            delayed(_run)(
+                common,
+                _pickled((call, {key: one.of_parts(parts) for key, one in divided.items()})),
+                _process(),
+            )
+            for call, parts in zip(calls, in_parts, strict=True)
+        ]
+    except Exception as error:
+        kind = type(error).__name__
+    raise ValueError(
+        f"What loads parts cannot be sent to other processes: pickling raises {kind}. Pass "
+        "functions that can be pickled, or name no other backend in joblib.parallel_config."
+    )
+
+
+class _Pickler(CloudPickler):
+    """Keeps what has parts out of the bytes, and lists it in `divided`; keeps strides of arrays."""
+
+    divided: dict[int, Any] | None = None
+
+    def persistent_id(self, value: Any) -> int | None:
+        if self.divided is None or not hasattr(type(value), "of_parts"):
+            return None
+        self.divided[id(value)] = value
+        return id(value)
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value) not in (np.ndarray, np.memmap) or value.dtype.hasobject or not value.size:
+            return super().reducer_override(value)
+        order: Any = "F" if value.flags.fnc else "C"
+        if value.strides == np.empty(value.shape, value.dtype, order).strides:
+            return NotImplemented
+        return _laid_out, (value.tobytes(), value.dtype, value.shape, value.strides)
+
+
+def _laid_out(
+    values: bytes, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> np.ndarray:
+    """Make an array with its own strides: pickle forgets them, and products may round otherwise."""
+    steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
+    first = -sum(step for step in steps if step < 0)
+    memory = np.zeros(first + sum(step for step in steps if step > 0) + dtype.itemsize, np.uint8)
+    array = np.ndarray(shape, dtype, memory.data, first, strides)
+    array[...] = np.frombuffer(values, dtype).reshape(shape)
+    return array
+
+
+class _Unpickler(pickle.Unpickler):
+    divided: dict[int, Any]
+
+    def persistent_load(self, key: int) -> Any:
+        return self.divided[key]
+
+
+def _pickled(value: Any, divided: dict[int, Any] | None = None) -> bytes:
+    file = io.BytesIO()
+    pickler = _Pickler(file)
+    pickler.divided = divided
+    pickler.dump(value)
+    return file.getvalue()
+
+
+def _unpickled(common: bytes, own: bytes) -> Callable[[], Any]:
+    call, divided = pickle.loads(own)
+    unpickler = _Unpickler(io.BytesIO(common))
+    unpickler.divided = divided
+    return partial(call, *unpickler.load())
+
+
+def _run(common: bytes, own: bytes, client: tuple[str, int]) -> bytes:
+    """Compute the result of a call in a worker, and say what kind of machine that is."""
+    # Whatever is raised here is returned, as joblib and its backends would print it. The result is
+    # pickled, as some backends give arrays back that cannot be written to.
+    if _process() == client:
+        return pickle.dumps((_machine(), _result(common, own)))
+    # Nobody sees to what another process prints. In this one, other threads may have warnings.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pickle.dumps((_machine(), _result(common, own)))
+
+
+def _process() -> tuple[str, int]:
+    return platform.node(), os.getpid()
+
+
+def _result(common: bytes, own: bytes) -> Any:
+    try:
+        call = _unpickled(common, own)
+    except Exception as error:
+        return _Failure(
+            ValueError,
+            f"A worker cannot unpickle what it is to compute, and raises {type(error).__name__}: "
+            "it needs all modules, in the same versions.",
+        )
+    try:
+        return quietly(call)
+    except (Exception, SystemExit) as error:
+        for kind in (ValueError, MemoryError):  # ours
+            if type(error) is kind:
+                return _Failure(kind, str(error))
+        return _Failure(RuntimeError, f"A worker has raised {type(error).__name__}.")
+
+
+@cache
+def _machine() -> Facts:
+    """Return what the last bit of a result depends on."""
+    core: Any = getattr(np, "_core", None) or np.core  # until numpy 2
+    features = core._multiarray_umath.__cpu_features__
+    return {
+        "skdp": frozenset([sys.modules["skdp"].__version__]),
+        "numpy": frozenset([np.__version__]),
+        "scipy": frozenset([scipy.__version__]),
+        "libc": frozenset(platform.libc_ver()),
+        "BLAS": frozenset(
+            " ".join(str(library.get(name)) for name in _OF_BLAS)
+            for library in threadpool_info()
+            if library["user_api"] == "blas"
+        ),
+        "CPU features": frozenset(name for name, is_there in features.items() if is_there),
+    }
+
+
+def _refuse_unlike(expected: Facts, facts: Facts) -> None:
+    """Refuse workers of several kinds: a count may differ there in its last bit."""
+    unlike = [
+        f"{name} ({', '.join(sorted(expected[name] ^ facts[name]))})"
+        for name in expected
+        if expected[name] != facts[name]
+    ]
+    if unlike:
+        raise RuntimeError(
+            f"The workers of joblib are not alike. They differ in: {'; '.join(unlike)}. Sums may "
+            "then differ in their last bit, and the guarantee would not hold: use workers of one "
+            "kind, with the same versions."
+        )

@@ -1,0 +1,103 @@
+"""Regressions of records in parts: the attacks, and what one record says beside other parts."""
+
+import numpy as np
+import pytest
+from attack_laws import attack_laws_for
+from families import FAMILIES
+from harness import fit_with, record
+from in_parts import in_parts
+from recording import scripted_budget
+from trace_cells import N_RECORDS, Cell
+
+from skdp import DPLinearRegression, DPTraceRegressor, RowBlocks
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+(RECORDS,) = (family for family in FAMILIES if family.name == "records")
+# The first record is the one that is exchanged: alone, first of its part, behind an empty one.
+LENGTHS = (
+    (1, N_RECORDS - 1),
+    (0, 7, 0, 1, N_RECORDS - 8),
+    (N_RECORDS,),
+    (1, 1, 1, N_RECORDS - 3),
+)
+CELLS = tuple(
+    Cell(layout, adjacency=adjacency, lengths=lengths, **more)
+    for lengths in LENGTHS
+    for adjacency in ("replace", "zero_out")
+    for layout, more in (
+        ("vectors", {}),
+        ("narrow vectors", {"response_bound": 4.0}),
+        ("flat", {"init": "spectral", "rank": 2}),
+        ("sparse vectors", {"fit_intercept": False}),
+    )
+)
+
+
+@pytest.mark.covered(at_most=2)
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_laws_of_attacks_hold_in_parts(cell):
+    for law in attack_laws_for(RECORDS, cell):
+        law(RECORDS, cell)
+
+
+def made(kind):
+    if kind == "linear":
+        return DPLinearRegression(epsilon=200.0, n_iter=2)
+    return DPTraceRegressor(1, matrix_shape=(2, 2), epsilon=200.0, n_iter=2)
+
+
+@pytest.mark.parametrize("kind", ["linear", "matrices"])
+@pytest.mark.parametrize("changed", [0, 1, 20, 39])
+def test_the_counts_of_a_part_do_not_change_with_the_rows_of_others(kind, changed):
+    # All rows of one part change, and all counts by no more than it has rows.
+    generator = np.random.default_rng(0)
+    X, lengths = generator.normal(size=(N_RECORDS, 4)), [1, 1, 18, 1, 18, 1]
+    y = X @ [1.0, 2.0, 0.0, -1.0] + 0.1 * generator.normal(size=N_RECORDS)
+    first = record(lambda: made(kind), (in_parts(X, lengths=lengths, y=y),))
+    other_X, other_y = X.copy(), y.copy()
+    other_X[changed], other_y[changed] = 1e30, -1e30
+    again = scripted_budget(first.released)
+    _, second = fit_with(made(kind), (in_parts(other_X, lengths=lengths, y=other_y),), again)
+    for one, other, release in zip(
+        first.values, second.values, first.spent().releases, strict=True
+    ):
+        if release.name.startswith(("response", "clip vote", "signed sizes", "matrix norm")):
+            assert np.abs(one - other).max() <= 1, release.name
+
+
+@pytest.mark.parametrize("kind", ["linear", "matrices"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("what", ["row", "response"])
+def test_what_is_not_finite_in_a_later_pass_is_bounded_like_any_record(kind, bad, what):
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(N_RECORDS, 4))
+    y = X @ [1.0, 2.0, 0.0, -1.0] + 0.1 * generator.normal(size=N_RECORDS)
+    lengths = [10, 1, N_RECORDS - 11]
+    first = record(lambda: made(kind), (in_parts(X, lengths=lengths, y=y),))
+    loads = {"row": 0, "response": 0}
+
+    def loaded(which, values):
+        """Give a record that is finite when it is checked, and not in later passes."""
+        loads[which] += 1
+        values = values.copy()
+        # The first load of rows is to see whether they are sparse.
+        if which == what and loads[which] > {"row": 1, "response": 1}[which]:
+            values[3] = bad
+        return values
+
+    parts = RowBlocks.from_partitions(
+        [lambda: loaded("row", X[:10]), lambda: X[10:11], lambda: X[11:]],
+        lengths,
+        4,
+        y=[lambda: loaded("response", y[:10]), y[10:11], y[11:]],
+    )
+    assert not parts.is_sparse
+    loads["row"] = 0
+    _, second = fit_with(made(kind), (parts,), scripted_budget(first.released))
+    assert loads[what] > 3
+    for one, other, release in zip(
+        first.values, second.values, first.spent().releases, strict=True
+    ):
+        assert np.isfinite(other).all(), release.name
+        assert np.linalg.norm(one - other) <= release.sensitivity * (1 + 1e-12), release.name

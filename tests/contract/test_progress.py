@@ -1,0 +1,458 @@
+"""Callbacks of scikit-learn see how far a fit is, and nothing else."""
+
+import subprocess
+import sys
+import threading
+from functools import partial
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import sklearn
+from contract_laws import assert_same_fit
+from families import FAMILIES
+from joblib import parallel_config
+from packaging.version import Version
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from skdp import (
+    DPPCA,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPStandardScaler,
+    DPTruncatedSVD,
+    PrivacyLedger,
+    RowBlocks,
+    make_dp_pipeline,
+)
+from skdp.data import reduce
+from skdp.data.sources import ArraySource
+from skdp.model_selection import DPGridSearch
+from skdp.privacy.budget import SKIPPED
+
+HAS_CALLBACKS = Version(sklearn.__version__) >= Version("1.9")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),
+    pytest.mark.skipif(not HAS_CALLBACKS, reason="scikit-learn has callbacks from 1.9 on"),
+]
+
+SEED = 2**100 + 7
+MANY = np.random.default_rng(0).normal(size=(9000, 6))
+X = MANY[:300]
+Y = X[:, 0] > 0
+BOUNDS = {"row_norm": 3.0, "mean_norm": 3.0}
+
+
+class Recorder:
+    """Writes down all that it is told; every hook asks to stop."""
+
+    max_propagation_depth = None
+
+    def __init__(self, error_at=None):
+        self.told, self.error_at, self.is_set_up, self.threads = [], error_at, False, set()
+
+    def setup(self, estimator, context):
+        self.told.append(("setup", context))
+        self.is_set_up = True
+
+    def teardown(self, estimator, context):
+        self.is_set_up = False
+
+    def on_fit_task_begin(self, estimator, context, **more):
+        assert not more
+        self.add("begin", context)
+        return True
+
+    def on_fit_task_end(self, estimator, context, **more):
+        assert not more
+        self.add("end", context)
+        return True
+
+    def add(self, what, context):
+        self.told.append((what, context))
+        self.threads.add(threading.get_ident())
+        if context.task_name == self.error_at:
+            raise RuntimeError("of the callback")
+
+    @property
+    def root(self):
+        return self.told[0][1]
+
+    def check_all_ended(self):
+        """Every task that begins ends, within the one that it is a part of."""
+        running = []
+        for what, context in self.told[1:]:
+            if what == "begin":
+                assert context.parent is (running[-1] if running else None)
+                running.append(context)
+            else:
+                assert running.pop() is context
+        assert not running
+        assert not self.is_set_up
+
+
+def subtasks(context):
+    return list(context._children_map.values())
+
+
+def names(context):
+    return [one.task_name for one in subtasks(context)]
+
+
+def watched(estimator, *arguments):
+    recorder = Recorder()
+    estimator.set_callbacks(recorder).fit(*arguments)
+    recorder.check_all_ended()
+    assert recorder.threads == {threading.get_ident()}
+    return recorder.root
+
+
+def watched_cells():
+    for family in FAMILIES:
+        # Streams do not fit.
+        if family.name != "streams":
+            yield from ((family, cell) for cell in family.cells[:: len(family.cells) // 4])
+
+
+@pytest.mark.parametrize(
+    ("family", "cell"), list(watched_cells()), ids=lambda one: getattr(one, "name", str(one))
+)
+@pytest.mark.parametrize("seed", [None, SEED], ids=["fresh", "seeded"])
+def test_each_pass_is_a_task_and_the_plan_tells_how_many_there_are_at_most(family, cell, seed):
+    arguments, passes, told = family.arguments(family.ordinary(cell)), [], reduce.watched
+
+    def counted(groups, n_groups):
+        passes.append(n_groups)
+        return told(groups, n_groups)
+
+    with family.setting(cell), patch.object(reduce, "watched", counted):
+        estimator = cell(random_state=seed)
+        root = watched(estimator, *arguments)
+    assert [one.max_subtasks for one in subtasks(root)] == passes
+    assert [len(subtasks(one)) for one in subtasks(root)] == passes
+    assert root.max_subtasks is None or root.max_subtasks >= len(passes)
+    lines = {line.name.partition(", count")[0] for line in estimator.privacy_spent_.releases}
+    named = [one for one in names(root) if one != "opening"]
+    assert all(lines & {SKIPPED, *one.split(" or ")} for one in named)
+    assert named
+    if seed is not None:
+        with family.setting(cell):
+            again = cell(random_state=seed).fit(*arguments)
+        assert_same_fit(again, estimator.set_callbacks())
+
+
+@pytest.mark.parametrize(
+    ("estimator", "expected"),
+    [
+        (DPPCA(2, solver="covariance", **BOUNDS), ["opening", "second moment"]),
+        (DPPCA(2, solver="covariance"), ["opening", "mean", "row norm", "second moment"]),
+        (DPTruncatedSVD(2, solver="covariance", row_norm=3.0), ["opening", "second moment"]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_passes_are_the_readings_and_named_after_what_is_released(estimator, expected, n_jobs):
+    read, blocks = [], ArraySource.blocks
+
+    def counted(source, group):
+        for rows, block in blocks(source, group):
+            read.append(len(block))
+            yield rows, block
+
+    with patch.object(ArraySource, "blocks", counted):
+        root = watched(clone(estimator).set_params(n_jobs=n_jobs), MANY)
+    assert names(root) == expected
+    assert root.max_subtasks >= len(expected) == sum(read) / len(MANY)
+    n_groups = {len(subtasks(one)) for one in subtasks(root)}
+    assert max(n_groups) > 1 or n_jobs == 1
+
+
+def test_steps_of_their_own_number_are_announced():
+    root = watched(DPLinearRegression(), X, X[:, 0])
+    assert root.max_subtasks >= len(names(root))
+
+
+def classifier(**more):
+    return DPLogisticRegression(classes=[False, True], **more)
+
+
+def pipeline(**more):
+    steps = DPStandardScaler(bounds=(-3, 3)), DPPCA(2), classifier()
+    return make_dp_pipeline(*steps, epsilon=20.0, **more)
+
+
+def search(**more):
+    return DPGridSearch(classifier(), {"row_norm": [1.0, 2.0]}, epsilon=20.0, **more)
+
+
+def test_the_fits_of_steps_are_tasks_of_that_of_a_pipeline():
+    root = watched(pipeline(), X, Y)
+    assert names(root) == ["opening", "fit", "fit", "fit"]
+    opening, *fits = subtasks(root)
+    assert root.max_subtasks == 4
+    assert [one.source_task_name for one in fits] == [
+        "dpstandardscaler",
+        "dppca",
+        "dplogisticregression",
+    ]
+    # The scaler looks at no row before its fit.
+    assert names(opening) == []
+    assert names(fits[0]) == ["column moments"]
+    alone = watched(DPPCA(2), X)
+    assert names(fits[1]) == names(alone)
+    assert fits[1].max_subtasks == alone.max_subtasks >= len(names(alone))
+
+
+def test_the_fits_of_candidates_are_tasks_of_that_of_a_search():
+    root = watched(search(), X, Y)
+    fits = subtasks(root)
+    assert root.max_subtasks == 3
+    assert [one.source_task_name for one in fits] == ["fit 1", "fit 2", "last fit 1"]
+    assert all(names(one)[-1].startswith("whitened gradient") for one in fits)
+
+
+def test_what_is_read_before_the_first_fit_is_not_read_again():
+    root = watched(DPGridSearch(DPPCA(**BOUNDS), {}), X)
+    assert root.max_subtasks == 2
+    assert names(root) == ["opening", "fit"]
+    assert [names(one) for one in subtasks(root)] == [["opening"], ["second moment"]]
+
+
+def test_callbacks_that_see_the_outermost_fit_only_see_no_passes():
+    recorder = Recorder()
+    recorder.max_propagation_depth = 0
+    fitted = pipeline().set_callbacks(recorder).fit(X, Y)
+    recorder.check_all_ended()
+    assert names(recorder.root) == ["opening", *(name for name, _ in fitted.steps)]
+    assert [len(subtasks(one)) for one in subtasks(recorder.root)] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("make", [pipeline, search])
+def test_fitted_steps_keep_no_trace_of_callbacks(make):
+    fitted = make(random_state=SEED).set_callbacks(Recorder()).fit(X, Y)
+    steps = fitted.pipeline_.steps if make is pipeline else [("", fitted.best_estimator_)]
+    assert not any("callback" in name for _, step in steps for name in vars(step))
+    assert [name for name in vars(fitted) if "callback" in name] == ["_skl_callbacks"]
+    again = make(random_state=SEED).fit(X, Y)
+    np.testing.assert_array_equal(fitted.predict_proba(X), again.predict_proba(X))
+
+
+def test_clones_keep_callbacks():
+    recorder = Recorder()
+    clone(DPPCA(2).set_callbacks(recorder)).fit(X)
+    recorder.check_all_ended()
+    assert len(recorder.told) > 4
+
+
+class Nosy(Recorder):
+    """Asks for all that a hook can ask for."""
+
+    def on_fit_task_begin(
+        self, estimator, context, *, X=None, y=None, metadata=None, fitted_estimator=None
+    ):
+        assert X is y is metadata is fitted_estimator is None
+        self.add("begin", context)
+
+    def on_fit_task_end(
+        self, estimator, context, *, X=None, y=None, metadata=None, fitted_estimator=None
+    ):
+        assert X is y is metadata is fitted_estimator is None
+        self.add("end", context)
+
+
+@pytest.mark.parametrize("make", [DPPCA, pipeline, search])
+def test_hooks_get_no_data(make):
+    nosy, estimator = Nosy(), make()
+    with pytest.raises(TypeError, match="Nosy asks for X, fitted_estimator, metadata, y"):
+        estimator.set_callbacks(nosy)
+    # As if it had not been refused; it is not passed on to steps.
+    nosy.__class__ = type("Hidden", (Nosy,), {"max_propagation_depth": 0})
+    estimator._skl_callbacks = [nosy]
+    estimator.fit(X, Y)
+    nosy.check_all_ended()
+
+
+@pytest.mark.parametrize("make", [DPPCA, pipeline, search])
+def test_scores_are_refused(make):
+    from sklearn.callback import ScoringMonitor
+
+    with pytest.raises(TypeError, match=r"ScoringMonitor asks for .*no budget pays"):
+        make().set_callbacks(ScoringMonitor(scoring=None))
+    with pytest.raises(TypeError, match="protocol"):
+        make().set_callbacks("no callback")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda inner: make_dp_pipeline(DPStandardScaler(bounds=(-3, 3)), inner),
+        lambda inner: DPGridSearch(inner, {"row_norm": [1.0, 2.0]}),
+        lambda inner: DPGridSearch(make_pipeline(inner), {}),
+        lambda inner: DPGridSearch(make_dp_pipeline(classifier()).set_callbacks(Recorder()), {}),
+    ],
+)
+def test_steps_have_no_callbacks_of_their_own(make):
+    inner = classifier().set_callbacks(Recorder())
+    with pytest.raises(TypeError, match="callbacks of its own"):
+        make(inner).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("make", "error_at", "is_charged"),
+    [
+        (DPPCA, "fit", False),
+        (DPPCA, "opening", False),
+        (DPPCA, "mean", True),
+        (DPPCA, "group 1", False),
+        (pipeline, "opening", False),
+        (pipeline, "column moments", False),
+        (pipeline, "mean", True),
+        (search, "fit", False),
+        (search, "whitened gradient 3", True),
+    ],
+)
+def test_an_error_of_a_callback_ends_the_fit_and_publishes_nothing(
+    make, error_at, is_charged, tmp_path
+):
+    unit = "row" if make is DPPCA else "record"
+    ledger = PrivacyLedger.create(
+        tmp_path / "one.skdp", dataset="one", unit=unit, epsilon=100.0, delta=1e-3
+    )
+    estimator = make(ledger=ledger).set_callbacks(recorder := Recorder(error_at))
+    before = dict(vars(estimator))
+    with pytest.raises(RuntimeError, match="of the callback"):
+        estimator.fit(X, Y)
+    assert vars(estimator) == before
+    assert len(ledger.entries()) == is_charged
+    assert not recorder.is_set_up
+
+
+@pytest.mark.parametrize("make", [DPPCA, pipeline, search])
+def test_a_refused_fit_tears_down_what_was_set_up(make):
+    recorder = Recorder()
+    estimator = make().set_callbacks(recorder)
+    before = dict(vars(estimator))
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        estimator.fit(np.full_like(X, np.nan), Y)
+    assert [what for what, _ in recorder.told][:1] == ["setup"]
+    assert vars(estimator) == before
+    assert not recorder.is_set_up
+
+
+def test_an_error_of_a_teardown_leaves_the_fit_that_was_paid_for():
+    class Torn(Recorder):
+        def teardown(self, estimator, context):
+            raise RuntimeError("torn")
+
+    estimator = DPPCA(2).set_callbacks(Torn())
+    with pytest.raises(RuntimeError, match="torn"):
+        estimator.fit(X)
+    assert estimator.privacy_spent_.releases
+
+
+def test_groups_end_while_their_pass_goes_on():
+    """With parts that wait until the group before theirs has ended."""
+    n_parts, first_ended = 16, threading.Event()
+
+    def load(part):
+        # The last one comes long after the first group.
+        assert part < n_parts - 1 or first_ended.wait(timeout=30)
+        return X
+
+    class Ended(Recorder):
+        def on_fit_task_end(self, estimator, context):
+            super().on_fit_task_end(estimator, context)
+            first_ended.set()
+
+    loaders = [partial(load, part) for part in range(n_parts)]
+    rows = RowBlocks.from_partitions(loaders, [len(X)] * n_parts, X.shape[1])
+    recorder = Ended()
+    DPPCA(2, n_jobs=2, **BOUNDS).set_callbacks(recorder).fit(rows)
+    recorder.check_all_ended()
+    assert [len(subtasks(one)) for one in subtasks(recorder.root)] == [8, 8]
+
+
+def test_passes_over_a_stream_have_one_group():
+    blocks = RowBlocks(lambda: iter([X[:100], X[100:]]), shape=X.shape)
+    root = watched(DPPCA(2, solver="covariance", **BOUNDS), blocks)
+    assert names(root) == ["opening", "second moment"]
+    assert [len(subtasks(one)) for one in subtasks(root)] == [1, 1]
+
+
+BARS = """
+import warnings
+import numpy as np
+from sklearn.callback import ProgressBar
+from sklearn.model_selection import GridSearchCV
+from skdp import DPPCA
+
+warnings.simplefilter("ignore")
+X = np.random.default_rng(0).normal(size=(500, 4))
+if __name__ == "__main__":
+    pca = DPPCA(2, row_norm=3.0, mean_norm=3.0)
+    search = GridSearchCV(pca, {"n_components": [1, 2]}, cv=2, n_jobs=2)
+    bar = ProgressBar(max_propagation_depth=None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "code", "printed"),
+    [
+        ("pca.set_callbacks(bar).fit(X).fit(X * np.nan)", 1, "DPPCA - second moment #1"),
+        pytest.param(
+            *("search.set_callbacks(bar).fit(X)", 0, "evaluation | DPPCA - fit #3"),
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=["fitted and then refused", "fitted in processes"],
+)
+def test_python_exits_after_progress_bars(then, code, printed, tmp_path):
+    pytest.importorskip("rich", reason="ProgressBar needs rich, of the extra `test`")
+    script = tmp_path / "script.py"
+    script.write_text(f"{BARS}    {then}")
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code, done.stderr
+    assert ("ValueError: Input X contains NaN" in done.stderr) == bool(code)
+    assert printed in done.stdout
+
+
+@pytest.mark.parametrize(
+    "family", [one for one in FAMILIES if one.name != "streams"], ids=lambda one: one.name
+)
+def test_a_progress_bar_shows_each_family(family, capsys):
+    pytest.importorskip("rich", reason="ProgressBar needs rich, of the extra `test`")
+    from sklearn.callback import ProgressBar
+
+    cell = family.cells[0]
+    with family.setting(cell):
+        estimator = cell().set_callbacks(ProgressBar())
+        estimator.fit(*family.arguments(family.ordinary(cell)))
+    printed = capsys.readouterr().out
+    assert f"{type(estimator).__name__} - fit" in printed
+    assert "100%" in printed
+
+
+@pytest.mark.parametrize("make", [pipeline, search])
+def test_a_progress_bar_shows_the_fits_within(make, capsys):
+    pytest.importorskip("rich", reason="ProgressBar needs rich, of the extra `test`")
+    from sklearn.callback import ProgressBar
+
+    make().set_callbacks(ProgressBar()).fit(X, Y)
+    assert "| DPLogisticRegression - fit" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_search_of_scikit_learn_passes_its_callbacks_on(n_jobs):
+    recorder = Recorder()
+    grid = {"n_components": [1, 2]}
+    search = GridSearchCV(DPPCA(**BOUNDS), grid, cv=2, n_jobs=n_jobs).set_callbacks(recorder)
+    # In processes each has a recorder of its own.
+    with parallel_config("threading"):
+        search.fit(X)
+    assert not recorder.is_set_up
+    passes = [one for one in recorder.root if one.task_name == "second moment"]
+    # Two candidates on two splits, and the best of them.
+    assert len(passes) == 2 * 2 + 1

@@ -1,0 +1,288 @@
+"""Rows of Parquet files: the same as those of other parts, or refused by name."""
+
+import builtins
+import pickle
+import sys
+from decimal import Decimal
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from skdp import DPPCA, PrivacyLedger, RowBlocks
+
+NAMES = ["a", "b", "c d", "a.b"]
+CUTS = [0, 1200, 2400, 2401, 5000]
+X = np.random.default_rng(0).normal(size=(CUTS[-1], len(NAMES))).astype(np.float32)
+MOMENT = pd.Timestamp("2020-02-02")
+
+
+def write(path, *, row_group_size=1200, **columns):
+    pq.write_table(pa.table(columns), path, row_group_size=row_group_size)
+    return path
+
+
+def one_file(tmp_path, values, name="one.parquet"):
+    return write(tmp_path / name, x=[0.5, 1.5, 2.5], column=values)
+
+
+@pytest.fixture
+def files(tmp_path):
+    whole = pa.table([*X.T], names=NAMES).append_column("y", [np.arange(len(X))])
+    pq.write_table(whole.slice(0, 2401), tmp_path / "0.parquet", row_group_size=1200)
+    pq.write_table(whole.slice(2401), tmp_path / "1.parquet")
+    return [tmp_path / "0.parquet", tmp_path / "1.parquet"]
+
+
+def parts_of(columns=slice(None)):
+    """Rows in the same parts, from memory."""
+    return RowBlocks.from_partitions(
+        [lambda a=a, b=b: X[a:b, columns] for a, b in pairwise(CUTS)],
+        np.diff(CUTS),
+        X[:, columns].shape[1],
+        np.float32,
+    )
+
+
+def fitted(rows, n_jobs=1):
+    return DPPCA(2, row_norm=3, random_state=1 << 70, n_jobs=n_jobs).fit(rows)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_fits_are_those_of_the_same_parts(files, n_jobs):
+    rows = RowBlocks.from_parquet(files, columns=NAMES)
+    assert rows.dtype == np.float32
+    pca, expected = fitted(rows, n_jobs), fitted(parts_of())
+    np.testing.assert_array_equal(pca.components_, expected.components_)
+    np.testing.assert_array_equal(pca.mean_, expected.mean_)
+    assert list(pca.feature_names_in_) == NAMES
+
+
+def test_columns_are_taken_in_the_order_of_their_names(files):
+    rows = RowBlocks.from_parquet(iter(files), columns=iter(["a.b", "a"]), y="y")
+    np.testing.assert_array_equal(np.vstack(list(rows)), X[:, [3, 0]])
+    np.testing.assert_array_equal(fitted(rows).mean_, fitted(parts_of([3, 0])).mean_)
+    assert list(fitted(rows).feature_names_in_) == ["a.b", "a"]
+
+
+def test_by_default_all_columns_are_features_but_targets_and_an_index(files, tmp_path):
+    assert list(fitted(RowBlocks.from_parquet(files, y="y")).feature_names_in_) == NAMES
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "z": [1, 2, 3]}, index=[7, 3, 5])
+    frame.to_parquet(tmp_path / "frame.parquet")
+    (rows,) = RowBlocks.from_parquet(tmp_path / "frame.parquet")
+    np.testing.assert_array_equal(rows, frame)
+
+
+def test_many_columns_in_many_groups(tmp_path):
+    wide = np.random.default_rng(1).normal(size=(50, 37))
+    path = write(tmp_path / "wide", row_group_size=20, **{f"{j}": wide[:, j] for j in range(37)})
+    rows = RowBlocks.from_parquet(path)
+    assert (rows.dtype, len(list(rows))) == (np.float64, 3)
+    assert all(part.flags.c_contiguous for part in rows)
+    np.testing.assert_array_equal(np.vstack(list(rows)), wide)
+
+
+TAKEN = {
+    "float64": [1.0, -0.5, 1e300],
+    "float32": np.float32([1, 2, 3]),
+    "float16": np.float16([1, 2, 3]),
+    "int8": np.int8([1, -2, 3]),
+    "uint64": np.uint64([1, 2, 2**63]),
+    "int64": np.int64([1, 2, 2**60 + 1]),
+    "bool": [True, False, True],
+    "nullable": pa.array([1, 2, 3], pa.int64()),
+    "required": pa.array([1.0, 2.0, 3.0]),
+}
+
+
+@pytest.mark.parametrize("kind", TAKEN)
+def test_numbers_are_taken(tmp_path, kind):
+    (rows,) = RowBlocks.from_parquet(one_file(tmp_path, TAKEN[kind]), ["column"])
+    assert rows.dtype == (np.float32 if kind == "float32" else np.float64)
+    np.testing.assert_array_equal(rows[:, 0], np.asarray(TAKEN[kind], dtype=np.float64))
+
+
+REFUSED = {
+    "string": (["p", "q", "r"], "string, .*: write it as such"),
+    "categories": (pd.Categorical(["p", "q", "p"]), "dictionary<.*: write it as such"),
+    "binary": ([b"p", b"q", b"r"], "binary"),
+    "decimal": ([Decimal("1.5")] * 3, "decimal128.*: write it as such"),
+    "time": ([MOMENT] * 3, "timestamp.*: write it as such"),
+    "date": ([MOMENT.date()] * 3, "date32.*: write it as such"),
+    "list": ([[1.0], [2.0], []], "list<.*: write it as such"),
+    "struct": ([{"p": 1.0}] * 3, "struct<.*: write it as such"),
+    "null": ([None] * 3, "null, .*: write it as such"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_other_columns_are_refused_by_name(tmp_path, kind):
+    values, error = REFUSED[kind]
+    path = one_file(tmp_path, values)
+    with pytest.raises(ValueError, match=rf"one\.parquet: column 'column' is {error}"):
+        RowBlocks.from_parquet(path)
+    assert RowBlocks.from_parquet(path, ["x"]).shape == (3, 1)
+
+
+@pytest.mark.parametrize("values", [[1, None, 3], [1.0, None, 3.0], [True, None, False]])
+def test_missing_values_are_refused_before_a_charge(tmp_path, values):
+    rows = RowBlocks.from_parquet(one_file(tmp_path, values))
+    ledger = PrivacyLedger.create(tmp_path / "ledger", dataset="files", epsilon=5, delta=1e-5)
+    pca = DPPCA(1, row_norm=3, ledger=ledger)
+    with pytest.raises(ValueError, match=r"^Input X contains NaN or infinity\. Fill missing"):
+        pca.fit(rows)
+    assert ledger.spent() == (0, 0, 0)
+    assert not hasattr(pca, "components_")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.int64([3, 1, 2]),
+        np.float32([0.5, 1, 2]),
+        np.array([True, False, True]),
+        np.array(["p", "q", "p"], dtype=object),
+        pa.array(["p", "q", "p"], pa.large_string()),
+        pd.Categorical(["p", "q", "p"]),
+    ],
+    ids=["int", "float", "bool", "str", "large_string", "categories"],
+)
+def test_targets_are_numbers_or_labels(tmp_path, values):
+    rows = RowBlocks.from_parquet(one_file(tmp_path, values), y="column")
+    assert rows.feature_names == ["x"]
+    np.testing.assert_array_equal(rows.y[0:3], np.asarray(values))
+
+
+def test_what_is_missing_among_targets_is_no_label(tmp_path):
+    for values in (["p", None, "q"], pd.Categorical(["p", None, "q"])):
+        rows = RowBlocks.from_parquet(one_file(tmp_path, values), y="column")
+        assert list(rows.y[0:3]) == ["p", None, "q"]
+
+
+def test_targets_of_other_types_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"'column' is timestamp.* strings are taken: write it as"):
+        RowBlocks.from_parquet(one_file(tmp_path, [MOMENT] * 3), y="column")
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"columns": "a"}, "columns must be a list of names"),
+        ({"columns": [1]}, "columns must be a list of names"),
+        ({"y": ["a"]}, "y must be the name of a column, or None, got list"),
+        ({"columns": []}, "columns must name one column or more"),
+        ({"columns": ["a", "a"]}, "each once"),
+        ({"columns": ["a", "y"], "y": "y"}, "and not y='y'"),
+        ({"columns": ["a", "z"]}, r"0\.parquet has no column 'z'"),
+        ({"y": "z"}, r"0\.parquet has no column 'z'"),
+    ],
+)
+def test_names_are_checked(files, settings, error):
+    with pytest.raises(ValueError, match=error):
+        RowBlocks.from_parquet(files, **settings)
+
+
+def test_files_must_have_the_same_columns_and_types(tmp_path):
+    path = one_file(tmp_path, [1.0, 2.0, 3.0])
+    other = one_file(tmp_path, [1, 2, 3], "other.parquet")
+    with pytest.raises(ValueError, match=r"other\.parquet: column 'column' is int64, but double"):
+        RowBlocks.from_parquet([path, other])
+    other = write(other, x=[1.0])
+    with pytest.raises(ValueError, match=r"other\.parquet: column 'column' is missing, but double"):
+        RowBlocks.from_parquet([path, other])
+    with pytest.raises(ValueError, match=r"other\.parquet has no column 'column'"):
+        RowBlocks.from_parquet([path, other], ["column"])
+    assert RowBlocks.from_parquet([path, other], ["x"]).shape == (4, 1)
+    twice = pa.table([[1.0], [2.0]], names=["x", "x"])
+    pq.write_table(twice, other)
+    with pytest.raises(ValueError, match="two columns 'x'"):
+        RowBlocks.from_parquet(other)
+
+
+def test_labels_may_be_numbered_otherwise_in_each_file(tmp_path):
+    paths = []
+    for name, kind in (("0", pa.int8()), ("1", pa.int32())):
+        labels = (
+            pa.array(["p", "q", "p"]).dictionary_encode().cast(pa.dictionary(kind, pa.string()))
+        )
+        paths.append(one_file(tmp_path, labels, name))
+    assert RowBlocks.from_parquet(paths, y="column").shape == (6, 1)
+
+
+def test_a_file_that_is_none_is_named(tmp_path):
+    path = tmp_path / "none.parquet"
+    with pytest.raises(FileNotFoundError, match=r"none\.parquet"):
+        RowBlocks.from_parquet(path)
+    path.write_bytes(b"secret" * 100)
+    with pytest.raises(ValueError, match=r"none\.parquet is no file of Parquet") as caught:
+        RowBlocks.from_parquet(path)
+    assert caught.value.__context__ is None
+    with pytest.raises(ValueError, match="at least one file"):
+        RowBlocks.from_parquet([])
+
+
+def test_groups_and_files_may_be_empty(tmp_path):
+    empty = write(tmp_path / "empty", x=pa.array([], pa.float64()))
+    one, two = write(tmp_path / "one", x=[1.0]), write(tmp_path / "two", x=[2.0, 3.0])
+    rows = RowBlocks.from_parquet([empty, one, empty, two])
+    np.testing.assert_array_equal(np.vstack(list(rows)).ravel(), [1, 2, 3])
+    with pytest.raises(ValueError, match="positive"):
+        RowBlocks.from_parquet(empty)
+
+
+def test_loaders_can_be_pickled(files, monkeypatch):
+    monkeypatch.chdir(files[0].parent)
+    rows = RowBlocks.from_parquet([path.name for path in files], y="y")
+    monkeypatch.chdir("/")
+    again = pickle.loads(pickle.dumps(rows))
+    np.testing.assert_array_equal(np.vstack(list(again)), X)
+    assert again.y[2400:2401] == 2400
+
+
+def test_no_row_is_read_when_it_is_made(files, monkeypatch):
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", None)
+    rows = RowBlocks.from_parquet(files)
+    monkeypatch.undo()
+    assert len(list(rows)) == len(CUTS) - 1
+
+
+@pytest.mark.parametrize("change", ["gone", "shorter", "text", "nothing"])
+def test_a_file_that_changed_is_an_error_that_tells_no_values(files, change):
+    rows = RowBlocks.from_parquet(files, y="y")
+    assert rows.is_sparse is False
+    if change == "gone":
+        files[1].unlink()
+    elif change == "nothing":
+        files[1].write_bytes(b"secret")
+    else:
+        column = np.zeros(9) if change == "shorter" else np.array(["secret"] * 2599)
+        write(files[1], row_group_size=5000, **dict.fromkeys([*NAMES, "y"], column))
+    with pytest.raises(ValueError, match=r"^Part 3") as caught:
+        DPPCA(1, row_norm=3, n_jobs=1).fit(rows)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_a_file_that_is_written_anew_is_read_anew(tmp_path):
+    path = write(tmp_path / "one", x=[1.0, 2.0])
+    rows = RowBlocks.from_parquet(path)
+    write(path, x=[3.0, 4.0], z=[1, 2])
+    (found,) = rows
+    np.testing.assert_array_equal(found, [[3], [4]])
+
+
+def test_without_pyarrow_the_error_says_what_to_install(files, monkeypatch):
+    real_import = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name.startswith("pyarrow"):
+            raise ImportError(name)
+        return real_import(name, *args, **kwargs)
+
+    monkeypatch.delitem(sys.modules, "skdp.data.parquet", raising=False)
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r'needs pyarrow: pip install "skdp\[parquet\]"'):
+        RowBlocks.from_parquet(files)

@@ -1,0 +1,19 @@
+"""What a descent compares with its clip level, record by record, of which a fit sees a count."""
+
+from contextlib import contextmanager
+from unittest.mock import patch
+
+from skdp.data.reduce import PerRow
+from skdp.linear_model._trace import clipping, records
+
+__all__ = ["sizes_for_counts"]
+
+
+@contextmanager
+def sizes_for_counts():
+    """Let gradients inside give the sizes of all records in place of `n_kept`."""
+    with (
+        patch.object(records, "n_within", lambda sizes, _: PerRow(sizes)),
+        patch.object(clipping, "n_within", lambda sizes, _: PerRow(sizes)),
+    ):
+        yield
