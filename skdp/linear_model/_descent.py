@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdp.privacy import PrivacyBudget, Release, sensitivity
+from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.plan import growing_shares
 
+_VOTE = "clip vote"
 # benchmarks/trace_regression/errors.md, "The singular value", compares it with 0, which is constant
 # clipping; other rates are not studied.
 _LEVEL_RATE = 2.0
@@ -39,10 +40,15 @@ def plan_descent(
         gradient = cost.release(
             f"gradient {step}", "gaussian", gradient_share, change, follows=follows, shape=shape
         )
-        follows = f"clip vote {step}"
+        follows = f"{_VOTE} {step}"
         vote = cost.release(follows, "gaussian", share, sensitivity.count, {})
         steps.append(DescentStep(gradient, vote))
     return tuple(steps)
+
+
+def n_votes(plan: Plan) -> int:
+    """Count the votes of a plan, each taken in the pass of its gradient."""
+    return len({line.name for line in plan.releases if line.name.startswith(_VOTE)})
 
 
 def shares_of_steps(total: float, n_steps: int, growth: float) -> list[float]:

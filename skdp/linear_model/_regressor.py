@@ -35,6 +35,7 @@ from skdp.data.row_blocks import RowBlocks
 from skdp.data.row_parts import RowParts
 from skdp.data.sources import as_source
 from skdp.data.targets import Targets
+from skdp.linear_model._descent import n_votes
 from skdp.linear_model._responses import as_numbers, as_numbers_later, r2_of, r2_of_parts
 from skdp.linear_model._trace.descent import Estimate
 from skdp.linear_model._trace.fit import solve_trace
@@ -203,9 +204,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
 
     def _n_passes(self, plan: Plan) -> int | None:
         most = super()._n_passes(plan)
-        votes = {line.name for line in plan.releases if line.name.startswith("clip vote")}
-        # The pass of a gradient counts its vote, too.
-        return None if most is None else most - len(votes)
+        return None if most is None else most - n_votes(plan)
 
     def _more_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
         """Return public facts that not all regressions have."""
