@@ -1,0 +1,224 @@
+"""Shares of the noise of one release, for parties that add up parts which nobody else may see.
+
+Each of s owners adds a share of the noise to its part of a sum, rounds to multiples of a public
+power of two, and hands in these counts. H of the shares are honest: a share has the variance of the
+release divided by H, so that what hides an owner from all others has the full noise. The counts are
+added up modulo a power of two that the sum does not reach.
+
+A count is rounded after its noise is added. The order matters: rounding first may move a sum by
+more than its sensitivity. In this order the sum of the counts is a function of the noisy sum,
+drawn at random by one law whatever the data are: it tells no more than the noisy sum does. The
+proof is in the documentation, under "Across owners".
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from skdp.exceptions import BudgetError
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.lattice import lattice_step
+from skdp.privacy.noise import distinct_entries, draw
+from skdp.privacy.plan import Plan
+from skdp.privacy.record import PrivacySpent
+from skdp.privacy.release import Release, Released
+
+__all__ = ["Exchange", "ShareBudget", "ShareLayout", "Shares", "counts_of", "numbers_of"]
+
+# What rounding adds to the counts of s owners is paid for up to (root m) ** 2 numbers in all, where
+# m is the mu of the release: a little below the constant of the proof.
+_ROOT = 6e6  # not tuned
+# Farthest a share of the noise reaches, in steps: 37.6 standard deviations of 32 steps at most, and
+# one for both roundings.
+_REACH = 1205  # not tuned
+# Sums without noise are in steps of which the largest sum has so many, in bits.
+_BITS_WITHOUT_NOISE = 60  # not tuned
+_MECHANISMS = ("gaussian", "symmetric_gaussian")
+_UPPER = "symmetric_gaussian"
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Who adds noise: public facts of a fit whose sums have several owners."""
+
+    n_owners: int
+    n_honest: int  # shares that nobody takes off again
+    n_units: int  # units of all owners together
+    largest: float = (
+        math.inf
+    )  # bound of the entries of a sum that has no sensitivity, without noise
+
+    @property
+    def excess(self) -> float:
+        """Std of the noise of a sum, in units of what the guarantee needs."""
+        return math.sqrt(self.n_owners / self.n_honest)
+
+    def layout(self, release: Release, shape: tuple[int, ...]) -> "ShareLayout":
+        """Lay a booked release out in counts; refuse sums that no word holds."""
+        sensitivity, noise_std = release.sensitivity or 0.0, release.noise_std or 0.0
+        largest = self.n_units * sensitivity if math.isfinite(sensitivity) else self.largest
+        std = noise_std / math.sqrt(self.n_honest)
+        if std > 0:
+            step = lattice_step(std)
+        elif math.isfinite(largest):
+            step = math.ldexp(1.0, math.frexp(largest)[1] - _BITS_WITHOUT_NOISE)
+        else:
+            raise BudgetError(
+                f"Release {release.name!r} has no noise and no bound: sums of several owners need "
+                "a finite row_norm."
+            )
+        # A sum of null units is 0, and changing each unit once leads to any dataset.
+        limit = largest / step + 1
+        if not limit + _REACH * self.n_owners < 2.0**62:
+            raise BudgetError(
+                f"Release {release.name!r} does not fit into words of 64 bits; pass a smaller "
+                f"epsilon than one of mu {sensitivity / noise_std:.3g} for this release."
+            )
+        return ShareLayout(
+            release.name, release.mechanism, shape, std, step, math.ceil(limit), self.n_owners
+        )
+
+    def check_size(self, cost: PrivacyCost, release: Release, shape: tuple[int, ...]) -> None:
+        """Refuse a mechanism without shares, and more counts than rounding is paid for."""
+        if release.mechanism not in _MECHANISMS:
+            raise BudgetError(
+                f"Release {release.name!r}: noise is shared for the mechanisms {_MECHANISMS}, got "
+                f"{release.mechanism!r}."
+            )
+        size = distinct_entries(release.mechanism, shape) * self.n_owners
+        root = _ROOT * cost.guarantee(release.mechanism, release.share)
+        if cost.is_private and not size <= root * root:
+            raise BudgetError(
+                f"The budget is too small: release {release.name!r} has {size} numbers of all "
+                f"owners, of which a share of {release.share:.3g} protects {root * root:.0f} at "
+                "most against what rounding tells. Pass a larger epsilon or delta, or fewer owners."
+            )
+
+
+@dataclass(frozen=True)
+class ShareLayout:
+    """How the parts of one release are handed in: public facts."""
+
+    name: str
+    mechanism: str
+    shape: tuple[int, ...]
+    std: float  # of one share of the noise; 0 without noise
+    step: float  # power of two that the counts are multiples of
+    limit: int  # bound of a noiseless count
+    n_owners: int
+
+    @property
+    def size(self) -> int:
+        """How many counts there are: those of a symmetric matrix are its upper triangle."""
+        return distinct_entries(self.mechanism, self.shape)
+
+    @property
+    def largest(self) -> int:
+        """Bound of the sum of the counts of all owners."""
+        return self.limit + _REACH * self.n_owners
+
+    @property
+    def words(self) -> np.dtype:
+        """Unsigned words that hold the sum, read as signed."""
+        return np.dtype("<u4" if self.largest < 2**31 else "<u8")
+
+
+def counts_of(part: np.ndarray, layout: ShareLayout, key: bytes) -> np.ndarray:
+    """Add a share of the noise to a part, then round: int64 counts of steps, (size,).
+
+    The part is split into whole steps and a rest, exactly. So the noise is added to a number below
+    one step, whatever the size of the part. No part is refused: clipping to the public limit moves
+    neighboring parts no farther apart.
+    """
+    limit = float(layout.limit)
+    with np.errstate(all="ignore"):
+        steps = np.nan_to_num(_distinct(part, layout) / layout.step, posinf=limit, neginf=-limit)
+        steps = np.clip(steps, -limit, limit)
+        whole = np.rint(steps)
+        rest = steps - whole
+        if layout.std > 0:
+            noise = _distinct(draw(layout.mechanism, layout.shape, key), layout)
+            # Both factors are divided before they meet: neither quotient rounds.
+            rest += noise * layout.std / layout.step
+    return whole.astype(np.int64) + np.rint(rest).astype(np.int64)
+
+
+def numbers_of(counts: np.ndarray, layout: ShareLayout) -> np.ndarray:
+    """Return the released numbers that the sum of all counts stands for."""
+    flat = counts.astype(np.float64) * layout.step + 0.0
+    if layout.mechanism != _UPPER:
+        return flat.reshape(layout.shape)
+    numbers = np.zeros(layout.shape)
+    numbers[np.triu_indices(len(numbers))] = flat
+    return numbers + np.triu(numbers, 1).T
+
+
+def _distinct(values: np.ndarray, layout: ShareLayout) -> np.ndarray:
+    """Return the values that are not told by others, in one dimension."""
+    values = np.asarray(values, dtype=np.float64)
+    assert values.shape == layout.shape
+    is_symmetric = layout.mechanism == _UPPER
+    return values[np.triu_indices(len(values))] if is_symmetric else values.ravel()
+
+
+#: Takes the layout of a release and the part of one owner; returns the sum of all counts.
+Exchange = Callable[[ShareLayout, np.ndarray], np.ndarray]
+
+
+class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
+    """The budget of one party: it hands in its part of every release, and gets the sum of all.
+
+    Plan, order, sensitivities and record are those of a fit to all rows. `Released.noise_std` is
+    the true one, of the sum: larger than that of the record, as some shares may not be honest.
+    """
+
+    _shares: Shares
+    _exchange: Exchange
+    _n_own: int
+
+    @classmethod
+    def open(
+        cls,
+        plan: Plan,
+        shares: Shares,
+        exchange: Exchange,
+        *,
+        n_own: int = 1,
+        charge: Callable[[PrivacySpent], None] | None = None,
+    ) -> Self:
+        """Open the budget of a plan; parts are divided by `n_own`, a private number.
+
+        An owner of `n_own` rows who is a unit as a whole takes their mean: it lies in the hull of
+        what a single row adds, so that no sensitivity of a row is exceeded.
+        """
+        if plan.delta_tail:
+            raise BudgetError("A plan with a tail event has no shares: its delta_tail must be 0.")
+        budget = cls.of(plan, charge=charge)
+        budget._shares, budget._exchange, budget._n_own = shares, exchange, n_own
+        return budget
+
+    def release(self, release: Release, value: Any, *facts: Any, **more: Any) -> Released:
+        """Release the sum of all parts, of which `value` is one; see `PrivacyBudget.release`."""
+        noisy, noise_std = super().release(release, value, *facts, **more)
+        return Released(noisy, noise_std * self._shares.excess)
+
+    def _book(
+        self,
+        planned: Release,
+        sensitivity: float,
+        shape: tuple[int, ...],
+        instead: Release | None = None,
+    ) -> Release:
+        self._shares.check_size(self.cost, instead or planned, shape)
+        return super()._book(planned, sensitivity, shape, instead)
+
+    def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
+        if value.size == 0:
+            # What is skipped has no number.
+            return value
+        layout = self._shares.layout(release, value.shape)
+        return numbers_of(self._exchange(layout, value / self._n_own), layout)
