@@ -25,6 +25,7 @@ __all__ = [
     "BlockView",
     "Kernel",
     "PerRow",
+    "largest_sum_depth",
     "map_sum",
     "on_block",
     "part_ranges",
@@ -37,6 +38,8 @@ __all__ = [
 _LEAF_NUMBERS = 1 << 23  # not studied
 # Subtrees for each thread or process: several, as some take longer than others.
 _TASKS_A_WORKER = 4  # not studied
+# Additions that a chain has beside those within a block and in the tree.
+_MORE_ADDITIONS = 3  # not tuned
 
 #: Maps the rows that a block stands for, and the block, to an array, to values `PerRow`, or to a
 #: tuple of these. Arrays are added up, and values of rows are joined. A kernel is a pure function.
@@ -177,7 +180,17 @@ def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = No
         length + ((len(part) - 1) // length).bit_length()
         for part, length in zip(parts, lengths, strict=True)
     ]
-    return int(np.diff(starts).max()) + max(levels) + (len(parts) - 1).bit_length() + 3
+    longest, of_parts = int(np.diff(starts).max()), (len(parts) - 1).bit_length()
+    return longest + max(levels) + of_parts + _MORE_ADDITIONS
+
+
+def largest_sum_depth(longest: int, n_blocks: int, width: int) -> int:
+    """Bound `sum_depth` for all sources in one part with no longer and no more blocks."""
+    # A leaf has the fewest blocks that keep the number of leaves within a limit. So of fewer blocks
+    # neither a leaf nor the number of leaves is larger.
+    length = _leaf_length(n_blocks, _most_numbers(width))
+    n_leaves = min(_most_leaves(_most_numbers(width)), n_blocks)
+    return longest + length + (n_leaves - 1).bit_length() + _MORE_ADDITIONS
 
 
 def sum_rounding(starts: np.ndarray, width: int, parts: Sequence[range] | None = None) -> float:
@@ -209,8 +222,11 @@ def _chains(
 
 def _leaf_length(n_blocks: int, size: int) -> int:
     """Count the blocks of a leaf: there are as many leaves as fit in memory, or else two."""
-    n_leaves = max(_LEAF_NUMBERS // max(size, 1), 2)
-    return -(-n_blocks // min(n_leaves, n_blocks))
+    return -(-n_blocks // min(_most_leaves(size), n_blocks))
+
+
+def _most_leaves(size: int) -> int:
+    return max(_LEAF_NUMBERS // max(size, 1), 2)
 
 
 def _tree_sum(values: Iterable[Any]) -> Any:

@@ -130,7 +130,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def counted_norms(self, grid: np.ndarray) -> GridCounts:
         """Count the norms before weighting on a grid; those of the cache if there are any."""
         if self.cache.norms is not None:
-            return GridCounts.in_all(grid, self.cache.norms)
+            return GridCounts.in_all(grid, self.cache.norms, self.n_rows)
         if self.cache.norm_counts is not None:
             return self.cache.norm_counts
         kernel = partial(norm_counts, grid=grid)
@@ -186,7 +186,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         """
         total = self.map_sum(on_block(methodcaller("squared_deviations", point)), 1)
         depth = _PAIRWISE_DEPTH + len(self.block_starts)
-        return float(total), depth * UNIT_ROUNDOFF * math.prod(self.source.shape)
+        return float(total), depth * UNIT_ROUNDOFF * self.n_rows * self.n_features
 
     def squared_norm(self) -> tuple[float, float]:
         """Sum the squared norms of the rows; return the sum and its rounding."""

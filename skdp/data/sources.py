@@ -11,7 +11,7 @@ from scipy import sparse
 
 from skdp.data.containers import composed, hide_error_text
 from skdp.data.conversion import RawBlock, as_canonical, in_c_order, is_mapped
-from skdp.data.reduce import part_ranges, sum_depth, sum_rounding
+from skdp.data.reduce import largest_sum_depth, part_ranges, sum_depth, sum_rounding
 from skdp.data.row_blocks import RowBlocks
 from skdp.data.row_parts import RowParts, ThinnedParts, mapped_blocks
 from skdp.linalg.compressed import rows_of, with_data
@@ -25,6 +25,7 @@ __all__ = [
     "block_starts",
     "depth_of",
     "holds_sparse",
+    "largest_depth",
     "rounding_of",
 ]
 
@@ -163,6 +164,25 @@ def depth_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> int:
     return sum_depth(*_layout(X, shape, is_sparse=is_sparse))
 
 
+def largest_depth(n_rows: int, n_features: int, *, is_sparse: bool) -> int:
+    """Bound `depth_of` rows in one part, however many of `n_rows` rows they are.
+
+    Rows are sparse if the view of them is, be it by the unit.
+    """
+    # Let l(n) be the length that `block_starts` aims at for n rows, which never falls with n, and
+    # N be `n_rows`. No block of n <= N rows is longer than l(n) <= l(N), or n, but for the rounding
+    # of its ends, which may add one row. The number of blocks is the ceiling of n / l(n). Dense
+    # rows have one l for all n, so that it is at most that of N / l(N). Sparse rows have
+    # - the largest l for long n: it is that of N, too, and n / l(n) <= N / l(N);
+    # - else the least l(1) for short n: then n / l(n) < 32 and n / l(n) <= N / l(1);
+    # - between them l(n) = n // 32 >= l(1): then n / l(n) <= N / l(1); and it is less than 33, as
+    #   the remainder of n by 32 is less than l(n).
+    # The depth is largest for the most and the longest blocks: see `largest_sum_depth`.
+    least, length = (_block_length(size, n_features, is_sparse=is_sparse) for size in (1, n_rows))
+    n_blocks = max(-(-n_rows // length), min(-(-n_rows // least), _SPARSE_BLOCKS + 1))
+    return largest_sum_depth(min(length, n_rows) + 1, n_blocks, n_features)
+
+
 def _layout(
     X: Any, shape: tuple[int, int], *, is_sparse: bool
 ) -> tuple[np.ndarray, int, list[range] | None]:
@@ -188,6 +208,14 @@ def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
     block is a single row unless there is only one row: in a product of its own, a row may round
     differently than in a larger block.
     """
+    n_blocks = math.ceil(n_rows / _block_length(n_rows, n_features, is_sparse=is_sparse))
+    starts = np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
+    starts.flags.writeable = False
+    return starts
+
+
+def _block_length(n_rows: int, n_features: int, *, is_sparse: bool) -> int:
+    """Choose how many rows a block has at most; it never falls with `n_rows`."""
     if is_sparse:
         size, limits = n_rows // _SPARSE_BLOCKS, _SPARSE_ROWS
     else:
@@ -195,7 +223,4 @@ def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
         # time than the addition of their d x d results.
         size = max(_CACHED_BYTES // (8 * n_features), 4 * n_features, _GRAM_ROWS)
         size, limits = min(size, _BLOCK_BYTES // (8 * n_features)), _DENSE_ROWS
-    n_blocks = math.ceil(n_rows / min(max(size, limits[0]), limits[1]))
-    starts = np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
-    starts.flags.writeable = False
-    return starts
+    return min(max(size, limits[0]), limits[1])

@@ -23,9 +23,12 @@ class GridCounts(NamedTuple):
         return cls(grid, np.cumsum(in_bins[:-1]), n_units)
 
     @classmethod
-    def in_all(cls, grid: np.ndarray, values: np.ndarray) -> "GridCounts":
-        """Count the values of all units; the NaN of a null unit is counted nowhere."""
-        return cls.of(grid, bin_counts(values, np.append(grid, np.inf)), len(values))
+    def in_all(cls, grid: np.ndarray, values: np.ndarray, n_units: int) -> "GridCounts":
+        """Count the values of units; the NaN of a null unit is counted nowhere.
+
+        There are `n_units` of them in all, of which `values` may hold a part.
+        """
+        return cls.of(grid, bin_counts(values, np.append(grid, np.inf)), n_units)
 
     def up_to(self, point: float) -> int:
         """Return how many values do not exceed a point of the grid."""

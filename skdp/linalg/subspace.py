@@ -10,6 +10,7 @@ __all__ = [
     "orthonormal_basis",
     "principal_sines",
     "random_basis",
+    "with_fixed_signs",
 ]
 
 
@@ -20,6 +21,8 @@ def random_basis(n_features: int, size: int, generator: np.random.Generator) -> 
 
 def orthonormal_basis(vectors: np.ndarray) -> np.ndarray:
     """Compute orthonormal columns whose span holds those of `vectors`, whatever their rank."""
+    # The signs need no choice of ours: LAPACK reflects each column to the side opposite to its own,
+    # so that they follow from `vectors` with every library.
     return np.linalg.qr(vectors)[0]
 
 
@@ -30,11 +33,24 @@ def coherence(basis: np.ndarray) -> float:
 
 
 def leading_eigenvectors(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Find the `size` largest eigenvalues of a symmetric matrix, descending, and their vectors."""
+    """Find the `size` largest eigenvalues of a symmetric matrix, descending, and their vectors.
+
+    Their signs are fixed.
+    """
     order = len(matrix)
     values, vectors = eigh(matrix, subset_by_index=(order - size, order - 1), check_finite=False)
     # Contiguous, like any copy of it: products with another memory layout may round otherwise.
-    return values[::-1], np.ascontiguousarray(vectors[:, ::-1])
+    return values[::-1], np.ascontiguousarray(with_fixed_signs(vectors[:, ::-1]))
+
+
+def with_fixed_signs(vectors: np.ndarray) -> np.ndarray:
+    """Flip columns so that the largest entry of each is positive.
+
+    Eigenvectors and singular vectors have no signs of their own, and each library has its way. A
+    basis of a later release must not depend on that: parties that compute it from the same releases
+    would add up parts that do not fit together.
+    """
+    return np.asarray(vectors * deterministic_signs(vectors.T))
 
 
 def deterministic_signs(components: np.ndarray) -> np.ndarray:

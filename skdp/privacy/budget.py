@@ -204,7 +204,14 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         booked = self._book(release, release.change(*facts, **more), value.shape)
         return Released(self._publish(booked, value), booked.noise_std or 0.0)
 
-    def quantile(self, search: Search, values: np.ndarray | GridCounts, *, q: float) -> float:
+    def quantile(
+        self,
+        search: Search,
+        values: np.ndarray | GridCounts,
+        *,
+        q: float,
+        n_units: int | None = None,
+    ) -> float:
         """Release the first point of a public grid that a fraction `q` of the values do not exceed.
 
         The binary search over the grid releases one noisy count in each step.
@@ -218,6 +225,9 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
             unit is counted nowhere.
         q : float
             Probability in (0, 1).
+        n_units : int or None, default=None
+            Public number of all units, if an array of `values` holds those of one party only;
+            ``None`` if it holds all. Counts tell the number themselves.
 
         Returns
         -------
@@ -230,7 +240,8 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
             If `release` would raise it.
         """
         if not isinstance(values, GridCounts):
-            values = GridCounts.in_all(search.grid, values)
+            n_units = len(values) if n_units is None else n_units
+            values = GridCounts.in_all(search.grid, values, n_units)
         lines = search.lines()
         if self._open_paths is None:
             # A search is paid for as a whole: none of its counts is released unless all can be.

@@ -46,7 +46,7 @@ class NoisyMatrix:
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the matrix."""
-        return self._rows.source.shape
+        return self._rows.n_rows, self._rows.n_features
 
     @property
     def is_cut(self) -> bool:

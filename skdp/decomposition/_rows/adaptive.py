@@ -35,7 +35,7 @@ from skdp.decomposition._rows.covariance import Decomposition, decompose
 from skdp.decomposition._rows.plan import ADAPTIVE_SHARES, PROBE_LEVELS, AdaptiveReleases
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.linalg.spectrum import noise_edge
-from skdp.linalg.subspace import leading_eigenvectors, orthonormal_basis
+from skdp.linalg.subspace import leading_eigenvectors, orthonormal_basis, with_fixed_signs
 from skdp.privacy import PrivacyBudget, Release, Released, sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights
 
@@ -114,7 +114,7 @@ def _turn_to_leading(matrix: np.ndarray, basis: np.ndarray) -> np.ndarray:
     for _ in range(_N_TURNS):
         basis = orthonormal_basis(matrix @ basis)
     _, turn = eigh(basis.T @ matrix @ basis, check_finite=False)
-    return basis @ turn[:, ::-1]
+    return with_fixed_signs(basis @ turn[:, ::-1])
 
 
 def _release_squares(
