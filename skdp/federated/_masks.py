@@ -123,8 +123,8 @@ def masked(
         raise FederationError("An owner has one secret with each of the others, none with itself.")
     total = counts.astype(words)
     zeros = bytes(total.nbytes)
-    stream = np.empty(total.nbytes + _BLOCK - 1, np.uint8)
-    mask = stream[: total.nbytes].view(words).reshape(total.shape)
+    stream = bytearray(total.nbytes + _BLOCK - 1)
+    mask = np.frombuffer(stream, words, total.size).reshape(total.shape)
     for peer, secret in secrets.items():
         _cipher(secret, told, *sorted((number, peer))).update_into(zeros, stream)
         (np.add if number < peer else np.subtract)(total, mask, out=total)
