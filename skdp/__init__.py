@@ -11,7 +11,7 @@ from skdp.decomposition import (
     LowRankFactors,
     StreamShard,
 )
-from skdp.exceptions import BudgetError, LedgerError, PrivacyWarning
+from skdp.exceptions import BudgetError, FederationError, LedgerError, PrivacyWarning
 from skdp.ledger import PrivacyLedger
 from skdp.linear_model import (
     DPLinearRegression,
@@ -41,6 +41,7 @@ __all__ = [
     "DPTraceClassifier",
     "DPTraceRegressor",
     "DPTruncatedSVD",
+    "FederationError",
     "LedgerError",
     "LowRankFactors",
     "PersonalHead",

@@ -5,7 +5,14 @@ import warnings
 from collections.abc import Sequence
 from types import FrameType
 
-__all__ = ["BudgetError", "LedgerError", "PrivacyWarning", "shortened", "warn_of_privacy"]
+__all__ = [
+    "BudgetError",
+    "FederationError",
+    "LedgerError",
+    "PrivacyWarning",
+    "shortened",
+    "warn_of_privacy",
+]
 
 
 # So many names are listed in a warning.
@@ -32,6 +39,19 @@ class BudgetError(ValueError):
     --------
     >>> from skdp import BudgetError
     >>> issubclass(BudgetError, ValueError)
+    True
+    """
+
+
+class FederationError(ValueError):
+    """A message of a federation is refused, or a federated fit has ended.
+
+    Its text names fields of messages and public facts, never what a message held.
+
+    Examples
+    --------
+    >>> from skdp import FederationError
+    >>> issubclass(FederationError, ValueError)
     True
     """
 

@@ -1,0 +1,151 @@
+"""Masks that cancel in the sum of all owners, and the keys and signatures behind them.
+
+Each two owners derive a key for each release from their shared secret and from what both were
+told. The one adds the stream of that key to its counts, the other subtracts it, modulo the words.
+Whoever lacks the keys of two owners sees uniform numbers but for the sum of all; and owners that
+were told different things have different keys, so that nothing cancels. A key is used for one
+stream: an owner must never mask other counts under what it was told before.
+
+The primitives are those of `cryptography`. How they are put together here was not audited.
+"""
+
+import hashlib
+import struct
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from skdp.exceptions import FederationError
+
+_MASK, _SIGNATURE = b"skdp federated mask 1", b"skdp federated signature 1"
+_LENGTH, _NUMBERS = struct.Struct("<Q"), struct.Struct("<QQ")
+# Bytes of a block of AES. The buffer of `update_into` is longer than a stream, by one less.
+_BLOCK = 16  # not tuned
+
+
+def digest(*parts: bytes) -> bytes:
+    """Hash parts with SHA-256, the length of each before it: no two lists of parts look alike."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(_LENGTH.pack(len(part)))
+        found.update(part)
+    return found.digest()
+
+
+def sign(identity: Ed25519PrivateKey, purpose: bytes, *parts: bytes) -> bytes:
+    """Sign parts for one purpose: 64 bytes, which stand for no other purpose."""
+    return identity.sign(digest(_SIGNATURE, purpose, *parts))
+
+
+def check_signature(
+    identity: Ed25519PublicKey, signature: bytes, purpose: bytes, *parts: bytes
+) -> None:
+    """Refuse a signature that is not of this identity, this purpose and these parts."""
+    try:
+        identity.verify(signature, digest(_SIGNATURE, purpose, *parts))
+    except InvalidSignature:
+        raise FederationError("A signature is not that of the owner it stands for.") from None
+
+
+def new_pair() -> X25519PrivateKey:
+    """Make the pair of keys of one owner and one fit, from the entropy of the system."""
+    return X25519PrivateKey.generate()
+
+
+def pair_from(private: bytes) -> X25519PrivateKey:
+    """Restore the pair of which `bytes_of` has given the secret key."""
+    return X25519PrivateKey.from_private_bytes(private)
+
+
+def bytes_of(pair: X25519PrivateKey) -> bytes:
+    """Return the secret key of a pair, to be kept until the fit has ended."""
+    return pair.private_bytes_raw()
+
+
+def public_of(pair: X25519PrivateKey) -> bytes:
+    """Return the public key of a pair."""
+    return pair.public_key().public_bytes_raw()
+
+
+def shared_secret(pair: X25519PrivateKey, public: bytes) -> bytes:
+    """Agree on a secret with the owner of a public key; refuse what is no such key.
+
+    A point of low order would make the secret 0, whatever the own key: anybody would know it.
+    """
+    try:
+        secret = pair.exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        secret = b""
+    if not any(secret):
+        raise FederationError("The public key of an owner is not one of X25519.")
+    return secret
+
+
+def masked(
+    counts: np.ndarray,
+    words: np.dtype,
+    number: int,
+    n_owners: int,
+    secrets: Mapping[int, bytes],
+    told: bytes,
+) -> np.ndarray:
+    """Hide the counts of an owner by a mask for each of its peers.
+
+    Parameters
+    ----------
+    counts : ndarray of int64
+        Counts, with noise. They are taken modulo the words.
+    words : dtype
+        Unsigned words, little-endian.
+    number : int
+        Number of this owner. It adds the masks it has with owners of larger numbers, and subtracts
+        the others: every mask is added once and subtracted once.
+    n_owners : int
+        How many owners there are.
+    secrets : mapping of int to bytes
+        The `shared_secret` with every other owner, by its number.
+    told : bytes
+        Digest of all that this owner was told: the agreement, all public keys, the release, how it
+        is laid out, and all sums so far.
+
+    Returns
+    -------
+    ndarray of words
+        Uniform numbers to whoever lacks the pairs of two owners.
+    """
+    if secrets.keys() | {number} != set(range(n_owners)) or number in secrets:
+        raise FederationError("An owner has one secret with each of the others, none with itself.")
+    total = counts.astype(words)
+    zeros = bytes(total.nbytes)
+    stream = bytearray(total.nbytes + _BLOCK - 1)
+    mask = np.frombuffer(stream, words, total.size).reshape(total.shape)
+    for peer, secret in secrets.items():
+        _cipher(secret, told, *sorted((number, peer))).update_into(zeros, stream)
+        (np.add if number < peer else np.subtract)(total, mask, out=total)
+    return total
+
+
+def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
+    """Add the words of all owners modulo their range; return the sum as int64, with its sign."""
+    if len({part.shape for part in parts}) != 1 or any(part.dtype != words for part in parts):
+        raise FederationError("The arrays of owners must have one shape, and the agreed words.")
+    total = np.zeros(parts[0].shape, words)
+    for part in parts:
+        np.add(total, part, out=total)
+    return total.view(words.str.replace("u", "i")).astype(np.int64)
+
+
+def _cipher(secret: bytes, told: bytes, lower: int, upper: int) -> CipherContext:
+    """Start the stream of two owners: AES in counter mode from 0, as its key has no other use.
+
+    The numbers are in the key: masks of peers with one public key differ, and do not cancel.
+    """
+    info = digest(_MASK, told, _NUMBERS.pack(lower, upper))
+    key = HKDF(SHA256(), length=32, salt=None, info=info).derive(secret)
+    return Cipher(algorithms.AES256(key), modes.CTR(bytes(_BLOCK))).encryptor()

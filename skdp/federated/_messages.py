@@ -1,0 +1,262 @@
+"""Messages between the owners of rows and a coordinator: a JSON head and raw arrays.
+
+A message is read as if its sender were hostile. Each has one encoding, of which every field is
+checked for kind, shape and range before anything is made of it. Errors name fields of the tables
+below and never tell what a message held. Who has sent a message is not known here: what must not
+be forged is signed, and channels protect the rest.
+"""
+
+import json
+import math
+import re
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdp.exceptions import FederationError
+
+# Length of the head and CRC-32 of what follows, which finds accidents and no attacks.
+_START = struct.Struct("<II")
+# Heads are padded to multiples of this, so that the numbers after them are aligned.
+_ALIGNMENT = 8  # not tuned
+# Public bounds of the length of a head: a key and a signature in hex for each owner, and the rest.
+_HEAD, _HEAD_OF_OWNER = 1024, 256  # not tuned
+# An exchange of a fit has a number below this.
+_MOST_RELEASES = 2**31  # not tuned
+
+_SUMS = {text: np.dtype(text) for text in ("<i4", "<i8")}
+_WORDS = {text: np.dtype(text) for text in ("<u4", "<u8")}
+
+
+class Message(NamedTuple):
+    """A message that is as its table says; arrays are read-only and in one dimension."""
+
+    kind: str
+    fields: dict[str, Any]
+    arrays: list[np.ndarray]
+
+
+def pack(kind: str, fields: Mapping[str, Any], *arrays: np.ndarray) -> bytes:
+    """Write a message: the length of its head, a checksum, the head, and integers in C order.
+
+    All is little-endian, whatever the machine. Equal messages have equal bytes.
+    """
+    little = [np.ascontiguousarray(one, dtype=_little_endian(one)) for one in arrays]
+    described = [[one.dtype.str, list(one.shape)] for one in little]
+    head = _encode({**fields, "kind": kind, "arrays": described})
+    body = b"".join([head, *(one.tobytes() for one in little)])
+    return _START.pack(len(head), zlib.crc32(body)) + body
+
+
+def unpack(data: bytes, kinds: Mapping[str, "Kind"], n_owners: int) -> Message:
+    """Read a message of one of the kinds, `TO_OWNER` or `TO_COORDINATOR`.
+
+    Parameters
+    ----------
+    data : bytes
+        What was received. Arrays are views of it: nothing of an announced size is allocated.
+    kinds : mapping of str to Kind
+        What is expected.
+    n_owners : int
+        How many owners have agreed on the fit.
+
+    Returns
+    -------
+    Message
+        Its fields and arrays, all checked.
+
+    Raises
+    ------
+    FederationError
+        If anything is not as the table of the kind says.
+    """
+    head, body = _split(data, _HEAD + _HEAD_OF_OWNER * n_owners)
+    fields = _decode(head)
+    kind = fields.pop("kind", None)
+    described = fields.pop("arrays", None)
+    if not isinstance(kind, str) or kind not in kinds:
+        raise FederationError(f"Field 'kind' of a message must be one of {sorted(kinds)}.")
+    expected = kinds[kind]
+    _check_fields(fields, expected, n_owners)
+    return Message(kind, fields, _read_arrays(described, body, expected, fields))
+
+
+def check_all_owners(entries: Any, n_owners: int) -> None:
+    """Refuse a list of [number, ...] that is not of all owners, strictly ascending.
+
+    A name that stands twice would take a mask off, and a list without some owners would show the
+    sum of the others.
+    """
+    are_pairs = isinstance(entries, list) and all(
+        isinstance(entry, list) and len(entry) == 2 for entry in entries
+    )
+    if not are_pairs or len(entries) != n_owners:
+        raise FederationError(f"A list of owners must name each of the {n_owners} owners once.")
+    for expected, (number, _) in enumerate(entries):
+        if not _is_below(number, n_owners) or number != expected:
+            raise FederationError(
+                "A list of owners must name all of them in ascending order, each of them once."
+            )
+
+
+def _little_endian(array: np.ndarray) -> np.dtype:
+    """Return the type of integers in a message."""
+    dtype = np.asarray(array).dtype.newbyteorder("<")
+    if dtype.str not in _SUMS | _WORDS:
+        raise TypeError(f"A message holds integers of 32 or 64 bits, got {dtype}.")
+    return dtype
+
+
+def _encode(head: Mapping[str, Any]) -> bytes:
+    """Write the one encoding of a head."""
+    text = json.dumps(head, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return text + b" " * (-len(text) % _ALIGNMENT)
+
+
+def _decode(head: bytes) -> dict[str, Any]:
+    """Read a head; refuse all but its one encoding, which has no repeated names."""
+    try:
+        fields = json.loads(head.decode("ascii"), parse_float=_refuse, parse_constant=_refuse)
+        is_same = isinstance(fields, dict) and _encode(fields) == head
+    # Deep nesting, which no message has, ends in a RecursionError.
+    except (ValueError, RecursionError):
+        is_same = False
+    if not is_same:
+        raise FederationError("The head of a message is not JSON as skdp writes it.")
+    return fields
+
+
+def _refuse(text: str) -> None:
+    raise ValueError("A message holds no floating-point numbers.")
+
+
+def _split(data: bytes, most: int) -> tuple[bytes, memoryview]:
+    """Take a head of at most so many bytes off, without copying what follows."""
+    if not isinstance(data, bytes):
+        raise FederationError("A message must be bytes.")
+    if len(data) < _START.size:
+        raise FederationError("A message is too short.")
+    length, checksum = _START.unpack_from(data)
+    end = _START.size + length
+    if length > most or end > len(data):
+        raise FederationError("The head of a message is longer than it may be.")
+    view = memoryview(data)
+    if zlib.crc32(view[_START.size :]) != checksum:
+        raise FederationError("A message was damaged on its way: its checksum is another.")
+    return bytes(view[_START.size : end]), view[end:]
+
+
+def _check_fields(fields: dict[str, Any], kind: "Kind", n_owners: int) -> None:
+    """Refuse fields that are missing, unknown or not as they should be."""
+    missing = sorted(kind.fields.keys() - fields.keys())
+    if missing:
+        raise FederationError(f"A message lacks the fields {missing}.")
+    if len(fields) > len(kind.fields):
+        raise FederationError(f"A message has more fields than {sorted(kind.fields)}.")
+    for name, check in kind.fields.items():
+        if not check.holds(fields[name], n_owners):
+            raise FederationError(f"Field {name!r} of a message must be {check.what}.")
+    if fields.get("confirmations") and fields["release"] > 0:
+        raise FederationError("Field 'confirmations' of a message belongs to the first release.")
+
+
+def _read_arrays(
+    described: Any, body: memoryview, kind: "Kind", fields: dict[str, Any]
+) -> list[np.ndarray]:
+    """Look at the arrays that follow a head; refuse other types, shapes and sizes."""
+    if not isinstance(described, list) or len(described) != kind.n_arrays(fields):
+        raise FederationError("Field 'arrays' of a message must describe those of its kind.")
+    types = [_array_type(one, kind) for one in described]
+    if sum(size * dtype.itemsize for dtype, size in types) != len(body):
+        raise FederationError("Field 'arrays' of a message is not of the size of what follows.")
+    arrays, start = [], 0
+    for dtype, size in types:
+        arrays.append(np.frombuffer(body, dtype, size, start))
+        start += size * dtype.itemsize
+    return arrays
+
+
+def _array_type(described: Any, kind: "Kind") -> tuple[np.dtype, int]:
+    """Return the type of an array and how many numbers it holds: one at least."""
+    match described:
+        case [str(text), [size]] if text in kind.types and _is_below(size, math.inf) and size:
+            return kind.types[text], size
+    raise FederationError("Field 'arrays' of a message has another type or shape than its kind.")
+
+
+def _is_below(number: Any, limit: float) -> bool:
+    """Whether this is an integer, no bool, in [0, limit)."""
+    return type(number) is int and 0 <= number < limit
+
+
+class Check(NamedTuple):
+    """What a field must be; `holds` takes its value and the number of owners."""
+
+    what: str
+    holds: Callable[[Any, int], bool]
+
+
+def _hex(n_bytes: int) -> Check:
+    """Make the check of so many bytes in hexadecimal digits, of which each has one spelling."""
+    pattern = re.compile(f"[0-9a-f]{{{2 * n_bytes}}}")
+    return Check(
+        f"{2 * n_bytes} hexadecimal digits in lower case",
+        lambda value, n_owners: isinstance(value, str) and bool(pattern.fullmatch(value)),
+    )
+
+
+def _of_all(check: Check) -> Check:
+    """Make the check of a list of [number, value] of all owners."""
+
+    def holds(entries: Any, n_owners: int) -> bool:
+        check_all_owners(entries, n_owners)
+        return all(check.holds(value, n_owners) for _, value in entries)
+
+    return Check(f"a list of all owners, each with {check.what}", holds)
+
+
+def _of_all_or_none(check: Check) -> Check:
+    """Make the check of a list of all owners, which may be empty instead."""
+    what, holds = _of_all(check)
+    return Check(f"empty or {what}", lambda value, n_owners: value == [] or holds(value, n_owners))
+
+
+class Kind(NamedTuple):
+    """What a message of one kind holds."""
+
+    fields: Mapping[str, Check]
+    types: Mapping[str, np.dtype] = _SUMS
+    n_arrays: Callable[[dict[str, Any]], int] = lambda fields: 0
+
+
+_OWNER = Check("the number of an owner", _is_below)
+_RELEASE = Check(
+    f"an integer in [0, {_MOST_RELEASES})", lambda value, n_owners: _is_below(value, _MOST_RELEASES)
+)
+_DIGEST = _KEY = _hex(32)
+_SIGNATURE = _hex(64)
+
+# An answer to a release asks for the sum of the release before it, if there is one.
+TO_OWNER = {
+    "keys": Kind({"agreement": _DIGEST}),
+    "confirm": Kind(
+        {"agreement": _DIGEST, "publics": _of_all(_KEY), "signatures": _of_all(_SIGNATURE)}
+    ),
+    "answer": Kind(
+        {"agreement": _DIGEST, "release": _RELEASE, "confirmations": _of_all_or_none(_SIGNATURE)},
+        _SUMS,
+        lambda fields: min(fields["release"], 1),
+    ),
+    "end": Kind({"agreement": _DIGEST, "release": _RELEASE}, _SUMS, lambda fields: 1),
+}
+TO_COORDINATOR = {
+    "keys": Kind({"owner": _OWNER, "public": _KEY, "signature": _SIGNATURE}),
+    "confirm": Kind({"owner": _OWNER, "signature": _SIGNATURE}),
+    "answer": Kind(
+        {"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}, _WORDS, lambda fields: 1
+    ),
+    "end": Kind({"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}),
+}

@@ -1,0 +1,375 @@
+"""Masks: they cancel in the sum of all owners that were told the same, and nowhere else."""
+
+import hashlib
+import hmac
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from scipy import stats
+
+from skdp import FederationError
+from skdp.federated._masks import (
+    bytes_of,
+    check_signature,
+    digest,
+    masked,
+    new_pair,
+    pair_from,
+    public_of,
+    shared_secret,
+    sign,
+    sum_modulo,
+)
+
+WORDS = [np.dtype("<u4"), np.dtype("<u8")]
+TOLD, ELSE = digest(b"one story"), digest(b"another")
+SIZE = 20_000
+
+
+def pairs_of(n_owners, seed=0):
+    return [pair_from(hashlib.sha256(b"%d %d" % (seed, i)).digest()) for i in range(n_owners)]
+
+
+def secrets_of(pairs, publics=None):
+    """Secrets of each owner with all others."""
+    publics = publics or list(map(public_of, pairs))
+    return [
+        {j: shared_secret(pair, one) for j, one in enumerate(publics) if j != i}
+        for i, pair in enumerate(pairs)
+    ]
+
+
+def mask_by_the_book(secret, told, lower, upper, size, words):
+    """HKDF of RFC 5869, and AES of counters."""
+    numbers = lower.to_bytes(8, "little") + upper.to_bytes(8, "little")
+    info = digest(b"skdp federated mask 1", told, numbers)
+    extracted = hmac.digest(bytes(32), secret, "sha256")
+    key = hmac.digest(extracted, info + b"\1", "sha256")
+    blocks = b"".join(i.to_bytes(16, "big") for i in range(size * words.itemsize // 16 + 1))
+    stream = Cipher(algorithms.AES(key), modes.ECB()).encryptor().update(blocks)
+    return np.frombuffer(stream, words, size)
+
+
+def all_masked(counts, words, told=None, seed=0, hide=masked):
+    """The masked counts of all owners, each told its own story."""
+    n_owners = len(counts)
+    told = told or [TOLD] * n_owners
+    return [
+        hide(one, words, i, n_owners, secrets, told[i])
+        for i, (one, secrets) in enumerate(
+            zip(counts, secrets_of(pairs_of(n_owners, seed)), strict=True)
+        )
+    ]
+
+
+def assert_uniform(numbers):
+    """A chi-square test of all bytes, and of how near ones follow on each other."""
+    for values in (numbers.view(np.uint8), np.diff(numbers).view(np.uint8)):
+        assert stats.chisquare(np.bincount(values, minlength=256)).pvalue > 1e-6
+
+
+def assert_cancel(hide=masked, seed=0):
+    """The sum of all owners is that of the counts, modulo the words, for extreme counts too."""
+    rng = np.random.default_rng(seed)
+    for words in WORDS:
+        limit = 2 ** (8 * words.itemsize - 4)
+        for n_owners in (1, 2, 5):
+            counts = [rng.integers(-limit, limit, 100) for _ in range(n_owners)]
+            total = sum_modulo(all_masked(counts, words, seed=seed, hide=hide), words)
+            assert total.dtype == np.int64
+            np.testing.assert_array_equal(total, np.sum(counts, axis=0))
+
+
+def assert_hidden(hide=masked, seed=0):
+    """Counts of 0 are uniform numbers for one owner, for all but one, and for different stories."""
+    for words in WORDS:
+        parts = all_masked([np.zeros(SIZE, np.int64)] * 3, words, seed=seed, hide=hide)
+        for i in range(3):
+            assert_uniform(parts[i])
+            assert_uniform(np.sum(np.delete(parts, i, axis=0), axis=0, dtype=words))
+            told = [ELSE if j == i else TOLD for j in range(3)]
+            lied = all_masked([np.zeros(SIZE, np.int64)] * 3, words, told, seed, hide)
+            assert_uniform(np.sum(lied, axis=0, dtype=words))
+            # Nor do the answers to two stories tell anything of each other.
+            assert_uniform(lied[i] - parts[i])
+
+
+def assert_hidden_from_one_of_us(hide=masked, seed=0):
+    """An owner that tells its secrets takes its own masks off, and no other."""
+    secrets = secrets_of(pairs_of(3, seed))
+    for words in WORDS:
+        parts = all_masked([np.zeros(SIZE, np.int64)] * 3, words, seed=seed, hide=hide)
+        for traitor in range(3):
+            for i, secret in secrets[traitor].items():
+                mask = mask_by_the_book(secret, TOLD, *sorted((i, traitor)), SIZE, words)
+                assert_uniform(parts[i] - mask if i < traitor else parts[i] + mask)
+
+
+def assert_hidden_from_copied_keys(hide=masked, seed=0):
+    """A peer that signs the key of another one as its own takes no mask off."""
+    pairs = pairs_of(3, seed)
+    first, own = map(public_of, pairs[:2])
+    secrets = secrets_of(pairs, [first, own, first])
+    for words in WORDS:
+        assert_uniform(hide(np.zeros(SIZE, np.int64), words, 1, 3, secrets[1], TOLD))
+
+
+LAWS = [
+    assert_cancel,
+    assert_hidden,
+    assert_hidden_from_one_of_us,
+    assert_hidden_from_copied_keys,
+]
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_laws_of_masks(law):
+    law()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 51))
+@pytest.mark.parametrize("law", LAWS)
+def test_laws_of_masks_for_many_keys(law, seed):
+    law(seed=seed)
+
+
+def without_masks(counts, words, number, n_owners, secrets, told):
+    return counts.astype(words)
+
+
+def whatever_is_told(counts, words, number, n_owners, secrets, told):
+    return masked(counts, words, number, n_owners, secrets, TOLD)
+
+
+def only_with_the_first(counts, words, number, n_owners, secrets, told):
+    """Masks of a star: enough for sums to be hidden from who has none of the secrets."""
+    total = counts.astype(words)
+    for i, secret in secrets.items():
+        if 0 in (i, number):
+            mask = mask_by_the_book(secret, told, *sorted((i, number)), counts.size, words)
+            total = total + mask if number < i else total - mask
+    return total
+
+
+def always_added(counts, words, number, n_owners, secrets, told):
+    """Every mask is added, by both of its owners."""
+    total = counts.astype(words)
+    for i, secret in secrets.items():
+        total += mask_by_the_book(secret, told, *sorted((i, number)), counts.size, words)
+    return total
+
+
+def without_numbers(counts, words, number, n_owners, secrets, told):
+    """Keys come from the secret and what was told alone."""
+    total = counts.astype(words)
+    for i, secret in secrets.items():
+        mask = masked(0 * counts, words, 0, 2, {1: secret}, told)
+        total = total + mask if number < i else total - mask
+    return total
+
+
+@pytest.mark.parametrize(
+    ("law", "broken"),
+    [
+        (assert_cancel, always_added),
+        (assert_hidden, without_masks),
+        (assert_hidden, whatever_is_told),
+        (assert_hidden_from_one_of_us, only_with_the_first),
+        (assert_hidden_from_copied_keys, without_numbers),
+    ],
+)
+def test_laws_catch_broken_masks(law, broken):
+    with pytest.raises(AssertionError):
+        law(broken)
+
+
+def test_simpler_laws_do_not_catch_all_broken_masks():
+    for law in (assert_cancel, assert_hidden):
+        law(only_with_the_first)
+        law(without_numbers)
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+@pytest.mark.parametrize("words", WORDS)
+def test_masks_are_those_of_the_book(words, size):
+    # Versions or machines that have others cannot take part in one fit.
+    secrets, counts = secrets_of(pairs_of(4))[2], np.arange(-2, size - 2)
+    part = masked(counts, words, 2, 4, secrets, TOLD)
+    assert (part.dtype, part.shape) == (words, counts.shape)
+    expected = counts.astype(words)
+    for i, sign_of_mask in ((0, -1), (1, -1), (3, 1)):
+        mask = mask_by_the_book(secrets[i], TOLD, *sorted((i, 2)), size, words)
+        expected += mask if sign_of_mask > 0 else -mask
+    np.testing.assert_array_equal(part, expected)
+
+
+def test_masks_differ_by_story_and_numbers():
+    secret = shared_secret(pairs_of(1)[0], public_of(pairs_of(2)[1]))
+    found = {
+        masked(
+            np.zeros(8, np.int64), WORDS[0], 0, n, dict.fromkeys(range(1, n), secret), told
+        ).tobytes()
+        for n in (2, 3, 4)
+        for told in (TOLD, ELSE)
+    }
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize(
+    ("number", "n_owners", "peers"),
+    [
+        (0, 3, [1]),  # one is missing: the last, ...
+        (0, 3, [2]),  # ... or another
+        (0, 3, []),
+        (0, 3, [0, 1, 2]),  # with itself
+        (0, 3, [1, 2, 3]),
+        (0, 3, [-1, 1, 2]),
+        (3, 3, [0, 1, 2]),
+        (-1, 3, [0, 1, 2]),
+        (1, 3, [1, 2]),
+    ],
+)
+def test_masks_need_all_peers_and_nobody_else(number, n_owners, peers):
+    with pytest.raises(FederationError, match="one secret with each"):
+        masked(np.zeros(2, np.int64), WORDS[0], number, n_owners, dict.fromkeys(peers, TOLD), TOLD)
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_sums_have_their_sign_and_wrap(words):
+    half = 2 ** (8 * words.itemsize - 1)
+    parts = [np.array([half - 1, half, 2 * half - 1], words), np.array([0, 0, 2], words)]
+    np.testing.assert_array_equal(sum_modulo(parts, words), [half - 1, -half, 1])
+    wrapped = [np.array([half - 1], words), np.array([1], words)]
+    np.testing.assert_array_equal(sum_modulo(wrapped, words), [-half])
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [],
+        [np.zeros(2, "<u4"), np.zeros(3, "<u4")],
+        [np.zeros(2, "<u4"), np.zeros(1, "<u4")],  # would be broadcast
+        [np.zeros(2, "<u4"), np.zeros(2, "<u8")],
+        [np.zeros(2, "<i4"), np.zeros(2, "<i4")],
+    ],
+)
+def test_sums_of_other_words_or_shapes_are_refused(parts):
+    with pytest.raises(FederationError, match="one shape"):
+        sum_modulo(parts, WORDS[0])
+
+
+def test_digests_tell_parts_apart():
+    lists = [(), (b"",), (b"", b""), (b"ab",), (b"a", b"b"), (b"", b"ab"), (b"ab", b"")]
+    # The length of a part cannot be imitated by its neighbor.
+    lists += [((2).to_bytes(8, "little") + b"ab",), (b"b", b"a")]
+    assert len({digest(*parts) for parts in lists}) == len(lists)
+    written = (1).to_bytes(8, "little") + b"a" + bytes(8) + (2).to_bytes(8, "little") + b"bc"
+    assert digest(b"a", b"", b"bc") == hashlib.sha256(written).digest()
+
+
+IDENTITY, OTHER = (Ed25519PrivateKey.from_private_bytes(bytes([i]) * 32) for i in range(2))
+
+
+def test_signatures_are_taken():
+    check_signature(IDENTITY.public_key(), sign(IDENTITY, b"keys", b"a", b"b"), b"keys", b"a", b"b")
+
+
+def flipped(data, bit):
+    return (int.from_bytes(data, "little") ^ (1 << bit)).to_bytes(len(data), "little")
+
+
+@pytest.mark.parametrize(
+    ("identity", "purpose", "parts"),
+    [
+        (OTHER, b"keys", (b"a", b"b")),
+        (IDENTITY, b"confirm", (b"a", b"b")),
+        (IDENTITY, b"keys", (b"ab",)),
+        (IDENTITY, b"keys", (b"ab", b"")),
+        (IDENTITY, b"keys", (b"b", b"a")),
+        (IDENTITY, b"keys", (b"a", b"b", b"")),
+        (IDENTITY, b"keysa", (b"b",)),
+        (IDENTITY, b"", (b"keys", b"a", b"b")),
+    ],
+)
+def test_signatures_of_others_are_refused(identity, purpose, parts):
+    signature = sign(identity, purpose, *parts)
+    check_signature(identity.public_key(), signature, purpose, *parts)
+    with pytest.raises(FederationError, match="signature is not"):
+        check_signature(IDENTITY.public_key(), signature, b"keys", b"a", b"b")
+
+
+def test_changed_signatures_are_refused():
+    signature = sign(IDENTITY, b"keys", b"a")
+    changed = [flipped(signature, bit) for bit in range(8 * 64)]
+    for one in [*changed, b"", signature[:-1], signature + b"\0", bytes(64)]:
+        with pytest.raises(FederationError, match="signature is not"):
+            check_signature(IDENTITY.public_key(), one, b"keys", b"a")
+
+
+def test_a_signature_of_the_bare_digest_stands_for_nothing():
+    # What an identity signs elsewhere cannot be a message of a federation.
+    signature = IDENTITY.sign(digest(b"keys", b"a"))
+    with pytest.raises(FederationError, match="signature is not"):
+        check_signature(IDENTITY.public_key(), signature, b"keys", b"a")
+
+
+def test_two_owners_share_one_secret():
+    one, two = new_pair(), new_pair()
+    secret = shared_secret(one, public_of(two))
+    assert secret == shared_secret(two, public_of(one))
+    assert len(secret) == 32
+    assert secret != shared_secret(new_pair(), public_of(one))
+    restored = pair_from(bytes_of(one))
+    assert public_of(restored) == public_of(one)
+    assert secret == shared_secret(restored, public_of(two))
+
+
+PRIME = 2**255 - 19
+# All points of order at most 8, on the curve and its twist, and their other spellings.
+LOW_ORDER = [
+    0,
+    1,
+    PRIME - 1,
+    PRIME,
+    PRIME + 1,
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+]
+
+
+@pytest.mark.parametrize("high_bit", [0, 1])
+@pytest.mark.parametrize("point", LOW_ORDER)
+def test_points_of_low_order_are_refused(point, high_bit):
+    public = (point | high_bit << 255).to_bytes(32, "little")
+    for pair in pairs_of(3):
+        with pytest.raises(FederationError, match="not one of X25519"):
+            shared_secret(pair, public)
+
+
+def test_a_secret_of_zeros_is_refused_whoever_agrees_to_it():
+    class Agreeing:
+        def exchange(self, public):
+            return bytes(32)
+
+    with pytest.raises(FederationError, match="not one of X25519"):
+        shared_secret(Agreeing(), public_of(new_pair()))
+
+
+@pytest.mark.parametrize("size", [0, 31, 33, 64])
+def test_keys_of_another_size_are_refused(size):
+    with pytest.raises(FederationError, match="not one of X25519"):
+        shared_secret(new_pair(), bytes(range(1, size + 1)))
+
+
+def test_no_error_tells_a_key():
+    with pytest.raises(FederationError) as caught:
+        shared_secret(new_pair(), b"secret")
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_each_pair_is_new():
+    assert len({bytes_of(new_pair()) for _ in range(20)}) == 20
