@@ -224,12 +224,19 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
         Fits that differ in any of these must not share noise: the difference of their releases
         would be free of it. `digest` hashes all data of the fit, which takes a pass over them.
         """
-        parameters = sorted(
+        return NoiseSource(seed, (type(self).__name__, parameters_by_value(self), digest()))
+
+
+def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], ...]:
+    """Return what sets the noise and the result of a fit apart: names and plain values."""
+    values = estimator.get_params(deep=False).items()
+    return tuple(
+        sorted(
             (name, value.key() if isinstance(value, Unit) else plain(value))
-            for name, value in self.get_params(deep=False).items()
+            for name, value in values
             if name not in _NOT_IN_NOISE_KEY
         )
-        return NoiseSource(seed, (type(self).__name__, tuple(parameters), digest()))
+    )
 
 
 @contextmanager

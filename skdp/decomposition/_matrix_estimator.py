@@ -1,6 +1,7 @@
 """What the estimators of matrices share: checks, reading, and projections on components."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -27,7 +28,7 @@ from skdp.data.digest import digest
 from skdp.data.row_blocks import NOT_FINITE, RowBlocks
 from skdp.data.row_parts import RowParts, transformed_blocks
 from skdp.data.rows import Rows
-from skdp.data.sources import as_source, holds_sparse, rounding_of
+from skdp.data.sources import Source, as_source, holds_sparse, rounding_of
 from skdp.decomposition._entries.fit import solve_entries
 from skdp.decomposition._entries.plan import plan_entries, resolve_entries
 from skdp.decomposition._factors import Factors
@@ -158,15 +159,18 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return self._projection.undo(checked)
 
     def _problem(self, X: Any, y: Any) -> tuple[MatrixProblem, Data]:
-        # Where norms are computed anyway, `_view` tells by them whether the rows are finite.
-        has_norms = isinstance(self.privacy_unit, str)
-        checked = check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
+        checked = self._checked(X)
         problem = self._problem_of(tuple(checked.shape), like=checked)
         if problem.unit.is_symmetric:
             _check_symmetric(checked, problem.given_unit)
         # Takes X as given, because the checked X has lost the names of its features.
         check_features(X, self, reset=True)
         return problem, self._view(checked, problem)
+
+    def _checked(self, X: Any) -> Any:
+        # Where norms are computed anyway, `_view` tells by them whether the rows are finite.
+        has_norms = isinstance(self.privacy_unit, str)
+        return check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> MatrixProblem:
         check_like(like, n_samples, n_features)
@@ -260,14 +264,16 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             self.coherence_left_ = coherence(factors.left)
             self.left_components_ = in_dtype(factors.left, dtype)
 
-    def _view(self, X: Any, problem: MatrixProblem) -> Data:
+    def _view(
+        self, X: Any, problem: MatrixProblem, view_of: Callable[[Source, int | None], Rows] = Rows
+    ) -> Data:
         """Return a view of the rows and their digest; read rows whose norms are bounded once."""
         if problem.unit.is_sparse and isinstance(X, np.ndarray):
             X = csr_array(X)
         if not isinstance(problem, RowsProblem):
-            entries = Rows(as_source(X, problem.unit.clipped), self.n_jobs)
+            entries = view_of(as_source(X, problem.unit.clipped), self.n_jobs)
             return entries, lambda: digest(entries.source)
-        raw = Rows(as_source(X), self.n_jobs)
+        raw = view_of(as_source(X), self.n_jobs)
         rows, rows_digest = read_rows_once(problem, raw, is_keyed=self._is_keyed)
         if rows.cache.n_not_finite:
             if isinstance(X, RowBlocks):

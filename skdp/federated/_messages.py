@@ -250,7 +250,6 @@ TO_OWNER = {
         _SUMS,
         lambda fields: min(fields["release"], 1),
     ),
-    "end": Kind({"agreement": _DIGEST, "release": _RELEASE}, _SUMS, lambda fields: 1),
 }
 TO_COORDINATOR = {
     "keys": Kind({"owner": _OWNER, "public": _KEY, "signature": _SIGNATURE}),

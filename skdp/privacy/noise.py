@@ -26,6 +26,7 @@ __all__ = [
     "algorithm_generator",
     "checked_value",
     "derived_seed",
+    "digest_of",
     "distinct_entries",
     "draw",
     "draw_seed",
@@ -99,6 +100,11 @@ def derived_seed(seed: int, *purpose: Any) -> int:
     """Derive a seed of 128 bits for one fit from the seed of several fits."""
     kind = GuessableSeed if may_be_guessed(seed) else int
     return kind.from_bytes(_hash(b"", ("derived", seed, *purpose))[:16], "little")
+
+
+def digest_of(*values: Any) -> bytes:
+    """Hash values: different ones give different digests, equal numbers of any type the same."""
+    return _hash(b"", values)
 
 
 def algorithm_generator(seed: int | None) -> np.random.Generator:

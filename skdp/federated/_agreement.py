@@ -1,0 +1,217 @@
+"""What all parties of a federated fit agree on: public facts, and what follows from them."""
+
+import math
+import sys
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.utils import check_scalar
+
+from skdp._estimator import parameters_by_value, plan_of, warnings_for_delta
+from skdp.data.sources import largest_depth
+from skdp.decomposition import DPPCA, DPTruncatedSVD
+from skdp.decomposition._matrix_estimator import MatrixEstimator
+from skdp.decomposition._problem import MatrixProblem
+from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
+from skdp.privacy import Plan
+from skdp.privacy.noise import digest_of
+from skdp.privacy.shares import Shares
+from skdp.units import Interaction
+
+UNITS = ("row", "owner")
+AGGREGATORS = ("masked", "trusted", "none")
+# Nobody else knows how many rows an owner has who is a unit as a whole. What the rounding of their
+# sum is charged for takes a bound.
+_MOST_ROWS = 1 << 24  # not tuned
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """The facts of one federated fit, as every party computes them."""
+
+    estimator: MatrixEstimator
+    problem: MatrixProblem
+    plan: Plan
+    shares: Shares
+    is_unit_owner: bool
+    is_masked: bool
+    seed: int
+    most_rows: int  # of one owner
+    depth: int  # of the sum of the rows of one owner
+    digest: bytes
+
+    @property
+    def n_owners(self) -> int:
+        """Number of owners."""
+        return self.shares.n_owners
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.problem.shape[1]
+
+
+class Agreed(Protocol):
+    """Whoever holds an agreement."""
+
+    _agreement: Agreement
+
+
+def agree(
+    estimator: Any,
+    n_rows: int | None,
+    n_features: int,
+    *,
+    owners: int,
+    unit: str,
+    aggregator: str,
+    colluding: int,
+    seed: int,
+    sparse: bool,
+) -> Agreement:
+    """Check what is agreed on, and plan the fit; no data are needed."""
+    _check_choice("unit", unit, UNITS)
+    _check_choice("aggregator", aggregator, AGGREGATORS)
+    _check_sizes(n_features, owners, colluding, seed)
+    _check_estimator(estimator, unit)
+    n_rows = _checked_n_rows(n_rows, owners, unit)
+    is_unit_owner = unit == "owner"
+    most_rows = _MOST_ROWS if is_unit_owner else n_rows
+    # Not fitted, and with its own copies of the parameters.
+    estimator = clone(estimator)
+    depth = _depth_of(estimator, most_rows, n_features, sparse)
+    like = csr_array((1, n_features)) if sparse else np.empty((1, n_features))
+    problem = estimator._problem_of(
+        (n_rows, n_features),
+        like=like,
+        dtype=np.dtype(np.float64),
+        rounding=max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * n_rows),
+    )
+    _check_bounds(problem)
+    plan = plan_of(problem, estimator._plan(problem))
+    if is_unit_owner:
+        plan = replace(plan, unit="owner")
+    shares = Shares(
+        owners,
+        1 if aggregator == "none" else owners - colluding,
+        problem.n_units,
+        _largest_of(problem),
+    )
+    _check_plan(plan, shares)
+    facts = (n_rows, n_features, owners, unit, aggregator, colluding, seed, bool(sparse))
+    return Agreement(
+        estimator,
+        problem,
+        plan,
+        shares,
+        is_unit_owner,
+        aggregator == "masked",
+        int(seed),
+        most_rows,
+        depth,
+        digest_of("skdp federation", *_versions(), *_model_of(estimator), *facts),
+    )
+
+
+def public_warnings(agreement: Agreement) -> list[str]:
+    """Return the warnings that follow from what is agreed on."""
+    estimator, plan = agreement.estimator, agreement.plan
+    problem: Any = agreement.problem
+    counted = "owners" if agreement.is_unit_owner else problem.unit.counted
+    of_delta = warnings_for_delta(plan.cost, counted, problem.n_units)
+    return [*of_delta, *estimator._warnings(problem, plan)]
+
+
+def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {choices}, got {value!r}.")
+
+
+def _check_sizes(n_features: int, owners: int, colluding: int, seed: int) -> None:
+    check_scalar(n_features, "n_features", Integral, min_val=1)
+    check_scalar(owners, "owners", Integral, min_val=1)
+    check_scalar(colluding, "colluding", Integral, min_val=0)
+    check_scalar(seed, "seed", Integral, min_val=0)
+    if colluding >= owners:
+        raise ValueError(
+            f"colluding={colluding} of {owners} owners leaves nobody to protect: it must be "
+            "smaller than owners."
+        )
+
+
+def _check_estimator(estimator: Any, unit: str) -> None:
+    # A subclass may release something else.
+    if type(estimator) not in (DPPCA, DPTruncatedSVD):
+        raise TypeError(
+            f"estimator must be a DPPCA or a DPTruncatedSVD, got {type(estimator).__name__}."
+        )
+    estimator._validate_params()
+    given = estimator.privacy_unit
+    if not (isinstance(given, Interaction) or (isinstance(given, str) and given == "row")):
+        raise ValueError(
+            f"privacy_unit must be 'row' or Interaction() across owners, got {given!r}."
+        )
+    if unit == "owner" and given != "row":
+        raise ValueError(f"unit='owner' needs privacy_unit='row', got {given!r}.")
+    if estimator.random_state is not None:
+        raise ValueError(
+            "random_state must be None: owners draw their noise from the operating system. seed, "
+            "which is public, sets the random start of the algorithm."
+        )
+    if estimator.ledger is not None:
+        raise ValueError("ledger of the estimator must be None: each owner has its own.")
+
+
+def _checked_n_rows(n_rows: int | None, owners: int, unit: str) -> int:
+    """Return the number of units that sums are about."""
+    if unit == "owner":
+        if n_rows is not None and n_rows != owners:
+            raise ValueError(
+                f"n_rows must be None with unit='owner', where each of the {owners} owners is one "
+                f"unit and the numbers of their rows are private, got {n_rows!r}."
+            )
+        return int(owners)
+    check_scalar(n_rows, "n_rows", Integral, min_val=owners)
+    assert n_rows is not None
+    return int(n_rows)
+
+
+def _depth_of(estimator: MatrixEstimator, most_rows: int, n_features: int, sparse: bool) -> int:
+    """Bound the chain of additions of one owner, and the division by its number of rows."""
+    is_sparse = sparse or estimator._resolved_unit().is_sparse
+    return largest_depth(most_rows, n_features, is_sparse=is_sparse) + 2
+
+
+def _check_bounds(problem: MatrixProblem) -> None:
+    for name in ("row_norm", "mean_norm"):
+        if getattr(problem, name, None) == math.inf:
+            raise ValueError(
+                f"{name} must be finite across owners, also with epsilon=inf: their sums are added "
+                "up in fixed point. Pass a bound that clips no row."
+            )
+
+
+def _largest_of(problem: MatrixProblem) -> float:
+    """Bound the entries of a sum of products of rows, where clipping is off without noise."""
+    return problem.n_units * float(getattr(problem, "row_norm", None) or 1.0) ** 2
+
+
+def _check_plan(plan: Plan, shares: Shares) -> None:
+    """Refuse what rounding or words cannot hold, before anybody reads data."""
+    for release in {line for path in plan.paths for line in path}:
+        shares.check_size(plan.cost, release, release.shape)
+        # Words depend on the ratio of noise and sensitivity alone, which is known beforehand.
+        std = plan.cost.noise_std(release.mechanism, 1.0, release.share)
+        shares.layout(replace(release, sensitivity=1.0, noise_std=std), release.shape)
+
+
+def _model_of(estimator: MatrixEstimator) -> tuple[Any, ...]:
+    return type(estimator).__name__, parameters_by_value(estimator)
+
+
+def _versions() -> tuple[str, str]:
+    return sys.modules["skdp"].__version__, np.__version__

@@ -1,0 +1,198 @@
+"""The public agreement of owners who fit one model to rows that none of them shows."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from skdp.decomposition import DPPCA, DPTruncatedSVD
+from skdp.exceptions import warn_of_privacy
+from skdp.federated._agreement import agree, public_warnings
+from skdp.federated._coordinator import Coordinator
+from skdp.federated._owner import Owner
+from skdp.federated._sizes import summary
+from skdp.privacy import Plan
+
+
+class Federation:
+    """A fit that owners of rows agree on: one model, and nobody shows any rows.
+
+    Every party runs the same fit on the rows it has. Where the fit releases a noisy sum, each owner
+    hands in its part with a share of the noise, and all go on with the sum of all parts. So the
+    model is that of a fit to all rows together, with slightly more noise: its standard deviation is
+    that of the plan times sqrt(s / H), with s owners and H honest shares.
+
+    Parameters
+    ----------
+    estimator : DPPCA or DPTruncatedSVD
+        What is fitted, with ``privacy_unit="row"`` or :class:`skdp.units.Interaction`, and without
+        ledger and `random_state`. It is not changed.
+    n_rows : int or None
+        Number of rows of all owners together; None with ``unit="owner"``.
+    n_features : int
+        Number of features.
+    owners : int
+        Number of owners, s. All of them take part in the whole fit.
+    unit : {"row", "owner"}, default="row"
+        What is protected: one row, or all rows of an owner. In the second case each owner counts
+        the same, with the mean of what its rows add, and the numbers of rows are private.
+    aggregator : {"masked", "trusted", "none"}, default="masked"
+        Who adds up. ``"masked"``: a server that can read the sum of all owners only. ``"trusted"``:
+        a server that is believed not to look at the parts. ``"none"``: nobody is believed, and each
+        part has the full noise, which is the local model.
+    colluding : int, default=1
+        Up to so many owners may tell all they know, to each other and to the server. H is
+        ``owners - colluding``, or 1 if `aggregator` is ``"none"``. 1 protects owners from each
+        other; 0 protects them from outsiders only.
+    seed : int, default=0
+        Public seed of the random start of the algorithm. Noise never depends on it.
+    sparse : bool, default=False
+        Whether the rows of all owners are sparse.
+
+    Attributes
+    ----------
+    plan : Plan
+        All releases, known before any data are seen.
+    noise_factor : float
+        sqrt(s / H): how many times larger the noise of sums is than in the plan.
+
+    Raises
+    ------
+    BudgetError
+        If the budget is too small for so many numbers of so many owners.
+    TypeError
+        If `estimator` is of another class.
+    ValueError
+        If a parameter is not acceptable.
+
+    See Also
+    --------
+    Owner : One owner, in a process of its own.
+    Coordinator : Who asks them.
+
+    Notes
+    -----
+    **Privacy.** Unit: one row, or all rows of one owner; adjacency as in the estimator. Mechanism:
+    Gaussian noise in shares, rounded to a public lattice; added up modulo ``2 ** 32`` or
+    ``2 ** 64``. What the server and up to `colluding` owners see together is mu-GDP for the rows of
+    all others, whatever the server tells; with masks, computationally. Released: what the estimator
+    releases. Assumed public: all parameters, thus the number of owners; which parts they are is
+    not. The masks were not audited. Not covered: the number of rows of an owner with
+    ``unit="row"``, sums that an owner spoils, rows of one person at several owners, and timing.
+
+    References
+    ----------
+    .. [1] J. Nicolas, C. Sabater, M. Maouche, S. Ben Mokhtar, M. Coates (2024). "Differentially
+       private and decentralized randomized power method". :arxiv:`2411.01931`
+    .. [2] K. Bonawitz et al. (2017). "Practical secure aggregation for privacy-preserving machine
+       learning". CCS. :doi:`10.1145/3133956.3133982`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdp import DPPCA
+    >>> from skdp.federated import Federation
+    >>> X = load_digits().data
+    >>> pca = DPPCA(5, row_norm=55.0, mean_norm=60.0)
+    >>> federation = Federation(pca, n_rows=len(X), n_features=64, owners=10)
+    >>> model = federation.fit([X[i::10] for i in range(10)])
+    >>> model.components_.shape
+    (5, 64)
+    """
+
+    def __init__(
+        self,
+        estimator: DPPCA | DPTruncatedSVD,
+        n_rows: int | None,
+        n_features: int,
+        *,
+        owners: int,
+        unit: str = "row",
+        aggregator: str = "masked",
+        colluding: int = 1,
+        seed: int = 0,
+        sparse: bool = False,
+    ) -> None:
+        self._agreement = agreement = agree(
+            estimator,
+            n_rows,
+            n_features,
+            owners=owners,
+            unit=unit,
+            aggregator=aggregator,
+            colluding=colluding,
+            seed=seed,
+            sparse=sparse,
+        )
+        warn_of_privacy(*public_warnings(agreement))
+
+    @property
+    def plan(self) -> Plan:
+        """All releases, known before any data are seen."""
+        return self._agreement.plan
+
+    @property
+    def noise_factor(self) -> float:
+        """How many times larger the noise of sums is than in the plan."""
+        return self._agreement.shares.excess
+
+    def fit(self, parts: Sequence[Any], *, ledger: Any = None) -> Any:
+        """Run the fit of all parties in this process, with the very messages of many.
+
+        Parameters
+        ----------
+        parts : sequence of {array-like, sparse matrix, RowBlocks}
+            The rows of each owner.
+        ledger : PrivacyLedger or None, default=None
+            Charged with the whole plan before the first noise.
+
+        Returns
+        -------
+        estimator
+            The fitted model.
+
+        Raises
+        ------
+        BudgetError
+            If the ledger has too little left; nothing has been spent then.
+        ValueError
+            If the parts are not those agreed on; nothing has been spent then.
+        """
+        self._check_parts(parts)
+        identities = [Ed25519PrivateKey.generate() for _ in parts]
+        peers = [identity.public_key() for identity in identities]
+        with ExitStack() as stack:
+            # Nobody answers before the first owner, who charges the fit of all.
+            owners = [
+                stack.enter_context(
+                    Owner(
+                        self,
+                        number,
+                        X,
+                        identity=identities[number],
+                        peers=peers,
+                        ledger=None if number else ledger,
+                    )
+                )
+                for number, X in enumerate(parts)
+            ]
+            return Coordinator(self).run(
+                lambda messages: {i: owners[i].handle(one) for i, one in messages.items()}
+            )
+
+    def _check_parts(self, parts: Sequence[Any]) -> None:
+        agreement = self._agreement
+        if len(parts) != agreement.n_owners:
+            raise ValueError(
+                f"parts must be those of {agreement.n_owners} owners, got {len(parts)}."
+            )
+        n_rows = sum(part.shape[0] if hasattr(part, "shape") else len(part) for part in parts)
+        if not agreement.is_unit_owner and n_rows != agreement.problem.shape[0]:
+            raise ValueError(
+                f"parts have {n_rows} rows together, but n_rows={agreement.problem.shape[0]} is "
+                "agreed on."
+            )
+
+    def __repr__(self) -> str:
+        return summary(self._agreement)

@@ -1,0 +1,269 @@
+"""An owner of rows: answers the messages of a coordinator, and ends with the model of all."""
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+from weakref import finalize
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from skdp.data.digest import digest as digest_of_rows
+from skdp.decomposition._matrix_estimator import MatrixEstimator
+from skdp.exceptions import FederationError
+from skdp.federated._agreement import Agreed
+from skdp.federated._fit import run_fit, view_of
+from skdp.federated._handshake import Handshake, keys_of
+from skdp.federated._masks import digest, masked
+from skdp.federated._messages import TO_OWNER, Message, pack, unpack
+from skdp.federated._running import RunningFit, Waiting
+from skdp.federated._state import from_text, load_state, to_text
+from skdp.federated._story import Story, checked_sum
+from skdp.privacy.noise import NoiseSource
+from skdp.privacy.shares import counts_of
+
+
+class Owner:
+    """One owner of rows in one federated fit.
+
+    It runs the fit on its own rows. Where the fit releases a sum, the owner hands in its part as
+    counts with a share of the noise, masked so that the coordinator can read the sum of all owners
+    only, and goes on with that sum.
+
+    Parameters
+    ----------
+    federation : Federation
+        What all owners have agreed on.
+    number : int
+        Number of this owner, from 0.
+    X : {array-like, sparse matrix, RowBlocks} of shape (n_own_rows, n_features)
+        Rows of this owner.
+    identity : Ed25519PrivateKey or None, default=None
+        Long-lived key of this owner, of ``cryptography``, that the others know it by. Required for
+        masked sums.
+    peers : sequence of Ed25519PublicKey or None, default=None
+        Public keys of all owners, in the order of their numbers, this one included; known
+        beforehand, and not from the coordinator. Required for masked sums.
+    ledger : PrivacyLedger or None, default=None
+        Charged with the whole plan before the first answer leaves.
+    state : str, path or None, default=None
+        File that is new for each fit. An owner who dies comes back with it. None keeps the state in
+        memory. It is secret, and must not be copied: see Notes.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted model, the same for all owners; only after the fit has ended.
+
+    Raises
+    ------
+    FederationError
+        If `state` is that of another federation or of other rows.
+    ValueError
+        If X or the keys do not fit the federation.
+
+    See Also
+    --------
+    Federation : The agreement, and a fit in one process.
+    Coordinator : Adds up the counts.
+
+    Notes
+    -----
+    **Privacy.** Unit and adjacency are those of the federation. The mechanism is Gaussian noise, of
+    which each owner adds a share. What the coordinator and up to ``colluding`` owners see together
+    is as private as the model, for the rows of everybody else, and computationally so. An owner
+    whose state is copied, or restored from a backup, may draw noise twice for one release: it
+    counts as colluding. Everything is drawn from the entropy of the operating system. Assumed
+    public: the agreement.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPPCA
+    >>> from skdp.federated import Coordinator, Federation, Owner
+    >>> rng = np.random.default_rng(0)
+    >>> federation = Federation(
+    ...     DPPCA(2, epsilon=8.0, row_norm=5.0, mean_norm=5.0), n_rows=600, n_features=4, owners=3,
+    ...     aggregator="trusted",
+    ... )
+    >>> owners = [Owner(federation, i, rng.normal(size=(200, 4))) for i in range(3)]
+    >>> model = Coordinator(federation).run(
+    ...     lambda messages: {i: owners[i].handle(message) for i, message in messages.items()}
+    ... )
+    >>> model.components_.shape
+    (2, 4)
+    >>> bool(np.all(owners[0].estimator_.components_ == model.components_))
+    True
+    """
+
+    estimator_: MatrixEstimator
+
+    def __init__(
+        self,
+        federation: Agreed,
+        number: int,
+        X: Any,
+        *,
+        identity: Ed25519PrivateKey | None = None,
+        peers: Sequence[Ed25519PublicKey] | None = None,
+        ledger: Any = None,
+        state: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._agreement = agreement = federation._agreement
+        if type(number) is not int or not 0 <= number < agreement.n_owners:
+            raise ValueError(f"number must be an int in [0, {agreement.n_owners}), got {number!r}.")
+        self.number = number
+        self._handshake = None
+        if agreement.is_masked:
+            keys = identity, list(peers or ())
+            self._handshake = Handshake(agreement.digest, number, *keys, agreement.n_owners)
+        self._rows, self._ledger = view_of(agreement, X), ledger
+        self._path = None if state is None else Path(state)
+        # Whoever comes back with other rows would add noise that hides the difference of neither.
+        told_apart = "" if state is None else digest_of_rows(self._rows.source).hex()
+        self._state = load_state(self._path, agreement.digest.hex(), told_apart)
+        self._fit: RunningFit | None = None
+        self._waiting: Waiting | None = None
+        if self._state.is_charged:
+            self._come_back()
+
+    def handle(self, message: bytes) -> bytes:
+        """Answer a message of the coordinator.
+
+        The same question always gets the same answer. A message that is refused changes nothing.
+
+        Parameters
+        ----------
+        message : bytes
+            What a coordinator has sent.
+
+        Returns
+        -------
+        bytes
+            What is to be sent back.
+
+        Raises
+        ------
+        FederationError
+            If the message is not one that this owner answers now.
+        BudgetError
+            If the ledger has too little left; then nothing is released.
+        """
+        asked = unpack(message, TO_OWNER, self._agreement.n_owners)
+        if asked.fields["agreement"] != self._agreement.digest.hex():
+            raise FederationError("A message is about another agreement than that of this owner.")
+        question = digest(message).hex()
+        if (saved := self._state.answers.get(question)) is not None:
+            return from_text(saved)
+        reply = self._reply_to(asked)
+        self._state.answers[question] = to_text(reply)
+        # On disk before it leaves: whoever asks again must get the same.
+        self._state.save(self._path)
+        return reply
+
+    def close(self) -> None:
+        """Stop waiting for messages. A fit that has not ended stays charged."""
+        if self._fit is not None:
+            self._fit.stop()
+        self._fit = self._waiting = None
+        self._state.has_ended = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _reply_to(self, asked: Message) -> bytes:
+        if asked.kind == "answer":
+            return self._answer(asked)
+        if self._handshake is None:
+            raise FederationError("No keys are agreed on: sums are not masked.")
+        if asked.kind == "keys":
+            return self._handshake.make_keys(self._state)
+        return self._handshake.confirm(self._state, asked)
+
+    def _answer(self, asked: Message) -> bytes:
+        """Hand in the part of the next release, given the sum of the one before."""
+        state, number = self._state, asked.fields["release"]
+        if state.has_ended:
+            raise FederationError("The fit has ended.")
+        if number != len(state.sums) + state.is_charged:
+            raise FederationError("A release is asked for that is not next, or was answered.")
+        if number == 0:
+            if self._handshake is not None:
+                self._handshake.check_confirmations(state, asked)
+            found = self._begin()
+        else:
+            found = self._go_on(asked.arrays[0])
+        if isinstance(found, Waiting):
+            return self._hand_in(number, found)
+        self.estimator_, _ = found
+        state.has_ended, state.pair = True, ""
+        fields = {"owner": self.number, "release": number, "digest": self._story.of(None).hex()}
+        return pack("end", fields)
+
+    def _begin(self) -> Any:
+        """Charge the ledger for the whole plan, and run up to the first release."""
+        self._story = Story(self._agreement.digest, keys_of(self._state))
+        charge = None
+        if self._ledger is not None:
+            name = type(self._agreement.estimator).__name__
+            charge = partial(self._ledger.charge, what=f"{name}, owner {self.number} of a fit")
+        found = self._run(charge=charge)
+        self._state.is_charged = True
+        return found
+
+    def _come_back(self) -> None:
+        """Go on where the saved state has ended; the ledger was charged before it was saved."""
+        sums = list(map(_to_counts, self._state.sums))
+        self._story = Story(self._agreement.digest, keys_of(self._state), sums)
+        found = self._run(sums)
+        if not isinstance(found, Waiting):
+            self.estimator_, _ = found
+
+    def _run(self, sums: Sequence[np.ndarray] = (), **options: Any) -> Any:
+        fit = partial(run_fit, self._agreement, self._rows, **options)
+        self._fit = RunningFit(fit, sums)
+        # The thread holds no reference to this object, and ends with it.
+        finalize(self, self._fit.stop)
+        return self._keep(self._fit.next())
+
+    def _go_on(self, told: np.ndarray) -> Any:
+        """Check the sum of the release before, and run up to the next one."""
+        assert self._fit is not None
+        assert self._waiting is not None
+        layout = self._waiting.layout
+        total = checked_sum(told, layout)
+        try:
+            found = self._fit.go_on(total)
+        except Exception:
+            # Only sums that no fit has can lead here, and the text could tell what followed.
+            self._state.has_ended = True
+            self._state.save(self._path)
+            raise FederationError("The fit has ended: it cannot go on from this sum.") from None
+        self._state.sums.append(to_text(total.astype("<i8").tobytes()))
+        self._story.add(total)
+        return self._keep(found)
+
+    def _keep(self, found: Any) -> Any:
+        self._waiting = found if isinstance(found, Waiting) else None
+        return found
+
+    def _hand_in(self, number: int, waiting: Waiting) -> bytes:
+        """Add a share of the noise, round, and mask the counts; never twice for one release."""
+        layout = waiting.layout
+        counts = counts_of(waiting.part, layout, NoiseSource().key())
+        told = self._story.of(layout)
+        words = counts.astype(layout.words)
+        if self._handshake is not None:
+            n_owners, secrets = self._agreement.n_owners, self._handshake.secrets(self._state)
+            words = masked(counts, layout.words, self.number, n_owners, secrets, told)
+        fields = {"owner": self.number, "release": number, "digest": told.hex()}
+        return pack("answer", fields, words)
+
+
+def _to_counts(text: str) -> np.ndarray:
+    return np.frombuffer(from_text(text), "<i8").astype(np.int64)

@@ -1,0 +1,43 @@
+"""How large the messages of a federated fit are, and how many: known beforehand."""
+
+from dataclasses import replace
+
+from skdp.federated._agreement import Agreement
+from skdp.privacy.release import Release
+from skdp.privacy.shares import ShareLayout
+
+# The head of a message, beside keys and signatures.
+_HEAD_BYTES = 300  # not tuned
+
+
+def layout_of(agreement: Agreement, release: Release) -> ShareLayout:
+    """Lay a planned release out; words follow from the ratio of noise and sensitivity alone."""
+    std = agreement.plan.cost.noise_std(release.mechanism, 1.0, release.share)
+    booked = replace(release, sensitivity=1.0, noise_std=std)
+    return agreement.shares.layout(booked, release.shape)
+
+
+def planned_bytes(agreement: Agreement) -> int:
+    """Compute how many bytes of numbers an owner sends on the default path, and gets."""
+    layouts = [layout_of(agreement, release) for release in agreement.plan.releases]
+    return sum(layout.size * layout.words.itemsize for layout in layouts)
+
+
+def n_exchanges(agreement: Agreement) -> int:
+    """Count the exchanges on the longest path: releases, the end, and two for keys."""
+    return max(map(len, agreement.plan.paths)) + 1 + 2 * agreement.is_masked
+
+
+def summary(agreement: Agreement) -> str:
+    """Describe the agreement for people."""
+    shares = agreement.shares
+    n_bytes = planned_bytes(agreement)
+    return "\n".join(
+        [
+            f"Federation of {shares.n_owners} owners, {shares.n_honest} honest shares:",
+            f"  noise std of sums: {shares.excess:.4g} times that of the plan",
+            f"  exchanges: {n_exchanges(agreement)} at most",
+            f"  an owner sends and gets {n_bytes / 1e3:,.1f} kB of numbers each",
+            repr(agreement.plan),
+        ]
+    )

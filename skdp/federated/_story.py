@@ -1,0 +1,52 @@
+"""What a party has been told: masks hang on it, so that owners told different stories disagree."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from skdp.exceptions import FederationError
+from skdp.federated._masks import digest
+from skdp.privacy.shares import ShareLayout
+
+
+class Story:
+    """The agreement, the keys of the fit, and the sums of all releases so far."""
+
+    def __init__(self, agreement: bytes, keys: bytes = b"", sums: Iterable[np.ndarray] = ()):
+        self._told, self._number = digest(b"skdp story", agreement, keys), 0
+        for total in sums:
+            self.add(total)
+
+    def add(self, total: np.ndarray) -> None:
+        """Go on with the sum of the next release."""
+        self._told = digest(self._told, total.astype("<i8").tobytes())
+        self._number += 1
+
+    def of(self, layout: ShareLayout | None) -> bytes:
+        """Hash the story and the layout of the next release; None stands for the end of the fit."""
+        if layout is None:
+            return digest(self._told, b"end")
+        facts = (
+            str(self._number),
+            layout.name,
+            layout.mechanism,
+            str(list(layout.shape)),
+            layout.std.hex(),
+            layout.step.hex(),
+            layout.words.str,
+        )
+        return digest(self._told, b"release", *(fact.encode() for fact in facts))
+
+
+def sum_type(layout: ShareLayout) -> np.dtype:
+    """Return the type of a sum in a message: the words of its release, read as signed."""
+    return np.dtype(layout.words.str.replace("u", "i"))
+
+
+def checked_sum(told: np.ndarray, layout: ShareLayout) -> np.ndarray:
+    """Refuse a sum of another type or size, or beyond what all owners together can hand in."""
+    if told.dtype != sum_type(layout) or told.shape != (layout.size,):
+        raise FederationError("A sum has another type or size than its release.")
+    if told.min() < -layout.largest or told.max() > layout.largest:
+        raise FederationError("A sum has a number beyond its public bound.")
+    return told.astype(np.int64)
