@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 from weakref import finalize
 
@@ -124,6 +125,7 @@ class Owner:
         # Whoever comes back with other rows would add noise that hides the difference of neither.
         told_apart = "" if state is None else digest_of_rows(self._rows.source).hex()
         self._state = load_state(self._path, agreement.digest.hex(), told_apart)
+        self._lock, self._process = Lock(), os.getpid()
         self._fit: RunningFit | None = None
         self._waiting: Waiting | None = None
         if self._state.is_charged:
@@ -151,6 +153,13 @@ class Owner:
         BudgetError
             If the ledger has too little left; then nothing is released.
         """
+        if os.getpid() != self._process:
+            raise FederationError("An owner does not go on in a forked process, which is a copy.")
+        # One at a time: a question that is asked twice at once must not draw noise twice.
+        with self._lock:
+            return self._handle(message)
+
+    def _handle(self, message: bytes) -> bytes:
         asked = unpack(message, TO_OWNER, self._agreement.n_owners)
         if asked.fields["agreement"] != self._agreement.digest.hex():
             raise FederationError("A message is about another agreement than that of this owner.")
