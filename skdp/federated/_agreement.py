@@ -27,6 +27,9 @@ AGGREGATORS = ("masked", "trusted", "none")
 # Nobody else knows how many rows an owner has who is a unit as a whole. What the rounding of their
 # sum is charged for takes a bound.
 _MOST_ROWS = 1 << 24  # not tuned
+# Additions beyond those of rows in one part: of up to 2 ** 14 parts, and one for the division by the
+# number of rows.
+_MORE_DEPTH = 15  # not tuned
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,9 +184,9 @@ def _checked_n_rows(n_rows: int | None, owners: int, unit: str) -> int:
 
 
 def _depth_of(estimator: MatrixEstimator, most_rows: int, n_features: int, sparse: bool) -> int:
-    """Bound the chain of additions of one owner, and the division by its number of rows."""
+    """Bound the chain of additions of one owner, whose rows may come in parts."""
     is_sparse = sparse or estimator._resolved_unit().is_sparse
-    return largest_depth(most_rows, n_features, is_sparse=is_sparse) + 2
+    return largest_depth(most_rows, n_features, is_sparse=is_sparse) + _MORE_DEPTH
 
 
 def _check_bounds(problem: MatrixProblem) -> None:
