@@ -219,14 +219,11 @@ class Owner:
 
     def _answer(self, asked: Message) -> bytes:
         """Hand in the part of the next release, given the sum of the one before."""
-        state, number = self._state, asked.fields["release"]
-        if state.has_ended:
-            raise FederationError("The fit has ended.")
-        if number != len(state.sums) + state.is_charged:
-            raise FederationError("A release is asked for that is not next, or was answered.")
+        number = asked.fields["release"]
+        self._check_is_next(number)
         if number == 0:
             if self._handshake is not None:
-                self._handshake.check_confirmations(state, asked)
+                self._handshake.check_confirmations(self._state, asked)
             found = self._begin()
         else:
             found = self._go_on(asked.arrays[0])
@@ -236,6 +233,13 @@ class Owner:
         self._end()
         fields = {"owner": self.number, "release": number, "digest": self._story.of(None).hex()}
         return pack("end", fields)
+
+    def _check_is_next(self, number: int) -> None:
+        """Refuse to answer for a release twice, or before its turn."""
+        if self._state.has_ended:
+            raise FederationError("The fit has ended.")
+        if number != len(self._state.sums) + self._state.is_charged:
+            raise FederationError("A release is asked for that is not next, or was answered.")
 
     def _begin(self) -> Any:
         """Charge the ledger for the whole plan, and run up to the first release."""
