@@ -27,8 +27,8 @@ AGGREGATORS = ("masked", "trusted", "none")
 # Nobody else knows how many rows an owner has who is a unit as a whole. What the rounding of their
 # sum is charged for takes a bound.
 _MOST_ROWS = 1 << 24  # not tuned
-# Additions beyond those of rows in one part: of up to 2 ** 14 parts, and one for the division by the
-# number of rows.
+# Additions beyond those of rows in one part: of up to 2 ** 14 parts, and one for the division by
+# the number of rows.
 _MORE_DEPTH = 15  # not tuned
 
 
