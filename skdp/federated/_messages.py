@@ -251,10 +251,6 @@ TO_OWNER = {
         _SUMS,
         _is_later,
     ),
-<<<<<<< HEAD
-=======
-    "end": Kind({"agreement": _DIGEST, "release": _RELEASE}, _SUMS, _is_any),
->>>>>>> w-33-crypto
 }
 TO_COORDINATOR = {
     "keys": Kind({"owner": _OWNER, "public": _KEY, "signature": _SIGNATURE}),
