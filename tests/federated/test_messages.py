@@ -37,7 +37,7 @@ def messages(n_owners=N_OWNERS):
     yield TO_OWNER, "answer", {**told, "release": 0, "confirmations": []}, []
     for one in sums:
         yield TO_OWNER, "answer", {**told, "release": 7, "confirmations": []}, [one]
-        yield TO_OWNER, "end", {**told, "release": 2**31 - 1}, [one]
+        yield TO_OWNER, "answer", {**told, "release": 2**31 - 1, "confirmations": []}, [one]
     own = {"owner": last, "signature": SIGNATURE}
     yield TO_COORDINATOR, "keys", {**own, "public": KEY}, []
     yield TO_COORDINATOR, "confirm", own, []
@@ -194,10 +194,10 @@ def test_every_field_of_every_kind_is_checked(message):
 @pytest.mark.parametrize("dtype", ["<u4", "<u8", "<i4", "<i8"])
 def test_sums_have_signs_and_parts_have_none(dtype):
     answer = {"owner": 1, "release": 3, "digest": DIGEST}
-    end = {"agreement": DIGEST, "release": 3}
+    asked = {"agreement": DIGEST, "release": 3, "confirmations": []}
     taken, other = (TO_COORDINATOR, TO_OWNER) if "u" in dtype else (TO_OWNER, TO_COORDINATOR)
-    for table, kind, fields in ((TO_COORDINATOR, "answer", answer), (TO_OWNER, "end", end)):
-        data = pack(kind, fields, np.ones(2, dtype))
+    for table, fields in ((TO_COORDINATOR, answer), (TO_OWNER, asked)):
+        data = pack("answer", fields, np.ones(2, dtype))
         if table is taken:
             assert unpack(data, table, N_OWNERS).arrays[0].dtype == dtype
         else:
