@@ -65,7 +65,8 @@ class Shares:
         if std > 0:
             step = lattice_step(std)
         elif math.isfinite(largest):
-            step = math.ldexp(1.0, math.frexp(largest)[1] - _BITS_WITHOUT_NOISE)
+            # The least positive float where the bound is hardly larger: a step is never 0.
+            step = math.ldexp(1.0, max(math.frexp(largest)[1] - _BITS_WITHOUT_NOISE, -1074))
         else:
             raise BudgetError(
                 f"Release {release.name!r} has no noise and no bound: sums of several owners need "
@@ -142,14 +143,16 @@ def counts_of(part: np.ndarray, layout: ShareLayout, key: bytes) -> np.ndarray:
         rest = steps - whole
         if layout.std > 0:
             noise = _distinct(draw(layout.mechanism, layout.shape, key), layout)
-            # Both factors are divided before they meet: neither quotient rounds.
-            rest += noise * layout.std / layout.step
+            # The quotient is between 16 and 32, and exact. A product of the noise and the std could
+            # leave the range of floats.
+            rest += noise * (layout.std / layout.step)
     return whole.astype(np.int64) + np.rint(rest).astype(np.int64)
 
 
 def numbers_of(counts: np.ndarray, layout: ShareLayout) -> np.ndarray:
     """Return the released numbers that the sum of all counts stands for."""
-    flat = counts.astype(np.float64) * layout.step + 0.0
+    with np.errstate(over="ignore"):
+        flat = counts.astype(np.float64) * layout.step + 0.0
     if layout.mechanism != _UPPER:
         return flat.reshape(layout.shape)
     numbers = np.zeros(layout.shape)
