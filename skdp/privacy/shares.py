@@ -14,11 +14,12 @@ proof is in the documentation, under "Across owners".
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
 from skdp.exceptions import BudgetError
+from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.lattice import lattice_step
@@ -119,7 +120,7 @@ class ShareLayout:
 
     @property
     def largest(self) -> int:
-        """Bound of the sum of the counts of all owners."""
+        """Bound of the sum of the counts of owners with no more units in all than agreed."""
         return self.limit + _REACH * self.n_owners
 
     @property
@@ -208,6 +209,15 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
         """Release the sum of all parts, of which `value` is one; see `PrivacyBudget.release`."""
         noisy, noise_std = super().release(release, value, *facts, **more)
         return Released(noisy, noise_std * self._shares.excess)
+
+    def sums_with_initial_noise(
+        self, release: Release, *, unit: float, correlation: PrefixNoise
+    ) -> NoReturn:
+        """Refuse sums of data that arrive later: their noise is not handed in as a share."""
+        raise BudgetError(
+            f"Release {release.name!r} has its noise before its data, of which there are no "
+            "shares; pass a plan of releases of sums."
+        )
 
     def _book(
         self,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from skdp.exceptions import BudgetError
+from skdp.linalg.prefix_sums import prefix_noise
 from skdp.privacy import Plan, PrivacyBudget, PrivacyCost, Release, shares
 from skdp.privacy.lattice import lattice_step
 from skdp.privacy.noise import NoiseSource, draw, with_noise
@@ -144,6 +145,14 @@ def test_a_tail_event_is_refused():
     plan = plan_of(1.0, cost=cost)
     with pytest.raises(BudgetError, match="tail event has no shares: its delta_tail must be 0"):
         open_budget(plan)
+
+
+def test_sums_with_initial_noise_are_refused():
+    plan = plan_of(1.0)
+    budget = open_budget(plan, exchange=None)
+    with pytest.raises(BudgetError, match="'sum 0' has its noise before its data"):
+        budget.sums_with_initial_noise(plan.releases[0], unit=1.0, correlation=prefix_noise(1))
+    assert budget.spent().releases == ()
 
 
 @pytest.mark.parametrize("n_owners", [1, 1000])

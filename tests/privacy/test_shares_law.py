@@ -110,8 +110,10 @@ def test_the_sum_of_counts_is_a_fixed_function_of_the_gaussian_sum(n_shares, std
         "any": np.random.default_rng(n_shares).uniform(-0.5, 0.5, n_shares),
     }[offsets]
     farthest = math.ceil(2 * std * math.sqrt(n_shares)) + 2
-    # Away from 0 by as little as 1e-30, where the bound is 1e-17.
-    assert 1e-30 < max(abs(departures(values, std, farthest))) < bound(std, n_shares)
+    found = max(abs(departures(values, std, farthest)))
+    assert found < bound(std, n_shares)
+    # No error of the two computations: 1e-29 is seen where the bound is 1e-17.
+    assert offsets != "none" or found > 1e-30
 
 
 @pytest.mark.parametrize("std", [0.3, 0.6, 1.0])
