@@ -1,7 +1,7 @@
 """Shares of noise as counts: scales, limits, refusals, and one owner alone."""
 
+import hashlib
 import math
-import os
 import warnings
 from dataclasses import replace
 from unittest.mock import patch
@@ -9,6 +9,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from skdp import DPPCA, DPTruncatedSVD
 from skdp.exceptions import BudgetError
 from skdp.linalg.prefix_sums import prefix_noise
 from skdp.privacy import Plan, PrivacyBudget, PrivacyCost, Release, shares
@@ -41,10 +42,11 @@ def layout_of(std=1.0, n_units=1000, sensitivity=1.0, mechanism="gaussian", shap
     return Shares(N_OWNERS, N_HONEST, n_units).layout(release, shape)
 
 
-def all_parts(layout, part, keys=None):
+def all_parts(layout, part):
     """The sum of the counts of this party and of others who have nothing but noise."""
     parts = [part, *([np.zeros(layout.shape)] * (layout.n_owners - 1))]
-    keys = [os.urandom(32) for _ in parts] if keys is None else keys
+    # Fixed, so that the tests repeat; those of real owners are drawn for each count.
+    keys = [hashlib.sha256(f"{layout.name} {i}".encode()).digest() for i in range(len(parts))]
     return sum(counts_of(part, layout, key) for part, key in zip(parts, keys, strict=True))
 
 
@@ -331,3 +333,40 @@ def test_a_search_is_one_of_counts_of_all():
     found = budget.quantile(search, np.linspace(0, 64, 4000), q=0.5)
     assert 25 < found < 40
     assert len(asked) == len(plan.releases)
+
+
+def test_a_symmetric_sum_has_half_the_variance_beside_the_diagonal():
+    layout = layout_of(3.0, mechanism="symmetric_gaussian", shape=(300, 300))
+    numbers = numbers_of(all_parts(layout, np.zeros((300, 300))), layout)
+    scale = 3.0 * math.sqrt(N_OWNERS / N_HONEST)
+    on, beside = numbers.diagonal(), numbers[np.triu_indices(300, 1)]
+    # Five standard errors; the lattice adds a thousandth to the variance at most.
+    assert on.std() / scale == pytest.approx(1, abs=5 / math.sqrt(600))
+    assert beside.std() / scale == pytest.approx(math.sqrt(0.5), abs=5 / math.sqrt(180_000) + 1e-3)
+
+
+ROWS = {
+    "equal": np.full((100, 6), 10.0),
+    "one column": np.eye(1, 6).repeat(100, axis=0) * -7,
+    "signs": np.random.default_rng(0).choice([-3.0, 3.0], (100, 6)),
+}
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+@pytest.mark.parametrize("solver", ["covariance", "adaptive", "power"])
+def test_limits_do_not_touch_the_parts_of_rows(solver, adjacency, rows, monkeypatch):
+    seen, publish = [], PrivacyBudget._publish
+
+    def recording(budget, release, value):
+        seen.append(np.max(np.abs(value), initial=0.0) / (release.sensitivity or math.inf))
+        return publish(budget, release, value)
+
+    monkeypatch.setattr(PrivacyBudget, "_publish", recording)
+    keywords = {"solver": solver, "adjacency": adjacency}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        DPPCA(2, mean_norm=3.0, **keywords).fit(ROWS[rows])
+        DPTruncatedSVD(2, **keywords, row_norm=2.0).fit(ROWS[rows])
+    # As many units as there are rows move a sum from 0 to where it is.
+    assert 10 < max(seen) <= 100
