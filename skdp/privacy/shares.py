@@ -13,7 +13,7 @@ proof is in the documentation, under "Across owners".
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -83,6 +83,15 @@ class Shares:
         return ShareLayout(
             release.name, release.mechanism, shape, std, step, math.ceil(limit), self.n_owners
         )
+
+    def planned(self, cost: PrivacyCost, release: Release) -> "ShareLayout":
+        """Check a planned release, and lay it out: words follow from noise and sensitivity alone.
+
+        Only their ratio matters, which the share decides.
+        """
+        self.check_size(cost, release, release.shape)
+        std = cost.noise_std(release.mechanism, 1.0, release.share)
+        return self.layout(replace(release, sensitivity=1.0, noise_std=std), release.shape)
 
     def check_size(self, cost: PrivacyCost, release: Release, shape: tuple[int, ...]) -> None:
         """Refuse a mechanism without shares, and more counts than rounding is paid for."""
