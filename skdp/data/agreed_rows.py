@@ -19,11 +19,13 @@ class AgreedRows(Rows):  # numpydoc ignore=PR02
     Parameters
     ----------
     agreed_n_rows : int
-        Number of rows of all owners, or of owners where these are the units; no owner has more
-        rows.
+        Number of rows of all owners, or of owners where these are the units.
     agreed_depth : int
         Longest chain of additions that any owner needs, such as
         :func:`skdp.data.sources.largest_depth`.
+    most_own_rows : int or None, default=None
+        Most rows that an owner may have; None for `agreed_n_rows`. An owner who is a unit may have
+        more rows than there are owners.
 
     Raises
     ------
@@ -34,14 +36,16 @@ class AgreedRows(Rows):  # numpydoc ignore=PR02
 
     agreed_n_rows: int = field(kw_only=True)
     agreed_depth: int = field(kw_only=True)
+    most_own_rows: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         """Refuse rows whose sums may round further than agreed."""
         own_n_rows, own_depth = super().n_rows, super().depth
-        if own_n_rows > self.agreed_n_rows:
+        most = self.agreed_n_rows if self.most_own_rows is None else self.most_own_rows
+        if own_n_rows > most:
             raise ValueError(
-                f"X has {own_n_rows} rows, where n_rows={self.agreed_n_rows} has been agreed: pass "
-                "at most as many."
+                f"X has {own_n_rows} rows, where n_rows={most} has been agreed: pass at most as "
+                "many."
             )
         if own_depth > self.agreed_depth:
             raise ValueError(
