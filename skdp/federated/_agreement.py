@@ -27,8 +27,8 @@ AGGREGATORS = ("masked", "trusted", "none")
 # Nobody else knows how many rows an owner has who is a unit as a whole. What the rounding of their
 # sum is charged for takes a bound.
 _MOST_ROWS = 1 << 24  # not tuned
-# Additions beyond those of rows in one part: of up to 2 ** 14 parts, and one for the division by the
-# number of rows.
+# Additions beyond those of rows in one part: of up to 2 ** 14 parts, and one for the division by
+# the number of rows.
 _MORE_DEPTH = 15  # not tuned
 
 
@@ -104,7 +104,9 @@ def agree(
         problem.n_units,
         _largest_of(problem),
     )
-    _check_plan(plan, shares)
+    for release in {line for path in plan.paths for line in path}:
+        # Refuses what rounding or words cannot hold, before anybody reads data.
+        shares.planned(plan.cost, release)
     facts = (n_rows, n_features, owners, unit, aggregator, colluding, seed, bool(sparse))
     return Agreement(
         estimator,
@@ -201,15 +203,6 @@ def _check_bounds(problem: MatrixProblem) -> None:
 def _largest_of(problem: MatrixProblem) -> float:
     """Bound the entries of a sum of products of rows, where clipping is off without noise."""
     return problem.n_units * float(getattr(problem, "row_norm", None) or 1.0) ** 2
-
-
-def _check_plan(plan: Plan, shares: Shares) -> None:
-    """Refuse what rounding or words cannot hold, before anybody reads data."""
-    for release in {line for path in plan.paths for line in path}:
-        shares.check_size(plan.cost, release, release.shape)
-        # Words depend on the ratio of noise and sensitivity alone, which is known beforehand.
-        std = plan.cost.noise_std(release.mechanism, 1.0, release.share)
-        shares.layout(replace(release, sensitivity=1.0, noise_std=std), release.shape)
 
 
 def _model_of(estimator: MatrixEstimator) -> tuple[Any, ...]:
