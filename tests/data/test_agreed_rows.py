@@ -122,12 +122,6 @@ def test_all_views_keep_what_has_been_agreed(n_own):
     np.testing.assert_array_equal(views[5].dense(), X[:1])
 
 
-def test_more_rows_than_agreed_are_refused():
-    agreed(X, SHAPE[0])
-    with pytest.raises(ValueError, match="X has 900 rows, where n_rows=899"):
-        agreed(X, SHAPE[0] - 1)
-
-
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
 def test_longer_sums_than_agreed_are_refused(convert):
     source = as_source(convert(X))
