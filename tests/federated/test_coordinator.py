@@ -15,6 +15,9 @@ from skdp.federated import Coordinator
 from skdp.federated._messages import pack
 from skdp.units import Interaction
 
+# Small data: most of what is found is noise.
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
 
 def with_reply(change, at=3, of=1):
     """Run a fit in which one answer is replaced."""

@@ -35,6 +35,9 @@ from skdp.federated._state import from_text
 from skdp.federated._story import Story, checked_sum
 from skdp.ledger import PrivacyLedger
 
+# Small data: most of what is found is noise.
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
 WITHOUT_NOISE = DPPCA(1, epsilon=np.inf, row_norm=50.0, mean_norm=20.0)
 
 

@@ -29,6 +29,9 @@ from skdp.federated._running import RunningFit
 from skdp.federated._state import OwnerState
 from skdp.ledger import PrivacyLedger
 
+# Small data: most of what is found is noise.
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
 N_EXCHANGES = 5  # of a fit of two releases
 
 
