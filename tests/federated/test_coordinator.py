@@ -13,6 +13,9 @@ from scipy import sparse
 from skdp import DPPCA, DPTruncatedSVD, FederationError, PrivacyWarning
 from skdp.federated import Coordinator
 from skdp.federated._messages import pack
+from skdp.federated._story import Story
+from skdp.privacy.release import Release
+from skdp.privacy.shares import Shares
 from skdp.units import Interaction
 
 # Small data: most of what is found is noise.
@@ -144,6 +147,24 @@ def test_what_sending_raises_arrives():
 
 
 # ---- kernels
+
+
+@pytest.mark.parametrize("epsilon", [8.0, np.inf])
+def test_the_last_bits_of_a_scale_change_no_step_and_no_story(epsilon):
+    """Sensitivities follow norms of bases, which kernels round in their own ways."""
+    shares = Shares(3, 2, 64)
+    plan = a_federation(DPPCA(1, epsilon=epsilon, row_norm=5.0, mean_norm=2.0)).plan
+
+    def told(sensitivity):
+        std = plan.cost.noise_std("gaussian", sensitivity, 0.5)
+        release = Release("core", "gaussian", 0.5, sensitivity, std)
+        return Story(bytes(32)).of(shares.layout(release, (4, 4)))
+
+    near = [1.0, np.nextafter(1.0, 2), np.nextafter(1.0, 0), 1 + 1e-14, 1 - 1e-14]
+    assert len({told(one) for one in near}) == 1
+    # Another scale is told apart.
+    assert told(1.01 if epsilon < np.inf else 2.01) != told(1.0)
+
 
 KERNELS = ["Haswell", "Nehalem"]
 HAS_KERNEL = """
