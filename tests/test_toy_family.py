@@ -121,6 +121,7 @@ def test_contributors_are_told_of_all_copies():
     assert f" {len(CAUGHT_BY)} copies that leak" in page.read_text()
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("cell", toy.CELLS, ids=str)
 def test_the_copies_differ_in_their_leaks_alone(cell):
     assert broken_laws(cell) == set()
