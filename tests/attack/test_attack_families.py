@@ -47,7 +47,7 @@ def test_law(law, family, cell):
 
 
 @pytest.mark.parametrize(("family", "cell"), OTHERS)
-def test_laws_outside_the_covers(family, cell):
+def test_laws_that_are_slow(family, cell):
     with family.setting(cell):
         for law in attack_laws_for(family, cell):
             if is_slow(law, family, cell):
