@@ -206,7 +206,7 @@ def candidates(fitted, priors):
         inside, outside = basis[:, 0], off[:, 0]
         for number, vector in enumerate((inside, basis[:, -1], outside, off[:, -1])):
             # Odd scales once: they are as odd beside any basis.
-            scales = SCALES[:6] if step else SCALES
+            scales = SCALES[:2] if step else SCALES
             found += [([scale * vector], [y]) for scale, y in scales[number % 2 :: 2]]
         for sign in (1, -1):
             # A head that is long, and residuals off the representation, of either sign.

@@ -1,7 +1,7 @@
 """What every estimator promises, for every cell of every family: by default, for a single cover.
 
-Laws that take many fits hold by default in every other cell of it, two of them in one cell and the
-two others in the next.
+Laws that take many fits run by default in every other cell of it, three of them in one cell and
+the three others in the next.
 """
 
 import pytest
@@ -12,7 +12,9 @@ from contract_laws import (
     any_finite_data_fit_without_warnings_about_them,
     contract_laws_for,
     no_noise_is_shared_by_different_fits,
+    noise_is_fresh_without_a_seed,
     nothing_is_kept_beside_the_estimator,
+    the_record_is_what_was_planned,
 )
 from covers import single_cover
 from families import FAMILIES
@@ -21,8 +23,16 @@ from public import ESTIMATORS
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 IN_TURNS = (
-    (no_noise_is_shared_by_different_fits, any_finite_data_fit_without_warnings_about_them),
-    (a_second_fit_does_not_depend_on_the_first, nothing_is_kept_beside_the_estimator),
+    (
+        no_noise_is_shared_by_different_fits,
+        any_finite_data_fit_without_warnings_about_them,
+        the_record_is_what_was_planned,
+    ),
+    (
+        a_second_fit_does_not_depend_on_the_first,
+        nothing_is_kept_beside_the_estimator,
+        noise_is_fresh_without_a_seed,
+    ),
 )
 
 
