@@ -19,8 +19,7 @@ class AgreedRows(Rows):  # numpydoc ignore=PR02
     Parameters
     ----------
     agreed_n_rows : int
-        Number of rows of all owners, or of owners where these are the units; no owner has more
-        rows.
+        Number of rows of all owners, or of owners where these are the units.
     agreed_depth : int
         Longest chain of additions that any owner needs, such as
         :func:`skdp.data.sources.largest_depth`.
@@ -28,8 +27,7 @@ class AgreedRows(Rows):  # numpydoc ignore=PR02
     Raises
     ------
     ValueError
-        If the own rows are more, or their sums have a longer chain: their rounding would not be
-        covered.
+        If their sums have a longer chain: its rounding would not be covered.
     """
 
     agreed_n_rows: int = field(kw_only=True)
@@ -37,12 +35,7 @@ class AgreedRows(Rows):  # numpydoc ignore=PR02
 
     def __post_init__(self) -> None:
         """Refuse rows whose sums may round further than agreed."""
-        own_n_rows, own_depth = super().n_rows, super().depth
-        if own_n_rows > self.agreed_n_rows:
-            raise ValueError(
-                f"X has {own_n_rows} rows, where n_rows={self.agreed_n_rows} has been agreed: pass "
-                "at most as many."
-            )
+        own_depth = super().depth
         if own_depth > self.agreed_depth:
             raise ValueError(
                 f"A sum over X has a chain of {own_depth} additions, and at most "

@@ -31,7 +31,11 @@ def view_of(agreement: Agreement, X: Any) -> AgreedRows:
     if holds_sparse(checked) != problem.is_sparse:
         kinds = "sparse" if problem.is_sparse else "dense"
         raise ValueError(f"X must be {kinds}, as agreed on: the noise depends on it.")
-    view = partial(AgreedRows, agreed_n_rows=problem.shape[0], agreed_depth=agreement.depth)
+    view = partial(
+        AgreedRows,
+        agreed_n_rows=problem.shape[0],
+        agreed_depth=agreement.depth,
+    )
     return estimator._view(checked, problem, view)[0]
 
 

@@ -70,17 +70,19 @@ def null_row(index):
     It keeps its slot but takes part in no sum and no count.
     """
 
-    def forget(rows, problem):
-        if index is None:
-            return rows
-        later = copy.copy(rows)
-        later.source, later.cache = _without_row(rows.source, index), RowCache()
-        # What a copy that leaks may look at.
-        later.as_opened = rows
-        is_rows = isinstance(problem, RowsProblem)
-        return read_rows_once(problem, later, is_keyed=False)[0] if is_rows else later
+    return altered(
+        lambda rows, problem: rows if index is None else without_row(rows, problem, index)
+    )
 
-    return altered(forget)
+
+def without_row(rows, problem, index):
+    """Read rows again, one of which is not finite now."""
+    later = copy.copy(rows)
+    later.source, later.cache = _without_row(rows.source, index), RowCache()
+    # What a copy that leaks may look at.
+    later.as_opened = rows
+    is_rows = isinstance(problem, RowsProblem)
+    return read_rows_once(problem, later, is_keyed=False)[0] if is_rows else later
 
 
 def null_entry(index):
