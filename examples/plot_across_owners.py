@@ -65,8 +65,9 @@ for name, values in curves.items():
 # --------------------
 # With masked sums it hardly matters that rows have many owners. One of them may tell all it
 # knows, its own noise included, and so the noise is sqrt(s / (s - 1)) times that of one fit to
-# all rows, with s owners: much for two of them, nothing for many. Without masks it is sqrt(s) times
-# that, and an owner alone has s times fewer rows for the same noise.
+# all rows, with s owners. In the local model it is sqrt(s) times that: the same for two owners, who
+# can take their own part off a sum, and much more for many. An owner alone has s times fewer rows
+# for the same noise.
 
 style = {
     "masked sums": ("#1f5fa8", "o", (8, 4)),

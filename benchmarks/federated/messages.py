@@ -21,7 +21,7 @@ from benchmarks.report import ignore_drowned_signal, parser_for, table
 from skdp import DPTruncatedSVD
 from skdp.datasets import make_spiked
 from skdp.federated import Coordinator, Federation, Owner
-from skdp.federated._sizes import layout_of, planned_bytes
+from skdp.federated._sizes import planned_bytes
 
 HERE = Path(__file__).parent
 OWNERS = (3, 10, 50, 200)
@@ -102,7 +102,7 @@ def planned_of(solver: str, name: str, n_features: int, n_components: int) -> st
     svd = DPTruncatedSVD(n_components, row_norm=1.0, solver=solver)
     agreement = Federation(svd, 20_000, n_features, owners=10)._agreement
     release = next(line for line in agreement.plan.releases if line.name == name)
-    layout = layout_of(agreement, release)
+    layout = agreement.shares.planned(agreement.plan.cost, release)
     size = layout.size * layout.words.itemsize
     return f"the {name!r} of {n_features} features, {n_components} components: {size / 1e3:,.0f} kB"
 
