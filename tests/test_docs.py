@@ -103,6 +103,17 @@ def test_of_each_method_it_is_said_what_the_guarantee_covers():
     assert said.keys() == methods | {"set_callbacks"}
 
 
+def test_of_each_method_of_a_party_it_is_said_what_the_guarantee_covers():
+    said = runpy.run_path(str(DOCS / "_extensions" / "guarantee.py"))["OF_PARTIES"]
+    methods = {
+        f"{party.__name__}.{name}"
+        for party in PARTIES
+        for name, value in vars(party).items()
+        if not name.startswith("_") and inspect.isfunction(value)
+    }
+    assert said.keys() == methods
+
+
 @pytest.mark.parametrize("entry", INVENTORY.read_text().splitlines()[3:])
 def test_names_of_scikit_learn_exist(entry):
     name, kind, page = entry.split()
