@@ -55,16 +55,16 @@ unless it says "masked".
 """
 FINDINGS = """\
 With 10 owners, one of whom may collude, noise is sqrt(10 / 9) = 1.054 times that of one fit to all
-rows. What is lost by that is no more than what changes from run to run: .02 for the centered digits
-at epsilon .5, .01 or less elsewhere. Masks change nothing but how a sum is added up.
+rows. What is lost by that is no more than what changes from run to run: up to .02 for the centered
+digits, and .01 elsewhere. Masks change nothing but how a sum is added up.
 
 On 200 owners of 9 digits each, noise is made to the measure of an owner, of whom there are nine
 times fewer than rows, and so has nine times the size beside the signal: epsilon 4 for an owner
 captures a little less than epsilon .5 for a row.
 
 A private norm costs little among rows. Among 200 owners its search sees counts of at most 200 in
-noise of the same size at epsilon 1, and now and then ends far from any norm: there `row_norm` has
-to be known. That owners share the noise does not matter for it.
+noise of standard deviation 77 at epsilon 1, and now and then ends far from any norm, as it does
+among 200 rows, with a warning: there `row_norm` has to be known. That owners share the noise does not matter for it.
 """
 
 
