@@ -64,7 +64,8 @@ captures a little less than epsilon .5 for a row.
 
 A private norm costs little among rows. Among 200 owners its search sees counts of at most 200 in
 noise of standard deviation 77 at epsilon 1, and now and then ends far from any norm, as it does
-among 200 rows, with a warning: there `row_norm` has to be known. That owners share the noise does not matter for it.
+among 200 rows, with a warning: there `row_norm` has to be known. That owners share the noise does
+not matter for it.
 """
 
 
