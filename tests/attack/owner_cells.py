@@ -52,7 +52,9 @@ class Cell:
 
     @property
     def n_features(self) -> int:
-        return {"interaction": entry_cells.N_COLUMNS}.get(self.solver, N_WIDE if self.is_wide else D)
+        return {"interaction": entry_cells.N_COLUMNS}.get(
+            self.solver, N_WIDE if self.is_wide else D
+        )
 
     def __call__(self, **more):
         """Make an estimator; noise has to leave scales at which something can be attacked."""
@@ -102,7 +104,9 @@ def _cells():
     for solver, adjacency, unit, container in product(SOLVERS, ADJACENCIES, UNITS, CONTAINERS):
         if solver == "interaction":
             models = ("svd", "pca, not centered") if unit == "row" else ()
-            yield from (Cell(solver, adjacency, unit, model, "given", container) for model in models)
+            yield from (
+                Cell(solver, adjacency, unit, model, "given", container) for model in models
+            )
             continue
         for norms in row_cells.NORMS:
             models = ("svd",) if solver in row_cells.GUIDED else row_cells.MODELS
@@ -238,8 +242,9 @@ LIES = {
     "one huge": _one_huge,
     "negated": lambda known, layout, generator: -known,
     "far too large": lambda known, layout, generator: 1000.0 * known,
-    "slightly off": lambda known, layout, generator: known
-    + generator.integers(-100, 100, layout.size),
+    "slightly off": lambda known, layout, generator: (
+        known + generator.integers(-100, 100, layout.size)
+    ),
 }
 
 

@@ -12,7 +12,7 @@ from skdp.federated._fit import view_of
 FRACTIONS = (0.05, 0.2, 0.4, 0.5, 1 / np.sqrt(2), 0.9, 1.0)  # of a row that lies in a basis
 
 
-def attack(cell, server, n_random=5, long=True):
+def attack(cell, server, n_random=3, long=True):
     """Tell neighbors the same story; return how far each release moves, and all they say.
 
     Movements are in sensitivities, by the names of releases.
@@ -64,7 +64,9 @@ def neighbors(cell, agreement, story, own, n_random, long):
     """Give groups of views, and one that each of its group is a neighbor of, if not of all."""
     if cell.solver == "interaction":
         bases = [basis for basis, _ in story.bases], []
-        for group in interaction_neighbors(of_interactions(cell), own, bases, np.random.default_rng(0)):
+        for group in interaction_neighbors(
+            of_interactions(cell), own, bases, np.random.default_rng(0)
+        ):
             first, *others = [
                 view_of(agreement, cell.contain(X)) for (X,) in (group.origin, *group.datasets)
             ]

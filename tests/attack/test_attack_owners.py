@@ -24,13 +24,23 @@ def farthest_sum(worst):
     return max(ratio for name, ratio in worst.items() if not is_count(name))
 
 
-@pytest.mark.covered(at_most=14)
+def may_be_lost_in_rounding(cell):
+    """Whether a server may tell a norm beside which sparse rows lose their digits when centered.
+
+    Then noise is for their rounding.
+    """
+    is_centered = cell.model in ("pca", "pca, public center")
+    return is_centered and cell.container == "sparse" and cell.norms == "private"
+
+
+@pytest.mark.covered(at_most=12)
 @pytest.mark.parametrize(("cell", "lie"), CASES, ids=lambda one: str(one))
 def test_neighbors_move_no_part_further_than_booked(cell, lie):
     worst, heard = attack(cell, Server(cell, lie))
     assert max(worst.values()) <= ROUNDING, worst
     # An attack that gets nowhere would prove nothing.
-    assert farthest_sum(worst) > (0.6 if cell.solver == "interaction" else 0.95), worst
+    if not may_be_lost_in_rounding(cell):
+        assert farthest_sum(worst) > (0.6 if cell.solver == "interaction" else 0.95), worst
     assert_one_story(heard)
 
 
@@ -99,7 +109,7 @@ CLIMBED = [
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", CLIMBED, ids=str)
 def test_climbing_finds_no_sums_after_which_neighbors_are_farther_apart(cell):
-    found = climb(cell, 20, np.random.default_rng(4))
+    found = climb(cell, 12, np.random.default_rng(4))
     assert max(found.values()) <= ROUNDING, found
     assert farthest_sum(found) > 0.9, found
 
@@ -156,9 +166,10 @@ def test_the_mean_over_rows_lies_in_the_hull_of_single_rows(adjacency):
     # As many rows as you like say no more than the one of them that says most.
     cell = Cell("covariance", adjacency, "owner", "pca, not centered")
     agreement, generator = cell.agreement(), np.random.default_rng(0)
-    X, (bound,) = 100 * generator.normal(size=(20_000, 6)), [
-        release.sensitivity for release in agreement.plan.releases
-    ]
+    X, (bound,) = (
+        100 * generator.normal(size=(20_000, 6)),
+        [release.sensitivity for release in agreement.plan.releases],
+    )
     for n_rows in (1, 7, 20_000):
         rows = view_of(agreement, X[:n_rows])
         part = hear(agreement, rows, lambda number, layout, part: np.zeros(21, int)).parts[0]
