@@ -150,9 +150,7 @@ LARGEST_PART = np.repeat(CANARY, 50, axis=0)
 
 
 def agreement_of(solver, unit, n_owners, colluding, aggregator="trusted"):
-    estimator = DPTruncatedSVD(
-        2, epsilon=EPSILON, delta=DELTA, row_norm=1.0, solver=solver, n_iter="auto"
-    )
+    estimator = DPTruncatedSVD(2, epsilon=EPSILON, delta=DELTA, row_norm=1.0, solver=solver)
     n_rows = 3 * n_owners if unit == "row" else None
     return agree(
         estimator,
@@ -196,10 +194,7 @@ def likelihood_ratio(agreement, worlds, n_telling, seed):
 def lower_bound_of_mu(agreement, rows, n_telling, n_fits):
     """What the likelihood ratio proves about mu, with confidence 99%."""
     ratios = [
-        [
-            likelihood_ratio(agreement, worlds, n_telling, f"{side} {seed}")
-            for seed in range(n_fits)
-        ]
+        [likelihood_ratio(agreement, worlds, n_telling, f"{side} {seed}") for seed in range(n_fits)]
         for side, worlds in enumerate((rows, rows[::-1]))
     ]
     # In either world the ratio is that of the world over the other.
@@ -218,14 +213,13 @@ ROWS = np.vstack([CANARY, OTHERS[:2]]), np.vstack([EXCHANGED, OTHERS[:2]])
         ("covariance", "row", 3, 1),
         ("power", "row", 4, 2),
         ("adaptive", "row", 3, 0),
-        ("covariance", "owner", 3, 1),
-        ("power", "owner", 3, 0),
+        ("power", "owner", 3, 1),
     ],
 )
 def test_whole_fits_reveal_no_more_than_claimed(solver, unit, n_owners, colluding):
     agreement = agreement_of(solver, unit, n_owners, colluding)
     rows = ROWS if unit == "row" else (LARGEST_PART, EXCHANGED)
-    proven = lower_bound_of_mu(agreement, rows, colluding, 500)
+    proven = lower_bound_of_mu(agreement, rows, colluding, 250)
     # The audit has teeth only if it proves a good part of what is spent.
     assert 0.5 * CLAIM < proven <= CLAIM
 
@@ -234,14 +228,14 @@ def test_whole_fits_reveal_no_more_than_claimed(solver, unit, n_owners, colludin
 def test_more_who_tell_prove_more_of_a_whole_fit():
     # Two of three tell, where none was expected: the claim is off by the root of 3.
     agreement = agreement_of("covariance", "row", 3, 0)
-    proven = lower_bound_of_mu(agreement, ROWS, 2, 500)
+    proven = lower_bound_of_mu(agreement, ROWS, 2, 250)
     assert CLAIM < proven <= CLAIM * math.sqrt(3)
 
 
 @pytest.mark.slow
 def test_each_message_of_the_local_model_proves_no_more_than_claimed():
     agreement = agreement_of("covariance", "row", 4, 1, "none")
-    proven = lower_bound_of_mu(agreement, ROWS, 3, 500)
+    proven = lower_bound_of_mu(agreement, ROWS, 3, 250)
     assert 0.5 * CLAIM < proven <= CLAIM
 
 
@@ -249,4 +243,4 @@ def test_each_message_of_the_local_model_proves_no_more_than_claimed():
 def test_too_little_noise_in_a_whole_fit_is_caught(monkeypatch):
     too_little_noise(monkeypatch)
     agreement = agreement_of("covariance", "row", 3, 1)
-    assert lower_bound_of_mu(agreement, ROWS, 1, 800) > CLAIM
+    assert lower_bound_of_mu(agreement, ROWS, 1, 400) > CLAIM

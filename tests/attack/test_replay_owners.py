@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from owner_cells import CASES, D, N_OWN, N_WIDE, Cell, Server, hear, retold, setting
+from owner_cells import CASES, N_OWN, N_WIDE, Cell, D, Server, hear, retold, setting
 from owner_neighbors import assert_one_story
 from scipy.sparse import csr_array
 
