@@ -23,30 +23,19 @@ class AgreedRows(Rows):  # numpydoc ignore=PR02
     agreed_depth : int
         Longest chain of additions that any owner needs, such as
         :func:`skdp.data.sources.largest_depth`.
-    most_own_rows : int or None, default=None
-        Most rows that an owner may have; None for `agreed_n_rows`. An owner who is a unit may have
-        more rows than there are owners.
 
     Raises
     ------
     ValueError
-        If the own rows are more, or their sums have a longer chain: their rounding would not be
-        covered.
+        If their sums have a longer chain: its rounding would not be covered.
     """
 
     agreed_n_rows: int = field(kw_only=True)
     agreed_depth: int = field(kw_only=True)
-    most_own_rows: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         """Refuse rows whose sums may round further than agreed."""
-        own_n_rows, own_depth = super().n_rows, super().depth
-        most = self.agreed_n_rows if self.most_own_rows is None else self.most_own_rows
-        if own_n_rows > most:
-            raise ValueError(
-                f"X has {own_n_rows} rows, where n_rows={most} has been agreed: pass at most as "
-                "many."
-            )
+        own_depth = super().depth
         if own_depth > self.agreed_depth:
             raise ValueError(
                 f"A sum over X has a chain of {own_depth} additions, and at most "

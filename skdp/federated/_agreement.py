@@ -27,6 +27,9 @@ AGGREGATORS = ("masked", "trusted", "none")
 # Nobody else knows how many rows an owner has who is a unit as a whole. What the rounding of their
 # sum is charged for takes a bound.
 _MOST_ROWS = 1 << 24  # not tuned
+# Additions beyond those of rows in one part: of up to 2 ** 14 parts, and one for the division by
+# the number of rows.
+_MORE_DEPTH = 15  # not tuned
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +104,9 @@ def agree(
         problem.n_units,
         _largest_of(problem),
     )
-    _check_plan(plan, shares)
+    for release in {line for path in plan.paths for line in path}:
+        # Refuses what rounding or words cannot hold, before anybody reads data.
+        shares.planned(plan.cost, release)
     facts = (n_rows, n_features, owners, unit, aggregator, colluding, seed, bool(sparse))
     return Agreement(
         estimator,
@@ -181,9 +186,9 @@ def _checked_n_rows(n_rows: int | None, owners: int, unit: str) -> int:
 
 
 def _depth_of(estimator: MatrixEstimator, most_rows: int, n_features: int, sparse: bool) -> int:
-    """Bound the chain of additions of one owner, and the division by its number of rows."""
+    """Bound the chain of additions of one owner, whose rows may come in parts."""
     is_sparse = sparse or estimator._resolved_unit().is_sparse
-    return largest_depth(most_rows, n_features, is_sparse=is_sparse) + 2
+    return largest_depth(most_rows, n_features, is_sparse=is_sparse) + _MORE_DEPTH
 
 
 def _check_bounds(problem: MatrixProblem) -> None:
@@ -198,15 +203,6 @@ def _check_bounds(problem: MatrixProblem) -> None:
 def _largest_of(problem: MatrixProblem) -> float:
     """Bound the entries of a sum of products of rows, where clipping is off without noise."""
     return problem.n_units * float(getattr(problem, "row_norm", None) or 1.0) ** 2
-
-
-def _check_plan(plan: Plan, shares: Shares) -> None:
-    """Refuse what rounding or words cannot hold, before anybody reads data."""
-    for release in {line for path in plan.paths for line in path}:
-        shares.check_size(plan.cost, release, release.shape)
-        # Words depend on the ratio of noise and sensitivity alone, which is known beforehand.
-        std = plan.cost.noise_std(release.mechanism, 1.0, release.share)
-        shares.layout(replace(release, sensitivity=1.0, noise_std=std), release.shape)
 
 
 def _model_of(estimator: MatrixEstimator) -> tuple[Any, ...]:

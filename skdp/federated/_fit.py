@@ -35,7 +35,6 @@ def view_of(agreement: Agreement, X: Any) -> AgreedRows:
         AgreedRows,
         agreed_n_rows=problem.shape[0],
         agreed_depth=agreement.depth,
-        most_own_rows=agreement.most_rows,
     )
     return estimator._view(checked, problem, view)[0]
 

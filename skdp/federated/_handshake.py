@@ -80,6 +80,10 @@ class Handshake:
             self._secrets = _secrets_of(pair, self._number, publics)
         return self._secrets
 
+    def forget(self, state: OwnerState) -> None:
+        """Forget the keys of a fit that has ended."""
+        state.pair, self._secrets = "", {}
+
     def _sign(self, purpose: bytes, *parts: bytes) -> bytes:
         return sign(self._identity, purpose, self._agreement, *parts)
 

@@ -44,7 +44,7 @@ def pack(kind: str, fields: Mapping[str, Any], *arrays: np.ndarray) -> bytes:
 
     All is little-endian, whatever the machine. Equal messages have equal bytes.
     """
-    little = [np.ascontiguousarray(one, dtype=_little_endian(one)) for one in arrays]
+    little = [np.asarray(one, dtype=_little_endian(one)) for one in arrays]
     described = [[one.dtype.str, list(one.shape)] for one in little]
     head = _encode({**fields, "kind": kind, "arrays": described})
     body = b"".join([head, *(one.tobytes() for one in little)])
@@ -119,18 +119,15 @@ def _encode(head: Mapping[str, Any]) -> bytes:
 def _decode(head: bytes) -> dict[str, Any]:
     """Read a head; refuse all but its one encoding, which has no repeated names."""
     try:
-        fields = json.loads(head.decode("ascii"), parse_float=_refuse, parse_constant=_refuse)
+        fields = json.loads(head.decode("ascii"))
         is_same = isinstance(fields, dict) and _encode(fields) == head
-    # Deep nesting, which no message has, ends in a RecursionError.
+    # Numbers that are not finite are not written. Deep nesting, which no message has, ends in a
+    # RecursionError.
     except (ValueError, RecursionError):
         is_same = False
     if not is_same:
         raise FederationError("The head of a message is not JSON as skdp writes it.")
     return fields
-
-
-def _refuse(text: str) -> None:
-    raise ValueError("A message holds no floating-point numbers.")
 
 
 def _split(data: bytes, most: int) -> tuple[bytes, memoryview]:
@@ -167,16 +164,12 @@ def _read_arrays(
     described: Any, body: memoryview, kind: "Kind", fields: dict[str, Any]
 ) -> list[np.ndarray]:
     """Look at the arrays that follow a head; refuse other types, shapes and sizes."""
-    if not isinstance(described, list) or len(described) != kind.n_arrays(fields):
+    if not isinstance(described, list) or len(described) != kind.has_array(fields):
         raise FederationError("Field 'arrays' of a message must describe those of its kind.")
     types = [_array_type(one, kind) for one in described]
     if sum(size * dtype.itemsize for dtype, size in types) != len(body):
         raise FederationError("Field 'arrays' of a message is not of the size of what follows.")
-    arrays, start = [], 0
-    for dtype, size in types:
-        arrays.append(np.frombuffer(body, dtype, size, start))
-        start += size * dtype.itemsize
-    return arrays
+    return [np.frombuffer(body, dtype, size) for dtype, size in types]
 
 
 def _array_type(described: Any, kind: "Kind") -> tuple[np.dtype, int]:
@@ -229,17 +222,25 @@ class Kind(NamedTuple):
 
     fields: Mapping[str, Check]
     types: Mapping[str, np.dtype] = _SUMS
-    n_arrays: Callable[[dict[str, Any]], int] = lambda fields: 0
+    has_array: Callable[[dict[str, Any]], bool] = lambda fields: False  # none has more than one
+
+
+def _is_any(fields: dict[str, Any]) -> bool:
+    return True
+
+
+def _is_later(fields: dict[str, Any]) -> bool:
+    return bool(fields["release"] > 0)
 
 
 _OWNER = Check("the number of an owner", _is_below)
 _RELEASE = Check(
     f"an integer in [0, {_MOST_RELEASES})", lambda value, n_owners: _is_below(value, _MOST_RELEASES)
 )
-_DIGEST = _KEY = _hex(32)
-_SIGNATURE = _hex(64)
+# As long as those of SHA-256, X25519 and Ed25519.
+_DIGEST, _KEY, _SIGNATURE = _hex(32), _hex(32), _hex(64)  # not tuned
 
-# An answer to a release asks for the sum of the release before it, if there is one.
+# The question for an answer brings the sum of the release before, if there is one.
 TO_OWNER = {
     "keys": Kind({"agreement": _DIGEST}),
     "confirm": Kind(
@@ -248,14 +249,12 @@ TO_OWNER = {
     "answer": Kind(
         {"agreement": _DIGEST, "release": _RELEASE, "confirmations": _of_all_or_none(_SIGNATURE)},
         _SUMS,
-        lambda fields: min(fields["release"], 1),
+        _is_later,
     ),
 }
 TO_COORDINATOR = {
     "keys": Kind({"owner": _OWNER, "public": _KEY, "signature": _SIGNATURE}),
     "confirm": Kind({"owner": _OWNER, "signature": _SIGNATURE}),
-    "answer": Kind(
-        {"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}, _WORDS, lambda fields: 1
-    ),
+    "answer": Kind({"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}, _WORDS, _is_any),
     "end": Kind({"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}),
 }

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 from weakref import finalize
 
@@ -123,7 +124,9 @@ class Owner:
         self._path = None if state is None else Path(state)
         # Whoever comes back with other rows would add noise that hides the difference of neither.
         told_apart = "" if state is None else digest_of_rows(self._rows.source).hex()
-        self._state = load_state(self._path, agreement.digest.hex(), told_apart)
+        self._state = load_state(self._path, agreement.digest.hex(), number, told_apart)
+        self._is_saved = True
+        self._lock, self._process = Lock(), os.getpid()
         self._fit: RunningFit | None = None
         self._waiting: Waiting | None = None
         if self._state.is_charged:
@@ -150,31 +153,60 @@ class Owner:
             If the message is not one that this owner answers now.
         BudgetError
             If the ledger has too little left; then nothing is released.
+        OSError
+            If the state cannot be written. Nothing leaves, and the same may be asked again.
         """
+        if os.getpid() != self._process:
+            raise FederationError("An owner does not go on in a forked process, which is a copy.")
+        # One at a time: a question that is asked twice at once must not draw noise twice.
+        with self._lock:
+            return self._handle(message)
+
+    def _handle(self, message: bytes) -> bytes:
         asked = unpack(message, TO_OWNER, self._agreement.n_owners)
         if asked.fields["agreement"] != self._agreement.digest.hex():
             raise FederationError("A message is about another agreement than that of this owner.")
         question = digest(message).hex()
-        if (saved := self._state.answers.get(question)) is not None:
-            return from_text(saved)
-        reply = self._reply_to(asked)
-        self._state.answers[question] = to_text(reply)
-        # On disk before it leaves: whoever asks again must get the same.
-        self._state.save(self._path)
-        return reply
+        if question not in self._state.answers:
+            self._state.answers[question] = to_text(self._new_reply_to(asked))
+            self._is_saved = False
+        if not self._is_saved:
+            # On disk before it leaves: whoever asks again must get the same. If this fails, nothing
+            # leaves, and who asks again asks for the same noise.
+            self._state.save(self._path)
+            self._is_saved = True
+        return from_text(self._state.answers[question])
 
     def close(self) -> None:
         """Stop waiting for messages. A fit that has not ended stays charged."""
-        if self._fit is not None:
-            self._fit.stop()
-        self._fit = self._waiting = None
-        self._state.has_ended = True
+        with self._lock:
+            if self._fit is not None:
+                self._fit.stop()
+            self._fit = self._waiting = None
+            # Not saved: who comes back with the state can go on.
+            self._state.has_ended = True
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __getstate__(self) -> Any:
+        raise TypeError(
+            "An owner is neither copied nor pickled: two of them could draw noise twice for one "
+            "release. Pass state, a file, to come back in another process."
+        )
+
+    def _new_reply_to(self, asked: Message) -> bytes:
+        try:
+            return self._reply_to(asked)
+        except Exception:
+            raise
+        except BaseException:
+            # Interrupted while the fit went on: only who comes back with the state knows where.
+            self._state.has_ended = True
+            raise
 
     def _reply_to(self, asked: Message) -> bytes:
         if asked.kind == "answer":
@@ -187,23 +219,27 @@ class Owner:
 
     def _answer(self, asked: Message) -> bytes:
         """Hand in the part of the next release, given the sum of the one before."""
-        state, number = self._state, asked.fields["release"]
-        if state.has_ended:
-            raise FederationError("The fit has ended.")
-        if number != len(state.sums) + state.is_charged:
-            raise FederationError("A release is asked for that is not next, or was answered.")
+        number = asked.fields["release"]
+        self._check_is_next(number)
         if number == 0:
             if self._handshake is not None:
-                self._handshake.check_confirmations(state, asked)
+                self._handshake.check_confirmations(self._state, asked)
             found = self._begin()
         else:
             found = self._go_on(asked.arrays[0])
         if isinstance(found, Waiting):
             return self._hand_in(number, found)
         self.estimator_, _ = found
-        state.has_ended, state.pair = True, ""
+        self._end()
         fields = {"owner": self.number, "release": number, "digest": self._story.of(None).hex()}
         return pack("end", fields)
+
+    def _check_is_next(self, number: int) -> None:
+        """Refuse to answer for a release twice, or before its turn."""
+        if self._state.has_ended:
+            raise FederationError("The fit has ended.")
+        if number != len(self._state.sums) + self._state.is_charged:
+            raise FederationError("A release is asked for that is not next, or was answered.")
 
     def _begin(self) -> Any:
         """Charge the ledger for the whole plan, and run up to the first release."""
@@ -241,12 +277,18 @@ class Owner:
             found = self._fit.go_on(total)
         except Exception:
             # Only sums that no fit has can lead here, and the text could tell what followed.
-            self._state.has_ended = True
+            self._end()
             self._state.save(self._path)
             raise FederationError("The fit has ended: it cannot go on from this sum.") from None
         self._state.sums.append(to_text(total.astype("<i8").tobytes()))
         self._story.add(total)
         return self._keep(found)
+
+    def _end(self) -> None:
+        """Answer nothing new, and forget the keys."""
+        self._state.has_ended = True
+        if self._handshake is not None:
+            self._handshake.forget(self._state)
 
     def _keep(self, found: Any) -> Any:
         self._waiting = found if isinstance(found, Waiting) else None

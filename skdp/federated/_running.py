@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from threading import Thread
+from threading import Thread, current_thread
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,7 +50,9 @@ class RunningFit:
     def stop(self) -> None:
         """End the fit, wherever it is."""
         self._answers.put(None)
-        self._thread.join()
+        # The garbage collector may end a fit while it runs, and in its own thread.
+        if self._thread is not current_thread():
+            self._thread.join()
 
     def _run(self, fit: Callable[[Exchange], Any]) -> None:
         known = iter(self._sums)

@@ -1,25 +1,12 @@
 """How large the messages of a federated fit are, and how many: known beforehand."""
 
-from dataclasses import replace
-
 from skdp.federated._agreement import Agreement
-from skdp.privacy.release import Release
-from skdp.privacy.shares import ShareLayout
-
-# The head of a message, beside keys and signatures.
-_HEAD_BYTES = 300  # not tuned
-
-
-def layout_of(agreement: Agreement, release: Release) -> ShareLayout:
-    """Lay a planned release out; words follow from the ratio of noise and sensitivity alone."""
-    std = agreement.plan.cost.noise_std(release.mechanism, 1.0, release.share)
-    booked = replace(release, sensitivity=1.0, noise_std=std)
-    return agreement.shares.layout(booked, release.shape)
 
 
 def planned_bytes(agreement: Agreement) -> int:
     """Compute how many bytes of numbers an owner sends on the default path, and gets."""
-    layouts = [layout_of(agreement, release) for release in agreement.plan.releases]
+    plan, shares = agreement.plan, agreement.shares
+    layouts = [shares.planned(plan.cost, release) for release in plan.releases]
     return sum(layout.size * layout.words.itemsize for layout in layouts)
 
 

@@ -15,6 +15,7 @@ class OwnerState:
     """Secret: its key would show the counts of this owner, and a copy could draw noise again."""
 
     agreement: str  # digest
+    owner: int  # number
     rows: str  # digest of the rows of this owner; empty if they need not be told apart
     pair: str = ""  # secret key of the fit, until it has ended
     publics: list[str] = field(default_factory=list)  # public keys of all owners
@@ -23,31 +24,77 @@ class OwnerState:
     answers: dict[str, str] = field(default_factory=dict)  # by the digest of the question
     has_ended: bool = False
 
+    def __post_init__(self) -> None:
+        """Begin without a file."""
+        self._stamp: tuple[int, ...] | None = None
+
     def save(self, path: Path | None) -> None:
-        """Write the state, so that it is on disk as a whole or not at all."""
+        """Write the state, so that it is on disk as a whole or not at all.
+
+        If somebody else has written the file, there are two owners with one state. They would draw
+        noise twice, so the second one to save is refused.
+        """
         if path is None:
             return
-        with NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False) as file:
-            json.dump(asdict(self), file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(file.name, path)
+        if _stamp_of(path) != self._stamp:
+            raise FederationError(
+                f"state={str(path)!r} was written or removed by somebody else: one owner at a time "
+                "goes on with it."
+            )
+        _write(path, json.dumps(asdict(self)))
+        self._stamp = _stamp_of(path)
 
 
-def load_state(path: Path | None, agreement: str, rows: str) -> OwnerState:
+def load_state(path: Path | None, agreement: str, owner: int, rows: str) -> OwnerState:
     """Read the state of an owner who comes back, or begin one; refuse that of another fit."""
-    if path is None or not path.exists():
-        return OwnerState(agreement, rows)
+    if path is None or (stamp := _stamp_of(path)) is None:
+        return OwnerState(agreement, owner, rows)
     try:
         state = OwnerState(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError):
         raise FederationError(f"state={str(path)!r} cannot be read as that of an owner.") from None
-    if (state.agreement, state.rows) != (agreement, rows):
+    if (state.agreement, state.owner, state.rows) != (agreement, owner, rows):
         raise FederationError(
-            f"state={str(path)!r} belongs to another federation or to other rows: an owner who "
-            "comes back needs the same, and a new fit a new file."
+            f"state={str(path)!r} belongs to another federation, to another owner or to other "
+            "rows: an owner who comes back needs the same, and a new fit a new file."
         )
+    state._stamp = stamp
     return state
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file, readable for its user only, and leave no other file behind."""
+    file = NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False)  # noqa: SIM115
+    try:
+        with file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(file.name, path)
+    except BaseException:
+        Path(file.name).unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder last, where folders can be opened."""
+    if os.name == "nt":
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _stamp_of(path: Path) -> tuple[int, ...] | None:
+    """Tell files of one path apart."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def to_text(data: bytes) -> str:

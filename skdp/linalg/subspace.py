@@ -21,8 +21,9 @@ def random_basis(n_features: int, size: int, generator: np.random.Generator) -> 
 
 def orthonormal_basis(vectors: np.ndarray) -> np.ndarray:
     """Compute orthonormal columns whose span holds those of `vectors`, whatever their rank."""
-    # The signs need no choice of ours: LAPACK reflects each column to the side opposite to its own,
-    # so that they follow from `vectors` with every library.
+    # Its signs need no choice of ours. LAPACK reflects a column to the side opposite to its own
+    # first entry, so that the triangle takes the sign: flipping columns of `vectors` changes no bit
+    # of the basis.
     return np.linalg.qr(vectors)[0]
 
 

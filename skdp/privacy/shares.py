@@ -13,12 +13,13 @@ proof is in the documentation, under "Across owners".
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
 from skdp.exceptions import BudgetError
+from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.lattice import lattice_step
@@ -65,7 +66,8 @@ class Shares:
         if std > 0:
             step = lattice_step(std)
         elif math.isfinite(largest):
-            step = math.ldexp(1.0, math.frexp(largest)[1] - _BITS_WITHOUT_NOISE)
+            # The least positive float where the bound is hardly larger: a step is never 0.
+            step = math.ldexp(1.0, max(math.frexp(largest)[1] - _BITS_WITHOUT_NOISE, -1074))
         else:
             raise BudgetError(
                 f"Release {release.name!r} has no noise and no bound: sums of several owners need "
@@ -81,6 +83,15 @@ class Shares:
         return ShareLayout(
             release.name, release.mechanism, shape, std, step, math.ceil(limit), self.n_owners
         )
+
+    def planned(self, cost: PrivacyCost, release: Release) -> "ShareLayout":
+        """Check a planned release, and lay it out: words follow from noise and sensitivity alone.
+
+        Only their ratio matters, which the share decides.
+        """
+        self.check_size(cost, release, release.shape)
+        std = cost.noise_std(release.mechanism, 1.0, release.share)
+        return self.layout(replace(release, sensitivity=1.0, noise_std=std), release.shape)
 
     def check_size(self, cost: PrivacyCost, release: Release, shape: tuple[int, ...]) -> None:
         """Refuse a mechanism without shares, and more counts than rounding is paid for."""
@@ -118,7 +129,7 @@ class ShareLayout:
 
     @property
     def largest(self) -> int:
-        """Bound of the sum of the counts of all owners."""
+        """Bound of the sum of the counts of owners with no more units in all than agreed."""
         return self.limit + _REACH * self.n_owners
 
     @property
@@ -142,14 +153,16 @@ def counts_of(part: np.ndarray, layout: ShareLayout, key: bytes) -> np.ndarray:
         rest = steps - whole
         if layout.std > 0:
             noise = _distinct(draw(layout.mechanism, layout.shape, key), layout)
-            # Both factors are divided before they meet: neither quotient rounds.
-            rest += noise * layout.std / layout.step
+            # The quotient is between 16 and 32, and exact. A product of the noise and the std could
+            # leave the range of floats.
+            rest += noise * (layout.std / layout.step)
     return whole.astype(np.int64) + np.rint(rest).astype(np.int64)
 
 
 def numbers_of(counts: np.ndarray, layout: ShareLayout) -> np.ndarray:
     """Return the released numbers that the sum of all counts stands for."""
-    flat = counts.astype(np.float64) * layout.step + 0.0
+    with np.errstate(over="ignore"):
+        flat = counts.astype(np.float64) * layout.step + 0.0
     if layout.mechanism != _UPPER:
         return flat.reshape(layout.shape)
     numbers = np.zeros(layout.shape)
@@ -205,6 +218,15 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
         """Release the sum of all parts, of which `value` is one; see `PrivacyBudget.release`."""
         noisy, noise_std = super().release(release, value, *facts, **more)
         return Released(noisy, noise_std * self._shares.excess)
+
+    def sums_with_initial_noise(
+        self, release: Release, *, unit: float, correlation: PrefixNoise
+    ) -> NoReturn:
+        """Refuse sums of data that arrive later: their noise is not handed in as a share."""
+        raise BudgetError(
+            f"Release {release.name!r} has its noise before its data, of which there are no "
+            "shares; pass a plan of releases of sums."
+        )
 
     def _book(
         self,

@@ -4,9 +4,11 @@ from scipy.linalg import subspace_angles
 
 from skdp.linalg.subspace import (
     deterministic_signs,
+    leading_eigenvectors,
     orthonormal_basis,
     principal_sines,
     random_basis,
+    with_fixed_signs,
 )
 
 
@@ -34,6 +36,26 @@ def test_signs_read_nothing_but_the_components():
         # Each row by itself: neither its place nor its neighbors matter.
         order = generator.permutation(5)
         np.testing.assert_array_equal(signed_by_rule(components[order]), signed[order])
+
+
+@pytest.mark.parametrize("make", [with_fixed_signs, orthonormal_basis])
+@pytest.mark.parametrize("shape", [(8, 5), (200, 60), (6, 6), (5, 1)])
+def test_flipped_columns_give_the_same_bits(make, shape):
+    generator = np.random.default_rng(3)
+    for _ in range(10):
+        vectors = generator.normal(size=shape)
+        flips = generator.choice([-1.0, 1.0], size=shape[1])
+        np.testing.assert_array_equal(make(vectors * flips), make(vectors))
+
+
+def test_leading_eigenvectors_have_fixed_signs():
+    generator = np.random.default_rng(4)
+    for _ in range(20):
+        factor = generator.normal(size=(7, 7))
+        values, vectors = leading_eigenvectors(factor @ factor.T, 3)
+        np.testing.assert_array_equal(deterministic_signs(vectors.T), 1)
+        np.testing.assert_allclose(factor @ (factor.T @ vectors), values * vectors, atol=1e-12)
+        assert vectors.flags.c_contiguous
 
 
 @pytest.mark.parametrize("rank", [1, 3])

@@ -236,3 +236,22 @@ def test_negative_counts_are_taken_for_zero():
     assert quantile_from_counts(np.array([-3.0, -1.0, -2.0]), edges, 0.5) in edges
     assert quantile_from_counts(np.array([-100.0, 6.0, 4.0]), edges, 0.5) == 2.0
     assert quantile_from_counts(np.array([4.0, -100.0, 6.0]), edges, 0.5) == 4.0
+
+
+def test_a_part_of_the_values_is_searched_for_a_part_of_all():
+    values, grid = np.arange(1.0, 31.0), np.arange(1.0, 33.0)
+    targets = []
+
+    class Watched(PrivacyBudget):
+        def _publish(self, release, value):
+            targets.append(float(value))
+            return np.asarray(value + 15.0)
+
+    budget = open_budget(Watched)
+    search = budget.cost.search("spread", 0.5, grid)
+    # Other parties have 15 more values, all of them small: 30 of 60 do not exceed 15.
+    assert budget.quantile(search, values, q=0.5, n_units=60) == 15
+    counts = GridCounts.in_all(grid, values, 60)
+    assert open_budget(Watched).quantile(search, counts, q=0.5) == 15
+    assert open_budget(Watched).quantile(search, values, q=0.5) == 1
+    assert len(targets) == 15

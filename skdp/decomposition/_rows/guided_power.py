@@ -27,7 +27,7 @@ from skdp.decomposition._rows.power import (
     release_projected_moment,
     release_step,
 )
-from skdp.linalg.subspace import orthonormal_basis, with_fixed_signs
+from skdp.linalg.subspace import orthonormal_basis
 from skdp.privacy import PrivacyBudget, Release
 
 # Features of the first group; each of the next has twice as many.
@@ -92,7 +92,8 @@ def _groups(axis: np.ndarray) -> list[np.ndarray]:
 
 def _shrunk_by_group(noisy: np.ndarray, noise_std: float, groups: list[np.ndarray]) -> np.ndarray:
     """Turn columns to their singular vectors, and shrink them in groups where they are noise."""
-    columns = with_fixed_signs(noisy @ np.linalg.svd(noisy, full_matrices=False)[2].T)
+    # The singular vectors may have any signs: the basis that is made of these columns has its own.
+    columns = np.asarray(noisy @ np.linalg.svd(noisy, full_matrices=False)[2].T)
     for group in groups:
         energy = np.mean(np.square(columns[group] / noise_std), axis=0)
         columns[group] *= np.maximum(1 - 1 / np.maximum(energy, 1e-12), _LEAST_KEPT)
