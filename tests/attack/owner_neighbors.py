@@ -49,6 +49,8 @@ def farthest(story, heard, start=None):
     ):
         values = np.array([one.parts[number] for one in heard])
         assert np.isfinite(values).all(), layout.name
+        # No part has to be clipped to the public limit of its counts.
+        assert np.abs(values).max(initial=0.0) <= layout.limit * layout.step, layout.name
         origin = None if start is None else start.parts[number]
         moved = farthest_apart(layout.mechanism, values, origin)
         ratios[layout.name] = moved / sensitivity
