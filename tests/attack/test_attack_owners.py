@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import row_cells
 from owner_cells import CASES, LIES, N_OWN, N_OWNERS, Cell, Server, hear, is_count, setting
-from owner_neighbors import assert_one_story, attack
+from owner_neighbors import assert_one_story, assert_within_limits, attack
 
 from skdp.federated._fit import view_of
 from skdp.privacy import sensitivity
@@ -42,6 +42,7 @@ def test_neighbors_move_no_part_further_than_booked(cell, lie):
     if not may_be_lost_in_rounding(cell):
         assert farthest_sum(worst) > (0.6 if cell.solver == "interaction" else 0.95), worst
     assert_one_story(heard)
+    assert_within_limits(heard)
 
 
 @pytest.mark.covered(at_most=4)
