@@ -15,7 +15,7 @@ from skdp.privacy.shares import counts_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
-N_SEEDS, SOME = 150, 8
+N_SEEDS, SOME = 100, 8
 LARGEST = np.finfo(float).max
 
 

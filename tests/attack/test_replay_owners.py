@@ -38,8 +38,9 @@ def all_heard(cell, server):
         return [story, *(retold(agreement, one, story) for one in others)]
 
 
+# Neighbors are told the same in every case, by `test_attack_owners.py`.
 @pytest.mark.covered(at_most=8)
-@pytest.mark.parametrize(("cell", "lie"), CASES, ids=lambda one: str(one))
+@pytest.mark.parametrize(("cell", "lie"), CASES[::2], ids=lambda one: str(one))
 def test_other_rows_give_the_same_model_and_ask_the_same(cell, lie):
     heard = all_heard(cell, Server(cell, lie))
     assert_one_story(heard)
