@@ -8,20 +8,17 @@ All owners and the coordinator in one process, with the very messages that they 
 """
 
 import time
-from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
 from benchmarks.report import ignore_drowned_signal, parser_for, table
 from skdp import DPTruncatedSVD
 from skdp.datasets import make_spiked
-from skdp.federated import Coordinator, Federation, Owner
-from skdp.federated._sizes import planned_bytes
+from skdp.federated import Federation, Owner
 
 HERE = Path(__file__).parent
 OWNERS = (3, 10, 50, 200)
@@ -42,16 +39,6 @@ Of one owner, each way: {}.
 """
 
 
-@dataclass
-class Count:
-    """What the first owner has sent and got, and when the keys were agreed on."""
-
-    sent: int = 0
-    got: int = 0
-    exchanges: int = 0
-    keys: float = 0.0
-
-
 def rows_of(n_features: int) -> np.ndarray:
     if n_features == 64:
         return load_digits().data
@@ -59,40 +46,31 @@ def rows_of(n_features: int) -> np.ndarray:
 
 
 def line_of(n_owners: int, n_features: int) -> list[str]:
-    """Run one fit, and count."""
+    """Run one fit, and look at the messages of the first owner."""
     X = rows_of(n_features)
     svd = DPTruncatedSVD(5, row_norm=60.0, solver="covariance")
     federation = Federation(svd, len(X), n_features, owners=n_owners)
-    identities = [Ed25519PrivateKey.generate() for _ in range(n_owners)]
-    peers = [identity.public_key() for identity in identities]
-    count = Count()
+    asked_at, got, sent = [], [], []
+    handle = Owner.handle
+
+    def watched(owner: Owner, message: bytes) -> bytes:
+        if owner.number == 0:
+            asked_at.append(time.perf_counter())
+            got.append(len(message))
+        answer = handle(owner, message)
+        if owner.number == 0:
+            sent.append(len(answer))
+        return answer
+
     start = time.perf_counter()
-    with ExitStack() as stack:
-        owners = [
-            stack.enter_context(
-                Owner(federation, i, X[i::n_owners], identity=identities[i], peers=peers)
-            )
-            for i in range(n_owners)
-        ]
-
-        def send(messages: dict[int, bytes]) -> dict[int, bytes]:
-            if count.exchanges == 2:
-                count.keys = time.perf_counter() - start
-            answers = {i: owners[i].handle(message) for i, message in messages.items()}
-            count.exchanges += 1
-            count.got += len(messages[0])
-            count.sent += len(answers[0])
-            return answers
-
-        Coordinator(federation).run(send)
+    with patch.object(Owner, "handle", watched):
+        federation.fit([X[i::n_owners] for i in range(n_owners)])
     seconds = time.perf_counter() - start
-    kilobytes = (planned_bytes(federation._agreement), count.sent, count.got)
+    planned = sum(layout.n_bytes for layout in federation._agreement.layouts)
     return [
-        str(n_owners),
-        str(n_features),
-        str(count.exchanges),
-        *(f"{size / 1e3:.1f}" for size in kilobytes),
-        f"{count.keys:.2f}",
+        *map(str, (n_owners, n_features, len(sent))),
+        *(f"{size / 1e3:.1f}" for size in (planned, sum(sent), sum(got))),
+        f"{asked_at[2] - start:.2f}",  # after two exchanges of keys
         f"{seconds:.2f}",
     ]
 
@@ -100,10 +78,8 @@ def line_of(n_owners: int, n_features: int) -> list[str]:
 def planned_of(solver: str, name: str, n_features: int, n_components: int) -> str:
     """Tell how large one release of 10 owners is."""
     svd = DPTruncatedSVD(n_components, row_norm=1.0, solver=solver)
-    agreement = Federation(svd, 20_000, n_features, owners=10)._agreement
-    release = next(line for line in agreement.plan.releases if line.name == name)
-    layout = agreement.shares.planned(agreement.plan.cost, release)
-    size = layout.size * layout.words.itemsize
+    layouts = Federation(svd, 20_000, n_features, owners=10)._agreement.layouts
+    size = next(layout.n_bytes for layout in layouts if layout.name == name)
     return f"the {name!r} of {n_features} features, {n_components} components: {size / 1e3:,.0f} kB"
 
 

@@ -19,7 +19,7 @@ from skdp.decomposition._problem import MatrixProblem
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 from skdp.privacy import Plan
 from skdp.privacy.noise import digest_of
-from skdp.privacy.shares import Shares
+from skdp.privacy.shares import ShareLayout, Shares
 from skdp.units import Interaction
 from skdp.units._rows import ResolvedRow
 
@@ -66,6 +66,11 @@ class Agreement:
     def n_features(self) -> int:
         """Number of features."""
         return self.problem.shape[1]
+
+    @property
+    def layouts(self) -> list[ShareLayout]:
+        """How the releases of the default path are handed in."""
+        return [self.shares.planned(self.plan.cost, release) for release in self.plan.releases]
 
 
 class Agreed(Protocol):

@@ -11,7 +11,6 @@ from skdp.exceptions import warn_of_privacy
 from skdp.federated._agreement import agree, public_warnings
 from skdp.federated._coordinator import Coordinator
 from skdp.federated._owner import Owner
-from skdp.federated._sizes import summary
 from skdp.privacy import Plan
 
 
@@ -195,4 +194,15 @@ class Federation:
             )
 
     def __repr__(self) -> str:
-        return summary(self._agreement)
+        agreement = self._agreement
+        shares = agreement.shares
+        n_bytes = sum(layout.n_bytes for layout in agreement.layouts)
+        # Two for keys, one for each release of the longest path, and the end.
+        n_exchanges = 2 * agreement.is_masked + max(map(len, agreement.plan.paths)) + 1
+        return (
+            f"Federation of {shares.n_owners} owners, {shares.n_honest} honest shares:\n"
+            f"  noise std of sums: {shares.excess:.4g} times that of the plan\n"
+            f"  exchanges: {n_exchanges} at most\n"
+            f"  an owner sends and gets {n_bytes / 1e3:,.1f} kB of numbers each\n"
+            f"{agreement.plan!r}"
+        )

@@ -51,9 +51,8 @@ class Shares:
     n_owners: int
     n_honest: int  # shares that nobody takes off again
     n_units: int  # units of all owners together
-    largest: float = (
-        math.inf
-    )  # bound of the entries of a sum that has no sensitivity, without noise
+    # Bound of the entries of a sum that has no sensitivity, without noise.
+    largest: float = math.inf
 
     @property
     def excess(self) -> float:
@@ -140,6 +139,11 @@ class ShareLayout:
     def words(self) -> np.dtype:
         """Unsigned words that hold the sum, read as signed."""
         return np.dtype("<u4" if self.largest < 2**31 else "<u8")
+
+    @property
+    def n_bytes(self) -> int:
+        """How many bytes all counts of one owner take."""
+        return self.size * self.words.itemsize
 
 
 def counts_of(part: np.ndarray, layout: ShareLayout, key: bytes) -> np.ndarray:

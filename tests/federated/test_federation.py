@@ -464,9 +464,7 @@ def test_the_agreement_in_words():
 
 def planned_sizes(federation):
     """Bytes of each release of the plan, by its name."""
-    plan, shares = federation.plan, federation._agreement.shares
-    layouts = [shares.planned(plan.cost, release) for release in plan.releases]
-    return {one.name: one.size * one.words.itemsize for one in layouts}
+    return {layout.name: layout.n_bytes for layout in federation._agreement.layouts}
 
 
 def test_planned_bytes():
