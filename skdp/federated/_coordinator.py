@@ -11,7 +11,7 @@ from skdp.federated._agreement import Agreed, Agreement
 from skdp.federated._fit import no_rows, run_fit
 from skdp.federated._masks import digest, sum_modulo
 from skdp.federated._messages import TO_COORDINATOR, Message, pack, unpack
-from skdp.federated._story import Story, checked_sum, sum_type
+from skdp.federated._story import Story, checked_sum
 from skdp.privacy.shares import ShareLayout
 
 #: Sends a message to each owner, by its number, and returns their answers.
@@ -98,16 +98,12 @@ class _Asking:
     def exchange(self, layout: ShareLayout, part: np.ndarray) -> np.ndarray:
         """Ask all owners for their counts of a release, and add these up."""
         answers = self._ask_for_next("answer", self._story.of(layout))
-        parts = [answer.arrays[0] for answer in answers]
-        if any(one.dtype != layout.words or one.shape != (layout.size,) for one in parts):
-            raise FederationError(
-                "The counts of an owner have another type or size than agreed on."
-            )
-        total = sum_modulo(parts, layout.words).astype(sum_type(layout))
-        self._told = [total]
+        told = sum_modulo([answer.arrays[0] for answer in answers], layout.words)
+        total = checked_sum(told, layout)
+        self._told = [told]
         self._story.add(total)
         self._number += 1
-        return checked_sum(total, layout)
+        return total
 
     def end(self) -> None:
         """Tell all owners the last sum; check that all of them have reached the same end."""

@@ -132,13 +132,16 @@ def masked(
 
 
 def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
-    """Add the words of all owners modulo their range; return the sum as int64, with its sign."""
+    """Add the words of all owners modulo their range; return the sum as words with a sign."""
     if len({part.shape for part in parts}) != 1 or any(part.dtype != words for part in parts):
-        raise FederationError("The arrays of owners must have one shape, and the agreed words.")
+        raise FederationError(
+            "The counts of an owner have another type or size than agreed on or than those of "
+            "the others."
+        )
     total = np.zeros(parts[0].shape, words)
     for part in parts:
         np.add(total, part, out=total)
-    return total.view(words.str.replace("u", "i")).astype(np.int64)
+    return total.view(words.str.replace("u", "i"))
 
 
 def _cipher(secret: bytes, told: bytes, lower: int, upper: int) -> CipherContext:

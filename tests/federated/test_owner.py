@@ -432,7 +432,9 @@ def told_two_sums(federation):
     answers = list(map(answer_of, answers))
     layout = talk.owners[0]._waiting.layout
     total = sum_modulo([one.arrays[0] for one in answers], layout.words)
-    return np.abs(total).max() / layout.largest, {one.fields["digest"] for one in answers}
+    return np.abs(total.astype(float)).max() / layout.largest, {
+        one.fields["digest"] for one in answers
+    }
 
 
 def test_owners_that_were_told_two_sums_hide_all():
