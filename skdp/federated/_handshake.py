@@ -6,6 +6,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from skdp.exceptions import FederationError
+from skdp.federated._agreement import Agreement
 from skdp.federated._masks import (
     bytes_of,
     check_signature,
@@ -30,12 +31,12 @@ class Handshake:
     """
 
     def __init__(
-        self, agreement: bytes, number: int, identity: Any, peers: Sequence[Any], n_owners: int
+        self, agreement: Agreement, number: int, identity: Any, peers: Sequence[Any]
     ) -> None:
-        _check_identities(number, identity, peers, n_owners)
-        self._agreement, self._number = agreement, number
+        _check_identities(number, identity, peers, agreement.n_owners)
+        self._agreement, self._number = agreement.digest, number
         self._identity: Ed25519PrivateKey = identity
-        self._peers: list[Ed25519PublicKey] = list(peers)
+        self._peers: Sequence[Ed25519PublicKey] = peers
         self._secrets = dict[int, bytes]()
 
     def make_keys(self, state: OwnerState) -> bytes:
@@ -44,7 +45,7 @@ class Handshake:
             raise FederationError("An owner takes part in one fit, and has made its keys.")
         pair = new_pair()
         public = public_of(pair)
-        signature = self._sign(_KEYS, self._name(self._number), public)
+        signature = self._sign(_KEYS, _name(self._number), public)
         state.pair = bytes_of(pair).hex()
         fields = {"owner": self._number, "public": public.hex(), "signature": signature.hex()}
         return pack("keys", fields)
@@ -59,7 +60,7 @@ class Handshake:
         if publics[self._number] != public_of(pair):
             raise FederationError("The public key that stands for this owner is not its own.")
         for number, (public, signature) in enumerate(zip(publics, signatures, strict=True)):
-            self._check(number, signature, _KEYS, self._name(number), public)
+            self._check(number, signature, _KEYS, _name(number), public)
         self._secrets = _secrets_of(pair, self._number, publics)
         state.publics = [public.hex() for public in publics]
         signature = self._sign(_CONFIRM, keys_of(state))
@@ -90,13 +91,14 @@ class Handshake:
     def _check(self, number: int, signature: bytes, purpose: bytes, *parts: bytes) -> None:
         check_signature(self._peers[number], signature, purpose, self._agreement, *parts)
 
-    def _name(self, number: int) -> bytes:
-        return str(number).encode()
-
 
 def keys_of(state: OwnerState) -> bytes:
     """Hash the public keys of all owners; nothing if there are none."""
     return digest(*map(bytes.fromhex, state.publics)) if state.publics else b""
+
+
+def _name(number: int) -> bytes:
+    return str(number).encode()
 
 
 def _secrets_of(pair: Any, number: int, publics: Sequence[bytes]) -> dict[int, bytes]:

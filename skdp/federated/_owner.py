@@ -118,8 +118,7 @@ class Owner:
         self.number = number
         self._handshake = None
         if agreement.is_masked:
-            keys = identity, list(peers or ())
-            self._handshake = Handshake(agreement.digest, number, *keys, agreement.n_owners)
+            self._handshake = Handshake(agreement, number, identity, list(peers or ()))
         self._rows, self._ledger = view_of(agreement, X), ledger
         self._path = None if state is None else Path(state)
         # Whoever comes back with other rows would add noise that hides the difference of neither.
@@ -224,12 +223,11 @@ class Owner:
         if number == 0:
             if self._handshake is not None:
                 self._handshake.check_confirmations(self._state, asked)
-            found = self._begin()
+            self._begin()
         else:
-            found = self._go_on(asked.arrays[0])
-        if isinstance(found, Waiting):
-            return self._hand_in(number, found)
-        self.estimator_, _ = found
+            self._go_on(asked.arrays[0])
+        if self._waiting is not None:
+            return self._hand_in(number, self._waiting)
         self._end()
         fields = {"owner": self.number, "release": number, "digest": self._story.of(None).hex()}
         return pack("end", fields)
@@ -241,38 +239,34 @@ class Owner:
         if number != len(self._state.sums) + self._state.is_charged:
             raise FederationError("A release is asked for that is not next, or was answered.")
 
-    def _begin(self) -> Any:
+    def _begin(self) -> None:
         """Charge the ledger for the whole plan, and run up to the first release."""
         self._story = Story(self._agreement.digest, keys_of(self._state))
         charge = None
         if self._ledger is not None:
             name = type(self._agreement.estimator).__name__
             charge = partial(self._ledger.charge, what=f"{name}, owner {self.number} of a fit")
-        found = self._run(charge=charge)
+        self._run(charge=charge)
         self._state.is_charged = True
-        return found
 
     def _come_back(self) -> None:
         """Go on where the saved state has ended; the ledger was charged before it was saved."""
         sums = list(map(_to_counts, self._state.sums))
         self._story = Story(self._agreement.digest, keys_of(self._state), sums)
-        found = self._run(sums)
-        if not isinstance(found, Waiting):
-            self.estimator_, _ = found
+        self._run(sums)
 
-    def _run(self, sums: Sequence[np.ndarray] = (), **options: Any) -> Any:
+    def _run(self, sums: Sequence[np.ndarray] = (), **options: Any) -> None:
         fit = partial(run_fit, self._agreement, self._rows, **options)
         self._fit = RunningFit(fit, sums)
         # The thread holds no reference to this object, and ends with it.
         finalize(self, self._fit.stop)
-        return self._keep(self._fit.next())
+        self._keep(self._fit.next())
 
-    def _go_on(self, told: np.ndarray) -> Any:
+    def _go_on(self, told: np.ndarray) -> None:
         """Check the sum of the release before, and run up to the next one."""
         assert self._fit is not None
         assert self._waiting is not None
-        layout = self._waiting.layout
-        total = checked_sum(told, layout)
+        total = checked_sum(told, self._waiting.layout)
         try:
             found = self._fit.go_on(total)
         except Exception:
@@ -282,7 +276,7 @@ class Owner:
             raise FederationError("The fit has ended: it cannot go on from this sum.") from None
         self._state.sums.append(to_text(total.astype("<i8").tobytes()))
         self._story.add(total)
-        return self._keep(found)
+        self._keep(found)
 
     def _end(self) -> None:
         """Answer nothing new, and forget the keys."""
@@ -290,9 +284,13 @@ class Owner:
         if self._handshake is not None:
             self._handshake.forget(self._state)
 
-    def _keep(self, found: Any) -> Any:
-        self._waiting = found if isinstance(found, Waiting) else None
-        return found
+    def _keep(self, found: Any) -> None:
+        """Keep the release that the fit waits for, or its model."""
+        if isinstance(found, Waiting):
+            self._waiting = found
+        else:
+            self._waiting = None
+            self.estimator_, _ = found
 
     def _hand_in(self, number: int, waiting: Waiting) -> bytes:
         """Add a share of the noise, round, and mask the counts; never twice for one release."""
