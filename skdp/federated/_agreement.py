@@ -102,38 +102,28 @@ def agree(
     # Not fitted, and with its own copies of the parameters.
     estimator = clone(estimator)
     depth = _depth_of(estimator, most_rows, n_features, sparse)
-    like = csr_array((1, n_features)) if sparse else np.empty((1, n_features))
-    problem = estimator._problem_of(
-        (n_rows, n_features),
-        like=like,
-        dtype=np.dtype(np.float64),
-        rounding=max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * n_rows),
-    )
-    _check_bounds(problem)
+    problem = _problem_of(estimator, (n_rows, n_features), depth, sparse)
     if is_unit_owner:
         problem = replace(problem, unit=ResolvedOwner(problem.unit.adjacency))
     plan = plan_of(problem, estimator._plan(problem))
-    shares = Shares(
-        owners,
-        1 if aggregator == "none" else owners - colluding,
-        problem.n_units,
-        _largest_of(problem),
-    )
+    n_honest = 1 if aggregator == "none" else owners - colluding
+    shares = Shares(owners, n_honest, problem.n_units, _largest_of(problem))
     for release in {line for path in plan.paths for line in path}:
         # Refuses what rounding or words cannot hold, before anybody reads data.
         shares.planned(plan.cost, release)
+    model = type(estimator).__name__, parameters_by_value(estimator)
     facts = (n_rows, n_features, owners, unit, aggregator, colluding, seed, bool(sparse))
     return Agreement(
         estimator,
         problem,
         plan,
         shares,
-        is_unit_owner,
-        aggregator == "masked",
-        int(seed),
-        most_rows,
-        depth,
-        digest_of("skdp federation", *_versions(), *_model_of(estimator), *facts),
+        is_unit_owner=is_unit_owner,
+        is_masked=aggregator == "masked",
+        seed=int(seed),
+        most_rows=most_rows,
+        depth=depth,
+        digest=digest_of("skdp federation", *_versions(), *model, *facts),
     )
 
 
@@ -204,22 +194,29 @@ def _depth_of(estimator: MatrixEstimator, most_rows: int, n_features: int, spars
     return largest_depth(most_rows, n_features, is_sparse=is_sparse) + _MORE_DEPTH
 
 
-def _check_bounds(problem: MatrixProblem) -> None:
+def _problem_of(
+    estimator: MatrixEstimator, shape: tuple[int, int], depth: int, sparse: bool
+) -> MatrixProblem:
+    """Pose the problem of all rows together, of which no party has seen any."""
+    n_rows, n_features = shape
+    problem = estimator._problem_of(
+        shape,
+        like=csr_array((1, n_features)) if sparse else np.empty((1, n_features)),
+        dtype=np.dtype(np.float64),
+        rounding=max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * n_rows),
+    )
     for name in ("row_norm", "mean_norm"):
         if getattr(problem, name, None) == math.inf:
             raise ValueError(
                 f"{name} must be finite across owners, also with epsilon=inf: their sums are added "
                 "up in fixed point. Pass a bound that clips no row."
             )
+    return problem
 
 
 def _largest_of(problem: MatrixProblem) -> float:
     """Bound the entries of a sum of products of rows, where clipping is off without noise."""
     return problem.n_units * float(getattr(problem, "row_norm", None) or 1.0) ** 2
-
-
-def _model_of(estimator: MatrixEstimator) -> tuple[Any, ...]:
-    return type(estimator).__name__, parameters_by_value(estimator)
 
 
 def _versions() -> tuple[str, str]:

@@ -90,16 +90,11 @@ def check_all_owners(entries: Any, n_owners: int) -> None:
     A name that stands twice would take a mask off, and a list without some owners would show the
     sum of the others.
     """
-    are_pairs = isinstance(entries, list) and all(
-        isinstance(entry, list) and len(entry) == 2 for entry in entries
-    )
-    if not are_pairs or len(entries) != n_owners:
-        raise FederationError(f"A list of owners must name each of the {n_owners} owners once.")
-    for expected, (number, _) in enumerate(entries):
-        if not _is_below(number, n_owners) or number != expected:
-            raise FederationError(
-                "A list of owners must name all of them in ascending order, each of them once."
-            )
+    is_of_all = isinstance(entries, list) and len(entries) == n_owners
+    if not is_of_all or not all(map(_is_entry_of, range(n_owners), entries)):
+        raise FederationError(
+            f"A list of owners must name each of the {n_owners} owners once, in ascending order."
+        )
 
 
 def _little_endian(array: np.ndarray) -> np.dtype:
@@ -178,6 +173,14 @@ def _array_type(described: Any, kind: "Kind") -> tuple[np.dtype, int]:
         case [str(text), [size]] if text in kind.types and _is_below(size, math.inf) and size:
             return kind.types[text], size
     raise FederationError("Field 'arrays' of a message has another type or shape than its kind.")
+
+
+def _is_entry_of(number: int, entry: Any) -> bool:
+    """Whether this is [number, ...] of one owner; neither True nor 1.0 is a number of one."""
+    match entry:
+        case [named, _]:
+            return type(named) is int and named == number
+    return False
 
 
 def _is_below(number: Any, limit: float) -> bool:

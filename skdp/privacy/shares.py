@@ -64,18 +64,12 @@ class Shares:
         sensitivity, noise_std = release.sensitivity or 0.0, release.noise_std or 0.0
         largest = self.n_units * sensitivity if math.isfinite(sensitivity) else self.largest
         std = noise_std / math.sqrt(self.n_honest)
-        if std > 0:
-            step = lattice_step(std)
-        elif math.isfinite(largest):
-            # The least positive float where the bound is hardly larger: a step is never 0.
-            # A bound that is rounded to either side of a power of two has one step.
-            exponent = math.frexp(largest * _ABOVE)[1] - _BITS_WITHOUT_NOISE
-            step = math.ldexp(1.0, max(exponent, -1074))
-        else:
+        if not (std > 0 or math.isfinite(largest)):
             raise BudgetError(
                 f"Release {release.name!r} has no noise and no bound: sums of several owners need "
                 "a finite row_norm."
             )
+        step = lattice_step(std) if std > 0 else _step_without_noise(largest)
         # A sum of null units is 0, and changing each unit once leads to any dataset.
         limit = largest / step + 1
         if not limit + _REACH * self.n_owners < 2.0**62:
@@ -155,8 +149,7 @@ def counts_of(part: np.ndarray, layout: ShareLayout, key: bytes) -> np.ndarray:
     """
     limit = float(layout.limit)
     with np.errstate(all="ignore"):
-        steps = np.nan_to_num(_distinct(part, layout) / layout.step, posinf=limit, neginf=-limit)
-        steps = np.clip(steps, -limit, limit)
+        steps = np.clip(np.nan_to_num(_distinct(part, layout) / layout.step), -limit, limit)
         whole = np.rint(steps)
         rest = steps - whole
         if layout.std > 0:
@@ -170,12 +163,22 @@ def counts_of(part: np.ndarray, layout: ShareLayout, key: bytes) -> np.ndarray:
 def numbers_of(counts: np.ndarray, layout: ShareLayout) -> np.ndarray:
     """Return the released numbers that the sum of all counts stands for."""
     with np.errstate(over="ignore"):
-        flat = counts.astype(np.float64) * layout.step + 0.0
+        flat = counts.astype(np.float64) * layout.step
     if layout.mechanism != _UPPER:
         return flat.reshape(layout.shape)
     numbers = np.zeros(layout.shape)
     numbers[np.triu_indices(len(numbers))] = flat
     return numbers + np.triu(numbers, 1).T
+
+
+def _step_without_noise(largest: float) -> float:
+    """Choose the step of a sum by its bound.
+
+    A bound that kernels round to either side of a power of two has one step. It is never 0: the
+    least positive float where the bound is hardly larger.
+    """
+    exponent = math.frexp(largest * _ABOVE)[1] - _BITS_WITHOUT_NOISE
+    return math.ldexp(1.0, max(exponent, -1074))
 
 
 def _distinct(values: np.ndarray, layout: ShareLayout) -> np.ndarray:

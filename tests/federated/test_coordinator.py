@@ -22,7 +22,7 @@ from skdp.units import Interaction
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 
-def with_reply(change, at=3, of=1):
+def with_reply(change, at=3):
     """Run a fit in which one answer is replaced."""
     federation = a_federation()
     owners = owners_of(federation)
@@ -35,20 +35,14 @@ def with_reply(change, at=3, of=1):
     return Coordinator(federation).run(send)
 
 
-def replaced(change, of=1):
+def answer(change=lambda one: one, **fields):
+    """Change the arrays and fields of the answer of one owner."""
+
     def make(replies):
-        kind, fields, arrays = answer_of(replies[of])
-        return replies | {of: pack(kind, *change(fields, arrays))}
+        kind, old, arrays = answer_of(replies[1])
+        return replies | {1: pack(kind, old | fields, *map(change, arrays))}
 
     return make
-
-
-def field(**fields):
-    return replaced(lambda old, arrays: (old | fields, *arrays))
-
-
-def words(change):
-    return replaced(lambda old, arrays: (old, *map(change, arrays)))
 
 
 def test_a_coordinator_ends_with_the_model_of_the_owners():
@@ -65,8 +59,8 @@ def test_a_coordinator_ends_with_the_model_of_the_owners():
         (lambda replies: replies | {1: None}, "must be bytes"),
         (lambda replies: replies | {1: b""}, "too short"),
         (lambda replies: replies | {1: replies[1] + b"0"}, "damaged|size"),
-        (field(owner=2), "Owner 1 has answered another question"),
-        (field(owner=3), "Field 'owner'"),
+        (answer(owner=2), "Owner 1 has answered another question"),
+        (answer(owner=3), "Field 'owner'"),
     ],
 )
 def test_answers_that_are_refused(change, match, at):
@@ -77,11 +71,11 @@ def test_answers_that_are_refused(change, match, at):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (field(digest="00" * 32), "Owners disagree about the fit"),
-        (field(release=0), "for another release"),
-        (words(lambda one: one[1:]), "another type or size"),
-        (words(lambda one: one.astype("<u8")), "another type or size"),
-        (words(lambda one: one + np.uint32(2**30)), "beyond its public bound"),
+        (answer(digest="00" * 32), "Owners disagree about the fit"),
+        (answer(release=0), "for another release"),
+        (answer(lambda one: one[1:]), "another type or size"),
+        (answer(lambda one: one.astype("<u8")), "another type or size"),
+        (answer(lambda one: one + np.uint32(2**30)), "beyond its public bound"),
     ],
 )
 def test_counts_that_are_refused(change, match):

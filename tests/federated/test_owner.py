@@ -38,6 +38,7 @@ from skdp.ledger import PrivacyLedger
 # Small data: most of what is found is noise.
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
+NO_SIGNATURES = [[i, "00" * 64] for i in range(3)]
 WITHOUT_NOISE = DPPCA(1, epsilon=np.inf, row_norm=50.0, mean_norm=20.0)
 
 
@@ -49,10 +50,9 @@ def stopped_at(exchange, federation=None, **options):
     return talk, talk.next[0]
 
 
-def listed(message, field, **entries):
-    """Change entries of a list of owners; the keys are like _1."""
-    old = fields_of(message).fields[field]
-    return [[i, entries.get(f"_{i}", value)] for i, value in old]
+def listed(message, field, entries):
+    """Change entries of a list of owners, by their numbers."""
+    return [[i, entries.get(i, value)] for i, value in fields_of(message).fields[field]]
 
 
 # ---- messages to the first owner: how many exchanges are over, the message, the refusal
@@ -70,56 +70,46 @@ def with_fields(**fields):
 
 def forged_key(question, talk):
     """A key of the server in the place of another owner's, signed by somebody else."""
-    public, signature = key_of(talk.federation, 1, Ed25519PrivateKey.generate())
+    return with_keys(question, {1: key_of(talk.federation, 1, Ed25519PrivateKey.generate())})
+
+
+def with_keys(question, keys):
+    """Other public keys and signatures, by the numbers of owners."""
     return changed(
         question,
-        publics=listed(question, "publics", _1=public.hex()),
-        signatures=listed(question, "signatures", _1=signature.hex()),
+        publics=listed(question, "publics", {i: public for i, (public, _) in keys.items()}),
+        signatures=listed(question, "signatures", {i: signed for i, (_, signed) in keys.items()}),
     )
 
 
 def key_of(federation, number, identity, pair=None):
     public = public_of(pair or new_pair())
     digest = federation._agreement.digest
-    return public, sign(identity, b"keys of a fit", digest, str(number).encode(), public)
+    signature = sign(identity, b"keys of a fit", digest, str(number).encode(), public)
+    return public.hex(), signature.hex()
 
 
 def key_under_an_old_signature(question, talk):
-    return changed(question, publics=listed(question, "publics", _1=public_of(new_pair()).hex()))
+    return changed(question, publics=listed(question, "publics", {1: public_of(new_pair()).hex()}))
 
 
 def key_of_another_name(question, talk):
     """The key of one owner with its true signature, twice."""
-    _, fields, _ = fields_of(question)
-    return changed(
-        question,
-        publics=listed(question, "publics", _2=fields["publics"][1][1]),
-        signatures=listed(question, "signatures", _2=fields["signatures"][1][1]),
-    )
+    fields = fields_of(question).fields
+    return with_keys(question, {2: (fields["publics"][1][1], fields["signatures"][1][1])})
 
 
 def key_for_another_agreement(question, talk):
-    other = a_federation(seed=1)
-    public, signature = key_of(other, 1, IDENTITIES[1])
-    return changed(
-        question,
-        publics=listed(question, "publics", _1=public.hex()),
-        signatures=listed(question, "signatures", _1=signature.hex()),
-    )
+    return with_keys(question, {1: key_of(a_federation(seed=1), 1, IDENTITIES[1])})
 
 
 def own_key_replaced(question, talk):
-    public, signature = key_of(talk.federation, 0, IDENTITIES[0])
-    return changed(
-        question,
-        publics=listed(question, "publics", _0=public.hex()),
-        signatures=listed(question, "signatures", _0=signature.hex()),
-    )
+    return with_keys(question, {0: key_of(talk.federation, 0, IDENTITIES[0])})
 
 
 def confirmed_by_another(question, talk):
     old = fields_of(question).fields["confirmations"]
-    return changed(question, confirmations=listed(question, "confirmations", _1=old[2][1]))
+    return changed(question, confirmations=listed(question, "confirmations", {1: old[2][1]}))
 
 
 def with_sum(change):
@@ -143,9 +133,7 @@ def asked_before_its_turn(question, talk):
 
 def first_again(question, talk):
     """The first release, with the confirmations of other owners than before."""
-    old = talk.questions[2][1]
-    again = [[i, "00" * 64] for i, _ in fields_of(old).fields["confirmations"]]
-    return changed(old, confirmations=again)
+    return changed(talk.questions[2][1], confirmations=NO_SIGNATURES)
 
 
 def second_again(question, talk):
@@ -161,14 +149,7 @@ def one_more(question, talk):
 
 
 def other_keys_again(question, talk):
-    _, fields, _ = fields_of(talk.questions[1][0])
-    return pack(
-        "confirm", fields | {"publics": fields["publics"], "signatures": with_zeros(fields)}
-    )
-
-
-def with_zeros(fields):
-    return [[i, "00" * 64] for i, _ in fields["signatures"]]
+    return changed(talk.questions[1][0], signatures=NO_SIGNATURES)
 
 
 TO_REFUSE = {
@@ -277,13 +258,9 @@ def mean_of_the_first(talk):
 
 def keys_of_the_server(question, talk, pairs):
     """Keys that the server has made for all other owners."""
-    made = {i: key_of(talk.federation, i, IDENTITIES[59], pair) for i, pair in pairs.items()}
-    return changed(
+    return with_keys(
         question,
-        publics=listed(question, "publics", **{f"_{i}": one.hex() for i, (one, _) in made.items()}),
-        signatures=listed(
-            question, "signatures", **{f"_{i}": one.hex() for i, (_, one) in made.items()}
-        ),
+        {i: key_of(talk.federation, i, IDENTITIES[59], pair) for i, pair in pairs.items()},
     )
 
 
@@ -294,8 +271,7 @@ def test_keys_of_the_server_unmask_where_signatures_are_not_checked(monkeypatch)
     assert_refused(talk, lie, "signature is not")
     without_signatures(monkeypatch)
     first.handle(lie)
-    confirmations = [[i, "00" * 64] for i in range(3)]
-    words = answer_of(first.handle(ask_first(talk, confirmations))).arrays[0]
+    words = answer_of(first.handle(ask_first(talk, NO_SIGNATURES))).arrays[0]
     public = bytes.fromhex(first._state.publics[0])
     secrets = {i: pair.exchange(public_key(public)) for i, pair in pairs.items()}
     np.testing.assert_allclose(
@@ -317,13 +293,10 @@ def replaying(federation):
     earlier = Talk(federation, owners_of(federation), stop_at=2)
     earlier.run()
     pairs = {i: earlier.owners[i]._state.pair for i in (1, 2)}
-    keys = {i: answer_of(earlier.answers[0][i]).fields for i in (1, 2)}
+    fields = {i: answer_of(earlier.answers[0][i]).fields for i in (1, 2)}
+    keys = {i: (one["public"], one["signature"]) for i, one in fields.items()}
     talk, question = stopped_at(1, federation)
-    lie = changed(
-        question,
-        publics=listed(question, "publics", _1=keys[1]["public"], _2=keys[2]["public"]),
-        signatures=listed(question, "signatures", _1=keys[1]["signature"], _2=keys[2]["signature"]),
-    )
+    lie = with_keys(question, keys)
     # Signatures are good, so that only the confirmations tell.
     confirmed = {0: talk.owners[0].handle(lie)}
     confirmed |= {i: talk.owners[i].handle(question) for i in (1, 2)}
@@ -376,7 +349,7 @@ def test_a_repeated_name_lets_one_owner_unmask_another(monkeypatch):
     assert_refused(talk, lie, "same public key")
     monkeypatch.setattr("skdp.federated._handshake._secrets_of", without_comparison)
     first.handle(lie)
-    words = answer_of(first.handle(ask_first(talk, [[i, "00" * 64] for i in range(3)]))).arrays[0]
+    words = answer_of(first.handle(ask_first(talk, NO_SIGNATURES))).arrays[0]
     secret = pair_of(second._state.pair).exchange(
         public_key(bytes.fromhex(first._state.publics[0]))
     )
@@ -398,7 +371,7 @@ def test_a_missing_owner_shows_the_sum_of_the_others(monkeypatch):
     lie = changed(question, publics=fields["publics"][:2], signatures=fields["signatures"][:2])
     assert_refused(talk, lie, "each of the 3 owners")
     without_lists(monkeypatch)
-    asked = ask_first(talk, [[i, "00" * 64] for i in range(3)])
+    asked = ask_first(talk, NO_SIGNATURES)
     for owner in talk.owners[:2]:
         owner.handle(lie)
     without_signatures(monkeypatch)
@@ -454,7 +427,7 @@ def test_two_sums_pass_where_masks_do_not_hang_on_them(monkeypatch):
 def test_a_second_answer_has_other_noise_where_order_is_not_checked(monkeypatch):
     federation = a_federation(aggregator="trusted")
     talk, _ = stopped_at(1, federation)
-    first, again = talk.owners[0], ask_first(talk, [[i, "00" * 64] for i in range(3)])
+    first, again = talk.owners[0], ask_first(talk, NO_SIGNATURES)
     assert_refused(talk, again, "not next")
     monkeypatch.setattr(Owner, "_check_is_next", lambda *_: None)
     two = [answer_of(one).arrays[0] for one in (talk.answers[0][0], first.handle(again))]
