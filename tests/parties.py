@@ -1,6 +1,10 @@
 """Owners, and a coordinator whose questions are seen: what the tests of federations share."""
 
 import hashlib
+import os
+import subprocess
+import sys
+import threading
 from dataclasses import asdict
 from functools import partial
 from itertools import count
@@ -18,6 +22,7 @@ __all__ = [
     "N_OWNERS",
     "PARTS",
     "PEERS",
+    "OwnerProcess",
     "Talk",
     "a_federation",
     "an_owner",
@@ -27,6 +32,7 @@ __all__ = [
     "make_repeatable",
     "owners_of",
     "snapshot",
+    "the_threads",
 ]
 
 N_OWNERS = 3
@@ -126,3 +132,50 @@ def make_repeatable(monkeypatch, seed=b"fit"):
     monkeypatch.setattr(
         "skdp.federated._owner.NoiseSource.key", partial(from_counter, count(), b"noise")
     )
+
+
+def the_threads():
+    """All threads that are alive."""
+    return set(threading.enumerate())
+
+
+SERVE = """
+while length := int(sys.stdin.buffer.read(8) or b"0", 16):
+    reply = owner.handle(sys.stdin.buffer.read(length))
+    sys.stdout.buffer.write(b"%08x" % len(reply) + reply)
+    sys.stdout.buffer.flush()
+"""
+
+
+class OwnerProcess:
+    """An owner in a process of its own: `make` is code that makes it, `after` runs at its end."""
+
+    def __init__(self, make, *arguments, after="", **variables):
+        code = "import sys\n" + make + SERVE + after
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | variables,
+        )
+
+    def handle(self, question):
+        """Ask, and wait for the answer."""
+        self.ask(question)
+        return self._process.stdout.read(int(self._process.stdout.read(8), 16))
+
+    def ask(self, question):
+        """Ask only."""
+        self._process.stdin.write(b"%08x" % len(question) + question)
+        self._process.stdin.flush()
+
+    def end(self):
+        """Ask nothing more; return what is written after the last answer."""
+        return self._process.communicate(timeout=60)[0]
+
+    def kill(self):
+        """Let it die, wherever it is."""
+        self._process.kill()
+        self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()

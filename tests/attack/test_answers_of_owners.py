@@ -5,13 +5,13 @@ import struct
 import numpy as np
 import pytest
 from attack_laws import said_by
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from owner_cells import LIES, N_OWN, N_OWNERS, Cell, Server, hear, setting, split
+from parties import Talk, owners_of
 
 from skdp.exceptions import FederationError
-from skdp.federated import Coordinator, Federation, Owner, _owner
+from skdp.federated import Federation, Owner, _owner
 from skdp.federated._fit import view_of
-from skdp.federated._messages import TO_COORDINATOR, pack, unpack
+from skdp.federated._messages import pack
 from skdp.federated._story import sum_type
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -170,19 +170,6 @@ def test_masked_messages_are_as_long_whatever_rows_there_are(unit):
 
 def lengths_of_messages(federation, parts):
     """Run a fit, and note how long all answers are."""
-    identities = [Ed25519PrivateKey.generate() for _ in parts]
-    peers = [one.public_key() for one in identities]
-    owners = [
-        Owner(federation, i, X, identity=identities[i], peers=peers) for i, X in enumerate(parts)
-    ]
-    lengths = []
-
-    def send(messages):
-        replies = {i: owners[i].handle(message) for i, message in messages.items()}
-        for i, reply in replies.items():
-            unpack(reply, TO_COORDINATOR, len(parts))
-            lengths.append((i, len(reply)))
-        return replies
-
-    Coordinator(federation).run(send)
-    return lengths
+    talk = Talk(federation, owners_of(federation, parts))
+    talk.run()
+    return [(i, len(reply)) for replies in talk.answers for i, reply in replies.items()]

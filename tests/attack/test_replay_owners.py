@@ -148,15 +148,6 @@ def test_facts_of_the_own_rows_are_noticed(name):
 CENTERED = Cell("covariance", model="pca, public center")
 
 
-def test_sparse_rows_beside_dense_ones_are_refused():
-    X = CENTERED.rows()[:N_OWN]
-    with pytest.raises(ValueError, match="X must be dense, as agreed on"):
-        view_of(CENTERED.agreement(), csr_array(X))
-    sparse = Cell("covariance", model="pca, public center", container="sparse")
-    with pytest.raises(ValueError, match="X must be sparse, as agreed on"):
-        view_of(sparse.agreement(), X)
-
-
 def test_sparse_rows_where_dense_ones_are_agreed_on_would_be_noticed(monkeypatch):
     # Sparse rows are centered in their products: the same rows, with another sensitivity.
     X = CENTERED.rows()[:N_OWN]
@@ -173,6 +164,3 @@ def test_an_owner_may_have_more_rows_than_there_are_owners():
     cell = Cell("covariance", unit="owner")
     agreement = cell.agreement()
     assert view_of(agreement, np.ones((1000, D))).n_rows == agreement.n_owners
-    # A row is one of those that are agreed on.
-    with pytest.raises(ValueError, match="X has 41 rows"):
-        view_of(Cell("covariance").agreement(), np.ones((41, D)))

@@ -7,7 +7,16 @@ import warnings
 
 import numpy as np
 import pytest
-from parties import Talk, a_federation, an_owner, answer_of, changed, fields_of, owners_of
+from parties import (
+    OwnerProcess,
+    Talk,
+    a_federation,
+    an_owner,
+    answer_of,
+    changed,
+    fields_of,
+    owners_of,
+)
 from scipy import sparse
 
 from skdp import DPPCA, DPTruncatedSVD, FederationError, PrivacyWarning
@@ -169,20 +178,16 @@ np.ones((9, 9)) @ np.ones((9, 9))
 sys.exit(sys.argv[1] not in [library.get("architecture") for library in threadpool_info()])
 """
 OWNER = """
-import sys, warnings
+import warnings
 from threadpoolctl import threadpool_limits
 from test_coordinator import FITS, federation_of, part_of
 from parties import an_owner
 warnings.simplefilter("ignore")
 name, number = sys.argv[1], int(sys.argv[2])
-with threadpool_limits(1 + number % 2):
-    owner = an_owner(federation_of(name), number, part_of(name, number))
-    while length := int(sys.stdin.buffer.read(8), 16):
-        reply = owner.handle(sys.stdin.buffer.read(length))
-        sys.stdout.buffer.write(b"%08x" % len(reply) + reply)
-        sys.stdout.buffer.flush()
-sys.stdout.buffer.write(owner.estimator_.components_.tobytes())
+threadpool_limits(1 + number % 2)
+owner = an_owner(federation_of(name), number, part_of(name, number))
 """
+AFTER = "sys.stdout.buffer.write(owner.estimator_.components_.tobytes())"
 BOUNDS = {"row_norm": 12.0, "epsilon": 8.0}
 N_ROWS, N_FEATURES = 900, 60
 FITS = {
@@ -217,60 +222,32 @@ def part_of(name, number):
     return sparse.csr_array(X) if name == "sparse" else X
 
 
-def environment_of(kernel):
-    here = os.path.dirname(os.path.abspath(__file__))
-    folders = [here, os.path.dirname(here), *filter(None, sys.path)]
-    path = {"PYTHONPATH": os.pathsep.join(folders)}
-    return os.environ | path | ({"OPENBLAS_CORETYPE": kernel} if kernel else {})
-
-
 @pytest.fixture(scope="module")
 def kernels():
     for kernel in KERNELS:
-        command = [sys.executable, "-c", HAS_KERNEL, kernel]
-        found = subprocess.run(command, env=environment_of(kernel), stderr=subprocess.DEVNULL)
+        found = subprocess.run(
+            [sys.executable, "-c", HAS_KERNEL, kernel],
+            env=os.environ | {"OPENBLAS_CORETYPE": kernel},
+            stderr=subprocess.DEVNULL,
+        )
         if found.returncode:
             pytest.skip(f"OpenBLAS has no kernel {kernel} on this machine")
-    return [*KERNELS, ""]
-
-
-class Elsewhere:
-    """An owner in a process of its own, with its own kernel."""
-
-    def __init__(self, name, number, kernel):
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", OWNER, name, str(number)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment_of(kernel),
-        )
-
-    def handle(self, question):
-        self._process.stdin.write(b"%08x" % len(question) + question)
-        self._process.stdin.flush()
-        return self._process.stdout.read(int(self._process.stdout.read(8), 16))
-
-    def components(self):
-        self._process.stdin.write(b"%08x" % 0)
-        return np.frombuffer(self._process.communicate(timeout=60)[0]).reshape(3, -1)
-
-    def end(self):
-        self._process.kill()
-        self._process.communicate()
+    return [{"OPENBLAS_CORETYPE": kernel} for kernel in KERNELS] + [{}]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FITS)
 def test_kernels_agree(name, kernels):
     """The digests of all owners are the same to the last release, and so are the models."""
-    owners = [Elsewhere(name, i, kernel) for i, kernel in enumerate(kernels)]
+    owners = [OwnerProcess(OWNER, name, i, after=AFTER, **one) for i, one in enumerate(kernels)]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyWarning)
             talk = Talk(federation_of(name), owners)
             model = talk.run()
         for owner in owners:
-            np.testing.assert_allclose(owner.components(), model.components_, atol=1e-9)
+            components = np.frombuffer(owner.end()).reshape(3, -1)
+            np.testing.assert_allclose(components, model.components_, atol=1e-9)
     finally:
         for owner in owners:
-            owner.end()
+            owner.kill()

@@ -4,12 +4,11 @@ import gc
 import math
 import pickle
 import re
-import threading
 import warnings
 
 import numpy as np
 import pytest
-from parties import Talk, a_federation, answer_of, owners_of
+from parties import Talk, a_federation, answer_of, owners_of, the_threads
 from sklearn.base import clone
 
 import skdp
@@ -388,10 +387,6 @@ def test_a_fit_is_charged_once(tmp_path):
 
 
 # ---- threads
-
-
-def the_threads():
-    return set(threading.enumerate())
 
 
 def test_no_thread_stays_behind(tmp_path):

@@ -2,10 +2,7 @@
 
 import json
 import os
-import signal
 import stat
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -14,6 +11,7 @@ from parties import (
     IDENTITIES,
     PARTS,
     PEERS,
+    OwnerProcess,
     Talk,
     a_federation,
     an_owner,
@@ -21,6 +19,7 @@ from parties import (
     changed,
     fields_of,
     make_repeatable,
+    the_threads,
 )
 
 from skdp import DPPCA, FederationError
@@ -292,10 +291,6 @@ def test_a_folder_is_no_state(tmp_path):
 # ---- threads
 
 
-def the_threads():
-    return {thread for thread in threading.enumerate() if thread.is_alive()}
-
-
 def test_an_interrupted_owner_goes_on_from_its_file_only(paths, monkeypatch):
     federation = a_federation()
     talk = Talk(federation, owners_with_files(federation, paths), stop_at=3)
@@ -415,52 +410,16 @@ def test_a_fit_may_be_stopped_by_its_own_thread():
 # ---- a process that is killed
 
 OWNER = """
-import sys
 from parties import a_federation, an_owner
 owner = an_owner(a_federation(), 1, state=sys.argv[1])
-while length := sys.stdin.buffer.read(8):
-    reply = owner.handle(sys.stdin.buffer.read(int(length, 16)))
-    sys.stdout.buffer.write(b"%08x" % len(reply) + reply)
-    sys.stdout.buffer.flush()
 """
-
-
-class InProcess:
-    """An owner in a process of its own."""
-
-    def __init__(self, path):
-        folders = [os.path.dirname(__file__) + "/..", *sys.path]
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", OWNER, str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders))},
-        )
-
-    def ask(self, question):
-        self._process.stdin.write(b"%08x" % len(question) + question)
-        self._process.stdin.flush()
-
-    def read(self):
-        length = self._process.stdout.read(8)
-        return self._process.stdout.read(int(length, 16)) if length else None
-
-    def handle(self, question):
-        self.ask(question)
-        return self.read()
-
-    def kill(self):
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-        self._process.stdin.close()
-        self._process.stdout.close()
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="processes are killed by a signal")
 def test_a_process_that_is_killed_comes_back(paths):
     federation = a_federation()
-    held = [an_owner(federation, 0), InProcess(paths[1]), an_owner(federation, 2)]
+    held = [an_owner(federation, 0), OwnerProcess(OWNER, paths[1]), an_owner(federation, 2)]
 
     class Killed:
         """Dies after its question has arrived, and again after its answer has left."""
@@ -471,7 +430,7 @@ def test_a_process_that_is_killed_comes_back(paths):
             for _ in range(2):
                 # It may be anywhere in its work by then, or have answered.
                 held[1].kill()
-                held[1] = InProcess(paths[1])
+                held[1] = OwnerProcess(OWNER, paths[1])
                 replies.add(held[1].handle(question))
             (reply,) = replies
             return reply
