@@ -41,6 +41,7 @@ EPSILONS = (0.5, 1.0, 4.0)
 K, DELTA = 5, 1e-6
 BY_NAME = {one.name: one for one in TABLES}
 DIGITS, CENTERED = BY_NAME["Digits"], BY_NAME["Digits, centered"]
+GOWALLA, WEB_LOG = BY_NAME["Gowalla 1000"], BY_NAME["Web log"]
 
 TITLE = """\
 # Rows of several owners
@@ -109,16 +110,15 @@ def pca_with_public_center() -> DPPCA:
 
 
 MASKED = {"aggregator": "masked"}
+SPARSE = {"sparse": True}
 OF_OWNERS = {"unit": "owner"}
 CASES = [
     Case("digits, DPTruncatedSVD", DIGITS, svd_of(DIGITS)),
     Case("digits, DPTruncatedSVD, masked", DIGITS, svd_of(DIGITS), settings=MASKED),
     Case("digits, DPPCA", CENTERED, pca),
     Case("digits, DPPCA, center as if public", CENTERED, pca_with_public_center),
-    *(
-        Case(f"{name}, DPTruncatedSVD", BY_NAME[of], svd_of(BY_NAME[of]), settings={"sparse": True})
-        for name, of in [("Gowalla 1000", "Gowalla 1000"), ("web log", "Web log")]
-    ),
+    Case("Gowalla 1000, DPTruncatedSVD", GOWALLA, svd_of(GOWALLA), settings=SPARSE),
+    Case("web log, DPTruncatedSVD", WEB_LOG, svd_of(WEB_LOG), settings=SPARSE),
     Case("digits, DPTruncatedSVD, private norm", DIGITS, svd_without_bound),
     Case("digits, DPTruncatedSVD, unit owner", DIGITS, svd_of(DIGITS), 200, OF_OWNERS),
     Case("... private norm, too", DIGITS, svd_without_bound, 200, OF_OWNERS),
@@ -140,7 +140,7 @@ def central(case: Case, estimator: Any) -> Any:
     return estimator.fit(case.rows)
 
 
-def measure(case: Case, run: int) -> Iterator[Measured]:
+def measure(case: Case) -> Iterator[Measured]:
     """Fit once at every epsilon, in both ways."""
     for epsilon in EPSILONS:
         estimator = case.estimator().set_params(epsilon=epsilon)
@@ -150,7 +150,7 @@ def measure(case: Case, run: int) -> Iterator[Measured]:
 
 
 def line_of(case: Case, n_runs: int) -> list[str]:
-    values = measured(lambda run: measure(case, run), n_runs)
+    values = measured(lambda run: measure(case), n_runs)
     cells = [f"{one.mean():.3f} ± {one.std(ddof=1):.3f}" for one in values.values()]
     norm = case.estimator().row_norm
     bound = "private" if norm is None else f"{norm:.3g}"

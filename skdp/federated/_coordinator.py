@@ -109,10 +109,10 @@ class _Asking:
         """Tell all owners the last sum; check that all of them have reached the same end."""
         self._ask_for_next("end", self._story.of(None))
 
-    def _ask_for_next(self, kind: str, told: bytes) -> list[Message]:
+    def _ask_for_next(self, expected: str, told: bytes) -> list[Message]:
         confirmations = self._confirmations if self._number == 0 else []
         fields = {"release": self._number, "confirmations": confirmations}
-        answers = self._ask("answer", fields, *self._told, expected=kind)
+        answers = self._ask("answer", fields, *self._told, expected=expected)
         if any(answer.fields["release"] != self._number for answer in answers):
             raise FederationError("An owner has answered for another release.")
         # In the clear, so that a fit with owners who disagree ends here, and not in noise.

@@ -97,27 +97,10 @@ def masked(
 ) -> np.ndarray:
     """Hide the counts of an owner by a mask for each of its peers.
 
-    Parameters
-    ----------
-    counts : ndarray of int64
-        Counts, with noise. They are taken modulo the words.
-    words : dtype
-        Unsigned words, little-endian.
-    number : int
-        Number of this owner. It adds the masks it has with owners of larger numbers, and subtracts
-        the others: every mask is added once and subtracted once.
-    n_owners : int
-        How many owners there are.
-    secrets : mapping of int to bytes
-        The `shared_secret` with every other owner, by its number.
-    told : bytes
-        Digest of all that this owner was told: the agreement, all public keys, the release, how it
-        is laid out, and all sums so far.
-
-    Returns
-    -------
-    ndarray of words
-        Uniform numbers to whoever lacks the pairs of two owners.
+    The owner adds the masks it has with owners of larger numbers, and subtracts the others: every
+    mask is added once and subtracted once. `told` is the digest of all that the owner was told: the
+    agreement, all public keys, the release, how it is laid out, and all sums so far. To whoever
+    lacks the pairs of two owners the result is uniform.
     """
     if secrets.keys() | {number} != set(range(n_owners)) or number in secrets:
         raise FederationError("An owner has one secret with each of the others, none with itself.")

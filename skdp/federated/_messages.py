@@ -52,26 +52,9 @@ def pack(kind: str, fields: Mapping[str, Any], *arrays: np.ndarray) -> bytes:
 
 
 def unpack(data: bytes, kinds: Mapping[str, "Kind"], n_owners: int) -> Message:
-    """Read a message of one of the kinds, `TO_OWNER` or `TO_COORDINATOR`.
+    """Read a message of one of the kinds, `TO_OWNER` or `TO_COORDINATOR`; check all of it.
 
-    Parameters
-    ----------
-    data : bytes
-        What was received. Arrays are views of it: nothing of an announced size is allocated.
-    kinds : mapping of str to Kind
-        What is expected.
-    n_owners : int
-        How many owners have agreed on the fit.
-
-    Returns
-    -------
-    Message
-        Its fields and arrays, all checked.
-
-    Raises
-    ------
-    FederationError
-        If anything is not as the table of the kind says.
+    Arrays are views of the data: nothing of an announced size is allocated.
     """
     head, body = _split(data, _HEAD + _HEAD_OF_OWNER * n_owners)
     fields = _decode(head)

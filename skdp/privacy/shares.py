@@ -74,8 +74,8 @@ class Shares:
         limit = largest / step + 1
         if not limit + _REACH * self.n_owners < 2.0**62:
             raise BudgetError(
-                f"Release {release.name!r} does not fit into words of 64 bits; pass a smaller "
-                f"epsilon than one of mu {sensitivity / noise_std:.3g} for this release."
+                f"Release {release.name!r} does not fit into words of 64 bits at its mu of "
+                f"{sensitivity / noise_std:.3g}; pass a smaller epsilon."
             )
         return ShareLayout(
             release.name, release.mechanism, shape, std, step, math.ceil(limit), self.n_owners
