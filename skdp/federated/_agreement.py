@@ -80,6 +80,8 @@ def agree(
     _check_choice("unit", unit, UNITS)
     _check_choice("aggregator", aggregator, AGGREGATORS)
     _check_sizes(n_features, owners, colluding, seed)
+    # Small types of numpy would wrap where counts of all owners are added up.
+    n_features, owners, colluding, seed = map(int, (n_features, owners, colluding, seed))
     _check_estimator(estimator, unit)
     n_rows = _checked_n_rows(n_rows, owners, unit)
     is_unit_owner = unit == "owner"
@@ -115,7 +117,7 @@ def agree(
         shares,
         is_unit_owner,
         aggregator == "masked",
-        int(seed),
+        seed,
         most_rows,
         depth,
         digest_of("skdp federation", *_versions(), *_model_of(estimator), *facts),
