@@ -51,3 +51,12 @@ def blas_threads():
     """Keep the test processes, one a core, out of each other's way."""
     with threadpool_limits(BLAS_THREADS):
         yield
+
+
+@pytest.fixture
+def few_steps():
+    """Let classifiers take few steps, where it does not matter how many there are."""
+    from class_cells import setting
+
+    with setting():
+        yield

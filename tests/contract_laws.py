@@ -7,6 +7,7 @@ import math
 import pickle
 import sys
 import warnings
+from functools import cache
 from unittest.mock import patch
 
 import numpy as np
@@ -100,7 +101,7 @@ def check_kept(family, cell, estimator):
     assert kept == family.released(cell) | family.public(cell)
     documented = inspect.getdoc(type(estimator)).splitlines()
     n_units, n_features = family.n_units(arguments), estimator.n_features_in_
-    for name in kept | properties_of(estimator):
+    for name in kept | properties_of(type(estimator)):
         if not name.startswith("_"):
             assert any(name in line.split(" : ")[0].split(", ") for line in documented), name
         if name not in family.per_unit and n_units != n_features:
@@ -129,16 +130,16 @@ def beside(estimator):
         f"{owner}.{name}": contents(value)
         for owner, one in owners.items()
         for name, value in list(vars(one).items())
-        # Python's own note of which warnings were shown.
-        if name != "__warningregistry__"
+        # Python's own: which warnings were shown, and its functions.
+        if name not in ("__warningregistry__", "__builtins__")
     }
 
 
 def contents(value):
     """Identities of an object and of all that it has, if it is a container."""
-    inside = [*value.keys(), *value.values()] if isinstance(value, dict) else ()
-    inside = list(value) if isinstance(value, list | set) else inside
-    return id(value), sorted(map(id, inside))
+    if isinstance(value, dict):
+        return id(value), *map(id, value.keys()), *map(id, value.values())
+    return (id(value), *map(id, value)) if isinstance(value, (list, set)) else id(value)
 
 
 def a_fitted_pickle_has_neither_seed_nor_data(family, cell):
@@ -269,7 +270,7 @@ def any_finite_data_fit_without_warnings_about_them(family, cell):
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", PrivacyWarning)
             estimator = cell(epsilon=1.0).fit(*arguments)
-        for attribute in family.released(cell) | properties_of(estimator):
+        for attribute in family.released(cell) | properties_of(type(estimator)):
             value = getattr(estimator, attribute)
             # Of what was not asked for there is nothing.
             assert value is None or np.isfinite(value).all(), (name, attribute)
@@ -277,11 +278,12 @@ def any_finite_data_fit_without_warnings_about_them(family, cell):
         assert math.fsum(shares) <= 1 + 1e-12
 
 
-def properties_of(estimator):
-    """Name the fitted attributes that are computed from others."""
+@cache
+def properties_of(kind):
+    """Name the fitted attributes of a class that are computed from others."""
     return {
         name
-        for name, value in inspect.getmembers_static(type(estimator))
+        for name, value in inspect.getmembers_static(kind)
         if isinstance(value, property) and name.endswith("_") and not name.startswith("_")
     }
 

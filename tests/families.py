@@ -157,6 +157,7 @@ FAMILIES = (
         recorded=lambda cell: ("record", True),
         is_reached=class_cells.is_reached,
         slips=class_cells.SLIPS,
+        setting=class_cells.setting,
         arguments=lambda data: data.arguments,
         exempt={"rows_are_transformed_one_by_one": "a classifier predicts, and has no transform"},
     ),

@@ -10,6 +10,7 @@ import pytest
 from public import ESTIMATORS
 
 import skdp
+import skdp.federated
 import skdp.model_selection
 import skdp.units
 
@@ -20,6 +21,7 @@ SOURCES = Path(skdp.__file__).parent
 INVENTORY = DOCS / "inventories" / "sklearn.inv"
 SEARCHES = [skdp.model_selection.DPGridSearch, skdp.model_selection.DPRandomizedSearch]
 STREAMS = [skdp.DPStreamingFactorizer, skdp.DPContinualFactorizer, skdp.LowRankFactors]
+PARTIES = [getattr(skdp.federated, name) for name in skdp.federated.__all__]
 UNITS = [getattr(skdp.units, name) for name in skdp.units.__all__]
 # Parameters that mean something else in each algorithm.
 OF_EACH_CLASS = {
@@ -38,7 +40,8 @@ OWN_WORDS = {
     | SEARCH_NAMES
     | STREAM_NAMES,
     "largest": {"SpectralChange"},
-    "ledger": SEARCH_NAMES | STREAM_NAMES,
+    "estimator": {"Federation"},
+    "ledger": {"Owner"} | SEARCH_NAMES | STREAM_NAMES,
     "n_oversamples": {"DPLowRankFactorizer"},
     "random_state": SEARCH_NAMES | STREAM_NAMES,
     "zero_is_missing": {"Edge"},
@@ -46,6 +49,7 @@ OWN_WORDS = {
 PUBLIC_MODULES = [
     "skdp",
     "skdp.datasets",
+    "skdp.federated",
     "skdp.metrics",
     "skdp.model_selection",
     "skdp.privacy",
@@ -99,6 +103,17 @@ def test_of_each_method_it_is_said_what_the_guarantee_covers():
     assert said.keys() == methods | {"set_callbacks"}
 
 
+def test_of_each_method_of_a_party_it_is_said_what_the_guarantee_covers():
+    said = runpy.run_path(str(DOCS / "_extensions" / "guarantee.py"))["OF_PARTIES"]
+    methods = {
+        f"{party.__name__}.{name}"
+        for party in PARTIES
+        for name, value in vars(party).items()
+        if not name.startswith("_") and inspect.isfunction(value)
+    }
+    assert said.keys() == methods
+
+
 @pytest.mark.parametrize("entry", INVENTORY.read_text().splitlines()[3:])
 def test_names_of_scikit_learn_exist(entry):
     name, kind, page = entry.split()
@@ -145,7 +160,7 @@ def told_in_two_ways(classes, own_words):
 
 
 def test_a_parameter_of_one_name_has_one_text():
-    classes = [*ESTIMATORS, *SEARCHES, *STREAMS[:2], *UNITS, skdp.DPPipeline]
+    classes = [*ESTIMATORS, *SEARCHES, *STREAMS[:2], *UNITS, *PARTIES, skdp.DPPipeline]
     assert told_in_two_ways(classes, OWN_WORDS) == OF_EACH_CLASS
 
 

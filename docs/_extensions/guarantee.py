@@ -47,3 +47,12 @@ GUARANTEE = {
     "transform": _ROWS,
     "update": _NOTHING,
 }
+
+# Methods of the parties of a federation, whose names stand for something else elsewhere.
+OF_PARTIES = {
+    "Coordinator.run": "**Covered**: the model.",
+    "Federation.fit": "**Covered**: the model. All rows are in this process.",
+    "Owner.close": _NOTHING,
+    "Owner.handle": "**Covered**, to the coordinator and up to ``colluding`` owners, together with "
+    'the answers of all others. With ``aggregator="trusted"`` the coordinator is believed.',
+}

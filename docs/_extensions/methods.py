@@ -4,7 +4,7 @@ import importlib
 import inspect
 import re
 
-from guarantee import GUARANTEE
+from guarantee import GUARANTEE, OF_PARTIES
 from sphinx.util.docutils import SphinxDirective
 
 
@@ -33,8 +33,9 @@ def page_of(full_name):
     for name in names:
         link = f":meth:`{name} <{home(cls, name, full_name)}.{name}>`"
         rows.append((link, summary(getattr(cls, name))))
-    if all(name in GUARANTEE for name in names):
-        column = ["What it returns, and the guarantee", *(GUARANTEE[name] for name in names)]
+    said = [OF_PARTIES.get(f"{class_name}.{name}", GUARANTEE.get(name)) for name in names]
+    if all(said):
+        column = ["What it returns, and the guarantee", *said]
         rows = [(*row, cell) for row, cell in zip(rows, column, strict=True)]
     lines = [".. rubric:: Methods", "", ".. list-table::", "   :header-rows: 1", ""]
     for first, *others in rows:

@@ -4,8 +4,6 @@ from dataclasses import dataclass, field
 
 from skdp.data.rows import Rows
 
-__all__ = ["AgreedRows"]
-
 
 @dataclass(eq=False)
 class AgreedRows(Rows):  # numpydoc ignore=PR02

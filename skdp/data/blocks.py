@@ -12,8 +12,6 @@ from skdp.data.finite import not_finite_rows
 from skdp.linalg.compressed import transposed, with_data
 from skdp.linalg.norms import centered_sparse_norms, row_norms, sparse_row_norms
 
-__all__ = ["Block", "DenseBlock", "SparseBlock", "Weighting"]
-
 # Numbers that are worked on at a time, to stay in cache: half a megabyte.
 _PART = 1 << 16  # not studied
 

@@ -16,21 +16,6 @@ from scipy.sparse import issparse
 
 from skdp.data.sparse_parts import fits_together
 
-__all__ = [
-    "INVALID_SPARSE",
-    "MASKED",
-    "SAFE_TEXTS",
-    "UNREADABLE",
-    "SkdpContainer",
-    "checked_container",
-    "composed",
-    "hide_error_text",
-    "loaded",
-    "refuse_masked",
-    "with_text",
-    "without_warnings",
-]
-
 #: Stands for the text of any error that a container raises itself.
 UNREADABLE = (
     "The data cannot be read: converting them raises an error, whose text is left out because it "

@@ -9,18 +9,6 @@ from scipy import sparse
 from skdp.data.containers import checked_container
 from skdp.linalg.compressed import with_data
 
-__all__ = [
-    "RawBlock",
-    "as_canonical",
-    "canonical_csr",
-    "checked_dtype",
-    "checked_shape",
-    "float_dtype",
-    "in_c_order",
-    "is_mapped",
-    "plain_csr",
-]
-
 RawBlock: TypeAlias = np.ndarray | sparse.csr_array
 
 

@@ -16,8 +16,6 @@ from skdp.data.sources import Source
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linalg.matrices import DenseMatrices, Matrices, OuterMatrices
 
-__all__ = ["Design", "entries_of"]
-
 # Several products are computed from a piece, which should stay in cache between them.
 _PIECE_ENTRIES = 1 << 18  # not studied
 _PIECE_ROWS = (32, 4096)  # not studied

@@ -13,8 +13,6 @@ from skdp.data.reduce import Kernel, PerRow, map_sum
 from skdp.data.sources import Source, as_source, block_starts
 from skdp.data.targets import Targets
 
-__all__ = ["digest", "digest_kernel", "digests", "joined_digest"]
-
 
 def digest(source: Source | Targets) -> bytes:
     """Hash the values of all rows in one pass.

@@ -27,8 +27,6 @@ try:  # what newer versions of joblib depend on
 except ImportError:
     from joblib.externals.cloudpickle import CloudPickler
 
-__all__ = ["run_calls"]
-
 _OF_BLAS = ("internal_api", "version", "architecture", "threading_layer")
 Facts = dict[str, frozenset[str]]
 

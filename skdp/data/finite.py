@@ -9,8 +9,6 @@ from scipy.sparse import issparse
 from skdp.data.conversion import canonical_csr, float_dtype
 from skdp.linalg.compressed import with_data
 
-__all__ = ["finite", "not_finite_rows", "of_finite", "with_nan"]
-
 
 def finite(rows: Any) -> Any:
     """Make the numbers of rows finite, each by itself: NaN becomes 0, infinity a large number.

@@ -9,8 +9,6 @@ import numpy as np
 
 from skdp.data.containers import with_text
 
-__all__ = ["NpyFile", "npy_files", "paths_of"]
-
 _PATHS = str | bytes | os.PathLike
 
 

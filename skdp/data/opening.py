@@ -16,8 +16,6 @@ from skdp.data.sources import PartSource, Source
 from skdp.data.targets import Targets
 from skdp.linalg.histogram import GridCounts
 
-__all__ = ["checked_digest", "open_rows"]
-
 
 def open_rows(
     rows: Rows,

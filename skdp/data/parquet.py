@@ -17,8 +17,6 @@ try:
 except ImportError:
     raise ImportError('RowBlocks.from_parquet needs pyarrow: pip install "skdp[parquet]"') from None
 
-__all__ = ["row_groups"]
-
 # Columns that are decoded at a time: what they need comes on top of the part.
 _COLUMNS = 16  # not studied
 # Rows of them that are written at a time.

@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["PartResults", "write_npy"]
-
 
 class PartResults:
     """Results for rows in blocks or in parts, computed when they are asked for.

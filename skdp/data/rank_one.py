@@ -12,8 +12,6 @@ from skdp.data.conversion import RawBlock, canonical_csr, checked_dtype, checked
 from skdp.data.sources import block_starts
 from skdp.linalg.compressed import rows_of
 
-__all__ = ["RankOneMatrices"]
-
 
 class RankOneMatrices(SkdpContainer):
     """Matrices of rank one, one for each record, that are never written out.

@@ -20,20 +20,6 @@ from skdp.data.engine import run_calls
 from skdp.data.threads import thread_count
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
-__all__ = [
-    "OBSERVER",
-    "BlockView",
-    "Kernel",
-    "PerRow",
-    "largest_sum_depth",
-    "map_sum",
-    "on_block",
-    "part_ranges",
-    "sum_depth",
-    "sum_rounding",
-    "watched",
-]
-
 # If there are more than two leaves, they hold at most so many numbers together, 64 MB.
 _LEAF_NUMBERS = 1 << 23  # not studied
 # Subtrees for each thread or process: several, as some take longer than others.

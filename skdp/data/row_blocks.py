@@ -22,8 +22,6 @@ from skdp.data.conversion import (
 )
 from skdp.data.part_results import write_npy
 
-__all__ = ["NOT_FINITE", "Loader", "RowBlocks", "refused_if_not_finite"]
-
 _END = object()
 Loader = Callable[[], Any]
 #: What is said of rows in blocks, in scikit-learn's words, and what helps.

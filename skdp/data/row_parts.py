@@ -15,8 +15,6 @@ from skdp.data.finite import of_finite
 from skdp.data.row_blocks import Loader, RowBlocks
 from skdp.data.targets import Targets, within
 
-__all__ = ["RowParts", "ThinnedParts", "mapped_blocks", "transformed_blocks"]
-
 
 class RowParts(RowBlocks):
     """A `RowBlocks` whose parts are loaded by themselves, in any order."""

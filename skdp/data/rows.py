@@ -16,8 +16,6 @@ from skdp.data.sources import BlockSource, Source
 from skdp.linalg.histogram import GridCounts, bin_counts
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 
-__all__ = ["RowCache", "Rows", "n_mostly_positive", "norm_counts"]
-
 # Longest chain of additions in numpy's sum of a contiguous array, with the few that precede it.
 _PAIRWISE_DEPTH = 256  # not tuned
 

@@ -16,19 +16,6 @@ from skdp.data.row_blocks import RowBlocks
 from skdp.data.row_parts import RowParts, ThinnedParts, mapped_blocks
 from skdp.linalg.compressed import rows_of, with_data
 
-__all__ = [
-    "ArraySource",
-    "BlockSource",
-    "PartSource",
-    "Source",
-    "as_source",
-    "block_starts",
-    "depth_of",
-    "holds_sparse",
-    "largest_depth",
-    "rounding_of",
-]
-
 _CACHED_BYTES = 1 << 20  # not studied
 _BLOCK_BYTES = 1 << 24  # not studied
 _DENSE_ROWS = (256, 4096)  # not studied

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["fits_together"]
-
 
 def fits_together(X: Any) -> bool:
     """Tell whether all indices of a sparse matrix are within its shape and its other parts.

@@ -10,8 +10,6 @@ import numpy as np
 
 from skdp.data.containers import checked_container, composed, loaded
 
-__all__ = ["Targets", "within"]
-
 
 class Targets:
     """One target for each row; parts are loaded again for every pass, each once in a thread.

@@ -14,8 +14,6 @@ import scipy.linalg  # noqa: F401 - loads its BLAS, to be found below
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["one_blas_thread", "quietly", "run_in_threads", "thread_count"]
-
 T = TypeVar("T")
 
 

@@ -17,8 +17,6 @@ from skdp.data.reduce import BlockView, on_block, sum_depth
 from skdp.data.threads import one_blas_thread
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
-__all__ = ["LARGEST_VALUE", "UserBatch", "Users", "map_batch"]
-
 #: Larger values are clipped to this one, so that products of several of them do not overflow.
 LARGEST_VALUE = 1e60  # not tuned
 # A batch should stay in cache between the products that are computed from it.

@@ -4,14 +4,14 @@ import math
 import sys
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.utils import check_scalar
 
-from skdp._estimator import parameters_by_value, plan_of, warnings_for_delta
+from skdp._estimator import parameters_by_value, plan_of
 from skdp.data.sources import largest_depth
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._matrix_estimator import MatrixEstimator
@@ -21,6 +21,7 @@ from skdp.privacy import Plan
 from skdp.privacy.noise import digest_of
 from skdp.privacy.shares import Shares
 from skdp.units import Interaction
+from skdp.units._rows import ResolvedRow
 
 UNITS = ("row", "owner")
 AGGREGATORS = ("masked", "trusted", "none")
@@ -30,6 +31,15 @@ _MOST_ROWS = 1 << 24  # not tuned
 # Additions beyond those of rows in one part: of up to 2 ** 14 parts, and one for the division by
 # the number of rows.
 _MORE_DEPTH = 15  # not tuned
+
+
+@dataclass(frozen=True)
+class ResolvedOwner(ResolvedRow):
+    """All rows of one owner, whose part is divided by their number."""
+
+    name: ClassVar[str] = "owner"
+    counted: ClassVar[str] = "owners"
+    remedy: ClassVar[str] = "more owners, a larger epsilon or a tighter row_norm"
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +107,9 @@ def agree(
         rounding=max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * n_rows),
     )
     _check_bounds(problem)
-    plan = plan_of(problem, estimator._plan(problem))
     if is_unit_owner:
-        plan = replace(plan, unit="owner")
+        problem = replace(problem, unit=ResolvedOwner(problem.unit.adjacency))
+    plan = plan_of(problem, estimator._plan(problem))
     shares = Shares(
         owners,
         1 if aggregator == "none" else owners - colluding,
@@ -128,9 +138,7 @@ def public_warnings(agreement: Agreement) -> list[str]:
     """Return the warnings that follow from what is agreed on."""
     estimator, plan = agreement.estimator, agreement.plan
     problem: Any = agreement.problem
-    counted = "owners" if agreement.is_unit_owner else problem.unit.counted
-    of_delta = warnings_for_delta(plan.cost, counted, problem.n_units)
-    return [*of_delta, *estimator._warnings(problem, plan)]
+    return [*estimator._setting_warnings(problem), *estimator._warnings(problem, plan)]
 
 
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from skdp.decomposition._matrix_estimator import MatrixEstimator
-from skdp.exceptions import FederationError, warn_of_privacy
+from skdp.exceptions import FederationError, shortened, warn_of_privacy
 from skdp.federated._agreement import Agreed, Agreement
 from skdp.federated._fit import no_rows, run_fit
 from skdp.federated._masks import digest, sum_modulo
@@ -48,7 +48,7 @@ class Coordinator:
     >>> coordinator.run(lambda messages: {})
     Traceback (most recent call last):
         ...
-    skdp.exceptions.FederationError: Owners 0, 1, 2 have not answered. Those who come back ...
+    skdp.exceptions.FederationError: No answer from these of the 3 owners: 0, 1, 2. Those who ...
     """
 
     def __init__(self, federation: Agreed) -> None:
@@ -144,10 +144,11 @@ class _Asking:
         replies = self._send(dict.fromkeys(range(n_owners), question))
         missing = [number for number in range(n_owners) if number not in replies]
         if missing:
+            names = shortened(list(map(str, missing)))
             raise FederationError(
-                f"Owners {', '.join(map(str, missing))} have not answered. Those who come back "
-                "with their state can be asked again; else the fit has ended, and its budget is "
-                "spent."
+                f"No answer from these of the {n_owners} owners: {names}. "
+                "Those who come back with their state can be asked again; else the fit has ended, "
+                "and its budget is spent."
             )
         answers = [unpack(replies[i], TO_COORDINATOR, n_owners) for i in range(n_owners)]
         for number, answer in enumerate(answers):

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["NoisyProduct", "ProductAverage", "count_above_noise"]
-
 # Rounds of reweighting: from the second on, products that the model does not fit weigh little.
 _N_ROUNDS = 3  # not studied
 _SLACK = 1.05  # not studied

@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csc_array, csr_array
 
-__all__ = ["rows_of", "transposed", "with_data"]
-
 
 def with_data(rows: csr_array, data: np.ndarray) -> csr_array:
     """Make an array with the same sparsity pattern and other data."""

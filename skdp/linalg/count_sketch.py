@@ -15,8 +15,6 @@ from scipy.sparse import csr_array
 
 from skdp.linalg.sketch import NORM_MARGIN, Sketch
 
-__all__ = ["CountSketch"]
-
 
 class CountSketch(Sketch):
     """Every dimension is added, with a random sign, to one of equally full buckets."""

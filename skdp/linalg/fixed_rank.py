@@ -17,17 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = [
-    "FixedRank",
-    "inner_product",
-    "project_coordinates",
-    "retract",
-    "tangent_dimension",
-    "tangent_vector",
-    "truncate",
-    "within_norm",
-]
-
 
 @dataclass(frozen=True)
 class FixedRank:

@@ -10,8 +10,6 @@ from skdp.linalg.norms import row_norms
 from skdp.linalg.sketch import NORM_MARGIN, Sketch
 from skdp.linalg.subspace import random_basis
 
-__all__ = ["HaarSketch", "haar_norm", "haar_rounding"]
-
 # Entries are multiples of 2 to the power of minus this number.
 _BITS = 20  # not tuned
 # Floats represent all integers up to this one, so that products in floating point are exact.

@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["GridCounts", "bin_counts", "quantile_from_counts"]
-
 
 class GridCounts(NamedTuple):
     """How many of the values of `n_units` units do not exceed each point of a public grid.

@@ -14,8 +14,6 @@ from scipy.sparse import issparse
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linalg.norms import row_norms, sparse_row_norms
 
-__all__ = ["Coordinates", "DenseMatrices", "Matrices", "OuterMatrices"]
-
 # A longer factor of an outer product counts as null: products of two stay normal numbers.
 _LONGEST = 1e100  # not tuned
 # Relative error, for each feature, that is added to the norm of the part outside a subspace.

@@ -3,16 +3,6 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-__all__ = [
-    "LEAST_ROUNDING",
-    "UNIT_ROUNDOFF",
-    "centered_sparse_norms",
-    "row_norms",
-    "row_products",
-    "row_squares",
-    "sparse_row_norms",
-]
-
 # Exponents of scale factors are clipped to this range, in which 2 ** exponent is a normal
 # floating-point number. Beyond it, squares of scaled entries are safe as they are.
 _EXPONENT_RANGE = (-1000, 1000)  # not tuned

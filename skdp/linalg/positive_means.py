@@ -14,8 +14,6 @@ References
 
 import numpy as np
 
-__all__ = ["positive_means"]
-
 # In units of the noise: larger numbers need no shrinking, and the grid ends a unit further.
 _REACH = 8  # not studied
 # Points of the grid in a unit of the noise. The noisy numbers are rounded to these points, too.

@@ -25,8 +25,6 @@ import numpy as np
 from scipy.optimize import nnls
 from scipy.special import binom
 
-__all__ = ["PrefixNoise", "prefix_noise"]
-
 _N_BUFFERS = 5  # not studied
 # Smallest rate of decay, times the horizon, and largest rate. The logarithms of all rates are
 # evenly spaced.

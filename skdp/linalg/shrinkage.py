@@ -10,8 +10,6 @@ References
 
 import numpy as np
 
-__all__ = ["shrink_rows"]
-
 # Variances of the signal in a row, as multiples of the average one: a geometric grid from rows of
 # nearly pure noise to a single row with all of the signal.
 _N_SCALES = 12  # not studied

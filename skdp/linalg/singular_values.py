@@ -11,8 +11,6 @@ References
 
 import numpy as np
 
-__all__ = ["are_mostly_signal", "debiased", "shrunk"]
-
 
 def debiased(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.ndarray:
     r"""Subtract from singular values what noise adds to them.

@@ -11,8 +11,6 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import lambertw
 
-__all__ = ["NORM_MARGIN", "Sketch", "tail_factor"]
-
 #: Room for rounding, where norms of a drawn sketch are computed in floating point.
 NORM_MARGIN = 1 + 1e-9  # not tuned
 

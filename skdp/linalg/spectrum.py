@@ -12,14 +12,6 @@ from scipy.special import gammaln
 
 from skdp.linalg.norms import UNIT_ROUNDOFF
 
-__all__ = [
-    "components_for_ratio",
-    "denoise_eigenvalues",
-    "eigenvalue_pushes",
-    "most_likely_rank",
-    "noise_edge",
-]
-
 # Cumulated ratios that differ by at most so many units in the last place count as equal.
 _TIE = 16  # not tuned
 # Eigenvalues below this fraction of the largest are rounding errors.

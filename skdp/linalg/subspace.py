@@ -3,16 +3,6 @@
 import numpy as np
 from scipy.linalg import eigh, svdvals
 
-__all__ = [
-    "coherence",
-    "deterministic_signs",
-    "leading_eigenvectors",
-    "orthonormal_basis",
-    "principal_sines",
-    "random_basis",
-    "with_fixed_signs",
-]
-
 
 def random_basis(n_features: int, size: int, generator: np.random.Generator) -> np.ndarray:
     """Draw an orthonormal basis, (n_features, size), of a uniformly random subspace."""

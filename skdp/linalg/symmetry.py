@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-__all__ = ["is_symmetric"]
-
 _TOLERANCE = 1e-10  # not tuned
 
 

@@ -38,6 +38,8 @@ _ROOT = 6e6  # not tuned
 _REACH = 1205  # not tuned
 # Sums without noise are in steps of which the largest sum has so many, in bits.
 _BITS_WITHOUT_NOISE = 60  # not tuned
+# Far above what kernels of BLAS round.
+_ABOVE = 1 + 1e-9  # not tuned
 _MECHANISMS = ("gaussian", "symmetric_gaussian")
 _UPPER = "symmetric_gaussian"
 
@@ -67,7 +69,9 @@ class Shares:
             step = lattice_step(std)
         elif math.isfinite(largest):
             # The least positive float where the bound is hardly larger: a step is never 0.
-            step = math.ldexp(1.0, max(math.frexp(largest)[1] - _BITS_WITHOUT_NOISE, -1074))
+            # A bound that is rounded to either side of a power of two has one step.
+            exponent = math.frexp(largest * _ABOVE)[1] - _BITS_WITHOUT_NOISE
+            step = math.ldexp(1.0, max(exponent, -1074))
         else:
             raise BudgetError(
                 f"Release {release.name!r} has no noise and no bound: sums of several owners need "

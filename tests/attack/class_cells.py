@@ -3,6 +3,7 @@
 import dataclasses
 from dataclasses import dataclass
 from functools import partial
+from unittest.mock import patch
 
 import numpy as np
 from harness import Group, Slip, null_row
@@ -10,8 +11,9 @@ from in_parts import in_parts
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression, DPTraceClassifier
+from skdp.linear_model._logistic import plan
 
-N_RECORDS, N_FEATURES = 20, 6
+N_RECORDS, N_FEATURES, N_STEPS = 20, 6, 4
 # Of the matrices that rows of the last two containers are.
 SHAPE = (2, 3)
 LARGEST = np.finfo(float).max
@@ -116,6 +118,11 @@ def _cells():
 
 
 CELLS = tuple(_cells())
+
+
+def setting(cell=None):
+    """Let fits take few steps: all are declared and clipped alike, however many there are."""
+    return patch.object(plan, "_STEP_LIMITS", (N_STEPS, N_STEPS))
 
 
 def datasets(cell):

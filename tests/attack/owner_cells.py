@@ -1,5 +1,6 @@
 """Fits of several owners: what can be asked of them, what a server may tell, and who may differ."""
 
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,14 +52,15 @@ class Cell:
 
     @property
     def n_features(self) -> int:
-        return {"interaction": entry_cells.N_COLUMNS}.get(self.solver, N_WIDE if self.is_wide else D)
+        return {"interaction": entry_cells.N_COLUMNS}.get(
+            self.solver, N_WIDE if self.is_wide else D
+        )
 
     def __call__(self, **more):
         """Make an estimator; noise has to leave scales at which something can be attacked."""
         more = {"epsilon": 300.0, "adjacency": self.adjacency, **more}
         if self.solver == "interaction":
-            cell = entry_cells.Cell("interaction", "power", self.model, degree_floor=DEGREE_FLOOR)
-            return cell(**more)
+            return of_interactions(self)(**more)
         if self.is_wide:
             return DPTruncatedSVD(2, solver=self.solver, **row_cells.NORMS[self.norms], **more)
         return row_cells.Cell(self.model, self.solver, self.adjacency, self.norms)(**more)
@@ -93,11 +95,18 @@ class Cell:
         return ", ".join(parts + ["wide"] * self.is_wide)
 
 
+def of_interactions(cell):
+    """Give the cell of a fit of one owner to interactions."""
+    return entry_cells.Cell("interaction", "power", cell.model, degree_floor=DEGREE_FLOOR)
+
+
 def _cells():
     for solver, adjacency, unit, container in product(SOLVERS, ADJACENCIES, UNITS, CONTAINERS):
         if solver == "interaction":
             models = ("svd", "pca, not centered") if unit == "row" else ()
-            yield from (Cell(solver, adjacency, unit, model, "given", container) for model in models)
+            yield from (
+                Cell(solver, adjacency, unit, model, "given", container) for model in models
+            )
             continue
         for norms in row_cells.NORMS:
             models = ("svd",) if solver in row_cells.GUIDED else row_cells.MODELS
@@ -105,6 +114,11 @@ def _cells():
 
 
 CELLS = tuple(_cells())
+
+
+def is_count(name):
+    """Whether a release counts rows: a single one moves it by 1, whatever is tried."""
+    return "count" in name or "clip level" in name or name == "positive rows"
 
 
 @contextmanager
@@ -190,6 +204,7 @@ class Server:
         self.known = honest_sums(agreement, split(cell, X), SEED + (lie == "other fit"))
 
     def __call__(self, number, layout, part):
+        """Answer a release."""
         if layout.name == "positive rows" and self.lie is not _honest:
             # Whether the mean may guide a fit is one more thing that a server may lie about.
             return np.full(1, layout.limit if self.cell.is_guided else -layout.limit)
@@ -227,6 +242,22 @@ LIES = {
     "one huge": _one_huge,
     "negated": lambda known, layout, generator: -known,
     "far too large": lambda known, layout, generator: 1000.0 * known,
-    "slightly off": lambda known, layout, generator: known
-    + generator.integers(-100, 100, layout.size),
+    "slightly off": lambda known, layout, generator: (
+        known + generator.integers(-100, 100, layout.size)
+    ),
 }
+
+
+def _cases():
+    """Every lie to every solver, unit and adjacency; the other values take turns."""
+    alike = defaultdict(list)
+    for cell in CELLS:
+        alike[cell.solver, cell.unit, cell.adjacency].append(cell)
+    for start, cells in enumerate(alike.values()):
+        n_cases = max(len(cells), len(LIES))
+        for i in range(n_cases):
+            # So that neither the lies nor the cells come in the same order everywhere.
+            yield cells[(i * 5 + start) % len(cells)], list(LIES)[(i + start) % len(LIES)]
+
+
+CASES = tuple(_cases())

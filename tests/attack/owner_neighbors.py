@@ -2,8 +2,8 @@
 
 import numpy as np
 from entry_neighbors import interaction_neighbors
-from harness import farthest_apart, without_row
-from owner_cells import N_OWN, hear, retold, setting
+from harness import assert_holds, contents_of, farthest_apart, without_row
+from owner_cells import N_OWN, hear, of_interactions, retold, setting
 from row_cells import adversarial_rows, with_row
 from scipy.linalg import null_space
 
@@ -12,7 +12,7 @@ from skdp.federated._fit import view_of
 FRACTIONS = (0.05, 0.2, 0.4, 0.5, 1 / np.sqrt(2), 0.9, 1.0)  # of a row that lies in a basis
 
 
-def attack(cell, server, n_random=5, long=True):
+def attack(cell, server, n_random=3, long=True):
     """Tell neighbors the same story; return how far each release moves, and all they say.
 
     Movements are in sensitivities, by the names of releases.
@@ -28,6 +28,24 @@ def attack(cell, server, n_random=5, long=True):
             for name, ratio in farthest(story, heard, start).items():
                 worst[name] = max(worst.get(name, 0.0), ratio)
     return worst, all_heard
+
+
+def assert_one_story(all_heard):
+    """Check that parties who are told the same say the same, and end with the same model."""
+    first = all_heard[0]
+    contents = contents_of(first.model)
+    for other in all_heard[1:]:
+        assert other.layouts == first.layouts
+        assert [one.words for one in other.layouts] == [one.words for one in first.layouts]
+        assert other.said == first.said
+        assert_holds(other.model, contents)
+
+
+def assert_within_limits(all_heard):
+    """Check that no part has to be clipped to the public limit of its counts."""
+    for heard in all_heard:
+        for layout, part in zip(heard.layouts, heard.parts, strict=True):
+            assert np.abs(part).max() <= layout.limit * layout.step, layout.name
 
 
 def farthest(story, heard, start=None):
@@ -53,7 +71,9 @@ def neighbors(cell, agreement, story, own, n_random, long):
     """Give groups of views, and one that each of its group is a neighbor of, if not of all."""
     if cell.solver == "interaction":
         bases = [basis for basis, _ in story.bases], []
-        for group in interaction_neighbors(_floor(), own, bases, np.random.default_rng(0)):
+        for group in interaction_neighbors(
+            of_interactions(cell), own, bases, np.random.default_rng(0)
+        ):
             first, *others = [
                 view_of(agreement, cell.contain(X)) for (X,) in (group.origin, *group.datasets)
             ]
@@ -75,13 +95,6 @@ def neighbors(cell, agreement, story, own, n_random, long):
             alone = view_of(agreement, cell.contain(own[:1]))
             null = without_row(alone, agreement.problem, 0)
     yield views, null
-
-
-def _floor():
-    from entry_cells import Cell
-    from owner_cells import DEGREE_FLOOR
-
-    return Cell("interaction", "power", "svd", degree_floor=DEGREE_FLOOR)
 
 
 def rows_of(story, own, n_random):

@@ -119,7 +119,7 @@ IN_PARTS = (
 )
 
 
-@pytest.mark.covered(at_most=4)
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("cell", IN_PARTS, ids=str)
 def test_rows_at_the_ends_of_parts_move_nothing_further_than_declared(cell):
     # The first row is a part of its own, and the next begins at the second.

@@ -201,11 +201,13 @@ def candidates(fitted, priors):
     """Users with one row or many, along the representation or off it, of any scale."""
     bases = [prior.basis for prior in priors] or [np.eye(N_FEATURES)[:, :2]]
     found = []
-    for basis in bases:
+    for step, basis in enumerate(bases):
         off = null_space(basis.T) if basis.shape[1] < N_FEATURES else basis[:, 2:]
         inside, outside = basis[:, 0], off[:, 0]
         for number, vector in enumerate((inside, basis[:, -1], outside, off[:, -1])):
-            found += [([scale * vector], [y]) for scale, y in SCALES[number % 2 :: 2]]
+            # Odd scales once: they are as odd beside any basis.
+            scales = SCALES[:2] if step else SCALES
+            found += [([scale * vector], [y]) for scale, y in scales[number % 2 :: 2]]
         for sign in (1, -1):
             # A head that is long, and residuals off the representation, of either sign.
             found.append(([30 * inside, 30 * outside], [1e3, sign * 1e4]))

@@ -119,6 +119,7 @@ def test_any_other_parameter_has_noise_of_its_own():
         assert not np.isin(base, noise_of(other, X, y)).any(), name
 
 
+@pytest.mark.covered(at_most=3)
 @every_cell
 def test_any_neighbor_has_noise_of_its_own(cell):
     other_X, other_y = X.copy(), y.copy()
@@ -670,7 +671,7 @@ STRANGE_FITS = [
 ]
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize(("cell", "layout"), STRANGE_FITS)
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_any_finite_data_fit_without_warnings_about_them(cell, layout, epsilon):

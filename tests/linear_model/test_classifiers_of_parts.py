@@ -16,7 +16,10 @@ from skdp.data.reduce import PerRow
 from skdp.data.sources import depth_of, rounding_of
 from skdp.linear_model._logistic.labels import codes_in_part, given_classes, known_codes
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),
+    pytest.mark.usefixtures("few_steps"),
+]
 SEED = 2**100 + 3
 # Of several blocks.
 N = 4200

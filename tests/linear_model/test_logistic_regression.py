@@ -337,6 +337,7 @@ def test_a_null_record_is_counted_nowhere(cell):
         assert losses[-1] == len(data.rows) / 2 - 1
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("container", [np.asarray, csr_array])
 @pytest.mark.parametrize("bound", [1e-100, 1.0, 1e100])
 @pytest.mark.parametrize("noise", [1e-12, 1e-3, 1.0, 1e12])

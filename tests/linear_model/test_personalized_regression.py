@@ -230,8 +230,8 @@ def test_who_has_no_rows_has_the_mean_model():
 @pytest.mark.parametrize("solver", ["gradient", "altmin", "exponential"])
 def test_threads_change_no_bit(solver, monkeypatch):
     monkeypatch.setattr("skdp.data.users._BLOCK_SLOTS", 16)
-    X, y, groups, _, _ = draw(150, 4, offset=1.0)
-    lengths = np.random.default_rng(1).integers(1, 13, size=150)
+    X, y, groups, _, _ = draw(60, 4, offset=1.0)
+    lengths = np.random.default_rng(1).integers(1, 13, size=60)
     rows = np.concatenate([np.arange(n) + 12 * user for user, n in enumerate(lengths)])
     data = X[rows], y[rows], groups[rows]
     off = dict.fromkeys(("decorrelate", "fit_intercept", "mean_head"), False)

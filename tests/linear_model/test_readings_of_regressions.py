@@ -92,6 +92,7 @@ def test_records_are_read_once_more_for_a_start_that_is_found():
 PLAIN = {"fit_intercept": False, "mean_head": False, "decorrelate": False}
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize(
     ("parameters", "n_readings"),

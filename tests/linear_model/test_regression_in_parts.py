@@ -46,6 +46,7 @@ def contained(container):
     ]
 
 
+@pytest.mark.covered
 @every_kind
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("container", ["dense", "float32", "sparse"])

@@ -195,9 +195,11 @@ def noted(rows):
 def test_no_other_process_prints_warnings_of_rows(is_frozen):
     X = np.random.default_rng(0).uniform(size=(60, 4))
     parts = [("left", FunctionTransformer(noted), [0, 1]), ("right", "passthrough", [2, 3])]
-    step = ColumnTransformer(parts, sparse_threshold=0, n_jobs=2)
+    step = ColumnTransformer(parts, sparse_threshold=0)
     if is_frozen:
         step = FrozenEstimator(step.fit(np.ones((2, 4))))
+    # Of those that are frozen, too, but after they were fitted here.
+    (step.estimator if is_frozen else step).n_jobs = 2
     PROCESSES.clear()
     scaler, classifier = DPStandardScaler(bounds=(0, 1)), clone(CLASSIFIER)
     with parallel_config(n_jobs=2):

@@ -26,7 +26,10 @@ from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.pipeline._public_steps import by_rows
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),
+    pytest.mark.usefixtures("few_steps"),
+]
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.standard_normal((60, 4)) * [3, 2, 1, 1]

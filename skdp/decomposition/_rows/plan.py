@@ -92,9 +92,9 @@ class RowReleases(NamedTuple):
 
 def warnings_for_rows(problem: RowsProblem, plan: Plan) -> list[str]:
     """Warn if there are too few rows to estimate a norm."""
-    n_rows = problem.shape[0]
+    n_rows, counted = problem.shape[0], problem.unit.counted
     return [
-        f"{n_rows} rows are too few to find {name} privately at this epsilon; pass "
+        f"{n_rows} {counted} are too few to find {name} privately at this epsilon; pass "
         f"{name} as a public bound in the units of X."
         for name, part in plan.parts._asdict().items()
         if isinstance(part, Search) and part.highest_quantile(n_rows) < _LEAST_QUANTILE

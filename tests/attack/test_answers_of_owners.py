@@ -1,0 +1,188 @@
+"""All that an owner says, beside its counts: it is the same whatever rows the owner has."""
+
+import struct
+
+import numpy as np
+import pytest
+from attack_laws import said_by
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from owner_cells import LIES, N_OWN, N_OWNERS, Cell, Server, hear, setting, split
+
+from skdp.exceptions import FederationError
+from skdp.federated import Coordinator, Federation, Owner, _owner
+from skdp.federated._fit import view_of
+from skdp.federated._messages import TO_COORDINATOR, pack, unpack
+from skdp.federated._story import sum_type
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+OWNER = 2  # whose answers are looked at
+
+
+class Charges(list):
+    """A ledger that keeps what it is charged with."""
+
+    def charge(self, spent, *, what):
+        self.append((repr(spent), what))
+
+
+def federation_of(cell, aggregator="trusted"):
+    n_rows = N_OWN * N_OWNERS if cell.unit == "row" else None
+    return Federation(
+        cell(),
+        n_rows,
+        cell.n_features,
+        owners=N_OWNERS,
+        unit=cell.unit,
+        aggregator=aggregator,
+        sparse=cell.container == "sparse",
+    )
+
+
+def rows_of_owners(cell):
+    """Rows that have nothing in common, and not even their number if that is private."""
+    X = cell.rows()[:N_OWN]
+    others = [X, np.zeros_like(X), 1e300 * np.ones_like(X), -1e8 * X[::-1], 5e-324 + 0 * X]
+    return [*others, X[:1], np.tile(X, (20, 1))] if cell.unit == "owner" else others
+
+
+def head_of(reply):
+    """What stands before the counts of an answer, and the length of all."""
+    length, _ = struct.unpack_from("<II", reply)
+    return reply[8 : 8 + length], len(reply)
+
+
+def asked_of(owner, story):
+    """Tell an owner a story, with mistakes in it; return all that it says but its counts."""
+    agreement = owner._agreement.digest.hex()
+
+    def ask(release, *arrays):
+        fields = {"agreement": agreement, "release": release, "confirmations": []}
+        try:
+            return owner.handle(pack("answer", fields, *arrays))
+        except FederationError as error:
+            return f"{type(error).__name__}: {error}"
+
+    said = [ask(3, np.zeros(1, "<i4")), ask(0)]
+    for number, (layout, told) in enumerate(zip(story.layouts, story.sums, strict=True), start=1):
+        kind = sum_type(layout)
+        said.append(ask(number + 1, told.astype(kind)))
+        said.append(ask(number, np.zeros(layout.size + 1, kind)))
+        said.append(ask(number, np.full(layout.size, np.iinfo(kind).min, kind)))
+        said.append(ask(number, told.astype(kind)))
+        said.append(ask(number, 1 - told.astype(kind)))
+        # The same question again gets the same bytes.
+        assert ask(number, told.astype(kind)) == said[-2]
+    return [one if isinstance(one, str) else head_of(one) for one in said]
+
+
+def all_said(cell, lie):
+    """What owners with other rows say when they are told the same, and what they charge."""
+    with setting(cell):
+        federation = federation_of(cell)
+        agreement = federation._agreement
+        rows = rows_of_owners(cell)
+        story = hear(agreement, view_of(agreement, cell.contain(rows[0])), Server(cell, lie))
+        said = []
+        for X in rows:
+            ledger = Charges()
+            owner = Owner(federation, OWNER, cell.contain(X), ledger=ledger)
+            said.append((*said_by(lambda: asked_of(owner, story)), ledger))  # noqa: B023
+            assert isinstance(owner.estimator_, type(story.model))
+    return said
+
+
+CELLS = (
+    Cell("covariance", model="pca", norms="private"),
+    Cell("covariance", unit="owner"),
+    Cell("adaptive", "zero_out", unit="owner", model="pca, public center", container="sparse"),
+    Cell("refined", "zero_out", norms="private"),
+    Cell("power", unit="owner", norms="private"),
+    Cell("guided adaptive", unit="owner", norms="private"),
+    Cell("guided power", "zero_out", container="sparse"),
+    Cell("interaction"),
+)
+
+
+@pytest.mark.covered(at_most=4)
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_all_but_the_counts_is_the_same(cell, lie):
+    first, *others = all_said(cell, lie)
+    said, warned, ledger = first
+    # To each release there is one answer, and one more that ends the fit.
+    assert len([one for one in said if isinstance(one, tuple)]) == (len(said) - 2) // 5 + 1
+    assert warned == [""]
+    assert len(ledger) == 1
+    for other in others:
+        assert other == first
+
+
+def test_words_that_follow_the_counts_are_noticed(monkeypatch):
+    right = _owner.pack
+
+    def shorter(kind, fields, *arrays):
+        short = [one[: np.count_nonzero(np.abs(one.view("<i4")) > 60)] for one in arrays]
+        return right(kind, fields, *short)
+
+    cell = Cell("covariance")
+    first, second, *_ = all_said(cell, "honest")
+    assert first == second
+    monkeypatch.setattr(_owner, "pack", shorter)
+    first, second, *_ = all_said(cell, "honest")
+    assert first != second
+
+
+def test_an_error_that_tells_of_rows_is_noticed(monkeypatch):
+    right = _owner.checked_sum
+
+    def checked(told, layout):
+        try:
+            return right(told, layout)
+        except FederationError as error:
+            raise FederationError(f"{error} {told_of_part[0]}") from None
+
+    told_of_part, counts_of = [], _owner.counts_of
+
+    def counts(part, *others):
+        told_of_part[:] = [f"{np.abs(part).max():.2g}"]
+        return counts_of(part, *others)
+
+    monkeypatch.setattr(_owner, "checked_sum", checked)
+    monkeypatch.setattr(_owner, "counts_of", counts)
+    first, second, *_ = all_said(Cell("covariance"), "zeros")
+    assert first != second
+
+
+@pytest.mark.parametrize("unit", ["row", "owner"])
+def test_masked_messages_are_as_long_whatever_rows_there_are(unit):
+    cell, lengths = Cell("covariance", unit=unit, model="pca"), []
+    X = cell.rows()
+    for rows in (X, 0 * X, 1e300 + 0 * X):
+        parts = split(cell, rows)
+        if unit == "owner" and len(lengths):
+            parts[OWNER] = np.tile(parts[OWNER], (50, 1))
+        lengths.append(lengths_of_messages(federation_of(cell, "masked"), parts))
+    assert lengths[0] == lengths[1] == lengths[2]
+    # Keys, confirmations, a mean, a second moment, the end.
+    assert len(lengths[0]) == 5 * N_OWNERS
+
+
+def lengths_of_messages(federation, parts):
+    """Run a fit, and note how long all answers are."""
+    identities = [Ed25519PrivateKey.generate() for _ in parts]
+    peers = [one.public_key() for one in identities]
+    owners = [
+        Owner(federation, i, X, identity=identities[i], peers=peers) for i, X in enumerate(parts)
+    ]
+    lengths = []
+
+    def send(messages):
+        replies = {i: owners[i].handle(message) for i, message in messages.items()}
+        for i, reply in replies.items():
+            unpack(reply, TO_COORDINATOR, len(parts))
+            lengths.append((i, len(reply)))
+        return replies
+
+    Coordinator(federation).run(send)
+    return lengths

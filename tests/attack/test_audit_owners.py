@@ -1,0 +1,246 @@
+"""Audits of coalitions: what a server and owners who tell it all see of one owner."""
+
+import math
+from functools import partial
+from itertools import count
+
+import numpy as np
+import pytest
+from scipy.stats import beta, norm
+
+from skdp import DPTruncatedSVD
+from skdp.federated._agreement import agree
+from skdp.federated._fit import run_fit, view_of
+from skdp.federated._masks import sum_modulo
+from skdp.federated._running import RunningFit, Waiting
+from skdp.privacy import Plan, shares
+from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.noise import NoiseSource
+from skdp.privacy.shares import ShareBudget, Shares, counts_of, numbers_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+SEED = 2**100 + 13
+N_DRAWS, ORDER = 20_000, 201  # the order of a symmetric matrix with as many pairs
+COST = PrivacyCost(30.0, 1e-6)
+# What is released, by which mechanism, how far a unit moves it, and what the others add.
+RELEASES = {
+    "mean": ("gaussian", 0.03, 0.4),
+    "count": ("gaussian", 1.0, 17.0),
+    "second moment": ("symmetric_gaussian", math.sqrt(2), 3.3),
+}
+
+
+def handed_in(name, who, size, n_own=1):
+    """Give the layout and the part of an owner, each number of which is a release of its own.
+
+    That of the release is `size` times the sensitivity.
+    """
+    mechanism, sensitivity, base = RELEASES[name]
+    is_symmetric = mechanism == "symmetric_gaussian"
+    shape = (ORDER, ORDER) if is_symmetric else (N_DRAWS,)
+    release = COST.release(name, mechanism, 1.0, lambda: sensitivity, {}, shape=shape)
+    # A change of two entries that mirror each other has this length.
+    size = size / math.sqrt(2) if is_symmetric else size
+    heard = []
+
+    def exchange(layout, part):
+        heard.append((layout, part))
+        return np.zeros(layout.size, dtype=np.int64)
+
+    plan = Plan(COST, release, unit="row", adjacency="replace")
+    budget = ShareBudget.open(plan, who, exchange, n_own=n_own)
+    budget.release(release, np.full(shape, n_own * (base + size * sensitivity)))
+    return heard[0]
+
+
+def draws(name, who, n_telling, size, key, n_own=1):
+    """What the server and the last owners see together, one draw of the release in each place."""
+    layout, part = handed_in(name, who, size, n_own)
+    _, other = handed_in(name, who, 0.0)
+    parts = [part, *[other] * (who.n_owners - 1)]
+    counts = [
+        counts_of(one, layout, NoiseSource(SEED).key(key, owner)) for owner, one in enumerate(parts)
+    ]
+    total = sum_modulo([one.astype(layout.words) for one in counts], layout.words)
+    # They take off what they have handed in themselves.
+    seen = numbers_of(total - sum(counts[len(counts) - n_telling :]), layout)
+    return seen[np.triu_indices(ORDER, 1)] if seen.ndim == 2 else seen
+
+
+def empirical_mu(name, who, n_telling, seed=0, n_own=1):
+    """Separation of two neighbors by the most powerful test, in standard deviations."""
+    with_unit = draws(name, who, n_telling, 1.0, f"D {seed}", n_own)
+    without = draws(name, who, n_telling, 0.0, f"D' {seed}")
+    return (with_unit.mean() - without.mean()) / math.sqrt((with_unit.var() + without.var()) / 2)
+
+
+@pytest.mark.covered
+@pytest.mark.parametrize("name", RELEASES)
+@pytest.mark.parametrize("n_owners", [3, 4, 5])
+@pytest.mark.parametrize("colluding", [0, 1, 2])
+def test_a_coalition_sees_what_is_claimed(name, n_owners, colluding):
+    who = Shares(n_owners, n_owners - colluding, 1000)
+    assert 0.94 <= empirical_mu(name, who, colluding) / COST.mu <= 1.03
+
+
+@pytest.mark.covered(at_most=2)
+@pytest.mark.parametrize("name", RELEASES)
+@pytest.mark.parametrize(
+    ("n_owners", "colluding", "n_telling"),
+    [(3, 0, 1), (3, 1, 2), (4, 1, 3), (5, 0, 4), (5, 2, 3), (5, 1, 0), (5, 2, 1)],
+)
+def test_more_or_fewer_who_tell_see_more_or_less_as_documented(
+    name, n_owners, colluding, n_telling
+):
+    who = Shares(n_owners, n_owners - colluding, 1000)
+    documented = COST.mu * math.sqrt((n_owners - colluding) / (n_owners - n_telling))
+    assert 0.94 <= empirical_mu(name, who, n_telling) / documented <= 1.03
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_single_message_of_the_local_model_is_as_private_as_claimed(name):
+    # All others tell: what is left is one message.
+    assert 0.94 <= empirical_mu(name, Shares(4, 1, 1000), 3) / COST.mu <= 1.03
+
+
+@pytest.mark.parametrize("name", ["mean", "second moment"])
+def test_all_rows_of_an_owner_are_as_private_as_one(name):
+    who = Shares(4, 3, 1000)
+    assert 0.94 <= empirical_mu(name, who, 1, n_own=1000) / COST.mu <= 1.03
+
+
+def too_little_noise(monkeypatch):
+    right = shares.draw
+    monkeypatch.setattr(shares, "draw", lambda *arguments: 0.7 * right(*arguments))
+
+
+def all_are_trusted(monkeypatch):
+    right = Shares.layout
+
+    def layout(who, *arguments):
+        return right(Shares(who.n_owners, who.n_owners, who.n_units), *arguments)
+
+    monkeypatch.setattr(Shares, "layout", layout)
+
+
+@pytest.mark.parametrize("name", RELEASES)
+@pytest.mark.parametrize(
+    ("broken", "factor"), [(too_little_noise, 1 / 0.7), (all_are_trusted, math.sqrt(4 / 3))]
+)
+def test_audits_catch_too_little_noise(monkeypatch, broken, factor, name):
+    broken(monkeypatch)
+    found = empirical_mu(name, Shares(4, 3, 1000), 1) / COST.mu
+    assert found > 1.03
+    assert found == pytest.approx(factor, rel=0.05)
+
+
+def test_audits_catch_a_part_that_is_not_divided(monkeypatch):
+    right = ShareBudget.open.__func__
+    monkeypatch.setattr(
+        ShareBudget, "open", classmethod(lambda cls, *some, n_own=1: right(cls, *some))
+    )
+    assert empirical_mu("mean", Shares(4, 3, 4000), 1, n_own=1000) > 10 * COST.mu
+
+
+EPSILON, DELTA = 8.0, 1e-6
+CLAIM = PrivacyCost(EPSILON, DELTA).mu
+CANARY, EXCHANGED, OTHERS = np.array([[1.0, 0.0, 0.0]]), np.array([[0.0, 1.0, 0.0]]), np.eye(3)
+LARGEST_PART = np.repeat(CANARY, 50, axis=0)
+
+
+def agreement_of(solver, unit, n_owners, colluding, aggregator="trusted"):
+    estimator = DPTruncatedSVD(2, epsilon=EPSILON, delta=DELTA, row_norm=1.0, solver=solver)
+    n_rows = 3 * n_owners if unit == "row" else None
+    return agree(
+        estimator,
+        n_rows,
+        3,
+        owners=n_owners,
+        unit=unit,
+        aggregator=aggregator,
+        colluding=colluding,
+        seed=0,
+        sparse=False,
+    )
+
+
+def likelihood_ratio(agreement, worlds, n_telling, seed):
+    """Fit in the first of two worlds; weigh both by all that a coalition sees of the others.
+
+    It knows the rows of everybody but the first owner, and both that this one may have.
+    """
+    fits = [
+        RunningFit(partial(run_fit, agreement, view_of(agreement, X))) for X in (*worlds, OTHERS)
+    ]
+    waiting, total = [fit.next() for fit in fits], 0.0
+    n_owners, n_seen = agreement.n_owners, agreement.n_owners - n_telling
+    for number in count():
+        if not isinstance(waiting[0], Waiting):
+            return total
+        layout, first, second, other = waiting[0].layout, *(one.part for one in waiting)
+        parts = [first, *[other] * (n_owners - 1)]
+        counts = [
+            counts_of(one, layout, NoiseSource(SEED).key(seed, number, owner))
+            for owner, one in enumerate(parts)
+        ]
+        seen = numbers_of(sum(counts[:n_seen]), layout) - (n_seen - 1) * other
+        variance = n_seen * layout.std**2
+        total += float(np.sum((seen - (first + second) / 2) * (first - second))) / variance
+        waiting = [fit.go_on(sum(counts)) for fit in fits]
+    return total
+
+
+def lower_bound_of_mu(agreement, rows, n_telling, n_fits):
+    """What the likelihood ratio proves about mu, with confidence 99%."""
+    ratios = [
+        [likelihood_ratio(agreement, worlds, n_telling, f"{side} {seed}") for seed in range(n_fits)]
+        for side, worlds in enumerate((rows, rows[::-1]))
+    ]
+    # In either world the ratio is that of the world over the other.
+    errors = [int(np.sum(np.array(side) <= 0)) for side in ratios]
+    highest = [beta.ppf(0.995, wrong + 1, n_fits - wrong) for wrong in errors]
+    return norm.isf(highest[0]) + norm.isf(highest[1])
+
+
+ROWS = np.vstack([CANARY, OTHERS[:2]]), np.vstack([EXCHANGED, OTHERS[:2]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("solver", "unit", "n_owners", "colluding"),
+    [
+        ("covariance", "row", 3, 1),
+        ("power", "row", 4, 2),
+        ("adaptive", "row", 3, 0),
+        ("power", "owner", 3, 1),
+    ],
+)
+def test_whole_fits_reveal_no_more_than_claimed(solver, unit, n_owners, colluding):
+    agreement = agreement_of(solver, unit, n_owners, colluding)
+    rows = ROWS if unit == "row" else (LARGEST_PART, EXCHANGED)
+    proven = lower_bound_of_mu(agreement, rows, colluding, 200)
+    # The audit has teeth only if it proves a good part of what is spent.
+    assert (0.2 if solver == "power" else 0.4) * CLAIM < proven <= CLAIM
+
+
+@pytest.mark.slow
+def test_more_who_tell_prove_more_of_a_whole_fit():
+    # Two of three tell, where none was expected: the claim is off by the root of 3.
+    agreement = agreement_of("covariance", "row", 3, 0)
+    proven = lower_bound_of_mu(agreement, ROWS, 2, 250)
+    assert CLAIM < proven <= CLAIM * math.sqrt(3)
+
+
+@pytest.mark.slow
+def test_each_message_of_the_local_model_proves_no_more_than_claimed():
+    agreement = agreement_of("covariance", "row", 4, 1, "none")
+    proven = lower_bound_of_mu(agreement, ROWS, 3, 250)
+    assert 0.4 * CLAIM < proven <= CLAIM
+
+
+@pytest.mark.slow
+def test_too_little_noise_in_a_whole_fit_is_caught(monkeypatch):
+    too_little_noise(monkeypatch)
+    agreement = agreement_of("covariance", "row", 3, 1)
+    assert lower_bound_of_mu(agreement, ROWS, 1, 400) > CLAIM

@@ -1,0 +1,178 @@
+"""What a party does and ends with follows from what it is told, and not from its rows."""
+
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from owner_cells import CASES, N_OWN, N_WIDE, Cell, D, Server, hear, retold, setting
+from owner_neighbors import assert_one_story
+from scipy.sparse import csr_array
+
+from skdp import RowBlocks
+from skdp.data.agreed_rows import AgreedRows
+from skdp.federated import _fit
+from skdp.federated._fit import no_rows, view_of
+from skdp.linalg.histogram import GridCounts
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+
+def parties(cell, agreement):
+    """Views of rows that have nothing in common but their features, and of a party without any."""
+    X = cell.rows()
+    found = [X[:N_OWN], np.zeros((N_OWN, X.shape[1])), -3 * X[::-1, ::-1] + 1e4, X[:1]]
+    found += [np.full((3, X.shape[1]), 1e300), 5e-324 * X[:2]]
+    if cell.unit == "owner":
+        found.append(np.tile(X, (25, 1)))
+    yield from (view_of(agreement, cell.contain(one)) for one in found)
+    yield no_rows(agreement)
+
+
+def all_heard(cell, server):
+    """Tell all parties what the first is told."""
+    with setting(cell):
+        agreement = cell.agreement()
+        first, *others = parties(cell, agreement)
+        story = hear(agreement, first, server)
+        return [story, *(retold(agreement, one, story) for one in others)]
+
+
+# Neighbors are told the same in every case, by `test_attack_owners.py`.
+@pytest.mark.covered(at_most=8)
+@pytest.mark.parametrize(("cell", "lie"), CASES[::2], ids=lambda one: str(one))
+def test_other_rows_give_the_same_model_and_ask_the_same(cell, lie):
+    heard = all_heard(cell, Server(cell, lie))
+    assert_one_story(heard)
+    # Parties without anything in common hand in other parts.
+    assert not np.array_equal(heard[0].parts[-1], heard[2].parts[-1])
+    # The story is told to its end, which is that of a plan.
+    plan = cell.agreement().plan
+    names = [layout.name for layout in heard[0].layouts]
+    assert names in [[release.name for release in path] for path in plan.paths]
+
+
+@pytest.mark.parametrize("solver", ["auto", "power"])
+def test_wide_tables_give_the_same_model(solver):
+    heard = all_heard(Cell(solver, is_wide=True, unit="owner"), Server(Cell(solver, is_wide=True)))
+    assert_one_story(heard)
+    assert heard[0].model.components_.shape == (2, N_WIDE)
+
+
+@pytest.mark.parametrize("kind", ["float32", "blocks", "Fortran", "read-only"])
+def test_containers_of_rows_are_private(kind):
+    # What an owner keeps its rows in is nobody's business, but for sparse ones.
+    cell = Cell("power", norms="private")
+    agreement, server, X = cell.agreement(), Server(cell), cell.rows()[:N_OWN]
+    story = hear(agreement, view_of(agreement, X), server)
+    others = {
+        "float32": X.astype(np.float32),
+        "blocks": RowBlocks(lambda: (X[i : i + 3] for i in range(0, N_OWN, 3)), X.shape),
+        "Fortran": np.asfortranarray(X),
+        "read-only": np.lib.stride_tricks.as_strided(X, writeable=False),
+    }
+    heard = retold(agreement, view_of(agreement, others[kind]), story)
+    assert_one_story([story, heard])
+    np.testing.assert_allclose(heard.parts[-1], story.parts[-1], rtol=1e-5, atol=1e-5)
+
+
+def is_noticed(cell, server):
+    """Whether parties who are told the same differ, in what they say or in their models."""
+    try:
+        assert_one_story(all_heard(cell, server))
+    except AssertionError:
+        return True
+    return False
+
+
+@contextmanager
+def units_from_the_array():
+    """Take the number of units from the own rows, not from the agreement."""
+    own = property(lambda rows: rows.source.shape[0])
+    with patch.object(AgreedRows, "n_rows", own):
+        yield
+
+
+@contextmanager
+def searches_among_own_rows():
+    """Let a search take the number of units from the array of their norms."""
+    right = GridCounts.in_all
+
+    def in_all(grid, values, n_units):
+        return right(grid, values, len(values))
+
+    with patch.object(GridCounts, "in_all", in_all):
+        yield
+
+
+@contextmanager
+def depth_from_the_array():
+    """Charge the rounding of the own sums, not that of the longest."""
+    own = property(lambda rows: super(AgreedRows, rows).depth)
+    with patch.object(AgreedRows, "depth", own), patch.object(AgreedRows, "__post_init__"):
+        yield
+
+
+@contextmanager
+def no_least_rounding():
+    """Charge what sums round; that of few rows is less than what is charged at least."""
+    with (
+        patch("skdp.data.rows.LEAST_ROUNDING", 0.0),
+        patch("skdp.federated._agreement.LEAST_ROUNDING", 0.0),
+    ):
+        yield
+
+
+BROKEN = {
+    "units, row": (units_from_the_array, Cell("covariance", norms="private")),
+    "units, owner": (units_from_the_array, Cell("covariance", unit="owner", norms="private")),
+    "units, guided": (units_from_the_array, Cell("guided power", unit="owner")),
+    "searches, row": (searches_among_own_rows, Cell("power", norms="private")),
+    "searches, owner": (
+        searches_among_own_rows,
+        Cell("covariance", unit="owner", norms="private", model="pca"),
+    ),
+    "depth": (depth_from_the_array, Cell("covariance", norms="private", container="sparse")),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_facts_of_the_own_rows_are_noticed(name):
+    broken, cell = BROKEN[name]
+    with no_least_rounding():
+        assert not is_noticed(cell, Server(cell))
+        with broken():
+            assert is_noticed(cell, Server(cell))
+
+
+CENTERED = Cell("covariance", model="pca, public center")
+
+
+def test_sparse_rows_beside_dense_ones_are_refused():
+    X = CENTERED.rows()[:N_OWN]
+    with pytest.raises(ValueError, match="X must be dense, as agreed on"):
+        view_of(CENTERED.agreement(), csr_array(X))
+    sparse = Cell("covariance", model="pca, public center", container="sparse")
+    with pytest.raises(ValueError, match="X must be sparse, as agreed on"):
+        view_of(sparse.agreement(), X)
+
+
+def test_sparse_rows_where_dense_ones_are_agreed_on_would_be_noticed(monkeypatch):
+    # Sparse rows are centered in their products: the same rows, with another sensitivity.
+    X = CENTERED.rows()[:N_OWN]
+    with no_least_rounding():
+        agreement = CENTERED.agreement()
+        story = hear(agreement, view_of(agreement, X), Server(CENTERED))
+        monkeypatch.setattr(_fit, "holds_sparse", lambda X: False)
+        again = retold(agreement, view_of(agreement, csr_array(X)), story)
+    assert again.layouts != story.layouts
+    np.testing.assert_allclose(again.parts[-1], story.parts[-1], atol=1e-12)
+
+
+def test_an_owner_may_have_more_rows_than_there_are_owners():
+    cell = Cell("covariance", unit="owner")
+    agreement = cell.agreement()
+    assert view_of(agreement, np.ones((1000, D))).n_rows == agreement.n_owners
+    # A row is one of those that are agreed on.
+    with pytest.raises(ValueError, match="X has 41 rows"):
+        view_of(Cell("covariance").agreement(), np.ones((41, D)))

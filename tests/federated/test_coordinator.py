@@ -1,0 +1,282 @@
+"""The coordinator: whom it stops at, and processes that compute with other kernels of BLAS."""
+
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from parties import Talk, a_federation, an_owner, answer_of, changed, fields_of, owners_of
+from scipy import sparse
+
+from skdp import DPPCA, DPTruncatedSVD, FederationError, PrivacyWarning
+from skdp.federated import Coordinator
+from skdp.federated._messages import pack
+from skdp.federated._story import Story
+from skdp.privacy.release import Release
+from skdp.privacy.shares import Shares
+from skdp.units import Interaction
+
+# Small data: most of what is found is noise.
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+
+def with_reply(change, at=3, of=1):
+    """Run a fit in which one answer is replaced."""
+    federation = a_federation()
+    owners = owners_of(federation)
+    numbers = iter(range(99))
+
+    def send(questions):
+        replies = {i: owners[i].handle(one) for i, one in questions.items()}
+        return change(replies) if next(numbers) == at else replies
+
+    return Coordinator(federation).run(send)
+
+
+def replaced(change, of=1):
+    def make(replies):
+        kind, fields, arrays = answer_of(replies[of])
+        return replies | {of: pack(kind, *change(fields, arrays))}
+
+    return make
+
+
+def field(**fields):
+    return replaced(lambda old, arrays: (old | fields, *arrays))
+
+
+def words(change):
+    return replaced(lambda old, arrays: (old, *map(change, arrays)))
+
+
+def test_a_coordinator_ends_with_the_model_of_the_owners():
+    assert with_reply(lambda replies: replies).components_.shape == (1, 4)
+
+
+@pytest.mark.parametrize("at", range(5))
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda replies: {i: replies[i] for i in (0, 2)}, "of the 3 owners: 1\\. "),
+        (lambda replies: {}, "of the 3 owners: 0, 1, 2\\. "),
+        (lambda replies: replies | {1: replies[0]}, "Owner 1 has answered another question"),
+        (lambda replies: replies | {1: None}, "must be bytes"),
+        (lambda replies: replies | {1: b""}, "too short"),
+        (lambda replies: replies | {1: replies[1] + b"0"}, "damaged|size"),
+        (field(owner=2), "Owner 1 has answered another question"),
+        (field(owner=3), "Field 'owner'"),
+    ],
+)
+def test_answers_that_are_refused(change, match, at):
+    with pytest.raises(FederationError, match=match):
+        with_reply(change, at)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (field(digest="00" * 32), "Owners disagree about the fit"),
+        (field(release=0), "for another release"),
+        (words(lambda one: one[1:]), "another type or size"),
+        (words(lambda one: one.astype("<u8")), "another type or size"),
+        (words(lambda one: one + np.uint32(2**30)), "beyond its public bound"),
+    ],
+)
+def test_counts_that_are_refused(change, match):
+    with pytest.raises(FederationError, match=match):
+        with_reply(change)
+
+
+@pytest.mark.parametrize("aggregator", ["masked", "trusted", "none"])
+def test_owners_who_were_told_two_sums_stop_the_fit(aggregator):
+    def lied(number, i, question):
+        asked = fields_of(question)
+        if i or asked.kind != "answer" or asked.fields["release"] != 1:
+            return question
+        return changed(question, asked.arrays[0] + np.array([1, 0, 0, 0], asked.arrays[0].dtype))
+
+    federation = a_federation(aggregator=aggregator)
+    with pytest.raises(FederationError, match="Owners disagree about the fit"):
+        Talk(federation, owners_of(federation), tamper=lied).run()
+
+
+def test_a_last_sum_that_one_owner_was_not_told_is_found():
+    def lied(number, i, question):
+        if i or number != 4:
+            return question
+        return changed(question, fields_of(question).arrays[0] + np.int32(1))
+
+    federation = a_federation()
+    with pytest.raises(FederationError, match="Owners disagree about the fit"):
+        Talk(federation, owners_of(federation), tamper=lied).run()
+
+
+def test_an_owner_of_another_version_is_refused(monkeypatch):
+    federation = a_federation()
+    monkeypatch.setattr("skdp.federated._agreement._versions", lambda: ("0.0", "0.0"))
+    owners = owners_of(federation)
+    owners[1] = an_owner(a_federation(), 1)
+    with pytest.raises(FederationError, match="another agreement"):
+        Talk(federation, owners).run()
+
+
+def test_a_run_that_has_failed_is_started_again():
+    federation = a_federation()
+    owners, missing = owners_of(federation), [1]
+
+    def send(questions):
+        gone = missing if len(owners[0]._state.answers) == 4 else []
+        return {i: owners[i].handle(one) for i, one in questions.items() if i not in gone}
+
+    coordinator = Coordinator(federation)
+    with pytest.raises(FederationError, match="of the 3 owners: 1\\. "):
+        coordinator.run(send)
+    missing.clear()
+    model = coordinator.run(send)
+    np.testing.assert_array_equal(model.components_, owners[1].estimator_.components_)
+
+
+def test_what_sending_raises_arrives():
+    def send(questions):
+        raise ConnectionError("No way to the owners.")
+
+    with pytest.raises(ConnectionError, match="No way"):
+        Coordinator(a_federation()).run(send)
+
+
+# ---- kernels
+
+
+@pytest.mark.parametrize("epsilon", [8.0, np.inf])
+def test_the_last_bits_of_a_scale_change_no_step_and_no_story(epsilon):
+    """Sensitivities follow norms of bases, which kernels round in their own ways."""
+    shares = Shares(3, 2, 64)
+    plan = a_federation(DPPCA(1, epsilon=epsilon, row_norm=5.0, mean_norm=2.0)).plan
+
+    def told(sensitivity):
+        std = plan.cost.noise_std("gaussian", sensitivity, 0.5)
+        release = Release("core", "gaussian", 0.5, sensitivity, std)
+        return Story(bytes(32)).of(shares.layout(release, (4, 4)))
+
+    near = [1.0, np.nextafter(1.0, 2), np.nextafter(1.0, 0), 1 + 1e-14, 1 - 1e-14]
+    assert len({told(one) for one in near}) == 1
+    # Another scale is told apart.
+    assert told(1.01 if epsilon < np.inf else 2.01) != told(1.0)
+
+
+KERNELS = ["Haswell", "Nehalem"]
+HAS_KERNEL = """
+import sys
+import numpy as np
+from threadpoolctl import threadpool_info
+np.ones((9, 9)) @ np.ones((9, 9))
+sys.exit(sys.argv[1] not in [library.get("architecture") for library in threadpool_info()])
+"""
+OWNER = """
+import sys, warnings
+from threadpoolctl import threadpool_limits
+from test_coordinator import FITS, federation_of, part_of
+from parties import an_owner
+warnings.simplefilter("ignore")
+name, number = sys.argv[1], int(sys.argv[2])
+with threadpool_limits(1 + number % 2):
+    owner = an_owner(federation_of(name), number, part_of(name, number))
+    while length := int(sys.stdin.buffer.read(8), 16):
+        reply = owner.handle(sys.stdin.buffer.read(length))
+        sys.stdout.buffer.write(b"%08x" % len(reply) + reply)
+        sys.stdout.buffer.flush()
+sys.stdout.buffer.write(owner.estimator_.components_.tobytes())
+"""
+BOUNDS = {"row_norm": 12.0, "epsilon": 8.0}
+N_ROWS, N_FEATURES = 900, 60
+FITS = {
+    "covariance": DPPCA(3, mean_norm=9.0, **BOUNDS),
+    "private bounds": DPPCA(3, mean_norm=9.0, epsilon=8.0),
+    "adaptive": DPPCA(3, mean_norm=9.0, solver="adaptive", **BOUNDS),
+    "power": DPPCA(3, mean_norm=9.0, solver="power", **BOUNDS),
+    "power, few iterations": DPPCA(3, mean_norm=9.0, solver="power", n_iter=2, **BOUNDS),
+    "guided": DPTruncatedSVD(3, **BOUNDS),
+    "guided power": DPTruncatedSVD(3, solver="power", **BOUNDS),
+    "interactions": DPTruncatedSVD(3, privacy_unit=Interaction(), epsilon=8.0),
+    "sparse": DPTruncatedSVD(3, **BOUNDS),
+}
+
+
+def federation_of(name):
+    sizes = {"n_rows": N_ROWS, "n_features": N_FEATURES}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        return a_federation(FITS[name], **sizes, sparse=name == "sparse")
+
+
+def part_of(name, number):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(N_ROWS, 4)) @ rng.normal(size=(4, N_FEATURES))
+    X += rng.normal(size=X.shape) / 3
+    if "guided" in name:
+        X = abs(X)
+    if name in ("interactions", "sparse"):
+        X = np.where(X > 2, np.rint(X), 0.0)
+    X = X[number::3]
+    return sparse.csr_array(X) if name == "sparse" else X
+
+
+def environment_of(kernel):
+    here = os.path.dirname(os.path.abspath(__file__))
+    folders = [here, os.path.dirname(here), *filter(None, sys.path)]
+    path = {"PYTHONPATH": os.pathsep.join(folders)}
+    return os.environ | path | ({"OPENBLAS_CORETYPE": kernel} if kernel else {})
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    for kernel in KERNELS:
+        command = [sys.executable, "-c", HAS_KERNEL, kernel]
+        found = subprocess.run(command, env=environment_of(kernel), stderr=subprocess.DEVNULL)
+        if found.returncode:
+            pytest.skip(f"OpenBLAS has no kernel {kernel} on this machine")
+    return [*KERNELS, ""]
+
+
+class Elsewhere:
+    """An owner in a process of its own, with its own kernel."""
+
+    def __init__(self, name, number, kernel):
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", OWNER, name, str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment_of(kernel),
+        )
+
+    def handle(self, question):
+        self._process.stdin.write(b"%08x" % len(question) + question)
+        self._process.stdin.flush()
+        return self._process.stdout.read(int(self._process.stdout.read(8), 16))
+
+    def components(self):
+        self._process.stdin.write(b"%08x" % 0)
+        return np.frombuffer(self._process.communicate(timeout=60)[0]).reshape(3, -1)
+
+    def end(self):
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FITS)
+def test_kernels_agree(name, kernels):
+    """The digests of all owners are the same to the last release, and so are the models."""
+    owners = [Elsewhere(name, i, kernel) for i, kernel in enumerate(kernels)]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyWarning)
+            talk = Talk(federation_of(name), owners)
+            model = talk.run()
+        for owner in owners:
+            np.testing.assert_allclose(owner.components(), model.components_, atol=1e-9)
+    finally:
+        for owner in owners:
+            owner.end()

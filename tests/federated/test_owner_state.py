@@ -1,0 +1,496 @@
+"""An owner that dies comes back: same question, same bytes, and nothing is drawn twice."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from parties import (
+    IDENTITIES,
+    PARTS,
+    PEERS,
+    Talk,
+    a_federation,
+    an_owner,
+    answer_of,
+    changed,
+    fields_of,
+    make_repeatable,
+)
+
+from skdp import DPPCA, FederationError
+from skdp.federated import Owner
+from skdp.federated._running import RunningFit
+from skdp.federated._state import OwnerState
+from skdp.ledger import PrivacyLedger
+
+# Small data: most of what is found is noise.
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+N_EXCHANGES = 5  # of a fit of two releases
+
+
+@pytest.fixture
+def paths(tmp_path):
+    return [tmp_path / f"owner{i}.json" for i in range(3)]
+
+
+def owners_with_files(federation, paths, ledgers=(None,) * 3):
+    return [an_owner(federation, i, state=paths[i], ledger=ledgers[i]) for i in range(3)]
+
+
+def draws_of(monkeypatch):
+    """Count how often noise is drawn."""
+    drawn = []
+
+    def key(self, *facts):
+        drawn.append(len(drawn))
+        return os.urandom(16)
+
+    monkeypatch.setattr("skdp.federated._owner.NoiseSource.key", key)
+    return drawn
+
+
+@pytest.mark.parametrize("aggregator", ["masked", "trusted", "none"])
+def test_owners_that_die_between_all_messages(aggregator, paths, monkeypatch, tmp_path):
+    """Every owner is a new object at every question, and once more for its repetition."""
+    drawn, federation = draws_of(monkeypatch), a_federation(aggregator=aggregator)
+    ledgers = [
+        PrivacyLedger.create(tmp_path / f"{i}.skdp", dataset="a", epsilon=20.0, delta=1e-5)
+        for i in range(3)
+    ]
+    fresh = lambda i: an_owner(federation, i, state=paths[i], ledger=ledgers[i])  # noqa: E731
+
+    class Dying:
+        def __init__(self, i):
+            self.i = i
+
+        def handle(self, question):
+            reply = fresh(self.i).handle(question)
+            assert fresh(self.i).handle(question) == reply
+            return reply
+
+    talk = Talk(federation, [Dying(i) for i in range(3)])
+    model = talk.run()
+    # Whoever leads the fit may come back, too.
+    again = Talk(federation, talk.owners)
+    again.run()
+    assert again.answers == talk.answers
+    assert len(drawn) == 2 * 3
+    assert [len(ledger.entries()) for ledger in ledgers] == [1, 1, 1]
+    for i in range(3):
+        np.testing.assert_array_equal(fresh(i).estimator_.components_, model.components_)
+
+
+def test_a_death_changes_no_message(paths, monkeypatch):
+    federation = a_federation()
+    runs = []
+    for n_deaths in range(2):
+        make_repeatable(monkeypatch)
+        here = [path.with_suffix(f".{n_deaths}") for path in paths]
+        owners = owners_with_files(federation, here)
+
+        def comes_back(number, i, question, owners=owners, here=here, n_deaths=n_deaths):
+            if n_deaths and i == 1:
+                owners[1] = an_owner(federation, 1, state=here[1])
+            return question
+
+        talk = Talk(federation, owners, tamper=comes_back)
+        talk.run()
+        runs.append(talk.answers)
+    assert runs[0] == runs[1]
+
+
+def test_an_owner_without_a_file_draws_again_as_another_one(monkeypatch):
+    """The copy that forgets what it has answered: noise is drawn twice for one release."""
+    federation = a_federation(aggregator="trusted")
+    drawn = draws_of(monkeypatch)
+    talk = Talk(federation, [an_owner(federation, i) for i in range(3)], stop_at=1)
+    talk.run()
+    forgetful = an_owner(federation, 0)
+    assert forgetful.handle(talk.questions[0][0]) != talk.answers[0][0]
+    assert len(drawn) == 4
+
+
+def test_an_older_copy_of_the_state_draws_again(paths, monkeypatch):
+    """No check can help: this is why an owner that is restored counts as colluding."""
+    federation = a_federation()
+    talk = Talk(federation, owners_with_files(federation, paths), stop_at=3)
+    talk.run()
+    older = paths[0].read_bytes()
+    first = talk.owners[0].handle(talk.next[0])
+    paths[0].write_bytes(older)
+    second = an_owner(federation, 0, state=paths[0]).handle(talk.next[0])
+    one, two = answer_of(first), answer_of(second)
+    assert one.fields == two.fields
+    # The masks are the same, so that the difference is that of two shares of noise: near 0.
+    difference = (one.arrays[0] - two.arrays[0]).view("<i4")
+    layout = talk.owners[0]._waiting.layout
+    assert np.any(difference)
+    assert abs(difference).max() * layout.step < 20 * layout.std
+    # What the live owner does from here on, it does without that file.
+    total = np.zeros(layout.size, "<i4")
+    end = changed(talk.next[0], total, release=2)
+    with pytest.raises(FederationError, match="written or removed by somebody else"):
+        talk.owners[0].handle(end)
+
+
+# ---- the file
+
+
+def test_the_file_is_secret_and_whole(paths):
+    federation = a_federation()
+    for n_exchanges in range(1, N_EXCHANGES + 1):
+        here = [path.with_suffix(f".{n_exchanges}") for path in paths]
+        Talk(federation, owners_with_files(federation, here), stop_at=n_exchanges).run()
+        if os.name == "posix":
+            assert stat.S_IMODE(here[0].stat().st_mode) == 0o600
+        # Nothing beside it, such as a file that was not finished.
+        assert len(list(here[0].parent.iterdir())) == 3 * n_exchanges
+        state = json.loads(here[0].read_text())
+        assert len(state["answers"]) == n_exchanges
+        assert state["is_charged"] == (n_exchanges > 2)
+        # Once the fit is over, nobody can take masks off with this file.
+        assert bool(state["pair"]) == (n_exchanges < N_EXCHANGES)
+        assert state["has_ended"] == (n_exchanges == N_EXCHANGES)
+
+
+def test_keys_are_forgotten_at_the_end(paths):
+    federation = a_federation()
+    talk = Talk(federation, owners_with_files(federation, paths), stop_at=4)
+    talk.run()
+    pair = talk.owners[0]._state.pair
+    assert pair in paths[0].read_text()
+    assert talk.owners[0]._handshake._secrets
+    talk = Talk(federation, talk.owners)
+    talk.run()
+    assert pair not in paths[0].read_text()
+    assert talk.owners[0]._handshake._secrets == {}
+    back = an_owner(federation, 0, state=paths[0])
+    assert back._handshake._secrets == {}
+    np.testing.assert_array_equal(
+        back.estimator_.components_, talk.owners[1].estimator_.components_
+    )
+
+
+def fails_to_replace(*_):
+    raise OSError("The disk is full.")
+
+
+@pytest.mark.parametrize("n_exchanges", range(N_EXCHANGES))
+def test_nothing_leaves_before_it_is_saved(n_exchanges, paths, monkeypatch):
+    """If a state cannot be written, the noise that was drawn is that of the answer, later."""
+    federation, drawn = a_federation(), draws_of(monkeypatch)
+    talk = Talk(federation, owners_with_files(federation, paths), stop_at=n_exchanges)
+    talk.run()
+    first, question = talk.owners[0], talk.next[0]
+    before = paths[0].read_bytes() if n_exchanges else None
+    n_drawn = len(drawn)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", fails_to_replace)
+        for _ in range(2):
+            with pytest.raises(OSError, match="disk is full"):
+                first.handle(question)
+        # Nor to an older question: what is not on disk must not be told by what follows.
+        if n_exchanges:
+            with pytest.raises(OSError, match="disk is full"):
+                first.handle(talk.questions[0][0])
+    assert (paths[0].read_bytes() if paths[0].exists() else None) == before
+    assert all(path in paths for path in paths[0].parent.iterdir())
+    reply = first.handle(question)
+    assert len(drawn) - n_drawn == (n_exchanges in (2, 3))
+    assert an_owner(federation, 0, state=paths[0]).handle(question) == reply
+
+
+def test_who_saves_too_late_draws_twice(paths, monkeypatch):
+    """The copy whose answer leaves first, and that dies before it is on disk."""
+    federation = a_federation()
+    talk = Talk(federation, owners_with_files(federation, paths), stop_at=3)
+    talk.run()
+    monkeypatch.setattr(OwnerState, "save", lambda *_: None)
+    left = talk.owners[0].handle(talk.next[0])
+    assert an_owner(federation, 0, state=paths[0]).handle(talk.next[0]) != left
+
+
+def test_an_owner_that_dies_before_it_saves_has_told_nothing(paths, monkeypatch):
+    federation = a_federation()
+    talk = Talk(federation, owners_with_files(federation, paths), stop_at=3)
+    talk.run()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", fails_to_replace)
+        with pytest.raises(OSError, match="disk is full"):
+            talk.owners[0].handle(talk.next[0])
+    talk.owners[0] = an_owner(federation, 0, state=paths[0])
+    assert Talk(federation, talk.owners).run() is not None
+
+
+def test_two_owners_with_one_file_do_not_answer_both(paths, monkeypatch):
+    federation, drawn = a_federation(), draws_of(monkeypatch)
+    talk = Talk(federation, owners_with_files(federation, paths), stop_at=3)
+    talk.run()
+    twin = an_owner(federation, 0, state=paths[0])
+    reply = talk.owners[0].handle(talk.next[0])
+    for _ in range(2):
+        with pytest.raises(FederationError, match="written or removed by somebody else"):
+            twin.handle(talk.next[0])
+    assert an_owner(federation, 0, state=paths[0]).handle(talk.next[0]) == reply
+    assert len(drawn) == 3 + 2  # one was drawn by the twin, and did not leave
+
+
+def test_two_owners_with_one_file_draw_twice_where_it_is_not_looked_at(paths, monkeypatch):
+    monkeypatch.setattr(
+        "skdp.federated._state._stamp_of", lambda path: (0,) if path.exists() else None
+    )
+    federation = a_federation()
+    talk = Talk(federation, owners_with_files(federation, paths), stop_at=3)
+    talk.run()
+    twin = an_owner(federation, 0, state=paths[0])
+    assert talk.owners[0].handle(talk.next[0]) != twin.handle(talk.next[0])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"X": PARTS[0] + 1e-12},
+        {"X": PARTS[0][:19]},
+        {"X": PARTS[1]},
+        {"federation": a_federation(seed=1)},
+        {"federation": a_federation(aggregator="trusted")},
+        {"federation": a_federation(DPPCA(1, epsilon=4.0, row_norm=5.0, mean_norm=2.0))},
+        {"number": 1},
+    ],
+)
+@pytest.mark.parametrize("n_exchanges", [1, 3, 5])
+def test_states_of_others_are_refused(other, n_exchanges, paths):
+    federation = a_federation()
+    Talk(federation, owners_with_files(federation, paths), stop_at=n_exchanges).run()
+    before = paths[0].read_bytes()
+    options = {"federation": federation, "number": 0, "X": PARTS[0]} | other
+    with pytest.raises(FederationError, match=r"state=.* belongs to another federation"):
+        an_owner(**options, state=paths[0])
+    assert paths[0].read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"agreement": 1}', "\x00", '{"a": 1}'])
+def test_files_that_are_no_states_are_refused(text, paths):
+    paths[0].write_text(text)
+    with pytest.raises(FederationError, match=r"state='.*owner0.json' cannot be read"):
+        an_owner(a_federation(), 0, state=paths[0])
+    assert paths[0].read_text() == text
+
+
+def test_a_folder_is_no_state(tmp_path):
+    with pytest.raises(FederationError, match="cannot be read"):
+        an_owner(a_federation(), 0, state=tmp_path)
+
+
+# ---- threads
+
+
+def the_threads():
+    return {thread for thread in threading.enumerate() if thread.is_alive()}
+
+
+def test_an_interrupted_owner_goes_on_from_its_file_only(paths, monkeypatch):
+    federation = a_federation()
+    talk = Talk(federation, owners_with_files(federation, paths), stop_at=3)
+    talk.run()
+    go_on = RunningFit.go_on
+
+    def interrupted(self, total):
+        go_on(self, total)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunningFit, "go_on", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            talk.owners[0].handle(talk.next[0])
+    with pytest.raises(FederationError, match="has ended"):
+        talk.owners[0].handle(talk.next[0])
+    talk.owners[0] = an_owner(federation, 0, state=paths[0])
+    assert Talk(federation, talk.owners).run() is not None
+
+
+def test_a_question_that_comes_twice_at_once_draws_once(monkeypatch):
+    federation, drawn = a_federation(aggregator="trusted"), draws_of(monkeypatch)
+    question = Talk(federation, [an_owner(federation, 0)], stop_at=0)
+    question.run()
+    owner, replies = an_owner(federation, 0), []
+    threads = [
+        threading.Thread(target=lambda: replies.append(owner.handle(question.next[0])))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(replies) == 8
+    assert len(set(replies)) == 1
+    assert len(drawn) == 1
+
+
+def test_an_owner_may_be_closed_while_it_computes(monkeypatch):
+    """Closing waits for the message that is being answered."""
+    before, started, may_go_on = the_threads(), threading.Event(), threading.Event()
+    hand_in = Owner._hand_in
+
+    def slow(self, *args):
+        started.set()
+        may_go_on.wait(10)
+        return hand_in(self, *args)
+
+    monkeypatch.setattr(Owner, "_hand_in", slow)
+    federation = a_federation(aggregator="trusted")
+    owner = an_owner(federation, 0)
+    talk = Talk(federation, [owner], stop_at=0)
+    talk.run()
+    replies = []
+    asking = threading.Thread(target=lambda: replies.append(owner.handle(talk.next[0])))
+    asking.start()
+    started.wait(10)
+    closing = threading.Thread(target=owner.close)
+    closing.start()
+    may_go_on.set()
+    asking.join(10)
+    closing.join(10)
+    assert len(replies) == 1
+    assert the_threads() == before
+    with pytest.raises(FederationError, match="has ended"):
+        owner.handle(changed(talk.next[0], np.zeros(4, "<i4"), release=1))
+    assert owner.handle(talk.next[0]) == replies[0]
+
+
+def test_a_fit_that_is_stopped_while_it_computes_ends():
+    may_go_on, before = threading.Event(), the_threads()
+
+    def fit(exchange):
+        exchange("first", None)
+        may_go_on.wait(10)
+        exchange("second", None)
+        raise AssertionError("A fit that nobody waits for goes on.")
+
+    running = RunningFit(fit)
+    assert running.next().layout == "first"
+    running._answers.put(np.zeros(1))
+    stopping = threading.Thread(target=running.stop)
+    stopping.start()
+    may_go_on.set()
+    stopping.join(10)
+    assert the_threads() == before
+    running.stop()  # again
+
+
+def test_what_a_fit_raises_arrives():
+    def fit(exchange):
+        exchange("first", None)
+        raise ZeroDivisionError
+
+    running = RunningFit(fit)
+    running.next()
+    with pytest.raises(ZeroDivisionError):
+        running.go_on(np.zeros(1))
+
+
+def test_a_fit_may_be_stopped_by_its_own_thread():
+    """The garbage collector ends owners in whatever thread it runs."""
+    held = []
+
+    def fit(exchange):
+        held[0].stop()
+        return exchange("first", None)
+
+    released = threading.Event()
+    held.append(RunningFit(lambda exchange: released.wait(10) and fit(exchange)))
+    released.set()
+    held[0].next()
+    held[0]._thread.join(10)
+    assert not held[0]._thread.is_alive()
+
+
+# ---- a process that is killed
+
+OWNER = """
+import sys
+from parties import a_federation, an_owner
+owner = an_owner(a_federation(), 1, state=sys.argv[1])
+while length := sys.stdin.buffer.read(8):
+    reply = owner.handle(sys.stdin.buffer.read(int(length, 16)))
+    sys.stdout.buffer.write(b"%08x" % len(reply) + reply)
+    sys.stdout.buffer.flush()
+"""
+
+
+class InProcess:
+    """An owner in a process of its own."""
+
+    def __init__(self, path):
+        folders = [os.path.dirname(__file__) + "/..", *sys.path]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", OWNER, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders))},
+        )
+
+    def ask(self, question):
+        self._process.stdin.write(b"%08x" % len(question) + question)
+        self._process.stdin.flush()
+
+    def read(self):
+        length = self._process.stdout.read(8)
+        return self._process.stdout.read(int(length, 16)) if length else None
+
+    def handle(self, question):
+        self.ask(question)
+        return self.read()
+
+    def kill(self):
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="processes are killed by a signal")
+def test_a_process_that_is_killed_comes_back(paths):
+    federation = a_federation()
+    held = [an_owner(federation, 0), InProcess(paths[1]), an_owner(federation, 2)]
+
+    class Killed:
+        """Dies after its question has arrived, and again after its answer has left."""
+
+        def handle(self, question):
+            held[1].ask(question)
+            replies = set()
+            for _ in range(2):
+                # It may be anywhere in its work by then, or have answered.
+                held[1].kill()
+                held[1] = InProcess(paths[1])
+                replies.add(held[1].handle(question))
+            (reply,) = replies
+            return reply
+
+    try:
+        model = Talk(federation, [held[0], Killed(), held[2]]).run()
+    finally:
+        held[1].kill()
+    back = an_owner(federation, 1, state=paths[1])
+    np.testing.assert_array_equal(back.estimator_.components_, model.components_)
+
+
+def test_identities_are_those_of_the_state(paths):
+    """Another identity under one name would sign for keys that are not its own."""
+    federation = a_federation()
+    talk = Talk(federation, owners_with_files(federation, paths), stop_at=1)
+    talk.run()
+    peers = [IDENTITIES[9].public_key(), *PEERS[1:3]]
+    other = an_owner(federation, 0, state=paths[0], identity=IDENTITIES[9], peers=peers)
+    with pytest.raises(FederationError, match="signature is not"):
+        other.handle(talk.next[0])
+    assert fields_of(talk.next[0]).kind == "confirm"
