@@ -168,8 +168,10 @@ class Owner:
             raise FederationError("A message is about another agreement than that of this owner.")
         question = digest(message).hex()
         if question not in self._state.answers:
-            self._state.answers[question] = to_text(self._new_reply_to(asked))
+            reply = to_text(self._new_reply_to(asked))
+            # First: whoever is interrupted after the next line must not send what is not on disk.
             self._is_saved = False
+            self._state.answers[question] = reply
         if not self._is_saved:
             # On disk before it leaves: whoever asks again must get the same. If this fails, nothing
             # leaves, and who asks again asks for the same noise.
