@@ -6,6 +6,7 @@ from threading import Barrier, BrokenBarrierError, Thread
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import skdp.federated._owner
 import skdp.federated._state
@@ -143,3 +144,25 @@ def test_small_integers_of_numpy_plan_the_same_fit(kind):
         assert layouts[0] == layouts[1]
         assert layouts[0].largest == layouts[1].largest > 100_000
     assert plain._agreement.digest == given._agreement.digest
+
+
+@pytest.mark.parametrize("solver", ["covariance", "adaptive", "power"])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_rows_changed_while_an_owner_waits_are_clipped(solver, is_sparse):
+    svd = DPTruncatedSVD(2, epsilon=8.0, row_norm=5.0, solver=solver)
+    federation = Federation(
+        svd, n_rows=600, n_features=4, owners=N_OWNERS, aggregator="trusted", sparse=is_sparse
+    )
+    X = csr_array(rows()) if is_sparse else rows()
+    owner, parts = Owner(federation, 0, X), []
+    owner.handle(question(owner, 0))
+    (X.data if is_sparse else X)[:4] *= 1e6
+    for number in range(1, len(max(federation.plan.paths, key=len)) + 1):
+        owner.handle(question(owner, number))
+        if owner._waiting is None:
+            break
+        layout = owner._waiting.layout
+        # No 200 rows that are clipped exceed the bound of all 600.
+        parts.append(np.linalg.norm(owner._waiting.part) / layout.step / layout.limit)
+    assert len(parts) > 1 or solver == "covariance"
+    assert max(parts) < 1
