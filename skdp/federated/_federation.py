@@ -1,6 +1,6 @@
 """The public agreement of owners who fit one model to rows that none of them shows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -166,10 +166,9 @@ class Federation:
             # Nobody answers before the first owner, who charges the fit of all.
             owners = [
                 stack.enter_context(
-                    Owner(
-                        self,
-                        number,
+                    self._owner_of(
                         X,
+                        number,
                         identity=identities[number],
                         peers=peers,
                         ledger=None if number else ledger,
@@ -183,6 +182,10 @@ class Federation:
 
     def _check_parts(self, parts: Sequence[Any]) -> None:
         agreement = self._agreement
+        if isinstance(parts, Mapping) or not hasattr(parts, "__len__"):
+            raise TypeError(
+                f"parts must be a list with the rows of each owner, got {type(parts).__name__}."
+            )
         if len(parts) != agreement.n_owners:
             raise ValueError(
                 f"parts must be those of {agreement.n_owners} owners, got {len(parts)}."
@@ -193,6 +196,30 @@ class Federation:
                 f"parts have {n_rows} rows together, but n_rows={agreement.problem.shape[0]} is "
                 "agreed on."
             )
+        _check_names(parts)
+
+    def _owner_of(self, X: Any, number: int, **options: Any) -> Owner:
+        try:
+            return Owner(self, number, X, **options)
+        except (TypeError, ValueError) as error:
+            error.add_note(f"This is about parts[{number}].")
+            raise
 
     def __repr__(self) -> str:
         return summary(self._agreement)
+
+
+def _check_names(parts: Sequence[Any]) -> None:
+    """Refuse data frames whose columns differ: sums go by position."""
+    found = [names for part in parts if (names := _names_of(part)) is not None]
+    if any(names != found[0] for names in found):
+        raise ValueError(
+            "parts must have the same columns in the same order, and the names of their columns "
+            "differ."
+        )
+
+
+def _names_of(part: Any) -> list[str] | None:
+    """Return the names of columns that scikit-learn would call names: strings."""
+    columns = list(getattr(part, "columns", ()))
+    return columns if columns and all(isinstance(name, str) for name in columns) else None
