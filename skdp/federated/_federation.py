@@ -29,7 +29,8 @@ class Federation:
         What is fitted, with ``privacy_unit="row"`` or :class:`skdp.units.Interaction`, and without
         ledger and `random_state`. It is not changed.
     n_rows : int or None
-        Number of rows of all owners together; None with ``unit="owner"``.
+        Number of rows of all owners together; None with ``unit="owner"``. Owners in processes of
+        their own cannot check it: a wrong one spoils the model.
     n_features : int
         Number of features.
     owners : int
@@ -143,7 +144,8 @@ class Federation:
         Parameters
         ----------
         parts : sequence of {array-like, sparse matrix, RowBlocks}
-            The rows of each owner.
+            The rows of each owner. Columns go by position: data frames whose columns have other
+            names are refused, and the model has no ``feature_names_in_``.
         ledger : PrivacyLedger or None, default=None
             Charged with the whole plan before the first noise.
 
@@ -156,6 +158,8 @@ class Federation:
         ------
         BudgetError
             If the ledger has too little left; nothing has been spent then.
+        TypeError
+            If `parts` is no sequence.
         ValueError
             If the parts are not those agreed on; nothing has been spent then.
         """

@@ -43,7 +43,8 @@ class Owner:
     number : int
         Number of this owner, from 0.
     X : {array-like, sparse matrix, RowBlocks} of shape (n_own_rows, n_features)
-        Rows of this owner.
+        Rows of this owner. Columns go by position, in an order that all owners have to keep to:
+        names of columns are not compared.
     identity : Ed25519PrivateKey or None, default=None
         Long-lived key of this owner, of ``cryptography``, that the others know it by. Required for
         masked sums.
@@ -64,7 +65,9 @@ class Owner:
     Raises
     ------
     FederationError
-        If `state` is that of another federation or of other rows.
+        If `state` is that of another federation or of other rows, or in no folder.
+    TypeError
+        If `federation` is no federation.
     ValueError
         If X or the keys do not fit the federation.
 

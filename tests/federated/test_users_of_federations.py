@@ -174,3 +174,10 @@ def test_peers_in_another_order_are_named():
 def test_answers_come_by_numbers(returned):
     with pytest.raises(TypeError, match="send must return the answers in a dictionary"):
         Coordinator(a_federation()).run(lambda messages: returned)
+
+
+def test_a_state_without_a_folder_is_refused_at_once(tmp_path):
+    """And not when the first answer is to leave."""
+    with pytest.raises(FederationError, match=r"state='.*no.a' must be in a folder that exists"):
+        an_owner(a_federation(), 0, state=tmp_path / "no" / "a")
+    assert an_owner(a_federation(), 0, state=tmp_path / "a").number == 0
