@@ -194,7 +194,7 @@ class Federation:
             raise ValueError(
                 f"parts must be those of {agreement.n_owners} owners, got {len(parts)}."
             )
-        n_rows = sum(part.shape[0] if hasattr(part, "shape") else len(part) for part in parts)
+        n_rows = sum(_n_rows_of(part, number) for number, part in enumerate(parts))
         if not agreement.is_unit_owner and n_rows != agreement.problem.shape[0]:
             raise ValueError(
                 f"parts have {n_rows} rows together, but n_rows={agreement.problem.shape[0]} is "
@@ -211,6 +211,17 @@ class Federation:
 
     def __repr__(self) -> str:
         return summary(self._agreement)
+
+
+def _n_rows_of(part: Any, number: int) -> int:
+    if hasattr(part, "shape") and len(part.shape) > 0:
+        return int(part.shape[0])
+    if hasattr(part, "__len__"):
+        return len(part)
+    raise TypeError(
+        f"parts[{number}] must be the rows of an owner, such as an array, got "
+        f"{type(part).__name__}."
+    )
 
 
 def _check_names(parts: Sequence[Any]) -> None:

@@ -95,6 +95,12 @@ def test_parts_are_a_list(kind):
         a_federation().fit(kind(PARTS))
 
 
+@pytest.mark.parametrize("part", [None, 3, iter([])])
+def test_a_part_is_rows(part):
+    with pytest.raises(TypeError, match=r"parts\[1\] must be the rows of an owner, .* got "):
+        a_federation().fit([PARTS[0], part, PARTS[2]])
+
+
 def test_an_error_tells_whose_rows_it_is_about():
     bad = [PARTS[0], PARTS[1].copy(), PARTS[2]]
     bad[1][3, 2] = np.nan
