@@ -21,7 +21,9 @@ def summary(agreement: Agreement) -> str:
     n_bytes = planned_bytes(agreement)
     return "\n".join(
         [
-            f"Federation of {shares.n_owners} owners, {shares.n_honest} honest shares:",
+            f"Federation of {shares.n_owners} owners, {shares.n_honest} honest "
+            f"share{'s' * (shares.n_honest != 1)}:",
+            f"  agreement: {agreement.digest.hex()[:16]}, the same for all parties",
             f"  noise std of sums: {shares.excess:.4g} times that of the plan",
             f"  exchanges: {n_exchanges(agreement)} at most",
             f"  an owner sends and gets {n_bytes / 1e3:,.1f} kB of numbers each",

@@ -61,6 +61,8 @@ class OwnerState:
 def load_state(path: Path | None, agreement: str, owner: int, rows: str) -> OwnerState:
     """Read the state of an owner who comes back, or begin one; refuse that of another fit."""
     if path is None or (stamp := _stamp_of(path)) is None:
+        if path is not None and not path.parent.is_dir():
+            raise FederationError(f"state={str(path)!r} must be in a folder that exists.")
         return OwnerState(agreement, owner, rows)
     try:
         state = OwnerState(**json.loads(path.read_text()))
