@@ -32,13 +32,16 @@ class AgreedRows(Rows):  # numpydoc ignore=PR02
     agreed_depth: int = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        """Refuse rows whose sums may round further than agreed."""
+        """Refuse rows whose sums may round further than agreed; clip them anew in every pass."""
         own_depth = super().depth
         if own_depth > self.agreed_depth:
             raise ValueError(
                 f"A sum over X has a chain of {own_depth} additions, and at most "
                 f"{self.agreed_depth} have been agreed: pass X as one array, or in fewer parts."
             )
+        # A fit may wait for days. Whoever changes X in the meantime must not find that rows are
+        # clipped by the norms that they once had.
+        self.source.is_repeatable = False
 
     @property
     def n_rows(self) -> int:

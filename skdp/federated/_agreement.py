@@ -95,8 +95,12 @@ def agree(
     _check_choice("unit", unit, UNITS)
     _check_choice("aggregator", aggregator, AGGREGATORS)
     _check_sizes(n_features, owners, colluding, seed)
+    if not isinstance(sparse, bool | np.bool_):
+        raise TypeError(f"sparse must be True or False, got {type(sparse).__name__}.")
     _check_estimator(estimator, unit)
     n_rows = _checked_n_rows(n_rows, owners, unit)
+    # Small types of numpy would wrap where counts of all owners are added up.
+    n_features, owners, colluding, seed = map(int, (n_features, owners, colluding, seed))
     is_unit_owner = unit == "owner"
     most_rows = _MOST_ROWS if is_unit_owner else n_rows
     # Not fitted, and with its own copies of the parameters.
@@ -120,11 +124,19 @@ def agree(
         shares,
         is_unit_owner=is_unit_owner,
         is_masked=aggregator == "masked",
-        seed=int(seed),
+        seed=seed,
         most_rows=most_rows,
         depth=depth,
         digest=digest_of("skdp federation", *_versions(), *model, *facts),
     )
+
+
+def agreement_of(federation: Any) -> Agreement:
+    """Return what a party agrees on; refuse what is no federation."""
+    agreement = getattr(federation, "_agreement", None)
+    if not isinstance(agreement, Agreement):
+        raise TypeError(f"federation must be a Federation, got {type(federation).__name__}.")
+    return agreement
 
 
 def public_warnings(agreement: Agreement) -> list[str]:
@@ -183,8 +195,11 @@ def _checked_n_rows(n_rows: int | None, owners: int, unit: str) -> int:
                 f"unit and the numbers of their rows are private, got {n_rows!r}."
             )
         return int(owners)
+    if n_rows is None:
+        raise TypeError(
+            "n_rows must be the number of rows of all owners together with unit='row', got None."
+        )
     check_scalar(n_rows, "n_rows", Integral, min_val=owners)
-    assert n_rows is not None
     return int(n_rows)
 
 

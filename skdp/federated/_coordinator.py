@@ -7,7 +7,7 @@ import numpy as np
 
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.exceptions import FederationError, shortened, warn_of_privacy
-from skdp.federated._agreement import Agreed, Agreement
+from skdp.federated._agreement import Agreed, Agreement, agreement_of
 from skdp.federated._fit import no_rows, run_fit
 from skdp.federated._masks import digest, sum_modulo
 from skdp.federated._messages import TO_COORDINATOR, Message, pack, unpack
@@ -52,7 +52,7 @@ class Coordinator:
     """
 
     def __init__(self, federation: Agreed) -> None:
-        self._agreement = federation._agreement
+        self._agreement = agreement_of(federation)
 
     def run(self, send: Send) -> MatrixEstimator:
         """Run the fit.
@@ -138,6 +138,11 @@ class _Asking:
         n_owners = self._agreement.n_owners
         question = pack(kind, {"agreement": self._agreement.digest.hex(), **fields}, *arrays)
         replies = self._send(dict.fromkeys(range(n_owners), question))
+        if not isinstance(replies, Mapping):
+            raise TypeError(
+                "send must return the answers in a dictionary by the numbers of owners, got "
+                f"{type(replies).__name__}."
+            )
         missing = [number for number in range(n_owners) if number not in replies]
         if missing:
             names = shortened(list(map(str, missing)))

@@ -1,6 +1,6 @@
 """The public agreement of owners who fit one model to rows that none of them shows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -28,7 +28,8 @@ class Federation:
         What is fitted, with ``privacy_unit="row"`` or :class:`skdp.units.Interaction`, and without
         ledger and `random_state`. It is not changed.
     n_rows : int or None
-        Number of rows of all owners together; None with ``unit="owner"``.
+        Number of rows of all owners together; None with ``unit="owner"``. Owners in processes of
+        their own cannot check it: a wrong one spoils the model.
     n_features : int
         Number of features.
     owners : int
@@ -142,7 +143,8 @@ class Federation:
         Parameters
         ----------
         parts : sequence of {array-like, sparse matrix, RowBlocks}
-            The rows of each owner.
+            The rows of each owner. Columns go by position: data frames whose columns have other
+            names are refused, and the model has no ``feature_names_in_``.
         ledger : PrivacyLedger or None, default=None
             Charged with the whole plan before the first noise.
 
@@ -155,6 +157,8 @@ class Federation:
         ------
         BudgetError
             If the ledger has too little left; nothing has been spent then.
+        TypeError
+            If `parts` is no sequence.
         ValueError
             If the parts are not those agreed on; nothing has been spent then.
         """
@@ -165,10 +169,9 @@ class Federation:
             # Nobody answers before the first owner, who charges the fit of all.
             owners = [
                 stack.enter_context(
-                    Owner(
-                        self,
-                        number,
+                    self._owner_of(
                         X,
+                        number,
                         identity=identities[number],
                         peers=peers,
                         ledger=None if number else ledger,
@@ -182,16 +185,28 @@ class Federation:
 
     def _check_parts(self, parts: Sequence[Any]) -> None:
         agreement = self._agreement
+        if isinstance(parts, Mapping) or not hasattr(parts, "__len__"):
+            raise TypeError(
+                f"parts must be a list with the rows of each owner, got {type(parts).__name__}."
+            )
         if len(parts) != agreement.n_owners:
             raise ValueError(
                 f"parts must be those of {agreement.n_owners} owners, got {len(parts)}."
             )
-        n_rows = sum(part.shape[0] if hasattr(part, "shape") else len(part) for part in parts)
+        n_rows = sum(_n_rows_of(part, number) for number, part in enumerate(parts))
         if not agreement.is_unit_owner and n_rows != agreement.problem.shape[0]:
             raise ValueError(
                 f"parts have {n_rows} rows together, but n_rows={agreement.problem.shape[0]} is "
                 "agreed on."
             )
+        _check_names(parts)
+
+    def _owner_of(self, X: Any, number: int, **options: Any) -> Owner:
+        try:
+            return Owner(self, number, X, **options)
+        except (TypeError, ValueError) as error:
+            error.add_note(f"This is about parts[{number}].")
+            raise
 
     def __repr__(self) -> str:
         agreement = self._agreement
@@ -200,9 +215,38 @@ class Federation:
         # Two for keys, one for each release of the longest path, and the end.
         n_exchanges = 2 * agreement.is_masked + max(map(len, agreement.plan.paths)) + 1
         return (
-            f"Federation of {shares.n_owners} owners, {shares.n_honest} honest shares:\n"
+            f"Federation of {shares.n_owners} owners, {shares.n_honest} honest "
+            f"share{'s' * (shares.n_honest != 1)}:\n"
+            f"  agreement: {agreement.digest.hex()[:16]}, the same for all parties\n"
             f"  noise std of sums: {shares.excess:.4g} times that of the plan\n"
             f"  exchanges: {n_exchanges} at most\n"
             f"  an owner sends and gets {n_bytes / 1e3:,.1f} kB of numbers each\n"
             f"{agreement.plan!r}"
         )
+
+
+def _n_rows_of(part: Any, number: int) -> int:
+    if hasattr(part, "shape") and len(part.shape) > 0:
+        return int(part.shape[0])
+    if hasattr(part, "__len__"):
+        return len(part)
+    raise TypeError(
+        f"parts[{number}] must be the rows of an owner, such as an array, got "
+        f"{type(part).__name__}."
+    )
+
+
+def _check_names(parts: Sequence[Any]) -> None:
+    """Refuse data frames whose columns differ: sums go by position."""
+    found = [names for part in parts if (names := _names_of(part)) is not None]
+    if any(names != found[0] for names in found):
+        raise ValueError(
+            "parts must have the same columns in the same order, and the names of their columns "
+            "differ."
+        )
+
+
+def _names_of(part: Any) -> list[str] | None:
+    """Return the names of columns that scikit-learn would call names: strings."""
+    columns = list(getattr(part, "columns", ()))
+    return columns if columns and all(isinstance(name, str) for name in columns) else None

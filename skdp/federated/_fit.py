@@ -29,8 +29,11 @@ def view_of(agreement: Agreement, X: Any) -> AgreedRows:
             f"X has {n_rows} rows; an owner has one at least, and {agreement.most_rows} at most."
         )
     if holds_sparse(checked) != problem.is_sparse:
-        kinds = "sparse" if problem.is_sparse else "dense"
-        raise ValueError(f"X must be {kinds}, as agreed on: the noise depends on it.")
+        kinds = ("sparse", "dense") if problem.is_sparse else ("dense", "sparse")
+        raise ValueError(
+            f"X must be {kinds[0]}, as agreed on by sparse={problem.is_sparse}: the noise depends "
+            f"on it. Got {kinds[1]} rows."
+        )
     view = partial(
         AgreedRows,
         agreed_n_rows=problem.shape[0],

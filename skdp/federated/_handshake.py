@@ -89,7 +89,12 @@ class Handshake:
         return sign(self._identity, purpose, self._agreement, *parts)
 
     def _check(self, number: int, signature: bytes, purpose: bytes, *parts: bytes) -> None:
-        check_signature(self._peers[number], signature, purpose, self._agreement, *parts)
+        try:
+            check_signature(self._peers[number], signature, purpose, self._agreement, *parts)
+        except FederationError:
+            raise FederationError(
+                f"A signature is not that of the owner it stands for, by peers[{number}]."
+            ) from None
 
 
 def keys_of(state: OwnerState) -> bytes:
@@ -122,10 +127,18 @@ def _check_identities(number: int, identity: Any, peers: Any, n_owners: int) -> 
     if len(peers) != n_owners or not all(isinstance(peer, Ed25519PublicKey) for peer in peers):
         raise ValueError(
             f"peers must be the {n_owners} Ed25519PublicKeys of all owners, in their order, got "
-            f"{len(peers)} objects."
+            f"{len(peers)}{_types_of(peers)}."
         )
     raw = [peer.public_bytes_raw() for peer in peers]
     if len(set(raw)) != n_owners:
         raise ValueError("peers must be the keys of different owners, got one of them twice.")
     if raw[number] != identity.public_key().public_bytes_raw():
-        raise ValueError(f"peers[{number}] must be the public key of identity, and is another.")
+        raise ValueError(
+            f"peers[{number}] must be the public key of identity, and is another: peers go by the "
+            "numbers of the owners."
+        )
+
+
+def _types_of(peers: Sequence[Any]) -> str:
+    names = sorted({type(peer).__name__ for peer in peers})
+    return f" of {', '.join(names)}" if names else ""

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
@@ -10,11 +11,12 @@ from weakref import finalize
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from sklearn.exceptions import NotFittedError
 
 from skdp.data.digest import digest as digest_of_rows
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.exceptions import FederationError
-from skdp.federated._agreement import Agreed
+from skdp.federated._agreement import Agreed, agreement_of
 from skdp.federated._fit import run_fit, view_of
 from skdp.federated._handshake import Handshake, keys_of
 from skdp.federated._masks import digest, masked
@@ -22,6 +24,7 @@ from skdp.federated._messages import TO_OWNER, Message, pack, unpack
 from skdp.federated._running import RunningFit, Waiting
 from skdp.federated._state import from_text, load_state, to_text
 from skdp.federated._story import Story, checked_sum
+from skdp.ledger import PrivacyLedger
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.shares import counts_of
 
@@ -40,7 +43,8 @@ class Owner:
     number : int
         Number of this owner, from 0.
     X : {array-like, sparse matrix, RowBlocks} of shape (n_own_rows, n_features)
-        Rows of this owner.
+        Rows of this owner. Columns go by position, in an order that all owners have to keep to:
+        names of columns are not compared.
     identity : Ed25519PrivateKey or None, default=None
         Long-lived key of this owner, of ``cryptography``, that the others know it by. Required for
         masked sums.
@@ -61,7 +65,9 @@ class Owner:
     Raises
     ------
     FederationError
-        If `state` is that of another federation or of other rows.
+        If `state` is that of another federation or of other rows, or in no folder.
+    TypeError
+        If `federation` is no federation.
     ValueError
         If X or the keys do not fit the federation.
 
@@ -112,10 +118,9 @@ class Owner:
         ledger: Any = None,
         state: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._agreement = agreement = federation._agreement
-        if type(number) is not int or not 0 <= number < agreement.n_owners:
-            raise ValueError(f"number must be an int in [0, {agreement.n_owners}), got {number!r}.")
-        self.number = number
+        self._agreement = agreement = agreement_of(federation)
+        self.number = number = _checked_number(number, agreement.n_owners)
+        _check_ledger(ledger)
         self._handshake = None
         if agreement.is_masked:
             self._handshake = Handshake(agreement, number, identity, list(peers or ()))
@@ -164,17 +169,34 @@ class Owner:
     def _handle(self, message: bytes) -> bytes:
         asked = unpack(message, TO_OWNER, self._agreement.n_owners)
         if asked.fields["agreement"] != self._agreement.digest.hex():
-            raise FederationError("A message is about another agreement than that of this owner.")
+            mine, other = (
+                digest[:16] for digest in (self._agreement.digest.hex(), asked.fields["agreement"])
+            )
+            raise FederationError(
+                f"A message is about another agreement than that of this owner: {other}, not "
+                f"{mine}. All parties make the same Federation, with the same versions of skdp and "
+                "numpy; print it to compare."
+            )
         question = digest(message).hex()
         if question not in self._state.answers:
-            self._state.answers[question] = to_text(self._new_reply_to(asked))
+            reply = to_text(self._new_reply_to(asked))
+            # First: whoever is interrupted after the next line must not send what is not on disk.
             self._is_saved = False
+            self._state.answers[question] = reply
         if not self._is_saved:
             # On disk before it leaves: whoever asks again must get the same. If this fails, nothing
             # leaves, and who asks again asks for the same noise.
             self._state.save(self._path)
             self._is_saved = True
         return from_text(self._state.answers[question])
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "estimator_":
+            raise NotFittedError(
+                "This owner has no estimator_ yet: the fit has not ended. Pass its messages to "
+                "`handle` until it has."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def close(self) -> None:
         """Stop waiting for messages. A fit that has not ended stays charged."""
@@ -303,6 +325,21 @@ class Owner:
             words = masked(counts, layout.words, self.number, n_owners, secrets, told)
         fields = {"owner": self.number, "release": number, "digest": told.hex()}
         return pack("answer", fields, words)
+
+
+def _checked_number(number: Any, n_owners: int) -> int:
+    is_number = isinstance(number, Integral) and not isinstance(number, bool)
+    if not is_number or not 0 <= number < n_owners:
+        raise ValueError(f"number must be an int in [0, {n_owners}), got {number!r}.")
+    return int(number)
+
+
+def _check_ledger(ledger: Any) -> None:
+    if not (ledger is None or isinstance(ledger, PrivacyLedger)):
+        raise ValueError(
+            "ledger must be a PrivacyLedger or None, and no path: pass PrivacyLedger(path), or "
+            f"what PrivacyLedger.create returns. Got {type(ledger).__name__}."
+        )
 
 
 def _to_counts(text: str) -> np.ndarray:

@@ -3,11 +3,18 @@
 import json
 import os
 from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from skdp.exceptions import FederationError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 @dataclass
@@ -36,18 +43,26 @@ class OwnerState:
         """
         if path is None:
             return
-        if _stamp_of(path) != self._stamp:
-            raise FederationError(
-                f"state={str(path)!r} was written or removed by somebody else: one owner at a time "
-                "goes on with it."
-            )
-        _write(path, json.dumps(asdict(self)))
-        self._stamp = _stamp_of(path)
+        if is_new := self._stamp is None:
+            self._stamp = _claim(path)
+        with _locked(path):
+            if _stamp_of(path) != self._stamp:
+                raise _written_by_others(path)
+            try:
+                self._stamp = _write(path, json.dumps(asdict(self)))
+            except BaseException:
+                if is_new:
+                    path.unlink()
+                    self._stamp = None
+                raise
+        _sync_folder(path.parent)
 
 
 def load_state(path: Path | None, agreement: str, owner: int, rows: str) -> OwnerState:
     """Read the state of an owner who comes back, or begin one; refuse that of another fit."""
     if path is None or (stamp := _stamp_of(path)) is None:
+        if path is not None and not path.parent.is_dir():
+            raise FederationError(f"state={str(path)!r} must be in a folder that exists.")
         return OwnerState(agreement, owner, rows)
     try:
         state = OwnerState(**json.loads(path.read_text()))
@@ -62,19 +77,56 @@ def load_state(path: Path | None, agreement: str, owner: int, rows: str) -> Owne
     return state
 
 
-def _write(path: Path, text: str) -> None:
-    """Replace a file, readable for its user only, and leave no other file behind."""
+def _claim(path: Path) -> tuple[int, ...] | None:
+    """Make an empty file, unless somebody else has begun with it at the same time.
+
+    Who dies before it is written needs another path: an empty file is no state.
+    """
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        raise _written_by_others(path) from None
+    return _stamp_of(path)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Let one at a time look whether a file is as it was, and replace it, where files have locks.
+
+    Whoever has waited finds another file in its place.
+    """
+    if fcntl is None or not path.exists():
+        yield
+        return
+    with path.open("rb+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _write(path: Path, text: str) -> tuple[int, ...] | None:
+    """Replace a file, readable for its user only, and leave no other file behind.
+
+    Returns its stamp, taken before anybody else can replace it.
+    """
     file = NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False)  # noqa: SIM115
     try:
         with file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+        stamp = _stamp_of(Path(file.name))
         os.replace(file.name, path)
     except BaseException:
         Path(file.name).unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    return stamp
+
+
+def _written_by_others(path: Path) -> FederationError:
+    return FederationError(
+        f"state={str(path)!r} was written or removed by somebody else: one owner at a time goes on "
+        "with it."
+    )
 
 
 def _sync_folder(folder: Path) -> None:

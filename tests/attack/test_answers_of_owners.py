@@ -13,17 +13,21 @@ from skdp.federated import Federation, Owner, _owner
 from skdp.federated._fit import view_of
 from skdp.federated._messages import pack
 from skdp.federated._story import sum_type
+from skdp.ledger import PrivacyLedger
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 OWNER = 2  # whose answers are looked at
 
 
-class Charges(list):
-    """A ledger that keeps what it is charged with."""
+class Charges(PrivacyLedger):
+    """A ledger without a file, which keeps what it is charged with."""
+
+    def __init__(self):
+        self.charged = []
 
     def charge(self, spent, *, what):
-        self.append((repr(spent), what))
+        self.charged.append((repr(spent), what))
 
 
 def federation_of(cell, aggregator="trusted"):
@@ -87,7 +91,7 @@ def all_said(cell, lie):
         for X in rows:
             ledger = Charges()
             owner = Owner(federation, OWNER, cell.contain(X), ledger=ledger)
-            said.append((*said_by(lambda: asked_of(owner, story)), ledger))  # noqa: B023
+            said.append((*said_by(lambda: asked_of(owner, story)), ledger.charged))  # noqa: B023
             assert isinstance(owner.estimator_, type(story.model))
     return said
 

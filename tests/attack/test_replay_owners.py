@@ -95,13 +95,13 @@ def units_from_the_array():
 
 @contextmanager
 def searches_among_own_rows():
-    """Let a search take the number of units from the array of their norms."""
-    right = GridCounts.in_all
+    """Let a search take the number of units from the counts of the own rows."""
+    right = GridCounts.of
 
-    def in_all(grid, values, n_units):
-        return right(grid, values, len(values))
+    def of(grid, in_bins, n_units):
+        return right(grid, in_bins, int(np.sum(in_bins)))
 
-    with patch.object(GridCounts, "in_all", in_all):
+    with patch.object(GridCounts, "of", of):
         yield
 
 

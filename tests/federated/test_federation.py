@@ -343,7 +343,7 @@ class Subclass(DPPCA):
         (PCA, {"owners": 121}, ValueError, "n_rows == 120, must be >= 121"),
         (PCA, {"seed": -1}, ValueError, "seed == -1, must be >= 0"),
         (PCA, {"seed": None}, TypeError, "seed must be an instance of"),
-        (PCA, {"n_rows": None}, TypeError, "n_rows must be an instance of"),
+        (PCA, {"n_rows": None}, TypeError, "n_rows must be the number of rows .* got None"),
         (PCA, {"n_rows": 120.0}, TypeError, "n_rows must be an instance of"),
         (PCA, {"n_features": 0}, ValueError, "n_features == 0, must be >= 1"),
         (PCA, {"n_rows": 120, "unit": "owner"}, ValueError, "n_rows must be None .* got 120"),
