@@ -123,6 +123,5 @@ def make_repeatable(monkeypatch, seed=b"fit"):
 
     pair = partial(from_counter, count(), b"pair")
     monkeypatch.setattr("skdp.federated._handshake.new_pair", lambda: pair_from(pair()))
-    monkeypatch.setattr(
-        "skdp.federated._owner.NoiseSource.key", partial(from_counter, count(), b"noise")
-    )
+    noise = partial(from_counter, count(), b"noise")
+    monkeypatch.setattr("skdp.federated._owner.NoiseSource.key", lambda self, *facts: noise())
