@@ -70,7 +70,7 @@ for name, values in curves.items():
 # for the same noise.
 
 style = {
-    "masked sums": ("#1f5fa8", "o", (8, 4)),
+    "masked sums": ("#1f5fa8", "o", (8, -8)),
     "local model": ("#c8452d", "s", (8, 0)),
     "each owner alone": ("#5f6368", "^", (8, 0)),
 }

@@ -124,14 +124,13 @@ def snapshot(owner):
 def make_repeatable(monkeypatch, seed=b"fit"):
     """Take keys and noise from counters, so that two fits have the same messages."""
 
-    def from_counter(numbers, purpose, *facts):
+    def from_counter(numbers, purpose):
         return hashlib.sha256(b"%s %s %d" % (purpose, seed, next(numbers))).digest()
 
     pair = partial(from_counter, count(), b"pair")
     monkeypatch.setattr("skdp.federated._handshake.new_pair", lambda: pair_from(pair()))
-    monkeypatch.setattr(
-        "skdp.federated._owner.NoiseSource.key", partial(from_counter, count(), b"noise")
-    )
+    noise = partial(from_counter, count(), b"noise")
+    monkeypatch.setattr("skdp.federated._owner.NoiseSource.key", lambda self, *facts: noise())
 
 
 def the_threads():

@@ -33,7 +33,7 @@ def test_numbers_of_numpy_are_those_of_python(kind):
     assert hasattr(Talk(one, owners_of(other)).run(), "components_")
 
 
-@pytest.mark.parametrize("number", [True, np.bool(True), 1.0, "1", None, 3, -1, np.int64(3)])
+@pytest.mark.parametrize("number", [True, np.bool_(True), 1.0, "1", None, 3, -1, np.int64(3)])
 def test_what_is_no_number_of_an_owner(number):
     with pytest.raises(ValueError, match=r"number must be an int in \[0, 3\), got "):
         Owner(a_federation(), number, PARTS[0], identity=IDENTITIES[0], peers=PEERS[:3])
@@ -43,7 +43,7 @@ def test_what_is_no_number_of_an_owner(number):
 def test_sparse_is_a_bool(sparse):
     with pytest.raises(TypeError, match="sparse must be True or False, got "):
         a_federation(sparse=sparse)
-    assert repr(a_federation(sparse=np.bool(False))) == repr(a_federation())
+    assert repr(a_federation(sparse=np.bool_(False))) == repr(a_federation())
 
 
 def test_a_missing_number_of_rows_is_told_of_the_unit():
