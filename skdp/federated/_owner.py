@@ -266,8 +266,8 @@ class Owner:
         self._story = Story(self._agreement.digest, keys_of(self._state))
         charge = None
         if self._ledger is not None:
-            name = type(self._agreement.estimator).__name__
-            charge = partial(self._ledger.charge, what=f"{name}, owner {self.number} of a fit")
+            name, n_owners = type(self._agreement.estimator).__name__, self._agreement.n_owners
+            charge = partial(self._ledger.charge, what=f"{name} of {n_owners} owners")
         self._run(charge=charge)
         self._state.is_charged = True
 
