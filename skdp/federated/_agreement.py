@@ -164,14 +164,14 @@ def _check_sizes(n_features: int, owners: int, colluding: int, seed: int) -> Non
 
 
 def _check_estimator(estimator: Any, unit: str) -> None:
-    # A subclass may release something else.
+    # A subclass, of the estimator or of its unit, may release something else.
     if type(estimator) not in (DPPCA, DPTruncatedSVD):
         raise TypeError(
             f"estimator must be a DPPCA or a DPTruncatedSVD, got {type(estimator).__name__}."
         )
     estimator._validate_params()
     given = estimator.privacy_unit
-    if not (isinstance(given, Interaction) or (isinstance(given, str) and given == "row")):
+    if not (type(given) is Interaction or (isinstance(given, str) and given == "row")):
         raise ValueError(
             f"privacy_unit must be 'row' or Interaction() across owners, got {given!r}."
         )
