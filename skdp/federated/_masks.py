@@ -114,6 +114,11 @@ def masked(
     return total
 
 
+def signed(words: np.dtype) -> np.dtype:
+    """Return the type that reads words as numbers with a sign."""
+    return np.dtype(words.str.replace("u", "i"))
+
+
 def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
     """Add the words of all owners modulo their range; return the sum as words with a sign."""
     if len({part.shape for part in parts}) != 1 or any(part.dtype != words for part in parts):
@@ -124,7 +129,7 @@ def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
     total = np.zeros(parts[0].shape, words)
     for part in parts:
         np.add(total, part, out=total)
-    return total.view(words.str.replace("u", "i"))
+    return total.view(signed(words))
 
 
 def _cipher(secret: bytes, told: bytes, lower: int, upper: int) -> CipherContext:

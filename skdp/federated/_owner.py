@@ -126,7 +126,7 @@ class Owner:
             self._handshake = Handshake(agreement, number, identity, list(peers or ()))
         self._rows, self._ledger = view_of(agreement, X), ledger
         self._path = None if state is None else Path(state)
-        # Whoever comes back with other rows would add noise that hides the difference of neither.
+        # An owner who comes back with other rows would mix two datasets in one fit.
         told_apart = "" if state is None else digest_of_rows(self._rows.source).hex()
         self._state = load_state(self._path, agreement.digest.hex(), number, told_apart)
         self._is_saved = True
@@ -292,10 +292,11 @@ class Owner:
         try:
             found = self._fit.go_on(total)
         except Exception:
-            # Only sums that no fit has can lead here, and the text could tell what followed.
+            # Sums that no fit has lead here, and parts that cannot be loaded. The text of the
+            # error could tell what followed.
             self._end()
             self._state.save(self._path)
-            raise FederationError("The fit has ended: it cannot go on from this sum.") from None
+            raise FederationError("The fit has ended: it cannot go on.") from None
         self._state.sums.append(to_text(total.astype("<i8").tobytes()))
         self._story.add(total)
         self._keep(found)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from skdp.exceptions import FederationError
-from skdp.federated._masks import digest
+from skdp.federated._masks import digest, signed
 from skdp.privacy.shares import ShareLayout
 
 # The std is told to this part of a step, of which it has 16 to 32.
@@ -42,14 +42,9 @@ class Story:
         return digest(self._told, b"release", *(fact.encode() for fact in facts))
 
 
-def sum_type(layout: ShareLayout) -> np.dtype:
-    """Return the type of a sum in a message: the words of its release, read as signed."""
-    return np.dtype(layout.words.str.replace("u", "i"))
-
-
 def checked_sum(told: np.ndarray, layout: ShareLayout) -> np.ndarray:
     """Refuse a sum of another type or size, or beyond what all owners together can hand in."""
-    if told.dtype != sum_type(layout) or told.shape != (layout.size,):
+    if told.dtype != signed(layout.words) or told.shape != (layout.size,):
         raise FederationError("A sum has another type or size than its release.")
     if told.min() < -layout.largest or told.max() > layout.largest:
         raise FederationError("A sum has a number beyond its public bound.")

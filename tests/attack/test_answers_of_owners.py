@@ -11,8 +11,8 @@ from parties import Talk, owners_of
 from skdp.exceptions import FederationError
 from skdp.federated import Federation, Owner, _owner
 from skdp.federated._fit import view_of
+from skdp.federated._masks import signed
 from skdp.federated._messages import pack
-from skdp.federated._story import sum_type
 from skdp.ledger import PrivacyLedger
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -69,7 +69,7 @@ def asked_of(owner, story):
 
     said = [ask(3, np.zeros(1, "<i4")), ask(0)]
     for number, (layout, told) in enumerate(zip(story.layouts, story.sums, strict=True), start=1):
-        kind = sum_type(layout)
+        kind = signed(layout.words)
         said.append(ask(number + 1, told.astype(kind)))
         said.append(ask(number, np.zeros(layout.size + 1, kind)))
         said.append(ask(number, np.full(layout.size, np.iinfo(kind).min, kind)))

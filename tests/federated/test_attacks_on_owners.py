@@ -14,8 +14,8 @@ import skdp.federated._state
 from skdp import DPTruncatedSVD
 from skdp.exceptions import FederationError
 from skdp.federated import Federation, Owner
+from skdp.federated._masks import signed
 from skdp.federated._messages import pack
-from skdp.federated._story import sum_type
 
 N_OWNERS = 3
 
@@ -40,7 +40,7 @@ def question(owner, number, shift=0):
     if number == 0:
         return pack("answer", fields)
     layout = owner._waiting.layout
-    return pack("answer", fields, np.full(layout.size, shift, sum_type(layout)))
+    return pack("answer", fields, np.full(layout.size, shift, signed(layout.words)))
 
 
 def interrupt_at(line):
