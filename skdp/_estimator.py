@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils import check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skdp._collections import in_parts, public_like
 from skdp._parameters import BUDGET, SEED, PlainParametersMixin, SeededEstimator, warnings_for_seed
 from skdp._progress import Watched, most_lines, name_passes_by, set_up, told
 from skdp.data.containers import refuse_masked
@@ -100,6 +101,7 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
             If `fit` would refuse a parameter, or `like` has another number of features.
         """
         self._validate_params()
+        like = public_like(like)
         check_planned(n_samples, n_features, like)
         problem = self._problem_like(int(n_samples), int(n_features), like)
         return plan_of(problem, self._plan(problem))
@@ -107,7 +109,7 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
     def _fit(self, X: Any, y: Any = None) -> None:
         """Fit in the one order that keeps a fit private."""
         with restored_on_error(self, partial(self._passes_to_tell, X)):
-            problem, data = self._problem(X, y)
+            problem, data = self._problem(*in_parts(X, y))
             warnings = self._keep(*self._release(problem, data, warn_of_privacy))
         # Last: if warnings are turned into errors, the model that was paid for remains.
         warn_of_privacy(*warnings)

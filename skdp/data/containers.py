@@ -30,8 +30,12 @@ INVALID_SPARSE = (
     "below the length of its axis, indptr must not decrease and must end within the entries, and "
     "all lengths must agree."
 )
+COLLECTION = (
+    "A collection of dask is not gathered in memory where it is not taken as it is: pass "
+    "X.compute(), if it fits there."
+)
 #: Texts of errors that contain no values.
-SAFE_TEXTS = (UNREADABLE, MASKED, INVALID_SPARSE)
+SAFE_TEXTS = (UNREADABLE, MASKED, INVALID_SPARSE, COLLECTION)
 # Attributes that numpy and scikit-learn read of an object before they convert it.
 _PROBED_ATTRIBUTES = ("shape", "dtype", "ndim", "columns")
 # An array has at most so many dimensions: lists that are nested deeper are not converted to one.
@@ -124,11 +128,18 @@ def checked_container(X: Any) -> Any:
         If X is or holds a masked array, is a sparse matrix whose parts do not fit together, or
         raises an error of its own.
     """
+    if is_collection(X):
+        raise ValueError(COLLECTION)
     X = hide_error_text(_as_array, X)
     refuse_masked(X)
     if issparse(X) and not hide_error_text(fits_together, X):
         raise ValueError(INVALID_SPARSE)
     return X
+
+
+def is_collection(X: Any) -> bool:
+    """Tell whether X is a collection of dask, without importing dask or running code of X."""
+    return hasattr(type(X), "__dask_graph__")
 
 
 def refuse_masked(X: Any) -> None:

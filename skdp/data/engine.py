@@ -31,7 +31,7 @@ _OF_BLAS = ("internal_api", "version", "architecture", "threading_layer")
 Facts = dict[str, frozenset[str]]
 
 
-class _Failure(NamedTuple):
+class Failure(NamedTuple):
     """An error of a worker, whose text tells no value."""
 
     kind: type[Exception]
@@ -77,10 +77,7 @@ def run_calls(
         for pickled in results:
             facts, result = pickle.loads(pickled)
             expected = expected or facts
-            _refuse_unlike(expected, facts)
-            if isinstance(result, _Failure):
-                raise result.kind(result.text)
-            yield result
+            yield refused_if_failed(unlike(expected, facts) or result)
     finally:
         with warnings.catch_warnings():  # of results that nobody waits for
             warnings.simplefilter("ignore")
@@ -112,7 +109,7 @@ def _tasks(
             delayed(_run)(
                 common,
                 _pickled((call, {key: one.of_parts(parts) for key, one in divided.items()})),
-                _process(),
+                this_process(),
             )
             for call, parts in zip(calls, in_parts, strict=True)
         ]
@@ -124,18 +121,20 @@ def _tasks(
     )
 
 
-class _Pickler(CloudPickler):
+class Pickler(CloudPickler):
     """Keeps what has parts out of the bytes, and lists it in `divided`; keeps strides of arrays."""
 
     divided: dict[int, Any] | None = None
 
     def persistent_id(self, value: Any) -> int | None:
+        """Return by what key a value is put in again; None for what is pickled."""
         if self.divided is None or not hasattr(type(value), "of_parts"):
             return None
         self.divided[id(value)] = value
         return id(value)
 
     def reducer_override(self, value: Any) -> Any:
+        """Keep the strides of an array."""
         if type(value) not in (np.ndarray, np.memmap) or value.dtype.hasobject or not value.size:
             return super().reducer_override(value)
         order: Any = "F" if value.flags.fnc else "C"
@@ -156,16 +155,19 @@ def _laid_out(
     return array
 
 
-class _Unpickler(pickle.Unpickler):
+class Unpickler(pickle.Unpickler):
+    """Puts in what the pickler has kept out, from `divided`."""
+
     divided: dict[int, Any]
 
     def persistent_load(self, key: int) -> Any:
+        """Return the value for a key."""
         return self.divided[key]
 
 
 def _pickled(value: Any, divided: dict[int, Any] | None = None) -> bytes:
     file = io.BytesIO()
-    pickler = _Pickler(file)
+    pickler = Pickler(file)
     pickler.divided = divided
     pickler.dump(value)
     return file.getvalue()
@@ -173,32 +175,37 @@ def _pickled(value: Any, divided: dict[int, Any] | None = None) -> bytes:
 
 def _unpickled(common: bytes, own: bytes) -> Callable[[], Any]:
     call, divided = pickle.loads(own)
-    unpickler = _Unpickler(io.BytesIO(common))
+    unpickler = Unpickler(io.BytesIO(common))
     unpickler.divided = divided
     return partial(call, *unpickler.load())
 
 
 def _run(common: bytes, own: bytes, client: tuple[str, int]) -> bytes:
+    return answer(partial(_unpickled, common, own), client)
+
+
+def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -> bytes:
     """Compute the result of a call in a worker, and say what kind of machine that is."""
-    # Whatever is raised here is returned, as joblib and its backends would print it. The result is
-    # pickled, as some backends give arrays back that cannot be written to.
-    if _process() == client:
-        return pickle.dumps((_machine(), _result(common, own)))
+    # Whatever is raised here is returned, as joblib, dask and the like would print it. The result
+    # is pickled, as some of them give arrays back that cannot be written to.
+    if this_process() == client:
+        return pickle.dumps((_machine(), _result(unpickle)))
     # Nobody sees to what another process prints. In this one, other threads may have warnings.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return pickle.dumps((_machine(), _result(common, own)))
+        return pickle.dumps((_machine(), _result(unpickle)))
 
 
-def _process() -> tuple[str, int]:
+def this_process() -> tuple[str, int]:
+    """Tell this process from those of other machines, too."""
     return platform.node(), os.getpid()
 
 
-def _result(common: bytes, own: bytes) -> Any:
+def _result(unpickle: Callable[[], Callable[[], Any]]) -> Any:
     try:
-        call = _unpickled(common, own)
+        call = unpickle()
     except Exception as error:
-        return _Failure(
+        return Failure(
             ValueError,
             f"A worker cannot unpickle what it is to compute, and raises {type(error).__name__}: "
             "it needs all modules, in the same versions.",
@@ -208,8 +215,8 @@ def _result(common: bytes, own: bytes) -> Any:
     except (Exception, SystemExit) as error:
         for kind in (ValueError, MemoryError):  # ours
             if type(error) is kind:
-                return _Failure(kind, str(error))
-        return _Failure(RuntimeError, f"A worker has raised {type(error).__name__}.")
+                return Failure(kind, str(error))
+        return Failure(RuntimeError, f"A worker has raised {type(error).__name__}.")
 
 
 @cache
@@ -231,16 +238,25 @@ def _machine() -> Facts:
     }
 
 
-def _refuse_unlike(expected: Facts, facts: Facts) -> None:
+def unlike(expected: Facts, facts: Facts) -> Failure | None:
     """Refuse workers of several kinds: a count may differ there in its last bit."""
-    unlike = [
+    names = [
         f"{name} ({', '.join(sorted(expected[name] ^ facts[name]))})"
         for name in expected
         if expected[name] != facts[name]
     ]
-    if unlike:
-        raise RuntimeError(
-            f"The workers of joblib are not alike. They differ in: {'; '.join(unlike)}. Sums may "
-            "then differ in their last bit, and the guarantee would not hold: use workers of one "
-            "kind, with the same versions."
-        )
+    if not names:
+        return None
+    return Failure(
+        RuntimeError,
+        f"The workers are not alike. They differ in: {'; '.join(names)}. Sums may then differ in "
+        "their last bit, and the guarantee would not hold: use workers of one kind, with the same "
+        "versions.",
+    )
+
+
+def refused_if_failed(result: Any) -> Any:
+    """Return what a worker has computed, or raise what it says has failed."""
+    if isinstance(result, Failure):
+        raise result.kind(result.text)
+    return result

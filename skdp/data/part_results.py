@@ -26,7 +26,7 @@ class PartResults:
     def __init__(
         self, X: Iterable[Any], function: Callable[[Any], Any], shape: tuple[int, ...], dtype: Any
     ) -> None:
-        self._X, self._function, self.shape, self.dtype = X, function, shape, np.dtype(dtype)
+        self.rows, self.function, self.shape, self.dtype = X, function, shape, np.dtype(dtype)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -41,7 +41,7 @@ class PartResults:
 
     def __iter__(self) -> Iterator[np.ndarray]:
         """Yield the results, a block or a part at a time."""
-        return map(self._function, self._X)
+        return map(self.function, self.rows)
 
     def __repr__(self) -> str:
         return f"PartResults(shape={self.shape}, dtype={self.dtype})"

@@ -94,8 +94,8 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
         Where the rows come from. Its `block_starts` are the first rows of the blocks, and the end,
         all public; its `blocks` yields a range of blocks, each with its rows. Its `part_starts`, if
         it has any, are the first blocks of its parts, and the end. A source that `is_stream` cannot
-        be entered in the middle. If a source is `in_pieces`, each of its blocks
-        is an iterable of pieces with their rows.
+        be entered in the middle. If a source is `in_pieces`, each of its blocks is an iterable of
+        pieces with their rows. If it has a function `pass_over`, that adds up its parts elsewhere.
     kernel : callable
         What is computed of each block, or piece.
     size : int
@@ -109,6 +109,14 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     object
         The sum, with the values of all rows joined.
     """
+    # First the pieces of each block are summed. So the chain of additions in a leaf is no longer
+    # than the number of its blocks plus the number of pieces of one block.
+    if getattr(source, "in_pieces", False):
+        kernel = partial(_sum_pieces, kernel=kernel)
+    pass_over = getattr(source, "pass_over", getattr(_source_of(source), "pass_over", None))
+    if pass_over is not None:
+        with without_warnings():
+            return _joined(next(watched((pass_over(source, kernel, size) for _ in range(1)), 1)))
     parts = part_ranges(source)
     units = _units(parts, size)
     is_sequence = len(units) == 1 or getattr(source, "is_stream", False)
@@ -116,10 +124,6 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     n_tasks = 1 if n_workers == 1 else min(_TASKS_A_WORKER * n_workers, len(units))
     # Aligned subtrees have a power of two of units: whoever sums them, the tree is the same.
     span = 1 << (len(units) // n_tasks).bit_length() - (n_tasks > 1)
-    # First the pieces of each block are summed. So the chain of additions in a leaf is no longer
-    # than the number of its blocks plus the number of pieces of one block.
-    if getattr(source, "in_pieces", False):
-        kernel = partial(_sum_pieces, kernel=kernel)
     groups = [range(i, min(i + span, len(units))) for i in range(0, len(units), span)]
     calls = [partial(_subtree, units[group.start : group.stop]) for group in groups]
     # Only parts are summed by other processes: each of these loads its own. Rows in memory would
@@ -141,6 +145,12 @@ def _subtree(units: list[list[range]], source: Any, kernel: Kernel) -> Any:
     """Add up what a kernel gives for consecutive units."""
     blocks = source.blocks(range(units[0][0].start, units[-1][-1].stop))
     return _tree_sum(_tree_sum(_chains(kernel, blocks, unit)) for unit in units)
+
+
+def part_sum(source: Any, kernel: Kernel, size: int, part: int) -> Any:
+    """Add up what a kernel gives for one part of a source in parts."""
+    blocks = part_ranges(source)[part]
+    return _tree_sum(_chains(kernel, source.blocks(blocks), _leaves(blocks, size)))
 
 
 def part_ranges(source: Any) -> list[range]:
@@ -192,11 +202,13 @@ def _most_numbers(width: int) -> int:
 
 def _units(parts: list[range], size: int) -> list[list[range]]:
     """Return what threads share, each as its leaves: parts or, of a single part, leaves."""
-    units = []
-    for part in parts:
-        length = _leaf_length(len(part), size)
-        units.append([part[i : i + length] for i in range(0, len(part), length)])
+    units = [_leaves(part, size) for part in parts]
     return units if len(parts) > 1 else [[leaf] for leaf in units[0]]
+
+
+def _leaves(part: range, size: int) -> list[range]:
+    length = _leaf_length(len(part), size)
+    return [part[i : i + length] for i in range(0, len(part), length)]
 
 
 def _chains(
@@ -221,26 +233,26 @@ def _tree_sum(values: Iterable[Any]) -> Any:
     for value in values:
         size = 1
         while trees and trees[-1][0] == size:
-            value, size = _add(trees.pop()[1], value), 2 * size
+            value, size = add(trees.pop()[1], value), 2 * size
         trees.append((size, value))
-    return reduce(lambda total, tree: _add(tree[1], total), reversed(trees[:-1]), trees[-1][1])
+    return reduce(lambda total, tree: add(tree[1], total), reversed(trees[:-1]), trees[-1][1])
 
 
 def _chain_sum(kernel: Kernel, blocks: Iterable[tuple[slice, Any]]) -> Any:
     """Add up what a kernel gives, one block after the other; None if there is no block."""
-    return reduce(_add, starmap(kernel, blocks), None)
+    return reduce(add, starmap(kernel, blocks), None)
 
 
 def _sum_pieces(_: slice, pieces: Iterable[tuple[slice, Any]], kernel: Kernel) -> Any:
     return _chain_sum(kernel, pieces)
 
 
-def _add(first: Any, second: Any) -> Any:
+def add(first: Any, second: Any) -> Any:
     """Add in place, into the first, which nobody else holds; None stands for nothing."""
     if first is None or second is None:
         return second if first is None else first
     if isinstance(first, tuple):
-        return tuple(map(_add, first, second))
+        return tuple(map(add, first, second))
     if isinstance(first, PerRow):
         first.blocks += second.blocks
         return first

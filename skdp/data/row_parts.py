@@ -27,6 +27,9 @@ class RowParts(RowBlocks):
         dtype: Any,
         y: Sequence[Any] | None = None,
         names: Sequence[str] | None = None,
+        *,
+        pass_over: Callable[..., Any] | None = None,
+        is_sparse: bool | None = None,
     ) -> None:
         loaders, lengths = _listed(loaders, "loaders"), _listed(lengths, "lengths")
         y = None if y is None else _listed(y, "y")
@@ -40,10 +43,12 @@ class RowParts(RowBlocks):
             if length
         ]
         # Shared with what functions make of these rows.
-        self._seen: list[tuple[bool, bool]] = []
+        self._seen: list[tuple[bool, bool]] = [] if is_sparse is None else [(is_sparse, False)]
+        #: Adds up what a kernel gives for the parts of these numbers; None for this process.
+        self.pass_over = pass_over
         self.feature_names = None if names is None else list(names)
         #: Responses or labels, or None.
-        self.y = None if y is None else _targets(self.parts, y)
+        self.y = None if y is None else _targets(self.parts, y, pass_over)
 
     @property
     def is_sparse(self) -> bool:
@@ -163,10 +168,10 @@ def transformed_blocks(
     return mapped_blocks(X, partial(of_finite, function=function, dtype=X.dtype), n_features)
 
 
-def _targets(parts: list[tuple[int, Loader, int]], y: list[Any]) -> Targets:
+def _targets(parts: list[tuple[int, Loader, int]], y: list[Any], pass_over: Any) -> Targets:
     """Return the targets of the parts that have rows."""
-    numbers = [number for number, *_ in parts]
-    return Targets([y[number] for number in numbers], [part[2] for part in parts], numbers)
+    numbers, lengths = [number for number, *_ in parts], [part[2] for part in parts]
+    return Targets([y[number] for number in numbers], lengths, numbers, pass_over=pass_over)
 
 
 def _listed(items: Any, name: str) -> list[Any]:

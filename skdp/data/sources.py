@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise, starmap
 from typing import Any
 
@@ -75,6 +75,8 @@ class PartSource:
         self.X, self.shape = X, X.shape
         self._function = composed(X.function, function)
         self.is_sparse = X.is_sparse
+        numbers = [number for number, *_ in X.parts]
+        self.pass_over = X.pass_over and partial(X.pass_over, numbers=numbers)
         # Threads share a single part only if each can load the rows that it needs, and no others.
         self.is_stream = len(X.parts) == 1 and not X.is_mapped
         inner = [

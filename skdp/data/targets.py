@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from functools import partial
 from itertools import pairwise, starmap
 from typing import Any
 
@@ -27,6 +28,8 @@ class Targets:
         Numbers by which errors name the parts; ``None`` counts from 0.
     function : callable or None, default=None
         Maps an array of targets to another one, target by target.
+    pass_over : callable or None, default=None
+        That of a `RowParts` to which the targets belong.
     """
 
     #: Whether every pass reads the same targets.
@@ -39,10 +42,12 @@ class Targets:
         lengths: Sequence[int],
         numbers: Sequence[int] | None = None,
         function: Callable[[np.ndarray], np.ndarray] | None = None,
+        pass_over: Callable[..., Any] | None = None,
     ) -> None:
         self._parts, self._lengths = list(parts), list(lengths)
         self._numbers = list(range(len(self._parts)) if numbers is None else numbers)
-        self._function = function
+        self._function, self._pass_over = function, pass_over
+        self.pass_over = pass_over and partial(pass_over, numbers=self._numbers)
         self.block_starts = np.cumsum([0, *self._lengths])
         #: First block of each part, and the end.
         self.part_starts = np.arange(len(self.block_starts))
@@ -80,7 +85,7 @@ class Targets:
     def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> "Targets":
         """Return what a function, that takes each target by itself, makes of the targets."""
         both = composed(self._function, function)
-        mapped = Targets(self._parts, self._lengths, self._numbers, both)
+        mapped = Targets(self._parts, self._lengths, self._numbers, both, self._pass_over)
         if len(self._parts) > 1 or callable(self._parts[0]):
             return mapped
         # In memory as a whole, they are mapped once for all passes.

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._collections import by_chunks, in_parts
 from skdp._reading import check_features, check_numbers, check_rows_of
 from skdp.data.part_results import PartResults
+from skdp.data.part_sums import sum_of_results
 from skdp.data.row_blocks import RowBlocks
 from skdp.decomposition._projection import Projection
 
@@ -25,6 +27,7 @@ class GaussianModelMixin:
     mean_: np.ndarray
     noise_variance_: float
     whiten: bool
+    n_jobs: int | None
 
     def get_covariance(self) -> np.ndarray:
         """Covariance of the probabilistic model: components and isotropic noise.
@@ -56,6 +59,7 @@ class GaussianModelMixin:
         precision = (self.components_.T / along) @ self.components_ + rest @ rest.T / outside
         return np.asarray((precision + precision.T) / 2)
 
+    @by_chunks
     def score_samples(self, X: Any) -> Any:
         """Log-likelihood of each row under the probabilistic model.
 
@@ -105,9 +109,10 @@ class GaussianModelMixin:
         float
             Mean log-likelihood.
         """
+        X, _ = in_parts(X)
         scores = self.score_samples(X)
         if isinstance(scores, PartResults):
-            return float(sum(part.sum() for part in scores) / len(scores))
+            return float(sum_of_results(scores, _total, 1, self.n_jobs)) / len(scores)
         return float(np.mean(scores))
 
     @property
@@ -133,3 +138,7 @@ class GaussianModelMixin:
         """Return standard deviations for whitening, at least that of the noise variance."""
         smallest = max(self.noise_variance_, np.finfo(self.explained_variance_.dtype).eps)
         return np.sqrt(np.maximum(self.explained_variance_, smallest))
+
+
+def _total(_: slice, scores: np.ndarray) -> np.ndarray:
+    return np.asarray(scores.sum())

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp._collections import by_chunks
 from skdp._reading import INPUT, check_numbers, check_rows, check_width
 from skdp.data.row_blocks import RowBlocks
 from skdp.data.row_parts import transformed_blocks
@@ -42,6 +43,7 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
     left_components_: np.ndarray
     privacy_spent_: PrivacySpent
 
+    @by_chunks
     def transform(self, X: Any) -> Any:
         """Project rows on the components.
 

@@ -11,6 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._collections import by_chunks
 from skdp._estimator import N_JOBS, Data, PrivateEstimator, in_dtype
 from skdp._parameters import ANY_BOUND
 from skdp._reading import (
@@ -115,6 +116,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         self._fit(X)
         return self
 
+    @by_chunks
     def transform(self, X: Any) -> Any:
         """Project rows on the components.
 
@@ -137,6 +139,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             return transformed_blocks(X, self._projection.apply, self._n_features_out)
         return self._projection.apply(check_rows_of(X, self))
 
+    @by_chunks
     def inverse_transform(self, X: Any) -> Any:
         """Map coordinates back to the space of the rows.
 

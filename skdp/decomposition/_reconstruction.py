@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._collections import in_parts
 from skdp._reading import check_rows
 from skdp.data.containers import checked_container
 from skdp.data.row_blocks import NOT_FINITE, RowBlocks
@@ -62,6 +63,7 @@ class ReconstructionMixin:
         float
             Minus the mean of the squared entries of ``X - X @ V @ V.T``; larger is better.
         """
+        X, _ = in_parts(X)
         scores = self.transform(X)  # type: ignore[attr-defined]
         checked = X if isinstance(X, RowBlocks) else check_rows(X, type(self).__name__)
         (squares, _), (inside, _) = (Rows(as_source(of)).squared_norm() for of in (checked, scores))

@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from skdp._collections import by_chunks, in_parts
 from skdp._estimator import (
     N_JOBS,
     Data,
@@ -32,6 +33,7 @@ from skdp._reading import (
 from skdp.data.conversion import float_dtype
 from skdp.data.digest import digests
 from skdp.data.part_results import PartResults
+from skdp.data.part_sums import sum_of_results
 from skdp.data.row_blocks import RowBlocks
 from skdp.data.row_parts import RowParts
 from skdp.data.sources import as_source, depth_of, holds_sparse, rounding_of
@@ -49,7 +51,7 @@ from skdp.linear_model._logistic.labels import (
 from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.linear_model._logistic.records import LabeledRows
 from skdp.linear_model._logistic.warnings import warnings_for_size
-from skdp.linear_model._responses import checked_weights
+from skdp.linear_model._responses import checked_weights, weights_of
 from skdp.units._records import ResolvedRecord, ResolvedRecordOfPromisedClasses
 
 
@@ -75,6 +77,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     _kind: ClassVar[type[LogisticProblem]] = LogisticProblem
     _warnings = staticmethod(warnings_for_size)
 
+    @by_chunks
     def decision_function(self, X: Any) -> Any:
         """Compute the scores of rows: their products with `coef_`, plus `intercept_`.
 
@@ -92,6 +95,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """
         return self._results(X, np.asarray)
 
+    @by_chunks
     def predict(self, X: Any) -> Any:
         """Predict the most likely class of rows.
 
@@ -111,6 +115,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         classes = self.classes_
         return self._results(X, lambda scores: classes[_of_classes(scores).argmax(axis=1)])
 
+    @by_chunks
     def predict_proba(self, X: Any) -> Any:
         """Predict the probabilities of all classes.
 
@@ -128,6 +133,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """
         return self._results(X, lambda scores: softmax(_of_classes(scores), axis=1))
 
+    @by_chunks
     def predict_log_proba(self, X: Any) -> Any:
         """Predict the logarithms of the probabilities of all classes.
 
@@ -165,6 +171,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
             1 at best.
         """
         name = type(self).__name__
+        X, y = in_parts(X, y)
         refuse_stream(X, name)
         found = self._results(X, lambda scores: _of_classes(scores).argmax(axis=1))
         if isinstance(X, RowParts):
@@ -174,13 +181,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
             codes = Targets.of(checked_codes(y, self.classes_))
         check_consistent_length(found, codes)
         weights = checked_weights(sample_weight, len(found))
-        right, total, start = 0.0, 0.0, 0
-        for places in found if isinstance(found, PartResults) else [found]:
-            rows = slice(start, start := start + len(places))
-            is_right = places == codes[rows]
-            part = np.ones(len(places)) if weights is None else weights[rows]
-            right, total = right + float((part * is_right).sum()), total + float(part.sum())
-        return right / total
+        of_rows = partial(_n_right, codes=codes, weights=weights)
+        if isinstance(found, PartResults):
+            right, total = sum_of_results(found, of_rows, 2, self.n_jobs)
+        else:
+            right, total = of_rows(slice(0, len(found)), found)
+        return float(right / total)
 
     def _results(self, X: Any, function: Callable[[np.ndarray], np.ndarray]) -> Any:
         """Map the scores of rows; those of rows in blocks when they are asked for, by blocks."""
@@ -297,6 +303,13 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         # Few records are not enough for a good score.
         tags.classifier_tags.poor_score = bool(self.epsilon < 100)
         return tags
+
+
+def _n_right(
+    rows: slice, found: np.ndarray, codes: Targets, weights: np.ndarray | None
+) -> np.ndarray:
+    of_rows = weights_of(weights, rows)
+    return np.array([of_rows @ (found == codes[rows]), of_rows.sum()])
 
 
 def _of_classes(scores: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._collections import by_chunks, in_parts
 from skdp._estimator import (
     N_JOBS,
     Data,
@@ -75,6 +76,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
     _plan, _solve = staticmethod(plan_trace), staticmethod(solve_trace)
     _warnings = staticmethod(warnings_for_size)
 
+    @by_chunks
     def predict(self, X: Any) -> Any:
         """Predict responses.
 
@@ -127,9 +129,10 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         float
             1 at best.
         """
+        X, y = in_parts(X, y)
         if isinstance(X, RowParts):
             responses = targets_of(X, y, type(self).__name__).mapped(as_numbers)
-            return r2_of_parts(responses, self.predict(X), sample_weight)
+            return r2_of_parts(responses, self.predict(X), sample_weight, self.n_jobs)
         predictions = self.predict(X)
         check_given(y, type(self).__name__)
         if isinstance(X, RowBlocks):

@@ -1,6 +1,7 @@
 """Responses of a regression, checked."""
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from skdp._reading import check_numbers, redact_errors
 from skdp.data.opening import checked_digest
 from skdp.data.part_results import PartResults
+from skdp.data.part_sums import sum_of_results
+from skdp.data.reduce import map_sum
 from skdp.data.targets import Targets
 
 
@@ -61,18 +64,34 @@ def r2_of(y: Any, predictions: np.ndarray, sample_weight: Any) -> float:
     return float(r2_score(responses, predictions, sample_weight=weights))
 
 
-def r2_of_parts(responses: Targets, predictions: PartResults, sample_weight: Any) -> float:
-    """Compute the coefficient of determination, a part at a time."""
-    checked_digest(responses, None, is_keyed=False, name="y")
-    given = checked_weights(sample_weight, len(responses))
-    weights = np.broadcast_to(1.0, len(responses)) if given is None else given
-    every = range(len(responses.block_starts) - 1)
-    totals = [float(weights[rows] @ y[:, 0]) for rows, y in responses.blocks(every)]
-    mean = math.fsum(totals) / float(weights.sum())
-    lost, spread = [], []
-    for (rows, y), predicted in zip(responses.blocks(every), predictions, strict=True):
-        lost.append(float(weights[rows] @ np.square(y[:, 0] - predicted)))
-        spread.append(float(weights[rows] @ np.square(y[:, 0] - mean)))
-    if math.fsum(spread) == 0:
-        return float(math.fsum(lost) == 0)
-    return 1 - math.fsum(lost) / math.fsum(spread)
+def r2_of_parts(
+    responses: Targets, predictions: PartResults, sample_weight: Any, n_jobs: int | None
+) -> float:
+    """Compute the coefficient of determination, by sums over parts."""
+    checked_digest(responses, n_jobs, is_keyed=False, name="y")
+    weights = checked_weights(sample_weight, len(responses))
+    weight, total = map_sum(responses, partial(_totals, weights=weights), 2, n_jobs)
+    kernel = partial(_squares, responses=responses, mean=total / weight, weights=weights)
+    lost, spread = sum_of_results(predictions, kernel, 2, n_jobs)
+    return float(lost == 0 if spread == 0 else 1 - lost / spread)
+
+
+def weights_of(weights: np.ndarray | None, rows: slice) -> np.ndarray:
+    """Return the weights of some rows: without any, each is 1."""
+    return np.ones(rows.stop - rows.start) if weights is None else weights[rows]
+
+
+def _totals(rows: slice, responses: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    of_rows = weights_of(weights, rows)
+    return np.array([of_rows.sum(), of_rows @ responses[:, 0]])
+
+
+def _squares(
+    rows: slice,
+    predictions: np.ndarray,
+    responses: Targets,
+    mean: float,
+    weights: np.ndarray | None,
+) -> np.ndarray:
+    true, of_rows = responses[rows], weights_of(weights, rows)
+    return np.array([of_rows @ np.square(true - other) for other in (predictions, mean)])

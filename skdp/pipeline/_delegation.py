@@ -8,6 +8,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._collections import by_chunks, in_parts
 from skdp._parameters import SeededEstimator
 from skdp.privacy import PrivacySpent
 
@@ -41,7 +42,7 @@ def _delegated(name: str, does: str) -> Any:
         ndarray, or for a RowBlocks what is computed when it is read
             What that returns, which the guarantee does not cover.
         """
-    return available_if(_delegates(name))(_method)
+    return available_if(_delegates(name))(by_chunks(_method))
 
 
 class DelegatesMixin(SeededEstimator):
@@ -115,6 +116,7 @@ class DelegatesMixin(SeededEstimator):
         float
             What its own `score` returns, which the guarantee does not cover.
         """
+        X, y = in_parts(X, y)
         return float(self._applied("score", X, *(() if y is None else (y,))))
 
     @property

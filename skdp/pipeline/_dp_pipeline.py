@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import _BaseComposition
 
+from skdp._collections import in_parts, public_like
 from skdp._estimator import check_planned, restored_on_error
 from skdp._parameters import BUDGET, SEED
 from skdp.data.containers import checked_container
@@ -167,7 +168,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
             If the ledger has less left; nothing has been spent then.
         """
         with restored_on_error(self):
-            X, y = checked_container(X), checked_container(y)
+            X, y = map(checked_container, in_parts(X, y))
             seed = draw_seed(self.random_state)
             search = search_of(self, [{}], X, y, cost=super()._cost(), seed=seed)
             whole = self._begin(search)
@@ -207,6 +208,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
             If `fit` would refuse a parameter or a step, or `like` has another number of features.
         """
         self._validate_params()
+        like = public_like(like)
         check_planned(n_samples, n_features, like)
         rows = plain_rows(np.ones((2, n_features)) if like is None else like)
         if rows.shape[1:] and math.prod(rows.shape[1:]) != n_features:

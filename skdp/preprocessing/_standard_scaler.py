@@ -8,6 +8,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._collections import by_chunks
 from skdp._estimator import N_JOBS, Data, PrivateEstimator, check_not_pure
 from skdp._reading import (
     check_features,
@@ -174,6 +175,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         self._fit(X)
         return self
 
+    @by_chunks
     def transform(self, X: Any) -> Any:
         """Center and scale rows, and clip them. Not covered by the guarantee.
 
@@ -194,6 +196,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
             return transformed_blocks(X, self._scaling.apply)
         return self._scaling.apply(check_rows_of(X, self))
 
+    @by_chunks
     def inverse_transform(self, X: Any) -> Any:
         """Take rows back to the units of the data; what was clipped stays clipped.
 

@@ -1,0 +1,215 @@
+"""A pass over chunks of dask: one task for each, and a binary tree of additions."""
+
+import asyncio
+import io
+import pickle
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from operator import methodcaller
+from typing import Any
+from uuid import uuid4
+
+from dask.base import optimize
+from dask.core import flatten
+from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph
+from dask.optimization import cull
+
+from skdp.data.engine import (
+    Failure,
+    Pickler,
+    Unpickler,
+    answer,
+    refused_if_failed,
+    this_process,
+    unlike,
+)
+from skdp.data.reduce import Kernel, add, part_sum
+
+try:
+    from dask import _task_spec
+except ImportError:  # it is not public: without it, what makes a chunk stays a task of its own
+    _task_spec = None  # type: ignore[assignment]
+
+Graph = dict[Any, Any]
+
+
+class Chunks:
+    """The blocks of a collection: its graph, and the key of each block."""
+
+    def __init__(self, collection: Any) -> None:
+        (optimized,) = optimize(collection)
+        self.graph: Graph = dict(optimized.__dask_graph__())
+        self.keys = list(flatten(optimized.__dask_keys__()))
+
+    def load(self, number: int) -> Any:
+        """Compute one block in this process, as nothing in skdp does: tasks are given theirs."""
+        return computed(Delayed(self.keys[number], self.graph))
+
+
+class Chunk:
+    """Loads one block."""
+
+    def __init__(self, chunks: Any, number: int) -> None:
+        self.chunks, self.number = chunks, number
+
+    def __call__(self) -> Any:
+        """Return the block."""
+        return self.chunks.load(self.number)
+
+
+class _Given:
+    """Takes the place of `Chunks` within a task: the one block that the task was given."""
+
+    def __init__(self, block: Any) -> None:
+        self.block = block
+
+    def load(self, _: int) -> Any:
+        return self.block
+
+
+class _Pickler(Pickler):
+    """Keeps `Chunks` out of the bytes, and lists them in `found`."""
+
+    found: dict[int, Chunks]
+
+    def persistent_id(self, value: Any) -> int | None:
+        if not isinstance(value, Chunks):
+            return None
+        self.found[id(value)] = value
+        return id(value)
+
+
+def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int]) -> Any:
+    """Add up what a kernel gives for all parts of a source that are chunks of dask.
+
+    The scheduler that is active computes it. A task is given chunks and what all tasks share, and
+    returns bytes: a sum, or what has failed. It raises no error, as schedulers tell where one was
+    raised, and draws no noise: it may run twice.
+
+    Parameters
+    ----------
+    source : object
+        As in :func:`skdp.data.reduce.map_sum`, in parts.
+    kernel : callable
+        What is computed of each block of a part.
+    size : int
+        How many numbers the sum has.
+    numbers : sequence of int
+        For each part, which chunk it is.
+
+    Returns
+    -------
+    object
+        The sum, in the one tree.
+    """
+    file = io.BytesIO()
+    pickler = _Pickler(file)
+    pickler.found = {}
+    pickler.dump((source, kernel, size))
+    graph, top = pass_graph(file.getvalue(), pickler.found, numbers, name_of(kernel))
+    _, total = pickle.loads(computed(Delayed(top, HighLevelGraph.from_collections(top, graph))))
+    return refused_if_failed(total)
+
+
+def pass_graph(
+    shared: bytes, found: Mapping[int, Chunks], numbers: Sequence[int], name: str
+) -> tuple[Graph, Any]:
+    """Make the graph of a pass, and tell the key of its result.
+
+    What all tasks share, released values too, is the result of a task: dask sends it to each worker
+    once, and makes it again if a worker dies.
+    """
+    token = uuid4().hex
+    prefix, shared_key = f"skdp-{name}-{token}", f"skdp-shared-{token}"
+    call = partial(_sum_of_part, tuple(found), this_process())
+    graph: Graph = {}
+    for chunks in found.values():
+        graph |= chunks.graph
+    leaves = {
+        (prefix, number): (call, shared_key, part, *(one.keys[number] for one in found.values()))
+        for part, number in enumerate(numbers)
+    }
+    graph[shared_key] = (bytes, shared)
+    graph |= leaves
+    top = _tree(graph, list(leaves), f"skdp-add-{token}")
+    graph, _ = cull(graph, [top])
+    return graph if _task_spec is None else _fused(graph, leaves), top
+
+
+def name_of(kernel: Any) -> str:
+    """Name a kernel, for the keys of its tasks."""
+    while isinstance(kernel, partial):
+        inner = kernel.keywords.get("kernel", kernel.keywords.get("function"))
+        kernel = kernel.func if inner is None else inner
+    if isinstance(kernel, methodcaller):
+        return str(kernel.__reduce__()[1][0])
+    return str(getattr(kernel, "__name__", "sum")).strip("_<>").replace("_", "-")
+
+
+def _tree(graph: Graph, keys: list[Any], prefix: str) -> Any:
+    """Add the tree of additions to a graph, split as :mod:`skdp.data.reduce` says."""
+    if len(keys) == 1:
+        return keys[0]
+    half = 1 << (len(keys) - 1).bit_length() - 1
+    parts = _tree(graph, keys[:half], prefix), _tree(graph, keys[half:], prefix)
+    key = prefix, keys[0][-1], len(keys)
+    graph[key] = (_added, *parts)
+    return key
+
+
+def _fused(graph: Graph, leaves: Iterable[Any]) -> Graph:
+    """Make each leaf one task with what it alone needs, so that chunks stay where they are made."""
+    graph = _task_spec.convert_legacy_graph(graph)
+    kinds = _task_spec.Task, _task_spec.Alias
+    needed_by: dict[Any, set[Any]] = {}
+    for key, node in graph.items():
+        for one in node.dependencies:
+            needed_by.setdefault(one, set()).add(key)
+    fused = dict(graph)
+    for leaf in leaves:
+        inside = [leaf]
+        for key in inside:  # it grows on the way
+            for one in graph[key].dependencies:
+                is_own = isinstance(graph.get(one), kinds) and needed_by[one] <= {*inside}
+                if is_own and one not in inside and not graph[one].block_fusion:
+                    inside.append(one)
+        nodes = [fused.pop(key) for key in inside]
+        fused[leaf] = _task_spec.Task.fuse(*nodes, key=leaf) if len(nodes) > 1 else nodes[0]
+    return fused
+
+
+def _sum_of_part(
+    names: tuple[int, ...], client: tuple[str, int], shared: bytes, part: int, *blocks: Any
+) -> bytes:
+    given = dict(zip(names, map(_Given, blocks), strict=True))
+    return answer(partial(_unpickled, shared, given, part), client)
+
+
+def _unpickled(shared: bytes, given: dict[int, _Given], part: int) -> Callable[[], Any]:
+    unpickler = Unpickler(io.BytesIO(shared))
+    unpickler.divided = given
+    source, kernel, size = unpickler.load()
+    return partial(part_sum, source, kernel, size, part)
+
+
+def _added(first: bytes, second: bytes) -> bytes:
+    """Add two results, unless one has failed or they come from machines that are not alike."""
+    (facts, one), (others, other) = map(pickle.loads, (first, second))
+    failures = (result for result in (one, other) if isinstance(result, Failure))
+    failure = next(failures, None) or unlike(facts, others)
+    return pickle.dumps((facts, failure or add(one, other)))
+
+
+def computed(result: Any) -> Any:
+    """Compute a result with the scheduler that is active; errors lose their text."""
+    try:
+        return result.compute(optimize_graph=False)
+    except (Exception, asyncio.CancelledError) as error:
+        kind = type(error).__name__
+    raise RuntimeError(
+        f"Dask has raised {kind}, and the pass over the rows has ended. The text is left out, "
+        "because it may contain values. Either a chunk cannot be computed, which "
+        "X.partitions[i].compute() shows, or a worker or the scheduler is gone: often memory was "
+        "short, and smaller chunks help."
+    )
