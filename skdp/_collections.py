@@ -29,7 +29,7 @@ def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
     tuple
         Rows, and targets that these do not bring along.
     """
-    if isinstance(X, list | tuple) and any(map(is_collection, X)):
+    if isinstance(X, list) and any(map(is_collection, X)):
         raise ValueError(
             "A list of parts of dask has no lengths, which a fit makes public: pass "
             "dask.array.concatenate([dask.array.from_delayed(part, shape, dtype), ...])."

@@ -39,7 +39,13 @@ class Chunks:
 
     def __init__(self, collection: Any) -> None:
         (optimized,) = optimize(collection)
-        self.graph: Graph = dict(optimized.__dask_graph__())
+        # Optimizing drops what has been computed already, and waits at workers.
+        futures = {
+            key: value
+            for key, value in dict(collection.__dask_graph__()).items()
+            if hasattr(type(value), "cancel")
+        }
+        self.graph: Graph = {**futures, **dict(optimized.__dask_graph__())}
         self.keys = list(flatten(optimized.__dask_keys__()))
 
     def load(self, number: int) -> Any:

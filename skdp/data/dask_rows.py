@@ -127,7 +127,13 @@ def _checked(block: Any) -> RawBlock:
 
 
 def _is_frame(X: Any) -> bool:
-    return hasattr(X, "map_partitions") and hasattr(X, "columns")
+    return _is_dataframe(X, 2)
+
+
+def _is_dataframe(X: Any, ndim: int) -> bool:
+    # Of the type, as an object of dask.delayed has whatever attribute is asked for.
+    is_kind = hasattr(type(X), "map_partitions") and hasattr(type(X), "ndim")
+    return is_kind and X.ndim == ndim
 
 
 def _facts_of(X: Any) -> _Facts:
@@ -135,7 +141,7 @@ def _facts_of(X: Any) -> _Facts:
     if _is_frame(X):
         return _facts_of_frame(X)
     if not isinstance(X, da.Array):
-        _refuse(f"X is a {type(X).__name__}", "pass an array or a data frame of dask, as X.data")
+        _refuse(f"X is of type {type(X).__name__}", "pass an array or a data frame of dask")
     if X.ndim != 2:
         shape = f"X has {X.ndim} dimensions"
         _refuse(shape, "pass rows, such as X.reshape((len(X), -1)) or X[:, None]")
@@ -198,7 +204,7 @@ def _checked_targets(y: Any, lengths: tuple[int, ...]) -> Any:
         remedy = "dask.array.from_array(y, chunks=X.chunks[0])"
         if hasattr(y, "to_dask_array"):
             remedy = "y.to_dask_array(lengths=X.chunks[0])"
-        _refuse(f"X is an array of dask, and y a {type(y).__name__}", f"pass {remedy}")
+        _refuse(f"X is an array of dask, and y of type {type(y).__name__}", f"pass {remedy}")
     if y.ndim != 1:
         _refuse(f"y has {y.ndim} dimensions, where one is expected", "pass one column, as y[:, 0]")
     if y.chunks[0] != lengths:
@@ -227,7 +233,7 @@ def _parts(loaders: Any, lengths: Any, facts: _Facts, targets: Any = None) -> Ro
 def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
     both, target = (X, None) if y is None else _with_target(X, y)
     # Frames, and no arrays, in spite of `meta`: rows and targets are read together.
-    blocks = both.map_partitions(_itself, meta=np.empty((0, both.shape[1])))
+    blocks = both.map_partitions(_itself, meta=np.empty((0, both.shape[1])), enforce_metadata=False)
     n_parts = blocks.numblocks[0]
     counted = blocks.map_blocks(_length, dtype=int, chunks=((1,) * n_parts, (1,)))
     loaders = _loaders(blocks)
@@ -238,9 +244,9 @@ def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
 
 def _with_target(X: Any, y: Any) -> tuple[Any, Any]:
     """Put the targets behind the columns of a data frame."""
-    if not hasattr(y, "map_partitions") or hasattr(y, "columns"):
+    if not _is_dataframe(y, 1):
         _refuse(
-            f"X is a data frame of dask, and y a {type(y).__name__}",
+            f"X is a data frame of dask, and y of type {type(y).__name__}",
             "pass a column of the same data frame, as frame['label'] beside frame[features]",
         )
     name = "y"
@@ -263,7 +269,9 @@ def _as_array(X: Any) -> Any:
         return X
     facts = _facts_of_frame(X)
     meta = np.empty((0, facts.n_features), facts.dtype)
-    return X.map_partitions(_values, facts.n_features, facts.dtype, meta=meta)
+    return X.map_partitions(
+        _values, facts.n_features, facts.dtype, meta=meta, enforce_metadata=False
+    )
 
 
 def _values(frame: Any, n_features: int, dtype: np.dtype) -> np.ndarray:
