@@ -15,7 +15,7 @@ FLOORS = (
     {"data"},
     {"privacy"},
     {"ledger"},
-    {"_parameters", "_progress", "_reading"},
+    {"_collections", "_parameters", "_progress", "_reading"},
     {"units"},
     {"_estimator", "_scales", "datasets", "metrics"},
     {"decomposition", "linear_model", "preprocessing"},

@@ -107,9 +107,15 @@ class RowParts(RowBlocks):
 
     def of_parts(self, parts: range) -> Self:
         """Copy what another process needs to load some of the parts that have rows."""
-        one = copy(self)
-        one.parts, one.y = within(self.parts, parts), None
+        one = self.without_targets()
+        one.parts = within(self.parts, parts)
         vars(one).pop("make_blocks", None)  # refers to all parts
+        return one
+
+    def without_targets(self) -> Self:
+        """Copy the rows: targets travel by themselves, with those who read them."""
+        one = copy(self)
+        one.y = None
         return one
 
     def _raw_blocks(self) -> Iterator[RawBlock]:
@@ -132,7 +138,7 @@ class ThinnedParts(RowParts):
         #: Of each part with such rows its place in X, and the first of them.
         self._places = [(int(part), int(first_kept[part])) for part in np.flatnonzero(kept)]
         self.parts = [(*X.parts[part][:2], int(kept[part])) for part, _ in self._places]
-        self._of, self._step, self.function = X, step, function
+        self._of, self._step, self.function = X.without_targets(), step, function
         self.shape, self.y = (int(kept.sum()), X.shape[1]), None
 
     def load(self, part: int) -> RawBlock:

@@ -72,7 +72,7 @@ class PartSource:
     is_repeatable = False
 
     def __init__(self, X: RowParts, function: Callable[[Any], Any] | None = None) -> None:
-        self.X, self.shape = X, X.shape
+        self.X, self.shape = X.without_targets(), X.shape
         self._function = composed(X.function, function)
         self.is_sparse = X.is_sparse
         numbers = [number for number, *_ in X.parts]
