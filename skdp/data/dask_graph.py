@@ -189,7 +189,11 @@ def _sum_of_part(
     names: tuple[int, ...], client: tuple[str, int], shared: bytes, part: int, *blocks: Any
 ) -> bytes:
     given = dict(zip(names, map(_Given, blocks), strict=True))
-    return answer(partial(_unpickled, shared, given, part), client)
+    result = answer(partial(_unpickled, shared, given, part), client)
+    # What was unpickled refers to itself in circles, and would keep the blocks for a while.
+    for one in given.values():
+        del one.block
+    return result
 
 
 def _unpickled(shared: bytes, given: dict[int, _Given], part: int) -> Callable[[], Any]:
