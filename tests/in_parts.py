@@ -8,7 +8,7 @@ from scipy import sparse
 
 from skdp import RowBlocks
 
-__all__ = ["in_parts", "stacked", "whole"]
+__all__ = ["in_chunks", "in_parts", "stacked", "whole"]
 
 
 def in_parts(X, y=None, cuts=(1, 1, 8), *, lengths=None):
@@ -37,3 +37,15 @@ def whole(rows):
 def stacked(rows):
     """Write the rows of all blocks out."""
     return np.vstack([one.toarray() if sparse.issparse(one) else one for one in rows])
+
+
+def in_chunks(X, y=None, *, lengths):
+    """Cut rows and their targets as chunks of dask."""
+    import dask.array as da
+
+    is_sparse = sparse.issparse(X)
+    lengths = tuple(lengths)
+    chunks = da.from_array(X.toarray() if is_sparse else X, chunks=(lengths, X.shape[1:]))
+    if is_sparse:
+        chunks = chunks.map_blocks(sparse.csr_array, meta=sparse.csr_array((0, 0), dtype=X.dtype))
+    return (chunks,) if y is None else (chunks, da.from_array(np.asarray(y), chunks=(lengths,)))

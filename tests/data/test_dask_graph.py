@@ -1,0 +1,293 @@
+"""A pass over chunks of dask: its graph, its bits, and what a task gives back."""
+
+import pickle
+from functools import partial
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.diagnostics import Callback, ProgressBar
+from dask.utils import key_split
+from in_parts import in_chunks, in_parts
+from scipy.sparse import csr_array
+from sklearn.base import clone
+
+from skdp import (
+    DPPCA,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPLowRankFactorizer,
+    DPPipeline,
+    DPStandardScaler,
+    DPTraceClassifier,
+    DPTraceRegressor,
+    DPTruncatedSVD,
+    RowBlocks,
+)
+from skdp.data import dask_graph, engine
+from skdp.data.dask_rows import rows_in_parts
+from skdp.data.reduce import map_sum, on_block
+from skdp.data.rows import Rows
+from skdp.data.sources import as_source
+
+SEED, D = 2**90, 6
+LENGTHS = [300, 0, 1, 2500, 1, 0, 200, 2, 400]
+GENERATOR = np.random.default_rng(0)
+ROWS = GENERATOR.normal(size=(sum(LENGTHS), D)) * np.arange(1, D + 1)
+NUMBERS = ROWS @ np.ones(D) + GENERATOR.normal(size=len(ROWS))
+LABELS = np.where(NUMBERS > 0, "yes", "no")
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+CLASSES = ["no", "yes"]
+CASES = {
+    "PCA": (DPPCA(2, row_norm=9.0), None),
+    "PCA in steps": (DPPCA(2, solver="power"), None),
+    "SVD": (DPTruncatedSVD(2), None),
+    "scaler": (DPStandardScaler(), None),
+    "factorizer": (DPLowRankFactorizer(2, epsilon=100.0), None),
+    "linear": (DPLinearRegression(epsilon=10.0, n_iter=3), NUMBERS),
+    "trace": (DPTraceRegressor(1, matrix_shape=(2, 3), epsilon=50.0, n_iter=2), NUMBERS),
+    "logistic": (DPLogisticRegression(classes=CLASSES), LABELS),
+    "classes of y": (DPLogisticRegression(), LABELS),
+    "matrices": (DPTraceClassifier(1, matrix_shape=(2, 3), classes=CLASSES), LABELS),
+    "pipeline": (
+        DPPipeline([("scale", DPStandardScaler()), ("fit", DPLogisticRegression(classes=CLASSES))]),
+        LABELS,
+    ),
+}
+
+
+def bits(fitted):
+    """Return all that a fit publishes, as bytes."""
+    fitted = getattr(fitted, "pipeline_", [fitted])
+    return [
+        np.asarray(value).tobytes()
+        for step in fitted
+        for name, value in sorted(vars(step).items())
+        if name.endswith("_") and isinstance(value, np.ndarray | float)
+    ]
+
+
+@pytest.mark.covered(at_most=4)
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
+@pytest.mark.parametrize("case", CASES)
+def test_a_seeded_fit_has_the_bits_of_the_same_parts(case, scheduler):
+    estimator, y = CASES[case]
+    estimator = clone(estimator).set_params(random_state=SEED)
+    expected = bits(clone(estimator).fit(in_parts(ROWS, y, lengths=LENGTHS)))
+    assert expected
+    with dask.config.set(scheduler=scheduler):
+        assert bits(estimator.fit(*in_chunks(ROWS, y, lengths=LENGTHS))) == expected
+
+
+KINDS = {
+    "dense": ROWS,
+    "columns": np.asfortranarray(ROWS),
+    "single": ROWS.astype(np.float32),
+    "integers": ROWS.astype(np.int16),
+    "booleans": ROWS > 0,
+    "sparse": csr_array(ROWS * (ROWS > 1)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lengths", [LENGTHS, [len(ROWS)]], ids=["parts", "one part"])
+def test_sums_have_the_bits_of_the_same_parts(kind, lengths):
+    parts = in_parts(KINDS[kind], lengths=lengths)
+    chunks = rows_in_parts(*in_chunks(KINDS[kind], lengths=lengths))
+    assert (chunks.dtype, chunks.is_sparse) == (parts.dtype, parts.is_sparse)
+    for one in (lambda rows: rows.gram(), lambda rows: rows.clipped(2.0, np.reciprocal).total()):
+        (expected, _), (found, _) = (one(Rows(as_source(X), 2)) for X in (parts, chunks))
+        assert found.tobytes() == expected.tobytes()
+
+
+def graph_of(X, kernel, size):
+    """Return the graph of a pass."""
+    graphs = []
+    make = dask_graph.pass_graph
+
+    def kept(*args):
+        graphs.append(make(*args))
+        return graphs[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dask_graph, "pass_graph", kept)
+        map_sum(as_source(rows_in_parts(X)), kernel, size)
+    return graphs[0]
+
+
+def total(rows):
+    return rows.sum(axis=0)
+
+
+def doubled(block):
+    return 2 * block
+
+
+def made(number):
+    return np.full((10, D), number, float)
+
+
+SOURCES = {
+    "random": lambda: da.random.default_rng(0).normal(size=(90, D), chunks=(10, D)),
+    "mapped": lambda: (
+        da.random.default_rng(0).normal(size=(90, D), chunks=(10, D)).map_blocks(doubled)
+    ),
+    "delayed": lambda: da.concatenate(
+        [da.from_delayed(dask.delayed(made)(i), (10, D), float) for i in range(9)]
+    ),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_one_task_loads_and_sums_a_chunk(source):
+    X = SOURCES[source]()
+    graph, top = graph_of(X, on_block(total), D)
+    # Leaves, additions, and what all share.
+    assert len(graph) == 9 + 8 + 1
+    names = {key_split(key) for key in graph}
+    assert {"skdp-total", "skdp-add", "skdp-shared"} <= names
+    numbers = [key[1] for key in graph if key_split(key) == "skdp-total"]
+    assert sorted(numbers) == list(range(9))
+    _, found = pickle.loads(dask.get(graph, top))
+    np.testing.assert_allclose(found, X.compute().sum(axis=0))
+
+
+def test_without_the_part_of_dask_that_is_not_public_chunks_are_tasks_of_their_own(monkeypatch):
+    X = SOURCES["delayed"]()
+    expected = DPPCA(2, random_state=SEED).fit(X)
+    monkeypatch.setattr(dask_graph, "_task_spec", None)
+    graph, _ = graph_of(X, on_block(total), D)
+    assert len(graph) > 9 + 8 + 1
+    assert bits(DPPCA(2, random_state=SEED).fit(X)) == bits(expected)
+
+
+class Seen(Callback):
+    """Sees the results of all tasks."""
+
+    def __init__(self):
+        super().__init__(posttask=self.saw)
+        self.results = {}
+
+    def saw(self, key, result, graph, state, worker):
+        if isinstance(result, bytes):
+            self.results[key] = result
+
+
+@pytest.mark.covered(at_most=4)
+@pytest.mark.parametrize("case", CASES)
+def test_no_task_gives_back_more_than_a_sum(case):
+    estimator, y = CASES[case]
+    with Seen() as seen:
+        clone(estimator).fit(*in_chunks(ROWS, y, lengths=LENGTHS))
+    # The rows of a sample, and what all tasks are given, are no sums.
+    sizes = [len(one) for key, one in seen.results.items() if key_split(key) != "skdp-shared"]
+    assert len(sizes) > 9
+    assert max(sizes) <= 8 * (max(D + 1, 255) * D + 2000)
+
+
+def test_progress_bars_of_dask_show_passes(capsys):
+    with ProgressBar(minimum=0):
+        DPTruncatedSVD(2).fit(*in_chunks(ROWS, lengths=LENGTHS))
+    assert "100%" in capsys.readouterr().out
+
+
+def refusing(rows, block):
+    """Fail for one block."""
+    if rows.start == 300:
+        raise ValueError("this block")
+    return block.sum(axis=0)
+
+
+def test_a_kernel_that_fails_gives_a_status_and_raises_in_no_task():
+    source = as_source(rows_in_parts(*in_chunks(ROWS, lengths=LENGTHS)))
+    with Seen() as seen, pytest.raises(ValueError, match="this block"):
+        map_sum(source, refusing, D)
+    results = [
+        pickle.loads(result)[1]
+        for key, result in seen.results.items()
+        if key_split(key) in ("skdp-refusing", "skdp-add")
+    ]
+    # All tasks ran to their end.
+    assert len(results) == 7 + 6
+    assert any(isinstance(result, engine.Failure) for result in results)
+
+
+def test_workers_that_are_not_alike_are_refused(monkeypatch):
+    kinds = iter(range(99))
+    monkeypatch.setattr(engine, "_machine", lambda: {"numpy": frozenset([str(next(kinds) == 3)])})
+    with (
+        dask.config.set(scheduler="synchronous"),
+        pytest.raises(RuntimeError, match=r"workers are not alike.*numpy"),
+    ):
+        DPPCA(2).fit(*in_chunks(ROWS, lengths=LENGTHS))
+
+
+def test_chunks_are_left_as_they_are():
+    for rows in (np.ascontiguousarray(ROWS), np.asfortranarray(ROWS)):
+        X, y = (one.persist() for one in in_chunks(rows, NUMBERS, lengths=LENGTHS))
+        for case in ("PCA", "PCA in steps", "scaler", "linear", "trace"):
+            estimator, target = CASES[case]
+            clone(estimator).fit(X, *([] if target is None else [y]))
+        np.testing.assert_array_equal(X.compute(), rows)
+        np.testing.assert_array_equal(y.compute(), NUMBERS)
+
+
+def secret_chunk(number, n):
+    if number == 1:
+        raise ValueError("the secret is 12345")
+    return np.ones((n, D))
+
+
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
+def test_an_error_of_a_chunk_loses_its_text(scheduler):
+    blocks = [da.from_delayed(dask.delayed(secret_chunk)(i, 10), (10, D), float) for i in range(3)]
+    estimator = DPPCA(2)
+    with (
+        dask.config.set(scheduler=scheduler),
+        pytest.raises(RuntimeError, match="ValueError") as got,
+    ):
+        estimator.fit(da.concatenate(blocks))
+    assert "12345" not in str(got.value)
+    assert got.value.__context__ is None
+    assert got.value.__cause__ is None
+    assert not hasattr(estimator, "components_")
+
+
+def test_lengths_of_parts_that_change_are_refused():
+    X = da.from_delayed(dask.delayed(partial(np.ones, (9, D)))(), (10, D), float)
+    with pytest.raises(ValueError, match=r"Part 0 has shape \(9, 6\)"):
+        DPPCA(2).fit(X)
+
+
+def test_blocks_of_a_task_are_gone_when_it_ends():
+    # Circles of references would keep them until the garbage is collected.
+    import gc
+    import weakref
+
+    alive = []
+
+    class Watched(np.ndarray):
+        pass
+
+    def load(number):
+        rows = np.ones((10, D)).view(Watched)
+        alive.append(weakref.ref(rows))
+        return rows
+
+    X = da.concatenate([da.from_delayed(dask.delayed(load)(i), (10, D), float) for i in range(5)])
+    gc.disable()
+    try:
+        with dask.config.set(scheduler="synchronous"):
+            DPPCA(2).fit(X)
+        assert len(alive) > 5
+        assert not any(one() is not None for one in alive)
+    finally:
+        gc.enable()
+
+
+def test_the_parts_of_row_blocks_and_chunks_are_read_alike():
+    parts = RowBlocks.from_partitions([partial(made, i) for i in range(9)], [10] * 9, D)
+    fits = [DPTruncatedSVD(2, random_state=SEED).fit(X) for X in (parts, SOURCES["delayed"]())]
+    assert bits(fits[0]) == bits(fits[1])

@@ -1,0 +1,370 @@
+"""Collections of dask: which are taken, what mends the others, and results that wait."""
+
+import subprocess
+import sys
+
+import cloudpickle
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csc_array, csr_array, issparse
+from sklearn import config_context
+
+from skdp import (
+    DPPCA,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPLowRankFactorizer,
+    DPPersonalizedRegressor,
+    DPPipeline,
+    DPStandardScaler,
+    DPTruncatedSVD,
+    PrivacyLedger,
+    RowBlocks,
+)
+from skdp.model_selection import DPGridSearch
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),
+    # Of dask, when it reads Parquet with pandas 3.1.
+    pytest.mark.filterwarnings("ignore:The inplace keyword"),
+]
+
+D = 4
+ROWS = np.random.default_rng(0).normal(size=(1000, D))
+NUMBERS = ROWS @ np.arange(D)
+TABLE = pd.DataFrame(ROWS, columns=list("abcd")).assign(
+    count=np.arange(1000) % 7,
+    flag=ROWS[:, 0] > 0,
+    y=NUMBERS,
+    label=np.where(NUMBERS > 0, "yes", "no"),
+)
+FEATURES = ["a", "b", "c", "d", "count", "flag"]
+
+
+def array(rows=ROWS, chunks=300):
+    return da.from_array(rows, chunks=(chunks, *rows.shape[1:]))
+
+
+def frame():
+    return dd.from_pandas(TABLE, npartitions=3)
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    frame().to_parquet(tmp_path / "table")
+    return dd.read_parquet(tmp_path / "table")
+
+
+def unknown():
+    X = array()
+    return X[X[:, 0] > -9]
+
+
+class Unlike(np.ndarray):
+    """An array of another library, as far as anyone knows."""
+
+
+def of_type(kind):
+    X = array()
+    X._meta = X._meta.view(kind)
+    return X
+
+
+# What is refused, the words that say how to mend it, and what these words say, done.
+REFUSED = {
+    "unknown lengths": (unknown, "compute_chunk_sizes", lambda X: X.compute_chunk_sizes()),
+    "chunks of columns": (
+        lambda: array().rechunk((300, 2)),
+        r"X\.rechunk\(\{0: 'auto', 1: -1\}\)",
+        lambda X: X.rechunk({0: "auto", 1: -1}),
+    ),
+    "objects": (
+        lambda: array().astype(object),
+        r"X\.astype\(float\)",
+        lambda X: X.astype(float),
+    ),
+    "complex": (lambda: array() + 1j, r"complex128.*X\.astype\(float\)", lambda X: X.real),
+    "one dimension": (lambda: array()[:, 0], r"X\[:, None\]", lambda X: X[:, None]),
+    "matrices": (
+        lambda: array().reshape((1000, 2, 2)),
+        r"X\.reshape\(\(len\(X\), -1\)\)",
+        lambda X: X.reshape((len(X), -1)),
+    ),
+    "another library": (
+        lambda: of_type(Unlike),
+        r"Unlike.*X\.map_blocks",
+        lambda X: X.map_blocks(np.asarray, meta=np.empty((0, 0))),
+    ),
+    "columns of texts": (
+        lambda: frame(),
+        r"label.*X\.drop\(columns=\['label'\]\)",
+        lambda X: X.drop(columns=["label"]),
+    ),
+    "a series": (lambda: frame()["a"], "array or a data frame of dask", lambda X: X.to_frame()),
+    "names of two types": (
+        lambda: frame()[["a", "b"]].rename(columns={"b": 1}),
+        r"X\.rename\(columns=str\)",
+        lambda X: X.rename(columns=str),
+    ),
+    "delayed": (
+        lambda: dask.delayed(np.ones)((100, 3)),
+        "array or a data frame of dask",
+        lambda X: da.from_delayed(X, (100, 3), float),
+    ),
+    "delayed parts": (
+        lambda: [dask.delayed(np.ones)((100, 3))] * 2,
+        r"concatenate\(\[dask\.array\.from_delayed",
+        lambda X: da.concatenate([da.from_delayed(one, (100, 3), float) for one in X]),
+    ),
+}
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return PrivacyLedger.create(
+        tmp_path / "people.skdp", dataset="people", epsilon=1000.0, delta=1e-5
+    )
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_is_mended_by_what_the_error_says(case, ledger):
+    made, words, mended = REFUSED[case]
+    X = made()
+    estimator = DPPCA(1, ledger=ledger)
+    before = dict(vars(estimator))
+    with pytest.raises(ValueError, match=words):
+        estimator.fit(X)
+    assert vars(estimator) == before
+    assert ledger.entries() == []
+    assert estimator.fit(mended(X)).components_.shape[0] == 1
+
+
+TARGETS = {
+    "in memory": (array, lambda: NUMBERS, r"from_array\(y, chunks=X\.chunks\[0\]\)"),
+    "other chunks": (array, lambda: array(NUMBERS, 100), r"y\.rechunk\(\(X\.chunks\[0\],\)\)"),
+    "a column": (array, lambda: array(NUMBERS)[:, None], r"y\[:, 0\]"),
+    "a series": (array, lambda: frame()["y"], r"y\.to_dask_array\(lengths=X\.chunks\[0\]\)"),
+    "beside a frame": (lambda: frame()[FEATURES], lambda: array(NUMBERS), "same data frame"),
+    "of another frame": (
+        lambda: frame()[FEATURES],
+        lambda: frame()["y"].repartition(npartitions=2),
+        "one data frame",
+    ),
+    "rows in memory": (lambda: ROWS, lambda: array(NUMBERS), r"X\.compute\(\)"),
+}
+
+
+@pytest.mark.parametrize("case", TARGETS)
+def test_targets_that_do_not_lie_as_the_rows_are_refused(case):
+    X, y, words = TARGETS[case]
+    with pytest.raises(ValueError, match=words):
+        DPLinearRegression().fit(X(), y())
+
+
+def test_masked_chunks_are_refused():
+    with pytest.raises(ValueError, match="masked"):
+        DPPCA(1).fit(da.ma.masked_greater(array(), 0))
+
+
+@pytest.mark.parametrize("of", ["pandas", "parquet"])
+def test_data_frames_keep_their_names_and_bits(of, parquet):
+    X = frame() if of == "pandas" else parquet
+    lengths = X.map_partitions(len).compute().tolist()
+    cuts = np.cumsum(lengths)[:-1]
+    model = DPLinearRegression(n_iter=2, random_state=2**90).fit(X[FEATURES], X["y"])
+    assert model.feature_names_in_.tolist() == FEATURES
+    values = TABLE[FEATURES].to_numpy(float)
+    if of == "pandas":
+        parts = RowBlocks.from_partitions(
+            [one.copy for one in np.split(values, cuts)],
+            lengths,
+            len(FEATURES),
+            y=np.split(NUMBERS, cuts),
+        )
+        same = DPLinearRegression(n_iter=2, random_state=2**90).fit(parts)
+        assert same.coef_.tobytes() == model.coef_.tobytes()
+    found = model.predict(X[FEATURES])
+    np.testing.assert_allclose(found.compute(), model.predict(TABLE[FEATURES]))
+    assert model.score(X[FEATURES], X["y"]) == pytest.approx(model.score(TABLE[FEATURES], NUMBERS))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(X[FEATURES[::-1]])
+
+
+def test_labels_of_data_frames_may_be_texts_or_categories(parquet):
+    for X in (parquet, parquet.astype({"label": "category"})):
+        model = DPLogisticRegression(classes=["no", "yes"], epsilon=50.0)
+        model.fit(X[FEATURES], X["label"])
+        assert model.score(X[FEATURES], X["label"]) > 0.8
+        assert set(model.predict(X[FEATURES]).compute()) == {"no", "yes"}
+
+
+def test_columns_of_extension_types_are_numbers_and_what_is_missing_is_refused():
+    X = frame()[FEATURES].astype({"count": "Int64", "flag": "boolean"})
+    assert DPPCA(1).fit(X).n_features_in_ == len(FEATURES)
+    missing = X.assign(count=X["count"].mask(X["count"] == 3))
+    with pytest.raises(ValueError, match="NaN"):
+        DPPCA(1).fit(missing)
+
+
+@pytest.fixture(scope="module")
+def models():
+    pipeline = DPPipeline([("scale", DPStandardScaler()), ("fit", DPLinearRegression())])
+    classifier = DPLogisticRegression(classes=["no", "yes"])
+    return {
+        "PCA": DPPCA(2).fit(ROWS),
+        "SVD": DPTruncatedSVD(2).fit(ROWS),
+        "scaler": DPStandardScaler().fit(ROWS),
+        "factorizer": DPLowRankFactorizer(2).fit(ROWS),
+        "linear": DPLinearRegression().fit(ROWS, NUMBERS),
+        "logistic": classifier.fit(ROWS, TABLE["label"]),
+        "pipeline": pipeline.fit(ROWS, NUMBERS),
+    }
+
+
+WAITING = [
+    ("PCA", ("transform", "inverse_transform", "score_samples")),
+    ("SVD", ("transform", "inverse_transform")),
+    ("scaler", ("transform", "inverse_transform")),
+    ("factorizer", ("transform",)),
+    ("linear", ("predict",)),
+    ("logistic", ("predict", "predict_proba", "predict_log_proba", "decision_function")),
+    ("pipeline", ("predict",)),
+]
+
+
+@pytest.mark.parametrize(("name", "method"), [(n, m) for n, methods in WAITING for m in methods])
+def test_results_wait_and_are_those_of_arrays(name, method, models):
+    model = models[name]
+    rows = ROWS[:, :2] if method == "inverse_transform" and name != "scaler" else ROWS
+    expected = getattr(model, method)(rows)
+    lengths = (400, 0, 1, 599)
+    X = da.from_array(rows, chunks=(lengths, rows.shape[1]))
+    for given, chunks in ((X, lengths), (X[X[:, 0] > -9], (np.nan,) * 4)):
+        found = getattr(model, method)(given)
+        assert isinstance(found, da.Array)
+        np.testing.assert_array_equal(found.chunks[0], chunks)
+        assert found.dtype == expected.dtype
+        assert found.shape[1:] == expected.shape[1:]
+        computed = found.compute()
+        assert computed.dtype.kind == expected.dtype.kind
+        if expected.dtype.kind == "f":
+            np.testing.assert_allclose(computed, expected, rtol=1e-9, atol=1e-12)
+        else:
+            assert (computed == expected).all()
+
+
+def test_sparse_results_wait():
+    rows = csr_array(ROWS * (ROWS > 1))
+    X = array(rows.toarray()).map_blocks(csc_array, meta=csc_array((0, 0)))
+    scaler = DPStandardScaler(with_mean=False).fit(X)
+    found = scaler.transform(X)
+    assert issparse(found._meta)
+    whole = found.compute()
+    assert issparse(whole)
+    np.testing.assert_allclose(whole.toarray(), scaler.transform(rows).toarray())
+    assert DPTruncatedSVD(2).fit(X).transform(X).compute().shape == (1000, 2)
+
+
+def test_rows_that_are_not_finite_wait_as_nan_or_are_refused(models):
+    rows = ROWS.copy()
+    rows[7, 0] = np.inf
+    found = models["PCA"].transform(array(rows)).compute()
+    assert np.isnan(found).any(axis=1).nonzero()[0].tolist() == [7]
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        models["logistic"].predict(array(rows)).compute()
+
+
+@pytest.mark.parametrize("name", ["PCA", "factorizer", "linear", "logistic", "pipeline"])
+def test_scores_are_those_of_arrays(name, models):
+    model = models[name]
+    y = {"linear": NUMBERS, "pipeline": NUMBERS, "logistic": TABLE["label"].to_numpy()}.get(name)
+    given = (array(), array(y)) if y is not None else (array(),)
+    expected = model.score(ROWS) if y is None else model.score(ROWS, y)
+    assert model.score(*given) == pytest.approx(expected, rel=1e-9)
+    if name in ("linear", "logistic"):
+        weights = np.arange(1000.0)
+        found = model.score(*given, sample_weight=weights)
+        assert found == pytest.approx(model.score(ROWS, y, sample_weight=weights), rel=1e-9)
+
+
+def test_frames_of_results_are_refused_where_they_would_be_gathered(models):
+    X = array()
+    with pytest.raises(ValueError, match="from_dask_array"):
+        DPPCA(1).set_output(transform="pandas").fit_transform(X)
+    with config_context(transform_output="polars"):
+        with pytest.raises(ValueError, match="from_dask_array"):
+            models["PCA"].transform(X)
+        assert models["linear"].predict(X).shape == (1000,)
+
+
+class Poisoned:
+    """A scheduler that must not run."""
+
+    def __call__(self, *args, **kwargs):
+        raise AssertionError("computed")
+
+
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_a_plan_reads_nothing(kind):
+    X = array() if kind == "array" else frame()[FEATURES]
+    with dask.config.set(scheduler=Poisoned()):
+        for estimator in (DPPCA(1), DPStandardScaler(), DPLinearRegression()):
+            plan = estimator.plan(1000, X.shape[1], like=X)
+            assert plan == estimator.plan(1000, X.shape[1], like=X)
+        pipeline = DPPipeline([("scale", DPStandardScaler()), ("fit", DPLinearRegression())])
+        pipeline.plan(1000, X.shape[1], like=X)
+
+
+def test_a_plan_for_chunks_is_that_of_the_fit():
+    X = array()
+    model = DPTruncatedSVD(2, row_norm=3.0, solver="covariance").fit(X)
+    planned = [one.sensitivity for one in model.plan(1000, D, like=X).releases]
+    assert planned == [one.sensitivity for one in model.privacy_spent_.releases]
+
+
+NOT_TAKEN = {
+    "personal": lambda X: DPPersonalizedRegressor(1).fit(X, NUMBERS, groups=np.arange(1000)),
+    "groups": lambda X: DPPersonalizedRegressor(1).fit(ROWS, NUMBERS, groups=X[:, 0]),
+    "search": lambda X: DPGridSearch(DPLinearRegression(), {"n_iter": [1, 2]}).fit(X, NUMBERS),
+    "weights": lambda X: DPLinearRegression().fit(ROWS, NUMBERS).score(ROWS, NUMBERS, X[:, 0]),
+    "center": lambda X: DPPCA(1, center=X[0]).fit(ROWS),
+    "classes": lambda X: DPLogisticRegression(classes=X[:2, 0]).fit(ROWS, TABLE["label"]),
+}
+
+
+@pytest.mark.parametrize("case", NOT_TAKEN)
+def test_nothing_is_gathered_where_collections_are_not_taken(case):
+    with dask.config.set(scheduler=Poisoned()), pytest.raises((ValueError, TypeError)) as error:
+        NOT_TAKEN[case](array())
+    assert "computed" not in str(error.value)
+
+
+def test_graphs_of_results_hold_no_secret(tmp_path):
+    path = tmp_path / "people.skdp"
+    units = ("row", "record")
+    ledger = PrivacyLedger.create(path, dataset="people", epsilon=99.0, delta=1e-5, unit=units)
+    secret = int.from_bytes(b"a seed that must stay here")
+    asked = {"random_state": secret, "ledger": ledger}
+    regression = DPLinearRegression(**asked).fit(ROWS, NUMBERS)
+    for found in (
+        regression.predict(array()),
+        DPPCA(1, **asked).fit(ROWS).transform(array()),
+        DPPCA(1, **asked).fit(ROWS).score_samples(array()),
+    ):
+        held = cloudpickle.dumps(dict(found.__dask_graph__()))
+        assert secret.to_bytes(26, "little") not in held
+        assert path.name.encode() not in held
+
+
+def test_dask_is_not_imported_before_it_is_needed():
+    code = (
+        "import sys, skdp, numpy as np; skdp.DPPCA(1).fit(np.eye(9)); print('dask' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"
