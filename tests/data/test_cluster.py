@@ -1,0 +1,258 @@
+"""Fits on a cluster of two processes: the same bits, also if a worker dies; limits of memory."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import warnings
+from functools import partial
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.delayed import delayed
+from distributed import Client, LocalCluster, wait
+from joblib import parallel_config
+from sklearn.model_selection import GridSearchCV
+
+from skdp import DPPCA, DPLinearRegression, DPTruncatedSVD, PrivacyLedger, RowBlocks
+
+SEED, D = 2**90, 6
+LENGTHS = [300, 1, 2500, 1, 200, 400]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),
+    # Of distributed, which leaves what it has opened to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+def load(number, length):
+    return np.random.default_rng(number).normal(size=(length, D)) * np.arange(1, D + 1)
+
+
+def chunks(loader=load):
+    blocks = [
+        da.from_delayed(delayed(loader, pure=True)(i, n), (n, D), float)
+        for i, n in enumerate(LENGTHS)
+    ]
+    return da.concatenate(blocks)
+
+
+def parts():
+    loaders = [partial(load, i, n) for i, n in enumerate(LENGTHS)]
+    return RowBlocks.from_partitions(loaders, LENGTHS, D)
+
+
+def seeded(**parameters):
+    return DPPCA(2, solver="power", random_state=SEED, **parameters)
+
+
+def bits(fitted):
+    return fitted.components_.tobytes(), fitted.explained_variance_.tobytes()
+
+
+def started(**more):
+    return LocalCluster(
+        threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL", **more
+    )
+
+
+@pytest.fixture(scope="module")
+def client():
+    with started(n_workers=2) as cluster, Client(cluster) as found:
+        yield found
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return PrivacyLedger.create(
+        tmp_path / "people.skdp", dataset="people", epsilon=1000.0, delta=1e-5
+    )
+
+
+def test_a_cluster_finds_the_same_bits(client):
+    expected = bits(seeded().fit(parts()))
+    assert bits(seeded().fit(chunks())) == expected
+    assert bits(seeded().fit(chunks().persist())) == expected
+    X, y = chunks(), chunks()[:, 0]
+    model = DPLinearRegression(n_iter=2, random_state=SEED).fit(X, y)
+    with dask.config.set(scheduler="synchronous"):
+        same = DPLinearRegression(n_iter=2, random_state=SEED).fit(X, y)
+    assert same.coef_.tobytes() == model.coef_.tobytes()
+    assert model.score(X, y) == pytest.approx(model.score(X.compute(), y.compute()))
+
+
+def killing(number, length, marks):
+    """Kill the process once, in the third pass."""
+    if number == 2:
+        with open(marks, "ab") as file:
+            file.write(b".")
+        if os.path.getsize(marks) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return load(number, length)
+
+
+needs_signals = pytest.mark.skipif(
+    not hasattr(signal, "SIGKILL"), reason="no process is killed like this here"
+)
+
+
+@needs_signals
+def test_a_worker_that_dies_in_a_fit_changes_no_bit_and_costs_nothing(client, tmp_path, ledger):
+    marks = tmp_path / "marks"
+    fitted = seeded(ledger=ledger).fit(chunks(partial(killing, marks=marks)))
+    # That of the pass in which it died was computed again.
+    assert marks.stat().st_size > 3
+    assert bits(fitted) == bits(seeded().fit(parts()))
+    assert len(ledger.entries()) == 1
+    client.wait_for_workers(2)
+
+
+@needs_signals
+def test_a_worker_that_dies_with_the_chunks_it_holds_changes_no_bit(client, ledger):
+    X = chunks().persist()
+    wait(X)
+    address = next(iter(client.who_has(X).values()))[0]
+    holder = client.run(os.getpid)[address]
+    estimator = seeded(ledger=ledger)
+    solve = estimator._solve
+
+    def after_a_death(*args):
+        os.kill(holder, signal.SIGKILL)
+        return solve(*args)
+
+    estimator._solve = after_a_death
+    assert bits(estimator.fit(X)) == bits(seeded().fit(parts()))
+    assert len(ledger.entries()) == 1
+    client.wait_for_workers(2)
+
+
+def test_a_scheduler_that_is_closed_ends_a_fit_and_leaves_the_estimator(ledger):
+    with started(n_workers=1, processes=False) as cluster, Client(cluster):
+        estimator = seeded(ledger=ledger).fit(parts())
+        before = dict(vars(estimator))
+        solve = estimator._solve
+
+        def after_the_end(*args):
+            cluster.close()
+            return solve(*args)
+
+        estimator._solve = after_the_end
+        before["_solve"] = after_the_end
+        with pytest.raises(RuntimeError, match="Dask has raised") as caught:
+            estimator.fit(chunks())
+    assert caught.value.__cause__ is caught.value.__context__ is None
+    assert vars(estimator) == before
+    # The fit before, and this one: it had released a norm of rows.
+    assert len(ledger.entries()) == 2
+
+
+def kernels():
+    """Name two kernels of OpenBLAS that run here."""
+    code = (
+        "import numpy as np; from threadpoolctl import threadpool_info; np.ones((9, 9)) @ "
+        "np.ones((9, 9)); print([one.get('architecture') for one in threadpool_info()])"
+    )
+    return [
+        name
+        for name in ("Nehalem", "Haswell")
+        if name
+        in subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "OPENBLAS_CORETYPE": name},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    ]
+
+
+@pytest.mark.slow
+def test_two_kernels_of_blas_in_one_cluster_are_refused():
+    if len(kernels()) < 2:
+        pytest.skip("OpenBLAS has one kernel here")
+    specification = {
+        name: {
+            "cls": "distributed.Nanny",
+            "options": {"nthreads": 1, "env": {"OPENBLAS_CORETYPE": name}},
+        }
+        for name in kernels()
+    }
+    from distributed import Scheduler, SpecCluster
+
+    scheduler = {"cls": Scheduler, "options": {"dashboard_address": None, "port": 0}}
+    with (
+        SpecCluster(workers=specification, scheduler=scheduler, silence_logs="CRITICAL") as cluster,
+        Client(cluster) as client,
+    ):
+        client.wait_for_workers(2)
+        with pytest.raises(RuntimeError, match=r"workers are not alike.*BLAS"):
+            # Both workers have enough to do.
+            DPTruncatedSVD(2).fit(da.concatenate([chunks()] * 20))
+
+
+def test_a_grid_search_of_scikit_learn_runs_on_a_cluster(client):
+    rows = np.vstack([load(i, 300) for i in range(3)])
+    grid = {"epsilon": [0.1, 1.0, 10.0]}
+    searches = []
+    for backend in ("threading", "dask"):
+        with parallel_config(backend), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            searches.append(
+                GridSearchCV(DPTruncatedSVD(2, random_state=SEED), grid, cv=3, scoring=kept).fit(
+                    rows
+                )
+            )
+    found = [search.cv_results_["mean_test_score"].tolist() for search in searches]
+    assert found[0] == found[1]
+    assert searches[0].best_params_ == searches[1].best_params_
+
+
+def kept(model, X, y=None):
+    """Score how much of the rows the components hold."""
+    return float(np.square(model.transform(X)).sum() / np.square(X).sum())
+
+
+LIMITED = """
+    import resource
+    import warnings
+    import dask
+    import dask.array as da
+    import numpy as np
+    from distributed import Client, LocalCluster
+    from skdp import DPTruncatedSVD
+
+    N, D, PARTS = 20_000, 250, 100
+
+    def load(number):
+        block = np.random.default_rng(number).normal(size=(2000, D))
+        return np.tile(block, (N // 2000, 1))
+
+    if __name__ == "__main__":
+        warnings.simplefilter("ignore")
+        blocks = [da.from_delayed(dask.delayed(load)(i), (N, D), float) for i in range(PARTS)]
+        workers = dict(n_workers=2, threads_per_worker=1, memory_limit="512MB")
+        with LocalCluster(**workers, dashboard_address=":0") as cluster, Client(cluster) as client:
+            before = set(client.scheduler_info(n_workers=-1)["workers"])
+            svd = DPTruncatedSVD(3, row_norm=30.0, solver="covariance")
+            svd.fit(da.concatenate(blocks))
+            assert set(client.scheduler_info(n_workers=-1)["workers"]) == before
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="units of the peak differ")
+def test_two_workers_of_512_mb_fit_4_gb(tmp_path):
+    script = tmp_path / "limited.py"
+    script.write_text(textwrap.dedent(LIMITED))
+    environment = {**os.environ, "MALLOC_TRIM_THRESHOLD_": "65536"}
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=True, env=environment
+    )
+    # Of the client, in kB: it holds no chunk. No worker was restarted, or had to pause.
+    assert int(done.stdout) < 500_000
+    assert "Pausing" not in done.stderr
