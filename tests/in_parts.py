@@ -39,12 +39,12 @@ def stacked(rows):
     return np.vstack([one.toarray() if sparse.issparse(one) else one for one in rows])
 
 
-def in_chunks(X, y=None, *, lengths):
-    """Cut rows and their targets as chunks of dask."""
+def in_chunks(X, y=None, *, lengths=None):
+    """Cut rows and their targets as chunks of dask, by default as `in_parts` does."""
     import dask.array as da
 
     is_sparse = sparse.issparse(X)
-    lengths = tuple(lengths)
+    lengths = tuple([1, 0, 7, X.shape[0] - 8] if lengths is None else lengths)
     chunks = da.from_array(X.toarray() if is_sparse else X, chunks=(lengths, X.shape[1:]))
     if is_sparse:
         chunks = chunks.map_blocks(sparse.csr_array, meta=sparse.csr_array((0, 0), dtype=X.dtype))

@@ -4,7 +4,8 @@ import asyncio
 import io
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from contextvars import ContextVar
+from functools import lru_cache, partial
 from operator import methodcaller
 from typing import Any
 from uuid import uuid4
@@ -18,7 +19,6 @@ from dask.optimization import cull
 from skdp.data.engine import (
     Failure,
     Pickler,
-    Unpickler,
     answer,
     refused_if_failed,
     this_process,
@@ -32,6 +32,8 @@ except ImportError:  # it is not public: without it, what makes a chunk stays a 
     _task_spec = None  # type: ignore[assignment]
 
 Graph = dict[Any, Any]
+# Those of the task that runs in this thread, by the names of their collections.
+_BLOCKS: ContextVar[dict[int, Any]] = ContextVar("blocks")
 
 
 class Chunks:
@@ -65,13 +67,13 @@ class Chunk:
 
 
 class _Given:
-    """Takes the place of `Chunks` within a task: the one block that the task was given."""
+    """Takes the place of `Chunks` in a worker: the one block that the task was given."""
 
-    def __init__(self, block: Any) -> None:
-        self.block = block
+    def __init__(self, name: int) -> None:
+        self.name = name
 
     def load(self, _: int) -> Any:
-        return self.block
+        return _BLOCKS.get()[self.name]
 
 
 class _Pickler(Pickler):
@@ -80,10 +82,16 @@ class _Pickler(Pickler):
     found: dict[int, Chunks]
 
     def persistent_id(self, value: Any) -> int | None:
+        """Return by what name a worker finds the blocks of a collection."""
         if not isinstance(value, Chunks):
             return None
         self.found[id(value)] = value
         return id(value)
+
+
+class _Unpickler(pickle.Unpickler):
+    def persistent_load(self, name: int) -> _Given:
+        return _Given(name)
 
 
 def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int]) -> Any:
@@ -188,19 +196,22 @@ def _fused(graph: Graph, leaves: Iterable[Any]) -> Graph:
 def _sum_of_part(
     names: tuple[int, ...], client: tuple[str, int], shared: bytes, part: int, *blocks: Any
 ) -> bytes:
-    given = dict(zip(names, map(_Given, blocks), strict=True))
-    result = answer(partial(_unpickled, shared, given, part), client)
-    # What was unpickled refers to itself in circles, and would keep the blocks for a while.
-    for one in given.values():
-        del one.block
-    return result
+    token = _BLOCKS.set(dict(zip(names, blocks, strict=True)))
+    try:
+        return answer(partial(_call, shared, part), client)
+    finally:
+        _BLOCKS.reset(token)
 
 
-def _unpickled(shared: bytes, given: dict[int, _Given], part: int) -> Callable[[], Any]:
-    unpickler = Unpickler(io.BytesIO(shared))
-    unpickler.divided = given
-    source, kernel, size = unpickler.load()
-    return partial(part_sum, source, kernel, size, part)
+def _call(shared: bytes, part: int) -> Callable[[], Any]:
+    return partial(part_sum, *_unpickled(shared), part=part)
+
+
+@lru_cache(maxsize=4)  # not tuned: passes that may run at the same time
+def _unpickled(shared: bytes) -> tuple[Any, Kernel, int]:
+    """Unpickle what all tasks of a pass share, once: it tells of each part."""
+    source, kernel, size = _Unpickler(io.BytesIO(shared)).load()
+    return source, kernel, size
 
 
 def _added(first: bytes, second: bytes) -> bytes:

@@ -155,13 +155,10 @@ def _laid_out(
     return array
 
 
-class Unpickler(pickle.Unpickler):
-    """Puts in what the pickler has kept out, from `divided`."""
-
+class _Unpickler(pickle.Unpickler):
     divided: dict[int, Any]
 
     def persistent_load(self, key: int) -> Any:
-        """Return the value for a key."""
         return self.divided[key]
 
 
@@ -175,7 +172,7 @@ def _pickled(value: Any, divided: dict[int, Any] | None = None) -> bytes:
 
 def _unpickled(common: bytes, own: bytes) -> Callable[[], Any]:
     call, divided = pickle.loads(own)
-    unpickler = Unpickler(io.BytesIO(common))
+    unpickler = _Unpickler(io.BytesIO(common))
     unpickler.divided = divided
     return partial(call, *unpickler.load())
 

@@ -149,16 +149,20 @@ def _subtree(units: list[list[range]], source: Any, kernel: Kernel) -> Any:
 
 def part_sum(source: Any, kernel: Kernel, size: int, part: int) -> Any:
     """Add up what a kernel gives for one part of a source in parts."""
-    blocks = part_ranges(source)[part]
+    starts = _part_starts(source)
+    blocks = range(starts[part], starts[part + 1])
     return _tree_sum(_chains(kernel, source.blocks(blocks), _leaves(blocks, size)))
 
 
 def part_ranges(source: Any) -> list[range]:
     """Return the blocks of each part of a source, which is one part unless it tells others."""
+    return list(starmap(range, pairwise(_part_starts(source))))
+
+
+def _part_starts(source: Any) -> Sequence[int]:
     whole = 0, len(source.block_starts) - 1
     # The parts of a view are those of its source.
-    starts = getattr(source, "part_starts", getattr(_source_of(source), "part_starts", whole))
-    return list(starmap(range, pairwise(starts)))
+    return getattr(source, "part_starts", getattr(_source_of(source), "part_starts", whole))
 
 
 def _source_of(view: Any) -> Any:

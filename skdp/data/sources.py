@@ -96,10 +96,11 @@ class PartSource:
 
     def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
         """Yield the blocks of a group with the rows they stand for; load each part once."""
-        ends = self.part_starts.clip(group.start, group.stop).tolist()
-        for part, inside in enumerate(starmap(range, pairwise(ends))):
-            if inside:
-                yield from self._blocks_of(part, inside)
+        first = int(np.searchsorted(self.part_starts, group.start, side="right")) - 1
+        last = int(np.searchsorted(self.part_starts, group.stop))
+        ends = self.part_starts[first : last + 1].clip(group.start, group.stop).tolist()
+        for part, inside in enumerate(starmap(range, pairwise(ends)), first):
+            yield from self._blocks_of(part, inside)
 
     def _blocks_of(self, part: int, group: range) -> Iterator[tuple[slice, RawBlock]]:
         raw, first = self.X.load(part), int(self.block_starts[self.part_starts[part]])

@@ -5,16 +5,17 @@ import signal
 import subprocess
 import sys
 import textwrap
-import warnings
 from functools import partial
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
+import sklearn
 from dask.delayed import delayed
-from distributed import Client, LocalCluster, wait
+from distributed import Client, LocalCluster, Scheduler, SpecCluster, wait
 from joblib import parallel_config
+from packaging.version import Version
 from sklearn.model_selection import GridSearchCV
 
 from skdp import DPPCA, DPLinearRegression, DPTruncatedSVD, PrivacyLedger, RowBlocks
@@ -181,8 +182,6 @@ def test_two_kernels_of_blas_in_one_cluster_are_refused():
         }
         for name in kernels()
     }
-    from distributed import Scheduler, SpecCluster
-
     scheduler = {"cls": Scheduler, "options": {"dashboard_address": None, "port": 0}}
     with (
         SpecCluster(workers=specification, scheduler=scheduler, silence_logs="CRITICAL") as cluster,
@@ -194,26 +193,70 @@ def test_two_kernels_of_blas_in_one_cluster_are_refused():
             DPTruncatedSVD(2).fit(da.concatenate([chunks()] * 20))
 
 
-def test_a_grid_search_of_scikit_learn_runs_on_a_cluster(client):
+class Captured:
+    """Scores how much of the rows the components hold, and notes in which process."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __call__(self, model, X, y=None):
+        with open(self.path, "a") as file:
+            file.write(f"{os.getpid()}\n")
+        return float(np.square(model.transform(X)).sum() / np.square(X).sum())
+
+
+def test_a_grid_search_of_scikit_learn_runs_on_a_cluster(client, tmp_path):
     rows = np.vstack([load(i, 300) for i in range(3)])
-    grid = {"epsilon": [0.1, 1.0, 10.0]}
-    searches = []
+    grid, searches, processes = {"epsilon": [0.1, 1.0, 10.0]}, [], []
     for backend in ("threading", "dask"):
-        with parallel_config(backend), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            searches.append(
-                GridSearchCV(DPTruncatedSVD(2, random_state=SEED), grid, cv=3, scoring=kept).fit(
-                    rows
-                )
-            )
+        scoring = Captured(tmp_path / backend)
+        model = DPTruncatedSVD(2, random_state=SEED)
+        with parallel_config(backend):
+            searches.append(GridSearchCV(model, grid, cv=3, scoring=scoring).fit(rows))
+        processes.append(set(map(int, scoring.path.read_text().split())))
     found = [search.cv_results_["mean_test_score"].tolist() for search in searches]
     assert found[0] == found[1]
-    assert searches[0].best_params_ == searches[1].best_params_
+    assert processes[0] == {os.getpid()}
+    assert processes[1] <= set(client.run(os.getpid).values())
 
 
-def kept(model, X, y=None):
-    """Score how much of the rows the components hold."""
-    return float(np.square(model.transform(X)).sum() / np.square(X).sum())
+BARS = """
+    import warnings
+    import numpy as np
+    from distributed import Client, LocalCluster
+    from joblib import parallel_config
+    from sklearn.callback import ProgressBar
+    from sklearn.model_selection import GridSearchCV
+    from skdp import DPPCA
+
+    if __name__ == "__main__":
+        warnings.simplefilter("ignore")
+        X = np.random.default_rng(0).normal(size=(500, 4))
+        search = GridSearchCV(DPPCA(2, row_norm=3.0), {"n_components": [1, 2]}, cv=2)
+        search.set_callbacks(ProgressBar(max_propagation_depth=None))
+        workers = dict(n_workers=2, threads_per_worker=1, dashboard_address=":0")
+        with LocalCluster(**workers) as cluster, Client(cluster), parallel_config("dask"):
+            search.fit(X)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    Version(sklearn.__version__) < Version("1.9"), reason="scikit-learn has callbacks from 1.9 on"
+)
+def test_callbacks_show_the_fits_of_a_search_on_a_cluster(tmp_path):
+    pytest.importorskip("rich", reason="ProgressBar needs rich, of the extra `test`")
+    done = run(BARS, tmp_path)
+    for number in range(4):
+        assert f"DPPCA - fit #{number}" in done.stdout
+
+
+def run(code, folder):
+    """Run a script in a process of its own."""
+    script = folder / "script.py"
+    script.write_text(textwrap.dedent(code))
+    command = [sys.executable, script]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
 
 
 LIMITED = """
@@ -247,12 +290,7 @@ LIMITED = """
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="units of the peak differ")
 def test_two_workers_of_512_mb_fit_4_gb(tmp_path):
-    script = tmp_path / "limited.py"
-    script.write_text(textwrap.dedent(LIMITED))
-    environment = {**os.environ, "MALLOC_TRIM_THRESHOLD_": "65536"}
-    done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, check=True, env=environment
-    )
+    done = run(LIMITED, tmp_path)
     # Of the client, in kB: it holds no chunk. No worker was restarted, or had to pause.
     assert int(done.stdout) < 500_000
     assert "Pausing" not in done.stderr

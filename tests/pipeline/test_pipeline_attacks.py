@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import numpy as np
 import pandas as pd
 import pytest
-from in_parts import in_parts
+from in_parts import in_chunks, in_parts
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -159,30 +159,35 @@ def test_no_row_moves_a_pipeline_further_than_declared(name, adjacency):
     assert max(worst) > 0.5
 
 
-@pytest.mark.covered(at_most=5)
+CONTAINERS = {"parts": lambda X, y: (in_parts(X, y),), "chunks": in_chunks}
+
+
+@pytest.mark.covered(at_most=6)
+@pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 @pytest.mark.parametrize("name", IN_PARTS)
-def test_no_row_of_a_part_moves_a_pipeline_further_than_declared(name, adjacency):
+def test_no_row_of_a_part_moves_a_pipeline_further_than_declared(name, adjacency, container):
     # The row is a part of its own.
     with watched() as before, ExitStack() as stack:
         if adjacency == "zero_out":
             stack.enter_context(null_in_every_step(0))
-        pipeline_of(name, adjacency).fit(in_parts(X, Y))
+        pipeline_of(name, adjacency).fit(*CONTAINERS[container](X, Y))
     worst = []
     for row in ROWS.values():
-        after, _ = replayed(name, adjacency, before, (in_parts(*neighbors(row)),))
+        after, _ = replayed(name, adjacency, before, CONTAINERS[container](*neighbors(row)))
         worst += moved(before, after)
     assert 0.5 < max(worst) <= 1 + 1e-12
 
 
-@pytest.mark.covered(at_most=3)
+@pytest.mark.covered(at_most=4)
+@pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("name", IN_PARTS)
-def test_what_is_published_of_parts_follows_what_is_released(name):
+def test_what_is_published_of_parts_follows_what_is_released(name, container):
     with watched() as before:
-        one = pipeline_of(name).fit(in_parts(X, Y))
+        one = pipeline_of(name).fit(*CONTAINERS[container](X, Y))
     for row in ("large", "whole"):
-        data = in_parts(*neighbors(ROWS[row]))
-        _, other = replayed(name, "replace", before, (data,))
+        data = CONTAINERS[container](*neighbors(ROWS[row]))
+        _, other = replayed(name, "replace", before, data)
         assert one.privacy_spent_ == other.privacy_spent_
         for ours, theirs in zip(one.pipeline_, other.pipeline_, strict=True):
             assert vars(ours).keys() == vars(theirs).keys()

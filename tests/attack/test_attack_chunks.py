@@ -1,0 +1,164 @@
+"""The attacks on rows, records and columns, with chunks of dask in place of what is fitted."""
+
+from itertools import pairwise
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from attack_laws import attack_laws_for
+from dask.diagnostics import Callback
+from dask.highlevelgraph import HighLevelGraph
+from families import FAMILIES
+from harness import fit_with, record
+from recording import scripted_budget
+from scipy import sparse
+from sklearn.base import clone
+
+from skdp import DPPCA, DPLinearRegression
+from skdp._collections import in_parts
+from skdp.data.dask_graph import sum_in_graph
+from skdp.data.row_parts import RowParts
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+FAMILY = {family.name: family for family in FAMILIES}
+LAYOUTS = ("vectors", "narrow vectors", "flat", "sparse vectors")
+CELLS = [
+    *(("rows", cell) for cell in FAMILY["rows"].cells),
+    *(("factors", cell) for cell in FAMILY["factors"].cells if cell.unit == "row"),
+    *(
+        ("records", cell)
+        for cell in FAMILY["records"].cells
+        if cell.layout in LAYOUTS and "record" in str(cell)
+    ),
+    *(
+        (name, cell)
+        for name in ("classes", "columns")
+        for cell in FAMILY[name].cells
+        if not {"parts", "matrices"} & {*str(cell).replace(",", "").split()}
+    ),
+]
+
+
+def array_of(loaders, lengths, width, meta):
+    """Make an array of functions that load its chunks."""
+    name = f"loaded-{dask.base.tokenize(object())}"
+    keys = [(name, i, *(0 for _ in width)) for i in range(len(loaders))]
+    graph = {key: (loader,) for key, loader in zip(keys, loaders, strict=True)}
+    chunks = (tuple(lengths), *((n,) for n in width))
+    return da.Array(HighLevelGraph.from_collections(name, graph), name, chunks, meta=meta)
+
+
+def meta_of(X):
+    return (
+        sparse.csr_array((0, 0), dtype=X.dtype) if sparse.issparse(X) else np.empty((0, 0), X.dtype)
+    )
+
+
+def in_chunks(X, y=None):
+    """Return what is fitted as chunks: the first row is one, and the last has most rows."""
+    ranges = list(pairwise((0, 1, 1, 8, X.shape[0])))
+    loaders = [X[a:b].copy for a, b in ranges]
+    lengths = [b - a for a, b in ranges]
+    rows = array_of(loaders, lengths, X.shape[1:], meta_of(X))
+    return (rows,) if y is None else (rows, da.from_array(np.asarray(y), chunks=(tuple(lengths),)))
+
+
+def at_the_door(fitted):
+    """Make what takes the place of the entry of all fits, and count the fits to chunks."""
+
+    def _in_parts(X, y=None):
+        is_matrix = isinstance(X, np.ndarray) or sparse.issparse(X)
+        if is_matrix and X.ndim == 2 and X.shape[0] > 8:
+            X, y = in_parts(*in_chunks(X.tocsr() if sparse.issparse(X) else X, y))
+            assert isinstance(X, RowParts)
+            assert X.pass_over is sum_in_graph
+            fitted.append(X)
+        return X, y
+
+    return _in_parts
+
+
+@pytest.mark.covered(at_most=6)
+@pytest.mark.parametrize(("name", "cell"), CELLS, ids=lambda one: str(one))
+def test_laws_of_attacks_hold_for_chunks(name, cell, monkeypatch):
+    fitted = []
+    monkeypatch.setattr("skdp._estimator.in_parts", at_the_door(fitted))
+    with dask.config.set(scheduler="synchronous"):
+        for law in attack_laws_for(FAMILY[name], cell):
+            law(FAMILY[name], cell)
+    assert fitted
+
+
+def odd(value, shape):
+    rows = np.ones(shape)
+    rows[-1] = value
+    return rows
+
+
+# What a chunk may become in a later pass.
+LATER = {
+    "not a number": lambda shape: odd(np.nan, shape),
+    "infinite": lambda shape: odd(-np.inf, shape),
+    "huge": lambda shape: odd(1e300, shape),
+}
+
+
+@pytest.mark.parametrize("later", LATER)
+@pytest.mark.parametrize(
+    "estimator", [DPPCA(2), DPLinearRegression(n_iter=2)], ids=["rows", "records"]
+)
+def test_rows_that_change_between_passes_are_bounded_like_any(estimator, later):
+    estimator.set_params(epsilon=200.0)
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(40, 4))
+    y, loads = X @ [1.0, 2.0, 0.0, -1.0], []
+
+    def loaded(is_spoiled):
+        loads.append(is_spoiled)
+        return LATER[later]((10, 4)) if is_spoiled and len(loads) > 1 else X[:10]
+
+    def chunks(*, is_spoiled):
+        loads.clear()
+        loaders = [lambda: loaded(is_spoiled), lambda: X[10:]]
+        rows = array_of(loaders, (10, 30), (4,), np.empty((0, 0)))
+        is_supervised = isinstance(estimator, DPLinearRegression)
+        return (rows, da.from_array(y, chunks=((10, 30),))) if is_supervised else (rows,)
+
+    with dask.config.set(scheduler="synchronous"):
+        first = record(lambda: clone(estimator), chunks(is_spoiled=False))
+        again = scripted_budget(first.released)
+        _, second = fit_with(clone(estimator), chunks(is_spoiled=True), again)
+    assert len(loads) > 3
+    for one, other, release in zip(
+        first.values, second.values, first.spent().releases, strict=True
+    ):
+        assert np.isfinite(other).all(), release.name
+        # As many rows have changed.
+        assert np.linalg.norm(one - other) <= 10 * release.sensitivity * (1 + 1e-12), release.name
+
+
+def test_no_task_of_a_fit_raises_whatever_rows_hold():
+    # Schedulers tell of tasks that raise: where a row is odd would be known.
+    spoiled = {
+        "not a number": np.full((10, 4), np.nan),
+        "another shape": np.ones((9, 4)),
+        "texts": np.full((10, 4), "a"),
+        "objects": np.full((10, 4), None, dtype=object),
+        "sparse": sparse.csr_array(np.ones((10, 4))),
+        "masked": np.ma.ones((10, 4)),
+        "nothing": None,
+    }
+    for name, chunk in spoiled.items():
+        ended = []
+        loaders = [lambda chunk=chunk: chunk, lambda: np.ones((5, 4))]
+        rows = array_of(loaders, (10, 5), (4,), np.empty((0, 0)))
+        with (
+            dask.config.set(scheduler="synchronous"),
+            Callback(posttask=lambda key, *_, ended=ended: ended.append(key)),
+            pytest.raises(ValueError, match=r"NaN|Part 0"),
+        ):
+            DPPCA(2).fit(rows)
+        # Two chunks, one addition, and what all share.
+        assert len(ended) == 4, name
