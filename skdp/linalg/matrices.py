@@ -81,6 +81,10 @@ class DenseMatrices:
         vectors = values.reshape(-1, values.shape[2])
         return np.asarray(vectors.T @ vectors)
 
+    def cores(self, left: np.ndarray, right: np.ndarray) -> Coordinates:
+        """Multiply the matrices by bases from both sides."""
+        return DenseCoordinates((left.T @ self._along(right)).reshape(len(self), -1))
+
     def entries(self) -> Coordinates:
         """Return all entries; their norms are spectral."""
         values = self.scale * self._mapped().reshape(len(self), -1)
@@ -181,6 +185,16 @@ class OuterMatrices:
         scaled = factors * (self.scale * weights * lengths)[:, np.newaxis]
         scaled[self._is_null] = 0.0
         return np.asarray(scaled.T @ scaled)
+
+    def cores(self, left: np.ndarray, right: np.ndarray) -> Coordinates:
+        """Multiply the matrices by bases from both sides."""
+        across, along = self._thin(self.left, left), self._thin(self.right, right)
+
+        def _weighted_sum(weights: np.ndarray) -> np.ndarray:
+            return ((self.scale * weights[:, np.newaxis] * across).T @ along).ravel()
+
+        norms = self.scale * row_norms(across) * row_norms(along)
+        return OuterCoordinates(norms, _weighted_sum, left.shape[1] * right.shape[1])
 
     def entries(self) -> Coordinates:
         """Return all entries."""

@@ -41,6 +41,7 @@ def coordinates_of(matrices, point, intercept):
         return _with_intercept(np.concatenate([(X @ V).ravel(), beside.ravel()]))
 
     explicit = {
+        "cores": lambda X: (U.T @ X @ V).ravel(),
         "entries": np.ravel,
         "tangent": _tangent,
     }
@@ -51,6 +52,7 @@ def coordinates_of(matrices, point, intercept):
 def given_coordinates(block, point, intercept):
     """Ways to get the same from a block; each call gives new ones, as they are used up."""
     return {
+        "cores": lambda: block.cores(point.left, point.right),
         "entries": block.entries,
         "tangent": lambda: block.tangent(point, intercept)[0],
     }
