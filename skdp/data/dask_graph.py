@@ -1,4 +1,4 @@
-"""A pass over chunks of dask: one task for each, and a binary tree of additions."""
+"""A pass over chunks of dask: one task for each, and a tree of additions."""
 
 import asyncio
 import io
@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache, partial
+from itertools import chain
 from operator import methodcaller
 from typing import Any
 from uuid import uuid4
@@ -24,7 +25,7 @@ from skdp.data.engine import (
     this_process,
     unlike,
 )
-from skdp.data.reduce import Kernel, add, part_sum
+from skdp.data.reduce import Kernel, part_sum, tree_sum
 
 try:
     from dask import _task_spec
@@ -32,6 +33,8 @@ except ImportError:  # it is not public: without it, what makes a chunk stays a 
     _task_spec = None  # type: ignore[assignment]
 
 Graph = dict[Any, Any]
+# A power of two: each task takes as long as several additions of small sums.
+_ADDED_AT_ONCE = 8  # not tuned
 # Those of the task that runs in this thread, by the names of their collections.
 _BLOCKS: ContextVar[dict[int, Any]] = ContextVar("blocks")
 
@@ -162,14 +165,18 @@ def name_of(kernel: Any) -> str:
 
 
 def _tree(graph: Graph, keys: list[Any], prefix: str) -> Any:
-    """Add the tree of additions to a graph, split as :mod:`skdp.data.reduce` says."""
-    if len(keys) == 1:
-        return keys[0]
-    half = 1 << (len(keys) - 1).bit_length() - 1
-    parts = _tree(graph, keys[:half], prefix), _tree(graph, keys[half:], prefix)
-    key = prefix, keys[0][-1], len(keys)
-    graph[key] = (_added, *parts)
-    return key
+    """Add a tree of additions to a graph, and return its top.
+
+    Whole powers of two are added at a time, as a binary tree: so all together are the one of
+    :mod:`skdp.data.reduce`.
+    """
+    level = 0
+    while len(keys) > 1:
+        groups = [keys[i : i + _ADDED_AT_ONCE] for i in range(0, len(keys), _ADDED_AT_ONCE)]
+        keys = [(prefix, level, number) for number in range(len(groups))]
+        graph |= {key: (_added, *group) for key, group in zip(keys, groups, strict=True)}
+        level += 1
+    return keys[0]
 
 
 def _fused(graph: Graph, leaves: Iterable[Any]) -> Graph:
@@ -214,12 +221,13 @@ def _unpickled(shared: bytes) -> tuple[Any, Kernel, int]:
     return source, kernel, size
 
 
-def _added(first: bytes, second: bytes) -> bytes:
-    """Add two results, unless one has failed or they come from machines that are not alike."""
-    (facts, one), (others, other) = map(pickle.loads, (first, second))
-    failures = (result for result in (one, other) if isinstance(result, Failure))
-    failure = next(failures, None) or unlike(facts, others)
-    return pickle.dumps((facts, failure or add(one, other)))
+def _added(*results: bytes) -> bytes:
+    """Add up results, unless one has failed or they come from machines that are not alike."""
+    machines, values = zip(*map(pickle.loads, results), strict=True)
+    failures = (value for value in values if isinstance(value, Failure))
+    others = (unlike(machines[0], machine) for machine in machines)
+    failure = next(filter(None, chain(failures, others)), None)
+    return pickle.dumps((machines[0], failure or tree_sum(values)))
 
 
 def computed(result: Any) -> Any:

@@ -132,7 +132,7 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     sums = run_calls(calls, (source, kernel), n_workers, n_jobs, in_parts)
     is_in_memory = getattr(getattr(source, "source", source), "is_repeatable", True)
     with nullcontext() if is_in_memory else without_warnings(), closing(sums):
-        return _joined(_tree_sum(watched(sums, len(calls))))
+        return _joined(tree_sum(watched(sums, len(calls))))
 
 
 def watched(groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
@@ -144,14 +144,14 @@ def watched(groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
 def _subtree(units: list[list[range]], source: Any, kernel: Kernel) -> Any:
     """Add up what a kernel gives for consecutive units."""
     blocks = source.blocks(range(units[0][0].start, units[-1][-1].stop))
-    return _tree_sum(_tree_sum(_chains(kernel, blocks, unit)) for unit in units)
+    return tree_sum(tree_sum(_chains(kernel, blocks, unit)) for unit in units)
 
 
 def part_sum(source: Any, kernel: Kernel, size: int, part: int) -> Any:
     """Add up what a kernel gives for one part of a source in parts."""
     starts = _part_starts(source)
     blocks = range(starts[part], starts[part + 1])
-    return _tree_sum(_chains(kernel, source.blocks(blocks), _leaves(blocks, size)))
+    return tree_sum(_chains(kernel, source.blocks(blocks), _leaves(blocks, size)))
 
 
 def part_ranges(source: Any) -> list[range]:
@@ -231,32 +231,32 @@ def _most_leaves(size: int) -> int:
     return max(_LEAF_NUMBERS // max(size, 1), 2)
 
 
-def _tree_sum(values: Iterable[Any]) -> Any:
+def tree_sum(values: Iterable[Any]) -> Any:
     """Add up values; hold no more of them at a time than the tree has levels."""
     trees: list[tuple[int, Any]] = []  # sizes, powers of two that decrease, and sums
     for value in values:
         size = 1
         while trees and trees[-1][0] == size:
-            value, size = add(trees.pop()[1], value), 2 * size
+            value, size = _add(trees.pop()[1], value), 2 * size
         trees.append((size, value))
-    return reduce(lambda total, tree: add(tree[1], total), reversed(trees[:-1]), trees[-1][1])
+    return reduce(lambda total, tree: _add(tree[1], total), reversed(trees[:-1]), trees[-1][1])
 
 
 def _chain_sum(kernel: Kernel, blocks: Iterable[tuple[slice, Any]]) -> Any:
     """Add up what a kernel gives, one block after the other; None if there is no block."""
-    return reduce(add, starmap(kernel, blocks), None)
+    return reduce(_add, starmap(kernel, blocks), None)
 
 
 def _sum_pieces(_: slice, pieces: Iterable[tuple[slice, Any]], kernel: Kernel) -> Any:
     return _chain_sum(kernel, pieces)
 
 
-def add(first: Any, second: Any) -> Any:
+def _add(first: Any, second: Any) -> Any:
     """Add in place, into the first, which nobody else holds; None stands for nothing."""
     if first is None or second is None:
         return second if first is None else first
     if isinstance(first, tuple):
-        return tuple(map(add, first, second))
+        return tuple(map(_add, first, second))
     if isinstance(first, PerRow):
         first.blocks += second.blocks
         return first

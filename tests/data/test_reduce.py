@@ -85,7 +85,7 @@ def test_aligned_subtrees_of_any_size_have_the_same_sum(n):
     values = [np.asarray(value) for value in uneven(n)]
 
     def summed(parts):
-        return own._tree_sum(part.copy() for part in parts)
+        return own.tree_sum(part.copy() for part in parts)
 
     for level in range(n.bit_length() + 1):
         parts = [values[first : first + (1 << level)] for first in range(0, n, 1 << level)]
