@@ -36,8 +36,8 @@ BLOCK = 1000
 HEADER = ["features", "pass", "threads, s", "cluster, s", "ratio", "bytes a chunk gives back"]
 TEXT = f"""# What a pass costs on a cluster
 
-Made by `python -m benchmarks.cluster.cost --write` on two virtual cores that share one: the least of
-{RUNS} runs after one more.
+Made by `python -m benchmarks.cluster.cost --write` on two virtual cores that share one: the least
+of {RUNS} runs after one more.
 
 ## Measured
 
@@ -45,18 +45,18 @@ Seconds per million rows and pass, in chunks of 40 MB that are made within the t
 
 {{measured}}
 
-Milliseconds that a chunk of 50 rows costs, with additions and the work of client and scheduler, which
-have the same two cores:
+Milliseconds that a chunk of 50 rows costs, with additions and the work of client and scheduler,
+which have the same two cores:
 
 {{tasks}}
 
 ## Computed
 
-A pass over {ROWS:,} rows with {WORKERS} workers of one thread, from these figures. Work is twice the
-seconds of the cluster of two, divided among the workers. All tasks pass through one scheduler, at the
-cost above. Sums pass the levels of the tree one behind the other, at {NETWORK / 1e9:g} GB/s. Work and
-tasks overlap, so that the sum has the longer of the two. Reading from disks or stores comes on top;
-larger chunks make fewer tasks.
+A pass over {ROWS:,} rows with {WORKERS} workers of one thread, from these figures. Work is
+twice the seconds of the cluster of two, divided among the workers. All tasks pass through one
+scheduler, at the cost above. Sums pass the levels of the tree one behind the other, at
+{NETWORK / 1e9:g} GB/s. Work and tasks overlap, so that the sum has the longer of the two. Reading
+from disks or stores comes on top; larger chunks make fewer tasks.
 
 {{computed}}"""
 

@@ -173,8 +173,10 @@ def _tree(graph: Graph, keys: list[Any], prefix: str) -> Any:
     level = 0
     while len(keys) > 1:
         groups = [keys[i : i + _ADDED_AT_ONCE] for i in range(0, len(keys), _ADDED_AT_ONCE)]
-        keys = [(prefix, level, number) for number in range(len(groups))]
-        graph |= {key: (_added, *group) for key, group in zip(keys, groups, strict=True)}
+        sums = {(prefix, level, i): (_added, *group) for i, group in enumerate(groups)}
+        # One that is left over waits for the next level.
+        keys = [*sums] if len(groups[-1]) > 1 else [*sums][:-1] + groups[-1]
+        graph |= {key: sums[key] for key in keys if key in sums}
         level += 1
     return keys[0]
 
