@@ -54,9 +54,9 @@ which have the same two cores:
 
 A pass over {ROWS:,} rows with {WORKERS} workers of one thread, from these figures. Work is
 twice the seconds of the cluster of two, divided among the workers. All tasks pass through one
-scheduler, at the cost above. Sums pass the levels of the tree one behind the other, at
-{NETWORK / 1e9:g} GB/s. Work and tasks overlap, so that the sum has the longer of the two. Reading
-from disks or stores comes on top; larger chunks make fewer tasks.
+scheduler, at the cost above. Sums pass the levels of the tree one behind the other, eight at a
+time, at {NETWORK / 1e9:g} GB/s. Work and tasks overlap, so that the sum has the longer of the two.
+Reading from disks or stores comes on top; larger chunks make fewer tasks.
 
 {{computed}}"""
 
@@ -168,8 +168,9 @@ def _computed(n_features: int, name: str, of_cluster: float, a_task: float) -> l
     n_chunks = ROWS // length
     work = 2 * of_cluster * ROWS / 1e6 / WORKERS
     tasks = n_chunks * a_task
-    levels = math.ceil(math.log2(n_chunks))
-    tree = levels * 8 * _numbers(n_features, name) / NETWORK
+    # At each level seven sums come to where the eighth is.
+    levels = math.ceil(math.log(n_chunks, 8))
+    tree = 7 * levels * 8 * _numbers(n_features, name) / NETWORK
     total = max(work, tasks) + tree
     return [
         *(str(n_features), name, f"{n_chunks:,}", f"{work:.0f}", f"{tasks:.0f}"),

@@ -65,13 +65,13 @@ class GaussianModelMixin:
 
         Parameters
         ----------
-        X : {array-like, RowBlocks} of shape (n_samples, n_features)
+        X : {array-like, RowBlocks, dask collection} of shape (n_samples, n_features)
             Rows; what is returned is not covered by the guarantee.
 
         Returns
         -------
-        ndarray or PartResults of shape (n_samples,)
-            Log-likelihoods; those of a RowBlocks are computed when they are read.
+        ndarray, PartResults or dask array of shape (n_samples,)
+            Log-likelihoods; those of blocks or chunks are computed when they are read.
         """
         check_is_fitted(self)
         if not isinstance(X, RowBlocks):
@@ -99,7 +99,7 @@ class GaussianModelMixin:
 
         Parameters
         ----------
-        X : {array-like, RowBlocks} of shape (n_samples, n_features)
+        X : {array-like, RowBlocks, dask collection} of shape (n_samples, n_features)
             Rows; what is returned is not covered by the guarantee.
         y : None
             Ignored.

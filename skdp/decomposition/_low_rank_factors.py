@@ -51,13 +51,13 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
             Rows to project.
 
         Returns
         -------
-        ndarray or RowBlocks of shape (n_samples, n_components)
-            Coordinates of the rows; those of a RowBlocks are computed when they are read.
+        ndarray, RowBlocks or dask array of shape (n_samples, n_components)
+            Coordinates of the rows; those of blocks or chunks are computed when they are read.
         """
         size, n_features = self.components_.shape
         if not isinstance(X, RowBlocks):

@@ -98,7 +98,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
             Rows to protect.
         y : None
             Ignored.
@@ -125,13 +125,13 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
             Rows to project.
 
         Returns
         -------
-        ndarray or RowBlocks of shape (n_samples, n_components)
-            Coordinates of the rows; those of a RowBlocks are computed when they are read.
+        ndarray, RowBlocks or dask array of shape (n_samples, n_components)
+            Coordinates of the rows; those of blocks or chunks are computed when they are read.
         """
         check_is_fitted(self)
         if isinstance(X, RowBlocks):
@@ -145,14 +145,14 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
         Parameters
         ----------
-        X : {array-like, RowBlocks} of shape (n_samples, n_components)
+        X : {array-like, RowBlocks, dask collection} of shape (n_samples, n_components)
             Coordinates.
 
         Returns
         -------
-        ndarray or RowBlocks of shape (n_samples, n_features)
-            Rows in the span of the components; those of a RowBlocks are computed when they are
-            read.
+        ndarray, RowBlocks or dask array of shape (n_samples, n_features)
+            Rows in the span of the components; those of blocks or chunks are computed when
+            they are read.
         """
         check_is_fitted(self)
         if isinstance(X, RowBlocks):

@@ -53,7 +53,7 @@ class ReconstructionMixin:
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
             Rows.
         y : None
             Ignored.

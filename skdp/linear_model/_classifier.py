@@ -85,12 +85,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         Parameters
         ----------
-        X : {array-like, RowBlocks} of shape (n_records, ...)
+        X : {array-like, RowBlocks, dask collection} of shape (n_records, ...)
             Records, in a layout that `fit` takes.
 
         Returns
         -------
-        ndarray or PartResults of shape (n_records,) or (n_records, n_classes)
+        ndarray, PartResults or dask array of shape (n_records,) or (n_records, n_classes)
             Scores; of two classes those of the second one.
         """
         return self._results(X, np.asarray)
@@ -103,12 +103,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         Parameters
         ----------
-        X : {array-like, RowBlocks} of shape (n_records, ...)
+        X : {array-like, RowBlocks, dask collection} of shape (n_records, ...)
             Records, in a layout that `fit` takes.
 
         Returns
         -------
-        ndarray or PartResults of shape (n_records,)
+        ndarray, PartResults or dask array of shape (n_records,)
             Labels.
         """
         check_is_fitted(self)
@@ -123,12 +123,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         Parameters
         ----------
-        X : {array-like, RowBlocks} of shape (n_records, ...)
+        X : {array-like, RowBlocks, dask collection} of shape (n_records, ...)
             Records, in a layout that `fit` takes.
 
         Returns
         -------
-        ndarray or PartResults of shape (n_records, n_classes)
+        ndarray, PartResults or dask array of shape (n_records, n_classes)
             Probabilities, in the order of `classes_`.
         """
         return self._results(X, lambda scores: softmax(_of_classes(scores), axis=1))
@@ -141,12 +141,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         Parameters
         ----------
-        X : {array-like, RowBlocks} of shape (n_records, ...)
+        X : {array-like, RowBlocks, dask collection} of shape (n_records, ...)
             Records, in a layout that `fit` takes.
 
         Returns
         -------
-        ndarray or PartResults of shape (n_records, n_classes)
+        ndarray, PartResults or dask array of shape (n_records, n_classes)
             Logarithms, in the order of `classes_`.
         """
         return self._results(X, lambda scores: log_softmax(_of_classes(scores), axis=1))
@@ -158,10 +158,11 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         Parameters
         ----------
-        X : {array-like, RowBlocks} of shape (n_records, ...)
+        X : {array-like, RowBlocks, dask collection} of shape (n_records, ...)
             Records, in a layout that `fit` takes.
         y : array-like of shape (n_records,) or None, default=None
-            Labels; ``None`` if rows in parts bring theirs.
+            Labels, for a dask collection in the same chunks; ``None`` if rows in parts bring
+            theirs.
         sample_weight : array-like of shape (n_records,) or None, default=None
             Weights of the records.
 

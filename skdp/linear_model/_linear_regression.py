@@ -154,10 +154,11 @@ class DPLinearRegression(PrivateRegressor):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
             Rows of the records; a `RowBlocks` in parts, with their responses.
         y : array-like of shape (n_samples,) or None, default=None
-            Responses; None for rows in parts, which bring theirs along.
+            Responses, for a dask collection in the same chunks; None for rows in parts, which bring
+            theirs along.
 
         Returns
         -------

@@ -141,10 +141,11 @@ class DPLogisticRegression(PrivateClassifier):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, RowBlocks} of shape (n_records, n_features)
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_records, n_features)
             Rows of the records; a `RowBlocks` of parts, with their labels.
         y : array-like of shape (n_records,) or None, default=None
-            Labels, which are whole numbers or strings; ``None`` if rows in parts bring theirs.
+            Labels, which are whole numbers or strings, for a dask collection in the same chunks;
+            ``None`` if rows in parts bring theirs.
 
         Returns
         -------

@@ -86,13 +86,14 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, RowBlocks} of shape (n_records, ...)
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_records, ...)
             Records, in a layout that `fit` takes.
 
         Returns
         -------
-        ndarray or PartResults of shape (n_records,)
-            Predictions. Those of a `RowBlocks` are computed a block or a part at a time: iterate
+        ndarray, PartResults or dask array of shape (n_records,)
+            Predictions. Those of a dask collection are computed when they are asked for, those of a
+            `RowBlocks` a block or a part at a time: iterate
             over them, or write them to a file by ``to_npy(path)``.
         """
         check_is_fitted(self)
@@ -117,10 +118,11 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, RowBlocks} of shape (n_records, ...)
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_records, ...)
             Records, in a layout that `fit` takes.
         y : array-like of shape (n_records,) or None, default=None
-            Responses; None for rows in parts, which bring theirs along.
+            Responses, for a dask collection in the same chunks; None for rows in parts, which bring
+            theirs along.
         sample_weight : array-like of shape (n_records,) or None, default=None
             Weights of the records.
 

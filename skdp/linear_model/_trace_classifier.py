@@ -169,10 +169,12 @@ class DPTraceClassifier(PrivateClassifier):
 
         Parameters
         ----------
-        X : {array-like, RowBlocks} of shape (n_records, n_features) or (n_records, d1, d2)
+        X : {array-like, RowBlocks, dask collection} of shape (n_records, n_features) or \
+                (n_records, d1, d2)
             Matrices of the records; a `RowBlocks` has rows in parts, with their labels.
         y : array-like of shape (n_records,) or None, default=None
-            Labels, which are whole numbers or strings; ``None`` if rows in parts bring theirs.
+            Labels, which are whole numbers or strings, for a dask collection in the same chunks;
+            ``None`` if rows in parts bring theirs.
 
         Returns
         -------

@@ -193,11 +193,13 @@ class DPTraceRegressor(PrivateRegressor):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, RowBlocks} of shape (n_records, n_features), array-like of \
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape \
+                (n_records, n_features), array-like of \
                 shape (n_records, d1, d2), or RankOneMatrices
             Matrices of the records; a `RowBlocks` in parts, with their responses.
         y : array-like of shape (n_records,) or None, default=None
-            Responses; None for rows in parts, which bring theirs along.
+            Responses, for a dask collection in the same chunks; None for rows in parts, which bring
+            theirs along.
 
         Returns
         -------

@@ -34,12 +34,12 @@ def _delegated(name: str, does: str) -> Any:
 
         Parameters
         ----------
-        X : array-like or RowBlocks of shape (n_samples, n_features)
+        X : {{array-like, RowBlocks, dask collection}} of shape (n_samples, n_features)
             Rows, as the `{name}` of the fitted estimator takes them.
 
         Returns
         -------
-        ndarray, or for a RowBlocks what is computed when it is read
+        ndarray, or for a RowBlocks or a dask collection what is computed when it is read
             What that returns, which the guarantee does not cover.
         """
     return available_if(_delegates(name))(by_chunks(_method))
@@ -106,10 +106,11 @@ class DelegatesMixin(SeededEstimator):
 
         Parameters
         ----------
-        X : array-like or RowBlocks of shape (n_samples, n_features)
+        X : {array-like, RowBlocks, dask collection} of shape (n_samples, n_features)
             Rows.
         y : array-like of shape (n_samples,) or None, default=None
-            Their responses; None for rows in parts, which bring theirs along.
+            Their responses, for a dask collection in the same chunks; None for rows in parts, which
+            bring theirs along.
 
         Returns
         -------

@@ -99,11 +99,12 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
     There are no `memory`, which would repeat a fit where the data are the same, `verbose`,
     `transform_input`, `set_output` (set it of the steps) and parameters of `fit`.
 
-    Rows in parts (:meth:`skdp.RowBlocks.from_partitions`) are taken, with their targets, and not
-    those of one stream. Every step reads them again, through the steps before it, block by block:
-    nothing as long as X is kept. Steps without privacy have to make 2-D arrays or sparse matrices
-    of numbers, and a ColumnTransformer is not taken. What `transform` and `predict` return is
-    computed when it is read, and a row that a step without privacy refuses is one of zeros there.
+    Rows in parts (:meth:`skdp.RowBlocks.from_partitions`), with their targets, and collections of
+    dask are taken, and not those of one stream. Every step reads them again, through the steps
+    before it, block by block: nothing as long as X is kept. Steps without privacy have to make 2-D
+    arrays or sparse matrices of numbers, and a ColumnTransformer is not taken. What `transform` and
+    `predict` return is computed when it is read, and a row that a step without privacy refuses is
+    one of zeros there.
 
     Examples
     --------
@@ -150,10 +151,11 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
 
         Parameters
         ----------
-        X : array-like or RowBlocks of shape (n_samples, n_features)
+        X : {array-like, RowBlocks, dask collection} of shape (n_samples, n_features)
             Rows to protect, as the first step takes them, or rows in parts.
         y : array-like of shape (n_samples,) or None, default=None
-            Their responses; None for rows in parts, which bring theirs along.
+            Their responses, for a dask collection in the same chunks; None for rows in parts, which
+            bring theirs along.
 
         Returns
         -------

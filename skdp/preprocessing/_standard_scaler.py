@@ -162,7 +162,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
             Rows to protect; sparse ones with ``with_mean=False`` only.
         y : None
             Ignored.
@@ -181,12 +181,12 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
             Rows; sparse ones with ``with_mean=False`` only.
 
         Returns
         -------
-        ndarray, CSR matrix or RowBlocks of shape (n_samples, n_features)
+        ndarray, CSR matrix, RowBlocks or dask array of shape (n_samples, n_features)
             The rows in the units of the scales, in the kind of container that was given.
         """
         check_is_fitted(self)
@@ -202,12 +202,12 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
             Scaled rows.
 
         Returns
         -------
-        ndarray, CSR matrix or RowBlocks of shape (n_samples, n_features)
+        ndarray, CSR matrix, RowBlocks or dask array of shape (n_samples, n_features)
             The rows in the units of the data, in the kind of container that was given.
         """
         check_is_fitted(self)
