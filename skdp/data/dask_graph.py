@@ -36,7 +36,7 @@ Graph = dict[Any, Any]
 # A power of two: each task takes as long as several additions of small sums.
 _ADDED_AT_ONCE = 8  # not tuned
 # Those of the task that runs in this thread, by the names of their collections.
-_BLOCKS: ContextVar[dict[int, Any]] = ContextVar("blocks")
+_BLOCKS: ContextVar[dict[str, Any]] = ContextVar("blocks")
 
 
 class Chunks:
@@ -52,6 +52,8 @@ class Chunks:
         }
         self.graph: Graph = {**futures, **dict(optimized.__dask_graph__())}
         self.keys = list(flatten(optimized.__dask_keys__()))
+        # Of no other collection, ever: workers remember what they have unpickled.
+        self.name = uuid4().hex
 
     def load(self, number: int) -> Any:
         """Compute one block in this process, as nothing in skdp does: tasks are given theirs."""
@@ -72,7 +74,7 @@ class Chunk:
 class _Given:
     """Takes the place of `Chunks` in a worker: the one block that the task was given."""
 
-    def __init__(self, name: int) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
 
     def load(self, _: int) -> Any:
@@ -82,18 +84,18 @@ class _Given:
 class _Pickler(Pickler):
     """Keeps `Chunks` out of the bytes, and lists them in `found`."""
 
-    found: dict[int, Chunks]
+    found: dict[str, Chunks]
 
-    def persistent_id(self, value: Any) -> int | None:
+    def persistent_id(self, value: Any) -> Any:
         """Return by what name a worker finds the blocks of a collection."""
         if not isinstance(value, Chunks):
             return None
-        self.found[id(value)] = value
-        return id(value)
+        self.found[value.name] = value
+        return value.name
 
 
 class _Unpickler(pickle.Unpickler):
-    def persistent_load(self, name: int) -> _Given:
+    def persistent_load(self, name: str) -> _Given:
         return _Given(name)
 
 
@@ -130,7 +132,7 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
 
 
 def pass_graph(
-    shared: bytes, found: Mapping[int, Chunks], numbers: Sequence[int], name: str
+    shared: bytes, found: Mapping[str, Chunks], numbers: Sequence[int], name: str
 ) -> tuple[Graph, Any]:
     """Make the graph of a pass, and tell the key of its result.
 
@@ -203,7 +205,7 @@ def _fused(graph: Graph, leaves: Iterable[Any]) -> Graph:
 
 
 def _sum_of_part(
-    names: tuple[int, ...], client: tuple[str, int], shared: bytes, part: int, *blocks: Any
+    names: tuple[str, ...], client: tuple[str, int], shared: bytes, part: int, *blocks: Any
 ) -> bytes:
     token = _BLOCKS.set(dict(zip(names, blocks, strict=True)))
     try:

@@ -252,15 +252,21 @@ def _with_target(X: Any, y: Any) -> tuple[Any, Any]:
     name = "y"
     while name in X.columns:
         name += "_"
+    # Of different frames dask would join the rows, by an index that may be private.
+    if not _are_of_one_frame(X, y):
+        _refuse(
+            "y has other partitions than X",
+            "take both from one data frame, as frame[features] and frame['label']",
+        )
+    return X.assign(**{name: y}), name
+
+
+def _are_of_one_frame(X: Any, y: Any) -> bool:
     try:
-        if X.npartitions == y.npartitions and X.divisions == y.divisions:
-            return X.assign(**{name: y}), name
-    except Exception:  # whatever keeps dask from aligning them
-        pass
-    _refuse(
-        "y has other partitions than X",
-        "take both from one data frame, as frame[features] and frame['label']",
-    )
+        from dask.dataframe.dask_expr._expr import are_co_aligned
+    except ImportError:  # it is not public
+        return bool(X.npartitions == y.npartitions and X.known_divisions)
+    return bool(are_co_aligned(X.expr, y.expr) and X.npartitions == y.npartitions)
 
 
 def _as_array(X: Any) -> Any:

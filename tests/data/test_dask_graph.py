@@ -301,3 +301,21 @@ def test_additions_of_eight_are_the_one_tree(n):
     top = dask_graph._tree(graph, list(graph), "add")
     _, found = pickle.loads(dask.get(graph, top))
     assert found.tobytes() == tree_sum(value.copy() for value in values).tobytes()
+
+
+def test_a_worker_does_not_take_targets_for_those_of_another_fit():
+    # Workers remember what the tasks of a pass share, and with it the targets of a part.
+    fits, lengths = [], [1, 0, 7, 92]
+    with dask.config.set(scheduler="synchronous"):
+        for y in (NUMBERS[:100], -NUMBERS[:100]):
+            model = DPLinearRegression(n_iter=2, random_state=SEED)
+            fits.append(bits(model.fit(*in_chunks(ROWS[:100], y, lengths=lengths))))
+    expected = DPLinearRegression(n_iter=2, random_state=SEED)
+    assert fits[1] == bits(expected.fit(in_parts(ROWS[:100], -NUMBERS[:100], lengths=lengths)))
+    names = {dask_graph.Chunks(X).name for X in in_chunks(ROWS, NUMBERS) for _ in range(2)}
+    assert len(names) == 4
+
+
+def test_chunks_can_be_read_here():
+    rows = rows_in_parts(*in_chunks(ROWS, lengths=LENGTHS))
+    np.testing.assert_array_equal(np.vstack(list(rows)), ROWS)

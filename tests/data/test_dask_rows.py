@@ -154,6 +154,11 @@ TARGETS = {
         lambda: frame()["y"].repartition(npartitions=2),
         "one data frame",
     ),
+    "of a frame like it": (
+        lambda: frame()[FEATURES],
+        lambda: dd.from_pandas(TABLE.iloc[::-1], npartitions=3, sort=False)["y"],
+        "one data frame",
+    ),
     "rows in memory": (lambda: ROWS, lambda: array(NUMBERS), r"X\.compute\(\)"),
 }
 
