@@ -3,8 +3,8 @@ Communities in a graph of private friendships
 =============================================
 
 Who knows whom is private; which groups there are may be published. This example finds three
-communities in a graph, protecting each edge: the result is nearly as likely had any two people
-become friends, or fallen out.
+communities in a graph, protecting each edge: whether two people are friends barely changes the
+probability of any result.
 """
 
 import warnings

@@ -73,9 +73,20 @@ def test_api_page_lists_the_public_names():
     assert sorted(listed) == sorted(public_names())
 
 
-def test_the_readme_has_a_row_for_every_estimator():
-    rows = re.findall(r"^\| `(\w+)` \|", README.read_text(), flags=re.MULTILINE)
-    assert {one.__name__ for one in ESTIMATORS + STREAMS[:2]} <= set(rows)
+def test_tables_name_every_estimator():
+    names = {one.__name__ for one in ESTIMATORS + STREAMS[:2]}
+    jobs = re.findall(r"^\|.*\| (.*) \|$", README.read_text(), flags=re.MULTILINE)
+    assert names <= set(re.findall(r"`(\w+)`", " ".join(jobs)))
+    rows = r"^   \* - :class:`~skdp\.(\w+)`$"
+    assert names <= set(re.findall(rows, (DOCS / "guarantee.rst").read_text(), flags=re.MULTILINE))
+
+
+def test_the_readme_is_short_and_its_links_lead_somewhere():
+    page = README.read_text()
+    assert len(page.splitlines()) <= 70
+    links = re.findall(r"\]\(([^)#]+)\)", page)
+    assert len(links) > 10
+    assert [link for link in links if not (README.parent / link).exists()] == []
 
 
 def code_lines(page):
