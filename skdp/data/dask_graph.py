@@ -21,6 +21,7 @@ from skdp.data.engine import (
     Failure,
     Pickler,
     answer,
+    cannot_be_sent,
     refused_if_failed,
     this_process,
     unlike,
@@ -122,13 +123,22 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
     object
         The sum, in the one tree.
     """
+    graph, top = pass_graph(*_shared((source, kernel, size)), numbers, name_of(kernel))
+    _, total = pickle.loads(computed(Delayed(top, HighLevelGraph.from_collections(top, graph))))
+    return refused_if_failed(total)
+
+
+def _shared(value: Any) -> tuple[bytes, dict[str, Chunks]]:
+    """Pickle what all tasks share, and list the chunks that it reads."""
     file = io.BytesIO()
     pickler = _Pickler(file)
     pickler.found = {}
-    pickler.dump((source, kernel, size))
-    graph, top = pass_graph(file.getvalue(), pickler.found, numbers, name_of(kernel))
-    _, total = pickle.loads(computed(Delayed(top, HighLevelGraph.from_collections(top, graph))))
-    return refused_if_failed(total)
+    try:
+        pickler.dump(value)
+        return file.getvalue(), pickler.found
+    except Exception as error:
+        kind = type(error).__name__
+    raise cannot_be_sent(kind)
 
 
 def pass_graph(

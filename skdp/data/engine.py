@@ -115,9 +115,14 @@ def _tasks(
         ]
     except Exception as error:
         kind = type(error).__name__
-    raise ValueError(
-        f"What loads parts cannot be sent to other processes: pickling raises {kind}. Pass "
-        "functions that can be pickled, or name no other backend in joblib.parallel_config."
+    raise cannot_be_sent(kind)
+
+
+def cannot_be_sent(kind: str) -> ValueError:
+    """Make the error of a pass that cannot be pickled, from the name of what pickling raises."""
+    return ValueError(
+        f"What a pass needs cannot be sent to other processes: pickling raises {kind}. Pass "
+        "functions that can be pickled, or leave the pass to threads of this process."
     )
 
 

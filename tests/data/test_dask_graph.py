@@ -319,3 +319,17 @@ def test_a_worker_does_not_take_targets_for_those_of_another_fit():
 def test_chunks_can_be_read_here():
     rows = rows_in_parts(*in_chunks(ROWS, lengths=LENGTHS))
     np.testing.assert_array_equal(np.vstack(list(rows)), ROWS)
+
+
+class Unpicklable:
+    def __reduce__(self):
+        raise RuntimeError("the secret is 12345")
+
+
+def test_what_cannot_be_pickled_is_refused_without_its_text():
+    rows = rows_in_parts(*in_chunks(ROWS, lengths=LENGTHS))
+    held = Unpicklable()
+    with pytest.raises(ValueError, match="pickling raises RuntimeError") as caught:
+        map_sum(as_source(rows), lambda rows, block: held, 1)
+    assert "12345" not in str(caught.value)
+    assert caught.value.__context__ is None
