@@ -21,6 +21,8 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "mathml",
     "methods",
+    "pages",
+    "sphinx_design",
 ]
 
 templates_path = ["_templates"]
@@ -56,6 +58,14 @@ intersphinx_mapping = {
 # Examples. All are executed, and one that fails stops the build.
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
+    "image_scrapers": ("pages.described_figures",),
+    "subsection_order": [
+        "../examples/components",
+        "../examples/prediction",
+        "../examples/items",
+        "../examples/rows",
+    ],
+    "within_subsection_order": "pages.MainFirst",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"\.py$",
     "doc_module": ("skdp",),
@@ -69,14 +79,18 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]
+html_css_files = ["skdp.css"]
 html_title = f"skdp {release}"
+html_logo = html_favicon = "_static/logo.svg"
 html_copy_source = False
 html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
+    "logo": {"text": "skdp", "alt_text": "skdp: to the first page"},
     "navbar_end": ["theme-switcher"],
     "navigation_with_keys": False,
     "primary_sidebar_end": [],
     "secondary_sidebar_items": ["page-toc"],
     "show_toc_level": 2,
 }
+html_sidebars = {"index": []}

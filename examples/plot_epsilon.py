@@ -2,6 +2,8 @@
 How much accuracy does an epsilon buy?
 ======================================
 
+Plan what three fits will be worth, fit them, and compare.
+
 It depends on the rows. Noise is added once, however many rows there are, so that the same epsilon
 ruins one dataset and does nothing to another. This example plans three fits before anything is
 spent, makes them, and compares.
@@ -157,6 +159,7 @@ def draw_axes(ax, title):
 
 
 places = {"patches": (0.18, 0.87), "digits": (0.62, 0.62), "breast cancer": (0.95, 0.42)}
+# sphinx_gallery_alt = "Variance that private components capture, against epsilon, for three datasets. With 18,000 rows nearly all is captured from 1/4 on, with 1,079 and 342 rows from 2 on."
 fig, ax = plt.subplots(figsize=(7.2, 4.0), layout="constrained")
 for name, (_, captured) in results.items():
     style = {"color": colors[name], "marker": markers[name], "markersize": 7}
@@ -183,6 +186,7 @@ places = {  # where a curve has room for its name
     "digits": (0.82, 0.62, "right"),
     "breast cancer": (1.8, 0.62, "left"),
 }
+# sphinx_gallery_alt = "Error of the components against epsilon, for three datasets: measured dots lie on or near planned lines, which fall from 1 to nearly 0, the sooner the more rows there are."
 fig, ax = plt.subplots(figsize=(7.2, 4.0), layout="constrained")
 for name, (errors, _) in results.items():
     ax.plot(finely, plans[name], color=colors[name], linewidth=2, alpha=0.55)

@@ -2,6 +2,8 @@
 From raw rows to a private classifier
 =====================================
 
+Fit a scaler and a classifier to rows in raw units under one epsilon, and publish both.
+
 Rows come in raw units. A scaler and a classifier are fitted to them under one epsilon, labels
 included, and everything that comes out may be published. A few public rows tell before what each
 epsilon buys, and a picture shows what privacy costs in accuracy.
@@ -118,6 +120,7 @@ print(f"without privacy, public rows: accuracy {without_privacy:.3f}")
 
 blue, red, gray = "#1f5fa8", "#c8452d", "#5f6368"
 
+# sphinx_gallery_alt = "Accuracy of a private classifier against epsilon rises from 60% at 1/32 to that without privacy, a dashed line; a star marks the one private fit, at an epsilon of 1."
 fig, ax = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
 ax.axhline(without_privacy, color=gray, linestyle="--", linewidth=1.2)
 ax.text(0.027, without_privacy + 0.008, "without privacy, public rows", color=gray)

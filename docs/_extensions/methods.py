@@ -37,7 +37,14 @@ def page_of(full_name):
     if all(said):
         column = ["What it returns, and the guarantee", *said]
         rows = [(*row, cell) for row, cell in zip(rows, column, strict=True)]
-    lines = [".. rubric:: Methods", "", ".. list-table::", "   :header-rows: 1", ""]
+    lines = [
+        ".. rubric:: Methods",
+        "",
+        ".. list-table::",
+        "   :header-rows: 1",
+        "   :class: methods",
+        "",
+    ]
     for first, *others in rows:
         lines += [f"   * - {first}", *(f"     - {cell}" for cell in others)]
     for name in names:

@@ -292,6 +292,7 @@ LIMITED = """
 @pytest.mark.skipif(sys.platform != "linux", reason="units of the peak differ")
 def test_two_workers_of_512_mb_fit_4_gb(tmp_path):
     done = run(LIMITED, tmp_path)
-    # Of the client, in kB, without what it was before it became this script: it holds no chunk. No worker was restarted, or had to pause.
+    # Of the client, in kB, since it is this script: it holds no chunk. No worker was restarted, or
+    # had to pause.
     assert int(done.stdout) < 500_000
     assert "Pausing" not in done.stderr

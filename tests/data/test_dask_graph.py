@@ -175,8 +175,8 @@ class Seen(Callback):
             self.results[key] = result
 
 
-# What is no sum of a d x d matrix: the counts by which a response is clipped, at 2^14 public levels,
-# and the left factors, which are of rows.
+# What is no sum of d x d matrices: the counts by which a response is clipped, at 2^14 public
+# levels, and the left factors, which are of rows.
 MORE = {"linear": 1 << 14, "trace": 1 << 14, "factorizer": 2 * len(ROWS)}
 
 

@@ -2,6 +2,8 @@
 Items for a recommender, from private clicks
 ============================================
 
+Learn vectors of items from clicks, and protect one click or one whole user.
+
 A table tells which user met which item. From it a recommender learns a vector for each item, such
 that items which the same users meet are close. Here the vectors are learned privately, with two
 different promises: one protects a *click*, the other protects a *user* with all clicks. The first
@@ -198,6 +200,7 @@ labels = {  # text, and where a curve has room for it
     "input": ("one click, noise\non every entry", (2.5, 0.3, "left")),
 }
 
+# sphinx_gallery_alt = "Left: captured variance against epsilon, for ways that protect one click and ways that protect a whole user. Right: items as points, in three groups that stay together."
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.8, 4.6), layout="constrained")
 for name, values in captured.items():
     text, (x, y, side) = labels[name]

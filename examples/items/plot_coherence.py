@@ -2,6 +2,8 @@
 What coherence costs, and what large entries cost
 =================================================
 
+When one entry is protected, components that sit on a few places cost more noise.
+
 If one entry is protected, as with :class:`skdp.units.Entry`, the noise in a product with a released
 basis is made to the measure of the basis' largest row. A basis that is spread evenly has no large
 row, one that sits on a few places has. The number for this is the *coherence*: 1 for a unit vector
@@ -133,6 +135,7 @@ blue, red, gray = "#1f5fa8", "#c8452d", "#5f6368"
 colors = {"alternating": blue, "input": red}
 markers = {"alternating": "o", "input": "s"}
 
+# sphinx_gallery_alt = "Three panels against coherence: at equal signal alternating iteration finds nearly all, input noise about 40%; released coherence follows the exact one; at a fixed epsilon both fall to nothing, input noise first."
 fig, (left, middle, right) = plt.subplots(1, 3, figsize=(11.4, 4.3), layout="constrained")
 for ax, results in [(left, alone), (right, bounded)]:
     for solver, values in results.items():

@@ -2,6 +2,8 @@
 Scaling before a private classifier
 ===================================
 
+Bring ages, incomes and years to one scale before a private classifier sees them.
+
 Ages, incomes and years in one table: noise that is made to the measure of incomes buries all else.
 :class:`skdp.DPStandardScaler` finds a center and a scale of every column, for a part of the budget.
 This example shows how well it finds them, with and without public bounds, and what that does for
@@ -101,6 +103,7 @@ places = {  # where a curve has room for its name
     "no scaler": (None, (0.25, 0.615)),
 }
 
+# sphinx_gallery_alt = "Left: found scales are off by a smaller factor as epsilon rises, and by less with public bounds. Right: accuracy with a scaler nears that without privacy, without a scaler it stays at 60%."
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.4), layout="constrained")
 for side, (ax, curves) in enumerate(((left, errors), (right, accuracies))):
     for name, values in curves.items():

@@ -2,6 +2,8 @@
 A photograph that arrives pixel by pixel
 ========================================
 
+Factor a matrix that arrives in updates, and keep none of them.
+
 :class:`skdp.DPLowRankFactorizer` needs the matrix. :class:`skdp.DPStreamingFactorizer` sees it go
 by: entries arrive in any order, in parts, with corrections, and none of them is kept. What is kept
 are two sketches, to which the noise was added before the first entry came. This example sends one
@@ -122,6 +124,7 @@ for name, models in shown.items():
 # a :class:`skdp.PrivacyWarning`, which was silenced above.
 
 gray = "#5f6368"
+# sphinx_gallery_alt = "Eight pictures of a temple: the photograph, its best approximation of rank 10, and private ones, in memory and as a stream, that get clearer from epsilon 1 to 16."
 fig, axes = plt.subplots(2, 4, figsize=(11.4, 4.6), layout="constrained")
 axes[0, 0].imshow(photograph, cmap="gray", vmin=0, vmax=1)
 axes[0, 0].set_title("The photograph", loc="left", weight="bold")

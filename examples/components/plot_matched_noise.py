@@ -2,6 +2,8 @@
 A hundred public rows tell what to expect
 =========================================
 
+Tune settings on a hundred public rows, with the noise that the private fit will have.
+
 Settings that are chosen by looking at private rows cost privacy, and a search is many looks. Public
 rows cost nothing, but there are few of them, and the same epsilon means far more noise among few
 rows than among many. Tuned at it, everything that is simple wins.
@@ -118,6 +120,7 @@ for name, found in (
 # components about where the private fits have it, and the same epsilon does not.
 
 blue, red, gray = "#1f5fa8", "#c8452d", "#5f6368"
+# sphinx_gallery_alt = "Two panels. Left: variance captured by private fits rises with epsilon, within the band that public rows told. Right: the likelihood by number of components of private fits follows that of public rows with the same noise, not with the same epsilon."
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
 left.fill_between(
     epsilons, curve.mean - curve.std, curve.mean + curve.std, color=blue, alpha=0.15, linewidth=0

@@ -2,6 +2,8 @@
 Memory of a fit on rows in parts
 ================================
 
+Fit to files part by part, in the memory of a few parts.
+
 Rows that do not fit into memory can be fitted part by part: functions load the parts, as often as
 the fit has to read the rows. This example measures how much memory fits take as the rows become
 more, once as an array and once in parts of 10,000 rows.
@@ -71,6 +73,7 @@ for name, megabytes in curves.items():
 # A fit on parts takes the memory of the parts that are being read, one in each thread, however many
 # rows there are.
 
+# sphinx_gallery_alt = "Memory of a fit against the number of rows: it grows in a line for an array, and stays level for parts."
 figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
 for (name, megabytes), color in zip(curves.items(), ["0.55", "C0"], strict=True):
     axes.plot(np.array(numbers) * length / 1000, megabytes, "o-", color=color)

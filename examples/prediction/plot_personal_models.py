@@ -2,6 +2,8 @@
 Half of a picture, and what others teach about the rest
 =======================================================
 
+Learn from many users what they share, and fit a model for each on the own device.
+
 Many people each have a few rows of a regression of their own. :class:`skdp.DPPersonalizedRegressor`
 learns from all of them what their regressions have in common, with privacy at the level of a whole
 person, and publishes it. Each person then fits a *head* to the own rows, on the own device: it is
@@ -123,6 +125,7 @@ gray = "#5f6368"
 shades = plt.colormaps["gray_r"].with_extremes(bad="#a9c6e8")
 shown = [3, 12, 20, 41, 56, 88]
 columns = ["Seen", *(name.capitalize() for name in predictions), "Truth"]
+# sphinx_gallery_alt = "Rows of digits: the half of the pixels that is seen, and the picture that personal models, the mean image and a ridge regression make of it, beside the truth. Personal models come closest."
 fig, axes = plt.subplots(len(shown), 5, figsize=(8.6, 9.4), layout="constrained")
 for row, person in zip(axes, shown, strict=True):
     half = np.full(n_pixels, np.nan)

@@ -2,6 +2,8 @@
 A picture from private answers
 ==============================
 
+Find a coefficient matrix of low rank from private tables and answers.
+
 Every person has a table of 24 times 24 numbers and one answer. The answer depends on all entries of
 the table, each with a weight of its own: a linear regression with 576 coefficients. Here the
 coefficients look like a picture, and a simple one: as a matrix they have rank 3.
@@ -75,6 +77,7 @@ for epsilon, low, full in zip(epsilons, *models.values(), strict=True):
 red, blue, gray = "#c8452d", "#1f5fa8", "#5f6368"
 colors = {"cmap": "RdBu_r", "vmin": -1.3 * truth.max(), "vmax": 1.3 * truth.max()}
 
+# sphinx_gallery_alt = "Matrices of coefficients: the truth, a red T and a blue square, and what fits of rank 3 and of any rank find at four epsilons. Rank 3 shows the picture from epsilon 1 on."
 fig, axes = plt.subplots(2, 5, figsize=(11, 5.2), layout="constrained")
 for ax in axes.flat:
     ax.set(xticks=[], yticks=[])

@@ -2,6 +2,8 @@
 A fit on a cluster
 ==================
 
+Fit components to an array of Dask on a cluster of two workers.
+
 An array of Dask stays with the workers of a cluster: each task reads one chunk and gives back a
 sum. This example fits components to rows on two workers, and shows which task ran where and when.
 """
@@ -61,6 +63,7 @@ workers = sorted({worker for _, worker, _, _ in tasks})
 first = min(start for *_, start, _ in tasks)
 kinds = list(dict.fromkeys(kind for kind, *_ in sorted(tasks, key=lambda task: task[2])))
 
+# sphinx_gallery_alt = "Bars of time for two workers: each task of a fit, colored by what it computes; both workers are busy most of the time."
 figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")
 for number, kind in enumerate(kinds):
     of_kind = [task for task in tasks if task[0] == kind]

@@ -2,6 +2,8 @@
 What one row can do, and what it cannot
 =======================================
 
+A private PCA clips rows, so that one huge row cannot turn the first axis.
+
 One huge row, a slip of the decimal point, can turn the first principal axis wherever it likes. A
 private PCA must not let any row do much, so it is robust against this without being asked. The
 reason is clipping: a row longer than ``row_norm`` is scaled down to it. That has a price too, and
@@ -87,6 +89,7 @@ for row_norm in [0.5, 1.0, 2.0, 4.0, 8.0, 16.0]:
 
 blue, red, gray = "#1f5fa8", "#c8452d", "#5f6368"
 
+# sphinx_gallery_alt = "Left: points, a circle, and one outlier that turns the first axis of PCA and not that of DPPCA. Right: the tilt of PCA jumps to 80 degrees as the outlier moves away, that of DPPCA stays near 0."
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.6), layout="constrained")
 left.plot(*X[::2].T, ".", color="#b9c4d0", markersize=4, markeredgewidth=0)
 left.add_patch(plt.Circle((0, 0), private.row_norm, fill=False, color=gray, linestyle="--"))
