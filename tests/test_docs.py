@@ -81,6 +81,16 @@ def test_tables_name_every_estimator():
     assert names <= set(re.findall(rows, (DOCS / "guarantee.rst").read_text(), flags=re.MULTILINE))
 
 
+def test_terms_are_linked_from_pages():
+    terms = re.findall(r"^   (\w[^:\n]*)$", (DOCS / "glossary.rst").read_text(), flags=re.MULTILINE)
+    pages = [*DOCS.glob("[!g]*.rst"), *DOCS.glob("user_guide/*.rst"), DOCS / "guarantee.rst"]
+    linked = re.findall(
+        r":term:`(?:[^`<]*<)?([^`>]*)>?`", "".join(one.read_text() for one in pages)
+    )
+    assert len(terms) > 25
+    assert set(terms) == set(linked)
+
+
 def test_the_readme_is_short_and_its_links_lead_somewhere():
     page = README.read_text()
     assert len(page.splitlines()) <= 70

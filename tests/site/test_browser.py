@@ -54,7 +54,8 @@ def test_pages_fit_and_ask_no_other_site(browser, width):
     problems = []
     tab = browser.new_page(viewport={"width": width, "height": 900})
     tab.on("request", lambda asked: is_here(asked.url) or problems.append(f"asks {asked.url}"))
-    tab.on("requestfailed", lambda asked: problems.append(f"misses {asked.url}"))
+    # What a page still loads when the next one is opened is not missing.
+    tab.on("requestfailed", lambda asked: "ABORTED" in asked.failure or problems.append(asked.url))
     tab.on("pageerror", lambda error: problems.append(str(error)))
     for path in pages():
         tab.goto(path.as_uri())
@@ -78,23 +79,29 @@ SOUGHT = {
     "glossary": "glossary",
     "parquet": "recipes/parquet",
     "csv": "recipes/csv",
-    "progress": "planning",
+    "progress": "user_guide/coming_from_sklearn",
     "stream daily": "recipes/nightly",
     "which epsilon": "faq",
     "publish": "recipes/publish",
-    "recommender": "recommender",
+    "recommender": "recipes/pairs",
     "dask": "user_guide/on_a_cluster",
     "owners": "user_guide/across_owners",
 }
+
+
+# Results are shown one by one.
+FINISHED = """() => {
+    const said = document.querySelector('#search-results .search-summary')?.innerText || '';
+    const number = said.includes('one page') ? 1 : parseInt(said.match(/\\d+/) || 0);
+    return /match/.test(said) && document.querySelectorAll('#search-results li a').length >= number;
+}"""
 
 
 @pytest.mark.parametrize("words", SOUGHT)
 def test_search_finds(browser, words):
     tab = browser.new_page()
     tab.goto(f"file://{FOLDER}/search.html?q={quote(words)}")
-    tab.wait_for_selector("#search-results .search-summary, #search-results p.search-summary")
-    tab.wait_for_function("document.querySelector('#search-results h2')?.innerText != 'Searching'")
-    tab.wait_for_timeout(200)
+    tab.wait_for_function(FINISHED)
     links = [link.get_attribute("href") for link in tab.query_selector_all("#search-results li a")]
     tab.close()
-    assert any(SOUGHT[words] in link for link in links[:8]), links[:12]
+    assert any(SOUGHT[words] in link for link in links[:5]), links[:9]
