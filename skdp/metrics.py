@@ -7,8 +7,8 @@ from scipy.sparse import issparse
 
 from skdp._reading import check_numbers, check_rows
 from skdp.data.containers import checked_container
-from skdp.linalg import subspace
-from skdp.linalg.subspace import orthonormal_basis, principal_sines
+from skdp.linalg import spectrum
+from skdp.linalg.spectrum import orthonormal_basis, principal_sines
 
 __all__ = ["captured_variance", "coherence", "subspace_distance"]
 
@@ -136,4 +136,4 @@ def coherence(components: Any) -> float:
             f"components has shape {rows.shape}, but should have at most as many rows as columns: "
             "pass left singular vectors transposed."
         )
-    return subspace.coherence(orthonormal_basis(rows.T))
+    return spectrum.coherence(orthonormal_basis(rows.T))

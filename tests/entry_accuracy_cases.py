@@ -22,7 +22,7 @@ from skdp.data.sources import as_source
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
 from skdp.decomposition._entries import alternating, iteration, symmetric_power
 from skdp.decomposition._entries import fit as by_products
-from skdp.linalg.subspace import coherence, orthonormal_basis
+from skdp.linalg.spectrum import coherence, orthonormal_basis
 from skdp.metrics import subspace_distance
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta

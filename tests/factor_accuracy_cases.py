@@ -13,7 +13,7 @@ import numpy as np
 from utility import KEY, Case
 
 from skdp import DPLowRankFactorizer, DPStreamingFactorizer, PrivacyWarning
-from skdp.linalg.subspace import random_basis
+from skdp.linalg.spectrum import random_basis
 from skdp.units import Entry, FrobeniusChange
 
 CHANGE, ENTRY = FrobeniusChange(1.0), Entry((0, 1))

@@ -27,7 +27,7 @@ from benchmarks.papers.coherence_svd import figure_2, recommended_bound
 from benchmarks.report import Measured
 from skdp import DPPCA, DPTruncatedSVD, units
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
-from skdp.linalg.subspace import coherence, orthonormal_basis, principal_sines
+from skdp.linalg.spectrum import coherence, orthonormal_basis, principal_sines
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 from skdp.units._changes import ResolvedSpectralChange
 

@@ -37,7 +37,7 @@ from benchmarks.report import (
 from skdp import DPTruncatedSVD
 from skdp.decomposition._problem import RowsProblem
 from skdp.decomposition._rows import fit, plan, positive_mean
-from skdp.linalg.positive_means import positive_means
+from skdp.linalg.denoising import positive_means
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.clipping import clip_weights

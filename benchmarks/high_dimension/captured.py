@@ -52,7 +52,7 @@ from skdp import DPTruncatedSVD
 from skdp.datasets import make_spiked
 from skdp.decomposition._rows import adaptive
 from skdp.decomposition._rows import plan as row_plan
-from skdp.linalg.subspace import random_basis
+from skdp.linalg.spectrum import random_basis
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.noise import NoiseSource, algorithm_generator

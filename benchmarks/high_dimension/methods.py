@@ -23,9 +23,8 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import eigh
 
-from skdp.linalg.histogram import quantile_from_counts
-from skdp.linalg.spectrum import denoise_eigenvalues
-from skdp.linalg.subspace import orthonormal_basis, random_basis
+from skdp.linalg.norms import quantile_from_counts
+from skdp.linalg.spectrum import denoise_eigenvalues, orthonormal_basis, random_basis
 from skdp.metrics import subspace_distance
 from skdp.privacy import PrivacyBudget, Released, sensitivity
 from skdp.privacy.clipping import clip_rows

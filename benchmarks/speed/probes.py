@@ -28,7 +28,7 @@ from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.privacy import PrivacyBudget
 
 # What solvers import from here is about eigenvalues and orthonormal bases.
-DECOMPOSITIONS = ("scipy.", "skdp.linalg.subspace", "skdp.linalg.spectrum")
+DECOMPOSITIONS = ("scipy.", "skdp.linalg.spectrum", "skdp.linalg.spectrum")
 
 PROCESS_STATUS = Path("/proc/self/status")
 

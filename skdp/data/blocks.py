@@ -9,8 +9,13 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from skdp.data.finite import not_finite_rows
-from skdp.linalg.compressed import transposed, with_data
-from skdp.linalg.norms import centered_sparse_norms, row_norms, sparse_row_norms
+from skdp.linalg.norms import (
+    centered_sparse_norms,
+    row_norms,
+    sparse_row_norms,
+    transposed,
+    with_data,
+)
 
 # Numbers that are worked on at a time, to stay in cache: half a megabyte.
 _PART = 1 << 16  # not studied

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from skdp.data.containers import checked_container
-from skdp.linalg.compressed import with_data
+from skdp.linalg.norms import with_data
 
 RawBlock: TypeAlias = np.ndarray | sparse.csr_array
 

@@ -13,8 +13,7 @@ from scipy.sparse import issparse
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.reduce import BlockView, on_block, part_ranges, sum_rounding
 from skdp.data.sources import Source
-from skdp.linalg.fixed_rank import FixedRank
-from skdp.linalg.matrices import DenseMatrices, Matrices, OuterMatrices
+from skdp.linalg.matrices import DenseMatrices, FixedRank, Matrices, OuterMatrices
 
 # Several products are computed from a piece, which should stay in cache between them.
 _PIECE_ENTRIES = 1 << 18  # not studied

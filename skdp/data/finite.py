@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.conversion import canonical_csr, float_dtype
-from skdp.linalg.compressed import with_data
+from skdp.linalg.norms import with_data
 
 
 def finite(rows: Any) -> Any:

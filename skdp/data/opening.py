@@ -14,7 +14,7 @@ from skdp.data.reduce import Kernel, PerRow, map_sum
 from skdp.data.rows import RowCache, Rows, n_mostly_positive, norm_counts
 from skdp.data.sources import PartSource, Source
 from skdp.data.targets import Targets
-from skdp.linalg.histogram import GridCounts
+from skdp.linalg.norms import GridCounts
 
 
 def open_rows(

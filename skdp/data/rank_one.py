@@ -10,7 +10,7 @@ from scipy import sparse
 from skdp.data.containers import SkdpContainer, checked_container, hide_error_text
 from skdp.data.conversion import RawBlock, canonical_csr, checked_dtype, checked_shape
 from skdp.data.sources import block_starts
-from skdp.linalg.compressed import rows_of
+from skdp.linalg.norms import rows_of
 
 
 class RankOneMatrices(SkdpContainer):

@@ -7,19 +7,8 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from scipy import sparse
 
-from skdp.data.containers import (
-    SkdpContainer,
-    checked_container,
-    hide_error_text,
-    without_warnings,
-)
-from skdp.data.conversion import (
-    RawBlock,
-    as_canonical,
-    checked_dtype,
-    checked_shape,
-    in_c_order,
-)
+from skdp.data.containers import SkdpContainer, checked_container, hide_error_text, without_warnings
+from skdp.data.conversion import RawBlock, as_canonical, checked_dtype, checked_shape, in_c_order
 from skdp.data.part_results import write_npy
 
 _END = object()

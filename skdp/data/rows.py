@@ -13,8 +13,7 @@ from scipy.sparse import issparse
 from skdp.data.blocks import Block, DenseBlock, SparseBlock, Weighting
 from skdp.data.reduce import BlockView, PerRow, on_block, part_ranges, sum_depth
 from skdp.data.sources import BlockSource, Source
-from skdp.linalg.histogram import GridCounts, bin_counts
-from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
+from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, GridCounts, bin_counts, row_norms
 
 # Longest chain of additions in numpy's sum of a contiguous array, with the few that precede it.
 _PAIRWISE_DEPTH = 256  # not tuned

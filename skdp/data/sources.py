@@ -14,7 +14,7 @@ from skdp.data.conversion import RawBlock, as_canonical, in_c_order, is_mapped
 from skdp.data.reduce import largest_sum_depth, part_ranges, sum_depth, sum_rounding
 from skdp.data.row_blocks import RowBlocks
 from skdp.data.row_parts import RowParts, ThinnedParts, mapped_blocks
-from skdp.linalg.compressed import rows_of, with_data
+from skdp.linalg.norms import rows_of, with_data
 
 _CACHED_BYTES = 1 << 20  # not studied
 _BLOCK_BYTES = 1 << 24  # not studied

@@ -8,7 +8,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, validate_params
 
 from skdp.datasets._shared import correlated
-from skdp.linalg.subspace import orthonormal_basis
+from skdp.linalg.spectrum import orthonormal_basis
 
 
 @validate_params(

@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from skdp.data.conversion import checked_shape
 from skdp.data.rank_one import RankOneMatrices
 from skdp.datasets._shared import checked_singular_values, correlated
-from skdp.linalg.subspace import orthonormal_basis
+from skdp.linalg.spectrum import orthonormal_basis
 
 
 @validate_params(

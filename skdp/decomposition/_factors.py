@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from skdp.linalg.subspace import deterministic_signs
+from skdp.linalg.spectrum import deterministic_signs
 
 
 @dataclass(frozen=True)

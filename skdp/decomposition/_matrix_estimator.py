@@ -40,8 +40,7 @@ from skdp.decomposition._raw_units import warnings_for_units
 from skdp.decomposition._rows.fit import read_rows_once, solve_rows
 from skdp.decomposition._rows.plan import plan_rows, warnings_for_rows
 from skdp.decomposition._rows.resolve import resolve_rows
-from skdp.linalg.subspace import coherence
-from skdp.linalg.symmetry import is_symmetric
+from skdp.linalg.spectrum import coherence, is_symmetric
 from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.precision import plain
 from skdp.units._resolved import ResolvedUnit

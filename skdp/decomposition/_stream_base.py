@@ -27,7 +27,7 @@ from skdp.decomposition._sketches.state import StreamState
 from skdp.decomposition._stream_updates import ExclusiveWrite, ForkGuard, UpdateReceiver
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.prefix_sums import PrefixNoise
-from skdp.linalg.subspace import deterministic_signs
+from skdp.linalg.spectrum import deterministic_signs
 from skdp.privacy import PrivacySpent, Released
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.initial_noise import InitialNoiseSums, fixed_point_unit

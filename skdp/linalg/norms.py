@@ -1,7 +1,12 @@
-"""Row norms that neither overflow nor underflow."""
+"""Row norms that neither overflow nor underflow, and histograms; compressed sparse arrays."""
+
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
+
+# ------------------------------
+# Row norms that neither overflow nor underflow.
 
 # Exponents of scale factors are clipped to this range, in which 2 ** exponent is a normal
 # floating-point number. Beyond it, squares of scaled entries are safe as they are.
@@ -91,3 +96,81 @@ def _reduce_rows(ufunc: np.ufunc, values: np.ndarray, indptr: np.ndarray) -> np.
     if values.size:
         out[filled] = ufunc.reduceat(values, indptr[:-1][filled])
     return out
+
+
+# ------------------------------
+# Compressed sparse arrays that share memory with others.
+
+
+def with_data(rows: csr_array, data: np.ndarray) -> csr_array:
+    """Make an array with the same sparsity pattern and other data."""
+    return csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
+
+
+def rows_of(X: csr_array, rows: slice) -> csr_array:
+    """View consecutive rows."""
+    start, stop = X.indptr[rows.start], X.indptr[rows.stop]
+    indptr = X.indptr[rows.start : rows.stop + 1] - start
+    shape = rows.stop - rows.start, X.shape[1]
+    return _view(csr_array, shape, X.data[start:stop], X.indices[start:stop], indptr)
+
+
+def transposed(rows: csr_array) -> csc_array:
+    """View the transpose."""
+    return _view(csc_array, rows.shape[::-1], rows.data, rows.indices, rows.indptr)
+
+
+def _view(kind: Any, shape: tuple[int, int], data: np.ndarray, *places: np.ndarray) -> Any:
+    view = kind(shape, dtype=data.dtype)
+    # Set afterwards: the constructor, and the attribute T, copy data that are less than half of
+    # their base array.
+    view.data, (view.indices, view.indptr) = data, places
+    return view
+
+
+# ------------------------------
+# Histograms over public bins, and quantiles from their noisy counts.
+
+
+class GridCounts(NamedTuple):
+    """How many of the values of `n_units` units do not exceed each point of a public grid.
+
+    The counts are exact: only a budget may release them.
+    """
+
+    grid: np.ndarray
+    up_to_points: np.ndarray
+    n_units: int
+
+    @classmethod
+    def of(cls, grid: np.ndarray, in_bins: np.ndarray, n_units: int) -> "GridCounts":
+        """Add up the counts of `bin_counts` with one bin more, for all that is beyond the grid."""
+        return cls(grid, np.cumsum(in_bins[:-1]), n_units)
+
+    @classmethod
+    def in_all(cls, grid: np.ndarray, values: np.ndarray, n_units: int) -> "GridCounts":
+        """Count the values of units; the NaN of a null unit is counted nowhere.
+
+        There are `n_units` of them in all, of which `values` may hold a part.
+        """
+        return cls.of(grid, bin_counts(values, np.append(grid, np.inf)), n_units)
+
+    def up_to(self, point: float) -> int:
+        """Return how many values do not exceed a point of the grid."""
+        return int(self.up_to_points[np.searchsorted(self.grid, point)])
+
+
+def bin_counts(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Count the values in each bin: those above the previous edge and at most its own edge.
+
+    The last bin also takes larger values. The NaN of a null unit is counted nowhere. The counts are
+    exact: only a budget may release them.
+    """
+    bins = np.searchsorted(edges, values[~np.isnan(values)])
+    return np.bincount(np.minimum(bins, len(edges) - 1), minlength=len(edges))
+
+
+def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> float:
+    """Return the first edge with a fraction `q` of noisy counts below; negative ones count as 0."""
+    cumulative = np.cumsum(np.maximum(counts, 0.0))
+    return float(edges[min(np.searchsorted(cumulative, q * cumulative[-1]), len(edges) - 1)])

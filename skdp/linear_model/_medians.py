@@ -7,7 +7,7 @@ import numpy as np
 
 from skdp.data.reduce import map_sum
 from skdp.data.targets import Targets
-from skdp.linalg.histogram import GridCounts
+from skdp.linalg.norms import GridCounts
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.cost import PrivacyCost

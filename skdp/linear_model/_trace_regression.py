@@ -7,7 +7,7 @@ from sklearn.base import _fit_context
 
 from skdp._estimator import in_dtype
 from skdp.data.design import Design
-from skdp.linalg.fixed_rank import FixedRank
+from skdp.linalg.matrices import FixedRank
 from skdp.linear_model._regressor import PrivateRegressor
 from skdp.linear_model._trace.descent import Estimate
 from skdp.linear_model._trace.problem import (

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from skdp.exceptions import BudgetError
-from skdp.linalg.histogram import GridCounts
+from skdp.linalg.norms import GridCounts
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.by_name import NamedReleases

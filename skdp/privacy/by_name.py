@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp.linalg.histogram import bin_counts
+from skdp.linalg.norms import bin_counts
 from skdp.privacy import sensitivity
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import CHOICE

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp.linalg.compressed import with_data
-from skdp.linalg.norms import row_norms
+from skdp.linalg.norms import row_norms, with_data
 
 __all__ = [
     "SMALLEST_BOUND",

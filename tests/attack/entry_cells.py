@@ -10,7 +10,7 @@ from harness import Slip, scaled
 from row_cells import RELEASED, RELEASED_OF_PCA
 
 from skdp import DPPCA, DPTruncatedSVD
-from skdp.linalg import shrinkage
+from skdp.linalg import denoising as shrinkage
 from skdp.privacy import sensitivity
 from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
 

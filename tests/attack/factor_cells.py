@@ -15,7 +15,7 @@ from recording import RecordingBudget
 
 from skdp import DPLowRankFactorizer
 from skdp.decomposition._sketches import plan
-from skdp.linalg.haar_sketch import HaarSketch
+from skdp.linalg.sketches import HaarSketch
 from skdp.privacy.noise import algorithm_generator
 from skdp.units import Entry, FrobeniusChange
 

@@ -26,7 +26,7 @@ ROUNDING = 1 + 1e-12
 @pytest.fixture
 def _quick_post_processing(monkeypatch):
     # Whatever is done with releases, the next one has to be private.
-    monkeypatch.setattr("skdp.linalg.shrinkage._N_STEPS", 1)
+    monkeypatch.setattr("skdp.linalg.denoising._N_STEPS", 1)
 
 
 @pytest.mark.slow

@@ -29,9 +29,7 @@ from stream_cells import (
 from skdp import DPContinualFactorizer, DPStreamingFactorizer, PrivacyWarning
 from skdp.decomposition import _stream_updates
 from skdp.decomposition._sketches.state import StreamState
-from skdp.linalg.count_sketch import CountSketch
-from skdp.linalg.haar_sketch import HaarSketch
-from skdp.linalg.sketch import tail_factor
+from skdp.linalg.sketches import CountSketch, HaarSketch, tail_factor
 from skdp.privacy import gaussian_dp
 from skdp.privacy.initial_noise import InitialNoiseSums
 from skdp.units import FrobeniusChange, Update

@@ -11,7 +11,7 @@ from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import as_source
 from skdp.data.targets import Targets
-from skdp.linalg.fixed_rank import tangent_vector
+from skdp.linalg.matrices import tangent_vector
 from skdp.linear_model._trace.clipping import RecordClipping, ResponseClipping
 from skdp.linear_model._trace.initial import random_start
 from skdp.linear_model._trace.records import Records

@@ -13,7 +13,7 @@ from skdp import RowBlocks
 from skdp.data.agreed_rows import AgreedRows
 from skdp.federated import _fit
 from skdp.federated._fit import no_rows, view_of
-from skdp.linalg.histogram import GridCounts
+from skdp.linalg.norms import GridCounts
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 

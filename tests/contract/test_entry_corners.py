@@ -16,7 +16,7 @@ ignore_warnings = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 @pytest.fixture
 def _quick_post_processing(monkeypatch):
-    monkeypatch.setattr("skdp.linalg.shrinkage._N_STEPS", 2)
+    monkeypatch.setattr("skdp.linalg.denoising._N_STEPS", 2)
 
 
 @ignore_warnings

@@ -23,7 +23,7 @@ from skdp.data.design import Design
 from skdp.data.sources import as_source
 from skdp.data.targets import Targets
 from skdp.datasets import make_trace_regression
-from skdp.linalg.fixed_rank import truncate
+from skdp.linalg.matrices import truncate
 from skdp.linear_model._trace.clipping import RecordClipping, ResponseClipping
 from skdp.linear_model._trace.records import Records
 from skdp.privacy import PrivacyBudget

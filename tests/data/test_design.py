@@ -11,7 +11,7 @@ from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.row_blocks import RowBlocks
 from skdp.data.sources import as_source
-from skdp.linalg.fixed_rank import FixedRank
+from skdp.linalg.matrices import FixedRank
 
 SHAPE = (4, 3)
 # Several blocks, the last of another length.

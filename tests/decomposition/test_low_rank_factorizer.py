@@ -8,7 +8,7 @@ from recording import RecordingBudget
 from scipy import sparse
 
 from skdp import DPLowRankFactorizer, DPTruncatedSVD, PrivacyWarning, RowBlocks
-from skdp.linalg.singular_values import debiased, shrunk
+from skdp.linalg.denoising import debiased, shrunk
 from skdp.units import Entry, FrobeniusChange, SparseRow, Update
 
 quiet = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

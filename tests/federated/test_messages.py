@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 
 from skdp import FederationError
-from skdp.federated._messages import (
-    TO_COORDINATOR,
-    TO_OWNER,
-    check_all_owners,
-    pack,
-    unpack,
-)
+from skdp.federated._messages import TO_COORDINATOR, TO_OWNER, check_all_owners, pack, unpack
 
 N_OWNERS = 3
 DIGEST, KEY, SIGNATURE = "0a" * 32, "9f" * 32, "b1" * 64

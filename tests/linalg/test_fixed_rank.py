@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skdp.linalg.fixed_rank import (
+from skdp.linalg.matrices import (
     FixedRank,
     inner_product,
     project_coordinates,

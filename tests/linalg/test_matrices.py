@@ -5,8 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from skdp.linalg.fixed_rank import FixedRank, project_coordinates
-from skdp.linalg.matrices import DenseMatrices, OuterMatrices
+from skdp.linalg.matrices import DenseMatrices, FixedRank, OuterMatrices, project_coordinates
 
 N, D1, D2, RANK = 20, 5, 4, 2
 SHAPES = {"tall": (5, 4), "wide": (3, 7), "column": (6, 1), "row": (1, 6)}

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from skdp.linalg.positive_means import positive_means
+from skdp.linalg.denoising import positive_means
 
 
 def sparse_means(generator, size=2000):

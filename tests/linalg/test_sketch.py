@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from skdp.linalg.count_sketch import CountSketch
-from skdp.linalg.haar_sketch import HaarSketch, haar_norm, haar_rounding
-from skdp.linalg.sketch import tail_factor
+from skdp.linalg.sketches import CountSketch, HaarSketch, haar_norm, haar_rounding, tail_factor
 
 KINDS = (HaarSketch, CountSketch)
 generator = np.random.default_rng(0)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.linalg import subspace_angles
 
-from skdp.linalg.subspace import (
+from skdp.linalg.spectrum import (
     deterministic_signs,
     leading_eigenvectors,
     orthonormal_basis,

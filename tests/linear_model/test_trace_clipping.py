@@ -7,7 +7,7 @@ from sizes import sizes_for_counts
 from skdp.data.design import Design
 from skdp.data.sources import as_source
 from skdp.data.targets import Targets
-from skdp.linalg.fixed_rank import FixedRank, project_coordinates, tangent_dimension
+from skdp.linalg.matrices import FixedRank, project_coordinates, tangent_dimension
 from skdp.linear_model._trace.clipping import RecordClipping, ResponseClipping
 from skdp.linear_model._trace.plan import plan_trace
 from skdp.linear_model._trace.records import Records

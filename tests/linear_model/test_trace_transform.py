@@ -6,7 +6,7 @@ from scipy import sparse
 from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import as_source
-from skdp.linalg.fixed_rank import FixedRank
+from skdp.linalg.matrices import FixedRank
 from skdp.linear_model._trace.descent import Estimate
 from skdp.linear_model._trace.transform import Transform, inverse_root
 

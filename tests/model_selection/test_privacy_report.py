@@ -29,13 +29,7 @@ from small_pipelines import MU, X, Y, columns, pca, regressor, statuses, svd, to
 from toy import ClippedMean
 
 import skdp
-from skdp import (
-    DPPCA,
-    DPLowRankFactorizer,
-    DPStandardScaler,
-    DPStreamingFactorizer,
-    DPTruncatedSVD,
-)
+from skdp import DPPCA, DPLowRankFactorizer, DPStandardScaler, DPStreamingFactorizer, DPTruncatedSVD
 from skdp.model_selection import DPGridSearch, privacy_spent, private_score
 from skdp.model_selection._fitted_steps import _OURS
 from skdp.privacy import gaussian_dp

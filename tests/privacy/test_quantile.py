@@ -6,7 +6,7 @@ from harness import movements
 from recording import RecordingBudget, ReplayBudget
 
 from skdp.exceptions import BudgetError
-from skdp.linalg.histogram import GridCounts, bin_counts, quantile_from_counts
+from skdp.linalg.norms import GridCounts, bin_counts, quantile_from_counts
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.quantile import SCALE_GRID, search_quantile, search_steps

@@ -8,7 +8,7 @@ import pytest
 
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
-from skdp.linalg.histogram import bin_counts
+from skdp.linalg.norms import bin_counts
 from skdp.privacy import sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights
 

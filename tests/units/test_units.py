@@ -17,15 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import skdp.units
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
 from skdp.privacy import PrivacyBudget
-from skdp.units import (
-    Edge,
-    Entry,
-    FrobeniusChange,
-    Interaction,
-    SparseRow,
-    SpectralChange,
-    Update,
-)
+from skdp.units import Edge, Entry, FrobeniusChange, Interaction, SparseRow, SpectralChange, Update
 
 SECRET = 0xD1CE << 100
 generator = np.random.default_rng(0)

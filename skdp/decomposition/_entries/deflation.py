@@ -20,7 +20,7 @@ from skdp.decomposition._entries.plan import DeflationReleases
 from skdp.decomposition._entries.rotation import rotate_to_eigenvectors, rotate_to_singular_vectors
 from skdp.decomposition._entries.symmetric_power import find_basis
 from skdp.decomposition._factors import Factors
-from skdp.linalg.subspace import orthonormal_basis
+from skdp.linalg.spectrum import orthonormal_basis
 
 
 def solve_deflation(

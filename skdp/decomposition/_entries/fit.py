@@ -15,7 +15,7 @@ from skdp.decomposition._entries.plan import DeflationReleases, EntryReleases, I
 from skdp.decomposition._entries.symmetric_power import solve_symmetric_power
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import EntriesProblem, rank_of
-from skdp.linalg.singular_values import shrunk
+from skdp.linalg.denoising import shrunk
 from skdp.privacy import PrivacyBudget, Release
 from skdp.units._resolved import MatrixUnit
 

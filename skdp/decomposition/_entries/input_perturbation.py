@@ -11,7 +11,7 @@ import numpy as np
 from skdp.decomposition._entries.above_noise import gaussian_norm
 from skdp.decomposition._entries.noisy_matrix import NoisyMatrix
 from skdp.decomposition._factors import Factors
-from skdp.linalg.singular_values import are_mostly_signal, debiased
+from skdp.linalg.denoising import are_mostly_signal, debiased
 from skdp.privacy import Release
 
 

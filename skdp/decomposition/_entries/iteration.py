@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.linalg.averaging import ProductAverage
-from skdp.linalg.shrinkage import shrink_rows
-from skdp.linalg.subspace import orthonormal_basis
+from skdp.linalg.denoising import ProductAverage, shrink_rows
+from skdp.linalg.spectrum import orthonormal_basis
 
 # Products that are averaged. More would need more memory, and older ones add little.
 N_KEPT = 6  # benchmarks/entries/captured.md, "plain"

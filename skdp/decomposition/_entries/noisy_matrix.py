@@ -8,7 +8,7 @@ import numpy as np
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import EntriesProblem
-from skdp.linalg.averaging import NoisyProduct
+from skdp.linalg.denoising import NoisyProduct
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows

@@ -22,8 +22,8 @@ from skdp.decomposition._entries.noisy_matrix import NoisyMatrix
 from skdp.decomposition._entries.plan import IterationReleases
 from skdp.decomposition._entries.rotation import rotate_to_eigenvectors
 from skdp.decomposition._factors import Factors
-from skdp.linalg.averaging import ProductAverage, count_above_noise
-from skdp.linalg.subspace import random_basis
+from skdp.linalg.denoising import ProductAverage, count_above_noise
+from skdp.linalg.spectrum import random_basis
 from skdp.privacy import Release
 
 

@@ -34,8 +34,12 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._rows.covariance import Decomposition, decompose
 from skdp.decomposition._rows.plan import ADAPTIVE_SHARES, PROBE_LEVELS, AdaptiveReleases
 from skdp.linalg.norms import UNIT_ROUNDOFF
-from skdp.linalg.spectrum import noise_edge
-from skdp.linalg.subspace import leading_eigenvectors, orthonormal_basis, with_fixed_signs
+from skdp.linalg.spectrum import (
+    leading_eigenvectors,
+    noise_edge,
+    orthonormal_basis,
+    with_fixed_signs,
+)
 from skdp.privacy import PrivacyBudget, Release, Released, sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights
 

@@ -27,7 +27,7 @@ from skdp.decomposition._rows.power import (
     release_projected_moment,
     release_step,
 )
-from skdp.linalg.subspace import orthonormal_basis
+from skdp.linalg.spectrum import orthonormal_basis
 from skdp.privacy import PrivacyBudget, Release
 
 # Features of the first group; each of the next has twice as many.

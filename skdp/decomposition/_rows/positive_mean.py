@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from skdp.data.rows import Rows
+from skdp.linalg.denoising import positive_means
 from skdp.linalg.norms import row_norms
-from skdp.linalg.positive_means import positive_means
 from skdp.privacy import PrivacyBudget, Release, Released
 
 

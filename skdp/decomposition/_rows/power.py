@@ -24,9 +24,8 @@ from scipy.linalg import eigh
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._rows.plan import N_LEVELS, PowerReleases
-from skdp.linalg.histogram import quantile_from_counts
-from skdp.linalg.spectrum import denoise_eigenvalues
-from skdp.linalg.subspace import orthonormal_basis, random_basis
+from skdp.linalg.norms import quantile_from_counts
+from skdp.linalg.spectrum import denoise_eigenvalues, orthonormal_basis, random_basis
 from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
 

@@ -17,10 +17,10 @@ import numpy as np
 
 from skdp.decomposition._entries.above_noise import gaussian_norm
 from skdp.decomposition._sketches.plan import Sketches
-from skdp.linalg.fixed_rank import FixedRank
+from skdp.linalg.matrices import FixedRank
 from skdp.linalg.norms import UNIT_ROUNDOFF
-from skdp.linalg.sketch import Sketch
-from skdp.linalg.subspace import orthonormal_basis
+from skdp.linalg.sketches import Sketch
+from skdp.linalg.spectrum import orthonormal_basis
 from skdp.privacy import Released
 
 # Further steps change nothing in the first three digits.

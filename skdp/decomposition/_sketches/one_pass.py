@@ -20,9 +20,8 @@ from skdp.decomposition._sketches.plan import (
     sketch_sizes,
     tail_probabilities,
 )
-from skdp.linalg.haar_sketch import haar_norm
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
-from skdp.linalg.sketch import Sketch
+from skdp.linalg.sketches import Sketch, haar_norm
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry

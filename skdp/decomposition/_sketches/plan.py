@@ -12,10 +12,15 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from skdp.linalg.count_sketch import CountSketch
-from skdp.linalg.haar_sketch import HaarSketch, haar_norm, haar_rounding
 from skdp.linalg.prefix_sums import PrefixNoise
-from skdp.linalg.sketch import Sketch, tail_factor
+from skdp.linalg.sketches import (
+    CountSketch,
+    HaarSketch,
+    Sketch,
+    haar_norm,
+    haar_rounding,
+    tail_factor,
+)
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.cost import PrivacyCost
 from skdp.units._changes import ResolvedFrobeniusChange

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skdp._scales.sizes import OTHER_UNITS_OF_X
 from skdp.data.opening import open_rows
 from skdp.data.row_blocks import NOT_FINITE
 from skdp.linear_model._logistic.descent import descend, whitened
@@ -34,7 +35,6 @@ from skdp.linear_model._logistic.whitening import (
     start_of,
     whitening_of,
 )
-from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.quantile import warnings_for_ends
 

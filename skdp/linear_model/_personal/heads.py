@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from skdp.data.users import UserBatch, Users
-from skdp.linalg.histogram import bin_counts
+from skdp.linalg.norms import bin_counts
 from skdp.linear_model._personal.grids import PRIORS
 from skdp.linear_model._personal.model import Prior, SharedModel
 from skdp.linear_model._personal.ridge import (

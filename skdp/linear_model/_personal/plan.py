@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdp._scales.sizes import OTHER_UNITS_OF_X
 from skdp.linear_model._descent import DescentStep, plan_descent, shares_of_steps
 from skdp.linear_model._medians import ANY_SIZE, RESPONSE_CENTER, plan_median
 from skdp.linear_model._personal import grids
 from skdp.linear_model._personal.levels import CENTER_CERTAINTY, MEAN_CERTAINTY
 from skdp.linear_model._personal.problem import PersonalProblem
-from skdp.linear_model._units_of_data import OTHER_UNITS, OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
+from skdp.linear_model._units_of_data import OTHER_UNITS, OTHER_UNITS_OF_Y
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.plan import left_of, share_for_counts
 from skdp.privacy.quantile import search_steps

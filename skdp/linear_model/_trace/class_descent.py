@@ -13,8 +13,14 @@ from scipy.special import expit
 from skdp.data.blocks import Block
 from skdp.data.design import Design
 from skdp.data.targets import Targets
-from skdp.linalg.fixed_rank import FixedRank, project_coordinates, retract, truncate
-from skdp.linalg.matrices import DenseMatrices, Matrices
+from skdp.linalg.matrices import (
+    DenseMatrices,
+    FixedRank,
+    Matrices,
+    project_coordinates,
+    retract,
+    truncate,
+)
 from skdp.linear_model._logistic.fit import Estimate, release_norm
 from skdp.linear_model._logistic.records import LabeledRows, clipped, with_norms
 from skdp.linear_model._trace.class_plan import TraceClassProblem, TraceClassReleases, clip_level

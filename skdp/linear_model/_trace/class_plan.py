@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from skdp.linalg.fixed_rank import tangent_dimension
+from skdp.linalg.matrices import tangent_dimension
 from skdp.linear_model._logistic.plan import clip_norm, n_steps, plan_norm, plan_sum
 from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.privacy import Release

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp.data.targets import Targets
-from skdp.linalg.fixed_rank import FixedRank, project_coordinates
-from skdp.linalg.matrices import Coordinates, Matrices
+from skdp.linalg.matrices import Coordinates, FixedRank, Matrices, project_coordinates
 from skdp.linear_model._descent import n_within
 from skdp.linear_model._trace.public_rows import downweight_long_rows, inlier_mask
 from skdp.linear_model._trace.records import NO_CLIPPING, Records, Vectors, clipped_sum

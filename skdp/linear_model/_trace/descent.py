@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from skdp.linalg.fixed_rank import (
+from skdp.linalg.matrices import (
     FixedRank,
     inner_product,
     project_coordinates,

@@ -19,9 +19,8 @@ from operator import methodcaller
 import numpy as np
 
 from skdp.data.targets import Targets
-from skdp.linalg.fixed_rank import FixedRank
-from skdp.linalg.matrices import Coordinates, Matrices
-from skdp.linalg.subspace import leading_eigenvectors, random_basis
+from skdp.linalg.matrices import Coordinates, FixedRank, Matrices
+from skdp.linalg.spectrum import leading_eigenvectors, random_basis
 from skdp.linear_model._trace.plan import StartReleases
 from skdp.linear_model._trace.records import NO_CLIPPING, Records, clipped_sum
 from skdp.privacy import PrivacyBudget, Release

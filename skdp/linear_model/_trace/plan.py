@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdp._scales.plan import ScaleProblem, ScaleReleases, plan_scales
+from skdp._scales.sizes import OTHER_UNITS_OF_X
 from skdp.linear_model._descent import DescentStep, plan_descent, shares_of_steps
 from skdp.linear_model._medians import (
     ANY_SIZE,
@@ -20,7 +21,6 @@ from skdp.linear_model._medians import (
 from skdp.linear_model._trace.covariances import diagonal_reach, norm_bound
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.scales import N_POWERS
-from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.plan import left_of, share_for_counts
 from skdp.privacy.quantile import SCALE_GRID, search_steps

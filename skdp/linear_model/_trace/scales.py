@@ -9,8 +9,8 @@ import numpy as np
 from skdp.data.design import Design
 from skdp.data.reduce import map_sum, on_block
 from skdp.data.targets import Targets
-from skdp.linalg.histogram import GridCounts, bin_counts
 from skdp.linalg.matrices import Matrices
+from skdp.linalg.norms import GridCounts, bin_counts
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.quantile import SCALE_GRID, warnings_for_ends

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from skdp.data.design import Design
-from skdp.linalg.fixed_rank import FixedRank
+from skdp.linalg.matrices import FixedRank
 from skdp.linear_model._trace.descent import Estimate
 
 

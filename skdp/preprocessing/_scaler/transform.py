@@ -7,7 +7,7 @@ from scipy.sparse import issparse
 
 from skdp.data.conversion import float_dtype
 from skdp.data.finite import finite
-from skdp.linalg.compressed import with_data
+from skdp.linalg.norms import with_data
 
 
 class Scaling(NamedTuple):

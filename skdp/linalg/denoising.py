@@ -1,0 +1,321 @@
+"""Noise taken out of released products, rows, means and singular values."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# ------------------------------
+# Average noisy products of one low-rank matrix with different bases.
+
+# Rounds of reweighting: from the second on, products that the model does not fit weigh little.
+_N_ROUNDS = 3  # not studied
+_SLACK = 1.05  # not studied
+_TINY = np.finfo(np.float64).tiny
+# In units of the noise. Larger numbers would make no difference, and their squares overflow.
+_LARGEST_VARIANCE, _LARGEST_RATIO = 1e80, 1e100  # not tuned
+
+
+@dataclass(frozen=True)
+class NoisyProduct:
+    """A matrix times a basis, plus noise."""
+
+    basis: np.ndarray  # (n_columns, size)
+    value: np.ndarray  # (n_rows, size)
+    noise_std: float  # standard deviation in an entry
+    is_gaussian: bool = True
+
+
+class ProductAverage:
+    r"""Estimate A V for an orthonormal V from the last products :math:`R_t = A Z_t + N_t`.
+
+    Weighted least squares for the model :math:`A = L V^T`, which gives
+
+    .. math:: L = \Big(\sum_t w_t R_t C_t\Big) \Big(\sum_t w_t C_t^T C_t\Big)^{-1},
+              \quad C_t = Z_t^T V.
+
+    A weight is the inverse of a variance. That is the variance of the noise, plus the excess of the
+    residuals over it in their strongest direction. That excess is large for early products, which
+    the model does not fit yet. The products are stored side by side: their inner products give all
+    residuals, and a single matrix product gives L.
+    """
+
+    def __init__(self, n_kept: int) -> None:
+        self._n_kept = n_kept
+        self._n_added = 0
+        self._noise_stds: list[float] = []
+        self.is_gaussian = True
+        # Bases and values of all products side by side, and inner products of the values.
+        self._bases = np.zeros((0, 0))
+        self._values = np.zeros((0, 0))
+        self._gram = np.zeros((0, 0))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no product yet."""
+        return self._n_added == 0
+
+    def add(self, product: NoisyProduct) -> None:
+        """Add a product, in place of the oldest one if there is no room."""
+        n_rows, size = product.value.shape
+        if self.is_empty:
+            self._bases = np.zeros((len(product.basis), self._n_kept * size), order="F")
+            self._values = np.zeros((n_rows, self._n_kept * size), order="F")
+            self._gram = np.zeros((self._n_kept * size,) * 2)
+        slot = self._n_added % self._n_kept
+        self._n_added += 1
+        # Appends while there is room, and overwrites the oldest one afterwards.
+        self._noise_stds[slot : slot + 1] = [product.noise_std]
+        self.is_gaussian = product.is_gaussian
+        place = slice(slot * size, (slot + 1) * size)
+        self._bases[:, place] = product.basis
+        self._values[:, place] = product.value
+        filled = len(self._noise_stds) * size
+        inner = self._values[:, :filled].T @ product.value
+        self._gram[:filled, place], self._gram[place, :filled] = inner, inner.T
+
+    def estimate(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Estimate A V, and the covariance of the noise in a row; V is close to the last basis."""
+        size = basis.shape[1]
+        noise_variances = np.square(self._noise_stds)
+        if noise_variances.min() == 0:
+            # Nothing to average: the last product is exact.
+            slot = (self._n_added - 1) % self._n_kept
+            last = self._values[:, slot * size : (slot + 1) * size]
+            return last, np.zeros((size, size))
+        overlaps = self._bases[:, : len(noise_variances) * size].T @ basis
+        coefficients, covariance = self._fit(overlaps, noise_variances, len(self._values))
+        return self._values[:, : len(overlaps)] @ coefficients, covariance
+
+    def _fit(
+        self, overlaps: np.ndarray, noise_variances: np.ndarray, n_rows: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Compute how to combine the columns of all products, and the covariance of the result."""
+        size = overlaps.shape[1]
+        gram = self._gram[: len(overlaps), : len(overlaps)]
+        # Variances are in units of the smallest one, so that nothing overflows.
+        smallest = noise_variances.min()
+        variances = noise_variances / smallest
+        for _ in range(_N_ROUNDS):
+            weighted = overlaps / np.repeat(variances, size)[:, None]
+            inverse = _regularized_inverse(weighted.T @ overlaps)
+            coefficients = weighted @ inverse
+            # The residuals are the values of all products times this matrix.
+            residual = np.eye(len(overlaps)) - coefficients @ overlaps.T
+            strongest = _largest_of_blocks(residual.T @ gram @ residual, size) / n_rows
+            # The largest eigenvalue of pure noise exceeds its variance by this factor.
+            strongest /= (1 + np.sqrt(size / n_rows)) ** 2
+            variances = (
+                noise_variances + size * np.maximum(strongest - _SLACK * noise_variances, 0.0)
+            ) / smallest
+            variances = np.minimum(variances, _LARGEST_VARIANCE)
+        return coefficients, smallest * inverse
+
+
+def _largest_of_blocks(matrix: np.ndarray, size: int) -> np.ndarray:
+    """Find the largest eigenvalue of each diagonal block."""
+    n_blocks = len(matrix) // size
+    blocks = matrix.reshape(n_blocks, size, n_blocks, size)
+    diagonal = blocks[np.arange(n_blocks), :, np.arange(n_blocks)]
+    return np.linalg.eigvalsh(diagonal)[:, -1]
+
+
+def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
+    """Count the singular values of a noisy matrix that exceed those of noise of this covariance."""
+    n_rows, size = estimate.shape
+    if not covariance.any():
+        return size
+    variances, axes = np.linalg.eigh(covariance)
+    whitened = (estimate @ axes) / np.sqrt(np.maximum(variances, _TINY))
+    whitened = np.clip(whitened, -_LARGEST_RATIO, _LARGEST_RATIO)
+    edge = np.sqrt(n_rows) + np.sqrt(size)
+    return int(np.sum(np.linalg.eigvalsh(whitened.T @ whitened) > edge**2))
+
+
+def _regularized_inverse(matrix: np.ndarray) -> np.ndarray:
+    """Invert a positive matrix that may be singular up to rounding."""
+    values, vectors = np.linalg.eigh(matrix)
+    # Directions without any information, as of bases that are 0, get a huge but finite variance.
+    values = np.maximum(values, max(1e-12 * values[-1], 1e-100))
+    return (vectors / values) @ vectors.T
+
+
+# ------------------------------
+# Shrink the rows of a noisy matrix to their posterior means.
+#
+# References
+# ----------
+# .. [1] B. Efron (2010). "Large-scale inference: empirical Bayes methods for estimation, testing,
+#    and prediction". Cambridge University Press. :doi:`10.1017/CBO9780511761362`
+# .. [2] M. Stephens (2017). "False discovery rates: a new deal". Biostatistics 18(2).
+#    :doi:`10.1093/biostatistics/kxw041`
+
+# Variances of the signal in a row, as multiples of the average one: a geometric grid from rows of
+# nearly pure noise to a single row with all of the signal.
+_N_SCALES = 12  # not studied
+_SMALLEST_SCALE = 1e-4  # not studied
+# About how many rows the distribution of scales is estimated from, and in how many steps.
+_SAMPLE = 1 << 12  # not studied
+_N_STEPS = 30  # not studied
+# The variance of the signal in a direction is at least this fraction of that of the noise.
+_LEAST_SIGNAL = 0.02  # not studied
+# Beyond this ratio of variances there is nothing to shrink, and squares could overflow.
+_LARGEST_SIGNAL = 1e100  # not tuned
+
+
+def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    r"""Replace rows :math:`\theta_i + N(0, \Gamma)` by estimates of :math:`\theta_i`.
+
+    Empirical Bayes with a scale mixture of Gaussians as the prior, :math:`\theta_i \sim \sum_j
+    \pi_j N(0, t_j H)`: H is the covariance of all rows less that of the noise, and the weights
+    :math:`\pi_j` on a grid of scales maximize the likelihood [1]_, [2]_. Many small rows beside few
+    large ones, as of coherent singular vectors, lose nearly all their noise; rows of similar size
+    are shrunk alike. If :math:`\Gamma` is 0, the rows stay as they are.
+    """
+    if not covariance.any():
+        return values
+    whiten, color = _whitening(covariance)
+    n_rows, size = values.shape
+    moment = whiten.T @ (values.T @ values) @ whiten / n_rows
+    if not np.trace(moment) <= _LARGEST_SIGNAL:
+        return values
+    signal, axes = np.linalg.eigh(moment - np.eye(size))
+    signal = np.maximum(signal, _LEAST_SIGNAL)
+    rows = values @ (whiten @ axes)
+    scales = np.geomspace(_SMALLEST_SCALE, max(n_rows / 4, 4.0), _N_SCALES)
+    variances = scales[:, None] * signal
+    likelihood = _likelihood(rows, variances)
+    posterior = likelihood * _fit_weights(likelihood[:: max(n_rows // _SAMPLE, 1)])
+    posterior /= np.maximum(posterior.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    rows *= posterior @ (variances / (1 + variances))
+    return rows @ (axes.T @ color)
+
+
+def _whitening(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the matrices that turn noise of that covariance into N(0, 1), and back."""
+    values, axes = np.linalg.eigh(covariance)
+    noise_stds = np.sqrt(np.maximum(values, 1e-12 * values[-1]))
+    return axes / noise_stds, (axes * noise_stds).T
+
+
+def _likelihood(rows: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Compute densities of rows under N(0, 1 + variances), divided by the largest of each row."""
+    total = 1 + variances
+    log_likelihood = np.square(rows) @ (-0.5 / total).T
+    log_likelihood -= 0.5 * np.log(total).sum(axis=1)
+    log_likelihood -= log_likelihood.max(axis=1, keepdims=True)
+    return np.exp(log_likelihood, out=log_likelihood)
+
+
+def _fit_weights(likelihood: np.ndarray) -> np.ndarray:
+    """Fit the weights of a mixture by expectation maximization, beginning with equal ones."""
+    n_rows, n_scales = likelihood.shape
+    weights = np.full(n_scales, 1 / n_scales)
+    for _ in range(_N_STEPS):
+        density = np.maximum(likelihood @ weights, np.finfo(float).tiny)
+        weights *= (1 / density) @ likelihood / n_rows
+    return weights
+
+
+# ------------------------------
+# Estimates of nonnegative means from noisy ones.
+#
+# Each number is :math:`\theta_j + \sigma z_j` with :math:`\theta_j \ge 0`. The prior of the
+# :math:`\theta_j` is any distribution on a grid, chosen by maximum likelihood; the posterior means
+# under it are nearly as good as under the true prior [1]_. If there are few large numbers among
+# many small ones, as in popularities of items, the large ones keep their size and the small ones
+# lose their noise.
+#
+# References
+# ----------
+# .. [1] W. Jiang, C.-H. Zhang (2009). "General maximum likelihood empirical Bayes estimation of
+#    normal means". Annals of Statistics 37(4). :doi:`10.1214/08-AOS638`
+
+# In units of the noise: larger numbers need no shrinking, and the grid ends a unit further.
+_REACH = 8  # not studied
+# Points of the grid in a unit of the noise. The noisy numbers are rounded to these points, too.
+_PER_UNIT = 8  # not studied
+_N_STEPS_OF_MEANS = 100  # not studied
+# If no mean exceeds this, in units of the noise, nothing stands out.
+_LEAST = 1e-9  # not tuned
+
+
+def positive_means(noisy: np.ndarray, noise_std: float) -> np.ndarray:
+    """Estimate nonnegative means, not all 0, from numbers with Gaussian noise."""
+    if noise_std == 0:
+        return np.maximum(noisy, 0.0) if (noisy > 0).any() else np.ones(len(noisy))
+    means = np.clip(noisy / noise_std, -_REACH, None)
+    near = means <= _REACH
+    if near.any():
+        means[near] = _posterior_means(means[near])
+    return noise_std * means if means.max() > _LEAST else np.full(len(means), noise_std)
+
+
+def _posterior_means(values: np.ndarray) -> np.ndarray:
+    """Compute posterior means for noise of variance 1, by expectation maximization on a grid."""
+    rounded, places, counts = np.unique(
+        np.round(_PER_UNIT * values), return_inverse=True, return_counts=True
+    )
+    grid = np.linspace(0, _REACH + 1, _PER_UNIT * (_REACH + 1) + 1)
+    # Densities up to a factor for each number, which cancels.
+    likelihood = np.exp(grid * (rounded[:, np.newaxis] / _PER_UNIT - grid / 2))
+    prior = np.full(len(grid), 1 / len(grid))
+    for _ in range(_N_STEPS_OF_MEANS):
+        prior *= likelihood.T @ (counts / (likelihood @ prior)) / counts.sum()
+    return np.asarray(((likelihood @ (prior * grid)) / (likelihood @ prior))[places])
+
+
+# ------------------------------
+# Singular values of a matrix with independent Gaussian noise on every entry.
+#
+# References ---------- .. [1] F. Benaych-Georges, R. R. Nadakuditi (2012). "The singular values and
+# vectors of low rank perturbations of large rectangular random matrices". Journal of Multivariate
+# Analysis 111. :doi:`10.1016/j.jmva.2012.04.019` .. [2] M. Gavish, D. L. Donoho (2017). "Optimal
+# shrinkage of singular values". IEEE Transactions on Information Theory 63(4).
+# :doi:`10.1109/TIT.2017.2653801`
+
+
+def debiased(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.ndarray:
+    r"""Subtract from singular values what noise adds to them.
+
+    Noise moves a singular value x of a large matrix to y with
+    :math:`y^2 = (x^2 + \sigma^2 m) (x^2 + \sigma^2 n) / x^2`; a y below the edge of the noise tells
+    nothing about x, and becomes 0 [1]_.
+    """
+    largest, squares, noise_squares = _scaled(values, noise_std, shape)
+    excess = squares - noise_squares.sum()
+    root = np.sqrt(np.maximum(np.square(excess) - 4 * noise_squares.prod(), 0.0))
+    is_above_edge = excess > 2 * np.sqrt(noise_squares.prod())
+    return largest * np.sqrt(np.where(is_above_edge, (excess + root) / 2, 0.0))
+
+
+def are_mostly_signal(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.ndarray:
+    r"""Tell whether at least half of the squared length of right singular vectors is signal.
+
+    With noise of variance :math:`\sigma^2` on every entry of an m x n matrix, that part is
+    :math:`1 - \sigma^2 n (x^2 + \sigma^2 m) / (x^2 (x^2 + \sigma^2 n))` for the singular value x
+    [1]_. It is compared with 1/2 here without a division.
+    """
+    _, squares, (m, n) = _scaled(values, noise_std, shape)
+    return 2 * n * (squares + m) <= squares * (squares + n)
+
+
+def shrunk(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.ndarray:
+    r"""Shrink singular values so that they fit a matrix best along its *noisy* singular vectors.
+
+    The squared cosine between the noisy vector of a singular value x and the true one is
+    :math:`(x^4 - \sigma^4 m n) / (x^4 + \sigma^2 m x^2)` on the side of length m; on the other, n
+    and m are exchanged [1]_. So x times both cosines has the least squared error [2]_.
+    """
+    largest, squares, (m, n) = _scaled(values, noise_std, shape)
+    fitting = np.maximum(np.square(squares) - m * n, 0.0)
+    spread = np.sqrt((squares + m) * (squares + n) * squares)
+    return largest * np.divide(fitting, spread, out=np.zeros_like(fitting), where=fitting > 0)
+
+
+def _scaled(
+    values: np.ndarray, noise_std: float, shape: tuple[int, ...]
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return a unit that keeps fourth powers finite, and the squares of values and noise in it."""
+    largest = max(float(values.max(initial=0.0)), noise_std) or 1.0
+    noise_squares = (noise_std / largest) ** 2 * np.array(shape, dtype=float)
+    return largest, np.square(values / largest), noise_squares

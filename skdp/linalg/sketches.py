@@ -1,0 +1,218 @@
+"""Random maps to few dimensions: dense ones, and sparse ones with buckets and signs."""
+
+import math
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array, issparse
+from scipy.special import lambertw
+
+from skdp.linalg.norms import row_norms
+from skdp.linalg.spectrum import random_basis
+
+# ------------------------------
+# Random maps to few dimensions, whose entries fixed-point sums represent exactly.
+#
+# A sketch of n dimensions is a public matrix :math:`\Phi` of shape (n, t) with orthogonal columns
+# and :math:`E \|\Phi^T x\|^2 = \|x\|^2`. Its entries are integers times a power of two.
+
+#: Room for rounding, where norms of a drawn sketch are computed in floating point.
+NORM_MARGIN = 1 + 1e-9  # not tuned
+
+
+class Sketch(ABC):
+    """A public matrix with orthogonal columns."""
+
+    shape: tuple[int, int]
+    unit: float  # the sketch is `unit * integers`; a power of two
+    integers: Any  # (n, t), of float64, dense or in CSR format
+    row_norm: float  # bounds the longest row
+    spectral_norm: float  # bounds the largest singular value
+    column_norms: np.ndarray
+
+    def project(self, values: np.ndarray) -> np.ndarray:
+        """Multiply the transposed sketch by `values`, of shape (n, k)."""
+        return np.asarray(self.integers.T @ values) * self.unit
+
+    def lift(self, values: np.ndarray) -> np.ndarray:
+        """Multiply the sketch by `values`, of shape (t, k)."""
+        return np.asarray(self.integers @ values) * self.unit
+
+    @abstractmethod
+    def add_both(
+        self,
+        left: Self,
+        sums: tuple[np.ndarray, np.ndarray],
+        rows: np.ndarray,
+        columns: np.ndarray,
+        counts: np.ndarray,
+    ) -> None:
+        """Add counts in cells of a matrix to both of its sums, modulo 2 ** 64.
+
+        This is the sketch of the columns, and `left`, of the same kind, that of the rows. The sums
+        are the matrix times this sketch, and the transposed matrix times `left`.
+        """
+
+    @abstractmethod
+    def add_one(self, sums: np.ndarray, place: int, cell: int, count: int) -> None:
+        """Add `count` times a row of the sketch to a row of sums, modulo 2 ** 64."""
+
+
+def tail_factor(t: int, probability: float) -> float:
+    r"""Bound how much longer a sketch makes a fixed matrix, with probability 1 - `probability`.
+
+    For every fixed E, :math:`\|E \Phi\|_F > \sqrt q \|E\|_F` has at most the probability
+    :math:`(q e^{1 - q})^{t / 2}` over a :math:`\Phi` with Gaussian entries of variance 1/t: the
+    square is an average of chi-squared variables divided by t, weighted by squared singular values.
+    By convexity, no weights give a larger moment generating function than all weight on one
+    variable. Given the span of the columns of such a :math:`\Phi`, the expectation of
+    :math:`\|E \Phi\|_F^2` is what an orthonormal frame of the span times :math:`\sqrt{n / t}`
+    gives. So, again by convexity, Haar sketches have no larger moment generating function. The
+    function returns :math:`\sqrt q`.
+    """
+    goal = 2 * math.log(1 / probability) / t
+    q = -float(lambertw(-math.exp(-1 - goal), -1).real)
+    return math.sqrt(q) * NORM_MARGIN
+
+
+# ------------------------------
+# Sketches with one nonzero entry in each row: buckets and signs.
+#
+# References
+# ----------
+# .. [1] M. Charikar, K. Chen, M. Farach-Colton (2004). "Finding frequent items in data streams".
+#    Theoretical Computer Science 312(1). :doi:`10.1016/S0304-3975(03)00400-6`
+# .. [2] K. L. Clarkson, D. P. Woodruff (2017). "Low-rank approximation and regression in input
+#    sparsity time". Journal of the ACM 63(6). :doi:`10.1145/3019134`
+
+
+class CountSketch(Sketch):
+    """Every dimension is added, with a random sign, to one of equally full buckets."""
+
+    def __init__(self, n: int, t: int, generator: np.random.Generator) -> None:
+        self.shape, self.unit, self.row_norm = (n, t), 1.0, 1.0
+        self._buckets = generator.permutation(n) % t
+        self._signs = generator.choice(np.array([-1, 1]), size=n)
+        self.column_norms = np.sqrt(np.bincount(self._buckets, minlength=t))
+        self.spectral_norm = float(self.column_norms.max()) * NORM_MARGIN
+
+    @cached_property
+    def integers(self) -> csr_array:
+        """The sketch, in CSR format."""
+        starts = np.arange(self.shape[0] + 1)
+        return csr_array((self._signs.astype(np.float64), self._buckets, starts), shape=self.shape)
+
+    def add_both(
+        self,
+        left: "CountSketch",
+        sums: tuple[np.ndarray, np.ndarray],
+        rows: np.ndarray,
+        columns: np.ndarray,
+        counts: np.ndarray,
+    ) -> None:
+        """Add updates of a matrix to both of its sums, each update to two numbers."""
+        self._add(sums[0], rows, columns, counts)
+        left._add(sums[1], columns, rows, counts)
+
+    def add_one(self, sums: np.ndarray, place: int, cell: int, count: int) -> None:
+        """Add a row of the sketch to a row of sums."""
+        bucket = self._buckets[cell]
+        # Python integers: numpy warns if a single int64 overflows.
+        total = int(sums[place, bucket]) + count * int(self._signs[cell])
+        sums[place, bucket] = (total + 2**63) % 2**64 - 2**63
+
+    def _add(
+        self, sums: np.ndarray, places: np.ndarray, cells: np.ndarray, counts: np.ndarray
+    ) -> None:
+        entries = places * self.shape[1]
+        entries += self._buckets[cells]
+        np.add.at(sums.reshape(-1), entries, counts * self._signs[cells])
+
+
+# ------------------------------
+# Dense sketches: an orthonormal basis of a uniformly random subspace.
+
+# Entries are multiples of 2 to the power of minus this number.
+_BITS = 20  # not tuned
+# Floats represent all integers up to this one, so that products in floating point are exact.
+_EXACT = 2.0**53  # not tuned
+# A block is multiplied as a dense matrix if it has at most so many cells for each update.
+_LEAST_FILLING = 16  # not studied
+
+Index = slice | np.ndarray
+
+
+class HaarSketch(Sketch):
+    """Orthonormal columns of a random subspace, scaled, rounded to multiples of 2^-20."""
+
+    def __init__(self, n: int, t: int, generator: np.random.Generator) -> None:
+        self.shape, self.unit = (n, t), 2.0**-_BITS
+        # With all dimensions kept, the sketch is the identity, and exact.
+        basis = np.eye(n) if t == n else random_basis(n, t, generator) * math.sqrt(n / t)
+        self.integers = np.rint(basis / self.unit)
+        self._largest = float(np.abs(self.integers).max())
+        values = self.integers * self.unit
+        self.column_norms = np.sqrt(np.einsum("ij,ij->j", values, values))
+        self.row_norm = float(row_norms(values).max()) * NORM_MARGIN
+        self.spectral_norm = float(np.linalg.norm(values, 2)) * NORM_MARGIN
+
+    def add_both(
+        self,
+        left: "HaarSketch",
+        sums: tuple[np.ndarray, np.ndarray],
+        rows: np.ndarray,
+        columns: np.ndarray,
+        counts: np.ndarray,
+    ) -> None:
+        """Add updates of a matrix to both of its sums, by two matrix products."""
+        if not len(counts):
+            return
+        some_rows, rows, n_rows = _touched(rows, left.shape[0])
+        some_columns, columns, n_columns = _touched(columns, self.shape[0])
+        block = _gathered(rows, columns, counts, (n_rows, n_columns))
+        sums[0][some_rows] += self._exact_product(block, some_columns)
+        sums[1][some_columns] += left._exact_product(block.T, some_rows)
+
+    def add_one(self, sums: np.ndarray, place: int, cell: int, count: int) -> None:
+        """Add a row of the sketch to a row of sums."""
+        sums[place] += np.int64(count) * self.integers[cell].astype(np.int64)
+
+    def _exact_product(self, block: Any, cells: Index) -> np.ndarray:
+        """Multiply in floating point, which is faster by far, where that is exact."""
+        integers = self.integers[cells]
+        entries = block.data if issparse(block) else block
+        largest = float(np.abs(entries, dtype=np.float64).max()) * self._largest
+        if largest * len(integers) < _EXACT:
+            return np.asarray(block.astype(np.float64, copy=False) @ integers).astype(np.int64)
+        return np.asarray(block.astype(np.int64, copy=False) @ integers.astype(np.int64))
+
+
+def haar_rounding(n: int, t: int) -> float:
+    """Bound the spectral norm of the rounding errors of the entries of a sketch."""
+    return 2.0 ** -(_BITS + 1) * math.sqrt(n * t)
+
+
+def haar_norm(n: int, t: int) -> float:
+    """Bound the largest singular value of every sketch that may be drawn."""
+    return (math.sqrt(n / t) + haar_rounding(n, t)) * NORM_MARGIN
+
+
+def _touched(places: np.ndarray, side: int) -> tuple[Index, np.ndarray, int]:
+    """Find the places of a side that have updates, and renumber the updates by these."""
+    if len(places) >= side:
+        return slice(None), places, side
+    touched, places = np.unique(places, return_inverse=True)
+    return touched, places, len(touched)
+
+
+def _gathered(
+    rows: np.ndarray, columns: np.ndarray, counts: np.ndarray, shape: tuple[int, int]
+) -> Any:
+    """Add up the updates of each cell: dense and in floating point where that is exact."""
+    largest = float(np.abs(counts, dtype=np.float64).max())
+    if math.prod(shape) <= _LEAST_FILLING * len(counts) and largest * len(counts) < _EXACT:
+        cells = rows * shape[1] + columns
+        return np.bincount(cells, weights=counts, minlength=math.prod(shape)).reshape(shape)
+    return coo_array((counts, (rows, columns)), shape=shape).tocsr()
