@@ -1,7 +1,7 @@
 """Low-rank learning under differential privacy, in scikit-learn's manner."""
 
-from skdp.data.rank_one import RankOneMatrices
-from skdp.data.row_blocks import RowBlocks
+from skdp.data.matrices import RankOneMatrices
+from skdp.data.parts import RowBlocks
 from skdp.decomposition import (
     DPPCA,
     DPContinualFactorizer,

@@ -16,7 +16,7 @@ from skdp._collections import in_parts, public_like
 from skdp._parameters import BUDGET, SEED, PlainParametersMixin, SeededEstimator, warnings_for_seed
 from skdp._progress import Watched, most_lines, name_passes_by, set_up, told
 from skdp.data.containers import refuse_masked
-from skdp.data.threads import one_blas_thread, thread_count
+from skdp.data.workers import one_blas_thread, thread_count
 from skdp.exceptions import warn_of_privacy
 from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.adjacency import ADJACENCIES

@@ -12,11 +12,8 @@ from sklearn import config_context
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_n_features, validate_data
 
-from skdp.data.containers import SAFE_TEXTS, UNREADABLE, checked_container
-from skdp.data.conversion import canonical_csr, plain_csr
-from skdp.data.row_blocks import RowBlocks
-from skdp.data.row_parts import RowParts
-from skdp.data.targets import Targets
+from skdp.data.containers import SAFE_TEXTS, UNREADABLE, canonical_csr, checked_container, plain_csr
+from skdp.data.parts import RowBlocks, RowParts, Targets
 from skdp.exceptions import shortened
 
 P = ParamSpec("P")

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import toeplitz
 from scipy.sparse.linalg import svds
 
-from skdp.data.rank_one import RankOneMatrices
+from skdp.data.matrices import RankOneMatrices
 from skdp.datasets import (
     make_block_graph,
     make_interactions,

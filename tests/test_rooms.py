@@ -28,7 +28,7 @@ ARRAY_ROOMS = (
     *("linalg.", "data.", "privacy."),
     *("decomposition._rows.", "decomposition._entries.", "preprocessing._scaler.", "_scales."),
 )
-KNOWS_SKLEARN = {"data.rank_one"}
+KNOWS_SKLEARN = {"data.matrices"}
 
 
 def name_of(path):

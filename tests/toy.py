@@ -20,10 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import N_JOBS, PrivateEstimator
 from skdp._reading import check_features, check_rows, check_rows_of
-from skdp.data.digest import digest
 from skdp.data.reduce import sum_rounding
 from skdp.data.rows import Rows
-from skdp.data.sources import as_source, block_starts, holds_sparse
+from skdp.data.sources import as_source, block_starts, digest, holds_sparse
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.cost import PrivacyCost

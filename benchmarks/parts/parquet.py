@@ -27,7 +27,7 @@ import pyarrow as pa
 from pyarrow.parquet import ParquetWriter
 
 from skdp import DPPCA, PrivacyWarning, RowBlocks
-from skdp.data.row_parts import RowParts
+from skdp.data.parts import RowParts
 
 N_FEATURES, GROUP_ROWS, FILE_GROUPS = 200, 100_000, 8
 NAMES = [f"x{number}" for number in range(N_FEATURES)]

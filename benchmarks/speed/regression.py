@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from skdp.data.design import Design
+from skdp.data.matrices import Design
+from skdp.data.parts import Targets
 from skdp.data.sources import as_source
-from skdp.data.targets import Targets
 from skdp.linear_model._trace.clipping import RecordClipping
 from skdp.linear_model._trace.initial import random_start
 from skdp.linear_model._trace.records import Records

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.data.blocks import Block
-from skdp.data.design import entries_of
+from skdp.data.matrices import entries_of
 from skdp.data.reduce import Kernel, on_block
+from skdp.data.rows import Block
 from skdp.linalg.matrices import DenseMatrices
 
 #: Maps numbers, and the columns where they stand, to bins; NaN to any.

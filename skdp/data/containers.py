@@ -1,20 +1,122 @@
-"""Checks of a container before anything else is done with it: all data enter through here.
-
-A container may be any object with code of its own. An error that this code raises may contain
-private values.
-"""
+"""Checks and conversions of a container before anything else is done with it."""
 
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from numbers import Integral
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+from scipy import sparse
 from scipy.sparse import issparse
 
-from skdp.data.sparse_parts import fits_together
+from skdp.linalg.norms import with_data
+
+# ------------------------------
+# Whether the parts of a sparse matrix fit together: scipy trusts them without a check.
+
+
+def fits_together(X: Any) -> bool:
+    """Tell whether all indices of a sparse matrix are within its shape and its other parts.
+
+    This takes a few passes over the indices and none over the values. Only the indices of LIL and
+    DOK are copied, as these are not arrays.
+
+    Parameters
+    ----------
+    X : sparse matrix
+        In any format of scipy.
+
+    Returns
+    -------
+    bool
+        False where scipy, or a product, might read or write memory that X does not own.
+    """
+    fits = _FITS.get(X.format)
+    return fits is not None and bool(fits(X))
+
+
+def _fits_compressed(X: Any) -> bool:
+    """Check CSR, CSC or BSR; in BSR, lines and columns are those of blocks."""
+    shape, starts, indices, data = (1, *X.shape)[-2:], X.indptr, X.indices, X.data
+    sides = data.shape[1:] if X.format == "bsr" else (1, 1)
+    if len(sides) != 2 or 0 in sides or any(np.remainder(shape, sides)):
+        return False
+    n_lines, length = np.floor_divide(shape, sides)[:: -1 if X.format == "csc" else 1]
+    if not _are_lists(starts, indices) or not _is_array(data, 3 if X.format == "bsr" else 1):
+        return False
+    if len(starts) != n_lines + 1 or len(indices) != len(data):
+        return False
+    if starts[0] != 0 or starts[-1] > len(indices) or (starts[1:] < starts[:-1]).any():
+        return False
+    # Entries behind the end of the last line do not belong to X.
+    return _are_within(indices[: starts[-1]], length)
+
+
+def _fits_coo(X: Any) -> bool:
+    # One-dimensional arrays have no `row`, and old versions of scipy have no `coords`.
+    coordinates = X.coords if hasattr(X, "coords") else (X.row, X.col)
+    if not _are_lists(*coordinates) or not _is_array(X.data, 1):
+        return False
+    axes = zip(coordinates, X.shape, strict=True)
+    return all(len(each) == len(X.data) and _are_within(each, length) for each, length in axes)
+
+
+def _fits_dia(X: Any) -> bool:
+    offsets = X.offsets
+    if not _are_lists(offsets) or not _is_array(X.data, 2) or len(offsets) != len(X.data):
+        return False
+    is_within = not len(offsets) or -X.shape[0] < offsets.min() <= offsets.max() < X.shape[1]
+    return is_within and len(np.unique(offsets)) == len(offsets)
+
+
+def _fits_lil(X: Any) -> bool:
+    if not X.rows.shape == X.data.shape == X.shape[:1]:
+        return False
+    lines, values = X.rows.tolist(), X.data.tolist()
+    if set(map(type, chain(lines, values))) - {list}:
+        return False
+    is_even = [*map(len, lines)] == [*map(len, values)]
+    return is_even and _are_within(np.array([*chain.from_iterable(lines)]), X.shape[1])
+
+
+def _fits_dok(X: Any) -> bool:
+    places = np.array([*X.keys()]).reshape(-1, X.ndim).T
+    return all(map(_are_within, places, X.shape))
+
+
+_FITS: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("bsr", "csc", "csr"), _fits_compressed),
+    "coo": _fits_coo,
+    "dia": _fits_dia,
+    "dok": _fits_dok,
+    "lil": _fits_lil,
+}
+
+
+def _is_array(values: Any, n_dimensions: int) -> bool:
+    return isinstance(values, np.ndarray) and values.ndim == n_dimensions
+
+
+def _are_lists(*parts: Any) -> bool:
+    """Tell whether these are one-dimensional arrays of integers."""
+    return all(_is_array(part, 1) and part.dtype.kind in "iu" for part in parts)
+
+
+def _are_within(indices: np.ndarray, length: int) -> bool:
+    if not len(indices):
+        return True
+    is_whole = indices.dtype.kind in "iu"
+    return is_whole and bool(indices.min() >= 0 and indices.max() < length)
+
+
+# ------------------------------
+# Checks of a container before anything else is done with it: all data enter through here.
+#
+# A container may be any object with code of its own. An error that this code raises may contain
+# private values.
 
 #: Stands for the text of any error that a container raises itself.
 UNREADABLE = (
@@ -196,3 +298,162 @@ def _objects_of(frame: Any) -> np.ndarray:
     """Return the columns of a data frame, or the series, that hold objects rather than numbers."""
     frame = frame.to_frame() if frame.ndim == 1 else frame
     return np.asarray(frame.loc[:, np.asarray(frame.dtypes == np.dtype(object))], dtype=object)
+
+
+# ------------------------------
+# Types and shapes of matrices, and sparse ones in the one form that skdp computes with.
+
+RawBlock: TypeAlias = np.ndarray | sparse.csr_array
+
+
+def checked_shape(shape: Any) -> tuple[int, int]:
+    """Return a shape in plain integers; refuse what is not two positive ones."""
+    is_pair = hasattr(shape, "__len__") and len(shape) == 2
+    if not is_pair or not all(isinstance(n, Integral) and int(n) > 0 for n in shape):
+        got = f"{shape!r}" if isinstance(shape, tuple | list) else type(shape).__name__
+        raise ValueError(f"shape must be two positive integers, got {got}.")
+    return int(shape[0]), int(shape[1])
+
+
+def checked_dtype(dtype: Any) -> np.dtype:
+    """Refuse a type of numbers other than float32 and float64."""
+    if np.dtype(dtype) not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
+    return np.dtype(dtype)
+
+
+def float_dtype(X: Any) -> np.dtype:
+    """Return the type in which numbers computed from X are given: float32 if X has that."""
+    return np.dtype(np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
+
+
+def is_mapped(X: Any) -> bool:
+    """Whether an array is a memory map, or a view of one."""
+    while isinstance(X, np.ndarray):
+        if isinstance(X, np.memmap):
+            return True
+        X = X.base
+    return False
+
+
+def in_c_order(block: RawBlock) -> RawBlock:
+    """Lay dense rows out in C order, whatever was loaded: in another one, rows may round otherwise.
+
+    Which order they come in may depend on other rows, as that of a data frame does.
+    """
+    return block if sparse.issparse(block) else np.require(block, requirements=["C", "A"])
+
+
+def canonical_csr(X: Any) -> sparse.csr_array:
+    """Convert to CSR without duplicate entries, which would make the norm of a row wrong.
+
+    Duplicates are added up in the order of their row, whatever other rows hold.
+    """
+    return as_canonical(checked_container(X))
+
+
+def as_canonical(X: Any) -> sparse.csr_array:
+    """Do the same with a container that was checked."""
+    X = _as_csr(X)
+    if X.ndim == 2 and not X.has_canonical_format:
+        # To CSC and back: unlike `sort_indices`, this keeps the order of duplicates.
+        X = sparse.csr_array(X.tocsc().tocsr())
+        X.sum_duplicates()
+    return X
+
+
+def plain_csr(X: Any) -> sparse.csr_array:
+    """Convert to CSR, and keep duplicate entries.
+
+    Every sparse matrix passes through this function or `canonical_csr`: both refuse indices out of
+    range.
+    """
+    return _as_csr(checked_container(X))
+
+
+def _as_csr(X: Any) -> sparse.csr_array:
+    if X.ndim == 2 and X.format not in ("csr", "csc"):
+        X = X.tocoo(copy=False)
+        X = sparse.coo_array((X.data, (X.row, X.col)), shape=X.shape)
+        # This need not be true, but without it the conversion would add duplicates up.
+        X.has_canonical_format = True
+    X = X.tocsr()
+    # A new object: the old one may be flagged as canonical although it is not.
+    return with_data(X, X.data)
+
+
+# ------------------------------
+# Conversion of results to finite numbers where their computation has overflowed.
+
+
+def finite(rows: Any) -> Any:
+    """Make the numbers of rows finite, each by itself: NaN becomes 0, infinity a large number.
+
+    Parameters
+    ----------
+    rows : ndarray or sparse matrix of floating-point numbers, or data frame
+        Rows.
+
+    Returns
+    -------
+    ndarray, CSR matrix or data frame
+        The rows in float32 or float64. Other columns of a data frame are left as they are.
+    """
+    if issparse(rows):
+        rows = canonical_csr(rows)
+        return with_data(rows, finite(rows.data))
+    if hasattr(rows, "select_dtypes"):
+        columns = rows.select_dtypes("floating").columns
+        if len(columns):
+            rows = rows.copy()
+            rows[columns] = finite(rows[columns].to_numpy(dtype=np.float64))
+        return rows
+    with np.errstate(all="ignore"):
+        array: np.ndarray = np.asarray(rows, dtype=float_dtype(rows))
+    if np.isfinite(array).all():
+        return array
+    # Half of the largest number leaves room for what is computed from it to round up.
+    largest = float(np.finfo(array.dtype).max) / 2
+    return np.nan_to_num(array, nan=0.0, posinf=largest, neginf=-largest)
+
+
+def of_finite(rows: Any, function: Callable[[Any], Any], dtype: np.dtype) -> Any:
+    """Apply a function that takes each row by itself; rows that are not finite become NaN.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR matrix
+        Rows.
+    function : callable
+        Makes finite rows of finite rows.
+    dtype : dtype
+        Floating-point type of what it is given, and of the result.
+
+    Returns
+    -------
+    ndarray or CSR matrix
+        The result.
+    """
+    with np.errstate(all="ignore"):
+        made = function(rows.astype(dtype, copy=False)).astype(dtype, copy=False)
+    return with_nan(made, not_finite_rows(rows))
+
+
+def not_finite_rows(rows: Any) -> np.ndarray:
+    """Tell which rows, dense or CSR, have an entry that is not finite."""
+    is_finite = np.isfinite(rows.data if issparse(rows) else rows)
+    if is_finite.all():
+        return np.zeros(rows.shape[0], dtype=bool)
+    if not issparse(rows):
+        return np.asarray(~is_finite.all(axis=1))
+    ends = np.concatenate([[0], np.cumsum(~is_finite)])[rows.indptr]
+    return np.asarray(np.diff(ends) > 0)
+
+
+def with_nan(rows: Any, is_null: np.ndarray) -> Any:
+    """Set all, or all stored, entries of some rows to NaN."""
+    if not is_null.any():
+        return rows
+    values = rows.data.copy() if issparse(rows) else rows.copy()
+    values[np.repeat(is_null, np.diff(rows.indptr)) if issparse(rows) else is_null] = np.nan
+    return with_data(rows, values) if issparse(rows) else values

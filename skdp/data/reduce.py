@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from skdp.data.containers import without_warnings
-from skdp.data.engine import run_calls
-from skdp.data.threads import thread_count
+from skdp.data.workers import run_calls, thread_count
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
 # If there are more than two leaves, they hold at most so many numbers together, 64 MB.

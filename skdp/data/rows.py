@@ -1,19 +1,256 @@
-"""A view of the rows of a matrix, centered and weighted lazily, and the sums that fits need."""
+"""A view of the rows of a matrix, centered, weighted and clipped block by block, and its sums."""
 
+import copy
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import methodcaller
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
-from skdp.data.blocks import Block, DenseBlock, SparseBlock, Weighting
-from skdp.data.reduce import BlockView, PerRow, on_block, part_ranges, sum_depth
-from skdp.data.sources import BlockSource, Source
-from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, GridCounts, bin_counts, row_norms
+from skdp.data.containers import not_finite_rows
+from skdp.data.parts import Targets
+from skdp.data.reduce import BlockView, Kernel, PerRow, map_sum, on_block, part_ranges, sum_depth
+from skdp.data.sources import BlockSource, PartSource, Source, digest, digest_kernel, joined_digest
+from skdp.linalg.norms import (
+    LEAST_ROUNDING,
+    UNIT_ROUNDOFF,
+    GridCounts,
+    bin_counts,
+    centered_sparse_norms,
+    row_norms,
+    sparse_row_norms,
+    transposed,
+    with_data,
+)
+
+# ------------------------------
+# One block of rows ``weight * (row - center)``, dense or sparse, with the products of sums.
+
+# Numbers that are worked on at a time, to stay in cache: half a megabyte.
+_PART = 1 << 16  # not studied
+
+
+#: Maps an array of norms to the weights of the rows.
+Weighting = Callable[[np.ndarray], np.ndarray]
+
+
+class _BaseBlock(ABC):
+    """The `raw` rows of a source, centered and weighted; rows that `is_null` marks add nothing."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.is_null = np.zeros(raw.shape[0], dtype=bool)
+        self._weights, self._is_weighted = np.ones(raw.shape[0]), False
+        self._norms: np.ndarray | None = None
+
+    def norms(self) -> np.ndarray:
+        """Compute the norms of the centered rows before weighting, or upper bounds of these."""
+        if self._norms is None:
+            self._norms = self._computed_norms()
+        return self._norms
+
+    def count_not_finite(self) -> np.ndarray:
+        """Count the raw rows with an entry that is not finite."""
+        # The norm of finite entries may overflow, so the entries have to tell.
+        doubted = ~np.isfinite(self.norms())
+        return np.asarray(float(not_finite_rows(self.raw[doubted]).sum()))
+
+    def weighted(self, weighting: Weighting, norms: np.ndarray | None = None) -> Self:
+        """Weight the rows by their norms, or by given ones; rows with norm NaN are null."""
+        block = copy.copy(self)
+        block._norms = norms = self.norms() if norms is None else norms
+        block.is_null, block._is_weighted = np.isnan(norms), True
+        block._weights = np.where(block.is_null, 0.0, weighting(norms))
+        if not block._weights.all():
+            # Set to 0: a row that is not finite would become NaN, as 0 * inf is NaN.
+            block._drop_rows(block._weights == 0)
+        return block
+
+    def without(self, is_dropped: np.ndarray) -> Self:
+        """Make the rows null that a mask marks."""
+        if not is_dropped.any():
+            return self
+        return self.weighted(lambda _: self._weights, np.where(is_dropped, np.nan, self.norms()))
+
+    def _times_weights(self, values: np.ndarray) -> np.ndarray:
+        return self._weights[:, np.newaxis] * values if self._is_weighted else values
+
+    @abstractmethod
+    def _computed_norms(self) -> np.ndarray: ...
+
+    @abstractmethod
+    def _drop_rows(self, is_dropped: np.ndarray) -> None: ...
+
+
+class DenseBlock(_BaseBlock):
+    """Rows in float64, centered into `scratch` at once, so that their norms are computed in cache.
+
+    Weights are applied to the thin factor of a product. Only `gram` has no thin factor: it weights
+    the rows themselves, in `scratch`.
+    """
+
+    def __init__(self, raw: np.ndarray, center: np.ndarray | None, scratch: np.ndarray) -> None:
+        super().__init__(raw)
+        self._scratch = scratch[: len(raw)]
+        self._rows = raw
+        if center is not None:
+            self._rows = np.subtract(raw, center, out=self._scratch)
+        elif raw.dtype != np.float64:
+            np.copyto(self._scratch, raw)
+            self._rows = self._scratch
+        self._summed_rows = self._rows
+
+    def are_mostly_positive(self) -> np.ndarray:
+        """Tell of each row before weighting whether its sum is at least half of its L1 norm."""
+        # In C order, so that the entries of a row are added in one order, whatever its block is.
+        rows = np.require(self._rows, requirements=["C", "A"])
+        # Part by part, in cache: allocating all absolute values would take longer than the sums.
+        parts = np.array_split(rows, rows.size // _PART + 1)
+        return np.concatenate(
+            [_are_mostly_positive(part.sum(axis=1), np.abs(part).sum(axis=1)) for part in parts]
+        )
+
+    def total(self) -> np.ndarray:
+        """Sum the rows."""
+        rows = self._summed_rows
+        return self._weights @ rows if self._is_weighted else rows.sum(axis=0)
+
+    def gram(self) -> np.ndarray:
+        """Sum the outer products of the rows, overwriting the rows: no other method may follow."""
+        rows = self._summed_rows
+        if self._is_weighted:
+            rows = np.multiply(rows, self._weights[:, np.newaxis], out=self._scratch)
+        return rows.T @ rows
+
+    def dense(self) -> np.ndarray:
+        """Return a copy of the rows before weighting."""
+        return self._rows.copy()
+
+    def squared_deviations(self, point: np.ndarray) -> np.ndarray:
+        """Sum the squared distances of the rows from `point`, each minus that of a zero row."""
+        return np.asarray((self._rows * (self._rows - 2 * point)).sum())
+
+    def squared_norm(self) -> np.ndarray:
+        """Sum the squared norms of the rows."""
+        # Computed from norms: squares of a long row may overflow, even if those of the weighted row
+        # do not.
+        norms = np.where(self._weights == 0, 0.0, self.norms())
+        return np.asarray(np.square(self._weights * norms).sum())
+
+    def matmul(self, right: np.ndarray) -> np.ndarray:
+        """Multiply the rows by `right`."""
+        # A product with few columns takes two thirds of the time if it is transposed.
+        products = self._times_weights(np.ascontiguousarray((right.T @ self._rows.T).T))
+        # Set to 0 only afterwards: a changed copy of the rows may have another memory layout, and
+        # then the products of all rows could round differently.
+        products[self._weights == 0] = 0.0
+        return products
+
+    def rmatmul(self, left: np.ndarray) -> np.ndarray:
+        """Multiply the transposed rows by `left`."""
+        # Transposed, it takes half the time.
+        return (self._times_weights(left).T @ self._summed_rows).T
+
+    def _computed_norms(self) -> np.ndarray:
+        return row_norms(self._rows)
+
+    def _drop_rows(self, is_dropped: np.ndarray) -> None:
+        self._summed_rows = np.where(is_dropped[:, np.newaxis], 0.0, self._rows)
+
+
+class SparseBlock(_BaseBlock):
+    """Rows that stay sparse: the center and the weights are applied to products instead.
+
+    Weights are 0 or at least ``2 ** -500``, so that no significant product overflows or underflows.
+    """
+
+    def __init__(self, raw: csr_array, center: np.ndarray | None) -> None:
+        super().__init__(raw)
+        self._rows, self._center = raw, center
+
+    def are_mostly_positive(self) -> np.ndarray:
+        """Tell of each row before centering whether its sum is at least half of its L1 norm."""
+        raw, ones = self._rows.astype(np.float64, copy=False), np.ones(self._rows.shape[1])
+        return _are_mostly_positive(raw @ ones, abs(raw) @ ones)
+
+    def total(self) -> np.ndarray:
+        """Sum the rows."""
+        return self.rmatmul(np.ones((self._rows.shape[0], 1)))[:, 0]
+
+    def gram(self) -> np.ndarray:
+        """Sum the outer products of the rows."""
+        rows = self._weighted_csr()
+        gram = (rows.T @ rows).toarray()
+        if self._center is not None:
+            # (A - w m')' (A - w m') is expanded, for weighted rows A, weights w and center m.
+            cross = np.outer(rows.T @ self._weights, self._center)
+            gram -= cross + cross.T
+            gram += (self._weights @ self._weights) * np.outer(self._center, self._center)
+        return gram
+
+    def dense(self) -> np.ndarray:
+        """Return the rows before centering and weighting, as an array."""
+        return self._rows.toarray()
+
+    def squared_deviations(self, point: np.ndarray) -> np.ndarray:
+        """Sum the squared distances of the rows from `point`, each minus that of a zero row."""
+        data = self._rows.data.astype(np.float64, copy=False)
+        return np.asarray((data * (data - 2 * point[self._rows.indices])).sum())
+
+    def squared_norm(self) -> np.ndarray:
+        """Sum the squared norms of the rows."""
+        rows = self._weighted_csr()
+        total = np.square(rows.data).sum()
+        if self._center is not None:
+            total -= 2 * (rows.T @ self._weights) @ self._center
+            total += (self._weights @ self._weights) * (self._center @ self._center)
+        return np.asarray(total)
+
+    def matmul(self, right: np.ndarray) -> np.ndarray:
+        """Multiply the rows by `right`."""
+        product = self._rows @ right
+        if self._center is not None:
+            product -= self._center @ right
+        return self._times_weights(product)
+
+    def rmatmul(self, left: np.ndarray) -> np.ndarray:
+        """Multiply the transposed rows by `left`."""
+        left = self._times_weights(left)
+        product = transposed(self._rows) @ left
+        if self._center is not None:
+            product -= np.outer(self._center, left.sum(axis=0))
+        return product
+
+    def _computed_norms(self) -> np.ndarray:
+        if self._center is None:
+            return sparse_row_norms(self._rows)
+        return centered_sparse_norms(self._rows, self._center)
+
+    def _drop_rows(self, is_dropped: np.ndarray) -> None:
+        self._rows = with_data(self._rows, np.where(self._repeated(is_dropped), 0, self._rows.data))
+
+    def _weighted_csr(self) -> csr_array:
+        return with_data(self._rows, self._rows.data * self._repeated(self._weights))
+
+    def _repeated(self, values: np.ndarray) -> np.ndarray:
+        return np.repeat(values, np.diff(self._rows.indptr))
+
+
+def _are_mostly_positive(sums: np.ndarray, l1_norms: np.ndarray) -> np.ndarray:
+    # A row of zeros is not mostly positive: it must not count as evidence for positive rows.
+    return np.asarray((sums >= l1_norms / 2) & (l1_norms > 0), dtype=np.float64)
+
+
+Block: TypeAlias = DenseBlock | SparseBlock
+
+
+# ------------------------------
+# A view of the rows of a matrix, centered and weighted lazily, and the sums that fits need.
 
 # Longest chain of additions in numpy's sum of a contiguous array, with the few that precede it.
 _PAIRWISE_DEPTH = 256  # not tuned
@@ -342,3 +579,159 @@ def _projected_moment(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
     moment[:size, :size] = projections.T @ projections
     moment[size, size] = block.squared_norm() - np.trace(moment)
     return moment
+
+
+# ------------------------------
+# The rows of one owner, as a part of rows that several owners have agreed to sum up.
+
+
+@dataclass(eq=False)
+class AgreedRows(Rows):  # numpydoc ignore=PR02
+    """A view of the rows of one owner, whose public facts are those of all owners together.
+
+    Sums, and arrays with one value for each row, are of the own rows only. All that follows from
+    the number of rows follows from the agreed one: the step of a sample, the target of a search,
+    and the rounding that is charged. So it is the same at every owner, whatever rows they have. A
+    sample is charged like all rows: rows that come as a stream stay whole.
+
+    Parameters
+    ----------
+    agreed_n_rows : int
+        Number of rows of all owners, or of owners where these are the units.
+    agreed_depth : int
+        Longest chain of additions that any owner needs, such as
+        :func:`skdp.data.sources.largest_depth`.
+
+    Raises
+    ------
+    ValueError
+        If their sums have a longer chain: its rounding would not be covered.
+    """
+
+    agreed_n_rows: int = field(kw_only=True)
+    agreed_depth: int = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Refuse rows whose sums may round further than agreed; clip them anew in every pass."""
+        own_depth = super().depth
+        if own_depth > self.agreed_depth:
+            raise ValueError(
+                f"A sum over X has a chain of {own_depth} additions, and at most "
+                f"{self.agreed_depth} have been agreed: pass X as one array, or in fewer parts."
+            )
+        # A fit may wait for days. Whoever changes X in the meantime must not find that rows are
+        # clipped by the norms that they once had.
+        self.source.is_repeatable = False
+
+    @property
+    def n_rows(self) -> int:
+        """Agreed number of rows."""
+        return self.agreed_n_rows
+
+    @property
+    def depth(self) -> int:
+        """Agreed longest chain of additions."""
+        return self.agreed_depth
+
+
+# ------------------------------
+# The first pass over rows: all that a fit needs before its first release, in one reading.
+
+
+def open_rows(
+    rows: Rows,
+    *,
+    is_keyed: bool,
+    needs_signs: bool,
+    first: tuple[float, Weighting] | None,
+    grid: np.ndarray | None = None,
+) -> tuple[Rows, bytes | None]:
+    """Read raw, or centered, rows once, and keep what is computed; release nothing.
+
+    Parameters
+    ----------
+    rows : Rows
+        Rows that are not clipped.
+    is_keyed : bool
+        Whether noise is keyed by a digest of the rows.
+    needs_signs : bool
+        Whether to find which rows are mostly positive.
+    first : tuple of float and callable, or None
+        Bound and weighting of the clipped rows whose total the fit releases first; None if the fit
+        does not begin with such a total.
+    grid : ndarray or None, default=None
+        Grid on which the norms are counted, if the rows may be others in the next pass; None if
+        the fit needs no norms.
+
+    Returns
+    -------
+    rows : Rows
+        The same view, with its norms, or their counts, and what else was asked for in its `cache`.
+    digest : bytes or None
+        The digest, if noise is keyed by it.
+    """
+    bound, weighting = first or (None, None)
+    hash_block = digest_kernel(rows.source) if is_keyed else None
+    keeps_norms = rows.source.is_repeatable
+    kernel = partial(
+        _opened,
+        keeps_norms=keeps_norms,
+        grid=None if keeps_norms else grid,
+        needs_signs=needs_signs,
+        weighting=weighting,
+        hash_block=hash_block,
+    )
+    norms, counts, n_not_finite, n_positive, total, digests = map_sum(
+        rows, kernel, max(rows.n_features, 0 if grid is None else len(grid)), rows.n_jobs
+    )
+    cache = RowCache(
+        norms,
+        None if grid is None or counts is None else GridCounts.of(grid, counts, rows.n_rows),
+        None if n_positive is None else float(n_positive),
+        int(n_not_finite),
+        total,
+        bound,
+    )
+    digest = None if digests is None else joined_digest(rows.source, digests)
+    return replace(rows, cache=cache), digest
+
+
+def _checked(rows: slice, block: Any, hash_block: Kernel | None) -> tuple[Any, ...]:
+    n_not_finite = np.asarray(float(not_finite_rows(block).sum()))
+    return n_not_finite, None if hash_block is None else hash_block(rows, block)
+
+
+def _opened(
+    group: slice,
+    block: Block,
+    *,
+    keeps_norms: bool,
+    grid: np.ndarray | None,
+    needs_signs: bool,
+    weighting: Weighting | None,
+    hash_block: Kernel | None,
+) -> tuple[Any, ...]:
+    return (
+        PerRow(block.norms()) if keeps_norms else None,
+        None if grid is None else norm_counts(group, block, grid),
+        block.count_not_finite(),
+        n_mostly_positive(group, block) if needs_signs else None,
+        None if weighting is None else block.weighted(weighting).total(),
+        None if hash_block is None else hash_block(group, block),
+    )
+
+
+def checked_digest(
+    source: Source | Targets, n_jobs: int | None, *, is_keyed: bool, name: str = "X"
+) -> Callable[[], bytes | None]:
+    """Refuse parts that are not finite, in the one reading that hashes them if noise is keyed.
+
+    Other rows have been checked, and are hashed when the digest is asked for.
+    """
+    if not isinstance(source, PartSource | Targets):
+        return partial(digest, source)
+    hash_block = digest_kernel(source) if is_keyed else None
+    n_not_finite, digests = map_sum(source, partial(_checked, hash_block=hash_block), 1, n_jobs)
+    if n_not_finite:
+        raise ValueError(f"Input {name} contains NaN or infinity.")
+    return lambda: None if digests is None else joined_digest(source, digests)

@@ -1,20 +1,46 @@
-"""Where rows come from: arrays, sparse matrices, memory maps and functions that make blocks."""
+"""Where rows come from: arrays, memory maps, blocks and parts; their digests, and sums."""
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from itertools import pairwise, starmap
+from itertools import chain, pairwise, starmap
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse import csr_array, issparse
 
-from skdp.data.containers import composed, hide_error_text
-from skdp.data.conversion import RawBlock, as_canonical, in_c_order, is_mapped
-from skdp.data.reduce import largest_sum_depth, part_ranges, sum_depth, sum_rounding
-from skdp.data.row_blocks import RowBlocks
-from skdp.data.row_parts import RowParts, ThinnedParts, mapped_blocks
+from skdp.data.containers import (
+    RawBlock,
+    as_canonical,
+    composed,
+    hide_error_text,
+    in_c_order,
+    is_mapped,
+)
+from skdp.data.parts import (
+    PartResults,
+    RowBlocks,
+    RowParts,
+    Targets,
+    ThinnedParts,
+    mapped_blocks,
+    refused_if_not_finite,
+)
+from skdp.data.reduce import (
+    Kernel,
+    PerRow,
+    largest_sum_depth,
+    map_sum,
+    part_ranges,
+    sum_depth,
+    sum_rounding,
+)
 from skdp.linalg.norms import rows_of, with_data
+
+# ------------------------------
+# Where rows come from: arrays, sparse matrices, memory maps and functions that make blocks.
 
 _CACHED_BYTES = 1 << 20  # not studied
 _BLOCK_BYTES = 1 << 24  # not studied
@@ -214,3 +240,115 @@ def _block_length(n_rows: int, n_features: int, *, is_sparse: bool) -> int:
         size = max(_CACHED_BYTES // (8 * n_features), 4 * n_features, _GRAM_ROWS)
         size, limits = min(size, _BLOCK_BYTES // (8 * n_features)), _DENSE_ROWS
     return min(max(size, limits[0]), limits[1])
+
+
+# ------------------------------
+# Sums of results for rows in blocks or in parts, by whoever sums up the rows.
+
+
+def sum_of_results(
+    results: PartResults,
+    function: Callable[[slice, np.ndarray], Any],
+    size: int,
+    n_jobs: int | None,
+) -> Any:
+    """Add up what a function gives for the results of blocks of rows.
+
+    Parameters
+    ----------
+    results : PartResults
+        Results for rows.
+    function : callable
+        Maps the rows that a block stands for, and their results, to an array.
+    size : int
+        How many numbers the sum has.
+    n_jobs : int or None
+        Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`.
+
+    Returns
+    -------
+    object
+        The sum.
+
+    Raises
+    ------
+    ValueError
+        If a row is not finite.
+    """
+    kernel = partial(_of_block, results=results.function, function=function)
+    return map_sum(as_source(results.rows), kernel, size, n_jobs)
+
+
+def _of_block(
+    rows: slice,
+    block: Any,
+    results: Callable[[Any], np.ndarray],
+    function: Callable[[slice, np.ndarray], Any],
+) -> Any:
+    return function(rows, results(refused_if_not_finite(block)))
+
+
+# ------------------------------
+# A digest of the values of a matrix, which does not depend on their container.
+
+
+def digest(source: Source | Targets) -> bytes:
+    """Hash the values of all rows in one pass.
+
+    It changes with any value, but not with the container (dense or sparse), the memory order, the
+    floating-point type, the blocks, explicit zeros or the sign of zeros.
+
+    Parameters
+    ----------
+    source : Source
+        Where the rows come from.
+
+    Returns
+    -------
+    bytes
+        A BLAKE2b digest of 32 bytes.
+    """
+    return joined_digest(source, map_sum(source, digest_kernel(source), 0))
+
+
+def digests(*parts: Source | Targets | np.ndarray) -> tuple[bytes, ...]:
+    """Hash each of several sources and arrays; a vector counts as a column."""
+    return tuple(
+        digest(as_source(one.reshape(len(one), -1)) if isinstance(one, np.ndarray) else one)
+        for one in parts
+    )
+
+
+def digest_kernel(source: Source | Targets) -> Kernel:
+    """Make the kernel that hashes blocks, cut wherever a dense or a sparse block would end."""
+    ends = [block_starts(*source.shape, is_sparse=is_sparse) for is_sparse in (True, False)]
+    return partial(_digests, ends=np.unique(np.concatenate(ends)))
+
+
+def joined_digest(source: Source | Targets, digests: np.ndarray) -> bytes:
+    """Hash the digests of all parts, and the shape."""
+    return _hashed(b"%d %d" % source.shape + digests.tobytes())
+
+
+def _digests(rows: slice, block: Any, ends: np.ndarray) -> PerRow:
+    raw = getattr(block, "raw", block)
+    inner = ends[(ends > rows.start) & (ends < rows.stop)]
+    cuts = pairwise([rows.start, *inner, rows.stop])
+    parts = [_canonical_parts(raw[a - rows.start : b - rows.start]) for a, b in cuts]
+    hashes = b"".join(map(_hashed, chain.from_iterable(parts)))
+    return PerRow(np.frombuffer(hashes, np.uint8))
+
+
+def _hashed(values: Any) -> bytes:
+    return hashlib.blake2b(values, digest_size=32).digest()
+
+
+def _canonical_parts(block: RawBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return counts of nonzeros by row, their columns (only in rows with zeros) and values."""
+    rows = csr_array(block.astype(np.float64, copy=False))
+    if issparse(block) and not rows.data.all():
+        rows = rows.copy()
+        rows.eliminate_zeros()
+    counts = np.diff(rows.indptr).astype(np.int64)
+    has_zeros = np.repeat(counts < rows.shape[1], counts)
+    return counts, rows.indices[has_zeros].astype(np.int64), rows.data

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from skdp.data.reduce import BlockView, on_block, sum_depth
-from skdp.data.threads import one_blas_thread
+from skdp.data.workers import one_blas_thread
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
 #: Larger values are clipped to this one, so that products of several of them do not overflow.

@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
-from skdp.data.conversion import checked_shape
-from skdp.data.rank_one import RankOneMatrices
+from skdp.data.containers import checked_shape
+from skdp.data.matrices import RankOneMatrices
 from skdp.datasets._shared import checked_singular_values, correlated
 from skdp.linalg.spectrum import orthonormal_basis
 

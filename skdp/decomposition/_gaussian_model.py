@@ -13,9 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._collections import by_chunks, in_parts
 from skdp._reading import check_features, check_numbers, check_rows_of
-from skdp.data.part_results import PartResults
-from skdp.data.part_sums import sum_of_results
-from skdp.data.row_blocks import RowBlocks
+from skdp.data.parts import PartResults, RowBlocks
+from skdp.data.sources import sum_of_results
 from skdp.decomposition._projection import Projection
 
 

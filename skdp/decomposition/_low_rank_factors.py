@@ -7,8 +7,7 @@ import numpy as np
 
 from skdp._collections import by_chunks
 from skdp._reading import INPUT, check_numbers, check_rows, check_width
-from skdp.data.row_blocks import RowBlocks
-from skdp.data.row_parts import transformed_blocks
+from skdp.data.parts import RowBlocks, transformed_blocks
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.decomposition._projection import Projection

@@ -24,12 +24,10 @@ from skdp._reading import (
     check_rows_or_blocks,
     check_width,
 )
-from skdp.data.conversion import float_dtype
-from skdp.data.digest import digest
-from skdp.data.row_blocks import NOT_FINITE, RowBlocks
-from skdp.data.row_parts import RowParts, transformed_blocks
+from skdp.data.containers import float_dtype
+from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts, transformed_blocks
 from skdp.data.rows import Rows
-from skdp.data.sources import Source, as_source, holds_sparse, rounding_of
+from skdp.data.sources import Source, as_source, digest, holds_sparse, rounding_of
 from skdp.decomposition._entries.fit import solve_entries
 from skdp.decomposition._entries.plan import plan_entries, resolve_entries
 from skdp.decomposition._factors import Factors

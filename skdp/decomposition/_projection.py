@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdp.data.finite import finite
+from skdp.data.containers import finite
 
 
 class Projection(NamedTuple):

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._collections import in_parts
 from skdp._reading import check_rows
 from skdp.data.containers import checked_container
-from skdp.data.row_blocks import NOT_FINITE, RowBlocks
+from skdp.data.parts import NOT_FINITE, RowBlocks
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 

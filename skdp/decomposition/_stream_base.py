@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import BudgetMixin, plan_of, warnings_for_delta
 from skdp._parameters import without_secrets
-from skdp.data.conversion import checked_shape
+from skdp.data.containers import checked_shape
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._sketches.fit import fit_sketches
 from skdp.decomposition._sketches.plan import (

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from skdp.data.agreed_rows import AgreedRows
+from skdp.data.rows import AgreedRows
 from skdp.data.sources import holds_sparse
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.federated._agreement import Agreement

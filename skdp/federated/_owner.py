@@ -13,7 +13,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from sklearn.exceptions import NotFittedError
 
-from skdp.data.digest import digest as digest_of_rows
+from skdp.data.sources import digest as digest_of_rows
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.exceptions import FederationError
 from skdp.federated._agreement import Agreed, agreement_of

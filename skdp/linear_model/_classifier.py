@@ -30,14 +30,16 @@ from skdp._reading import (
     refuse_stream,
     targets_of,
 )
-from skdp.data.conversion import float_dtype
-from skdp.data.digest import digests
-from skdp.data.part_results import PartResults
-from skdp.data.part_sums import sum_of_results
-from skdp.data.row_blocks import RowBlocks
-from skdp.data.row_parts import RowParts
-from skdp.data.sources import as_source, depth_of, holds_sparse, rounding_of
-from skdp.data.targets import Targets
+from skdp.data.containers import float_dtype
+from skdp.data.parts import PartResults, RowBlocks, RowParts, Targets
+from skdp.data.sources import (
+    as_source,
+    depth_of,
+    digests,
+    holds_sparse,
+    rounding_of,
+    sum_of_results,
+)
 from skdp.linear_model._logistic.fit import Estimate, opened
 from skdp.linear_model._logistic.labels import (
     checked_codes,

@@ -8,7 +8,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from skdp._estimator import in_dtype
 from skdp._scales.bounds import checked_interval
-from skdp.data.rank_one import RankOneMatrices
+from skdp.data.matrices import RankOneMatrices
 from skdp.linear_model._regressor import PrivateRegressor
 from skdp.linear_model._trace.descent import Estimate
 from skdp.linear_model._trace.problem import TraceProblem

@@ -5,8 +5,8 @@ from functools import partial
 
 import numpy as np
 
+from skdp.data.parts import Targets
 from skdp.data.reduce import map_sum
-from skdp.data.targets import Targets
 from skdp.linalg.norms import GridCounts
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget

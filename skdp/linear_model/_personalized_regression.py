@@ -8,8 +8,8 @@ from sklearn.base import _fit_context
 
 from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp._reading import check_features
-from skdp.data.conversion import float_dtype
-from skdp.data.digest import digests
+from skdp.data.containers import float_dtype
+from skdp.data.sources import digests
 from skdp.linear_model._personal.exponential import plan_exponential, solve_exponential
 from skdp.linear_model._personal.fit import solve_personal
 from skdp.linear_model._personal.input import check_input

@@ -27,15 +27,10 @@ from skdp._reading import (
     check_rows_of,
     targets_of,
 )
-from skdp.data.design import Design
-from skdp.data.digest import digests
-from skdp.data.opening import checked_digest
-from skdp.data.part_results import PartResults
-from skdp.data.rank_one import RankOneMatrices
-from skdp.data.row_blocks import RowBlocks
-from skdp.data.row_parts import RowParts
-from skdp.data.sources import as_source
-from skdp.data.targets import Targets
+from skdp.data.matrices import Design, RankOneMatrices
+from skdp.data.parts import PartResults, RowBlocks, RowParts, Targets
+from skdp.data.rows import checked_digest
+from skdp.data.sources import as_source, digests
 from skdp.linear_model._descent import n_votes
 from skdp.linear_model._responses import as_numbers, as_numbers_later, r2_of, r2_of_parts
 from skdp.linear_model._trace.descent import Estimate

@@ -10,11 +10,10 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from skdp._reading import check_numbers, redact_errors
-from skdp.data.opening import checked_digest
-from skdp.data.part_results import PartResults
-from skdp.data.part_sums import sum_of_results
+from skdp.data.parts import PartResults, Targets
 from skdp.data.reduce import map_sum
-from skdp.data.targets import Targets
+from skdp.data.rows import checked_digest
+from skdp.data.sources import sum_of_results
 
 
 def as_numbers(responses: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from sklearn.base import _fit_context
 
 from skdp._parameters import FINITE_BOUND
 from skdp._reading import check_rows_of
-from skdp.data.rank_one import RankOneMatrices
+from skdp.data.matrices import RankOneMatrices
 from skdp.data.sources import holds_sparse
 from skdp.linear_model._classifier import PrivateClassifier
 from skdp.linear_model._logistic.fit import Estimate

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import _fit_context
 
 from skdp._estimator import in_dtype
-from skdp.data.design import Design
+from skdp.data.matrices import Design
 from skdp.linalg.matrices import FixedRank
 from skdp.linear_model._regressor import PrivateRegressor
 from skdp.linear_model._trace.descent import Estimate

@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_n_features, _num_samples, check_is_f
 from skdp._estimator import warnings_for_delta
 from skdp._parameters import BUDGET, SEED, validate_plain, warnings_for_seed
 from skdp.data.containers import checked_container
-from skdp.data.digest import digests
+from skdp.data.sources import digests
 from skdp.exceptions import warn_of_privacy
 from skdp.model_selection._choice import OTHER_UNITS, in_steps, release_level
 from skdp.model_selection._row_losses import (

@@ -13,7 +13,7 @@ from skdp._parameters import BUDGET, SEED
 from skdp._progress import check_unwatched
 from skdp._reading import refuse_blocks
 from skdp.data.containers import checked_container
-from skdp.data.digest import digests
+from skdp.data.sources import digests
 from skdp.exceptions import warn_of_privacy
 from skdp.model_selection._choice import choose, plan_choice
 from skdp.model_selection._row_losses import (

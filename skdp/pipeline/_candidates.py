@@ -16,8 +16,8 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from skdp._reading import redact_errors
-from skdp.data.conversion import float_dtype
-from skdp.data.row_parts import RowParts, mapped_blocks
+from skdp.data.containers import float_dtype
+from skdp.data.parts import RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._problem import RowsProblem

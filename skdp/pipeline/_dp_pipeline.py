@@ -14,7 +14,7 @@ from skdp._collections import in_parts, public_like
 from skdp._estimator import check_planned, restored_on_error
 from skdp._parameters import BUDGET, SEED
 from skdp.data.containers import checked_container
-from skdp.data.row_blocks import RowBlocks
+from skdp.data.parts import RowBlocks
 from skdp.exceptions import warn_of_privacy
 from skdp.pipeline._candidates import Candidate
 from skdp.pipeline._fitting import Search, fit_candidates, planned_fit, search_of

@@ -12,9 +12,8 @@ from sklearn.pipeline import Pipeline
 
 from skdp._estimator import PrivateEstimator, plan_of, restored_on_error
 from skdp._progress import fitted_within, opened_within, told_how_many_fits
-from skdp.data.finite import finite
-from skdp.data.row_blocks import RowBlocks
-from skdp.data.row_parts import RowParts
+from skdp.data.containers import finite
+from skdp.data.parts import RowBlocks, RowParts
 from skdp.pipeline._budget_split import BudgetSplit, FitBudgets, set_budget, split_budget
 from skdp.pipeline._candidates import Candidate, Place, candidates_of, path_of
 from skdp.pipeline._columns import check_rows_of_columns, columns_of, fitted_columns, is_columns

@@ -11,8 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp.data.containers import checked_container
-from skdp.data.conversion import canonical_csr
+from skdp.data.containers import canonical_csr, checked_container
 from skdp.pipeline._public_rows import TWICE
 
 _REAL = "biuf"

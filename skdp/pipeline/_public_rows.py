@@ -9,8 +9,8 @@ from scipy.sparse import csr_array, issparse, vstack
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from skdp.data.rank_one import RankOneMatrices
-from skdp.data.row_blocks import RowBlocks
+from skdp.data.matrices import RankOneMatrices
+from skdp.data.parts import RowBlocks
 
 # Public rows come in twos, because some functions treat a single row differently.
 TWICE = 2  # not tuned

@@ -20,9 +20,8 @@ from sklearn import config_context
 from sklearn.utils.validation import _num_samples
 
 from skdp._estimator import PrivateEstimator
-from skdp.data.finite import finite, not_finite_rows, with_nan
-from skdp.data.row_blocks import RowBlocks
-from skdp.data.row_parts import mapped_blocks
+from skdp.data.containers import finite, not_finite_rows, with_nan
+from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.exceptions import warn_of_privacy
 from skdp.pipeline._kinds import LOSSES, Kind, kind_of, kind_of_losses
 from skdp.pipeline._public_rows import (

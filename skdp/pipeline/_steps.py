@@ -16,11 +16,9 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from skdp._estimator import PrivateEstimator
 from skdp._progress import check_unwatched
 from skdp._reading import check_given, redact_errors, targets_of
-from skdp.data.finite import finite
-from skdp.data.opening import checked_digest
-from skdp.data.row_blocks import RowBlocks
-from skdp.data.row_parts import RowParts, mapped_blocks
-from skdp.data.targets import Targets
+from skdp.data.containers import finite
+from skdp.data.parts import RowBlocks, RowParts, Targets, mapped_blocks
+from skdp.data.rows import checked_digest
 from skdp.linear_model._classifier import PrivateClassifier
 from skdp.linear_model._logistic.labels import (
     checked_labels,

@@ -22,10 +22,8 @@ from skdp._scales.bounds import checked_interval
 from skdp._scales.fit import release_scales
 from skdp._scales.plan import ScaleProblem
 from skdp._scales.shrinkage import Scales
-from skdp.data.opening import checked_digest
-from skdp.data.row_blocks import RowBlocks
-from skdp.data.row_parts import transformed_blocks
-from skdp.data.rows import Rows
+from skdp.data.parts import RowBlocks, transformed_blocks
+from skdp.data.rows import Rows, checked_digest
 from skdp.data.sources import as_source, holds_sparse, rounding_of
 from skdp.preprocessing._scaler.plan import ScaledRow, plan_scaler
 from skdp.preprocessing._scaler.transform import Scaling

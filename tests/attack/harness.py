@@ -12,11 +12,10 @@ from recording import RecordingBudget, scripted_budget
 from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import pdist
 
-from skdp.data.design import Design
-from skdp.data.rank_one import RankOneMatrices
+from skdp.data.matrices import Design, RankOneMatrices
+from skdp.data.parts import Targets
 from skdp.data.rows import RowCache, Rows
 from skdp.data.sources import ArraySource, PartSource
-from skdp.data.targets import Targets
 from skdp.decomposition._problem import RowsProblem
 from skdp.decomposition._rows.fit import read_rows_once
 from skdp.privacy.budget import SKIPPED

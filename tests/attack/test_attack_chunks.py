@@ -17,8 +17,8 @@ from sklearn.base import clone
 
 from skdp import DPPCA, DPLinearRegression
 from skdp._collections import in_parts
-from skdp.data.dask_graph import sum_in_graph
-from skdp.data.row_parts import RowParts
+from skdp.data.dask_rows import sum_in_graph
+from skdp.data.parts import RowParts
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 

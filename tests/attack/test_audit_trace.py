@@ -9,9 +9,9 @@ from scipy.stats import beta, norm
 from sklearn import config_context
 
 from skdp import DPLinearRegression, DPTraceRegressor
-from skdp.data.design import Design
+from skdp.data.matrices import Design
+from skdp.data.parts import Targets
 from skdp.data.sources import as_source
-from skdp.data.targets import Targets
 from skdp.linear_model._trace import initial
 from skdp.linear_model._trace.clipping import RecordClipping
 from skdp.linear_model._trace.initial import random_start

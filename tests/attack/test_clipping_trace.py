@@ -6,11 +6,10 @@ from scipy import sparse
 from sizes import sizes_for_counts
 from trace_neighbors import outside
 
-from skdp.data import design as designs
-from skdp.data.design import Design
-from skdp.data.rank_one import RankOneMatrices
+from skdp.data import matrices as designs
+from skdp.data.matrices import Design, RankOneMatrices
+from skdp.data.parts import Targets
 from skdp.data.sources import as_source
-from skdp.data.targets import Targets
 from skdp.linalg.matrices import tangent_vector
 from skdp.linear_model._trace.clipping import RecordClipping, ResponseClipping
 from skdp.linear_model._trace.initial import random_start

@@ -10,7 +10,7 @@ from owner_neighbors import assert_one_story
 from scipy.sparse import csr_array
 
 from skdp import RowBlocks
-from skdp.data.agreed_rows import AgreedRows
+from skdp.data.rows import AgreedRows
 from skdp.federated import _fit
 from skdp.federated._fit import no_rows, view_of
 from skdp.linalg.norms import GridCounts

@@ -19,9 +19,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
-from skdp.data.design import Design
+from skdp.data.matrices import Design
+from skdp.data.parts import Targets
 from skdp.data.sources import as_source
-from skdp.data.targets import Targets
 from skdp.datasets import make_trace_regression
 from skdp.linalg.matrices import truncate
 from skdp.linear_model._trace.clipping import RecordClipping, ResponseClipping

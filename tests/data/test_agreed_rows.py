@@ -12,10 +12,8 @@ from scipy import sparse
 
 from skdp import DPTruncatedSVD, RowBlocks
 from skdp._estimator import plan_of
-from skdp.data.agreed_rows import AgreedRows
-from skdp.data.opening import open_rows
 from skdp.data.reduce import sum_depth
-from skdp.data.rows import RowCache, Rows
+from skdp.data.rows import AgreedRows, RowCache, Rows, open_rows
 from skdp.data.sources import as_source, block_starts, depth_of, largest_depth
 from skdp.datasets import make_interactions
 from skdp.decomposition._problem import RowsProblem

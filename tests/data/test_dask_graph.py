@@ -25,7 +25,8 @@ from skdp import (
     DPTruncatedSVD,
     RowBlocks,
 )
-from skdp.data import dask_graph, engine
+from skdp.data import dask_rows as dask_graph
+from skdp.data import workers as engine
 from skdp.data.dask_rows import rows_in_parts
 from skdp.data.reduce import map_sum, on_block, tree_sum
 from skdp.data.rows import Rows

@@ -7,9 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from skdp.data.design import Design
-from skdp.data.rank_one import RankOneMatrices
-from skdp.data.row_blocks import RowBlocks
+from skdp.data.matrices import Design, RankOneMatrices
+from skdp.data.parts import RowBlocks
 from skdp.data.sources import as_source
 from skdp.linalg.matrices import FixedRank
 

@@ -3,8 +3,7 @@ import pytest
 from scipy import sparse
 
 from skdp import DPTruncatedSVD, RowBlocks
-from skdp.data.digest import digest
-from skdp.data.sources import as_source
+from skdp.data.sources import as_source, digest
 
 SECRET = 2**127 + 5
 

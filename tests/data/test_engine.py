@@ -16,11 +16,11 @@ from joblib.parallel import ThreadingBackend
 from scipy.sparse import csr_array
 
 from skdp import DPPCA, PrivacyLedger, RowBlocks
-from skdp.data import engine
+from skdp.data import workers as engine
+from skdp.data.parts import Targets
 from skdp.data.reduce import PerRow, map_sum
 from skdp.data.rows import RowCache, Rows
 from skdp.data.sources import as_source
-from skdp.data.targets import Targets
 
 SEED = 2**90
 D = 6

@@ -8,7 +8,7 @@ import pytest
 from in_parts import in_parts
 
 from skdp import DPTruncatedSVD, RowBlocks
-from skdp.data.row_parts import mapped_blocks
+from skdp.data.parts import mapped_blocks
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skdp import DPPCA, RowBlocks
-from skdp.data.row_parts import RowParts
+from skdp.data.parts import RowParts
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 

@@ -8,13 +8,9 @@ import pytest
 from scipy import sparse
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyLedger
-from skdp.data.digest import digest
-from skdp.data.opening import checked_digest, open_rows
-from skdp.data.row_blocks import RowBlocks
-from skdp.data.row_parts import RowParts
-from skdp.data.rows import Rows
-from skdp.data.sources import ArraySource, as_source
-from skdp.data.targets import Targets
+from skdp.data.parts import RowBlocks, RowParts, Targets
+from skdp.data.rows import Rows, checked_digest, open_rows
+from skdp.data.sources import ArraySource, as_source, digest
 from skdp.privacy.clipping import clip_weights
 
 N, D, BOUND = 5000, 7, 2.5

@@ -282,7 +282,7 @@ def test_without_pyarrow_the_error_says_what_to_install(files, monkeypatch):
             raise ImportError(name)
         return real_import(name, *args, **kwargs)
 
-    monkeypatch.delitem(sys.modules, "skdp.data.parquet", raising=False)
+    monkeypatch.delitem(sys.modules, "skdp.data.files", raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r'needs pyarrow: pip install "skdp\[parquet\]"'):
         RowBlocks.from_parquet(files)

@@ -14,7 +14,7 @@ from sklearn.model_selection import (
 )
 from sklearn.utils import check_array, resample, shuffle
 
-from skdp.data.rank_one import RankOneMatrices
+from skdp.data.matrices import RankOneMatrices
 
 N, D1, D2 = 60, 4, 3
 

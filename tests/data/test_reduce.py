@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from skdp.data import reduce as own
+from skdp.data.parts import RowBlocks
 from skdp.data.reduce import PerRow, map_sum, sum_depth, sum_rounding
-from skdp.data.row_blocks import RowBlocks
 from skdp.data.sources import as_source, block_starts
 
 SIZES = [*range(1, 20), 31, 32, 33, 100]

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skdp.data.containers import checked_container
-from skdp.data.conversion import canonical_csr, plain_csr
-from skdp.data.sparse_parts import fits_together
+from skdp.data.containers import canonical_csr, checked_container, fits_together, plain_csr
 
 FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
 generator = np.random.default_rng(0)

@@ -12,12 +12,10 @@ from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from skdp import RowBlocks
-from skdp.data.part_results import PartResults
+from skdp.data.parts import PartResults, Targets, mapped_blocks
 from skdp.data.reduce import map_sum, on_block
-from skdp.data.row_parts import mapped_blocks
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
-from skdp.data.targets import Targets
 
 PARTS = [np.arange(3.0), np.array([7.0]), np.arange(10.0, 15.0)]
 

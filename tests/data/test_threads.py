@@ -11,8 +11,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdp import DPPCA, RowBlocks
-from skdp.data import threads
-from skdp.data.threads import one_blas_thread, run_in_threads, thread_count
+from skdp.data import workers as threads
+from skdp.data.workers import one_blas_thread, run_in_threads, thread_count
 
 SEED = 2**90
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

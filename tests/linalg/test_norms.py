@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdp.data.blocks import DenseBlock
+from skdp.data.rows import DenseBlock
 from skdp.linalg.norms import centered_sparse_norms, row_norms, sparse_row_norms
 
 # Callers silence what overflows: a warning would tell of single rows.

@@ -15,9 +15,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from skdp import DPLogisticRegression, PrivacyLedger, PrivacyWarning
+from skdp.data.parts import Targets
 from skdp.data.reduce import BlockView
 from skdp.data.sources import as_source
-from skdp.data.targets import Targets
 from skdp.linear_model._logistic.descent import clip_level, residuals_of, whitened
 from skdp.linear_model._logistic.records import LabeledRows, clipped, weights_beside, with_norms
 from skdp.linear_model._logistic.warnings import warnings_for_moment

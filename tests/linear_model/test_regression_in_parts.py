@@ -15,7 +15,7 @@ from scipy import sparse
 
 from skdp import DPLinearRegression, DPTraceRegressor, PrivacyLedger, RankOneMatrices, RowBlocks
 from skdp.data import reduce
-from skdp.data.row_parts import RowParts
+from skdp.data.parts import RowParts
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 

@@ -4,9 +4,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from planned import problem_of
 from sizes import sizes_for_counts
 
-from skdp.data.design import Design
+from skdp.data.matrices import Design
+from skdp.data.parts import Targets
 from skdp.data.sources import as_source
-from skdp.data.targets import Targets
 from skdp.linalg.matrices import FixedRank, project_coordinates, tangent_dimension
 from skdp.linear_model._trace.clipping import RecordClipping, ResponseClipping
 from skdp.linear_model._trace.plan import plan_trace

@@ -3,8 +3,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from skdp.data.design import Design
-from skdp.data.rank_one import RankOneMatrices
+from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.sources import as_source
 from skdp.linear_model._trace.covariances import exact_whitening
 from skdp.linear_model._trace.public_rows import (

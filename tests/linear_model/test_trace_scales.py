@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose
 from planned import budget_for, problem_of
 
 from skdp._scales.fit import release_scales
-from skdp.data.design import Design
+from skdp.data.matrices import Design
+from skdp.data.parts import Targets
 from skdp.data.sources import as_source
-from skdp.data.targets import Targets
 from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.plan import plan_trace

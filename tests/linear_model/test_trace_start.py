@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from planned import budget_for, problem_of
 
-from skdp.data.design import Design
+from skdp.data.matrices import Design
+from skdp.data.parts import Targets
 from skdp.data.sources import as_source
-from skdp.data.targets import Targets
 from skdp.datasets import make_trace_regression
 from skdp.linear_model._trace.initial import random_start, release_start
 from skdp.linear_model._trace.plan import START_SHARE, plan_trace

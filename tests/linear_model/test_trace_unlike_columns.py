@@ -10,7 +10,7 @@ from unlike_columns import linear_tails, random_table, spiked_columns
 
 from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
 from skdp._scales.fit import release_scales
-from skdp.data.design import Design
+from skdp.data.matrices import Design
 from skdp.data.sources import as_source
 from skdp.linear_model._trace.plan import plan_trace
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from noise_records import drawn_noise
 
-from skdp.data.digest import digest
-from skdp.data.sources import as_source
+from skdp.data.sources import as_source, digest
 from skdp.exceptions import BudgetError
 from skdp.linalg.prefix_sums import prefix_noise
 from skdp.privacy import Plan, PrivacyBudget, Release, Released, gaussian_dp, sensitivity

@@ -7,9 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from skdp.data.blocks import Weighting
-from skdp.data.opening import open_rows
-from skdp.data.rows import RowCache, Rows
+from skdp.data.rows import RowCache, Rows, Weighting, open_rows
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import RowsProblem, rank_of
 from skdp.decomposition._rows.adaptive import solve_adaptive

@@ -11,9 +11,9 @@ from functools import partial
 import numpy as np
 from scipy.special import softmax
 
-from skdp.data.blocks import Block
+from skdp.data.parts import Targets
 from skdp.data.reduce import Kernel
-from skdp.data.targets import Targets
+from skdp.data.rows import Block
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms, row_squares
 from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.linear_model._logistic.records import LabeledRows

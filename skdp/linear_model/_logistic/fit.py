@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skdp._scales.sizes import OTHER_UNITS_OF_X
-from skdp.data.opening import open_rows
-from skdp.data.row_blocks import NOT_FINITE
+from skdp.data.parts import NOT_FINITE
+from skdp.data.rows import open_rows
 from skdp.linear_model._logistic.descent import descend, whitened
 from skdp.linear_model._logistic.optimum import optimum
 from skdp.linear_model._logistic.plan import (

@@ -7,8 +7,8 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import column_or_1d
 
 from skdp._reading import redact_errors
+from skdp.data.parts import Targets
 from skdp.data.reduce import PerRow, map_sum, on_block
-from skdp.data.targets import Targets
 from skdp.linear_model._responses import as_numbers_later
 
 _UNKNOWN = "Unknown label type: unknown. Labels, in y and in classes, are whole numbers or strings."

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from skdp.data.blocks import Block
-from skdp.data.targets import Targets
+from skdp.data.parts import Targets
+from skdp.data.rows import Block
 from skdp.linear_model._logistic.descent import residuals_of
 from skdp.linear_model._logistic.records import LabeledRows
 from skdp.linear_model._logistic.whitening import on_rows

@@ -7,9 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from skdp.data.blocks import Block, Weighting
-from skdp.data.rows import RowCache, Rows
-from skdp.data.targets import Targets
+from skdp.data.parts import Targets
+from skdp.data.rows import Block, RowCache, Rows, Weighting
 from skdp.privacy.clipping import clip_weights
 
 

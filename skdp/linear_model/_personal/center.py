@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skdp.data.targets import Targets
+from skdp.data.parts import Targets
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_norms
 from skdp.linear_model._medians import median_of_responses

@@ -10,9 +10,9 @@ from functools import partial
 import numpy as np
 from scipy.special import expit
 
-from skdp.data.blocks import Block
-from skdp.data.design import Design
-from skdp.data.targets import Targets
+from skdp.data.matrices import Design
+from skdp.data.parts import Targets
+from skdp.data.rows import Block
 from skdp.linalg.matrices import (
     DenseMatrices,
     FixedRank,

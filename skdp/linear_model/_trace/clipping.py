@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdp.data.targets import Targets
+from skdp.data.parts import Targets
 from skdp.linalg.matrices import Coordinates, FixedRank, Matrices, project_coordinates
 from skdp.linear_model._descent import n_within
 from skdp.linear_model._trace.public_rows import downweight_long_rows, inlier_mask

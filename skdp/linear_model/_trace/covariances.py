@@ -11,8 +11,8 @@ from functools import partial
 
 import numpy as np
 
-from skdp.data.design import Design
-from skdp.data.targets import Targets
+from skdp.data.matrices import Design
+from skdp.data.parts import Targets
 from skdp.linalg.matrices import Matrices
 from skdp.linear_model._trace.public_rows import inlier_mask
 from skdp.linear_model._trace.records import NO_CLIPPING

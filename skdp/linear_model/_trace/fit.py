@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 
 from skdp._scales.fit import release_scales
-from skdp.data.design import Design
-from skdp.data.targets import Targets
+from skdp.data.matrices import Design
+from skdp.data.parts import Targets
 from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.clipping import Clipping, RecordClipping, ResponseClipping

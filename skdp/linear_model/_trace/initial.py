@@ -18,7 +18,7 @@ from operator import methodcaller
 
 import numpy as np
 
-from skdp.data.targets import Targets
+from skdp.data.parts import Targets
 from skdp.linalg.matrices import Coordinates, FixedRank, Matrices
 from skdp.linalg.spectrum import leading_eigenvectors, random_basis
 from skdp.linear_model._trace.plan import StartReleases

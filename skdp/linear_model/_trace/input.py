@@ -9,11 +9,10 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_consistent_length
 
 from skdp._reading import check_given, check_rows, redact_errors, refuse_stream
-from skdp.data.containers import refuse_masked
-from skdp.data.conversion import float_dtype
-from skdp.data.rank_one import RankOneMatrices
+from skdp.data.containers import float_dtype, refuse_masked
+from skdp.data.matrices import RankOneMatrices
+from skdp.data.parts import RowBlocks
 from skdp.data.reduce import sum_rounding
-from skdp.data.row_blocks import RowBlocks
 from skdp.data.sources import Source, as_source, block_starts, holds_sparse, rounding_of
 from skdp.linear_model._responses import checked_responses
 

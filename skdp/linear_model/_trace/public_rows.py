@@ -4,8 +4,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import issparse
 
-from skdp.data.design import Design
-from skdp.data.rank_one import RankOneMatrices
+from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.sources import ArraySource
 from skdp.linear_model._trace.records import NO_CLIPPING
 

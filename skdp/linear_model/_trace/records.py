@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from skdp.data.design import Design
-from skdp.data.targets import Targets
+from skdp.data.matrices import Design
+from skdp.data.parts import Targets
 from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.linear_model._descent import n_within
 from skdp.privacy.clipping import clip_weights

@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from skdp.data.design import Design
+from skdp.data.matrices import Design
+from skdp.data.parts import Targets
 from skdp.data.reduce import map_sum, on_block
-from skdp.data.targets import Targets
 from skdp.linalg.matrices import Matrices
 from skdp.linalg.norms import GridCounts, bin_counts
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from skdp._scales.shrinkage import Scales
-from skdp.data.design import Design, entries_of
+from skdp.data.matrices import Design, entries_of
 from skdp.linalg.matrices import Matrices
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.public_rows import outlier_threshold, sample_rows

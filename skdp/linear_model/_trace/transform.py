@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp.data.design import Design
+from skdp.data.matrices import Design
 from skdp.linalg.matrices import FixedRank
 from skdp.linear_model._trace.descent import Estimate
 

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.data.conversion import float_dtype
-from skdp.data.finite import finite
+from skdp.data.containers import finite, float_dtype
 from skdp.linalg.norms import with_data
 
 

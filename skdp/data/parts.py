@@ -1,0 +1,762 @@
+"""Rows and targets in blocks or in parts, which functions load again for every pass."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
+from functools import partial
+from itertools import islice, pairwise, starmap
+from numbers import Integral
+from typing import Any, ClassVar, NoReturn, Self
+
+import numpy as np
+from scipy import sparse
+
+from skdp.data.containers import (
+    RawBlock,
+    SkdpContainer,
+    as_canonical,
+    checked_container,
+    checked_dtype,
+    checked_shape,
+    composed,
+    hide_error_text,
+    in_c_order,
+    is_mapped,
+    loaded,
+    of_finite,
+    without_warnings,
+)
+
+# ------------------------------
+# Targets of rows, numbers or labels: in memory, or loaded part by part.
+
+
+class Targets:
+    """One target for each row; parts are loaded again for every pass, each once in a thread.
+
+    It is a source of :func:`skdp.data.reduce.map_sum`, for passes over targets alone: each part is
+    a block, and the targets are its only column.
+
+    Parameters
+    ----------
+    parts : sequence of callable or array-like
+        The targets of each part: 1-D arrays, or functions without arguments that load them.
+    lengths : sequence of int
+        How many rows each part has, from 1. Public.
+    numbers : sequence of int or None, default=None
+        Numbers by which errors name the parts; ``None`` counts from 0.
+    function : callable or None, default=None
+        Maps an array of targets to another one, target by target.
+    pass_over : callable or None, default=None
+        That of a `RowParts` to which the targets belong.
+    """
+
+    #: Whether every pass reads the same targets.
+    is_repeatable = False
+    is_sparse = False
+
+    def __init__(
+        self,
+        parts: Sequence[Any],
+        lengths: Sequence[int],
+        numbers: Sequence[int] | None = None,
+        function: Callable[[np.ndarray], np.ndarray] | None = None,
+        pass_over: Callable[..., Any] | None = None,
+    ) -> None:
+        self._parts, self._lengths = list(parts), list(lengths)
+        self._numbers = list(range(len(self._parts)) if numbers is None else numbers)
+        self._function, self._pass_over = function, pass_over
+        self.pass_over = pass_over and partial(pass_over, numbers=self._numbers)
+        self.block_starts = np.cumsum([0, *self._lengths])
+        #: First block of each part, and the end.
+        self.part_starts = np.arange(len(self.block_starts))
+        self.shape = int(self.block_starts[-1]), 1
+        self._loaded = threading.local()
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "Targets":
+        """Wrap the targets of all rows, a checked array in memory."""
+        return cls([values], [len(values)])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        values = np.concatenate([self._load(part) for part in range(len(self._parts))])
+        return values if dtype is None else values.astype(dtype)
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """Return the targets of consecutive rows of one part."""
+        part = int(np.searchsorted(self.block_starts, rows.start, side="right")) - 1
+        if getattr(self._loaded, "part", None) != part:
+            self._loaded.values, self._loaded.part = self._load(part), part
+        first = self.block_starts[part]
+        return np.asarray(self._loaded.values[rows.start - first : rows.stop - first])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what threads have loaded."""
+        return {name: value for name, value in vars(self).items() if name != "_loaded"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._loaded = threading.local()
+
+    def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> "Targets":
+        """Return what a function, that takes each target by itself, makes of the targets."""
+        both = composed(self._function, function)
+        mapped = Targets(self._parts, self._lengths, self._numbers, both, self._pass_over)
+        if len(self._parts) > 1 or callable(self._parts[0]):
+            return mapped
+        # In memory as a whole, they are mapped once for all passes.
+        return Targets([mapped._load(0)], self._lengths, self._numbers)
+
+    def of_parts(self, parts: range) -> "Targets":
+        """Copy what another process needs to load the targets of some parts."""
+        one = copy(self)
+        if len(self._parts) > 1:  # else an array, whatever the parts of the rows
+            one._parts = within(self._parts, parts)
+        return one
+
+    def blocks(self, group: range) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield the targets of a group of parts, as columns, with the rows they stand for."""
+        for rows in starmap(slice, pairwise(self.block_starts[group.start : group.stop + 1])):
+            yield rows, self[rows][:, np.newaxis]
+
+    def _load(self, part: int) -> np.ndarray:
+        raw, number = self._parts[part], self._numbers[part]
+        name, function = f"Targets of part {number}", self._function
+        values = loaded(
+            lambda: np.asarray(checked_container(raw() if callable(raw) else raw)),
+            name,
+            f"Look at y[{number}], or call it.",
+        )
+        if values.shape != (self._lengths[part],) or values.dtype.kind not in "fiubUO":
+            raise ValueError(
+                f"The targets of part {number} have shape {values.shape} and dtype "
+                f"{values.dtype}, where {(self._lengths[part],)} and numbers or labels were "
+                "promised."
+            )
+        hint = "A regression takes numbers; a classifier takes whole numbers or strings."
+        return values if function is None else loaded(lambda: function(values), name, hint)
+
+
+def within(items: list[Any], parts: range) -> list[Any]:
+    """Keep the items of some parts, each in its place."""
+    return [None] * parts.start + items[parts.start : parts.stop]
+
+
+# ------------------------------
+# Results for rows in blocks or in parts, a block or a part at a time.
+
+
+class PartResults:
+    """Results for rows in blocks or in parts, computed when they are asked for.
+
+    Iterate over them, or write them to a file; `numpy.asarray` computes all of them in memory.
+
+    Parameters
+    ----------
+    X : RowBlocks
+        The rows.
+    function : callable
+        Maps a 2-D array or CSR matrix of rows to an array of as many results.
+    shape : tuple of int
+        Shape of all results together.
+    dtype : dtype
+        Their type.
+    """
+
+    def __init__(
+        self, X: Iterable[Any], function: Callable[[Any], Any], shape: tuple[int, ...], dtype: Any
+    ) -> None:
+        self.rows, self.function, self.shape, self.dtype = X, function, shape, np.dtype(dtype)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.concatenate(list(self)).astype(self.dtype if dtype is None else dtype)
+
+    def __eq__(self, other: object) -> Any:
+        return np.asarray(self) == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """Yield the results, a block or a part at a time."""
+        return map(self.function, self.rows)
+
+    def __repr__(self) -> str:
+        return f"PartResults(shape={self.shape}, dtype={self.dtype})"
+
+    def to_npy(self, path: Any) -> None:
+        """Write all results to a file of numpy.
+
+        Parameters
+        ----------
+        path : path-like
+            File to write; ``numpy.load(path, mmap_mode="r")`` reads it.
+        """
+        write_npy(path, iter(self), self.shape, self.dtype)
+
+
+def write_npy(
+    path: Any, blocks: Iterator[np.ndarray], shape: tuple[int, ...], dtype: np.dtype
+) -> None:
+    """Write blocks of rows to a file of numpy, one after the other."""
+    file = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+    start = 0
+    for block in blocks:
+        file[start : start + len(block)] = block
+        start += len(block)
+    file.flush()
+
+
+# ------------------------------
+# Rows that exist only as blocks, which functions make or load again for every pass.
+
+_END = object()
+Loader = Callable[[], Any]
+#: What is said of rows in blocks, in scikit-learn's words, and what helps.
+NOT_FINITE = (
+    "Input X contains NaN or infinity. Fill missing values by a constant, as "
+    "SimpleImputer(strategy='constant', keep_empty_features=True) does in a DPPipeline."
+)
+
+
+class RowBlocks(SkdpContainer):
+    """A matrix that exists only as blocks of rows, which a function makes again for every pass.
+
+    Estimators of skdp take it in place of an array, for rows that do not fit into memory. What
+    their `transform` makes of it is computed when it is read: iterate over it, or write it to a
+    file by `to_npy`.
+
+    The parameters are those of one stream, which one thread reads, and which has no targets. Rows
+    in files or in other parts, which several threads read, with targets for regressions,
+    classifiers and pipelines, are made by `from_parquet`, `from_npy` and `from_partitions`.
+
+    Parameters
+    ----------
+    make_blocks : callable
+        Function without arguments, called for every pass over the data. It returns an iterable of
+        2-D arrays or sparse matrices; stacked, they are the rows. Every pass must yield the same
+        rows in the same order. The number of passes depends on the rows only through released
+        values.
+    shape : tuple of two ints
+        Number of rows and of features, both public.
+    dtype : dtype, default=numpy.float64
+        Floating-point type of the results.
+
+    Raises
+    ------
+    ValueError
+        If `make_blocks` is not callable, `shape` not a pair of positive integers, or `dtype`
+        neither float32 nor float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPTruncatedSVD, RowBlocks
+    >>> def make_blocks():
+    ...     for seed in range(4):  # in practice: one file after the other
+    ...         yield np.random.default_rng(seed).normal(size=(500, 3)) + [9, 0, 0]
+    >>> rows = RowBlocks(make_blocks, shape=(2000, 3))
+    >>> rows
+    RowBlocks(shape=(2000, 3), dtype=float64)
+    >>> svd = DPTruncatedSVD(1, row_norm=10).fit(rows)
+    >>> svd.transform(rows).shape
+    (2000, 1)
+    """
+
+    #: Makes rows of parts; `skdp.data.row_parts`, which builds on this class, sets it.
+    _of_parts: ClassVar[Callable[..., "RowBlocks"]]
+    # What the rows go through, each by itself; None for nothing.
+    function: Callable[[Any], Any] | None = None
+    # None if the features have no names.
+    feature_names: list[str] | None = None
+
+    def __init__(
+        self,
+        make_blocks: Callable[[], Iterable[Any]],
+        shape: tuple[int, int],
+        dtype: Any = np.float64,
+    ) -> None:
+        if not callable(make_blocks):
+            raise ValueError(
+                "make_blocks must be a function that starts a new pass over the blocks, got "
+                f"{type(make_blocks).__name__}; an array or a memory map needs no RowBlocks."
+            )
+        self.make_blocks = make_blocks
+        self.shape = checked_shape(shape)
+        self._n_made = self.shape[1]
+        self.dtype = checked_dtype(dtype)
+
+    @classmethod
+    def from_partitions(
+        cls,
+        loaders: Sequence[Callable[[], Any]],
+        lengths: Sequence[int],
+        n_features: int,
+        dtype: Any = np.float64,
+        y: Sequence[Any] | None = None,
+    ) -> "RowBlocks":
+        """Make rows of parts, each of which a function loads; threads load several at a time.
+
+        If `joblib.parallel_config` names another backend, such as ``"loky"`` or ``"dask"``, its
+        workers load the parts, and all have to be of one kind, with the same versions.
+
+        How rows are divided into parts has to be as public as their number: files that are split
+        by a column's value, such as a country or a hash of a user, tell something of it.
+
+        Parameters
+        ----------
+        loaders : sequence of callable
+            Functions without arguments, each of which loads the rows of one part, as a 2-D array or
+            sparse matrix. Several threads call them at the same time; a connection to a database is
+            opened within the function. To run in other processes they have to be picklable.
+        lengths : sequence of int
+            How many rows each part has, from 0. Public.
+        n_features : int
+            How many features each part has.
+        dtype : dtype, default=numpy.float64
+            Floating-point type of the results.
+        y : sequence of callable or array-like, or None, default=None
+            Responses or labels of each part: 1-D arrays, or functions without arguments that load
+            them. Regressions and classifiers take them from here: ``fit(rows)``.
+
+        Returns
+        -------
+        RowBlocks
+            The rows of all parts, in this order.
+
+        Raises
+        ------
+        ValueError
+            If a loader is no function, a length no integer from 0, `n_features` not positive, there
+            are no rows, or `y` has not as many parts.
+        """
+        return cls._of_parts(loaders, lengths, n_features, dtype, y)
+
+    @classmethod
+    def from_npy(cls, paths: Any, y: Any = None) -> "RowBlocks":
+        """Make rows of files of numpy, each a part, which are mapped into memory and not copied.
+
+        Parameters
+        ----------
+        paths : path-like or sequence of path-like
+            Files that `numpy.save` has written: 2-D arrays of real numbers. How rows are divided
+            into files has to be as public as their number, so not by country or user.
+        y : path-like, sequence of path-like or None, default=None
+            Files with the responses or labels of each of `paths`, in the same order: 1-D arrays of
+            numbers or strings.
+
+        Returns
+        -------
+        RowBlocks
+            Their rows, in this order; of dtype float32 if all files are.
+
+        Raises
+        ------
+        OSError
+            If there is no such file.
+        ValueError
+            If a file holds no such array, or files do not fit together.
+        """
+        from skdp.data.files import npy_files
+
+        files, targets = npy_files(paths, 2), None if y is None else npy_files(y, 1)
+        lengths, widths = [one.shape[0] for one in files], {one.shape[1] for one in files}
+        if len(widths) > 1:
+            raise ValueError(f"paths must be files of one number of columns, got {sorted(widths)}.")
+        if targets is not None and [one.shape[0] for one in targets] != lengths:
+            raise ValueError("y must have a file for each of paths, of as many entries as rows.")
+        return cls._of_parts(
+            [one.loader for one in files],
+            lengths,
+            widths.pop(),
+            np.float32 if all(one.dtype == np.float32 for one in files) else np.float64,
+            None if targets is None else [one.loader for one in targets],
+        )
+
+    @classmethod
+    def from_parquet(
+        cls, paths: Any, columns: Sequence[str] | None = None, y: str | None = None
+    ) -> "RowBlocks":
+        """Make rows of files of Parquet, of which each row group is a part.
+
+        Only metadata are read at first. Each pass decodes every row group again, in one thread. It
+        needs pyarrow: ``pip install "skdp[parquet]"``.
+
+        Parameters
+        ----------
+        paths : path-like or sequence of path-like
+            Files with the same columns. How rows are divided into files and row groups has to be as
+            public as their number, so not by country or user.
+        columns : sequence of str or None, default=None
+            Names of the features: columns of numbers or booleans without missing values. ``None``
+            stands for all columns but `y`, and but an index that pandas wrote.
+        y : str or None, default=None
+            Name of the column of responses or labels: numbers, booleans, strings, or categories
+            that are strings.
+
+        Returns
+        -------
+        RowBlocks
+            Their rows, in this order; of dtype float32 if all features are. Estimators take over
+            the names of the features.
+
+        Raises
+        ------
+        ImportError
+            If pyarrow is not installed.
+        OSError
+            If there is no such file.
+        ValueError
+            If a file is no Parquet file, or has not these columns, of such types, each the same in
+            all files.
+        """
+        from skdp.data.files import row_groups
+
+        return cls._of_parts(*row_groups(paths, columns, y))
+
+    @property
+    @without_warnings()
+    def is_sparse(self) -> bool:
+        """Whether the first block is sparse, and hence all of them."""
+        return any(sparse.issparse(block) for block in islice(self._checked_blocks(), 1))
+
+    def __iter__(self) -> Iterator[RawBlock]:
+        """Yield the rows, a block or a part at a time; refuse those that are not finite."""
+        return map(refused_if_not_finite, self._checked_blocks())
+
+    def __getitem__(self, rows: Any) -> Any:
+        raise TypeError(
+            "Rows in blocks are not in memory, and cannot be indexed or split, as cross-validation "
+            "and searches do: split the files or loaders, or use a sample that is an array."
+        )
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError(
+            "RowBlocks are not converted to an array, which may not fit into memory: iterate over "
+            "the blocks, or write them to a file with to_npy. Estimators of skdp take them as "
+            "they are."
+        )
+
+    def to_npy(self, path: Any) -> None:
+        """Write dense rows to a file of numpy, a block or a part at a time.
+
+        Parameters
+        ----------
+        path : path-like
+            File to write; ``numpy.load(path, mmap_mode="r")`` reads it.
+
+        Raises
+        ------
+        ValueError
+            If the rows are sparse.
+        """
+        if self.is_sparse:
+            raise ValueError("to_npy writes dense rows, and these are sparse: iterate over them.")
+        write_npy(path, iter(self), self.shape, self.dtype)
+
+    def __repr__(self) -> str:
+        return f"RowBlocks(shape={self.shape}, dtype={self.dtype})"
+
+    @without_warnings()
+    def check(self) -> None:
+        """Read all blocks once, and refuse those that no estimator can use.
+
+        Raises
+        ------
+        ValueError
+            If the blocks do not add up to `shape`, contain NaN or infinity, or cannot be read.
+        """
+        n_rows, is_sparse = 0, self.is_sparse
+        for block in self._checked_blocks():
+            n_rows += block.shape[0]
+            if sparse.issparse(block) != is_sparse:
+                raise ValueError("make_blocks gave both dense and sparse blocks.")
+            refused_if_not_finite(block)
+        if n_rows != self.shape[0]:
+            raise ValueError(
+                f"make_blocks gave {n_rows} rows, but shape promises {self.shape}. Every call must "
+                "start a new pass over all rows."
+            )
+
+    def _rebinned(self, starts: np.ndarray) -> Iterator[RawBlock]:
+        """Yield the rows in blocks that begin at `starts`, whatever blocks they come in."""
+        waiting: list[RawBlock] = []
+        n_waiting, sizes = 0, iter(np.diff(starts))
+        size = next(sizes)
+        for block in self._raw_blocks():
+            start = 0
+            while n_waiting + block.shape[0] - start >= size:
+                stop = start + size - n_waiting
+                yield self._finished(_stack([*waiting, block[start:stop]]))
+                waiting, n_waiting, start = [], 0, stop
+                size = next(sizes, np.inf)
+            if start < block.shape[0]:
+                # A copy: the function may use the same array for its next block.
+                waiting.append(block[start:].copy())
+                n_waiting += block.shape[0] - start
+
+    def _finished(self, block: RawBlock) -> RawBlock:
+        # Only here: a row may round otherwise in a block of another length.
+        block = in_c_order(block)
+        return block if self.function is None else in_c_order(self.function(block))
+
+    def _made(self) -> Iterator[Any]:
+        """Make the blocks; texts of errors are hidden, since they may contain values."""
+        blocks = hide_error_text(lambda: iter(self.make_blocks()))
+        while (block := hide_error_text(next, blocks, _END)) is not _END:
+            yield block
+
+    def _checked_blocks(self) -> Iterator[RawBlock]:
+        blocks = self._raw_blocks()
+        return blocks if self.function is None else map(self.function, blocks)
+
+    def _raw_blocks(self) -> Iterator[RawBlock]:
+        return map(self._checked, self._made())
+
+    def _checked(self, made: Any) -> RawBlock:
+        made = checked_container(made)
+        block = as_canonical(made) if sparse.issparse(made) else hide_error_text(np.asarray, made)
+        if not np.can_cast(block.dtype, np.float64):
+            raise ValueError(
+                f"make_blocks gave a block of dtype {block.dtype}, but every block must hold real "
+                "numbers of at most 64 bits."
+            )
+        if block.ndim != 2 or block.shape[1] != self._n_made:
+            raise ValueError(
+                f"make_blocks gave a block of shape {block.shape}, but every block must be 2-D "
+                f"with {self._n_made} columns."
+            )
+        return block
+
+
+def refused_if_not_finite(block: RawBlock) -> RawBlock:
+    """Refuse a block with an entry that is not finite."""
+    if not np.isfinite(block.data if sparse.issparse(block) else block).all():
+        raise ValueError(NOT_FINITE)
+    return block
+
+
+def _stack(parts: list[RawBlock]) -> RawBlock:
+    if len(parts) == 1:
+        return parts[0]
+    if sparse.issparse(parts[0]):
+        return sparse.csr_array(sparse.vstack(parts, format="csr"))
+    return np.vstack(parts)
+
+
+# ------------------------------
+# Rows in parts, each of which a function loads by itself, with their targets.
+
+
+class RowParts(RowBlocks):
+    """A `RowBlocks` whose parts are loaded by themselves, in any order."""
+
+    def __init__(
+        self,
+        loaders: Sequence[Loader],
+        lengths: Sequence[int],
+        n_features: int,
+        dtype: Any,
+        y: Sequence[Any] | None = None,
+        names: Sequence[str] | None = None,
+        *,
+        pass_over: Callable[..., Any] | None = None,
+        is_sparse: bool | None = None,
+    ) -> None:
+        loaders, lengths = _listed(loaders, "loaders"), _listed(lengths, "lengths")
+        y = None if y is None else _listed(y, "y")
+        _check_parts(loaders, lengths, y)
+        _check_n_features(n_features)
+        super().__init__(self._checked_blocks, (sum(map(int, lengths)), n_features), dtype)
+        #: Number and loader of each part that has rows, and how many.
+        self.parts = [
+            (number, loader, int(length))
+            for number, (loader, length) in enumerate(zip(loaders, lengths, strict=True))
+            if length
+        ]
+        # Shared with what functions make of these rows.
+        self._seen: list[tuple[bool, bool]] = [] if is_sparse is None else [(is_sparse, False)]
+        #: Adds up what a kernel gives for the parts of these numbers; None for this process.
+        self.pass_over = pass_over
+        self.feature_names = None if names is None else list(names)
+        #: Responses or labels, or None.
+        self.y = None if y is None else _targets(self.parts, y, pass_over)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are sparse; what a function makes of public ones shows it."""
+        if self.function is None:
+            return self._kind[0]
+        public: Any = np.ones((2, self._n_made), self.dtype)
+        made = self.function(sparse.csr_array(public) if self._kind[0] else public)
+        return sparse.issparse(made)
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the parts are memory maps."""
+        return self._kind[1]
+
+    @property
+    @without_warnings()
+    def _kind(self) -> tuple[bool, bool]:
+        """Whether parts are sparse, or mapped: the first is loaded once, to see."""
+        if not self._seen:
+            number, loader, _ = self.parts[0]
+            first = _load(number, loader)
+            self._seen.append((sparse.issparse(first), is_mapped(first)))
+        return self._seen[0]
+
+    def load(self, part: int) -> RawBlock:
+        """Load a part that has rows, and refuse what is not what was said of it.
+
+        Parameters
+        ----------
+        part : int
+            Its number among those that have rows.
+
+        Returns
+        -------
+        ndarray or csr_array
+            Its rows.
+
+        Raises
+        ------
+        ValueError
+            If it cannot be loaded, or has another shape or kind.
+        """
+        number, loader, length = self.parts[part]
+        raw = _load(number, loader)
+        is_sparse = self._kind[0]
+        if sparse.issparse(raw) != is_sparse:
+            kinds = ("dense", "sparse") if is_sparse else ("sparse", "dense")
+            raise ValueError(f"Part {number} is {kinds[0]}, and the first is {kinds[1]}.")
+        if raw.shape != (length, self._n_made) or not np.can_cast(raw.dtype, np.float64):
+            raise ValueError(
+                f"Part {number} has shape {raw.shape} and dtype {raw.dtype}, where "
+                f"{(length, self._n_made)} and real numbers of at most 64 bits were promised."
+            )
+        return raw
+
+    def of_parts(self, parts: range) -> Self:
+        """Copy what another process needs to load some of the parts that have rows."""
+        one = self.without_targets()
+        one.parts = within(self.parts, parts)
+        vars(one).pop("make_blocks", None)  # refers to all parts
+        return one
+
+    def without_targets(self) -> Self:
+        """Copy the rows: targets travel by themselves, with those who read them."""
+        one = copy(self)
+        one.y = None
+        return one
+
+    def _raw_blocks(self) -> Iterator[RawBlock]:
+        return map(self.load, range(len(self.parts)))
+
+
+RowBlocks._of_parts = RowParts
+
+
+class ThinnedParts(RowParts):
+    """Every `step`-th row of a `RowParts`."""
+
+    def __init__(
+        self, X: RowParts, step: int, function: Callable[[Any], Any] | None = None
+    ) -> None:
+        vars(self).update(vars(X))
+        lengths = np.array([length for *_, length in X.parts])
+        first_kept = (lengths - np.cumsum(lengths)) % step
+        kept = np.ceil((lengths - first_kept) / step).astype(int).clip(0)
+        #: Of each part with such rows its place in X, and the first of them.
+        self._places = [(int(part), int(first_kept[part])) for part in np.flatnonzero(kept)]
+        self.parts = [(*X.parts[part][:2], int(kept[part])) for part, _ in self._places]
+        self._of, self._step, self.function = X.without_targets(), step, function
+        self.shape, self.y = (int(kept.sum()), X.shape[1]), None
+
+    def load(self, part: int) -> RawBlock:
+        """Load the kept rows of a part."""
+        place, first = self._places[part]
+        return self._of.load(place)[first :: self._step]
+
+    def of_parts(self, parts: range) -> Self:
+        """Copy what another process needs to load some of the parts that have rows."""
+        one = super().of_parts(parts)
+        places = self._places[parts.start : parts.stop]
+        one._of = self._of.of_parts(range(places[0][0], places[-1][0] + 1))
+        return one
+
+
+def mapped_blocks(
+    X: RowBlocks, function: Callable[[Any], Any], n_features: int | None = None
+) -> RowBlocks:
+    """Return what a function, that takes each row by itself, makes of rows in blocks."""
+    made = copy(X)
+    made.function, made.feature_names = composed(X.function, function), None
+    made.shape = X.shape[0], X.shape[1] if n_features is None else n_features
+    return made
+
+
+def transformed_blocks(
+    X: RowBlocks, function: Callable[[Any], Any], n_features: int | None = None
+) -> RowBlocks:
+    """Map rows in blocks by a function of finite rows; rows that are not finite become NaN.
+
+    They are not refused: later readings must raise nothing. The next opening refuses them.
+    """
+    return mapped_blocks(X, partial(of_finite, function=function, dtype=X.dtype), n_features)
+
+
+def _targets(parts: list[tuple[int, Loader, int]], y: list[Any], pass_over: Any) -> Targets:
+    """Return the targets of the parts that have rows."""
+    numbers, lengths = [number for number, *_ in parts], [part[2] for part in parts]
+    return Targets([y[number] for number in numbers], lengths, numbers, pass_over=pass_over)
+
+
+def _listed(items: Any, name: str) -> list[Any]:
+    """Return what is given for each part as a list; refuse what is no sequence."""
+    if isinstance(items, str | bytes) or not hasattr(items, "__iter__"):
+        raise ValueError(
+            f"{name} must be a list with one item per part, got {type(items).__name__}."
+        )
+    return list(items)
+
+
+def _check_n_features(n_features: Any) -> None:
+    if not isinstance(n_features, Integral) or isinstance(n_features, bool) or n_features < 1:
+        raise ValueError(f"n_features must be a positive integer, got {n_features!r}.")
+
+
+def _check_parts(loaders: list[Any], lengths: list[Any], y: list[Any] | None) -> None:
+    """Refuse parts that are no functions, or whose lengths are no lengths."""
+    if len(loaders) != len(lengths):
+        raise ValueError(f"lengths has {len(lengths)} numbers for {len(loaders)} loaders.")
+    if y is not None and len(y) != len(loaders):
+        raise ValueError(
+            f"y must have the targets of each of {len(loaders)} parts, got {len(y)} items. Pass an "
+            "array, or a function that loads one, for each part."
+        )
+    for number, loader in enumerate(loaders):
+        if not callable(loader):
+            raise ValueError(
+                f"loaders must be functions without arguments, got {type(loader).__name__} for "
+                f"part {number}."
+            )
+    for number, length in enumerate(lengths):
+        if not isinstance(length, Integral) or isinstance(length, bool) or length < 0:
+            raise ValueError(f"lengths must be integers from 0, got {length!r} for part {number}.")
+    if not any(lengths):
+        raise ValueError("lengths of all parts together must be positive, got 0.")
+
+
+def _load(number: int, loader: Loader) -> RawBlock:
+    hint = f"Load this part alone, as loaders[{number}]() does, to see it."
+    return loaded(lambda: _converted(checked_container(loader())), f"Part {number}", hint)
+
+
+def _converted(raw: Any) -> RawBlock:
+    return as_canonical(raw) if sparse.issparse(raw) else np.asarray(raw)
