@@ -19,10 +19,10 @@ from skdp.data.containers import refuse_masked
 from skdp.data.workers import one_blas_thread, thread_count
 from skdp.exceptions import warn_of_privacy
 from skdp.privacy import Plan, PrivacyBudget
-from skdp.privacy.adjacency import ADJACENCIES
-from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
+from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import plain
+from skdp.privacy.sensitivity import ADJACENCIES
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._unit import Unit
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from skdp.linear_model._trace import descent
 from skdp.linear_model._trace.descent import Estimate
-from skdp.privacy import initial_noise, noise
+from skdp.privacy import budget as initial_noise
+from skdp.privacy import noise
 
 __all__ = ["drawn_noise", "noise_of", "without_cut"]
 

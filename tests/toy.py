@@ -25,9 +25,8 @@ from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts, digest, holds_sparse
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import clip_weights
-from skdp.privacy.cost import PrivacyCost
-from skdp.privacy.lattice import certain_part
-from skdp.privacy.plan import OneOf
+from skdp.privacy.noise import certain_part
+from skdp.privacy.plan import OneOf, PrivacyCost
 from skdp.units._rows import ResolvedRow
 
 N_ROWS, N_FEATURES = 120, 4

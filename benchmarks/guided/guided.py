@@ -39,10 +39,10 @@ from skdp.decomposition._problem import RowsProblem
 from skdp.decomposition._rows import fit, plan, positive_mean
 from skdp.linalg.denoising import positive_means
 from skdp.privacy import PrivacyBudget, Release, sensitivity
-from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.noise import NoiseSource
-from skdp.privacy.release import Search
+from skdp.privacy.releases import Search
+from skdp.privacy.sensitivity import ADJACENCIES
 
 HERE = Path(__file__).parent
 SEEDS = 6

@@ -124,7 +124,7 @@ def main():
     file = parser.parse_args().file
     with (
         patch("skdp._estimator.NoiseSource", ScriptedSource),
-        patch("skdp.privacy.initial_noise.NoiseSource", ScriptedSource),
+        patch("skdp.privacy.budget.NoiseSource", ScriptedSource),
         patch.object(PrivacyBudget, "of", open_and_keep),
     ):
         found = dict(fits())

@@ -9,8 +9,7 @@ import numpy as np
 
 from skdp._scales.sizes import N_BINS
 from skdp.privacy import Release, sensitivity
-from skdp.privacy.cost import PrivacyCost
-from skdp.privacy.plan import OneOf
+from skdp.privacy.plan import OneOf, PrivacyCost
 from skdp.units._resolved import ResolvedUnit
 
 # Bins of an interval, all columns together: more would cost memory. Numbers of bins of one column,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from skdp._scales.columns import Intervals
-from skdp.privacy.quantile import warnings_for_ends
+from skdp.privacy.releases import warnings_for_ends
 
 OTHER_UNITS_OF_X = "Pass X in other units: divide it by a public guess of its size."
 

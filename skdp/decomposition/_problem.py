@@ -9,7 +9,7 @@ from operator import itemgetter
 import numpy as np
 
 from skdp._estimator import check_not_pure
-from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.plan import PrivacyCost
 from skdp.units._changes import ResolvedSpectralChange
 from skdp.units._entries import ResolvedEdge, ResolvedEntry
 from skdp.units._interactions import ResolvedInteraction

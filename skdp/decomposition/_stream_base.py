@@ -29,9 +29,9 @@ from skdp.exceptions import warn_of_privacy
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.spectrum import deterministic_signs
 from skdp.privacy import PrivacySpent, Released
-from skdp.privacy.cost import PrivacyCost
-from skdp.privacy.initial_noise import InitialNoiseSums, fixed_point_unit
+from skdp.privacy.budget import InitialNoiseSums, fixed_point_unit
 from skdp.privacy.noise import algorithm_generator, draw_seed
+from skdp.privacy.plan import PrivacyCost
 from skdp.units._changes import DEFAULT_LARGEST, ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 from skdp.units._unit import Unit, supported_unit

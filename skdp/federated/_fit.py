@@ -13,7 +13,7 @@ from skdp.data.sources import holds_sparse
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.federated._agreement import Agreement
 from skdp.privacy.noise import algorithm_generator
-from skdp.privacy.record import PrivacySpent
+from skdp.privacy.releases import PrivacySpent
 from skdp.privacy.shares import Exchange, ShareBudget
 
 

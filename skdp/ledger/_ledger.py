@@ -27,7 +27,7 @@ from skdp.ledger._limit import WHOLE, Cost, Limit
 from skdp.ledger._refusals import NUMBERS, check_kind, check_note, check_record, refusal
 from skdp.ledger._report import limit_of, report_of
 from skdp.ledger._seen import check_seen, read_seen, remember
-from skdp.privacy.adjacency import ADJACENCIES
+from skdp.privacy.sensitivity import ADJACENCIES
 
 
 class PrivacyLedger:

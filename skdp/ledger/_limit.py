@@ -8,7 +8,7 @@ from typing import Any
 
 from skdp.exceptions import BudgetError
 from skdp.privacy import gaussian_dp, pure_dp
-from skdp.privacy.cost import largest_epsilon
+from skdp.privacy.plan import largest_epsilon
 
 #: Number of units in the whole limit.
 WHOLE = 2**62  # not tuned

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
-from skdp.privacy.cost import PrivacyCost
-from skdp.privacy.plan import growing_shares
+from skdp.privacy.plan import PrivacyCost, growing_shares
 
 _VOTE = "clip vote"
 # benchmarks/trace_regression/errors.md, "The singular value", compares it with 0, which is constant

@@ -10,9 +10,8 @@ from skdp.data.reduce import map_sum
 from skdp.linalg.norms import GridCounts
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.cost import PrivacyCost
-from skdp.privacy.quantile import search_steps
-from skdp.privacy.release import Search
+from skdp.privacy.plan import PrivacyCost
+from skdp.privacy.releases import Search, search_steps
 
 #: Name of the release of the responses' center.
 RESPONSE_CENTER = "response center"

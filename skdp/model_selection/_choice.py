@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
-from skdp.privacy.cost import PrivacyCost
-from skdp.privacy.quantile import SCALE_GRID
-from skdp.privacy.release import Search
+from skdp.privacy.plan import PrivacyCost
+from skdp.privacy.releases import SCALE_GRID, Search
 
 # Part of the budget of the choice that the search for C takes.
 _RANGE_SHARE = 0.1  # not studied

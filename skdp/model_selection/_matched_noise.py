@@ -16,7 +16,7 @@ from skdp.linear_model._logistic.labels import given_classes
 from skdp.model_selection._search import BaseDPSearch
 from skdp.pipeline._private_steps import SharedBudget, private_steps
 from skdp.pipeline._steps import private_within
-from skdp.privacy.cost import largest_epsilon
+from skdp.privacy.plan import largest_epsilon
 
 # Units whose statistics are sums over rows, or over users.
 _UNITS = ("row", "record", "response", "user")

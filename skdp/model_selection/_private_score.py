@@ -22,12 +22,11 @@ from skdp.model_selection._row_losses import (
     row_losses,
 )
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
-from skdp.privacy.adjacency import ADJACENCIES
-from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource, draw_seed
+from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import plain
-from skdp.privacy.quantile import SCALE_GRID
-from skdp.privacy.release import Search
+from skdp.privacy.releases import SCALE_GRID, Search
+from skdp.privacy.sensitivity import ADJACENCIES
 
 # Share of the search for the level that losses are clipped to, and the quantile of their sizes that
 # it looks for; `release_level` takes a lower one with few rows, but at least _LEAST.

@@ -29,8 +29,8 @@ from skdp.pipeline._private_steps import SharedBudget
 from skdp.pipeline._steps import adjacency_of, common_unit
 from skdp.pipeline._whole import SpendsWhole, stamped, total
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
-from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource, draw_seed
+from skdp.privacy.plan import PrivacyCost
 
 # With more fits neither the fits nor the choice are reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"

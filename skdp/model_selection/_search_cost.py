@@ -23,7 +23,7 @@ from skdp.model_selection._planned_fits import (
 from skdp.model_selection._privacy_report import guarantee
 from skdp.pipeline._private_steps import has_budget, private_steps
 from skdp.privacy import PrivacySpent, gaussian_dp
-from skdp.privacy.cost import largest_epsilon
+from skdp.privacy.plan import largest_epsilon
 
 # By how much, relatively, epsilons and their sums are rounded up elsewhere.
 _SAFETY = 1e-9  # not tuned

@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from skdp.pipeline._candidates import Candidate
 from skdp.pipeline._steps import Step
-from skdp.privacy.cost import PrivacyCost, largest_epsilon
+from skdp.privacy.plan import PrivacyCost, largest_epsilon
 
 # Share of the choice: where one release serves all candidates, and where several fits are needed.
 _CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied

@@ -24,10 +24,9 @@ from skdp.pipeline._public_steps import transformed
 from skdp.pipeline._steps import adjacency_of, common_unit, steps_of
 from skdp.pipeline._whole import SpendsWhole, stamped, total
 from skdp.privacy import Plan, PrivacySpent
-from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import draw_seed
-from skdp.privacy.plan import OneOf
-from skdp.privacy.release import Release
+from skdp.privacy.plan import OneOf, PrivacyCost
+from skdp.privacy.releases import Release
 
 
 class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):

@@ -31,8 +31,8 @@ from skdp.pipeline._steps import (
     with_classes,
 )
 from skdp.privacy import Plan, PrivacySpent
-from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import derived_seed
+from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import plain
 
 # Rows between steps key the noise: they are the same whatever the settings of scikit-learn.

@@ -15,8 +15,8 @@ from skdp.linear_model._logistic.warnings import LABELS_BECOME_PUBLIC
 from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._fitting import FEATURE_ATTRIBUTES, Search, warnings_for_fits
 from skdp.privacy import PrivacyBudget, PrivacySpent
-from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource
+from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import plain
 
 # By how much, relatively, rounding may let the sum of what was spent exceed the whole.

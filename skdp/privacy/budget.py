@@ -2,26 +2,432 @@
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from skdp.exceptions import BudgetError
-from skdp.linalg.norms import GridCounts
+from skdp.linalg.norms import GridCounts, bin_counts
 from skdp.linalg.prefix_sums import PrefixNoise
-from skdp.privacy.adjacency import ADJACENCIES
-from skdp.privacy.by_name import NamedReleases
-from skdp.privacy.cost import PrivacyCost
-from skdp.privacy.initial_noise import InitialNoiseSums
-from skdp.privacy.noise import NoiseSource, checked_value, joint_entries, with_noise, without_noise
-from skdp.privacy.plan import SHARE_TOLERANCE, Plan, paths_that_go_on
-from skdp.privacy.quantile import search_quantile, warnings_for_ends
-from skdp.privacy.record import PrivacySpent
-from skdp.privacy.release import Release, Released, Search
+from skdp.privacy import sensitivity
+from skdp.privacy.noise import (
+    CHOICE,
+    NoiseSource,
+    checked_value,
+    draw,
+    joint_entries,
+    round_to_lattice,
+    with_noise,
+    without_noise,
+)
+from skdp.privacy.plan import SHARE_TOLERANCE, Plan, PrivacyCost, paths_that_go_on
+from skdp.privacy.releases import (
+    PrivacySpent,
+    Release,
+    Released,
+    Search,
+    search_quantile,
+    warnings_for_ends,
+)
+from skdp.privacy.sensitivity import ADJACENCIES
 
-__all__ = ["SKIPPED", "PrivacyBudget"]
+__all__ = [
+    "EXACT",
+    "SKIPPED",
+    "InitialNoiseSums",
+    "NamedReleases",
+    "PrivacyBudget",
+    "fixed_point_unit",
+    "to_counts",
+]
+
+# ------------------------------
+# Sums in fixed point whose noise is added before the data, which arrive in pieces.
+#
+# The sums are integers, multiples of a public unit, and are added modulo :math:`2^{64}`. Integer
+# addition is exact in any order and grouping, so that no rounding has to be charged for. An
+# overflow wraps around; the result is still a function of the exact sum, and tells no more than the
+# exact sum does.
+#
+# The noise is rounded to multiples of the unit when it is drawn, and the sum of the data is a
+# multiple of the unit. So rounding the noise and then adding it gives the same as adding and then
+# rounding: a function of the exact noisy sum. The proof of :mod:`skdp.privacy.lattice` holds
+# unchanged.
+#
+# If sums are released after every epoch, this holds for what each epoch adds: data plus noise that
+# is correlated with the noise of earlier epochs. The fixed map and the cells of the proof remain.
+# The coupling of the proof then compares with noise whose correlation is computed in floating
+# point, with a relative error of some :math:`10^{-13}`; the caller charges for that.
+
+# The unit is this many powers of two below the noise. That leaves 22 bits of a word for sums above
+# the noise.
+_BITS_BELOW_NOISE = 40  # not tuned
+# If there is hardly any noise, the range of the integers still has to hold the data.
+_LEAST_NOISE = 1 / 16  # not tuned
+_WORD = 2.0**64  # not tuned
+#: All integers up to this one are floats.
+EXACT = 2.0**53  # not tuned
+
+
+class InitialNoiseSums:
+    """Integer sums that hold noise from the start; reading them makes the `release`.
+
+    The integers count the `unit`, a power of two. The `correlation` says how the noise of an epoch
+    depends on that of earlier epochs.
+    """
+
+    def __init__(
+        self, release: Release, shape: tuple[int, ...], unit: float, correlation: PrefixNoise
+    ) -> None:
+        self.release, self._fresh_std = release, release.noise_std or 0.0
+        self.unit = unit
+        self.counts = np.zeros(shape, dtype=np.int64)
+        self._correlation = correlation
+        self._buffers = np.zeros((len(correlation.decays), *shape))
+        # How a unit of noise in the first epoch spreads to later epochs, which gives the standard
+        # deviation of the noise in a sum.
+        self._impulse = np.zeros((len(correlation.decays), 1))
+        self._response, self._squares = 0.0, 0.0
+        self._n_epochs, self._is_read = 0, False
+        self.open_epoch()
+
+    def open_epoch(self) -> None:
+        """Add the noise of the epoch that begins now, before its data."""
+        if self._n_epochs >= self._correlation.horizon:
+            raise BudgetError(f"Release {self.release.name!r} has paid for no more epochs.")
+        fresh = np.full(1, float(self._n_epochs == 0))
+        self._n_epochs, self._is_read = self._n_epochs + 1, False
+        self._response += float(self._correlation.step(fresh, self._impulse)[0])
+        self._squares += self._response**2
+        if self._fresh_std > 0:
+            noise = self._correlation.step(self._draw(), self._buffers)
+            noise *= self._fresh_std / self.unit
+            self.counts += np.rint(noise).astype(np.int64)
+
+    def read(self) -> Released:
+        """Return the noisy sums, rounded to the lattice of their noise; only once in each epoch."""
+        if self._is_read:
+            raise BudgetError(f"Release {self.release.name!r} has been read in this epoch.")
+        self._is_read = True
+        values = self.counts * self.unit
+        if self._fresh_std > 0:
+            round_to_lattice(values, self._fresh_std)
+        return Released(values, self.noise_std)
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise in a sum, of all epochs so far."""
+        return self._fresh_std * math.sqrt(self._squares)
+
+    def _draw(self) -> np.ndarray:
+        # The key always comes from the operating system. The data come later: a seed could not key
+        # the noise by them, and neighboring streams would share their noise.
+        return draw(self.release.mechanism, self.counts.shape, NoiseSource().key())
+
+
+def fixed_point_unit(releases: Iterable[Release]) -> float:
+    """Choose the unit of planned sums, a power of two.
+
+    It is at most 2 ** -40 of the smallest noise std, or of a sixteenth of the smallest sensitivity
+    if that is larger. So sums of up to 2 ** 22 times that number do not wrap around.
+    """
+    planned = [(one.noise_std or 0.0, one.sensitivity or 0.0) for one in releases]
+    noise_stds, sensitivities = zip(*planned, strict=True)
+    size = max(min(noise_stds), _LEAST_NOISE * min(sensitivities))
+    return math.ldexp(1.0, math.frexp(size)[1] - 1 - _BITS_BELOW_NOISE)
+
+
+def to_counts(values: np.ndarray, unit: float) -> np.ndarray:
+    """Round numbers to int64 multiples of a unit, modulo 2 ** 64; opposite numbers cancel."""
+    with np.errstate(all="ignore"):
+        if np.abs(values).max(initial=0.0) < unit * EXACT:
+            return np.rint(values / unit).astype(np.int64)
+        counts = np.rint(np.fmod(values, unit * _WORD) / unit)
+        counts -= _WORD * np.rint(counts / _WORD)
+    # int64 does not hold 2 ** 63, which has the same remainder as its opposite.
+    counts[counts == _WORD / 2] = -_WORD / 2
+    return counts.astype(np.int64)
+
+
+# ------------------------------
+# Methods of a budget that declare a release where they make it, for budgets without a plan.
+
+
+class NamedReleases:
+    """Methods that declare a release and make it at once, one for each mechanism."""
+
+    cost: PrivacyCost
+    adjacency: str
+
+    @abstractmethod
+    def release(self, release: Release, value: Any, *facts: Any, **more: Any) -> Released:
+        """Release a value."""
+
+    def gaussian(self, name: str, value: Any, *, sensitivity: float, share: float) -> Released:
+        """Release `value` with independent Gaussian noise on every entry.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        value : array-like
+            The private statistic.
+        sensitivity : float
+            Its largest Euclidean (Frobenius) change between neighboring datasets.
+        share : float
+            Share of the square of mu that is spent.
+
+        Returns
+        -------
+        Released
+            The noisy statistic, in the shape of `value`, and the standard deviation of its noise.
+
+        Raises
+        ------
+        BudgetError
+            If the share or the sensitivity is not positive and finite, the shares of all releases
+            would exceed 1, delta is 0, or the value has more entries than the share protects
+            against rounding.
+        """
+        return self.release(self._named(name, "gaussian", share), value, sensitivity)
+
+    def symmetric_gaussian(
+        self, name: str, value: Any, *, sensitivity: float, share: float
+    ) -> Released:
+        """Release a symmetric matrix with noise isotropic in the Frobenius inner product.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        value : array-like of shape (n, n)
+            The private symmetric matrix.
+        sensitivity : float
+            Its largest Frobenius change between neighboring datasets.
+        share : float
+            Share of the square of mu that is spent.
+
+        Returns
+        -------
+        Released
+            The noisy matrix, symmetric, and the standard deviation of its noise on the diagonal;
+            elsewhere the noise has sqrt(1/2) of that.
+
+        Raises
+        ------
+        BudgetError
+            If the share or the sensitivity is not positive and finite, the shares of all releases
+            would exceed 1, delta is 0, or the value has more entries than the share protects
+            against rounding.
+        ValueError
+            If `value` is not a square matrix.
+        """
+        return self.release(self._named(name, "symmetric_gaussian", share), value, sensitivity)
+
+    def laplace(self, name: str, value: Any, *, sensitivity: float, share: float) -> Released:
+        r"""Release `value` with Laplace noise: pure differential privacy.
+
+        The noise g is drawn independently for each entry of a vector, or each row of a matrix, with
+        density proportional to :math:`\exp(-\epsilon_0 \|g\|_2 / \Delta)`. An entry follows the
+        Laplace law. A row has a uniform direction, and its length follows the gamma law.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        value : array-like of shape (n,) or (n, k)
+            The private statistic; a number counts as a vector of one entry.
+        sensitivity : float
+            Its largest change between neighboring datasets: for a vector the sum of the absolute
+            changes of its entries, for a matrix the sum of the Euclidean norms of the changes of
+            its rows.
+        share : float
+            Share of epsilon that is spent, or of the square of mu if delta is not 0.
+
+        Returns
+        -------
+        Released
+            The noisy statistic, in the shape of `value`, and the standard deviation of its noise.
+
+        Raises
+        ------
+        BudgetError
+            If the share or the sensitivity is not positive and finite, the shares of all releases
+            would exceed 1, or the value has more entries than the share protects against rounding.
+        ValueError
+            If `value` has more than two dimensions.
+        """
+        return self.release(self._named(name, "laplace", share), value, sensitivity)
+
+    def spherical(self, name: str, value: Any, *, sensitivity: float, share: float) -> Released:
+        r"""Release `value` with one draw of spherical noise: pure differential privacy.
+
+        The noise has a density proportional to :math:`\exp(-\epsilon_0 \|G\|_F / \Delta)` on
+        all entries together.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        value : array-like
+            The private statistic.
+        sensitivity : float
+            Its largest Euclidean (Frobenius) change between neighboring datasets.
+        share : float
+            Share of epsilon that is spent, or of the square of mu if delta is not 0.
+
+        Returns
+        -------
+        Released
+            The noisy statistic, in the shape of `value`, and the standard deviation of its noise.
+
+        Raises
+        ------
+        BudgetError
+            If the share or the sensitivity is not positive and finite, the shares of all releases
+            would exceed 1, or the value has more entries than the share protects against rounding.
+        """
+        return self.release(self._named(name, "spherical", share), value, sensitivity)
+
+    def exponential(self, name: str, losses: Any, *, sensitivity: float, share: float) -> int:
+        r"""Choose one of several public options; a smaller loss makes an option likelier.
+
+        Option j, of loss :math:`S_j`, is chosen with a probability proportional to
+        :math:`\exp(-S_j / \beta)`. Let R be the sensitivity and :math:`\eta = R / \beta`: the
+        choice is :math:`\eta`-DP. It is mu-GDP if, and only if,
+        :math:`\mu \ge 2 \Phi^{-1}(1 / (1 + e^{-\eta/2}))`. So the accounting is exact.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        losses : array-like of shape (n_options,)
+            The private losses.
+        sensitivity : float
+            Largest change, between neighboring datasets, of the difference of two losses.
+        share : float
+            Share of the square of mu, or of epsilon if delta is 0, that is spent.
+
+        Returns
+        -------
+        int
+            Index of the chosen option; that of the smallest loss if `epsilon` is infinite.
+
+        Raises
+        ------
+        BudgetError
+            If the share or the sensitivity is not positive and finite, or the shares of all
+            releases would exceed 1.
+        ValueError
+            If the losses are not finite numbers in one dimension; nothing has been spent then.
+        """
+        return self.choose(self._named(name, "exponential", share), losses, sensitivity)
+
+    def choose(self, release: Release, losses: Any, *facts: Any, **more: Any) -> int:
+        """Choose one of several public options by a declared release, as `exponential` does.
+
+        Parameters
+        ----------
+        release : Release
+            What is released, with the mechanism ``"exponential"``.
+        losses : array-like of shape (n_options,)
+            The private losses.
+        *facts : object
+            Public or released facts that the sensitivity depends on; none if the plan states it.
+        **more : object
+            Such facts, by name.
+
+        Returns
+        -------
+        int
+            Index of the chosen option; that of the smallest loss if `epsilon` is infinite.
+
+        Raises
+        ------
+        BudgetError
+            If `release` would raise it.
+        ValueError
+            If the losses are not finite numbers in one dimension; nothing has been spent then.
+        """
+        release.check_mechanism(CHOICE)
+        return int(self.release(release, losses, *facts, **more).value)
+
+    def histogram(
+        self, name: str, values: np.ndarray, *, edges: np.ndarray, share: float
+    ) -> Released:
+        """Release a histogram: how many values lie in each bin between public `edges`.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        values : ndarray of shape (n,)
+            One value for each unit; the NaN of a null unit is counted nowhere.
+        edges : ndarray of shape (n_bins,)
+            Ascending upper edges of the bins; larger values fall into the last bin.
+        share : float
+            Share of the square of mu that is spent.
+
+        Returns
+        -------
+        Released
+            Noisy counts of shape (n_bins,), and the standard deviation of their noise.
+
+        Raises
+        ------
+        BudgetError
+            If the share is not positive, the shares of all releases would exceed 1, or delta is 0.
+        """
+        release = self._named(name, "gaussian", share)
+        counts = bin_counts(values, np.asarray(edges, dtype=np.float64))
+        return self.release(release, counts, sensitivity.histogram(self.adjacency))
+
+    def noise_std(
+        self,
+        sensitivity: float,
+        share: float,
+        *,
+        mechanism: str = "gaussian",
+        joint_entries: int = 1,
+    ) -> float:
+        """Return the standard deviation of the noise that a release would get.
+
+        Parameters
+        ----------
+        sensitivity : float
+            Sensitivity of the release.
+        share : float
+            Its share of the square of mu, or of epsilon if delta is 0.
+        mechanism : str, default="gaussian"
+            Which noise, as in :class:`skdp.privacy.Release`.
+        joint_entries : int, default=1
+            How many entries share one draw of noise: for ``"laplace"`` 1, or the number of columns
+            of a matrix; for ``"spherical"`` all entries. Gaussian noise does not depend on it.
+
+        Returns
+        -------
+        float
+            Standard deviation in an entry, in the units of the sensitivity; 0 if `epsilon` is
+            infinite.
+
+        Raises
+        ------
+        BudgetError
+            If delta is 0 and the noise is Gaussian.
+        """
+        return self.cost.noise_std(mechanism, float(sensitivity), float(share), int(joint_entries))
+
+    def _named(self, name: str, mechanism: str, share: float) -> Release:
+        # Refuse the mechanism before the value is read.
+        self.cost.check(mechanism)
+        return Release(name, mechanism, float(share), sensitivity_of=float)
+
+
+# ------------------------------
+# The one door through which private statistics leave.
 
 #: Name that the record gives to a release that did not take place.
 SKIPPED = "skipped"

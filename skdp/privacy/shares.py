@@ -21,12 +21,9 @@ import numpy as np
 from skdp.exceptions import BudgetError
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.cost import PrivacyCost
-from skdp.privacy.lattice import lattice_step
-from skdp.privacy.noise import distinct_entries, draw
-from skdp.privacy.plan import Plan
-from skdp.privacy.record import PrivacySpent
-from skdp.privacy.release import Release, Released
+from skdp.privacy.noise import distinct_entries, draw, lattice_step
+from skdp.privacy.plan import Plan, PrivacyCost
+from skdp.privacy.releases import PrivacySpent, Release, Released
 
 __all__ = ["Exchange", "ShareBudget", "ShareLayout", "Shares", "counts_of", "numbers_of"]
 

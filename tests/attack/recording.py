@@ -3,9 +3,9 @@
 import numpy as np
 
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.initial_noise import InitialNoiseSums
-from skdp.privacy.lattice import lattice_step
-from skdp.privacy.release import Released
+from skdp.privacy.budget import InitialNoiseSums
+from skdp.privacy.noise import lattice_step
+from skdp.privacy.releases import Released
 
 
 class RecordingBudget(PrivacyBudget):

@@ -31,7 +31,7 @@ from skdp.decomposition import _stream_updates
 from skdp.decomposition._sketches.state import StreamState
 from skdp.linalg.sketches import CountSketch, HaarSketch, tail_factor
 from skdp.privacy import gaussian_dp
-from skdp.privacy.initial_noise import InitialNoiseSums
+from skdp.privacy.budget import InitialNoiseSums
 from skdp.units import FrobeniusChange, Update
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

@@ -8,7 +8,7 @@ from scipy.stats import beta, norm
 
 from skdp import DPTruncatedSVD
 from skdp.privacy import PrivacyBudget, sensitivity
-from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.plan import PrivacyCost
 from skdp.units import Edge, Entry
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]

@@ -14,8 +14,8 @@ from skdp.federated._fit import run_fit, view_of
 from skdp.federated._masks import sum_modulo
 from skdp.federated._running import RunningFit, Waiting
 from skdp.privacy import Plan, shares
-from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource
+from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.shares import ShareBudget, Shares, counts_of, numbers_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

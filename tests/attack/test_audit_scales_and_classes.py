@@ -8,7 +8,7 @@ from scipy.stats import beta, norm
 
 from skdp import DPLogisticRegression, DPStandardScaler
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.plan import PrivacyCost
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 

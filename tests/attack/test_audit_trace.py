@@ -17,7 +17,7 @@ from skdp.linear_model._trace.clipping import RecordClipping
 from skdp.linear_model._trace.initial import random_start
 from skdp.linear_model._trace.records import Records
 from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
-from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.plan import PrivacyCost
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 

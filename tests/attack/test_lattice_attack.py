@@ -14,8 +14,7 @@ from sklearn.datasets import load_digits
 
 from skdp import DPPCA, DPTraceRegressor
 from skdp.privacy import PrivacyBudget, noise
-from skdp.privacy.lattice import round_to_lattice
-from skdp.privacy.noise import NoiseSource
+from skdp.privacy.noise import NoiseSource, round_to_lattice
 
 N_NUMBERS = 50_000
 N_FITS = 60

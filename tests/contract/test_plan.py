@@ -22,8 +22,7 @@ from skdp import (
 )
 from skdp.privacy import Plan, PrivacyBudget, sensitivity
 from skdp.privacy.budget import SKIPPED
-from skdp.privacy.cost import PrivacyCost
-from skdp.privacy.plan import OneOf
+from skdp.privacy.plan import OneOf, PrivacyCost
 from skdp.units import Edge, Entry
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

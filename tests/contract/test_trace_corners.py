@@ -15,7 +15,7 @@ from trace_cells import Cell, each
 from skdp import DPTraceRegressor, RankOneMatrices
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
-from skdp.privacy.lattice import lattice_step
+from skdp.privacy.noise import lattice_step
 
 ignore_warnings = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 

@@ -14,7 +14,7 @@ from skdp.datasets import make_block_graph, make_low_rank
 from skdp.decomposition._entries import fit as by_products
 from skdp.linalg.norms import row_norms
 from skdp.privacy.gaussian_dp import delta_at, mu_from_epsilon_delta
-from skdp.privacy.lattice import SCALE_MARGIN
+from skdp.privacy.noise import SCALE_MARGIN
 from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
 from skdp.units._entries import ResolvedEdge, ResolvedEntry
 

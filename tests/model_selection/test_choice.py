@@ -7,7 +7,7 @@ from watched import moved, watched
 from skdp.model_selection import _search
 from skdp.model_selection._choice import choose, plan_choice, regrets
 from skdp.privacy import sensitivity
-from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.plan import PrivacyCost
 
 ADJACENCIES = ("replace", "zero_out")
 HUGE = 1e100

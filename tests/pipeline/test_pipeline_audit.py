@@ -11,7 +11,7 @@ from watched import null_in_every_step
 
 from skdp import DPLogisticRegression, DPStandardScaler, DPTruncatedSVD, make_dp_pipeline
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.plan import PrivacyCost
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 

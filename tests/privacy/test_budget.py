@@ -14,9 +14,8 @@ from skdp.exceptions import BudgetError
 from skdp.linalg.prefix_sums import prefix_noise
 from skdp.privacy import Plan, PrivacyBudget, Release, Released, gaussian_dp, sensitivity
 from skdp.privacy import noise as noise_module
-from skdp.privacy.cost import PrivacyCost
-from skdp.privacy.lattice import SCALE_MARGIN, lattice_step
-from skdp.privacy.noise import NoiseSource
+from skdp.privacy.noise import SCALE_MARGIN, NoiseSource, lattice_step
+from skdp.privacy.plan import PrivacyCost
 
 SECRET = 2**127 + 99
 MARGIN = 1 + SCALE_MARGIN

@@ -10,8 +10,9 @@ from recording import check_lattice
 
 from skdp import BudgetError
 from skdp.linalg.prefix_sums import prefix_noise
-from skdp.privacy import PrivacyBudget, Release, initial_noise
-from skdp.privacy.initial_noise import InitialNoiseSums, fixed_point_unit, to_counts
+from skdp.privacy import PrivacyBudget, Release
+from skdp.privacy import budget as initial_noise
+from skdp.privacy.budget import InitialNoiseSums, fixed_point_unit, to_counts
 
 ONCE = prefix_noise(1)
 RELEASE = Release("sums", "gaussian", 1.0, sensitivity=1.0, noise_std=3.0)

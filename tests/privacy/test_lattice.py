@@ -10,14 +10,14 @@ from scipy.special import ndtri
 
 from skdp.exceptions import BudgetError
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.lattice import (
+from skdp.privacy.noise import (
     SCALE_MARGIN,
+    NoiseSource,
     certain_part,
     largest_size,
     lattice_step,
     round_to_lattice,
 )
-from skdp.privacy.noise import NoiseSource
 
 SECRET = 2**127 + 31
 MECHANISMS = ("gaussian", "symmetric_gaussian", "laplace", "spherical")

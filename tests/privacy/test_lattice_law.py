@@ -10,8 +10,7 @@ from scipy import stats
 from scipy.special import ndtr, ndtri
 
 from skdp.privacy import noise
-from skdp.privacy.lattice import lattice_step, round_to_lattice
-from skdp.privacy.noise import draw, standard_normal
+from skdp.privacy.noise import draw, lattice_step, round_to_lattice, standard_normal
 
 N_DRAWS = 1500
 SCALE = 0.777

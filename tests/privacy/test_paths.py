@@ -8,8 +8,7 @@ import pytest
 
 from skdp.exceptions import BudgetError
 from skdp.privacy import Plan, PrivacyBudget, sensitivity
-from skdp.privacy.cost import PrivacyCost
-from skdp.privacy.plan import OneOf
+from skdp.privacy.plan import OneOf, PrivacyCost
 
 COST = PrivacyCost(1.0, 1e-6)
 

@@ -12,8 +12,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 from skdp.exceptions import BudgetError
 from skdp.privacy import PrivacyBudget, gaussian_dp, noise, pure_dp
-from skdp.privacy.lattice import SCALE_MARGIN
-from skdp.privacy.noise import NoiseSource
+from skdp.privacy.noise import SCALE_MARGIN, NoiseSource
 
 SECRET = 2**127 + 99
 MARGIN = 1 + SCALE_MARGIN

@@ -9,7 +9,7 @@ from skdp.exceptions import BudgetError
 from skdp.linalg.norms import GridCounts, bin_counts, quantile_from_counts
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.noise import NoiseSource
-from skdp.privacy.quantile import SCALE_GRID, search_quantile, search_steps
+from skdp.privacy.releases import SCALE_GRID, search_quantile, search_steps
 
 
 class Counter:

@@ -13,8 +13,7 @@ from skdp import DPPCA, DPTruncatedSVD
 from skdp.exceptions import BudgetError
 from skdp.linalg.prefix_sums import prefix_noise
 from skdp.privacy import Plan, PrivacyBudget, PrivacyCost, Release, shares
-from skdp.privacy.lattice import lattice_step
-from skdp.privacy.noise import NoiseSource, draw, with_noise
+from skdp.privacy.noise import NoiseSource, draw, lattice_step, with_noise
 from skdp.privacy.shares import ShareBudget, ShareLayout, Shares, counts_of, numbers_of
 
 KEY = bytes(range(32))

@@ -17,7 +17,7 @@ from scipy.special import ndtr, ndtri
 
 from skdp import DPTruncatedSVD
 from skdp.privacy import shares
-from skdp.privacy.lattice import SCALE_MARGIN
+from skdp.privacy.noise import SCALE_MARGIN
 from skdp.privacy.shares import ShareLayout, Shares, counts_of, numbers_of
 
 KEY = bytes(range(32))

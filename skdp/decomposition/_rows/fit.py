@@ -33,8 +33,7 @@ from skdp.linalg.spectrum import noise_edge
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import SMALLEST_BOUND, clip_weights
 from skdp.privacy.plan import share_of
-from skdp.privacy.quantile import SCALE_GRID
-from skdp.privacy.release import Search
+from skdp.privacy.releases import SCALE_GRID, Search
 
 # The second moment is released only if n times the squared mean exceeds the edge of its noise this
 # many times. A single component needs far less: there are no others that noise could hide.

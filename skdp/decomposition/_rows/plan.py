@@ -10,8 +10,7 @@ import numpy as np
 from skdp.decomposition._problem import MEAN, RowsProblem, rank_of
 from skdp.privacy import Plan, Release, sensitivity
 from skdp.privacy.plan import OneOf, growing_shares, left_of
-from skdp.privacy.quantile import SCALE_GRID
-from skdp.privacy.release import Search
+from skdp.privacy.releases import SCALE_GRID, Search
 
 _MEAN_NORM, ROW_NORM = "mean norm", "row norm"
 # Share of the count that decides whether the mean may guide the fit.

@@ -28,7 +28,7 @@ from skdp.decomposition._rows.plan import (
 )
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.privacy import PrivacyBudget, Release, sensitivity
-from skdp.privacy.release import Search
+from skdp.privacy.releases import Search
 
 # Share of the budget for the projected rows. Components serve all rows, and need most of it.
 _PROJECTION_SHARE = 0.2  # not studied

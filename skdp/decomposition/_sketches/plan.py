@@ -22,7 +22,7 @@ from skdp.linalg.sketches import (
     tail_factor,
 )
 from skdp.privacy import Release, sensitivity
-from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.plan import PrivacyCost
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 from skdp.units._updates import ResolvedUpdate

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp.decomposition._sketches.plan import Sketches
-from skdp.privacy.initial_noise import EXACT, to_counts
+from skdp.privacy.budget import EXACT, to_counts
 
 # Cells that are added at a time.
 _CHUNK = 1 << 20  # not studied

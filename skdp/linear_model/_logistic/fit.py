@@ -36,7 +36,7 @@ from skdp.linear_model._logistic.whitening import (
     whitening_of,
 )
 from skdp.privacy import PrivacyBudget, Release
-from skdp.privacy.quantile import warnings_for_ends
+from skdp.privacy.releases import warnings_for_ends
 
 # Longer rows count as the last norm. Otherwise, if all were longer, all losses would be alike.
 _ENDS = np.append(NORMS[:-1], np.inf)  # not tuned

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.plan import PrivacyCost
 from skdp.units._records import ResolvedRecord
 
 

@@ -14,7 +14,7 @@ from skdp.linear_model._personal.levels import (
 )
 from skdp.linear_model._personal.plan import ClippedSum
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.release import Search
+from skdp.privacy.releases import Search
 
 _QUANTILE = 0.6  # not studied
 # A mean of responses counts as 0 if it is less than so many standard deviations of its noise. It

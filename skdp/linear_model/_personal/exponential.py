@@ -33,7 +33,7 @@ from skdp.linear_model._personal.ridge import ridge_coefficients
 from skdp.linear_model._personal.user_levels import root_mean_squares
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget, Release, sensitivity
-from skdp.privacy.quantile import warnings_for_ends
+from skdp.privacy.releases import warnings_for_ends
 
 # Not studied.
 _N_CANDIDATES = 1000

@@ -8,7 +8,7 @@ from skdp.data.reduce import map_sum
 from skdp.data.sources import as_source
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import clip_rows
-from skdp.privacy.release import Search
+from skdp.privacy.releases import Search
 
 #: Level that stands for no clipping: squares of longer vectors could overflow.
 NO_CLIPPING = 1e100  # not tuned

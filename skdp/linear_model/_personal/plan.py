@@ -16,8 +16,7 @@ from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.linear_model._units_of_data import OTHER_UNITS, OTHER_UNITS_OF_Y
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.plan import left_of, share_for_counts
-from skdp.privacy.quantile import search_steps
-from skdp.privacy.release import Search
+from skdp.privacy.releases import Search, search_steps
 
 # Not studied one by one: benchmarks/personalization measures all together.
 # Wanted noise of a count as a fraction of the users, limits of its share, and a cheap share.

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import N_JOBS, check_not_pure
-from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.plan import PrivacyCost
 from skdp.units._resolved import ResolvedUnit
 
 #: Constraints of parameters that scikit-learn checks.

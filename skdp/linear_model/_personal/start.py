@@ -33,7 +33,7 @@ from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.linear_model._personal.ridge import ridge_coefficients
 from skdp.linear_model._personal.user_levels import UserLevels
 from skdp.privacy import PrivacyBudget, Release
-from skdp.privacy.release import Search
+from skdp.privacy.releases import Search
 
 _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
 # The variance of a component is at least this fraction of the first one's: not studied.

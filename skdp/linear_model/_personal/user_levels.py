@@ -9,7 +9,7 @@ from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_squares
 from skdp.linear_model._personal.center import mean_responses
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.release import Search
+from skdp.privacy.releases import Search
 
 _QUANTILE = 0.6  # not studied
 # Ratio of a grid point to the geometric middle of the values that a search rounds up to it.

@@ -24,7 +24,7 @@ from skdp.linalg.spectrum import leading_eigenvectors, random_basis
 from skdp.linear_model._trace.plan import StartReleases
 from skdp.linear_model._trace.records import NO_CLIPPING, Records, clipped_sum
 from skdp.privacy import PrivacyBudget, Release
-from skdp.privacy.lattice import certain_part
+from skdp.privacy.noise import certain_part
 
 
 def random_start(shape: tuple[int, int], rank: int, generator: np.random.Generator) -> FixedRank:

@@ -23,8 +23,7 @@ from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.scales import N_POWERS
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.plan import left_of, share_for_counts
-from skdp.privacy.quantile import SCALE_GRID, search_steps
-from skdp.privacy.release import Search
+from skdp.privacy.releases import SCALE_GRID, Search, search_steps
 
 # Wanted noise of a count, as a fraction of the records. First for a search, in which only the last
 # step is a close decision; then for the histogram of the responses, which should show rare ones.

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._reading import check_numbers
-from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.plan import PrivacyCost
 from skdp.units._records import ResolvedRecord, ResolvedResponse
 from skdp.units._resolved import ResolvedUnit
 

@@ -13,8 +13,7 @@ from skdp.linalg.matrices import Matrices
 from skdp.linalg.norms import GridCounts, bin_counts
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget, Release
-from skdp.privacy.quantile import SCALE_GRID, warnings_for_ends
-from skdp.privacy.release import Search
+from skdp.privacy.releases import SCALE_GRID, Search, warnings_for_ends
 
 # From 1e-12 to 1e18; smaller values count as 0, in the first bin. Not studied.
 _EXPONENTS = np.arange(-40, 61)

@@ -11,7 +11,7 @@ from skdp.linalg.matrices import Matrices
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.public_rows import outlier_threshold, sample_rows
 from skdp.linear_model._trace.transform import Transform
-from skdp.privacy.quantile import SCALE_GRID
+from skdp.privacy.releases import SCALE_GRID
 
 # Features that differ from their usual value in a smaller fraction of the records are rare; not
 # studied.

@@ -1,0 +1,615 @@
+"""Sensitivities: how far one protected unit can move a statistic, at worst.
+
+Every function returns the supremum over all neighboring datasets of the change in the Euclidean
+norm, for matrices the Frobenius norm. The adjacency is
+
+- ``"replace"``: one unit is exchanged for any other, n stays;
+- ``"zero_out"``: one unit becomes null and contributes nothing to any sum or count, n stays.
+
+If rows are the unit, they are clipped to Euclidean norm `c` (`row_norm`). The supremum is raised by
+twice `rounding` times the largest contribution of a row: the computed sums of two neighbors may
+each be off by `rounding` times that [1]_. :class:`skdp.data.rows.Rows` reports `rounding` with the
+sum.
+
+A change in a unit of :mod:`skdp.units` turns a matrix A into A + C, where A is multiplied by public
+bases. `norms` are the Euclidean norms of the rows of a basis, and `step` is the largest change of
+an entry. Every function bounds the Frobenius norm of the change of the product. A function whose
+name ends in ``_l1`` bounds the sum of the Euclidean norms of the rows of the change, which noise
+has to cover if it is independent from row to row. The bound is attained unless its docstring says
+otherwise; the caller adds rounding.
+
+References
+----------
+.. [1] S. Casacuberta, M. Shoemate, S. Vadhan, C. Wagaman (2022). "Widespread underestimation of
+   sensitivity in differentially private libraries and how to fix it". CCS. :arxiv:`2207.10635`
+"""
+
+import math
+
+import numpy as np
+
+from skdp.linalg.norms import UNIT_ROUNDOFF
+from skdp.privacy.precision import in_double_precision
+
+__all__ = [
+    "class_moment",
+    "clipped_projection",
+    "clipped_squares",
+    "column_moments",
+    "count",
+    "count_distance",
+    "counts",
+    "edge_core",
+    "edge_mean",
+    "edge_mean_l1",
+    "edge_product",
+    "edge_product_l1",
+    "edge_squares",
+    "entry_core",
+    "entry_mean",
+    "entry_product",
+    "entry_squares",
+    "entry_step",
+    "frobenius_product",
+    "histogram",
+    "histograms",
+    "interaction_mean",
+    "interaction_product",
+    "interaction_squares",
+    "loss_range",
+    "projected_spectrum",
+    "response_sum",
+    "row_sum",
+    "second_moment",
+    "short_row",
+    "short_row_product",
+    "short_row_rmatmul",
+    "short_row_squares",
+    "singular_gap",
+    "spectral_product",
+    "subspace_pair",
+    "symmetric_edge_core",
+    "user_moment",
+]
+
+# ------------------------------
+# How neighboring datasets differ in one protected unit.
+
+ADJACENCIES = ("replace", "zero_out")
+
+
+def choose(adjacency: str, *, zero_out: float, replace: float) -> float:
+    """Return the value for the adjacency."""
+    return {"zero_out": zero_out, "replace": replace}[adjacency]
+
+
+# ------------------------------
+# Rows, clipped in norm: sums, second moments and projections of them.
+
+
+@in_double_precision
+def row_sum(row_norm: float, adjacency: str, rounding: float = 0.0) -> float:
+    r"""Sensitivity of :math:`\sum_i x_i`: `c` for zero_out, `2 c` for replace.
+
+    Replace: :math:`\|x - y\| \le 2c`, attained by :math:`y = -x`.
+    """
+    return row_norm * (choose(adjacency, zero_out=1.0, replace=2.0) + 2 * rounding)
+
+
+@in_double_precision
+def second_moment(row_norm: float, adjacency: str, rounding: float = 0.0) -> float:
+    r"""Sensitivity of :math:`\sum_i x_i x_i^T`: `c^2` for zero_out, `sqrt(2) c^2` for replace.
+
+    Replace: :math:`\|xx^T - yy^T\|_F^2 = \|x\|^4 + \|y\|^4 - 2 (x \cdot y)^2 \le 2 c^4`, attained
+    by orthogonal x and y.
+    """
+    return row_norm**2 * (choose(adjacency, zero_out=1.0, replace=math.sqrt(2)) + 2 * rounding)
+
+
+@in_double_precision
+def clipped_projection(
+    row_norm: float, level: float, adjacency: str, rounding: float = 0.0
+) -> float:
+    r"""Sensitivity of :math:`\sum_i x_i \psi(V^T x_i)^T`, V with orthonormal columns.
+
+    :math:`\psi` clips to norm `b` (`level`). zero_out: `c b`. Replace, for `b <= c`:
+
+    - :math:`2 b \sqrt{c^2 - b^2}` up to :math:`b = c / \sqrt 3`,
+    - :math:`\sqrt{2 c^2 b^2 + (c^2 - b^2)^2 / 2}` beyond.
+
+    Proof for c = 1; rows of norm 1 are the worst. Let A and B be the squared norms of
+    :math:`V^T x` and :math:`V^T y`, clipped to norms u and v, and :math:`\kappa` the size of the
+    cosine between them. Outside the span of V the rows have norms :math:`\sqrt{1 - A}` and
+    :math:`\sqrt{1 - B}` and, at worst, opposite inner products, so that the squared distance is
+
+    .. math:: D = u^2 + v^2 + 2 \kappa u v [\sqrt{(1 - A)(1 - B)} - \kappa \sqrt{AB}].
+
+    It falls in A where :math:`u = b`, so let :math:`A = u^2 \le b^2`, :math:`B = v^2 \le b^2`. If
+    the best :math:`\kappa` is below 1, :math:`D = A + B + (1 - A)(1 - B)/2`, which rises in A and
+    in B. If it is 1, then with :math:`A = \sin^2 s` and :math:`B = \sin^2 t` one has
+    :math:`D = \sin^2(s + t)`, and :math:`\cos(s + t) \ge \sin s \sin t \ge 0`, so D rises in s and
+    in t. Hence :math:`A = B = b^2`, where :math:`\kappa = \min(1, (1 - b^2) / (2 b^2))`.
+    """
+    # inf / inf would be NaN.
+    clipped = min(level / row_norm, 1.0) if math.isfinite(row_norm) else 1.0
+    if 3 * clipped**2 <= 1:
+        replace = 2 * clipped * math.sqrt(1 - clipped**2)
+    else:
+        replace = math.sqrt(2 * clipped**2 + (1 - clipped**2) ** 2 / 2)
+    factor = choose(adjacency, zero_out=clipped, replace=replace)
+    return row_norm**2 * (factor + 2 * rounding * clipped)
+
+
+@in_double_precision
+def projected_spectrum(row_norm: float, adjacency: str, rounding: float = 0.0) -> float:
+    r"""Sensitivity of :math:`\sum_i (z_i z_i^T, \|x_i\|^2 - \|z_i\|^2)`, :math:`z_i = V^T x_i`.
+
+    `c^2` for zero_out: :math:`\|z\|^4 + (\|x\|^2 - \|z\|^2)^2 \le \|x\|^4` because
+    :math:`\|z\| \le \|x\|`, so that the second coordinate is free. `sqrt(2) c^2` for replace: the
+    contributions of two rows have an inner product that is not negative.
+    """
+    return second_moment(row_norm, adjacency, rounding)
+
+
+@in_double_precision
+def clipped_squares(row_norm: float, n_levels: int, adjacency: str, rounding: float = 0.0) -> float:
+    r"""Sensitivity of :math:`\sum_i \psi_b(z_i) \circ z_i / \beta`, :math:`z_i = V^T x_i`.
+
+    The entries are stacked over m levels :math:`b = \beta c`, :math:`0 < \beta \le 1`, and
+    :math:`\psi_b` clips to norm b. :math:`\sqrt m c^2` for zero_out: the entries of a row are not
+    negative, those of one level sum to :math:`\|\psi_b(z)\| \|z\| / \beta \le c^2`, and a sum of
+    such entries is at least their norm. A row of norm c in the span attains it. :math:`\sqrt 2`
+    times as much for replace, as two such contributions have an inner product that is not
+    negative; attained by two orthogonal rows.
+    """
+    return math.sqrt(n_levels) * second_moment(row_norm, adjacency, rounding)
+
+
+# ------------------------------
+# Counts of rows with a property, and histograms.
+
+
+@in_double_precision
+def count() -> float:
+    """Sensitivity of the number of rows with a property: 1. Counts are exact, without rounding."""
+    return 1.0
+
+
+@in_double_precision
+def counts(n_counts: int) -> float:
+    r"""Sensitivity of m numbers of rows, each with another property: :math:`\sqrt m`.
+
+    A row changes each number by at most 1, for either adjacency. It changes all of them if it has
+    all properties, and the row in its place, which may be null, has none.
+    """
+    return math.sqrt(n_counts)
+
+
+@in_double_precision
+def histogram(adjacency: str) -> float:
+    """Sensitivity of disjoint counts: 1 for zero_out, sqrt(2) for replace, which changes two."""
+    return choose(adjacency, zero_out=1.0, replace=math.sqrt(2))
+
+
+@in_double_precision
+def histograms(n_columns: int, adjacency: str) -> float:
+    r"""Sensitivity of the histograms of m columns together.
+
+    :math:`\sqrt{m}` times that of one; attained by a row whose entries all change their bins.
+    """
+    return math.sqrt(n_columns) * histogram(adjacency)
+
+
+# ------------------------------
+# Columns, clipped to an interval each: their means and mean squares together.
+#
+# Histograms of columns are in :mod:`skdp.privacy.sensitivity.counts`.
+
+
+@in_double_precision
+def column_moments(n_columns: int, adjacency: str, rounding: float = 0.0) -> float:
+    r"""Sensitivity of :math:`\sum_i (t_{ij}, t_{ij}^2 - 1/2)` of all d columns, `|t| <= 1`.
+
+    :math:`2 \sqrt d` for replace, :math:`\sqrt{5d/4}` for zero_out. A row has a part in every
+    column, so that the squares of the changes add up over columns, and one column is enough:
+
+    - Replace: :math:`(t - s)^2 + (t^2 - s^2)^2 = a^2 (1 + b^2)` with :math:`a = |t - s|` and
+      :math:`b = |t + s|`, for which :math:`a + b = 2 \max(|t|, |s|) \le 2`. So it is at most
+      :math:`a^2 (1 + (2 - a)^2)`. The derivative of that is :math:`2a (2a^2 - 6a + 5)`, which is
+      not negative: it rises up to 4 at a = 2, attained by t = 1, s = -1.
+    - zero_out: :math:`t^2 + (t^2 - 1/2)^2 = t^4 + 1/4 \le 5/4`, attained by t = 1. Without the 1/2
+      it would be 2. A null row adds nothing to either sum.
+
+    :math:`\sqrt{5d/4}` is also the longest contribution of a row, which `rounding` is relative to.
+    The steps to t and to its square round, too, entry by entry and alike in both neighbors; what
+    that adds to the bounds, a few parts in 1e16, is far less than the least rounding charged.
+    """
+    longest = math.sqrt(5 * n_columns / 4)
+    change = choose(adjacency, zero_out=longest, replace=2 * math.sqrt(n_columns))
+    return change + 2 * rounding * longest
+
+
+# ------------------------------
+# Records with a class: the second moment of a row, a constant and the class together.
+
+# What the few operations below may lose.
+_MARGIN = 16 * UNIT_ROUNDOFF  # not tuned
+
+
+@in_double_precision
+def class_moment(
+    row_norm: float,
+    constant: float,
+    label_weight: float,
+    n_classes: int,
+    adjacency: str,
+    rounding: float = 0.0,
+) -> float:
+    r"""Sensitivity of :math:`\sum_i u_i u_i^T`, :math:`u_i = (x_i, a, b (e_{y_i} - 1/K))`.
+
+    :math:`e_y` is the unit vector of the class y, one of K (`n_classes`); a is the `constant`, and
+    b the `label_weight`. All of a record is one vector, with
+
+    .. math:: \|u\|^2 \le Q = c^2 + a^2 + b^2 (1 - 1/K),
+
+    attained by rows of norm c, whatever the class. So the sensitivity is that of `second_moment`: Q
+    for zero_out, :math:`\sqrt 2 Q` for replace. The latter is attained by u and v that are
+    orthogonal: by rows with :math:`x \cdot y = b^2/K - a^2` and different classes, which there are
+    from two features on if :math:`|b^2/K - a^2| \le c^2`.
+    """
+    label = label_weight * math.sqrt(1 - 1 / n_classes)
+    longest = math.hypot(row_norm, constant, label) * (1 + _MARGIN)
+    return second_moment(longest, adjacency, rounding)
+
+
+# ------------------------------
+# Entries of a matrix, and edges of a graph: entries with their mirror image.
+#
+# References
+# ----------
+# .. [1] M. Hardt, A. Roth (2013). "Beyond worst-case analysis in private singular vector
+#    computation". STOC. :arxiv:`1211.0975`
+
+
+@in_double_precision
+def entry_step(lower: float, upper: float, adjacency: str) -> float:
+    """Largest change of an entry between the bounds: to another value, or to 0 for zero_out."""
+    return choose(adjacency, zero_out=max(abs(lower), abs(upper)), replace=upper - lower)
+
+
+@in_double_precision
+def entry_product(step: float, norms: np.ndarray) -> float:
+    r"""Sensitivity of A Z to one entry: `step` times the largest row norm of Z.
+
+    :math:`C Z = \alpha e_s z_t^T` has a single nonzero row, so that the bound holds for the sum of
+    row norms, too. It depends on single rows of Z, not on Z as a whole: the more evenly Z is spread
+    over its rows, the less one entry matters [1]_.
+    """
+    return step * float(norms.max())
+
+
+@in_double_precision
+def entry_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
+    r"""Sensitivity of :math:`Y^T A Z` to one entry: the change is :math:`\alpha y_s z_t^T`."""
+    return step * float(left_norms.max() * right_norms.max())
+
+
+@in_double_precision
+def entry_squares(lower: float, upper: float, center: np.ndarray) -> float:
+    r"""Sensitivity of :math:`\sum_{ij} (a_{ij} - p_j)^2` to one entry between the bounds.
+
+    Both values of :math:`(a - p)^2` lie between 0 and the maximum over the bounds. The bounds
+    include 0 if an entry may be missing or null. Attained if p lies between the bounds.
+    """
+    return float(np.maximum((upper - center) ** 2, (lower - center) ** 2).max())
+
+
+@in_double_precision
+def entry_mean(step: float, n_rows: int) -> float:
+    """Sensitivity of the means of the columns to one entry."""
+    return step / n_rows
+
+
+@in_double_precision
+def edge_product(step: float, norms: np.ndarray) -> float:
+    r"""Sensitivity of A Z to an edge, an entry together with its mirror image.
+
+    :math:`C Z = \alpha (e_s z_t^T + e_t z_s^T)` has two nonzero rows, and a norm of at most
+    :math:`|\alpha| \sqrt{r_1^2 + r_2^2}`, where :math:`r_1` and :math:`r_2` are the two largest row
+    norms of Z. The bound of an entry or a loop, :math:`r_1` alone, would be too small by a factor
+    of up to :math:`\sqrt 2`.
+    """
+    return step * math.hypot(*_two_largest(norms))
+
+
+@in_double_precision
+def edge_product_l1(step: float, norms: np.ndarray) -> float:
+    """Sum of the row norms of the change that `edge_product` bounds."""
+    return step * math.fsum(_two_largest(norms))
+
+
+@in_double_precision
+def edge_mean(step: float, n_rows: int) -> float:
+    """Sensitivity of the means of the columns to an edge, which changes two means."""
+    return math.sqrt(2) * entry_mean(step, n_rows)
+
+
+@in_double_precision
+def edge_mean_l1(step: float, n_rows: int) -> float:
+    """Sum of the changes of the means that `edge_mean` bounds."""
+    return 2 * entry_mean(step, n_rows)
+
+
+@in_double_precision
+def edge_squares(lower: float, upper: float, center: np.ndarray) -> float:
+    """Sensitivity to an edge of the sum in `entry_squares`: that of two entries."""
+    return 2 * entry_squares(lower, upper, center)
+
+
+@in_double_precision
+def edge_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
+    r"""Sensitivity of :math:`Y^T A Z` to an edge: :math:`y_{(1)} z_{(1)} + y_{(2)} z_{(2)}`.
+
+    The change is :math:`\alpha (y_s z_t^T + y_t z_s^T)`. Of all ways to pair the two largest norms
+    of each side, pairing them in sorted order gives the largest sum. Not always attained.
+    """
+    pairs = zip(_two_largest(left_norms), _two_largest(right_norms), strict=True)
+    return step * math.fsum(left * right for left, right in pairs)
+
+
+@in_double_precision
+def symmetric_edge_core(step: float, norms: np.ndarray) -> float:
+    r"""Sensitivity of :math:`Z^T A Z` to an edge: :math:`\max(2 r_1 r_2, r_1^2)`.
+
+    An edge between two nodes moves it by :math:`\alpha (z_s z_t^T + z_t z_s^T)`, a loop by
+    :math:`\alpha z_s z_s^T`.
+    """
+    first, second = _two_largest(norms)
+    return step * max(2 * first * second, first**2)
+
+
+def _two_largest(norms: np.ndarray) -> tuple[float, float]:
+    if len(norms) == 1:
+        return float(norms[0]), 0.0
+    second, first = np.partition(norms, len(norms) - 2)[-2:]
+    return float(first), float(second)
+
+
+# ------------------------------
+# Rows that have few nonzero entries.
+
+
+@in_double_precision
+def short_row(largest: float, step: float, n_entries: int, adjacency: str) -> float:
+    r"""Largest change of a row of at most w entries (`n_entries`), of size at most `largest`.
+
+    Let b be `largest` and d be `step`. The squared change is :math:`w b^2` for zero_out and
+    :math:`w \max(2 b^2, d^2)` for replace: if j columns hold an entry before and after, which
+    changes by d, then 2 (w - j) columns hold one either before or after, and
+    :math:`j d^2 + 2 (w - j) b^2` is largest for j = 0 or j = w. It is also the largest change of
+    the sum of all rows.
+    """
+    squared = choose(adjacency, zero_out=largest**2, replace=max(2 * largest**2, step**2))
+    return math.sqrt(n_entries * squared)
+
+
+@in_double_precision
+def short_row_rmatmul(
+    largest: float, step: float, n_entries: int, adjacency: str, norms: np.ndarray
+) -> float:
+    """Sensitivity of A' Y to such a row: the change of the row times the largest row norm of Y."""
+    return short_row(largest, step, n_entries, adjacency) * float(norms.max())
+
+
+@in_double_precision
+def short_row_squares(
+    lower: float, upper: float, n_entries: int, adjacency: str, center: np.ndarray
+) -> float:
+    """Sensitivity of the sum in `entry_squares` to such a row; not always attained."""
+    n_changed = min(n_entries, len(center)) * choose(adjacency, zero_out=1.0, replace=2.0)
+    return n_changed * entry_squares(lower, upper, center)
+
+
+@in_double_precision
+def short_row_product(
+    largest: float, step: float, n_entries: int, adjacency: str, norms: np.ndarray
+) -> float:
+    r"""Sensitivity of A Z to such a row, for columns of Z that are orthonormal or shorter.
+
+    One row of the product changes, by :math:`\sum_j c_j z_j` over the entries that change. For
+    zero_out these are w entries, each of which changes by at most b. For replace j columns may hold
+    an entry before and after, which changes by d, and 2 (w - j) columns one either before or after,
+    which changes by b. The bound is the maximum over j, with the largest row norms for the entries
+    that change most: d is at least b, as 0 lies between the bounds. The change is also no longer
+    than that of the row itself, `short_row`. The smaller of the two bounds need not be attained.
+    """
+    n_entries = min(n_entries, len(norms))
+    n_changed = n_entries * int(choose(adjacency, zero_out=1, replace=2))
+    sums = np.concatenate([[0.0], np.cumsum(-np.sort(-norms)[:n_changed])])
+    shared = np.arange(n_entries + 1) if adjacency == "replace" else np.zeros(1, dtype=int)
+    both = sums[np.minimum(shared, len(sums) - 1)]
+    one_or_both = sums[np.minimum(n_changed - shared, len(sums) - 1)]
+    by_entries = step * both + largest * np.maximum(one_or_both - both, 0.0)
+    return min(float(by_entries.max()), short_row(largest, step, n_entries, adjacency))
+
+
+# ------------------------------
+# Entries of a 0/1 table whose rows are divided by the square roots of their sums.
+
+
+@in_double_precision
+def interaction_product(norms: np.ndarray, degree_floor: int) -> float:
+    r"""Sensitivity of :math:`\sum_u r_u r_u^T Z / \max(d_u, f)` to one interaction.
+
+    The rows :math:`r_u` are 0/1 with :math:`d_u` ones, f is the floor, the columns of Z are
+    orthonormal or shorter, and m is its largest row norm:
+
+    .. math:: \sqrt{\max\left(\min(1/f, m^2) + (f - 1) m^2/f^2,\;
+              \min((1 + m^2)/(f + 1), m^2)\right)}.
+
+    Proof. Remove item k of a user with d items. Let x be the row of Z for item k, and s the sum of
+    the rows of Z for the user's other items, so that
+    :math:`\|s\| \le \min(\sqrt{d - 1}, (d - 1) m)` and :math:`\|s + x\| \le \min(\sqrt d, d m)`.
+    For :math:`d \le f` row k changes by :math:`(s + x)/f`, the others by :math:`x/f`: at most the
+    first term, at d = f. For :math:`d > f` the squared change is
+    :math:`\|x\|^2/d + \|s\|^2/(d (d - 1))`: at most the second, at d = f + 1.
+    """
+    largest, floor = float(norms.max()) ** 2, float(degree_floor)
+    below = min(1 / floor, largest) + (floor - 1) * largest / floor**2
+    above = min((1 + largest) / (floor + 1), largest)
+    return math.sqrt(max(below, above))
+
+
+@in_double_precision
+def interaction_mean(degree_floor: int, n_rows: int) -> float:
+    r"""Sensitivity of the mean of the rows :math:`r_u/\sqrt{\max(d_u, f)}` to one interaction.
+
+    For a user with :math:`d \le f` items the sum moves by :math:`1/\sqrt f`. With more items its
+    squared change is :math:`2 - 2\sqrt{1 - 1/d} \le 1/(d - 1) \le 1/f`.
+    """
+    return 1 / (math.sqrt(degree_floor) * n_rows)
+
+
+@in_double_precision
+def interaction_squares(degree_floor: int) -> float:
+    r"""Sensitivity of the sum of the squared norms of these rows, :math:`\min(1, d_u / f)`."""
+    return 1 / degree_floor
+
+
+# ------------------------------
+# Changes of a whole matrix, whose norm the caller promises to be bounded.
+
+
+@in_double_precision
+def spectral_product(norms: np.ndarray) -> float:
+    r"""Sensitivity of A Z to a change with :math:`\|C\|_2 \le 1`.
+
+    :math:`\|C Z\|_F \le \|C\|_2 \|Z\|_F`, attained by the identity. For changes of rank one
+    :math:`\|Z\|_2` would suffice. The sensitivity of :math:`Y^T A Z` is no larger for an
+    orthonormal Y.
+    """
+    return float(np.linalg.norm(norms))
+
+
+@in_double_precision
+def frobenius_product(change: float, spectral_norm: float = 1.0) -> float:
+    r"""Sensitivity of A Z to a change with :math:`\|C\|_F \le \Delta`: :math:`\Delta \|Z\|_2`.
+
+    Attained by :math:`C = \Delta u v^T` with the leading left singular vector v of Z, so that a
+    change of rank one costs the same as any other. `spectral_norm`, :math:`\|Z\|_2`, is 1 for an
+    orthonormal Z. The sensitivity of :math:`Y^T A Z` is no larger for an orthonormal Y.
+    """
+    return change * spectral_norm
+
+
+# ------------------------------
+# Sensitivities of regressions, and of the singular subspaces that these start from.
+#
+# A row comes with a response. Either the row and its response change together, or the rows are
+# public and one response changes. The conventions are those of :mod:`skdp.privacy.sensitivity`.
+#
+# References
+# ----------
+# .. [1] C. Davis, W. M. Kahan (1970). "The rotation of eigenvectors by a perturbation. III". SIAM
+#    Journal on Numerical Analysis 7(1). :doi:`10.1137/0707001`
+
+
+@in_double_precision
+def response_sum(
+    level: float, response_range: float, largest_norm: float, adjacency: str, rounding: float = 0.0
+) -> float:
+    r"""Sensitivity of :math:`\sum_i \psi(y_i - p_i) z_i` to one response, z and p public.
+
+    :math:`\psi` clips to :math:`[-b, b]` (`level`), :math:`\|z_i\| \le m` (`largest_norm`), and the
+    response changes by at most d (`response_range`, inf if unbounded).
+
+    - Replace: :math:`\min(2 b, d) m`, since :math:`\psi` lies between its bounds and has a slope of
+      at most 1. Attained by residuals of opposite signs.
+    - zero_out: :math:`b m`, since the null response contributes nothing, whatever the prediction.
+      Attained by a residual beyond b.
+    """
+    moved = choose(adjacency, zero_out=level, replace=min(2 * level, response_range))
+    # 0 times an infinite level would be NaN.
+    charged = 2 * rounding * level if rounding else 0.0
+    return largest_norm * (moved + charged)
+
+
+@in_double_precision
+def singular_gap(product_sensitivity: float) -> float:
+    r"""Sensitivity of :math:`s_r - s_{r+1}`, singular values of a matrix: :math:`2 \beta`.
+
+    :math:`\beta` (`product_sensitivity`) is the largest change of the matrix in the spectral norm.
+    No singular value moves further (Weyl). Attained by
+    :math:`\beta (u_r v_r^T - u_{r+1} v_{r+1}^T)` if there is an (r + 1)-st singular value.
+    """
+    return 2 * product_sensitivity
+
+
+@in_double_precision
+def subspace_pair(product_sensitivity: float, gap: float, rank: int) -> float:
+    r"""Sensitivity of :math:`(U U^T, V V^T)`, the r leading singular vectors of a matrix.
+
+    The matrix B changes by at most :math:`\beta` (`product_sensitivity`) in the spectral norm, and
+    :math:`g \le s_r(B) - s_{r+1}(B)` (`gap`). Together the projections change by at most
+
+    .. math:: 2 \sqrt r \sin(\arcsin(2 \beta / g) / 2) \le 2 \sqrt r \beta / (g - \beta)
+
+    for :math:`g > 2 \beta`, and by at most :math:`2 \sqrt r` in any case.
+
+    Proof. Let H be the symmetric matrix with the blocks B and :math:`B^T` off its diagonal. Its r
+    leading eigenvalues are the :math:`s_i`, with the eigenvectors :math:`(u_i, v_i)/\sqrt 2`; the
+    gap after them is g, and H changes by :math:`\beta`. No angle :math:`\theta_i` between the old
+    and the new eigenvectors has a :math:`\sin 2\theta_i` above :math:`2 \beta / g` [1]_: reflect H
+    in the span of the new ones, which turns it by :math:`2\theta`, leaves the gap as it is, and
+    changes H by at most :math:`2 \beta`. None exceeds 45 degrees, as the gap stays open while H
+    changes from the one to the other. With :math:`M = U_1^T U_2` and :math:`N = V_1^T V_2` the
+    projections move by :math:`4 r - 2 \|M\|_F^2 - 2 \|N\|_F^2` squared, which is at most
+    :math:`4 r - \|M + N\|_F^2 = 4 \sum_i \sin^2 \theta_i`.
+
+    Attained by r planes that turn on both sides, if both have 2 r dimensions; at
+    :math:`g = 2 \beta` the singular values may become equal, and their vectors anything. The gap of
+    the neighbor does not matter. If a caller knows g from a noisy release only, the probability
+    that it is too large belongs to the `delta_tail` of the budget.
+    """
+    ratio = 2 * product_sensitivity / gap if gap > 2 * product_sensitivity else math.inf
+    sine = math.sin(math.asin(ratio) / 2) if ratio < 1 else 1.0
+    return 2 * math.sqrt(rank) * sine
+
+
+# ------------------------------
+# Users: sums with one term for each user, which is a matrix or holds the losses of options.
+#
+# A user changes all of its rows at once, so that only its contribution as a whole is bounded. For a
+# sum of clipped vectors see `row_sum`, for one of their outer products `second_moment`.
+
+
+@in_double_precision
+def user_moment(level: float, adjacency: str, rounding: float = 0.0) -> float:
+    r"""Sensitivity of :math:`\sum_j A_j`, positive semi-definite of Frobenius norm at most c.
+
+    `c` (`level`) for zero_out, :math:`\sqrt 2 c` for replace: since
+    :math:`\langle A, B\rangle = \|A^{1/2} B^{1/2}\|_F^2 \ge 0`,
+    :math:`\|A - B\|_F^2 \le \|A\|_F^2 + \|B\|_F^2`. Attained by users whose
+    rows are orthogonal.
+    """
+    return level * (choose(adjacency, zero_out=1.0, replace=math.sqrt(2)) + 2 * rounding)
+
+
+@in_double_precision
+def loss_range(largest: float, adjacency: str, rounding: float = 0.0) -> float:
+    r"""Sensitivity of sums of losses of public options; those of one user differ by at most b.
+
+    Losses in :math:`[0, b]` or in :math:`[-b/2, b/2]` do. The sensitivity is the largest change of
+    the difference of two sums: `b` (`largest`) for zero_out, `2 b` for replace, attained by users
+    with opposite losses. Each of the four sums, two of either neighbor, may be rounded.
+    """
+    return largest * (choose(adjacency, zero_out=1.0, replace=2.0) + 4 * rounding)
+
+
+@in_double_precision
+def count_distance() -> float:
+    """Sensitivity, in the sense of `loss_range`, of distances of counts from public numbers: 2.
+
+    A user moves each count by at most 1, which may raise one distance and lower another.
+    """
+    return 2 * count()
