@@ -1,6 +1,5 @@
 """A file that limits what all fits on one dataset may cost together."""
 
-from skdp.ledger._ledger import PrivacyLedger
-from skdp.ledger._left_out import LEFT_OUT
+from skdp.ledger._ledger import LEFT_OUT, PrivacyLedger
 
 __all__ = ["LEFT_OUT", "PrivacyLedger"]

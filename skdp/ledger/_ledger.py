@@ -3,16 +3,20 @@
 import os
 import sqlite3
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from numbers import Integral
+from numbers import Integral, Real
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from skdp.exceptions import BudgetError, LedgerError
 from skdp.ledger._file import (
+    WHOLE,
+    Cost,
+    Limit,
     check_place,
+    check_seen,
     check_sums,
     create_file,
     insert,
@@ -20,14 +24,136 @@ from skdp.ledger._file import (
     place_of,
     read_charges,
     read_head,
+    read_seen,
+    remember,
     rows_of,
     write_note,
 )
-from skdp.ledger._limit import WHOLE, Cost, Limit
-from skdp.ledger._refusals import NUMBERS, check_kind, check_note, check_record, refusal
-from skdp.ledger._report import limit_of, report_of
-from skdp.ledger._seen import check_seen, read_seen, remember
 from skdp.privacy.sensitivity import ADJACENCIES
+
+# ------------------------------
+# Placeholder for a ledger in pickles: not everybody who gets a model may see a path.
+
+
+class LeftOutLedger:
+    """Placeholder for a ledger, which charges nothing; there is a single instance."""
+
+    def charge(self, spent: Any, what: str = "", *, note: str | None = None) -> NoReturn:
+        """Refuse to go on without the ledger."""
+        raise LedgerError(
+            "The pickle of a fitted object leaves its ledger out, which holds a path: pass the "
+            "ledger again, as in set_params(ledger=PrivacyLedger(path)), before another fit."
+        )
+
+    def __sklearn_clone__(self) -> "LeftOutLedger":
+        return self
+
+    def __reduce__(self) -> str:
+        return "LEFT_OUT"
+
+    def __repr__(self) -> str:
+        return "<left out>"
+
+
+LEFT_OUT = LeftOutLedger()
+
+
+# ------------------------------
+# Checks of what is charged to a ledger, and the text of a refusal.
+
+#: Attributes of the record of a fit that are floats.
+NUMBERS = ("mu", "delta_tail", "epsilon", "delta")
+
+
+def check_kind(head: dict[str, Any], spent: Any) -> None:
+    """Refuse a fit with another unit or adjacency than that of the ledger."""
+    units = head["units"].split("\n")
+    if spent.unit not in units or spent.adjacency != head["adjacency"]:
+        raise BudgetError(
+            f"The ledger counts {' or '.join(units)} with adjacency {head['adjacency']!r}, and the "
+            f"fit protects {spent.unit} with adjacency {spent.adjacency!r}. It needs a ledger of "
+            "its own or, if a record is a row with its response, one that was made with "
+            "unit=('row', 'record')."
+        )
+
+
+def check_record(spent: Any) -> None:
+    """Refuse an object that is no record of a fit, before the file is opened."""
+    numbers = [getattr(spent, name, None) for name in NUMBERS]
+    texts = [getattr(spent, name, None) for name in ("unit", "adjacency")]
+    flags = [getattr(spent, name, None) for name in ("seeded", "enforced")]
+    are_numbers = all(isinstance(one, Real) for one in numbers)
+    if not are_numbers or not all(isinstance(one, str) for one in texts) or None in flags:
+        raise TypeError(
+            f"spent must be the record of a fit, its privacy_spent_, got {type(spent).__name__}."
+        )
+    mu, delta_tail, epsilon, delta = map(float, numbers)  # type: ignore[arg-type]
+    if not (mu >= 0 and epsilon > 0 and 0 <= delta_tail <= delta < 1):
+        raise ValueError(
+            "spent is no record: it needs mu >= 0, epsilon > 0 and 0 <= delta_tail <= delta < 1, "
+            f"got {mu!r}, {epsilon!r}, {delta_tail!r} and {delta!r}."
+        )
+
+
+def refusal(path: str, spent: Any, limit: Limit, head: dict[str, Any]) -> str:
+    """Return the text of a refusal, which tells what is left."""
+    left = limit.epsilon_of_fit(limit.room_beside(head["tails"]) - head["spent"])
+    more = ""
+    if spent.delta_tail:
+        more = f" It also reserves {spent.delta_tail:.4g} of delta: a smaller delta reserves less."
+    return (
+        f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
+        f"{left:.4g} at its own delta.{more} Nothing has been released or charged. A search of "
+        "scikit-learn would go on with the next candidate: pass error_score='raise' to it."
+    )
+
+
+def check_note(note: Any) -> None:
+    """Refuse a note that is not a str."""
+    if note is not None and not isinstance(note, str):
+        raise TypeError(f"note must be a str or None, got {type(note).__name__}.")
+
+
+# ------------------------------
+# The printed report of a ledger.
+
+
+def limit_of(head: dict[str, Any]) -> Limit:
+    """Return the limit of a ledger."""
+    return Limit(head["epsilon"], head["delta"], head["mu"])
+
+
+def report_of(path: str, head: dict[str, Any], charges: Sequence[dict[str, Any]]) -> str:
+    """Format the limit, what is left of it, and a line for each charge."""
+    limit, delta, units = limit_of(head), head["delta"], head["units"].replace("\n", " or ")
+    _, epsilon = limit.epsilon_of_sum(Cost(head["spent"], head["tails"]))
+    room = limit.room_beside(head["tails"]) - head["spent"]
+    one, ten = limit.epsilon_of_fit(room), limit.epsilon_of_fit(room // 10)
+    lines = [
+        f"{path}: {head['dataset']!r}, per {units}, adjacency {head['adjacency']!r}",
+        f"limit ({head['epsilon']:g}, {delta:g})-DP; spent ({epsilon:.4g}, {delta:g})-DP, "
+        f"{head['spent'] / WHOLE:.1%}; left for one fit epsilon={one:.4g}, "
+        f"for each of ten {ten:.4g}",
+        *[f"of delta {head['tails'] / WHOLE:.1%} is reserved for tails"] * bool(head["tails"]),
+        f"{'#':>5} {'time (UTC)':<20}{'epsilon':>9}{'delta':>9}{'share':>8}  what",
+    ]
+    return "\n".join([*lines, *map(_line, charges)])
+
+
+def _line(charge: dict[str, Any]) -> str:
+    """Format one charge."""
+    numbers = f"{charge['epsilon']:>9.4g}{charge['delta']:>9.2g}{charge['spent'] / WHOLE:>8.2%}"
+    what = charge["what"] if charge["note"] is None else f"{charge['what']} ({charge['note']})"
+    return f"{charge['id']:>5} {_shown(charge['time'][:19]):<20}{numbers}  {_shown(what)}"
+
+
+def _shown(text: str) -> str:
+    """Escape characters that would break the line, such as a newline."""
+    return text if text.isprintable() else ascii(text)
+
+
+# ------------------------------
+# The ledger: what all fits on one dataset have cost together, and what is left.
 
 
 class PrivacyLedger:

@@ -19,8 +19,9 @@ import pytest
 from ledger_processes import Fit, charge_in_steps, charge_until_refused
 
 from skdp import BudgetError, LedgerError, PrivacyLedger
-from skdp.ledger import _file, _ledger, _seen
-from skdp.ledger._limit import WHOLE, Limit
+from skdp.ledger import _file, _ledger
+from skdp.ledger import _file as _seen
+from skdp.ledger._file import WHOLE, Limit
 
 LIMIT = {"dataset": "people", "epsilon": 4.0, "delta": 1e-6}
 WHOLE_MU = Limit.of(4.0, 1e-6).mu

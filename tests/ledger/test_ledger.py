@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from skdp import DPPCA, BudgetError, LedgerError, PrivacyLedger
 from skdp.ledger.__main__ import main
-from skdp.ledger._limit import WHOLE, Limit
+from skdp.ledger._file import WHOLE, Limit
 from skdp.privacy import PrivacyBudget, gaussian_dp, pure_dp
 
 LIMIT = {"dataset": "people", "epsilon": 4.0, "delta": 1e-6}
