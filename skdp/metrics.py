@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp._reading import check_numbers, check_rows
+from skdp._checks import check_numbers, check_rows
 from skdp.data.containers import checked_container
 from skdp.linalg import spectrum
 from skdp.linalg.spectrum import orthonormal_basis, principal_sines

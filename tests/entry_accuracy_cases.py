@@ -27,8 +27,7 @@ from skdp.metrics import subspace_distance
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 from skdp.privacy.noise import NoiseSource, algorithm_generator
-from skdp.units import Edge, Entry
-from skdp.units._entries import ResolvedEdge, ResolvedEntry
+from skdp.units import Edge, Entry, ResolvedEdge, ResolvedEntry
 
 VALUES = (200.0, 100.0, 50.0)
 # 2 log n of the largest squares of a Gaussian vector, and more; no entry is larger.

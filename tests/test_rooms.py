@@ -11,11 +11,11 @@ import skdp
 ROOT = Path(skdp.__file__).parent
 # From the ground up.
 FLOORS = (
-    {"exceptions", "_printing", "linalg"},
+    {"exceptions", "linalg"},
     {"data"},
     {"privacy"},
     {"ledger"},
-    {"_collections", "_parameters", "_progress", "_reading"},
+    {"_checks"},
     {"units"},
     {"_estimator", "_scales", "datasets", "metrics"},
     {"decomposition", "linear_model", "preprocessing"},
@@ -26,7 +26,7 @@ FLOORS = (
 # What works on arrays does without scikit-learn: only shells, checks and conversions know it.
 ARRAY_ROOMS = (
     *("linalg.", "data.", "privacy."),
-    *("decomposition._rows.", "decomposition._entries.", "preprocessing._scaler.", "_scales."),
+    *("decomposition._rows.", "decomposition._entries.", "_scales"),
 )
 KNOWS_SKLEARN = {"data.matrices"}
 

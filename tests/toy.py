@@ -18,8 +18,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._checks import check_features, check_rows, check_rows_of
 from skdp._estimator import N_JOBS, PrivateEstimator
-from skdp._reading import check_features, check_rows, check_rows_of
 from skdp.data.reduce import sum_rounding
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts, digest, holds_sparse
@@ -27,7 +27,7 @@ from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.noise import certain_part
 from skdp.privacy.plan import OneOf, PrivacyCost
-from skdp.units._rows import ResolvedRow
+from skdp.units import ResolvedRow
 
 N_ROWS, N_FEATURES = 120, 4
 # Part of delta for a length that is taken for more than it is.

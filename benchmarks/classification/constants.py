@@ -20,10 +20,10 @@ from benchmarks.classification.tasks import KEY, Split, loaded, measured_on, our
 from benchmarks.report import ignore_drowned_signal, line, parser_for, standard_error, table
 from benchmarks.scaling.columns import CASES as COLUMNS
 from skdp import DPLogisticRegression, DPStandardScaler
-from skdp._scales import shrinkage as scaler_shrinkage
-from skdp._scales import zoom
+from skdp import _scales as scaler_shrinkage
+from skdp import _scales as zoom
+from skdp import preprocessing as scaler_plan
 from skdp.linear_model._logistic import descent, plan, shrinkage, whitening
-from skdp.preprocessing._scaler import plan as scaler_plan
 
 HERE = Path(__file__).parent
 TITLE = """\

@@ -29,7 +29,7 @@ from skdp import DPPCA, DPTruncatedSVD, units
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
 from skdp.linalg.spectrum import coherence, orthonormal_basis, principal_sines
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
-from skdp.units._changes import ResolvedSpectralChange
+from skdp.units import ResolvedSpectralChange
 
 VALUES = (200.0, 100.0, 50.0)
 SHORT_TAIL = tuple(40 * 0.9**i for i in range(20))

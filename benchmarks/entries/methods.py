@@ -16,14 +16,12 @@ import numpy as np
 from scipy.sparse.linalg import svds
 
 from skdp import DPTruncatedSVD
+from skdp import units as _unit
 from skdp.decomposition._entries import alternating, iteration, symmetric_power
 from skdp.decomposition._entries import fit as entries
 from skdp.decomposition._problem import SUPPORT
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
-from skdp.units import Entry, _unit
-from skdp.units._changes import ResolvedSpectralChange
-from skdp.units._entries import ResolvedEdge, ResolvedEntry
-from skdp.units._resolved import MatrixUnit
+from skdp.units import Entry, MatrixUnit, ResolvedEdge, ResolvedEntry, ResolvedSpectralChange
 
 DELTA = 1e-6
 # Printed here, hence good for repeatable tables and for nothing else.

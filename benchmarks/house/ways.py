@@ -24,14 +24,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 import skdp
-from skdp.units import Edge, Entry, FrobeniusChange, Interaction
-from skdp.units._unit import Unit
+from skdp.units import Edge, Entry, FrobeniusChange, Interaction, Unit
 
 ROOT = str(Path(skdp.__file__).parent)
 PAGE, AFTER = Path(__file__).with_suffix(".md"), "## After"
 _INNER = ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<module>", "<lambda>")
 _VIEWS = ("skdp.data.", "skdp.linalg.")
-_NOTHING_RELEASED = ("datasets/",)
+_NOTHING_RELEASED = ("datasets",)
 _OTHER_WORDS = {("step", "model_selection/_privacy_report.py")}  # a heading
 # What stands for a number, or comes behind a name, in names of releases.
 _NUMBERED = re.compile(r"(, (count|closer) \d+.*)|(^component \d+: )|( \d+$)")

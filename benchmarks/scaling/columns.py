@@ -18,7 +18,8 @@ import numpy as np
 
 from benchmarks.report import ignore_drowned_signal, line, parser_for, table
 from skdp import DPStandardScaler
-from skdp._scales import fit, zoom
+from skdp import _scales as fit
+from skdp import _scales as zoom
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "linear_model"))

@@ -9,8 +9,7 @@ from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._stream_base import BaseStream
 from skdp.decomposition._stream_updates import ExclusiveWrite
 from skdp.linalg.prefix_sums import prefix_noise
-from skdp.units._changes import ResolvedFrobeniusChange
-from skdp.units._updates import ResolvedUpdate
+from skdp.units import ResolvedFrobeniusChange, ResolvedUpdate
 
 
 class DPContinualFactorizer(BaseStream):

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._collections import by_chunks, in_parts
-from skdp._reading import check_features, check_numbers, check_rows_of
+from skdp._checks import by_chunks, check_features, check_numbers, check_rows_of, in_parts
 from skdp.data.parts import PartResults, RowBlocks
 from skdp.data.sources import sum_of_results
 from skdp.decomposition._projection import Projection

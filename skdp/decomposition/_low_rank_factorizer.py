@@ -17,9 +17,7 @@ from skdp.decomposition._reconstruction import ReconstructionMixin
 from skdp.decomposition._rows.projection import plan_projection, solve_projection
 from skdp.decomposition._sketches.one_pass import plan_one_pass, solve_one_pass
 from skdp.decomposition._sketches.plan import RESERVED_PART
-from skdp.units._changes import FrobeniusChange, ResolvedFrobeniusChange
-from skdp.units._entries import ResolvedEntry
-from skdp.units._rows import ResolvedRow
+from skdp.units import FrobeniusChange, ResolvedEntry, ResolvedFrobeniusChange, ResolvedRow
 
 _SUPPORT = {  # not studied
     # `resolve_rows` chooses the solver of the components.

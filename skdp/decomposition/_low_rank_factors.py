@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._collections import by_chunks
-from skdp._reading import INPUT, check_numbers, check_rows, check_width
+from skdp._checks import INPUT, by_chunks, check_numbers, check_rows, check_width
 from skdp.data.parts import RowBlocks, transformed_blocks
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source

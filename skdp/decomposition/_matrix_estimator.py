@@ -11,11 +11,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._collections import by_chunks
-from skdp._estimator import N_JOBS, Data, PrivateEstimator, in_dtype
-from skdp._parameters import ANY_BOUND
-from skdp._reading import (
+from skdp._checks import (
+    ANY_BOUND,
     INPUT,
+    by_chunks,
     check_features,
     check_like,
     check_numbers,
@@ -24,6 +23,7 @@ from skdp._reading import (
     check_rows_or_blocks,
     check_width,
 )
+from skdp._estimator import N_JOBS, Data, PrivateEstimator, in_dtype
 from skdp.data.containers import float_dtype
 from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts, transformed_blocks
 from skdp.data.rows import Rows
@@ -41,9 +41,7 @@ from skdp.decomposition._rows.resolve import resolve_rows
 from skdp.linalg.spectrum import coherence, is_symmetric
 from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.precision import plain
-from skdp.units._resolved import ResolvedUnit
-from skdp.units._rows import ResolvedRow
-from skdp.units._unit import supported_unit
+from skdp.units import ResolvedRow, ResolvedUnit, supported_unit
 
 # Attributes that only some parameters give: a refit must not keep those of the fit before.
 _OPTIONAL_ATTRIBUTES = (

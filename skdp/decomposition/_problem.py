@@ -10,11 +10,16 @@ import numpy as np
 
 from skdp._estimator import check_not_pure
 from skdp.privacy.plan import PrivacyCost
-from skdp.units._changes import ResolvedSpectralChange
-from skdp.units._entries import ResolvedEdge, ResolvedEntry
-from skdp.units._interactions import ResolvedInteraction
-from skdp.units._resolved import MatrixUnit, ResolvedUnit
-from skdp.units._rows import ResolvedRow, ResolvedSparseRow
+from skdp.units import (
+    MatrixUnit,
+    ResolvedEdge,
+    ResolvedEntry,
+    ResolvedInteraction,
+    ResolvedRow,
+    ResolvedSparseRow,
+    ResolvedSpectralChange,
+    ResolvedUnit,
+)
 
 #: Name of the release of the mean of the rows.
 MEAN = "mean"

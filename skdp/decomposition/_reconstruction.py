@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._collections import in_parts
-from skdp._reading import check_rows
+from skdp._checks import check_rows, in_parts
 from skdp.data.containers import checked_container
 from skdp.data.parts import NOT_FINITE, RowBlocks
 from skdp.data.rows import Rows

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skdp._checks import without_secrets
 from skdp._estimator import BudgetMixin, plan_of, warnings_for_delta
-from skdp._parameters import without_secrets
 from skdp.data.containers import checked_shape
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._sketches.fit import fit_sketches
@@ -32,10 +32,14 @@ from skdp.privacy import PrivacySpent, Released
 from skdp.privacy.budget import InitialNoiseSums, fixed_point_unit
 from skdp.privacy.noise import algorithm_generator, draw_seed
 from skdp.privacy.plan import PrivacyCost
-from skdp.units._changes import DEFAULT_LARGEST, ResolvedFrobeniusChange
-from skdp.units._entries import ResolvedEntry
-from skdp.units._unit import Unit, supported_unit
-from skdp.units._updates import ResolvedUpdate
+from skdp.units import (
+    DEFAULT_LARGEST,
+    ResolvedEntry,
+    ResolvedFrobeniusChange,
+    ResolvedUpdate,
+    Unit,
+    supported_unit,
+)
 
 # Dense sketches are held in memory beside the sums: "auto" allows them so many bytes.
 _LARGEST_DENSE_SKETCH = 1 << 30  # not studied

@@ -7,14 +7,12 @@ from typing import Any, ClassVar, Self
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import StrOptions
 
-from skdp._reading import INPUT, redact_errors
+from skdp._checks import INPUT, redact_errors
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._stream_base import BaseStream
 from skdp.decomposition._stream_updates import ExclusiveWrite, StreamShard
 from skdp.linalg.prefix_sums import prefix_noise
-from skdp.units._changes import ResolvedFrobeniusChange
-from skdp.units._entries import ResolvedEntry
-from skdp.units._updates import ResolvedUpdate
+from skdp.units import ResolvedEntry, ResolvedFrobeniusChange, ResolvedUpdate
 
 
 class DPStreamingFactorizer(BaseStream):

@@ -20,8 +20,7 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 from skdp.privacy import Plan
 from skdp.privacy.noise import digest_of
 from skdp.privacy.shares import ShareLayout, Shares
-from skdp.units import Interaction
-from skdp.units._rows import ResolvedRow
+from skdp.units import Interaction, ResolvedRow
 
 UNITS = ("row", "owner")
 AGGREGATORS = ("masked", "trusted", "none")

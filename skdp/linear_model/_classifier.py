@@ -11,7 +11,18 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from skdp._collections import by_chunks, in_parts
+from skdp._checks import (
+    ANY_BOUND,
+    by_chunks,
+    check_features,
+    check_given,
+    check_like,
+    check_rows,
+    check_rows_of,
+    in_parts,
+    refuse_stream,
+    targets_of,
+)
 from skdp._estimator import (
     N_JOBS,
     Data,
@@ -19,16 +30,6 @@ from skdp._estimator import (
     check_finite_bound,
     check_not_pure,
     in_dtype,
-)
-from skdp._parameters import ANY_BOUND
-from skdp._reading import (
-    check_features,
-    check_given,
-    check_like,
-    check_rows,
-    check_rows_of,
-    refuse_stream,
-    targets_of,
 )
 from skdp.data.containers import float_dtype
 from skdp.data.parts import PartResults, RowBlocks, RowParts, Targets
@@ -54,7 +55,7 @@ from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.linear_model._logistic.records import LabeledRows
 from skdp.linear_model._logistic.warnings import warnings_for_size
 from skdp.linear_model._responses import checked_weights, weights_of
-from skdp.units._records import ResolvedRecord, ResolvedRecordOfPromisedClasses
+from skdp.units import ResolvedRecord, ResolvedRecordOfPromisedClasses
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):

@@ -7,7 +7,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from skdp._estimator import in_dtype
-from skdp._scales.bounds import checked_interval
+from skdp._scales import checked_interval
 from skdp.data.matrices import RankOneMatrices
 from skdp.linear_model._regressor import PrivateRegressor
 from skdp.linear_model._trace.descent import Estimate

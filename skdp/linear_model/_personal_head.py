@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _get_feature_names
 
-from skdp._reading import redact_errors
+from skdp._checks import redact_errors
 from skdp.linalg.norms import row_products
 from skdp.linear_model._personal.input import check_rows_and_ids
 from skdp.linear_model._responses import r2_of

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._reading import check_features, check_rows_of
+from skdp._checks import check_features, check_rows_of
 from skdp.data.containers import checked_container
 from skdp.linalg.norms import row_products
 from skdp.linear_model._personal.heads import personal_models

@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import _fit_context
 
+from skdp._checks import check_features
 from skdp._estimator import Data, PrivateEstimator, in_dtype
-from skdp._reading import check_features
 from skdp.data.containers import float_dtype
 from skdp.data.sources import digests
 from skdp.linear_model._personal.exponential import plan_exponential, solve_exponential
@@ -24,9 +24,7 @@ from skdp.linear_model._personal.warnings import warnings_for_model, warnings_fo
 from skdp.linear_model._personal_models import PersonalModels
 from skdp.privacy import Plan
 from skdp.privacy.precision import plain
-from skdp.units._resolved import ResolvedUnit
-from skdp.units._rows import ResolvedRow
-from skdp.units._users import ResolvedUser
+from skdp.units import ResolvedRow, ResolvedUnit, ResolvedUser
 
 
 class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):

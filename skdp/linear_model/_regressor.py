@@ -9,7 +9,17 @@ from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._collections import by_chunks, in_parts
+from skdp._checks import (
+    ANY_BOUND,
+    by_chunks,
+    check_features,
+    check_given,
+    check_like,
+    check_rows,
+    check_rows_of,
+    in_parts,
+    targets_of,
+)
 from skdp._estimator import (
     N_JOBS,
     Data,
@@ -17,15 +27,6 @@ from skdp._estimator import (
     check_finite_bound,
     check_not_pure,
     in_dtype,
-)
-from skdp._parameters import ANY_BOUND
-from skdp._reading import (
-    check_features,
-    check_given,
-    check_like,
-    check_rows,
-    check_rows_of,
-    targets_of,
 )
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import PartResults, RowBlocks, RowParts, Targets

@@ -9,7 +9,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from skdp._reading import check_numbers, redact_errors
+from skdp._checks import check_numbers, redact_errors
 from skdp.data.parts import PartResults, Targets
 from skdp.data.reduce import map_sum
 from skdp.data.rows import checked_digest

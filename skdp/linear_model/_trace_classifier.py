@@ -5,8 +5,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import _fit_context
 
-from skdp._parameters import FINITE_BOUND
-from skdp._reading import check_rows_of
+from skdp._checks import FINITE_BOUND, check_rows_of
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.sources import holds_sparse
 from skdp.linear_model._classifier import PrivateClassifier

@@ -1,6 +1,6 @@
 """What to do about data in units so extreme that searches do not reach their sizes."""
 
-from skdp._scales.sizes import OTHER_UNITS_OF_X
+from skdp._scales import OTHER_UNITS_OF_X
 
 __all__ = ["OTHER_UNITS", "OTHER_UNITS_OF_X", "OTHER_UNITS_OF_Y"]
 

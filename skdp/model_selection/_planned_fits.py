@@ -34,7 +34,7 @@ from skdp.pipeline._private_steps import (
 )
 from skdp.pipeline._steps import private_within
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, gaussian_dp
-from skdp.units._unit import Unit
+from skdp.units import Unit
 
 #: Private estimators, and how often each is fitted.
 Fits = list[tuple[Any, int]]

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_n_features, _num_samples, check_is_fitted
 
+from skdp._checks import BUDGET, SEED, validate_plain, warnings_for_seed
 from skdp._estimator import warnings_for_delta
-from skdp._parameters import BUDGET, SEED, validate_plain, warnings_for_seed
 from skdp.data.containers import checked_container
 from skdp.data.sources import digests
 from skdp.exceptions import warn_of_privacy

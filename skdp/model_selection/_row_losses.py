@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, gen_batches
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from skdp._reading import check_given, redact_errors
+from skdp._checks import check_given, redact_errors
 from skdp.data.containers import canonical_csr, hide_error_text
 from skdp.linear_model._responses import checked_responses
 from skdp.pipeline._delegation import DelegatesMixin

@@ -8,10 +8,8 @@ import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context, clone
 from sklearn.utils._param_validation import HasMethods
 
-from skdp._estimator import restored_on_error
-from skdp._parameters import BUDGET, SEED
-from skdp._progress import check_unwatched
-from skdp._reading import refuse_blocks
+from skdp._checks import BUDGET, SEED, refuse_blocks
+from skdp._estimator import check_unwatched, restored_on_error
 from skdp.data.containers import checked_container
 from skdp.data.sources import digests
 from skdp.exceptions import warn_of_privacy

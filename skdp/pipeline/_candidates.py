@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from skdp._reading import redact_errors
+from skdp._checks import redact_errors
 from skdp.data.containers import float_dtype
 from skdp.data.parts import RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse

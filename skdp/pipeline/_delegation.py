@@ -8,8 +8,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._collections import by_chunks, in_parts
-from skdp._parameters import SeededEstimator
+from skdp._checks import SeededEstimator, by_chunks, in_parts
 from skdp.privacy import PrivacySpent
 
 

@@ -10,9 +10,8 @@ from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import _BaseComposition
 
-from skdp._collections import in_parts, public_like
+from skdp._checks import BUDGET, SEED, in_parts, public_like
 from skdp._estimator import check_planned, restored_on_error
-from skdp._parameters import BUDGET, SEED
 from skdp.data.containers import checked_container
 from skdp.data.parts import RowBlocks
 from skdp.exceptions import warn_of_privacy

@@ -10,8 +10,14 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from skdp._estimator import PrivateEstimator, plan_of, restored_on_error
-from skdp._progress import fitted_within, opened_within, told_how_many_fits
+from skdp._estimator import (
+    PrivateEstimator,
+    fitted_within,
+    opened_within,
+    plan_of,
+    restored_on_error,
+    told_how_many_fits,
+)
 from skdp.data.containers import finite
 from skdp.data.parts import RowBlocks, RowParts
 from skdp.pipeline._budget_split import BudgetSplit, FitBudgets, set_budget, split_budget

@@ -13,9 +13,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from skdp._estimator import PrivateEstimator
-from skdp._progress import check_unwatched
-from skdp._reading import check_given, redact_errors, targets_of
+from skdp._checks import check_given, redact_errors, targets_of
+from skdp._estimator import PrivateEstimator, check_unwatched
 from skdp.data.containers import finite
 from skdp.data.parts import RowBlocks, RowParts, Targets, mapped_blocks
 from skdp.data.rows import checked_digest

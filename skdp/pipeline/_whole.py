@@ -7,9 +7,8 @@ from typing import Any
 
 from sklearn.utils.validation import _num_samples
 
-from skdp._estimator import warnings_for_delta
-from skdp._parameters import warnings_for_seed
-from skdp._progress import Watched
+from skdp._checks import warnings_for_seed
+from skdp._estimator import Watched, warnings_for_delta
 from skdp.exceptions import warn_of_privacy
 from skdp.linear_model._logistic.warnings import LABELS_BECOME_PUBLIC
 from skdp.pipeline._delegation import DelegatesMixin

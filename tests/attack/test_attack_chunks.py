@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from skdp import DPPCA, DPLinearRegression
-from skdp._collections import in_parts
+from skdp._checks import in_parts
 from skdp.data.dask_rows import sum_in_graph
 from skdp.data.parts import RowParts
 

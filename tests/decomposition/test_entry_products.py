@@ -15,8 +15,15 @@ from skdp.decomposition._entries import fit as by_products
 from skdp.linalg.norms import row_norms
 from skdp.privacy.gaussian_dp import delta_at, mu_from_epsilon_delta
 from skdp.privacy.noise import SCALE_MARGIN
-from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
-from skdp.units._entries import ResolvedEdge, ResolvedEntry
+from skdp.units import (
+    Edge,
+    Entry,
+    Interaction,
+    ResolvedEdge,
+    ResolvedEntry,
+    SparseRow,
+    SpectralChange,
+)
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

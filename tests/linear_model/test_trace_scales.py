@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 from planned import budget_for, problem_of
 
-from skdp._scales.fit import release_scales
+from skdp._scales import release_scales
 from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source

@@ -9,7 +9,7 @@ from scipy import sparse
 from unlike_columns import linear_tails, random_table, spiked_columns
 
 from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
-from skdp._scales.fit import release_scales
+from skdp._scales import release_scales
 from skdp.data.matrices import Design
 from skdp.data.sources import as_source
 from skdp.linear_model._trace.plan import plan_trace

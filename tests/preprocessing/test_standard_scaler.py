@@ -10,8 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdp import DPPCA, DPStandardScaler, DPTraceRegressor, PrivacyWarning, RowBlocks
-from skdp._scales.columns import Intervals, counting, summing
-from skdp._scales.sizes import N_BINS, place_size, sized_intervals
+from skdp._scales import N_BINS, Intervals, counting, place_size, sized_intervals, summing
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.model_selection import DPGridSearch

@@ -8,9 +8,7 @@ import pytest
 
 from skdp.privacy import sensitivity
 from skdp.privacy.clipping import clip_rows
-from skdp.units._entries import ResolvedEdge, ResolvedEntry
-from skdp.units._interactions import ResolvedInteraction
-from skdp.units._rows import ResolvedSparseRow
+from skdp.units import ResolvedEdge, ResolvedEntry, ResolvedInteraction, ResolvedSparseRow
 
 N_BASES, N_PAIRS = 40, 500  # of changes for each basis: 20,000 in all
 M, N = 11, 8

@@ -17,7 +17,7 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import EntriesProblem, rank_of
 from skdp.linalg.denoising import shrunk
 from skdp.privacy import PrivacyBudget, Release
-from skdp.units._resolved import MatrixUnit
+from skdp.units import MatrixUnit
 
 #: Largest squared row norm of a basis, in units of their mean. The second is for ``delta=0``, where
 #: products are not shrunk and a basis has no columns to spare: benchmarks/entries/cut.md.

@@ -11,7 +11,7 @@ import numpy as np
 from skdp.decomposition._problem import MEAN, EntriesProblem, check_solver
 from skdp.linalg.norms import LEAST_ROUNDING
 from skdp.privacy import Release
-from skdp.units._resolved import MatrixUnit
+from skdp.units import MatrixUnit
 
 # Shares of the means and of the sum of squares; the solver takes the rest. With delta=0 they are
 # shares of epsilon and not of the square of mu, so that a small share buys less.

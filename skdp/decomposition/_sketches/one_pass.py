@@ -23,8 +23,7 @@ from skdp.decomposition._sketches.plan import (
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 from skdp.linalg.sketches import Sketch, haar_norm
 from skdp.privacy import PrivacyBudget, sensitivity
-from skdp.units._changes import ResolvedFrobeniusChange
-from skdp.units._entries import ResolvedEntry
+from skdp.units import ResolvedEntry, ResolvedFrobeniusChange
 
 
 def plan_one_pass(problem: EntriesProblem) -> SketchReleases:

@@ -23,9 +23,7 @@ from skdp.linalg.sketches import (
 )
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.plan import PrivacyCost
-from skdp.units._changes import ResolvedFrobeniusChange
-from skdp.units._entries import ResolvedEntry
-from skdp.units._updates import ResolvedUpdate
+from skdp.units import ResolvedEntry, ResolvedFrobeniusChange, ResolvedUpdate
 
 StreamUnit = ResolvedUpdate | ResolvedEntry | ResolvedFrobeniusChange
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdp._scales.sizes import OTHER_UNITS_OF_X
+from skdp._scales import OTHER_UNITS_OF_X
 from skdp.data.parts import NOT_FINITE
 from skdp.data.rows import open_rows
 from skdp.linear_model._logistic.descent import descend, whitened

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import column_or_1d
 
-from skdp._reading import redact_errors
+from skdp._checks import redact_errors
 from skdp.data.parts import Targets
 from skdp.data.reduce import PerRow, map_sum, on_block
 from skdp.linear_model._responses import as_numbers_later

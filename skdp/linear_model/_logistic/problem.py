@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdp.privacy.plan import PrivacyCost
-from skdp.units._records import ResolvedRecord
+from skdp.units import ResolvedRecord
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_consistent_length
 
-from skdp._reading import INPUT, check_given, check_numbers, refuse_blocks
+from skdp._checks import INPUT, check_given, check_numbers, refuse_blocks
 from skdp.data.containers import checked_container, hide_error_text
 from skdp.data.users import Users
 from skdp.linear_model._responses import checked_responses

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdp._scales.sizes import OTHER_UNITS_OF_X
+from skdp._scales import OTHER_UNITS_OF_X
 from skdp.linear_model._descent import DescentStep, plan_descent, shares_of_steps
 from skdp.linear_model._medians import ANY_SIZE, RESPONSE_CENTER, plan_median
 from skdp.linear_model._personal import grids

@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import N_JOBS, check_not_pure
 from skdp.privacy.plan import PrivacyCost
-from skdp.units._resolved import ResolvedUnit
+from skdp.units import ResolvedUnit
 
 #: Constraints of parameters that scikit-learn checks.
 PERSONAL_CONSTRAINTS: dict[str, Any] = {  # not tuned

@@ -6,7 +6,7 @@ from skdp.linear_model._personal.model import Prior, SharedModel
 from skdp.linear_model._personal.plan import HeadReleases, MeanReleases, PersonalReleases
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.privacy import Plan
-from skdp.units._rows import ResolvedRow
+from skdp.units import ResolvedRow
 
 # With a smaller signal than that, a representation is no better than none. The signal is the
 # largest eigenvalue of a sum of products if all users agreed, in units of that of the noise. Not

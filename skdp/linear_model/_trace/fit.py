@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from skdp._scales.fit import release_scales
+from skdp._scales import release_scales
 from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.linear_model._medians import median_of_responses

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_consistent_length
 
-from skdp._reading import check_given, check_rows, redact_errors, refuse_stream
+from skdp._checks import check_given, check_rows, redact_errors, refuse_stream
 from skdp.data.containers import float_dtype, refuse_masked
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks

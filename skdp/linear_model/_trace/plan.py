@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdp._scales.plan import ScaleProblem, ScaleReleases, plan_scales
-from skdp._scales.sizes import OTHER_UNITS_OF_X
+from skdp._scales import OTHER_UNITS_OF_X, ScaleProblem, ScaleReleases, plan_scales
 from skdp.linear_model._descent import DescentStep, plan_descent, shares_of_steps
 from skdp.linear_model._medians import (
     ANY_SIZE,

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._reading import check_numbers
+from skdp._checks import check_numbers
 from skdp.privacy.plan import PrivacyCost
-from skdp.units._records import ResolvedRecord, ResolvedResponse
-from skdp.units._resolved import ResolvedUnit
+from skdp.units import ResolvedRecord, ResolvedResponse, ResolvedUnit
 
 #: Units by the value of `privacy_unit`.
 UNITS: dict[str, type[ResolvedUnit]] = {"record": ResolvedRecord, "response": ResolvedResponse}

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from skdp._scales.shrinkage import Scales
+from skdp._scales import Scales
 from skdp.data.matrices import Design, entries_of
 from skdp.linalg.matrices import Matrices
 from skdp.linear_model._trace.problem import TraceProblem

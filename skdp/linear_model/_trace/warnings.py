@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from skdp._scales.plan import MOST_NOISE, ScaleReleases
+from skdp._scales import MOST_NOISE, ScaleReleases
 from skdp.linalg.matrices import tangent_dimension
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.scales import Spread

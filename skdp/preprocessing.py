@@ -1,16 +1,18 @@
-"""Standardization of columns by private centers and scales."""
+"""Private preparation of columns."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._collections import by_chunks
-from skdp._estimator import N_JOBS, Data, PrivateEstimator, check_not_pure
-from skdp._reading import (
+from skdp._checks import (
+    by_chunks,
     check_features,
     check_like,
     check_rows,
@@ -18,16 +20,143 @@ from skdp._reading import (
     check_rows_or_blocks,
     check_width,
 )
-from skdp._scales.bounds import checked_interval
-from skdp._scales.fit import release_scales
-from skdp._scales.plan import ScaleProblem
-from skdp._scales.shrinkage import Scales
+from skdp._estimator import N_JOBS, Data, PrivateEstimator, check_not_pure
+from skdp._scales import (
+    MOST_NOISE,
+    ScaleProblem,
+    ScaleReleases,
+    Scales,
+    checked_interval,
+    plan_scales,
+    release_scales,
+)
+from skdp.data.containers import finite, float_dtype
 from skdp.data.parts import RowBlocks, transformed_blocks
 from skdp.data.rows import Rows, checked_digest
 from skdp.data.sources import as_source, holds_sparse, rounding_of
-from skdp.preprocessing._scaler.plan import ScaledRow, plan_scaler
-from skdp.preprocessing._scaler.transform import Scaling
-from skdp.preprocessing._scaler.warnings import warnings_for_plan, warnings_for_scales
+from skdp.exceptions import shortened
+from skdp.linalg.norms import with_data
+from skdp.privacy import Plan
+from skdp.units import ResolvedRow
+
+__all__ = ["DPStandardScaler"]
+
+# ------------------------------
+# What a scaler protects, and how it shares its budget out.
+
+# Without bounds: shares of the signed sizes and, if a column needs it, of the places in intervals.
+_SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
+
+
+@dataclass(frozen=True)
+class ScaledRow(ResolvedRow):
+    """One row, whose entries are clipped one by one."""
+
+    remedy: ClassVar[str] = "more rows, fewer columns, or a larger epsilon"
+
+
+def plan_scaler(problem: ScaleProblem) -> ScaleReleases:
+    """Plan all releases in their order; with bounds it is one."""
+    has_sizes = problem.interval is None and problem.cost.is_private
+    moments = 1 - _SIZES_SHARE if has_sizes else 1.0
+    return plan_scales(problem, sizes=_SIZES_SHARE, places=(_PLACES_SHARE,), moments=moments)
+
+
+# ------------------------------
+# Rows in the units of released scales, and back; sparse rows stay sparse.
+
+
+class Scaling(NamedTuple):
+    """What is done to each column, as functions of arrays and of CSR matrices."""
+
+    center: np.ndarray
+    scale: np.ndarray
+    is_centered: bool
+    clip: float | None
+
+    def apply(self, X: Any) -> Any:
+        """Scale rows; not centered ones are clipped around the center too, but a 0 stays 0."""
+        return _by_column(X, self._scaled)
+
+    def undo(self, X: Any) -> Any:
+        """Take rows back to the units of the data."""
+        return _by_column(X, self._restored)
+
+    def _scaled(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        center, scale = self.center[columns], self.scale[columns]
+        if self.is_centered:
+            values, center = values - center, np.zeros(len(center))
+        if self.clip is not None:
+            reach = self.clip * scale
+            low, high = np.minimum(center - reach, 0.0), np.maximum(center + reach, 0.0)
+            values = np.clip(values, low, high)
+        return np.asarray(values / scale)
+
+    def _restored(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        restored = values * self.scale[columns]
+        return restored + self.center[columns] if self.is_centered else restored
+
+
+def _by_column(X: Any, change: Any) -> Any:
+    """Change stored entries by a function of them and of their columns, in double precision."""
+    dtype = float_dtype(X)
+    with np.errstate(all="ignore"):
+        if issparse(X):
+            changed = change(X.data.astype(np.float64), X.indices)
+            return with_data(X, finite(changed.astype(dtype)))
+        changed = change(np.asarray(X, np.float64), np.arange(X.shape[1]))
+        return finite(changed.astype(dtype))
+
+
+# ------------------------------
+# Warnings of public facts, and of released values.
+
+
+def warnings_for_plan(problem: ScaleProblem, plan: Plan) -> Iterator[str]:
+    """Warn if noise will hide most centers and scales."""
+    noise_std = plan.releases[-1].noise_std
+    if problem.cost.is_private and noise_std is not None and noise_std > MOST_NOISE:
+        yield (
+            f"With epsilon={problem.cost.epsilon:g}, {problem.n_units} rows and "
+            f"{problem.n_features} columns, noise hides most centers and scales: its standard "
+            f"deviation is {noise_std:.2f} of half the interval of a column. Use "
+            f"{_remedy(problem)}."
+        )
+
+
+def warnings_for_scales(
+    scales: Scales, problem: ScaleProblem, names: Sequence[Any]
+) -> Iterator[str]:
+    """Warn of columns whose scale, or place, noise hides."""
+    if not problem.cost.is_private:
+        return
+    for which, what in (
+        (
+            scales.is_void,
+            "show no number but 0 above the noise, and are taken to lie between 0 and 1",
+        ),
+        (
+            scales.is_flat & ~scales.is_void,
+            "hardly vary beside their intervals, as far as noise can tell: they get small scales, "
+            "which may be far off",
+        ),
+    ):
+        if which.any():
+            yield f"{_named(np.flatnonzero(which), names)} {what}. Use {_remedy(problem)}."
+
+
+def _remedy(problem: ScaleProblem) -> str:
+    better = "" if problem.interval is None else " that fit better, and"
+    return f"{problem.unit.remedy}. Pass bounds{better} that are known without looking at X"
+
+
+def _named(columns: np.ndarray, names: Sequence[Any]) -> str:
+    shown = shortened([str(names[column]) for column in columns])
+    return f"{len(columns)} of {len(names)} columns ({shown})"
+
+
+# ------------------------------
+# Standardization of columns by private centers and scales.
 
 
 class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):

@@ -1,20 +1,197 @@
-"""Checks of data: scikit-learn's and our own, with errors that tell no values."""
+"""Checks of what a user passes: parameters, and data, with errors that tell no values."""
 
+import os
 import re
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from numbers import Integral, Real
+from types import NoneType
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn import config_context
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
+from sklearn.utils._param_validation import Interval, Options, validate_parameter_constraints
+from sklearn.utils._set_output import _auto_wrap_is_configured, _get_output_config
 from sklearn.utils.validation import _check_n_features, validate_data
 
-from skdp.data.containers import SAFE_TEXTS, UNREADABLE, canonical_csr, checked_container, plain_csr
+from skdp.data.containers import (
+    SAFE_TEXTS,
+    UNREADABLE,
+    canonical_csr,
+    checked_container,
+    is_collection,
+    plain_csr,
+)
 from skdp.data.parts import RowBlocks, RowParts, Targets
 from skdp.exceptions import shortened
+from skdp.ledger import LEFT_OUT, PrivacyLedger
+from skdp.privacy.clipping import SMALLEST_BOUND
+from skdp.privacy.noise import GuessableSeed, may_be_guessed
+from skdp.privacy.precision import plain
+
+# ------------------------------
+# Whether scikit-learn prints an estimator, or joblib caches its fit, judged by the call stack.
+
+
+class _Hidden:
+    """Placeholder for a secret value where parameters are printed."""
+
+    def __repr__(self) -> str:
+        return "<given>"
+
+
+HIDDEN = _Hidden()
+
+
+def is_printing() -> bool:
+    """Whether `get_params` was called by scikit-learn in order to print the parameters.
+
+    scikit-learn prints what `get_params` returns, for estimators inside others, too, and calls no
+    method of theirs for it. Only the call stack shows what the parameters are for.
+    """
+    frame = sys._getframe(2)
+    while frame.f_back and frame.f_code.co_name in ("get_params", "_get_params"):
+        frame = frame.f_back
+    while frame and frame.f_globals.get("__name__", "").startswith("sklearn."):
+        module, function = frame.f_globals["__name__"], frame.f_code.co_name
+        if module == "sklearn.utils._pprint" or function == "_get_params_html":
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def is_caching() -> bool:
+    """Whether `__getstate__` was called by joblib to look up the cached result of a fit.
+
+    joblib hashes data and parameters for that. Others that hash an estimator repeat no fit.
+    """
+    frame = sys._getframe(2)
+    while frame.f_back:
+        name, frame = frame.f_code.co_name, frame.f_back
+        if name == "hash" and frame.f_globals.get("__name__") == "joblib.memory":
+            return True
+    return False
+
+
+# ------------------------------
+# Checks of parameters, as plain Python numbers, and seeds that have to stay secret.
+
+_GENERATORS = (np.random.RandomState, np.random.Generator)
+#: Constraint of estimators whose noise may come from a seed.
+SEED: dict[str, Any] = {  # not tuned
+    "random_state": [Interval(Integral, 0, None, closed="left"), *_GENERATORS, None]
+}
+#: Constraints of a search or a score, which need a positive delta; fits do not.
+BUDGET: dict[str, Any] = {  # not tuned
+    "epsilon": [Interval(Real, 0, None, closed="right")],
+    "delta": [Interval(Real, 0, 1, closed="neither")],
+    "ledger": [PrivacyLedger, None],
+}
+#: Constraint of a public bound.
+FINITE_BOUND = Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both")  # not tuned
+#: Constraints of one that may be infinite.
+ANY_BOUND = (FINITE_BOUND, Options(Real, {np.inf}))
+_HIDDEN_PARAMETERS = ("random_state", "ledger")
+_PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
+
+
+class PlainParametersMixin:
+    """Checks parameters as plain values: numpy would round the limits to a small type."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]]
+
+    def _validate_params(self) -> None:
+        # Faster than get_params, which inspects the signature. A subclass may lack a parameter.
+        names = [name for name in self._parameter_constraints if hasattr(self, name)]
+        given = {name: getattr(self, name) for name in names}
+        validate_plain(self._parameter_constraints, given, type(self).__name__)
+
+
+def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_name: str) -> None:
+    """Check parameters as plain values."""
+    values = {name: plain(value) for name, value in given.items()}
+    if isinstance(ledger := values.get("ledger"), str | bytes | os.PathLike):
+        raise ValueError(
+            f"The 'ledger' parameter of {caller_name} must be a PrivacyLedger or None, and no "
+            "path: pass ledger=PrivacyLedger(path), or what PrivacyLedger.create returns."
+        )
+    if ledger is LEFT_OUT:
+        # A LeftOutLedger refuses by itself, once it is charged.
+        del values["ledger"]
+    validate_parameter_constraints(constraints, values, caller_name=caller_name)
+
+
+def warnings_for_seed(random_state: Any) -> list[str]:
+    """Warn of a seed that may be guessed, and with it the noise."""
+    # A GuessableSeed needs no warning: whoever passed the seed that it was derived from has been
+    # warned of that seed.
+    if not may_be_guessed(random_state) or isinstance(random_state, GuessableSeed):
+        return []
+    is_int = isinstance(random_state, Integral)
+    given = "an int below 2**64" if is_int else type(random_state).__name__
+    return [
+        f"random_state, {given}, may be guessed, and whoever guesses it can take the noise out. "
+        "Pass None for the guarantee, or secrets.randbits(128) and keep it secret."
+    ]
+
+
+class SeededEstimator(PlainParametersMixin, BaseEstimator):
+    """An estimator with a seed that has to stay secret: printed forms and pickles leave it out."""
+
+    random_state: Any
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Get the parameters as they were given. Printed forms hide a seed and a ledger.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to include the parameters of parameters that are estimators.
+
+        Returns
+        -------
+        dict
+            Parameter names mapped to their values. With an integer `random_state` they are as
+            secret as that seed: whoever has it can take the noise out.
+        """
+        parameters: dict[str, Any] = super().get_params(deep)
+        given = {name: parameters.get(name) for name in _HIDDEN_PARAMETERS}
+        hidden = [name for name in given if not isinstance(given[name], _PRINTED_AS_THEY_ARE)]
+        if hidden and is_printing():
+            parameters.update(dict.fromkeys(hidden, HIDDEN))
+        return parameters
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Before a fit nothing is left out: a process that makes the fit needs the seed and the
+        # ledger.
+        state = super().__getstate__()
+        if hasattr(self, "privacy_spent_"):
+            state = without_secrets(state)
+        elif is_caching():
+            raise ValueError(
+                f"A cache, such as memory of a Pipeline, would repeat a fit of "
+                f"{type(self).__name__} where the data are the same, noise and all: two results "
+                "would tell whether they are. Pass memory=None."
+            )
+        return state
+
+
+def without_secrets(state: dict[str, Any]) -> dict[str, Any]:
+    """Leave the seed and the ledger out of a pickle; a placeholder tells that there was a ledger.
+
+    Whoever has the seed can take the noise out of released results.
+    """
+    ledger = {} if state.get("ledger") is None else {"ledger": LEFT_OUT}
+    return {**state, "random_state": None, **ledger}
+
+
+# ------------------------------
+# Checks of data: scikit-learn's and our own, with errors that tell no values.
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -222,3 +399,77 @@ def _check_names(names: list[str], estimator: Any, *, reset: bool) -> None:
 def check_numbers(X: Any, /, name: str, **settings: Any) -> np.ndarray:
     """Validate a dense array of numbers, in double precision unless `settings` say otherwise."""
     return np.asarray(check_array(X, input_name=name, **{"dtype": np.float64, **settings}))
+
+
+# ------------------------------
+# Collections of dask: fits and scores take them as rows in parts, other methods chunk by chunk.
+#
+# Nothing here imports dask before a collection is given.
+
+
+def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
+    """Return a collection as rows in parts, which have their targets; other rows as they are.
+
+    Parameters
+    ----------
+    X : object
+        Rows.
+    y : object, default=None
+        Their targets, or None.
+
+    Returns
+    -------
+    tuple
+        Rows, and targets that these do not bring along.
+    """
+    if isinstance(X, list) and any(map(is_collection, X)):
+        raise ValueError(
+            "A list of parts of dask has no lengths, which a fit makes public: pass "
+            "dask.array.concatenate([dask.array.from_delayed(part, shape, dtype), ...])."
+        )
+    if not is_collection(X):
+        return X, y
+    from skdp.data.dask_rows import rows_in_parts
+
+    return rows_in_parts(X, y), None
+
+
+def public_like(X: Any) -> Any:
+    """Return public rows in place of a collection; other rows as they are."""
+    if not is_collection(X):
+        return X
+    from skdp.data import dask_rows
+
+    return dask_rows.public_like(X)
+
+
+def by_chunks(
+    method: Callable[Concatenate[Any, Any, P], Any],
+) -> Callable[Concatenate[Any, Any, P], Any]:
+    """Decorate a method that takes each row by itself, to map the chunks of a collection lazily."""
+
+    @wraps(method)
+    def _by_chunks(self: Any, X: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
+        if not is_collection(X):
+            return method(self, X, *args, **kwargs)
+        from skdp.data.dask_rows import mapped_by_chunks
+
+        if method.__name__ == "transform":
+            _check_output(self)
+        return mapped_by_chunks(
+            lambda rows: method(self, rows, *args, **kwargs), X, method.__name__
+        )
+
+    return cast(Callable[Concatenate[Any, Any, P], Any], _by_chunks)
+
+
+def _check_output(estimator: Any) -> None:
+    """Refuse to make data frames of an array of dask: scikit-learn would gather it."""
+    is_wrapped = _auto_wrap_is_configured(estimator)
+    container = _get_output_config("transform", estimator)["dense"]
+    if is_wrapped and container != "default":
+        raise ValueError(
+            f"set_output(transform={container!r}) would gather an array of dask in memory: leave "
+            "it at 'default', and make a data frame by dask.dataframe.from_dask_array(result, "
+            "columns=estimator.get_feature_names_out())."
+        )

@@ -1,0 +1,558 @@
+"""Private centers and scales of columns: what is released, and what follows from it."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdp.data.matrices import entries_of
+from skdp.data.reduce import BlockView, Kernel, on_block
+from skdp.data.rows import Block
+from skdp.linalg.matrices import DenseMatrices
+from skdp.privacy import PrivacyBudget, Release, sensitivity
+from skdp.privacy.clipping import SMALLEST_BOUND
+from skdp.privacy.plan import OneOf, PrivacyCost
+from skdp.privacy.releases import warnings_for_ends
+from skdp.units import ResolvedUnit
+
+# ------------------------------
+# Public intervals of columns, checked.
+
+
+def checked_interval(bounds: Any, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the public ends of all columns; refuse such as noise or floats cannot deal with."""
+    try:
+        low, high = bounds
+    except (TypeError, ValueError):
+        raise ValueError(_wanted(bounds)) from None
+    low, high = (_checked_end(end, bounds, n_features) for end in (low, high))
+    least, most = SMALLEST_BOUND, 1 / SMALLEST_BOUND
+    if not ((np.abs(low) <= most) & (np.abs(high) <= most)).all():
+        raise ValueError(f"bounds={bounds!r} must not exceed {most:g} in size.")
+    if not (high - low >= least).all():
+        raise ValueError(
+            f"bounds={bounds!r} must be (low, high), with low below high by at least {least:g} in "
+            "every column."
+        )
+    return low, high
+
+
+def _checked_end(end: Any, bounds: Any, n_features: int) -> np.ndarray:
+    """Spread a number, or one for each column, over the columns."""
+    try:
+        # Strings of digits, and complex numbers, are no numbers here.
+        is_number = np.asarray(end).dtype.kind in "iufO"
+        values = np.asarray(end if is_number else np.nan, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        values = np.full((), np.nan)
+    if np.isnan(values).any():
+        raise ValueError(_wanted(bounds))
+    if values.shape not in ((), (n_features,)):
+        raise ValueError(
+            f"bounds has an end of shape {values.shape}, but X has {n_features} features: pass a "
+            "number, or one for each feature."
+        )
+    return np.broadcast_to(values, (n_features,)).astype(np.float64)
+
+
+def _wanted(bounds: Any) -> str:
+    return (
+        f"bounds={bounds!r} must be None or (low, high): numbers, or arrays with one for each "
+        "feature, that are known without looking at X."
+    )
+
+
+# ------------------------------
+# Kernels: what a block of rows adds to statistics of its columns, whether dense or sparse.
+#
+# A null row has NaN in all entries, and an entry of NaN adds nothing. The zeros that a sparse block
+# does not store count like any others.
+
+#: Maps numbers, and the columns where they stand, to bins; NaN to any.
+Place = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class Intervals(NamedTuple):
+    """Where columns lie: entries become ``t = (x - middle) / half``, clipped to size `largest`."""
+
+    middle: np.ndarray
+    half: np.ndarray
+    largest: float = 1.0
+
+    @classmethod
+    def of(cls, low: np.ndarray, high: np.ndarray) -> "Intervals":
+        """Make them of their ends."""
+        return cls(low + (high - low) / 2, (high - low) / 2)
+
+    def units(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Turn entries into t; NaN stays."""
+        units = (values - self.middle[columns]) / self.half[columns]
+        return np.clip(units, -self.largest, self.largest)
+
+
+def counting(place: Place, n_bins: int) -> Kernel:
+    """Make a kernel that counts the entries of each column by bin: (n_columns, n_bins) numbers."""
+    return on_block(partial(_counts, place=place, n_bins=n_bins))
+
+
+def summing(intervals: Intervals) -> Kernel:
+    """Make a kernel that sums t and t^2 - 1/2 of each column: (2, n_columns) numbers."""
+    return on_block(partial(_sums, intervals=intervals))
+
+
+def _counts(block: Block | DenseMatrices, place: Place, n_bins: int) -> np.ndarray:
+    values, columns, n_zeros = _entries(block)
+    n_columns = len(n_zeros)
+    places = place(values, columns) + n_bins * columns
+    counts = np.bincount(places[~np.isnan(values)], minlength=n_columns * n_bins)
+    every = np.arange(n_columns)
+    counts[place(np.zeros(n_columns), every) + n_bins * every] += n_zeros
+    return counts.reshape(n_columns, n_bins).astype(np.float64)
+
+
+def _sums(block: Block | DenseMatrices, intervals: Intervals) -> np.ndarray:
+    values, columns, n_zeros = _entries(block)
+    every = np.arange(len(n_zeros))
+    units = intervals.units(values, columns)
+    squares = np.square(units) - 0.5
+    is_null = np.isnan(units)
+    units[is_null], squares[is_null] = 0.0, 0.0
+    of_zero = intervals.units(np.zeros(len(every)), every)
+    zeros = n_zeros * np.stack([of_zero, np.square(of_zero) - 0.5])
+    if values.ndim == 2:
+        return np.stack([units.sum(axis=0), squares.sum(axis=0)]) + zeros
+    sums = [np.bincount(columns, weights, len(every)) for weights in (units, squares)]
+    return np.stack(sums) + zeros
+
+
+def _entries(block: Block | DenseMatrices) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the stored entries, their columns, and how many zeros each column has beside them."""
+    raw: Any = entries_of(block) if isinstance(block, DenseMatrices) else block.raw
+    n_rows, n_columns = raw.shape
+    if not issparse(raw):
+        return np.asarray(raw, np.float64), np.arange(n_columns), np.zeros(n_columns, np.intp)
+    stored = np.bincount(raw.indices, minlength=n_columns)
+    return raw.data.astype(np.float64), raw.indices.astype(np.intp), n_rows - stored
+
+
+# ------------------------------
+# Intervals of columns in unknown units, from a released histogram of signs and powers of two.
+
+OTHER_UNITS_OF_X = "Pass X in other units: divide it by a public guess of its size."
+
+# Powers of two from 1e-12 to 1e18.
+_FIRST, _LAST = -40, 60  # not studied
+_N_POWERS = _LAST - _FIRST + 1  # not tuned
+#: Bins of a column: 0, the positive powers, and the negative ones.
+N_BINS = 2 * _N_POWERS + 1  # not tuned
+# Noise alone shows a bin in one of so many histograms.
+_CAUTION = 20  # not studied
+
+
+def _ends() -> tuple[np.ndarray, np.ndarray]:
+    """Return the lowest and the highest number of each bin.
+
+    The smallest bins begin at 0, as smaller numbers go there. Larger numbers than the last bins
+    hold are clipped to them.
+    """
+    powers = 2.0 ** np.arange(_FIRST, _LAST + 2)
+    near, far = np.append(0.0, powers[1:-1]), powers[1:]
+    return np.concatenate([[0.0], near, -far]), np.concatenate([[0.0], far, -near])
+
+
+def place_size(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return the bin of each number by its sign and power of two; one for NaN, too."""
+    exponents = np.clip(np.frexp(values)[1] - 1, _FIRST, _LAST) - _FIRST
+    return np.where(values == 0, 0, 1 + exponents + np.where(values < 0, _N_POWERS, 0))
+
+
+def is_visible(counts: np.ndarray, noise_std: float, n_columns: int = 1) -> np.ndarray:
+    """Tell which counts noise alone hardly reaches in so many such histograms."""
+    return counts > noise_std * math.sqrt(2 * math.log(_CAUTION * counts.size * n_columns))
+
+
+def sized_intervals(counts: np.ndarray, noise_std: float) -> tuple[Intervals, np.ndarray]:
+    """Find an interval for each column, and which columns hide where they lie.
+
+    An interval is the hull of all visible bins. Columns of which noise hides all bins but that of 0
+    are averaged into one with less noise, whose hull, with 0, they share.
+    """
+    visible = is_visible(counts, noise_std)
+    is_hidden = ~visible[:, 1:].any(axis=1)
+    if is_hidden.any():
+        pooled = counts[is_hidden].mean(axis=0, keepdims=True)
+        visible[is_hidden] = is_visible(pooled, noise_std / math.sqrt(is_hidden.sum()))
+        visible[is_hidden, 0] = True
+    lowest, highest = _ends()
+    low = np.where(visible, lowest, np.inf).min(axis=1)
+    high = np.where(visible, highest, -np.inf).max(axis=1)
+    # Nothing but 0 is to be seen: any interval will do.
+    is_void = high <= low
+    return Intervals.of(low, np.where(is_void, 1.0, high)), is_void
+
+
+def warnings_for_sizes(name: str, intervals: Intervals) -> list[str]:
+    """Warn of columns that reach the first or the last bin, beyond which sizes are not told."""
+    far = np.abs(intervals.middle) + intervals.half
+    ends = 2.0 ** np.array([_FIRST + 1, _LAST + 1])
+    return warnings_for_ends(name, far, ends, OTHER_UNITS_OF_X)
+
+
+# ------------------------------
+# What centers and scales of columns take: releases and their shares, from public facts.
+
+# Bins of an interval, all columns together: more would cost memory. Numbers of bins of one column,
+# as powers of two.
+_ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
+# Noise of many bins together hides where most rows are. Where a closer look follows there are only
+# so many, times the square of the rows beside the noise of one bin:
+# benchmarks/trace_regression/scales.md.
+_CLEAR = 0.1
+#: Noise of a mean from here on, in units of half an interval, hides most centers and scales.
+MOST_NOISE = 0.1  # not studied
+_SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in intervals"
+_UNBOUNDED = ("rough column moments", _MOMENTS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleProblem:
+    """Public facts of columns whose centers and scales are asked for."""
+
+    cost: PrivacyCost
+    unit: ResolvedUnit
+    n_units: int
+    n_features: int
+    rounding: float  # bound for a sum of rows, in units of the largest contribution
+    interval: tuple[np.ndarray, np.ndarray] | None  # public ends of each column, or None
+
+
+class CenteredReleases(NamedTuple):
+    """Without noise and bounds: the moments around 0, and around the means that these give."""
+
+    rough: Release
+    moments: Release
+
+
+class ZoomedReleases(NamedTuple):
+    """Where a column may be far from 0 beside its width: places come first."""
+
+    places: tuple[Release, ...]
+    moments: Release
+
+
+class SizedReleases(NamedTuple):
+    """What a fit without bounds releases, in this order."""
+
+    sizes: Release
+    ways: OneOf  # the moments alone, or a `ZoomedReleases`
+
+
+#: Releases of scales; with bounds it is one.
+ScaleReleases = Release | CenteredReleases | SizedReleases
+
+
+def plan_scales(
+    problem: ScaleProblem,
+    *,
+    sizes: float,
+    places: tuple[float, ...],
+    moments: float,
+) -> ScaleReleases:
+    """Plan all releases in their order; those of places take their shares from the moments."""
+    if problem.interval is not None:
+        return _plan_moments(problem, moments)
+    if not problem.cost.is_private:
+        any_change, shape = partial(float, math.inf), (2, problem.n_features)
+        return CenteredReleases(
+            *(
+                problem.cost.release(name, "gaussian", moments / 2, any_change, {}, shape=shape)
+                for name in _UNBOUNDED
+            )
+        )
+    bins = partial(sensitivity.histograms, problem.n_features, problem.unit.adjacency)
+    shape = (problem.n_features, N_BINS)
+    zoomed = ZoomedReleases(
+        _plan_places(problem, places), _plan_moments(problem, moments - sum(places))
+    )
+    return SizedReleases(
+        problem.cost.release(_SIZES, "gaussian", sizes, bins, {}, shape=shape),
+        OneOf((_plan_moments(problem, moments), zoomed)),
+    )
+
+
+def _plan_moments(problem: ScaleProblem, share: float) -> Release:
+    """Plan the mean of each column and of its square, in its interval."""
+    change = partial(
+        _moment_change,
+        n_rows=problem.n_units,
+        n_columns=problem.n_features,
+        adjacency=problem.unit.adjacency,
+    )
+    known, shape = {"rounding": problem.rounding}, (2, problem.n_features)
+    return problem.cost.release(_MOMENTS, "gaussian", share, change, known, shape=shape)
+
+
+def _plan_places(problem: ScaleProblem, shares: tuple[float, ...]) -> tuple[Release, ...]:
+    """Plan histograms of equal bins for the columns that are zoomed; the others count nothing."""
+    change = partial(sensitivity.histograms, adjacency=problem.unit.adjacency)
+    releases: list[Release] = []
+    for number, share in enumerate(shares):
+        most = _ALL_PLACES / problem.n_features
+        if number + 1 < len(shares):
+            noise_std = problem.cost.noise_std("gaussian", change(problem.n_features), share)
+            most = min(most, _CLEAR * (problem.n_units / noise_std) ** 2)
+        shape = problem.n_features, 1 << int(np.clip(math.log2(most), *_PLACES))
+        name = f"closer {_PLACED}" if number else _PLACED
+        follows = releases[-1].name if releases else _SIZES
+        releases.append(
+            problem.cost.release(
+                name,
+                "gaussian",
+                share,
+                change,
+                follows=follows,
+                shape=shape,
+                may_be_skipped=number > 0,
+            )
+        )
+    return tuple(releases)
+
+
+def _moment_change(rounding: float, *, n_rows: int, n_columns: int, adjacency: str) -> float:
+    return sensitivity.column_moments(n_columns, adjacency, rounding) / n_rows
+
+
+# ------------------------------
+# Narrow columns far from 0, such as years: intervals shrink to where most entries lie.
+#
+# Signs and powers of two tell the width of a column only if it is as far from 0 as it is wide. A
+# column whose interval lies on one side of 0 within few powers of two may be much narrower. Of such
+# columns alone a histogram of equal bins is released. Its bins are many, as noise does not depend
+# on their number. Neighbors are added up, level by level, until those that are visible hold most
+# rows.
+
+# Columns with a larger ratio of their ends are as wide as they are far from 0.
+_LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
+# Fractions of the rows that the visible bins of a level have to hold, the second less one standard
+# deviation of its noise. With less, a second place with a fifth of the rows would be lost, or what
+# a column says of the few rows that have not the number of most others.
+_MOST, _LEAST = 0.95, 0.75  # benchmarks/scaling/columns.md
+# Coarser levels than this number of bins would gain less than they risk.
+_FEWEST_BINS = 16  # benchmarks/classification/constants.md
+
+
+def are_narrow(intervals: Intervals) -> np.ndarray:
+    """Tell which columns may be narrow beside their distance from 0."""
+    near = np.abs(intervals.middle) - intervals.half
+    return (near > 0) & (np.abs(intervals.middle) + intervals.half <= _LARGEST_RATIO * near)
+
+
+def are_tiny(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarray:
+    """Tell which intervals are as short as so many equal bins of those before let them be."""
+    return np.asarray(intervals.half * n_bins < _FEWEST_BINS * before.half)
+
+
+def place_within(
+    values: np.ndarray, columns: np.ndarray, intervals: Intervals, n_bins: int
+) -> np.ndarray:
+    """Return which of equal bins has each number; what is outside goes to the first or the last."""
+    units = np.nan_to_num(intervals.units(values, columns))
+    return np.minimum(((units + 1) / 2 * n_bins).astype(np.intp), n_bins - 1)
+
+
+def zoomed_intervals(
+    intervals: Intervals, is_narrow: np.ndarray, counts: np.ndarray, noise_std: float, n_rows: int
+) -> Intervals:
+    """Shrink the intervals of narrow columns to the visible bins that hold most rows."""
+    middle, half = intervals.middle.copy(), intervals.half.copy()
+    for column in np.flatnonzero(is_narrow):
+        first, last = _most_of(counts[column], noise_std, n_rows, int(is_narrow.sum()))
+        middle[column] += half[column] * (first + last - 1)
+        half[column] *= last - first
+    return Intervals(middle, half)
+
+
+def _most_of(
+    counts: np.ndarray, noise_std: float, n_rows: int, n_columns: int
+) -> tuple[float, float]:
+    """Return the ends of the shortest part that holds most rows, from 0 to 1."""
+    best = (0.0, 1.0)
+    while len(counts) >= _FEWEST_BINS:
+        seen = np.flatnonzero(is_visible(counts, noise_std, n_columns))
+        if len(seen):
+            first, last = seen[0], seen[-1] + 1
+            held = counts[first:last].sum()
+            certain = held - math.sqrt(last - first) * noise_std
+            is_most = held >= _MOST * n_rows and certain >= _LEAST * n_rows
+            # One bin more on either side, as thin tails are not visible.
+            ends = max(first - 1, 0) / len(counts), min(last + 1, len(counts)) / len(counts)
+            if is_most and ends[1] - ends[0] < best[1] - best[0]:
+                best = ends
+        counts, noise_std = counts.reshape(-1, 2).sum(axis=1), noise_std * math.sqrt(2)
+    return best
+
+
+# ------------------------------
+# From released moments to centers and scales: noise is taken out, as far as it can be.
+
+# Least variance under noise, in units of the squared half of an interval.
+_LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
+# A variance of so many standard deviations of what noise leaves open may be none at all.
+_HIDDEN = 2.0  # not studied
+# Columns of numbers at both ends of an interval alone have the variance 1 - m^2 for the mean m;
+# others have less. Not studied.
+_AT_ENDS = 0.5
+# Without noise, what is smaller than this, relative to the terms of the variance, is rounding.
+_ROUNDING = 16 * np.finfo(np.float64).eps  # not tuned
+
+
+class Scales(NamedTuple):
+    """Centers and variances of columns, and whether one hardly varies, as far as noise tells.
+
+    `others` are the fractions of the entries that differ from the usual one, 1 where unknown.
+    """
+
+    center: np.ndarray
+    variance: np.ndarray
+    is_flat: np.ndarray
+    is_void: np.ndarray
+    others: np.ndarray
+
+
+def scales_of(
+    intervals: Intervals,
+    moments: np.ndarray,
+    noise_std: float,
+    is_void: np.ndarray,
+    others: np.ndarray | None,
+) -> Scales:
+    """Compute centers and variances from the means of t and of t^2 - 1/2.
+
+    Each is drawn to its mean over all columns by the fraction of its spread that is noise.
+    """
+    largest = intervals.largest
+    means, squares = moments[0], moments[1] + 0.5
+    # On average, noise adds its variance to the square of a mean.
+    variances = squares - means**2 + noise_std**2
+    # The variance of 2 m e is added, for a mean m with the noise e.
+    noise = noise_std * math.sqrt(1 + 4 * min(float(np.mean(means**2)), 1.0))
+    means, _ = _drawn_together(means, noise_std)
+    variances, kept = _drawn_together(variances, noise)
+    deviation = math.sqrt(kept) * noise
+    least = max(deviation, _LEAST_VARIANCE) if noise_std else 0.0
+    center = intervals.middle + intervals.half * np.clip(means, -largest, largest)
+    # What columns are drawn to has noise itself, of one column as much as of the column.
+    left = noise * math.sqrt(kept + (1 - kept) / len(variances))
+    is_flat = variances <= max(_HIDDEN * left, least)
+    if not noise_std:
+        is_flat = variances <= _ROUNDING * np.maximum(means**2, _rounded_squares(intervals))
+    variances = np.clip(variances, least, largest**2)
+    if others is None:
+        others = _others(means, variances)
+    return Scales(center, intervals.half**2 * variances, is_flat, is_void, others)
+
+
+def _others(means: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Tell how rare the rarer end is, in columns whose entries are mostly at the ends."""
+    means = np.clip(means, -1.0, 1.0)
+    is_at_ends = variances > _AT_ENDS * (1 - means**2)
+    return np.where(is_at_ends, (1 - np.abs(means)) / 2, 1.0)
+
+
+def _rounded_squares(intervals: Intervals) -> np.ndarray:
+    """Return the size of what the variance is computed from, where there is no noise."""
+    if intervals.largest == 1.0:
+        return np.ones(len(intervals.half))
+    # Around the mean: its own rounding is what is left of a constant column.
+    return _ROUNDING * intervals.middle**2
+
+
+def _drawn_together(values: np.ndarray, noise_std: float) -> tuple[np.ndarray, float]:
+    """Draw values to their mean; return them, and the fraction of the differences that is kept."""
+    if not noise_std:
+        return values, 1.0
+    mean, spread = float(np.mean(values)), float(np.var(values))
+    kept = max(0.0, 1 - noise_std**2 / spread) if spread > 0 else 0.0
+    return mean + kept * (values - mean), kept
+
+
+# ------------------------------
+# From columns to centers and scales: intervals, if they are not public, and moments in them.
+
+# Without noise and bounds, larger entries are clipped: their squares would overflow.
+_LARGEST = 1e140  # not tuned
+
+
+def release_scales(
+    plan: ScaleReleases,
+    view: BlockView,
+    shape: tuple[int, int],
+    interval: tuple[np.ndarray, np.ndarray] | None,
+    budget: PrivacyBudget,
+) -> Scales:
+    """Release what the plan has, and compute centers and variances from it."""
+    n_rows, n_columns = shape
+    moments = partial(_release_moments, view=view, n_rows=n_rows, budget=budget)
+    if isinstance(plan, Release):
+        assert interval is not None
+        return moments(plan, Intervals.of(*interval))
+    if isinstance(plan, CenteredReleases):
+        ones = np.ones(n_columns)
+        around = Intervals(0 * ones, ones, _LARGEST)
+        rough = moments(plan.rough, around)
+        return moments(plan.moments, around._replace(middle=rough.center))
+    counts = view.map_sum(counting(place_size, N_BINS), n_columns * N_BINS)
+    counts, noise_std = budget.release(plan.sizes, counts)
+    intervals, is_void = sized_intervals(counts, noise_std)
+    budget.warnings += warnings_for_sizes(plan.sizes.name, intervals)
+    others = np.clip(1 - counts[:, 0] / n_rows, 0.0, 1.0)
+    alone, zoomed = plan.ways.ways
+    if not are_narrow(intervals).any():
+        return moments(alone, intervals, is_void, others)
+    intervals = _zoomed(zoomed, view, n_rows, intervals, budget)
+    return moments(zoomed.moments, intervals, is_void, others)
+
+
+def _zoomed(
+    plan: ZoomedReleases,
+    view: BlockView,
+    n_rows: int,
+    intervals: Intervals,
+    budget: PrivacyBudget,
+) -> Intervals:
+    """Release where the entries of narrow columns lie in their intervals, and shrink these."""
+    is_narrow = are_narrow(intervals)
+    for places in plan.places:
+        if not is_narrow.any():
+            budget.skip(places)
+            continue
+        n_columns, n_bins = places.shape
+        kernel = counting(partial(place_within, intervals=intervals, n_bins=n_bins), n_bins)
+        # What is counted of the other columns moves nothing: it is left out.
+        counts = view.map_sum(kernel, n_columns * n_bins) * is_narrow[:, np.newaxis]
+        released = budget.release(places, counts, n_columns=int(is_narrow.sum()))
+        before, intervals = intervals, zoomed_intervals(intervals, is_narrow, *released, n_rows)
+        # Once more where the bins are too wide to tell how narrow a column is.
+        is_narrow = is_narrow & are_tiny(intervals, before, n_bins)
+    return intervals
+
+
+def _release_moments(
+    release: Release,
+    intervals: Intervals,
+    is_void: np.ndarray | None = None,
+    others: np.ndarray | None = None,
+    *,
+    view: BlockView,
+    n_rows: int,
+    budget: PrivacyBudget,
+) -> Scales:
+    n_columns = len(intervals.half)
+    sums = view.map_sum(summing(intervals), 2 * n_columns)
+    moments, noise_std = budget.release(release, sums / n_rows)
+    is_void = np.zeros(n_columns, dtype=bool) if is_void is None else is_void
+    return scales_of(intervals, moments, noise_std, is_void, others)

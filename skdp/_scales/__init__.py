@@ -1,1 +1,0 @@
-"""Private centers and scales of columns: what is released, and what follows from it."""

@@ -1,0 +1,819 @@
+"""Synthetic data with a known structure."""
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions, validate_params
+
+from skdp.data.containers import checked_shape
+from skdp.data.matrices import RankOneMatrices
+from skdp.linalg.spectrum import orthonormal_basis
+
+__all__ = [
+    "make_block_graph",
+    "make_interactions",
+    "make_low_rank",
+    "make_personalized_regression",
+    "make_spiked",
+    "make_trace_regression",
+]
+
+# ------------------------------
+# What several makers of data share: checks of singular values, and correlated features.
+
+
+def checked_singular_values(
+    given: Any, n_most: int, limit: str, *, may_be_negative: bool = False
+) -> np.ndarray:
+    """Convert singular values to an array; refuse negative ones and more than `n_most`."""
+    values: np.ndarray = check_array(
+        given, dtype=np.float64, ensure_2d=False, input_name="singular_values"
+    )
+    if values.ndim != 1 or len(values) > n_most:
+        raise ValueError(
+            f"singular_values has shape {values.shape}, but must have one dimension and at most "
+            f"{n_most} entries, {limit}."
+        )
+    if not may_be_negative and values.min() < 0:
+        raise ValueError(f"singular_values holds {values.min()}, but must not be negative.")
+    return values
+
+
+def correlated(X: np.ndarray, correlation: float) -> np.ndarray:
+    """Turn independent entries along the last axis into autoregressive series; X is overwritten.
+
+    Entries k apart then have the k-th power of the correlation; variances stay as they are.
+    """
+    fresh_part = np.sqrt(1 - correlation**2)
+    for column in range(1, X.shape[-1] if correlation != 0 else 1):
+        X[..., column] *= fresh_part
+        X[..., column] += correlation * X[..., column - 1]
+    return X
+
+
+# ------------------------------
+# Random graphs.
+
+
+@validate_params(
+    {
+        "n_nodes": [Interval(Integral, 1, None, closed="left")],
+        "n_communities": [Interval(Integral, 1, None, closed="left")],
+        "p_within": [Interval(Real, 0, 1, closed="both")],
+        "p_between": [Interval(Real, 0, 1, closed="both")],
+        "random_state": ["random_state"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def make_block_graph(
+    n_nodes: int = 1000,
+    *,
+    n_communities: int = 2,
+    p_within: float = 0.15,
+    p_between: float = 0.05,
+    random_state: Any = None,
+) -> tuple[sparse.csr_array, np.ndarray]:
+    """Make a random graph of communities, by default with more edges within than between them.
+
+    This is the stochastic block model [1]_. The sizes of the communities differ by at most one
+    node. Time and memory grow with the numbers of nodes and edges, not of pairs of nodes [2]_.
+
+    Parameters
+    ----------
+    n_nodes : int, default=1000
+        Number of nodes.
+    n_communities : int, default=2
+        Number of communities, at most `n_nodes`.
+    p_within : float, default=0.15
+        Probability of an edge between two nodes of the same community.
+    p_between : float, default=0.05
+        Probability of an edge between two nodes of different communities.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the edges.
+
+    Returns
+    -------
+    adjacency : sparse array of shape (n_nodes, n_nodes)
+        Symmetric CSR array of float64, 1 for an edge; the diagonal is empty.
+    labels : ndarray of shape (n_nodes,)
+        Community of each node, ascending.
+
+    Raises
+    ------
+    ValueError
+        If `n_communities` exceeds `n_nodes`.
+
+    References
+    ----------
+    .. [1] P. W. Holland, K. B. Laskey, S. Leinhardt (1983). "Stochastic blockmodels: first steps".
+       Social Networks 5(2). :doi:`10.1016/0378-8733(83)90021-7`
+    .. [2] V. Batagelj, U. Brandes (2005). "Efficient generation of large random networks". Physical
+       Review E 71, 036113. :doi:`10.1103/PhysRevE.71.036113`
+
+    Examples
+    --------
+    >>> from skdp.datasets import make_block_graph
+    >>> adjacency, labels = make_block_graph(100, n_communities=3, random_state=0)
+    >>> adjacency.shape, labels.shape
+    ((100, 100), (100,))
+    """
+    if n_communities > n_nodes:
+        raise ValueError(f"n_communities={n_communities} must be at most n_nodes={n_nodes}.")
+    random = check_random_state(random_state)
+    nodes = np.arange(n_nodes)
+    labels = nodes * n_communities // n_nodes
+    # For each node, the first node of the next community.
+    ends = np.searchsorted(labels, labels, side="right")
+    rows, columns = np.hstack(
+        [
+            _bernoulli_pairs(nodes + 1, ends - nodes - 1, p_within, random),
+            _bernoulli_pairs(ends, n_nodes - ends, p_between, random),
+        ]
+    )
+    dtype = np.int32 if max(n_nodes, 2 * len(rows)) < 2**31 else np.int64
+    ends_of_edges = rows.astype(dtype), columns.astype(dtype)
+    upper = sparse.csr_array((np.ones(len(rows)), ends_of_edges), shape=(n_nodes, n_nodes))
+    return upper + upper.T.tocsr(), labels
+
+
+def _bernoulli_pairs(
+    first: np.ndarray, n_partners: np.ndarray, probability: float, random: np.random.RandomState
+) -> np.ndarray:
+    """Draw edges: node i meets each of ``first[i] ... first[i] + n_partners[i] - 1`` or not."""
+    offsets = np.concatenate([[0], np.cumsum(n_partners)])
+    chosen = _bernoulli_indices(int(offsets[-1]), probability, random)
+    nodes = np.searchsorted(offsets, chosen, side="right") - 1
+    return np.stack([nodes, first[nodes] + chosen - offsets[nodes]])
+
+
+def _bernoulli_indices(size: int, probability: float, random: np.random.RandomState) -> np.ndarray:
+    """Choose each of ``0 ... size - 1`` independently, by drawing the gaps between the chosen."""
+    if probability == 0 or size == 0:
+        return np.empty(0, dtype=np.int64)
+    if probability == 1:
+        return np.arange(size)
+    rate = -np.log1p(-probability)
+    expected = size * probability
+    parts, last = [], -1
+    while last < size:
+        n_gaps = int(expected + 4 * np.sqrt(expected)) + 10
+        # Gaps beyond the end are shortened to just beyond it, so that their sums cannot overflow.
+        with np.errstate(over="ignore"):
+            gaps = np.clip(np.ceil(random.exponential(size=n_gaps) / rate), 1, size + 1)
+        parts.append(last + np.cumsum(gaps.astype(np.int64)))
+        last = parts[-1][-1]
+    chosen = np.concatenate(parts)
+    return chosen[chosen < size]
+
+
+# ------------------------------
+# Interactions of users and items.
+
+# Standard deviation of the log-activities of users, and concentration of the tastes. With these and
+# the defaults, `make_interactions` has the leading singular value and coherence of its docstring.
+_ACTIVITY_SPREAD = 0.5  # not tuned
+_TASTE_CONCENTRATION = 0.5  # not tuned
+_MOST_ROUNDS = 20  # not tuned
+
+
+@validate_params(
+    {
+        "n_users": [Interval(Integral, 1, None, closed="left")],
+        "n_items": [Interval(Integral, 1, None, closed="left")],
+        "n_interactions": [Interval(Integral, 1, None, closed="left"), None],
+        "popularity": [Interval(Real, 0, None, closed="left")],
+        "n_tastes": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def make_interactions(
+    n_users: int = 1000,
+    n_items: int = 1500,
+    *,
+    n_interactions: int | None = None,
+    popularity: float = 0.7,
+    n_tastes: int = 5,
+    random_state: Any = None,
+) -> sparse.csr_array:
+    r"""Make a table of which user met which item, such as recommender systems learn from.
+
+    Items are sorted by popularity: the j-th item has :math:`j^{-a}` times the interactions of the
+    first, where a is `popularity`. The activities of the users are log-normal. Users and items are
+    mixtures of a few tastes, and the more their mixtures agree, the more likely they meet. With the
+    defaults the largest singular value is about 99, and the coherence of its right singular vector
+    (1500 times its largest squared entry) is about 100.
+
+    Parameters
+    ----------
+    n_users : int, default=1000
+        Number of users, the rows.
+    n_items : int, default=1500
+        Number of items, the columns.
+    n_interactions : int or None, default=None
+        Number of distinct interactions, at most half the number of cells. None takes 4.6% of the
+        cells.
+    popularity : float, default=0.7
+        Exponent of the popularity; 0 makes all items equally popular.
+    n_tastes : int, default=5
+        Number of tastes; with 1 all users have the same.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the interactions.
+
+    Returns
+    -------
+    sparse array of shape (n_users, n_items)
+        CSR array of float64, 1 for an interaction.
+
+    Raises
+    ------
+    ValueError
+        If `n_interactions` is too large, or so many distinct interactions cannot be found.
+
+    Notes
+    -----
+    Interactions are drawn with repetition until enough of them are distinct. So the most popular
+    items, which most users meet anyway, have fewer interactions than their popularity says. Time
+    and memory grow with the interactions, not with the cells.
+
+    Examples
+    --------
+    >>> from skdp.datasets import make_interactions
+    >>> X = make_interactions(100, 200, n_interactions=1500, random_state=0)
+    >>> X.shape, X.nnz
+    ((100, 200), 1500)
+    """
+    n_cells = n_users * n_items
+    if n_interactions is None:
+        n_interactions = round(0.046 * n_cells)
+    elif 2 * n_interactions > n_cells:
+        raise ValueError(
+            f"n_interactions={n_interactions} must be at most {n_cells // 2}, half the number of "
+            "cells."
+        )
+    random = check_random_state(random_state)
+    rates, tables = _interaction_model(n_users, n_items, popularity, n_tastes, random)
+    cells = _distinct_cells(rates, tables, n_interactions, random)
+    if len(cells) < n_interactions:
+        raise ValueError(
+            f"n_interactions={n_interactions} are too many for popularity={popularity}, which "
+            f"leaves most items unseen: {len(cells)} distinct interactions were found."
+        )
+    indptr = np.searchsorted(cells, np.arange(n_users + 1) * n_items)
+    dtype = np.int32 if max(n_items, len(cells)) < 2**31 else np.int64
+    indices, indptr = (cells % n_items).astype(dtype), indptr.astype(dtype)
+    return sparse.csr_array((np.ones(len(cells)), indices, indptr), shape=(n_users, n_items))
+
+
+def _interaction_model(
+    n_users: int, n_items: int, popularity: float, n_tastes: int, random: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw the rates of each user and taste, of sum 1, and each taste's distribution of items."""
+    concentration = np.full(n_tastes, _TASTE_CONCENTRATION)
+    attraction = np.arange(1.0, n_items + 1) ** -popularity
+    items = random.dirichlet(concentration, size=n_items).T * attraction
+    users = random.dirichlet(concentration, size=n_users)
+    activities = random.lognormal(sigma=_ACTIVITY_SPREAD, size=(n_users, 1))
+    tables = np.cumsum(items, axis=1)
+    # Weighting the tastes by their items keeps the popularity of the items as it is.
+    rates = activities * users * tables[:, -1]
+    return rates / rates.sum(), tables / tables[:, -1:]
+
+
+def _distinct_cells(
+    rates: np.ndarray, tables: np.ndarray, size: int, random: np.random.RandomState
+) -> np.ndarray:
+    """Draw cells, numbered row by row, until `size` are distinct or it takes too long; sorted."""
+    cells = np.empty(0, dtype=np.int64)
+    n_draws = float(size)
+    for _ in range(_MOST_ROUNDS):
+        drawn = _draw_cells(n_draws * rates, tables, random)
+        fresh = _fresh_cells(drawn, cells)
+        missing = size - len(cells)
+        surplus = random.permutation(len(fresh))[missing:]
+        cells = np.sort(np.concatenate([cells, np.delete(fresh, surplus)]))
+        if len(fresh) >= missing:
+            break
+        # Extrapolated from the fraction of fresh cells; some more, because that fraction falls.
+        still_missing = missing - len(fresh)
+        n_draws = min(1.1 * still_missing * len(drawn) / max(len(fresh), 1), 2.0 * size) + 10
+    return cells
+
+
+def _fresh_cells(drawn: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Return the distinct entries of `drawn` that are not in sorted `cells`; sorts `drawn`."""
+    # On tens of millions, sorting is many times faster than numpy's set functions, which hash.
+    drawn.sort()
+    fresh = drawn[np.diff(drawn, prepend=-1) > 0]
+    if len(cells) == 0:
+        return fresh
+    nearest = np.minimum(np.searchsorted(cells, fresh), len(cells) - 1)
+    return fresh[cells[nearest] != fresh]
+
+
+def _draw_cells(rates: np.ndarray, tables: np.ndarray, random: np.random.RandomState) -> np.ndarray:
+    """Draw cells with repetition: a Poisson number for each user and taste."""
+    n_tastes, n_items = tables.shape
+    counts = random.poisson(rates).ravel()
+    users, tastes = np.divmod(np.repeat(np.arange(len(counts)), counts), n_tastes)
+    # Each cumulative table ascends from 0 to 1. Each is shifted by its number, so that one search
+    # serves all.
+    stacked = (tables + np.arange(n_tastes)[:, None]).ravel()
+    found = np.searchsorted(stacked, tastes + random.uniform(size=len(tastes)), side="right")
+    return users * n_items + np.minimum(found - tastes * n_items, n_items - 1)
+
+
+# ------------------------------
+# Dense matrices with a known subspace.
+
+
+@validate_params(
+    {
+        "n_samples": [Interval(Integral, 1, None, closed="left")],
+        "n_features": [Interval(Integral, 1, None, closed="left")],
+        "k": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def make_spiked(
+    n_samples: int = 1000, n_features: int = 100, *, k: int = 5, random_state: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Make rows near a random subspace: Gaussian scores of falling spread plus isotropic noise.
+
+    The scores have standard deviations from 3 down to 2, and the noise .5 in every feature. Then X
+    is scaled so that 95% of the rows have a Euclidean norm of at most 1.
+
+    Parameters
+    ----------
+    n_samples : int, default=1000
+        Number of rows.
+    n_features : int, default=100
+        Number of features, at least `k`.
+    k : int, default=5
+        Dimension of the subspace.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the data.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        The rows.
+    components : ndarray of shape (k, n_features)
+        Orthonormal basis of the subspace.
+
+    Raises
+    ------
+    ValueError
+        If `k` exceeds `n_features`.
+
+    Examples
+    --------
+    >>> from skdp.datasets import make_spiked
+    >>> X, components = make_spiked(200, 30, k=4, random_state=0)
+    >>> X.shape, components.shape
+    ((200, 30), (4, 30))
+    """
+    if k > n_features:
+        raise ValueError(f"k={k} must be at most n_features={n_features}.")
+    random = check_random_state(random_state)
+    components = orthonormal_basis(random.normal(size=(n_features, k))).T
+    X = (random.normal(size=(n_samples, k)) * np.linspace(3, 2, k)) @ components
+    X += 0.5 * random.normal(size=(n_samples, n_features))
+    X /= np.quantile(np.linalg.norm(X, axis=1), 0.95)
+    return X, components
+
+
+@validate_params(
+    {
+        "n_samples": [Interval(Integral, 1, None, closed="left")],
+        "n_features": [Interval(Integral, 1, None, closed="left")],
+        "singular_values": ["array-like"],
+        "coherence": [Interval(Real, 1, None, closed="left"), None],
+        "symmetric": ["boolean"],
+        "random_state": ["random_state"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def make_low_rank(
+    n_samples: int = 1000,
+    n_features: int = 1000,
+    *,
+    singular_values: Any = (200, 100, 50),
+    coherence: float | None = None,
+    symmetric: bool = False,
+    random_state: Any = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r"""Make a dense matrix with given singular values and singular vectors of given coherence.
+
+    The coherence of a unit vector v with n entries is :math:`n \max_j v_j^2`: 1 if all entries have
+    the same size, n if all but one are zero.
+
+    Parameters
+    ----------
+    n_samples : int, default=1000
+        Number of rows.
+    n_features : int, default=1000
+        Number of columns.
+    singular_values : array-like of shape (k,), default=(200, 100, 50)
+        Singular values, in any order, at most as many as there are rows and columns. If
+        `symmetric`, eigenvalues, which may be negative.
+    coherence : float or None, default=None
+        Coherence C of every singular vector, between 1 and the smaller of `n_samples` and
+        `n_features`. A vector with n entries then has about n / C entries of the same size, with
+        random signs, and zeros elsewhere. If k n / C <= n, no two vectors share a place. Otherwise
+        some share all their places and are orthogonal by their signs. None takes uniformly random
+        vectors, of coherence about 2 ln n.
+    symmetric : bool, default=False
+        Whether X is symmetric, which requires as many rows as columns.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the singular vectors.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        The matrix.
+    left : ndarray of shape (n_samples, k)
+        Left singular vectors. If `symmetric`, those of negative eigenvalues are the negative right
+        singular vectors.
+    components : ndarray of shape (k, n_features)
+        Right singular vectors.
+
+    Raises
+    ------
+    ValueError
+        If `singular_values` has too many or negative entries, `coherence` is too large, or
+        `symmetric` is True for a matrix that is not square.
+
+    See Also
+    --------
+    skdp.metrics.coherence : The coherence of a subspace.
+
+    Notes
+    -----
+    Let m be the number of nonzero entries of a vector. If s vectors share their places, m must be a
+    multiple of the smallest power of two that is at least s, so that there are s orthogonal sign
+    patterns. Among the m that allow k vectors, the one with n / m nearest to C is taken. With C=1
+    and k=3, for instance, the vectors are exactly flat if n is a multiple of 4; otherwise one to
+    three entries are zero.
+
+    Examples
+    --------
+    >>> from skdp.datasets import make_low_rank
+    >>> X, left, components = make_low_rank(40, 64, coherence=1, random_state=0)
+    >>> X.shape, left.shape, components.shape
+    ((40, 64), (40, 3), (3, 64))
+    >>> bool((abs(components) == 0.125).all())
+    True
+    """
+    limit = "the smaller of n_samples and n_features"
+    values = checked_singular_values(
+        singular_values, min(n_samples, n_features), limit, may_be_negative=symmetric
+    )
+    if symmetric and n_samples != n_features:
+        raise ValueError(
+            f"symmetric=True needs a square matrix, got n_samples={n_samples} and "
+            f"n_features={n_features}."
+        )
+    if coherence is not None and coherence > min(n_samples, n_features):
+        raise ValueError(
+            f"coherence={coherence} must be at most {min(n_samples, n_features)}, {limit}."
+        )
+    random = check_random_state(random_state)
+    right = _singular_vectors(n_features, len(values), coherence, random)
+    if symmetric:
+        X = (right * values) @ right.T
+        return (X + X.T) / 2, right * np.where(values < 0, -1.0, 1.0), right.T
+    left = _singular_vectors(n_samples, len(values), coherence, random)
+    return (left * values) @ right.T, left, right.T
+
+
+def _singular_vectors(
+    size: int, n_vectors: int, coherence: float | None, random: np.random.RandomState
+) -> np.ndarray:
+    """Draw orthonormal columns, (size, n_vectors), uniformly or of a given coherence."""
+    if coherence is None:
+        return orthonormal_basis(random.normal(size=(size, n_vectors)))
+    n_places, n_patterns = _places(size, n_vectors, coherence)
+    group, pattern = np.divmod(np.arange(n_vectors), n_patterns)
+    place = np.arange(n_places)
+    signs = _orthogonal_signs(place[:, None] % n_patterns, pattern)
+    vectors = np.zeros((size, n_vectors))
+    vectors[group * n_places + place[:, None], np.arange(n_vectors)] = signs / np.sqrt(n_places)
+    signs_of_rows = random.choice([-1.0, 1.0], size=size)
+    return (signs_of_rows[:, None] * vectors)[random.permutation(size)]
+
+
+def _places(size: int, n_vectors: int, coherence: float) -> tuple[int, int]:
+    """Choose how many entries of a vector are nonzero, and how many vectors share their places."""
+    n_patterns = 2 ** np.arange(int(size).bit_length())
+    n_groups = -(-n_vectors // n_patterns)
+    most = size // n_groups // n_patterns
+    multiples = np.floor(size / coherence / n_patterns) + np.array([[0], [1]])
+    n_places = np.clip(multiples, 1, np.maximum(most, 1)) * n_patterns
+    miss = np.where(most > 0, np.abs(size / n_places - coherence), np.inf)
+    best = np.unravel_index(np.argmin(miss.T), miss.T.shape)[::-1]
+    return int(n_places[best]), int(n_patterns[best[1]])
+
+
+def _orthogonal_signs(row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """Compute entries of Sylvester's Hadamard matrix: -1 where row and column share odd bits."""
+    shared = row & column
+    for shift in (32, 16, 8, 4, 2, 1):
+        shared = shared ^ (shared >> shift)
+    return 1.0 - 2.0 * (shared & 1)
+
+
+# ------------------------------
+# Rows of many users, whose regressions share a representation.
+
+
+@validate_params(
+    {
+        "n_users": [Interval(Integral, 1, None, closed="left")],
+        "n_features": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "rows_per_user": [Interval(Integral, 1, None, closed="left"), tuple, list],
+        "scales": ["array-like", None],
+        "mean": [Real, "array-like", None],
+        "intercept": [Interval(Real, None, None, closed="neither")],
+        "correlation": [Interval(Real, -1, 1, closed="neither")],
+        "noise": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def make_personalized_regression(
+    n_users: int = 500,
+    n_features: int = 20,
+    *,
+    n_components: int = 2,
+    rows_per_user: int | tuple[int, int] = 20,
+    scales: Any = None,
+    mean: Any = None,
+    intercept: float = 0.0,
+    correlation: float = 0.0,
+    noise: float = 0.5,
+    random_state: Any = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    r"""Make labeled rows of many users, each with coefficients of their own.
+
+    The response to a row x of user j is :math:`y = \langle x, U v_j\rangle + b + s z`, where U has
+    `n_components` orthonormal columns that are shared by all users and uniformly random,
+    :math:`v_j` is normal, b the `intercept`, s the `noise` and z standard normal.
+
+    Parameters
+    ----------
+    n_users : int, default=500
+        Number of users.
+    n_features : int, default=20
+        Number of features.
+    n_components : int, default=2
+        Number of columns of U, at most `n_features`.
+    rows_per_user : int or tuple of two ints, default=20
+        Number of rows of each user. A pair gives the smallest and the largest number, between which
+        all numbers are equally likely.
+    scales : array-like of shape (n_components,) or None, default=None
+        Standard deviations of the entries of :math:`v_j`, None for 1.
+    mean : float, array-like of shape (n_components,) or None, default=None
+        Mean of :math:`v_j`, None for 0. A single number is the mean of the first entry; the other
+        entries then have mean 0.
+    intercept : float, default=0.0
+        Intercept of all users.
+    correlation : float, default=0.0
+        Correlation, between -1 and 1, of neighboring features. Features k apart have the k-th power
+        of it as their correlation. Each feature is standard normal.
+    noise : float, default=0.5
+        Standard deviation of the noise of a response.
+    random_state : int, RandomState instance or None, default=None
+        Seed of everything that is drawn.
+
+    Returns
+    -------
+    X : ndarray of shape (n_rows, n_features)
+        Rows, those of a user together.
+    y : ndarray of shape (n_rows,)
+        Responses.
+    groups : ndarray of shape (n_rows,)
+        User of each row, from 0 to ``n_users - 1``, ascending.
+    coef : ndarray of shape (n_users, n_features)
+        Coefficients :math:`U v_j` of the users.
+
+    Raises
+    ------
+    ValueError
+        If `n_components` is too large, `rows_per_user` is neither a positive integer nor two of
+        them in ascending order, or `scales` or `mean` has another shape or is not acceptable.
+
+    Examples
+    --------
+    >>> from skdp.datasets import make_personalized_regression
+    >>> X, y, groups, coef = make_personalized_regression(100, 8, rows_per_user=5, random_state=0)
+    >>> X.shape, y.shape, groups.shape, coef.shape
+    ((500, 8), (500,), (500,), (100, 8))
+    >>> int(groups.max())
+    99
+    """
+    if n_components > n_features:
+        raise ValueError(f"n_components={n_components} must be at most n_features={n_features}.")
+    fewest, most = _row_limits(rows_per_user)
+    spread = _numbers("scales", scales, np.ones(n_components))
+    if spread.min() < 0:
+        raise ValueError(f"scales holds {spread.min()}, but must not be negative.")
+    if isinstance(mean, Real):
+        mean = [mean, *[0.0] * (n_components - 1)]
+    center = _numbers("mean", mean, np.zeros(n_components))
+
+    random = check_random_state(random_state)
+    basis = orthonormal_basis(random.normal(size=(n_features, n_components)))
+    coef = (center + spread * random.normal(size=(n_users, n_components))) @ basis.T
+    counts = random.randint(fewest, most + 1, size=n_users)
+    groups = np.repeat(np.arange(n_users), counts)
+    X = correlated(random.normal(size=(len(groups), n_features)), correlation)
+    y = np.einsum("ij,ij->i", X, coef[groups]) + intercept
+    return X, y + noise * random.normal(size=len(y)), groups, coef
+
+
+def _row_limits(rows_per_user: Any) -> tuple[int, int]:
+    """Return the smallest and the largest number of rows of a user."""
+    if isinstance(rows_per_user, Integral):
+        return int(rows_per_user), int(rows_per_user)
+    is_pair = len(rows_per_user) == 2 and all(isinstance(n, Integral) for n in rows_per_user)
+    if not is_pair or not 1 <= rows_per_user[0] <= rows_per_user[1]:
+        raise ValueError(
+            "rows_per_user must be a positive integer, or two of them in ascending order, got "
+            f"{rows_per_user!r}."
+        )
+    return int(rows_per_user[0]), int(rows_per_user[1])
+
+
+def _numbers(name: str, given: Any, default: np.ndarray) -> np.ndarray:
+    """Return a number for each component; refuse another shape."""
+    if given is None:
+        return default
+    numbers: np.ndarray = check_array(given, dtype=np.float64, ensure_2d=False, input_name=name)
+    if numbers.shape != default.shape:
+        raise ValueError(
+            f"{name} has shape {numbers.shape}, but must have one number for each of the "
+            f"n_components={len(default)}."
+        )
+    return numbers
+
+
+# ------------------------------
+# Measurements of a low-rank matrix.
+
+
+@validate_params(
+    {
+        "n_samples": [Interval(Integral, 1, None, closed="left")],
+        "shape": [tuple, list],
+        "rank": [Interval(Integral, 1, None, closed="left")],
+        "norm": [Interval(Real, 0, None, closed="left")],
+        "singular_values": ["array-like", None],
+        "design": [StrOptions({"gaussian", "completion", "tasks"})],
+        "column_correlation": [Interval(Real, -1, 1, closed="neither")],
+        "noise": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def make_trace_regression(
+    n_samples: int = 1000,
+    shape: tuple[int, int] = (12, 12),
+    *,
+    rank: int = 2,
+    norm: float = 1.8,
+    singular_values: Any = None,
+    design: str = "gaussian",
+    column_correlation: float = 0.0,
+    noise: float = 0.5,
+    random_state: Any = None,
+) -> tuple[np.ndarray | RankOneMatrices, np.ndarray, np.ndarray]:
+    r"""Make noisy measurements of a matrix of low rank.
+
+    The i-th response is :math:`y_i = \langle X_i, M\rangle + s z_i`, where
+    :math:`\langle X_i, M\rangle` is the sum of the products of their entries, s the `noise` and
+    :math:`z_i` standard normal. The singular vectors of M are uniformly random.
+
+    Parameters
+    ----------
+    n_samples : int, default=1000
+        Number of measurements.
+    shape : tuple of two ints, default=(12, 12)
+        Number of rows d1 and of columns d2 of M.
+    rank : int, default=2
+        Rank of M, at most the smaller number in `shape`. Not used if `singular_values` are given.
+    norm : float, default=1.8
+        Frobenius norm of M. Its singular values are then equispaced, and the first is twice the
+        last. Not used if `singular_values` are given.
+    singular_values : array-like of shape (rank,) or None, default=None
+        Singular values of M, in any order.
+    design : {"gaussian", "completion", "tasks"}, default="gaussian"
+        How the :math:`X_i` are drawn, see Notes.
+    column_correlation : float, default=0.0
+        Correlation, between -1 and 1, of neighboring entries in a row of a Gaussian :math:`X_i`.
+        Entries k columns apart have the k-th power of it as their correlation. Other designs take
+        only 0.
+    noise : float, default=0.5
+        Standard deviation of the noise.
+    random_state : int, RandomState instance or None, default=None
+        Seed of M and of the measurements.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, d1, d2) or RankOneMatrices
+        The measurement matrices, an array for the Gaussian design.
+    y : ndarray of shape (n_samples,)
+        The responses.
+    M : ndarray of shape (d1, d2)
+        The measured matrix.
+
+    Raises
+    ------
+    ValueError
+        If `shape` is not a pair of positive integers, `rank` is too large, there are too many or
+        negative `singular_values`, or `column_correlation` is given for a design without it.
+
+    Notes
+    -----
+    The entries of :math:`X_i` have mean square 1 in every design, and those of different places
+    have mean product 0 if `column_correlation` is 0. Then :math:`\langle X_i, M\rangle` has mean
+    square :math:`\lVert M\rVert_F^2`.
+
+    - "gaussian": all entries are standard normal.
+    - "completion": a uniformly random entry is :math:`\sqrt{d_1 d_2}`, the others are zero. So y
+      is the observed entry of M times this number, plus noise.
+    - "tasks": a uniformly random column, the task, is :math:`\sqrt{d_2}` times a standard normal
+      vector, the others are zero. The columns of M are the coefficients of the tasks.
+
+    A measurement takes :math:`8 d_1 d_2` bytes in the first design, 32 in the second and
+    :math:`8 d_1 + 16` in the third.
+
+    Examples
+    --------
+    >>> from skdp.datasets import make_trace_regression
+    >>> X, y, M = make_trace_regression(100, (8, 5), random_state=0)
+    >>> X.shape, y.shape, M.shape
+    ((100, 8, 5), (100,), (8, 5))
+    >>> X, y, M = make_trace_regression(100, (8, 5), design="completion", random_state=0)
+    >>> X
+    RankOneMatrices(shape=(100, 40), matrix_shape=(8, 5), dtype=float64)
+    """
+    checked_shape(shape)
+    if column_correlation != 0 and design != "gaussian":
+        raise ValueError(
+            f"column_correlation={column_correlation} must be 0 unless design='gaussian', got "
+            f"design={design!r}."
+        )
+    values = _values_of_matrix(singular_values, rank, norm, min(shape))
+    random = check_random_state(random_state)
+    left, right = (orthonormal_basis(random.normal(size=(size, len(values)))) for size in shape)
+    X: np.ndarray | RankOneMatrices
+    if design == "gaussian":
+        X = correlated(random.normal(size=(n_samples, *shape)), column_correlation)
+    elif design == "completion":
+        X = _single_cells(n_samples, *shape, random)
+    else:
+        X = _task_rows(n_samples, *shape, random)
+    M = (left * values) @ right.T
+    y = _inner_products(X, left * values, right) + noise * random.normal(size=n_samples)
+    return X, y, M
+
+
+def _values_of_matrix(singular_values: Any, rank: int, norm: float, n_most: int) -> np.ndarray:
+    """Return the singular values; refuse unacceptable ones."""
+    if singular_values is not None:
+        return checked_singular_values(singular_values, n_most, "the smaller number in shape")
+    if rank > n_most:
+        raise ValueError(f"rank={rank} must be at most {n_most}, the smaller number in shape.")
+    values = np.linspace(2, 1, rank)
+    return norm / np.linalg.norm(values) * values
+
+
+def _single_cells(
+    n_samples: int, n_rows: int, n_columns: int, random: np.random.RandomState
+) -> RankOneMatrices:
+    rows = random.randint(n_rows, size=n_samples)
+    columns = random.randint(n_columns, size=n_samples)
+    cells = RankOneMatrices.from_indices(rows, columns, (n_rows, n_columns))
+    return RankOneMatrices(np.sqrt(n_rows * n_columns) * cells.left, cells.right)
+
+
+def _task_rows(
+    n_samples: int, n_features: int, n_tasks: int, random: np.random.RandomState
+) -> RankOneMatrices:
+    X = np.sqrt(n_tasks) * random.normal(size=(n_samples, n_features))
+    return RankOneMatrices.from_tasks(X, random.randint(n_tasks, size=n_samples), n_tasks)
+
+
+def _inner_products(
+    X: np.ndarray | RankOneMatrices, left: np.ndarray, right: np.ndarray
+) -> np.ndarray:
+    """Compute the inner products of matrices with ``left @ right.T``."""
+    if isinstance(X, RankOneMatrices):
+        return np.einsum("ij,ij->i", X.left @ left, X.right @ right)
+    return X.reshape(len(X), -1) @ (left @ right.T).ravel()

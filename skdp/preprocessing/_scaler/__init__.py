@@ -1,1 +1,0 @@
-"""Scales of columns: what is released, the kernels that read rows, and what follows from both."""

@@ -1,0 +1,881 @@
+"""Privacy units other than rows, records, responses and users: objects that hold their bounds."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval
+
+from skdp._checks import ANY_BOUND, FINITE_BOUND, PlainParametersMixin
+from skdp.data.rows import Rows
+from skdp.linalg.norms import UNIT_ROUNDOFF
+from skdp.privacy import sensitivity
+from skdp.privacy.clipping import SMALLEST_BOUND, binarize, clip_entries, keep_largest
+from skdp.privacy.precision import plain
+
+__all__ = [
+    "Edge",
+    "Entry",
+    "FrobeniusChange",
+    "Interaction",
+    "SparseRow",
+    "SpectralChange",
+    "Update",
+]
+
+# ------------------------------
+# Units as fits use them: with checked bounds, and the sensitivities of matrix products.
+
+
+@dataclass(frozen=True)
+class ResolvedUnit:
+    """A unit with its adjacency; its bounds have been checked, and are plain numbers."""
+
+    #: Name in the record.
+    name: ClassVar[str]
+    #: What is counted, one for each unit; a plural noun.
+    counted: ClassVar[str] = "rows"
+    is_enforced: ClassVar[bool] = True
+    #: Whether a record is protected as a whole, not only its response.
+    is_whole: ClassVar[bool] = True
+    is_symmetric: ClassVar[bool] = False
+    #: Whether the second moment of the rows is decomposed, and not the matrix.
+    is_second_moment: ClassVar[bool] = False
+    #: Whether clipping leaves few entries of a matrix.
+    is_sparse: ClassVar[bool] = False
+    #: What a user may do if noise hides the signal.
+    remedy: ClassVar[str] = "a larger epsilon"
+
+    adjacency: str
+
+    @property
+    def admits_zero(self) -> bool:
+        """Whether 0 is within the bounds of an entry, or stays as it is."""
+        return True
+
+    def clipped(self, block: Any) -> Any:
+        """Clip rows to the bounds that the sensitivities assume."""
+        return block
+
+    def normalize(self, X: Any) -> Any:
+        """Transform given rows into the form whose components are computed."""
+        return X
+
+
+@dataclass(frozen=True)
+class MatrixUnit(ResolvedUnit, ABC):
+    """Sensitivities of products of a matrix A with public bases, given the row norms of these.
+
+    With `by_rows` a sensitivity is a sum of row norms, for noise that is independent from row to
+    row. That makes sense if a unit changes few rows (`is_local`). `largest` bounds the absolute
+    value of an entry, for rounding errors.
+    """
+
+    is_local: ClassVar[bool] = False
+    # Whether the sensitivity of a product depends on the row norms of the basis.
+    follows_rows: ClassVar[bool] = True
+    # Whether the means of the columns and the sum of squares have a bounded sensitivity.
+    has_totals: ClassVar[bool] = True
+    # Whether left factors are released. Not if rows are protected: a row of the left factors tells
+    # about a single row of the matrix.
+    has_left_factors: ClassVar[bool] = False
+    remedy: ClassVar[str] = (
+        "a larger epsilon, narrower bounds of the unit or, for many more rows than columns, "
+        "privacy_unit='row', which protects more"
+    )
+
+    @property
+    @abstractmethod
+    def largest(self) -> float:
+        """Largest absolute value of an entry."""
+
+    def weighted(self, rows: Rows) -> Rows:
+        """Return the rows of the matrix that is decomposed."""
+        return rows
+
+    @abstractmethod
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        """Sensitivity of A Z."""
+
+    def rmatmul(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        """Sensitivity of A' Y."""
+        return self.product(norms, by_rows=by_rows)
+
+    def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
+        """Sensitivity of Y' A Z."""
+        # Multiplying by an orthonormal basis does not lengthen the change.
+        return self.product(right_norms)
+
+    def symmetric_core(self, norms: np.ndarray) -> float:
+        """Sensitivity of Z' A Z for a symmetric A."""
+        return self.core(norms, norms)
+
+    @abstractmethod
+    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+        """Sensitivity of the means of the columns."""
+
+    @abstractmethod
+    def squares(self, point: np.ndarray) -> float:
+        """Sensitivity of the sum of the squared distances of the rows from a public point."""
+
+    def row_errors(self, n_rows: int) -> float:
+        """Bound the rounding error of A Z in rows that a unit can change, in errors of one row."""
+        # An edge changes two rows of the product; all other rows keep every bit.
+        return 2.0
+
+    def entry_errors(self, shape: tuple[int, int]) -> float:
+        """Bound, in Frobenius norm, how far rounding moves the entries that the unit is about."""
+        # Entries are clipped after they are rounded, so that the bounds hold for rounded ones.
+        return 0.0
+
+    def whole(self, shape: tuple[int, int]) -> float:
+        """Sensitivity of the matrix itself."""
+        return self.product(np.ones(1)) + 2 * self.entry_errors(shape)
+
+
+# ------------------------------
+# Base class of units that are objects: parameters, equality and checks.
+
+T = TypeVar("T", bound=ResolvedUnit)
+
+# Names that may be passed by mistake, and the objects to pass instead.
+_OBJECTS = {
+    "entry": "Entry(bounds=(0, 1))",
+    "edge": "Edge(bounds=(0, 1))",
+    "interaction": "Interaction()",
+    "frobenius": "FrobeniusChange(1.0)",
+    "frobeniuschange": "FrobeniusChange(1.0)",
+    "spectral": "SpectralChange()",
+    "spectralchange": "SpectralChange()",
+    "update": "Update(bound=1.0)",
+    "sparserow": "SparseRow(max_entries=20, bounds=(0, 1))",
+}
+
+
+class Unit(PlainParametersMixin, BaseEstimator):
+    """A privacy unit with its bounds, whose parameters can be set like those of an estimator."""
+
+    #: Whether X has to be symmetric.
+    is_pairwise: ClassVar[bool] = False
+
+    def resolve(self, adjacency: str, epsilon: float) -> ResolvedUnit:
+        """Check the bounds, and convert them to plain numbers.
+
+        Parameters
+        ----------
+        adjacency : {"replace", "zero_out"}
+            How neighboring datasets differ.
+        epsilon : float
+            Privacy budget; infinite bounds need ``inf``.
+
+        Returns
+        -------
+        ResolvedUnit
+            The unit as fits use it.
+
+        Raises
+        ------
+        ValueError
+            If a bound is not acceptable.
+        """
+        self._validate_params()
+        return self._resolved(adjacency, epsilon)
+
+    @abstractmethod
+    def _resolved(self, adjacency: str, epsilon: float) -> ResolvedUnit:
+        """Convert parameters, whose types have been checked, to plain numbers."""
+
+    def key(self) -> tuple[Any, ...]:
+        """Return nested tuples that are equal for equal units.
+
+        Returns
+        -------
+        tuple
+            Name of the class, and the parameters.
+        """
+        values = self.get_params(deep=False).items()
+        return (type(self).__name__, *((name, _key_of(value)) for name, value in values))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unit) and self.key() == other.key()
+
+    # Parameters can be set, but the hash of an object must not change: a unit has no hash.
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _key_of(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return tuple(map(_key_of, value))
+    return plain(value)
+
+
+def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
+    """Resolve a unit that is an object; refuse anything else, with an example to pass."""
+    if isinstance(given, Unit):
+        return given.resolve(adjacency, epsilon)
+    example = _OBJECTS.get(str(given).replace("_", "").lower(), _OBJECTS["entry"])
+    raise ValueError(
+        f"privacy_unit={given!r} must be 'row' or an object of skdp.units, such as "
+        f"privacy_unit=skdp.units.{example}."
+    )
+
+
+def supported_unit(
+    given: Any, adjacency: str, epsilon: float, kinds: Iterable[type[T]], owner: str
+) -> T:
+    """Resolve a unit; refuse one that is not of these kinds."""
+    unit, kinds = resolved_unit(given, adjacency, epsilon), tuple(kinds)
+    # The exact type: ResolvedEdge is a subclass of ResolvedEntry, and must not pass for one.
+    if isinstance(unit, kinds) and type(unit) in kinds:
+        return unit
+    names = ", ".join(kind.__name__.removeprefix("Resolved") for kind in kinds)
+    raise ValueError(f"privacy_unit={given!r} is not for {owner}, which protects {names}.")
+
+
+def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, float]:
+    """Return the bounds of an entry as floats; refuse infinite ones unless `epsilon` is inf."""
+    try:
+        # Strings are refused, although numpy would read strings of digits as numbers.
+        values = np.array([]) if np.asarray(bounds).dtype.kind in "US" else bounds
+        values = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        values = np.array([])
+    if values.shape != (2,) or not values[0] < values[1]:
+        raise ValueError(
+            f"bounds={bounds!r} of privacy_unit={unit!r} must be two ascending numbers: the "
+            "smallest and the largest value that an entry of X can have, by public knowledge, "
+            "such as (0, 1) for clicks or (1, 5) for stars."
+        )
+    lower, upper = values.tolist()
+    check_size(unit, max(-lower, upper), epsilon)
+    if math.isfinite(epsilon) and upper - lower < SMALLEST_BOUND:
+        raise ValueError(
+            f"bounds={bounds!r} of privacy_unit={unit!r} must be at least {SMALLEST_BOUND} apart."
+        )
+    return max(lower, -1 / SMALLEST_BOUND), min(upper, 1 / SMALLEST_BOUND)
+
+
+def check_size(unit: Unit, size: float, epsilon: float) -> None:
+    """Refuse bounds so large that no noise hides an entry."""
+    if math.isfinite(epsilon) and not size <= 1 / SMALLEST_BOUND:
+        raise ValueError(
+            f"privacy_unit={unit!r} with epsilon={epsilon} gives no guarantee: its bounds must be "
+            f"at most {1 / SMALLEST_BOUND} in size."
+        )
+
+
+# ------------------------------
+# Single entries of a matrix, and entries with their mirror image.
+
+
+@dataclass(frozen=True)
+class ResolvedEntry(MatrixUnit):
+    """One entry, clipped to the bounds; with `keep_zeros` a 0 is a missing entry and stays 0."""
+
+    name: ClassVar[str] = "entry"
+    counted: ClassVar[str] = "entries"
+    is_local: ClassVar[bool] = True
+    has_left_factors: ClassVar[bool] = True
+
+    lower: float
+    upper: float
+    keep_zeros: bool
+
+    @property
+    def value_range(self) -> tuple[float, float]:
+        """All values that an entry can take, 0 included if it may be missing or null."""
+        if self.keep_zeros or self.adjacency == "zero_out":
+            return min(self.lower, 0.0), max(self.upper, 0.0)
+        return self.lower, self.upper
+
+    @property
+    def admits_zero(self) -> bool:
+        """Whether 0 is within the bounds of an entry, or stays as it is."""
+        return self.keep_zeros or self.lower <= 0 <= self.upper
+
+    @property
+    def step(self) -> float:
+        """Largest change of an entry."""
+        return sensitivity.entry_step(*self.value_range, self.adjacency)
+
+    @property
+    def largest(self) -> float:
+        return max(map(abs, self.value_range))
+
+    def clipped(self, block: Any) -> Any:
+        return clip_entries(block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros)
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return sensitivity.entry_product(self.step, norms)
+
+    def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
+        return sensitivity.entry_core(self.step, left_norms, right_norms)
+
+    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+        return sensitivity.entry_mean(self.step, n_rows)
+
+    def squares(self, point: np.ndarray) -> float:
+        return sensitivity.entry_squares(*self.value_range, point)
+
+
+@dataclass(frozen=True)
+class ResolvedEdge(ResolvedEntry):
+    """One entry of a symmetric matrix and its mirror image."""
+
+    name: ClassVar[str] = "edge"
+    counted: ClassVar[str] = "pairs of nodes"
+    remedy: ClassVar[str] = "a larger epsilon or narrower bounds of the unit"
+    is_symmetric: ClassVar[bool] = True
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        sensitivity_of = sensitivity.edge_product_l1 if by_rows else sensitivity.edge_product
+        return sensitivity_of(self.step, norms)
+
+    def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
+        return sensitivity.edge_core(self.step, left_norms, right_norms)
+
+    def symmetric_core(self, norms: np.ndarray) -> float:
+        return sensitivity.symmetric_edge_core(self.step, norms)
+
+    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+        sensitivity_of = sensitivity.edge_mean_l1 if by_rows else sensitivity.edge_mean
+        return sensitivity_of(self.step, n_rows)
+
+    def squares(self, point: np.ndarray) -> float:
+        return sensitivity.edge_squares(*self.value_range, point)
+
+
+class Entry(Unit):
+    """One entry of X: a rating, a click, a measurement.
+
+    Not a person: a person with many entries is protected far less than each of these. If a row is a
+    person, the row should be the unit.
+
+    Parameters
+    ----------
+    bounds : pair of floats
+        Smallest and largest value that an entry can have, in the units of X, by public knowledge,
+        such as (0, 1) for clicks; entries are clipped to them. At most 1e100 in absolute value and
+        at least 1e-100 apart. Infinite bounds need ``epsilon=inf``.
+    zero_is_missing : bool, default=True
+        Whether a 0 is a missing entry, and stays 0 even outside the bounds. Whether an entry is
+        missing is then protected like its value.
+
+    See Also
+    --------
+    SparseRow : Whole rows of few entries.
+
+    Notes
+    -----
+    **Privacy.** Unit: one entry. Adjacency: with "replace" its value becomes any other within the
+    bounds, or missing; with "zero_out" it becomes 0. The bounds are enforced by clipping. Assumed
+    public: the shape of X.
+
+    Examples
+    --------
+    >>> from skdp import DPTruncatedSVD
+    >>> from skdp.units import Entry
+    >>> DPTruncatedSVD(privacy_unit=Entry(bounds=(1, 5)))
+    DPTruncatedSVD(privacy_unit=Entry(bounds=(1, 5)))
+    """
+
+    _resolved_type: ClassVar[type[ResolvedEntry]] = ResolvedEntry
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "bounds": "no_validation",
+        "zero_is_missing": ["boolean"],
+    }
+
+    def __init__(self, bounds: Any, zero_is_missing: bool = True) -> None:
+        self.bounds = bounds
+        self.zero_is_missing = zero_is_missing
+
+    def _resolved(self, adjacency: str, epsilon: float) -> ResolvedEntry:
+        lower, upper = checked_bounds(self, self.bounds, epsilon)
+        return self._resolved_type(adjacency, lower, upper, bool(self.zero_is_missing))
+
+
+class Edge(Entry):  # numpydoc ignore=PR02
+    """One entry of a symmetric X with its mirror image: an edge of a graph, and its weight.
+
+    Not a node: a node with many edges is protected far less than each of these.
+
+    Parameters
+    ----------
+    bounds : pair of floats
+        Smallest and largest value that an entry can have, as in :class:`Entry`.
+    zero_is_missing : bool, default=True
+        Whether a 0 is a missing edge, and stays 0 even outside the bounds. Whether there is an edge
+        is then protected like its value.
+
+    Notes
+    -----
+    **Privacy.** Unit: one pair of nodes, which may be the same node. Adjacency: with "replace" its
+    value becomes any other within the bounds, or missing; with "zero_out" it becomes 0. The bounds
+    are enforced by clipping, and X is checked to be symmetric. Assumed public: the number of nodes.
+
+    Examples
+    --------
+    >>> from skdp import DPTruncatedSVD
+    >>> from skdp.units import Edge
+    >>> DPTruncatedSVD(privacy_unit=Edge((0, 1)), delta=0.0).get_params()["privacy_unit__bounds"]
+    (0, 1)
+    """
+
+    is_pairwise: ClassVar[bool] = True
+    _resolved_type: ClassVar[type[ResolvedEntry]] = ResolvedEdge
+
+
+# ------------------------------
+# Whole rows: bounded in norm, or of few entries.
+
+
+@dataclass(frozen=True)
+class ResolvedRow(ResolvedUnit):
+    """One row, clipped in norm."""
+
+    name: ClassVar[str] = "row"
+    remedy: ClassVar[str] = "more rows, a larger epsilon or a tighter row_norm"
+
+
+@dataclass(frozen=True)
+class ResolvedSparseRow(ResolvedEntry):
+    """One row, of which the `n_entries` largest entries are kept."""
+
+    name: ClassVar[str] = "row"
+    counted: ClassVar[str] = "rows"
+    is_local: ClassVar[bool] = False
+    has_left_factors: ClassVar[bool] = False
+    is_sparse: ClassVar[bool] = True
+    remedy: ClassVar[str] = "more rows, a larger epsilon, or privacy_unit='row' with a row_norm"
+
+    n_entries: int
+
+    @property
+    def value_range(self) -> tuple[float, float]:
+        """All values that an entry can take, with 0 for entries that are not kept."""
+        return min(self.lower, 0.0), max(self.upper, 0.0)
+
+    def clipped(self, block: Any) -> Any:
+        rows = csr_array(super().clipped(block))
+        # A public random order, so that among equal entries the first columns do not always win.
+        priority = np.random.default_rng(0).permutation(rows.shape[1])
+        return keep_largest(rows, n_entries=self.n_entries, priority=priority)
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return sensitivity.short_row_product(
+            self.largest, self.step, self.n_entries, self.adjacency, norms
+        )
+
+    def rmatmul(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return sensitivity.short_row_rmatmul(
+            self.largest, self.step, self.n_entries, self.adjacency, norms
+        )
+
+    def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
+        return float(left_norms.max()) * self.product(right_norms)
+
+    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+        change = sensitivity.short_row(self.largest, self.step, self.n_entries, self.adjacency)
+        return change / n_rows
+
+    def squares(self, point: np.ndarray) -> float:
+        return sensitivity.short_row_squares(
+            *self.value_range, self.n_entries, self.adjacency, point
+        )
+
+
+class SparseRow(Unit):
+    """One row of X, whose largest entries are kept: a person with few items, say.
+
+    It protects as much as ``privacy_unit="row"``, and is recorded as that. The noise adapts to the
+    released bases as it does for entries. In most cases ``"row"`` with a `row_norm` is better.
+
+    Parameters
+    ----------
+    max_entries : int
+        How many entries of a row are kept, the largest in absolute value; at least 1.
+    bounds : pair of floats
+        Smallest and largest value that an entry can have, as in :class:`Entry`; a 0 stays 0.
+
+    See Also
+    --------
+    Entry : Single entries.
+
+    Notes
+    -----
+    **Privacy.** Unit: one row. Adjacency: with "replace" it becomes any other row, with
+    "zero_out" a row of zeros. The bounds and the number of entries are enforced by clipping.
+    Assumed public: the shape of X.
+
+    Examples
+    --------
+    >>> from skdp import DPTruncatedSVD
+    >>> from skdp.units import SparseRow
+    >>> DPTruncatedSVD(privacy_unit=SparseRow(max_entries=20, bounds=(0, 1)))
+    DPTruncatedSVD(privacy_unit=SparseRow(bounds=(0, 1), max_entries=20))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "max_entries": [Interval(Integral, 1, None, closed="left")],
+        "bounds": "no_validation",
+    }
+
+    def __init__(self, max_entries: int, bounds: Any) -> None:
+        self.max_entries = max_entries
+        self.bounds = bounds
+
+    def _resolved(self, adjacency: str, epsilon: float) -> ResolvedSparseRow:
+        lower, upper = checked_bounds(self, self.bounds, epsilon)
+        return ResolvedSparseRow(
+            adjacency, lower, upper, keep_zeros=True, n_entries=int(self.max_entries)
+        )
+
+
+# ------------------------------
+# Entries of a 0/1 table of who used what, whose rows are normalized.
+
+
+@dataclass(frozen=True)
+class ResolvedInteraction(MatrixUnit):
+    """One entry of a 0/1 table, whose rows are divided by the square roots of their sums.
+
+    A sum below `degree_floor` counts as `degree_floor`. The second moment of the rows is
+    decomposed.
+    """
+
+    name: ClassVar[str] = "interaction"
+    counted: ClassVar[str] = "entries"
+    is_second_moment: ClassVar[bool] = True
+    remedy: ClassVar[str] = "more rows or a larger epsilon"
+
+    degree_floor: int
+
+    @property
+    def largest(self) -> float:
+        return 1.0
+
+    def clipped(self, block: Any) -> Any:
+        return binarize(block)
+
+    def normalize(self, X: Any) -> Any:
+        table = binarize(X)
+        sums = np.asarray(table.sum(axis=1)).ravel()
+        weights = (1 / np.sqrt(np.maximum(sums, self.degree_floor))).astype(X.dtype)
+        return table.multiply(weights[:, None]).tocsr() if issparse(X) else table * weights[:, None]
+
+    def weighted(self, rows: Rows) -> Rows:
+        return rows.clipped(1.0, lambda norms: 1 / np.maximum(norms, np.sqrt(self.degree_floor)))
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return sensitivity.interaction_product(norms, self.degree_floor)
+
+    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+        return sensitivity.interaction_mean(self.degree_floor, n_rows)
+
+    def squares(self, point: np.ndarray) -> float:
+        return sensitivity.interaction_squares(self.degree_floor)
+
+
+class Interaction(Unit):
+    """One entry of a 0/1 table that is 1 where X is not 0: whether a person used an item.
+
+    The unit is not a person. How often a person used an item has no influence. The rows of the
+    table are divided by the square roots of their sums, also in `transform`, and their second
+    moment is decomposed.
+
+    Parameters
+    ----------
+    degree_floor : int, default=1
+        A row sum below it counts as `degree_floor`; at least 1. A larger floor needs less noise,
+        and gives people with few items less weight.
+
+    See Also
+    --------
+    Entry : Entries with values.
+
+    Notes
+    -----
+    **Privacy.** Unit: one entry of the table, which becomes 1 or 0 in both adjacencies. Values of X
+    other than 0 are turned into 1. Assumed public: the shape of X.
+
+    Examples
+    --------
+    >>> from skdp import DPTruncatedSVD
+    >>> from skdp.units import Interaction
+    >>> DPTruncatedSVD(privacy_unit=Interaction(degree_floor=5))
+    DPTruncatedSVD(privacy_unit=Interaction(degree_floor=5))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "degree_floor": [Interval(Integral, 1, None, closed="left")]
+    }
+
+    def __init__(self, degree_floor: int = 1) -> None:
+        self.degree_floor = degree_floor
+
+    def _resolved(self, adjacency: str, epsilon: float) -> ResolvedInteraction:
+        return ResolvedInteraction(adjacency, int(self.degree_floor))
+
+
+# ------------------------------
+# Changes of a whole matrix that the caller promises.
+
+#: Default of the largest absolute value of an entry.
+DEFAULT_LARGEST = 1e6  # not tuned
+
+
+@dataclass(frozen=True)
+class ResolvedChange(MatrixUnit):
+    """A change of the whole matrix that the caller promises; entries are clipped to `size`."""
+
+    is_enforced: ClassVar[bool] = False
+    remedy: ClassVar[str] = "a larger epsilon or, for a large X, a smaller largest of the unit"
+    has_left_factors: ClassVar[bool] = True
+    has_totals: ClassVar[bool] = False
+
+    size: float
+
+    @property
+    def largest(self) -> float:
+        return self.size
+
+    def clipped(self, block: Any) -> Any:
+        return clip_entries(block, lower=-self.size, upper=self.size, keep_zeros=True)
+
+    def row_errors(self, n_rows: int) -> float:
+        r"""Bound the rounding error of A Z, in errors of one row: :math:`\sqrt n`.
+
+        All n rows may change. An entry of the product is a sum of m terms. Its error is at most
+        :math:`(m + 1) u \sum_k |a_{ik}| |z_{kj}|` in any order of summation, where u is the unit
+        roundoff and :math:`2 m^2 u < 1`. One more u is for entries that were rounded to float64
+        after the promise was made. So the error of row i is a vector of norm at most
+        :math:`\rho = (m + 2) u b \sum_k \|z_k\|`, where b is the largest size of an entry, and the
+        error of n rows has norm at most :math:`\sqrt n \rho`. In :math:`Y^T A Z` the error of row i
+        is multiplied by :math:`y_i`, and n more terms are added:
+        :math:`(m + n + 2) u b \sum_i \|y_i\| \sum_k \|z_k\|`, whichever rows change.
+        """
+        return math.sqrt(n_rows)
+
+    def entry_errors(self, shape: tuple[int, int]) -> float:
+        """Bound the change by rounding to float64: the promise is about entries before rounding."""
+        return UNIT_ROUNDOFF * self.size * math.sqrt(math.prod(shape))
+
+    # The promise bounds neither of these sensitivities, and neither statistic is released.
+    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+        return math.inf
+
+    def squares(self, point: np.ndarray) -> float:
+        return math.inf
+
+
+@dataclass(frozen=True)
+class ResolvedSpectralChange(ResolvedChange):
+    """A symmetric change whose spectral norm is at most 1.
+
+    The promise is about matrices whose entries are at most `size` in absolute value. If larger
+    entries are clipped, the change may grow by a factor of up to the square root of the order.
+    """
+
+    name: ClassVar[str] = "spectral"
+    is_symmetric: ClassVar[bool] = True
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return sensitivity.spectral_product(norms)
+
+
+@dataclass(frozen=True)
+class ResolvedFrobeniusChange(ResolvedChange):
+    """A change of Frobenius norm at most `change`, for bases of spectral norm at most 1."""
+
+    name: ClassVar[str] = "frobenius"
+    follows_rows: ClassVar[bool] = False
+
+    change: float
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return sensitivity.frobenius_product(self.change)
+
+
+class SpectralChange(Unit):
+    r"""A change of a symmetric X of spectral norm at most 1, *promised by the caller*.
+
+    Nothing enforces the promise, and the record says so. An entry, a row or a person is protected
+    only if it is known to change X by no more than that.
+
+    Parameters
+    ----------
+    largest : float, default=1e6
+        Largest absolute value of an entry, in all matrices that the promise is about; larger
+        entries are clipped to it. For a large X the noise grows with it, to cover the rounding of
+        products. From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
+
+    Notes
+    -----
+    **Privacy.** Unit: a symmetric change C with :math:`\|C\|_2 \le 1`, in both adjacencies.
+    Promised by the caller, not enforced: matrices that differ by more have no guarantee. X is
+    checked to be symmetric. Assumed public: the order of X.
+
+    Examples
+    --------
+    >>> from skdp import DPTruncatedSVD
+    >>> from skdp.units import SpectralChange
+    >>> DPTruncatedSVD(privacy_unit=SpectralChange(largest=10.0))
+    DPTruncatedSVD(privacy_unit=SpectralChange(largest=10.0))
+    """
+
+    is_pairwise: ClassVar[bool] = True
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"largest": [*ANY_BOUND]}
+
+    def __init__(self, largest: float = DEFAULT_LARGEST) -> None:
+        self.largest = largest
+
+    def _resolved(self, adjacency: str, epsilon: float) -> ResolvedSpectralChange:
+        largest = float(self.largest)
+        check_size(self, largest, epsilon)
+        return ResolvedSpectralChange(adjacency, min(largest, 1 / SMALLEST_BOUND))
+
+
+class FrobeniusChange(Unit):
+    r"""A change of X of Frobenius norm at most `sensitivity`, *promised by the caller*.
+
+    Nothing enforces the promise, and the record says so. It covers every change whose squared
+    differences add up to at most the square of `sensitivity`: of some entries, of one row, or a
+    small change of many rows. A change of rank one would cost the same, so that there is no
+    separate unit for it.
+
+    Parameters
+    ----------
+    sensitivity : float
+        Largest Frobenius norm of a change, in the units of X, from 1e-100 to 1e100.
+    largest : float, default=1e6
+        Largest absolute value of an entry; larger entries are clipped to it, which makes no change
+        larger. For a large X the noise grows with it, to cover the rounding of products. From
+        1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
+
+    Notes
+    -----
+    **Privacy.** Unit: a change C with :math:`\|C\|_F \le` `sensitivity`, in both adjacencies.
+    Promised by the caller, not enforced: matrices that differ by more have no guarantee. Assumed
+    public: the shape of X.
+
+    Examples
+    --------
+    >>> from skdp import DPLowRankFactorizer
+    >>> from skdp.units import FrobeniusChange
+    >>> DPLowRankFactorizer(privacy_unit=FrobeniusChange(0.5))
+    DPLowRankFactorizer(privacy_unit=FrobeniusChange(sensitivity=0.5))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "sensitivity": [FINITE_BOUND],
+        "largest": [*ANY_BOUND],
+    }
+
+    def __init__(self, sensitivity: float, largest: float = DEFAULT_LARGEST) -> None:
+        self.sensitivity = sensitivity
+        self.largest = largest
+
+    def _resolved(self, adjacency: str, epsilon: float) -> ResolvedFrobeniusChange:
+        largest = float(self.largest)
+        check_size(self, largest, epsilon)
+        size = min(largest, 1 / SMALLEST_BOUND)
+        return ResolvedFrobeniusChange(adjacency, size, float(self.sensitivity))
+
+
+# ------------------------------
+# Units with a response: a record, that is a matrix or row with it, or the response alone.
+
+
+@dataclass(frozen=True)
+class ResolvedRecord(ResolvedUnit):
+    """One matrix or row with its response."""
+
+    name: ClassVar[str] = "record"
+    counted: ClassVar[str] = "records"
+
+
+@dataclass(frozen=True)
+class ResolvedRecordOfPromisedClasses(ResolvedRecord):
+    """One row with its class; the caller promises that it is public which classes there are."""
+
+    is_enforced: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class ResolvedResponse(ResolvedUnit):
+    """One response, whose matrix is public."""
+
+    name: ClassVar[str] = "response"
+    counted: ClassVar[str] = "responses"
+    is_whole: ClassVar[bool] = False
+
+
+# ------------------------------
+# Single updates of a stream.
+
+
+@dataclass(frozen=True)
+class ResolvedUpdate(ResolvedUnit):
+    """One update of a cell, clipped to `bound`, whichever cell it goes to."""
+
+    name: ClassVar[str] = "update"
+    counted: ClassVar[str] = "cells"
+
+    bound: float
+
+    @property
+    def step(self) -> float:
+        """Largest change of the matrix: in one cell, or in two cells by half as much each."""
+        return sensitivity.entry_step(-self.bound, self.bound, self.adjacency)
+
+
+class Update(Unit):
+    """One update of a stream: its cell and its value.
+
+    Parameters
+    ----------
+    bound : float
+        Values are clipped to this absolute value before those of one cell are added up. From 1e-100
+        to 1e100, in the units of X.
+
+    Notes
+    -----
+    **Privacy.** Unit: one update. Adjacency: ``"replace"`` exchanges it for any other
+    update, of the same cell or another; ``"zero_out"`` makes its value 0. The bound is enforced by
+    clipping. The number of updates is public: to hide that none took place, send an update of 0. A
+    person with several updates is protected less: r updates cost as much as r units.
+
+    Examples
+    --------
+    >>> from skdp.units import Update
+    >>> Update(bound=1.0)
+    Update(bound=1.0)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"bound": [FINITE_BOUND]}
+
+    def __init__(self, bound: float) -> None:
+        self.bound = bound
+
+    def _resolved(self, adjacency: str, epsilon: float) -> ResolvedUpdate:
+        return ResolvedUpdate(adjacency, float(self.bound))
+
+
+# ------------------------------
+# All rows of one user.
+
+
+@dataclass(frozen=True)
+class ResolvedUser(ResolvedUnit):
+    """All rows of one user with their responses, however many there are."""
+
+    name: ClassVar[str] = "user"
+    counted: ClassVar[str] = "users"
