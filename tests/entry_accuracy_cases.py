@@ -20,8 +20,10 @@ from skdp._estimator import plan_of
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
-from skdp.decomposition._entries import alternating, iteration, symmetric_power
-from skdp.decomposition._entries import fit as by_products
+from skdp.decomposition import _entries_solvers as alternating
+from skdp.decomposition import _entries_solvers as by_products
+from skdp.decomposition import _entries_solvers as iteration
+from skdp.decomposition import _entries_solvers as symmetric_power
 from skdp.linalg.spectrum import coherence, orthonormal_basis
 from skdp.metrics import subspace_distance
 from skdp.privacy import PrivacyBudget

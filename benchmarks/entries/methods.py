@@ -17,8 +17,10 @@ from scipy.sparse.linalg import svds
 
 from skdp import DPTruncatedSVD
 from skdp import units as _unit
-from skdp.decomposition._entries import alternating, iteration, symmetric_power
-from skdp.decomposition._entries import fit as entries
+from skdp.decomposition import _entries_solvers as alternating
+from skdp.decomposition import _entries_solvers as entries
+from skdp.decomposition import _entries_solvers as iteration
+from skdp.decomposition import _entries_solvers as symmetric_power
 from skdp.decomposition._problem import SUPPORT
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 from skdp.units import Entry, MatrixUnit, ResolvedEdge, ResolvedEntry, ResolvedSpectralChange

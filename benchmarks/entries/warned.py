@@ -24,7 +24,8 @@ from benchmarks.entries.methods import KEY, top_triplets
 from benchmarks.report import parser_for, table
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, units
 from skdp.datasets import make_block_graph, make_low_rank
-from skdp.decomposition._entries import input_perturbation, rotation
+from skdp.decomposition import _entries_solvers as input_perturbation
+from skdp.decomposition import _entries_solvers as rotation
 
 HERE = Path(__file__).parent
 SEEDS = 6

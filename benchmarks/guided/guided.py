@@ -35,8 +35,10 @@ from benchmarks.report import (
     table,
 )
 from skdp import DPTruncatedSVD
+from skdp.decomposition import _rows_fit as fit
+from skdp.decomposition import _rows_plan as plan
+from skdp.decomposition import _rows_solvers as positive_mean
 from skdp.decomposition._problem import RowsProblem
-from skdp.decomposition._rows import fit, plan, positive_mean
 from skdp.linalg.denoising import positive_means
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import clip_weights

@@ -50,8 +50,8 @@ from benchmarks.report import (
 )
 from skdp import DPTruncatedSVD
 from skdp.datasets import make_spiked
-from skdp.decomposition._rows import adaptive
-from skdp.decomposition._rows import plan as row_plan
+from skdp.decomposition import _rows_plan as row_plan
+from skdp.decomposition import _rows_solvers as adaptive
 from skdp.linalg.spectrum import random_basis
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import clip_rows

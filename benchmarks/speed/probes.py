@@ -23,7 +23,8 @@ from threadpoolctl import threadpool_limits
 
 from skdp import PrivacyWarning
 from skdp.data.rows import Rows
-from skdp.decomposition import _entries, _rows
+from skdp.decomposition import _entries_plan as _entries
+from skdp.decomposition import _rows_plan as _rows
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.privacy import PrivacyBudget
 

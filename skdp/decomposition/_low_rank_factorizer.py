@@ -8,15 +8,20 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import in_dtype
-from skdp.decomposition._entries.fit import solve_best_fit
-from skdp.decomposition._entries.plan import plan_entries
-from skdp.decomposition._factors import Factors
+from skdp.decomposition._entries_plan import plan_entries
+from skdp.decomposition._entries_solvers import solve_best_fit
 from skdp.decomposition._matrix_estimator import MatrixEstimator, warnings_for_factors
-from skdp.decomposition._problem import SUPPORT, EntriesProblem, MatrixProblem, RowsProblem, Support
-from skdp.decomposition._reconstruction import ReconstructionMixin
-from skdp.decomposition._rows.projection import plan_projection, solve_projection
-from skdp.decomposition._sketches.one_pass import plan_one_pass, solve_one_pass
-from skdp.decomposition._sketches.plan import RESERVED_PART
+from skdp.decomposition._problem import (
+    SUPPORT,
+    EntriesProblem,
+    Factors,
+    MatrixProblem,
+    RowsProblem,
+    Support,
+)
+from skdp.decomposition._projections import ReconstructionMixin
+from skdp.decomposition._rows_fit import plan_projection, solve_projection
+from skdp.decomposition._sketches import RESERVED_PART, plan_one_pass, solve_one_pass
 from skdp.units import FrobeniusChange, ResolvedEntry, ResolvedFrobeniusChange, ResolvedRow
 
 _SUPPORT = {  # not studied

@@ -1,4 +1,4 @@
-"""What the estimators of matrices share: checks, reading, and projections on components."""
+"""What the estimators of matrices share: checks, reading, projections, warnings of units."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -28,20 +28,63 @@ from skdp.data.containers import float_dtype
 from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts, transformed_blocks
 from skdp.data.rows import Rows
 from skdp.data.sources import Source, as_source, digest, holds_sparse, rounding_of
-from skdp.decomposition._entries.fit import solve_entries
-from skdp.decomposition._entries.plan import plan_entries, resolve_entries
-from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import SUPPORT, EntriesProblem, MatrixProblem, RowsProblem, Support
-from skdp.decomposition._projection import Projection
-from skdp.decomposition._rank import ratios_of
-from skdp.decomposition._raw_units import warnings_for_units
-from skdp.decomposition._rows.fit import read_rows_once, solve_rows
-from skdp.decomposition._rows.plan import plan_rows, warnings_for_rows
-from skdp.decomposition._rows.resolve import resolve_rows
+from skdp.decomposition._entries_plan import plan_entries, resolve_entries
+from skdp.decomposition._entries_solvers import solve_entries
+from skdp.decomposition._problem import (
+    SUPPORT,
+    EntriesProblem,
+    Factors,
+    MatrixProblem,
+    RowsProblem,
+    Support,
+    ratios_of,
+)
+from skdp.decomposition._projections import Projection
+from skdp.decomposition._rows_fit import read_rows_once, solve_rows
+from skdp.decomposition._rows_plan import plan_rows, resolve_rows, warnings_for_rows
 from skdp.linalg.spectrum import coherence, is_symmetric
 from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.precision import plain
 from skdp.units import ResolvedRow, ResolvedUnit, supported_unit
+
+# ------------------------------
+# Columns in units so different that few of them decide alone, as released variances show.
+
+# Few columns are at most this fraction, and together have nearly all of the variance.
+_FEW, _NEARLY_ALL = 0.2, 0.99  # not studied
+# The largest variance is more than so many times the median one.
+_LARGEST_RATIO = 1e4  # not studied
+# A smaller variance, in standard deviations of the noise, may be noise alone.
+_VISIBLE = 4.0  # not studied
+
+
+def warnings_for_units(factors: Factors, n_features: int) -> list[str]:
+    """Warn if nearly all of the released variance is that of few columns, and name the scaler.
+
+    Variances that noise hides count as 0, as components that do not stand out are left out.
+    """
+    n_visible = factors.n_above_noise
+    is_private = factors.eigenvalue_noise > 0
+    if not is_private or not n_visible or len(factors.eigenvalues) < n_features:
+        return []
+    components, eigenvalues = factors.components[:n_visible], factors.eigenvalues[:n_visible]
+    variances = np.sort(eigenvalues @ np.square(components))[::-1]
+    n_few = int(_FEW * n_features)
+    is_alone = variances[:n_few].sum() > _NEARLY_ALL * variances.sum()
+    median = float(np.median(variances))
+    # A variance that is noise tells of none.
+    median *= median > _VISIBLE * factors.eigenvalue_noise
+    if not is_alone or variances[0] <= _LARGEST_RATIO * median:
+        return []
+    return [
+        f"Nearly all of the released variance is that of at most {n_few} of {n_features} columns, "
+        f"which decide alone: the largest is over {_LARGEST_RATIO:g} times the median. If columns "
+        "are in different units, put skdp.DPStandardScaler before this step."
+    ]
+
+
+# ------------------------------
+# What the estimators of matrices share: checks, reading, and projections on components.
 
 # Attributes that only some parameters give: a refit must not keep those of the fit before.
 _OPTIONAL_ATTRIBUTES = (

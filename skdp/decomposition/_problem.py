@@ -1,14 +1,15 @@
-"""What a decomposition is asked for, and which solvers and settings go with each unit."""
+"""What a decomposition is asked for, what every solver returns, and the choice of a rank."""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from operator import itemgetter
 
 import numpy as np
 
 from skdp._estimator import check_not_pure
+from skdp.linalg.spectrum import components_for_ratio, deterministic_signs, most_likely_rank
 from skdp.privacy.plan import PrivacyCost
 from skdp.units import (
     MatrixUnit,
@@ -20,6 +21,71 @@ from skdp.units import (
     ResolvedSpectralChange,
     ResolvedUnit,
 )
+
+# ------------------------------
+# The choice of the number of components from a released spectrum.
+
+
+def ratios_of(parts: np.ndarray, whole: float) -> np.ndarray:
+    """Divide `parts` by `whole`, which is at least their sum; if it is 0, so are the ratios."""
+    return parts / whole if whole > 0 else np.zeros_like(parts)
+
+
+def choose_rank(
+    n_components: int | float | str | None,
+    variances: np.ndarray,
+    total: float,
+    n_rows: int,
+    dtype: np.dtype,
+) -> int:
+    """Choose the number of components of a released spectrum, by its ratios in `dtype`."""
+    if n_components is None:
+        return min(n_rows, len(variances))
+    if n_components == "mle":
+        return most_likely_rank(variances, n_rows)
+    if isinstance(n_components, Integral):
+        return int(n_components)
+    ratios = ratios_of(variances, total).astype(dtype)
+    return min(components_for_ratio(ratios, float(n_components)), n_rows)
+
+
+# ------------------------------
+# What every solver returns.
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Released second moment of the rows, decomposed."""
+
+    components: np.ndarray  # (n_eigenvalues, n_features), orthonormal, by descending eigenvalue
+    eigenvalues: np.ndarray  # of the second moment (a sum, not a mean), not negative
+    total: float  # noisy trace of the second moment; may be below the sum of the eigenvalues
+    # Standard deviation of the noise in an eigenvalue. If noise was added to a matrix and not to
+    # its second moment, the variance of the noise in a singular value.
+    eigenvalue_noise: float
+    n_above_noise: int  # components that stand out from noise alone
+    # (n_rows, n_eigenvalues), singular vectors, if they may be published
+    left: np.ndarray | None = None
+    failed: bool = False  # a basis exceeded the coherence bound and ended the iteration
+    mean: np.ndarray = field(default_factory=lambda: np.zeros(0))  # as released, or a public center
+    mean_noise_variance: float = 0.0  # of an entry; 0 if the mean is the center itself
+    row_norm: float | None = None  # bound that the rows were clipped to, if any
+    left_signal: float = 1.0  # largest part of a left vector's squared length that is not noise
+
+    def leading(self, n_components: int) -> "Factors":
+        """Keep the first components; flip them and their left vectors to deterministic signs."""
+        components = self.components[:n_components]
+        signs = deterministic_signs(components)
+        return replace(
+            self,
+            components=components * signs[:, np.newaxis],
+            eigenvalues=self.eigenvalues[:n_components],
+            left=None if self.left is None else self.left[:, :n_components] * signs,
+        )
+
+
+# ------------------------------
+# What a decomposition is asked for, and which solvers and settings go with each unit.
 
 #: Name of the release of the mean of the rows.
 MEAN = "mean"

@@ -6,9 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from skdp.decomposition._factors import Factors
 from skdp.decomposition._matrix_estimator import MatrixEstimator
-from skdp.decomposition._problem import MatrixProblem
+from skdp.decomposition._problem import Factors, MatrixProblem
 
 
 class DPTruncatedSVD(MatrixEstimator):

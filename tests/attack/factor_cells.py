@@ -14,7 +14,7 @@ from harness import Slip, fit_with, record, watched_bases
 from recording import RecordingBudget
 
 from skdp import DPLowRankFactorizer
-from skdp.decomposition._sketches import plan
+from skdp.decomposition import _sketches as plan
 from skdp.linalg.sketches import HaarSketch
 from skdp.privacy.noise import algorithm_generator
 from skdp.units import Entry, FrobeniusChange

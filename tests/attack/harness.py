@@ -17,7 +17,7 @@ from skdp.data.parts import Targets
 from skdp.data.rows import RowCache, Rows
 from skdp.data.sources import ArraySource, PartSource
 from skdp.decomposition._problem import RowsProblem
-from skdp.decomposition._rows.fit import read_rows_once
+from skdp.decomposition._rows_fit import read_rows_once
 from skdp.privacy.budget import SKIPPED
 from skdp.privacy.noise import NoiseSource, algorithm_generator
 

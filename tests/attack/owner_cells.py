@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from skdp import DPTruncatedSVD
 from skdp.data.rows import Rows
 from skdp.datasets import make_spiked
-from skdp.decomposition._rows import adaptive
+from skdp.decomposition import _rows_solvers as adaptive
 from skdp.federated._agreement import Agreement, agree
 from skdp.federated._fit import run_fit, view_of
 from skdp.federated._running import RunningFit, Waiting

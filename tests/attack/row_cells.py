@@ -11,7 +11,9 @@ from harness import Group, Slip, null_row
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.datasets import make_spiked
-from skdp.decomposition._rows import adaptive, fit, positive_mean
+from skdp.decomposition import _rows_fit as fit
+from skdp.decomposition import _rows_solvers as adaptive
+from skdp.decomposition import _rows_solvers as positive_mean
 
 N, D = 40, 6
 MODELS = {

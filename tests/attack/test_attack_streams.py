@@ -27,8 +27,8 @@ from stream_cells import (
 )
 
 from skdp import DPContinualFactorizer, DPStreamingFactorizer, PrivacyWarning
-from skdp.decomposition import _stream_updates
-from skdp.decomposition._sketches.state import StreamState
+from skdp.decomposition import _stream_base as _stream_updates
+from skdp.decomposition._sketches import StreamState
 from skdp.linalg.sketches import CountSketch, HaarSketch, tail_factor
 from skdp.privacy import gaussian_dp
 from skdp.privacy.budget import InitialNoiseSums

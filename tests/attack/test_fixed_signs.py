@@ -22,7 +22,8 @@ from row_cells import datasets as row_datasets
 
 from skdp import DPTruncatedSVD
 from skdp.datasets import make_interactions, make_spiked
-from skdp.decomposition._rows import adaptive, guided_power
+from skdp.decomposition import _rows_solvers as adaptive
+from skdp.decomposition import _rows_solvers as guided_power
 from skdp.linalg import spectrum as subspace
 from skdp.linalg.spectrum import orthonormal_basis
 from skdp.units import Entry, Interaction

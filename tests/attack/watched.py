@@ -12,7 +12,7 @@ from skdp import _estimator
 from skdp._estimator import PrivateEstimator
 from skdp.data.rows import RowCache
 from skdp.decomposition._problem import RowsProblem
-from skdp.decomposition._rows.fit import read_rows_once
+from skdp.decomposition._rows_fit import read_rows_once
 from skdp.linear_model._trace.records import Records
 from skdp.model_selection import _private_score, _search
 

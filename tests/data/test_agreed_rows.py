@@ -17,7 +17,7 @@ from skdp.data.rows import AgreedRows, RowCache, Rows, open_rows
 from skdp.data.sources import as_source, block_starts, depth_of, largest_depth
 from skdp.datasets import make_interactions
 from skdp.decomposition._problem import RowsProblem
-from skdp.decomposition._rows.fit import read_rows_once
+from skdp.decomposition._rows_fit import read_rows_once
 from skdp.linalg.norms import GridCounts
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.noise import NoiseSource, algorithm_generator

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.datasets import make_block_graph, make_low_rank
-from skdp.decomposition._entries import fit as by_products
+from skdp.decomposition import _entries_solvers as by_products
 from skdp.linalg.norms import row_norms
 from skdp.privacy.gaussian_dp import delta_at, mu_from_epsilon_delta
 from skdp.privacy.noise import SCALE_MARGIN

@@ -12,12 +12,15 @@ from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, RowBlocks
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_interactions, make_spiked
-from skdp.decomposition._rows import fit
-from skdp.decomposition._rows.covariance import decompose
-from skdp.decomposition._rows.guided_moment import decompose_guided, decompose_with_axis
-from skdp.decomposition._rows.guided_power import _groups
-from skdp.decomposition._rows.plan import norm_quantile
-from skdp.decomposition._rows.positive_mean import PositiveMean
+from skdp.decomposition import _rows_fit as fit
+from skdp.decomposition._rows_plan import norm_quantile
+from skdp.decomposition._rows_solvers import (
+    PositiveMean,
+    _groups,
+    decompose,
+    decompose_guided,
+    decompose_with_axis,
+)
 from skdp.metrics import captured_variance
 from skdp.privacy import gaussian_dp
 

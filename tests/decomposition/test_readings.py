@@ -8,8 +8,8 @@ from in_parts import in_parts
 
 from skdp import DPPCA, DPLowRankFactorizer, DPStandardScaler, DPTruncatedSVD
 from skdp.data.sources import ArraySource, PartSource
-from skdp.decomposition._rows import adaptive
-from skdp.decomposition._rows.plan import PROBE_LEVELS
+from skdp.decomposition import _rows_solvers as adaptive
+from skdp.decomposition._rows_plan import PROBE_LEVELS
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 

@@ -1,1 +1,0 @@
-"""Fits that release products of a private matrix with bases, and scale the noise to the bases."""

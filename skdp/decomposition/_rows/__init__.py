@@ -1,1 +1,0 @@
-"""Fits that protect rows, bounded in norm."""

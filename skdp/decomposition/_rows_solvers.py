@@ -1,0 +1,625 @@
+"""Solvers of fits that protect rows: noisy moments, refined or guided, and power iterations."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+from scipy.linalg import eigh
+
+from skdp.data.rows import Rows
+from skdp.decomposition._problem import Factors
+from skdp.decomposition._rows_plan import (
+    ADAPTIVE_SHARES,
+    N_LEVELS,
+    PROBE_LEVELS,
+    AdaptiveReleases,
+    PowerReleases,
+)
+from skdp.linalg.denoising import positive_means
+from skdp.linalg.norms import UNIT_ROUNDOFF, quantile_from_counts, row_norms
+from skdp.linalg.spectrum import (
+    denoise_eigenvalues,
+    eigenvalue_pushes,
+    leading_eigenvectors,
+    noise_edge,
+    orthonormal_basis,
+    random_basis,
+    with_fixed_signs,
+)
+from skdp.privacy import PrivacyBudget, Release, Released, sensitivity
+from skdp.privacy.clipping import clip_rows, clip_weights
+
+# ------------------------------
+# Noisy second moment: Analyze Gauss with noise isotropic in the Frobenius inner product.
+#
+# One release of the d x d matrix of second moments; its whole spectrum is free post-processing.
+#
+# References
+# ----------
+# C. Dwork, K. Talwar, A. Thakurta, L. Zhang (2014). "Analyze Gauss: optimal bounds for
+# privacy-preserving principal component analysis". STOC. :doi:`10.1145/2591796.2591883`
+
+#: Computes factors from a released second moment and the standard deviation of its noise.
+Decomposition = Callable[..., Factors]
+
+
+def decompose(noisy: np.ndarray, noise_std: float, squared_bound: float = 1.0) -> Factors:
+    """Decompose a released second moment; it and its noise are in units of `squared_bound`."""
+    eigenvalues, vectors = np.linalg.eigh(noisy)
+    eigenvalues = eigenvalues[::-1]
+    # Symmetric noise has half the variance off the diagonal, and that moves the eigenvalues.
+    off_diagonal_std = noise_std * np.sqrt(0.5)
+    return Factors(
+        components=vectors.T[::-1],
+        eigenvalues=squared_bound * denoise_eigenvalues(eigenvalues, off_diagonal_std),
+        total=squared_bound * float(eigenvalues.sum()),
+        eigenvalue_noise=squared_bound * noise_std,
+        n_above_noise=int(np.sum(eigenvalues > noise_edge(off_diagonal_std, len(eigenvalues)))),
+    )
+
+
+def solve_covariance(
+    rows: Rows,
+    second_moment: Release,
+    budget: PrivacyBudget,
+    decomposition: Decomposition = decompose,
+) -> Factors:
+    """Decompose a noisy second moment of clipped rows: time O(n d^2 + d^3), memory O(d^2)."""
+    moment, rounding = rows.gram()
+    return decomposition(*budget.release(second_moment, moment, rows.bound, rounding=rounding))
+
+
+# ------------------------------
+# The mean of rows as a guide to their first component, if their entries are mostly positive.
+#
+# In a table without negative entries, such as one of people and items, the mean row is nearly the
+# first right singular vector, and its release takes far less noise than a second moment. A count
+# decides whether a table is of that kind: the number of rows that are not 0 and whose sum is at
+# least half of the sum of their absolute values. One row moves the count by 1. If most rows are
+# counted, the entries of the mean are taken to be nonnegative, which removes noise from the
+# released mean.
+
+
+@dataclass(frozen=True)
+class PositiveMean:
+    """A released mean of rows that are mostly positive."""
+
+    mean: np.ndarray  # with its noise
+    noise_std: float  # standard deviation of the noise in an entry
+    share: float  # of the budget
+
+    @cached_property
+    def denoised(self) -> np.ndarray:
+        """The mean with its noise reduced, given that its entries are not negative."""
+        return positive_means(self.mean, self.noise_std)
+
+    @property
+    def axis(self) -> np.ndarray:
+        """Direction of the denoised mean, of length 1."""
+        denoised = self.denoised
+        return np.asarray(denoised / row_norms(denoised[np.newaxis]))
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether the mean is longer than noise alone would be, with a risk of about .001."""
+        n_features = len(self.mean)
+        squared_length = float(np.sum(np.square(self.mean / self.noise_std)))
+        # Three standard deviations of the chi-squared law that noise alone has.
+        return squared_length > n_features + 3 * np.sqrt(2 * n_features)
+
+    def averaged(self, other: "PositiveMean") -> "PositiveMean":
+        """Average with another release, weighted by the shares of the budget."""
+        share = self.share + other.share
+        mean = (self.share * self.mean + other.share * other.mean) / share
+        return PositiveMean(mean, float(self.noise_std * np.sqrt(self.share / share)), share)
+
+
+def passes_positivity_test(count: Release, rows: Rows, budget: PrivacyBudget) -> bool:
+    """Release how many rows are mostly positive; return whether more than half of them are."""
+    noisy, _ = budget.release(count, rows.count_mostly_positive())
+    return bool(noisy > rows.n_rows / 2)
+
+
+def release_positive_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> PositiveMean:
+    """Release the mean of rows, clipped to ``rows.bound``, as a guide."""
+    return PositiveMean(*release_mean(mean, rows, budget), mean.share)
+
+
+def release_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> Released:
+    """Release the mean of rows, clipped to ``rows.bound``."""
+    total, rounding = rows.total()
+    return budget.release(mean, total / rows.n_rows, rows.bound, rounding)
+
+
+# ------------------------------
+# A noisy second moment, decomposed with the direction of the released mean as a guide.
+#
+# The leading eigenvector is nearly the mean direction m, and the noise along m is that of a single
+# number. How far the eigenvector deviates from m is read off the noisy matrix, and shrunk to what
+# stands out from the noise. This vector is deflated, and the rest is decomposed orthogonally to m.
+# Its noisy vectors get the variance that they capture, rather than their eigenvalues.
+
+# Second moment that the mean direction must have, in units of the noise and of an average
+# direction.
+_LEAST_VALUE = 3.0  # not studied
+# Shifts the axis by this many norms of the matrix, so that its eigenvalue is the least.
+_FAR = 10.0  # not tuned
+
+
+def decompose_guided(
+    noisy: np.ndarray, noise_std: float, axis: np.ndarray, squared_bound: float = 1.0
+) -> Factors:
+    """Decompose a released second moment, guided by `axis` unless it holds little of the moment.
+
+    The moment and its noise are in units of `squared_bound`.
+    """
+    value, total = float(axis @ noisy @ axis), float(np.trace(noisy))
+    if value < _LEAST_VALUE * max(noise_std, total / len(noisy)):
+        return decompose(noisy, noise_std, squared_bound)
+    return decompose_with_axis(noisy, noise_std, axis, squared_bound)
+
+
+def decompose_with_axis(
+    noisy: np.ndarray, noise_std: float, axis: np.ndarray, squared_bound: float = 1.0
+) -> Factors:
+    """Decompose the moment, whose leading eigenvector is nearly `axis`."""
+    # Squares of its entries must not overflow.
+    unit = max(float(noisy.max()), -float(noisy.min()))
+    noisy, noise_std, squared_bound = noisy / unit, noise_std / unit, squared_bound * unit
+    along, off_diagonal_std = noisy @ axis, noise_std * np.sqrt(0.5)
+    value = float(axis @ along)
+    cross = _shrunk_deviation(along - value * axis, off_diagonal_std)
+    eigenvalues, vectors = _decompose_rest(noisy, axis, along, cross / np.sqrt(value))
+    # Noise raises an eigenvalue by a push. It also turns the vector, which then captures one push
+    # less than the true eigenvalue. So it captures two pushes less than the noisy eigenvalue.
+    captured = eigenvalues - 2 * eigenvalue_pushes(eigenvalues, off_diagonal_std)
+    captured = np.maximum(np.minimum.accumulate(captured), 0.0)
+    values, components = _joined(value, axis + cross / value, axis, captured, vectors)
+    return Factors(
+        components=components,
+        eigenvalues=squared_bound * values,
+        total=squared_bound * float(np.trace(noisy)),
+        eigenvalue_noise=squared_bound * noise_std,
+        n_above_noise=1 + int(np.sum(eigenvalues > noise_edge(off_diagonal_std, len(noisy)))),
+    )
+
+
+def _shrunk_deviation(cross: np.ndarray, off_diagonal_std: float) -> np.ndarray:
+    """Shrink a noisy vector toward 0, by the part of its squared length that noise alone has."""
+    length = float(np.linalg.norm(cross))
+    noise_ratio = (len(cross) - 1) * np.square(
+        off_diagonal_std / max(length, np.finfo(np.float64).tiny)
+    )
+    return max(1.0 - noise_ratio, 0.0) * cross
+
+
+def _decompose_rest(
+    noisy: np.ndarray, axis: np.ndarray, along: np.ndarray, deflation: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Decompose the deflated rest, orthogonally to the axis; return eigenvalues and columns."""
+    orthogonal = along - (axis @ along) * axis
+    # Projects the axis out on both sides, and makes it an eigenvector far below the others.
+    far = along + _FAR * (np.linalg.norm(noisy) + deflation @ deflation) * axis
+    rest = noisy - np.column_stack([axis, orthogonal, deflation]) @ np.array([far, axis, deflation])
+    eigenvalues, vectors = np.linalg.eigh(rest)
+    # In descending order the axis is the last, and is left out.
+    return eigenvalues[:0:-1], vectors[:, :0:-1]
+
+
+def _joined(
+    value: float, lead: np.ndarray, axis: np.ndarray, captured: np.ndarray, vectors: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Decompose ``value * outer(lead, lead) + vectors @ diag(captured) @ vectors.T``.
+
+    Only a small matrix is decomposed: in the span of the axis, of the vectors with a positive
+    captured variance, and of the one direction outside these that `lead` has.
+    """
+    n_kept = int(np.count_nonzero(captured))
+    rest = _reflected(vectors[:, n_kept:], lead)
+    basis = np.column_stack([axis, vectors[:, :n_kept], rest[:, :1]])
+    diagonal = np.zeros(basis.shape[1])
+    diagonal[1 : n_kept + 1] = captured[:n_kept]
+    coordinates = basis.T @ lead
+    values, turn = np.linalg.eigh(np.diag(diagonal) + value * np.outer(coordinates, coordinates))
+    # If a direction outside the kept vectors was added, the least eigenvalue is 0 and goes last.
+    *leading, least = (basis @ turn[:, ::-1]).T
+    components = np.vstack([*leading, rest[:, 1:].T, least])
+    eigenvalues = np.zeros(len(axis))
+    eigenvalues[: len(values)] = np.maximum(values[::-1], 0.0)
+    return eigenvalues, components
+
+
+def _reflected(vectors: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Reflect orthonormal columns so that the first is parallel to the projection of `target`."""
+    normal = vectors.T @ target
+    if not normal.any():
+        return vectors
+    normal[0] += np.copysign(np.linalg.norm(normal), normal[0])
+    return vectors - np.outer(vectors @ normal, normal * (2 / (normal @ normal)))
+
+
+# ------------------------------
+# Noisy second moment, refined along its leading directions where that pays.
+#
+# A first release of the d x d matrix finds rough directions V. The rest of the budget, in shares
+# that are fixed beforehand, goes to one of two ways:
+#
+# - further releases of the matrix, whose average with the first is as good as a single release; -
+#   two steps :math:`\sum_i x_i \psi_b(V^T x_i)^T` of the power method with clipped projections. A
+#   row of norm c moves a step by `c b` rather than :math:`c^2`. The steps replace what the matrix
+#   says about the span of V, weighted by their precision. A last release has the variances along
+#   the final span.
+#
+# A small release in between decides which way is taken. It has the squared coordinates in V,
+# clipped at several levels b, and shows how much signal each level leaves. The steps win where rows
+# are spread over many dimensions. They are taken only if all components asked for stand out from
+# the noise, because a step cannot find a direction that V has lost; and only if noise is the main
+# error, because clipping adds an error of its own.
+#
+# References
+# ----------
+# C. Dwork, K. Talwar, A. Thakurta, L. Zhang (2014). "Analyze Gauss: optimal bounds for
+# privacy-preserving principal component analysis". STOC. :doi:`10.1145/2591796.2591883`
+#
+# M. Hardt, E. Price (2014). "The noisy power method: a meta algorithm with applications". NIPS.
+# :arxiv:`1311.2495`
+
+_LEVELS = np.array(PROBE_LEVELS)
+_FIRST_SHARE = ADAPTIVE_SHARES[0]  # not tuned
+# Clipping also changes what is estimated, so a step must promise this many times the precision.
+_LEAST_GAIN = 2.0  # benchmarks/high_dimension/captured.md, "made to refine always"
+# An eigenvalue stands out if it exceeds the edge of the noise by this factor; noise alone hardly
+# ever does.
+_MARGIN = 1.05  # not studied
+# Weight of the matrix outside the span in the next step. It is needed to find directions that the
+# span lacks, but most of it is noise.
+_KEPT_OUTSIDE = 0.5  # not studied
+# If noise costs less than this fraction of the captured variance, clipping may cost more.
+_LEAST_LOSS = 1e-3  # not studied
+# Columns are divided by the fraction of their signal that clipping is estimated to leave. A smaller
+# divisor would blow up the noise.
+_SMALLEST_SIGNAL = 0.05  # not studied
+# Few iterations are enough, as the basis is close already.
+_N_TURNS = 4  # not studied
+# A choice between few levels needs no more rows than this.
+_PROBE_ROWS = 1 << 15  # not studied
+
+
+def solve_adaptive(
+    rows: Rows,
+    plan: AdaptiveReleases,
+    budget: PrivacyBudget,
+    n_components: int,
+    decomposition: Decomposition = decompose,
+) -> Factors:
+    """Find the leading directions of clipped rows: time O(n d^2 + d^3), memory O(d^2)."""
+    moment = rows.gram()
+    estimate = _release_moment(plan.second_moment, rows, budget, moment)
+    values, basis = leading_eigenvectors(estimate.value, plan.clipped_squares.shape[1])
+    squares = _release_squares(plan.clipped_squares, rows, budget, basis)
+    level = _choose_level(squares[:, :n_components], budget.adjacency)
+    more, refinement = plan.rest.ways
+    if level is None or not _can_be_refined(values[:n_components], estimate):
+        for release in more:
+            estimate = _average(estimate, _release_moment(release, rows, budget, moment))
+        return decomposition(*estimate, squared_bound=rows.bound**2)
+    for step in refinement.steps:
+        columns = _release_step(step, rows, budget, basis, level)
+        estimate = _refine(estimate, basis, *columns)
+        basis = _turn_to_leading(estimate.value, basis)
+    return _release_variances(refinement.variances, rows, budget, moment, basis[:, :n_components])
+
+
+def _release_moment(
+    release: Release, rows: Rows, budget: PrivacyBudget, moment: tuple[np.ndarray, float]
+) -> Released:
+    """Release the second moment, in units of the squared bound.
+
+    The rounding of centered sparse rows may raise its noise by many powers of ten, and its square
+    may then overflow. So callers divide the noise first, and square the ratio.
+    """
+    exact, rounding = moment
+    noisy, noise_std = budget.release(release, exact, rows.bound, rounding=rounding)
+    squared_bound = rows.bound**2
+    noisy /= squared_bound
+    return Released(noisy, noise_std / squared_bound)
+
+
+def _average(first: Released, second: Released) -> Released:
+    """Average two releases, weighted by their precision; overwrite the second."""
+    weight = 1 / (1 + np.square(np.float64(first.noise_std) / second.noise_std))
+    matrix = second.value
+    matrix *= 1 - weight
+    matrix += weight * first.value
+    return Released(matrix, first.noise_std * np.sqrt(weight))
+
+
+def _turn_to_leading(matrix: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Turn a basis that is nearly the leading eigenvectors to them, without a decomposition."""
+    for _ in range(_N_TURNS):
+        basis = orthonormal_basis(matrix @ basis)
+    _, turn = eigh(basis.T @ matrix @ basis, check_finite=False)
+    return with_fixed_signs(basis @ turn[:, ::-1])
+
+
+def _release_squares(
+    release: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray
+) -> np.ndarray:
+    """Release the squared coordinates in `basis`, summed over rows, for each clip level."""
+    weighting = partial(_level_weights, bound=rows.bound, n_features=basis.shape[1])
+    squares, rounding = rows.subsample(_PROBE_ROWS).clipped_squares(basis, weighting)
+    return budget.release(release, squares, rows.bound, rounding=rounding).value
+
+
+def _level_weights(norms: np.ndarray, bound: float, n_features: int) -> np.ndarray:
+    weights = [clip_weights(norms, bound * level, n_features) for level in _LEVELS]
+    return np.array(weights) / _LEVELS[:, None]
+
+
+def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
+    """Choose the clip level with the most precise step, in units of the bound; None if none pays.
+
+    The precision of a step is its signal over its noise, squared, relative to the whole matrix.
+    """
+    signals = _LEVELS * squares.sum(axis=1)
+    # The last level clips nothing, so its signal is the whole.
+    kept = np.clip(signals / signals[-1], 0.0, 1.0) if signals[-1] > 0 else np.zeros(len(_LEVELS))
+    matrix_noise = sensitivity.second_moment(1.0, adjacency) * np.sqrt(0.5)
+    step_noise = [sensitivity.clipped_projection(1.0, level, adjacency) for level in _LEVELS]
+    gains = (kept * matrix_noise / step_noise) ** 2
+    best = int(np.argmax(gains))
+    return float(_LEVELS[best]) if gains[best] >= _LEAST_GAIN else None
+
+
+def _can_be_refined(values: np.ndarray, estimate: Released) -> bool:
+    """Whether all of these eigenvalues stand out, and still suffer from noise."""
+    n_features, off_diagonal_std = len(estimate.value), _off_diagonal_std(estimate)
+    if values.min() < _MARGIN * noise_edge(off_diagonal_std, n_features):
+        return False
+    # The captured variance that noise would cost if the matrix got the whole share. To second order
+    # a component loses tau^2 d / eigenvalue. One release has the variance of the whole share
+    # divided by its own share.
+    loss = off_diagonal_std * _FIRST_SHARE * n_features * np.sum(off_diagonal_std / values)
+    return bool(loss >= _LEAST_LOSS * values.sum())
+
+
+def _release_step(
+    release: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray, fraction: float
+) -> Released:
+    """Release the second moment times `basis`, with projections clipped to a part of the bound."""
+    level = fraction * rows.bound
+    product, rounding, _ = rows.normal_product(basis, partial(clip_rows, bound=level))
+    noisy, noise_std = budget.release(release, product, rows.bound, level, rounding=rounding)
+    squared_bound = rows.bound**2
+    return Released(noisy / squared_bound, noise_std / squared_bound)
+
+
+def _off_diagonal_std(estimate: Released) -> float:
+    """Return the noise off the diagonal, where symmetric noise has half the variance."""
+    return estimate.noise_std * np.sqrt(0.5)
+
+
+def _refine(
+    estimate: Released, basis: np.ndarray, columns: np.ndarray, noise_std: float
+) -> Released:
+    """Replace what the estimate says about the span of `basis` by its average with `columns`."""
+    before = estimate.value @ basis
+    # Clipping has shrunk every column. The diagonal of the estimate shows by how much.
+    diagonal = np.einsum("ij,ij->j", basis, before)
+    shrunk = np.einsum("ij,ij->j", basis, columns)
+    kept = np.clip(shrunk / np.where(diagonal > 0, diagonal, np.inf), _SMALLEST_SIGNAL, 1.0)
+    relative_variances = np.square(noise_std / kept / _off_diagonal_std(estimate))
+    # In the second step the noise of the estimate is still that of the first release: the step,
+    # whose share is larger, gets more weight than its precision alone would give.
+    weights = 1 / (1 + relative_variances)
+    after = before + weights * (columns / kept - before)
+    # With V the basis, matrix = V C V' + S V' + V S' + R, where V' S = 0 and V' R = 0. C and S are
+    # replaced, and R is kept in part.
+    inner_before, inner_after = basis.T @ before, basis.T @ after
+    inner_after = (inner_after + inner_after.T) / 2
+    change = (after - basis @ (basis.T @ after)) - _KEPT_OUTSIDE * (before - basis @ inner_before)
+    change += basis @ (inner_after - _KEPT_OUTSIDE * inner_before) / 2
+    update = change @ basis.T
+    return Released(_KEPT_OUTSIDE * estimate.value + update + update.T, estimate.noise_std)
+
+
+def _release_variances(
+    release: Release,
+    rows: Rows,
+    budget: PrivacyBudget,
+    moment: tuple[np.ndarray, float],
+    basis: np.ndarray,
+) -> Factors:
+    """Release the second moments along the basis and outside it."""
+    exact, rounding = moment
+    along = np.einsum("ij,ij->j", basis, exact @ basis)
+    outside = np.trace(exact) - along.sum()
+    # The first line bounds how the errors of the matrix add up in the sum over the basis and in the
+    # difference from the trace; the second bounds the rounding of the products with the basis.
+    rounding *= 2 + np.sqrt(basis.shape[1])
+    rounding += 4 * rows.n_features * basis.shape[1] * rows.n_rows * UNIT_ROUNDOFF
+    values = np.append(along, outside)
+    noisy, noise_std = budget.release(release, values, rows.bound, rounding=rounding)
+    order = np.argsort(-noisy[:-1], kind="stable")
+    return Factors(
+        components=basis.T[order],
+        eigenvalues=np.maximum(noisy[order], 0.0),
+        total=float(noisy.sum()),
+        eigenvalue_noise=noise_std,
+        n_above_noise=basis.shape[1],
+    )
+
+
+# ------------------------------
+# Private block power iteration with clipped projections.
+#
+# Every step releases :math:`\sum_i x_i \psi_b(V^T x_i)^T` for the basis V of the step before, where
+# :math:`\psi_b` clips to a norm b that is itself released. A row of norm c then moves the step by
+# `c b` rather than :math:`c^2`, and b is far below c if the rows are spread over many dimensions.
+# The last steps get most of the budget, as the first ones need only a rough direction. A final
+# release, of order p + 1, turns the basis to the eigenvectors and gives the spectrum; the variance
+# outside the basis comes with it for free.
+#
+# References
+# ----------
+# M. Hardt, E. Price (2014). "The noisy power method: a meta algorithm with applications". NIPS.
+# :arxiv:`1311.2495`
+#
+# J. Nicolas, C. Sabater, M. Maouche, S. Ben Mokhtar, M. Coates (2024). "Differentially private and
+# decentralized randomized power method". :arxiv:`2411.01931`
+
+_LEVEL_QUANTILE = 0.2  # not studied
+_LEVEL_GRID = np.geomspace(0.01, 1.0, N_LEVELS)  # not studied
+# So many rows are counted to choose a clip level: enough for any noise that leaves a step usable.
+_LEVEL_ROWS = 1 << 14  # not studied
+
+
+def solve_power(
+    rows: Rows, plan: PowerReleases, budget: PrivacyBudget, generator: np.random.Generator
+) -> Factors:
+    """Find the leading directions of clipped rows: time O(nnz p) a step, memory O(n + d p)."""
+    sample = level_sample(rows)
+    basis = random_basis(rows.n_features, plan.steps[0][1].shape[1], generator)
+    for step in plan.steps:
+        (product, product_std), rows = release_step(step, rows, sample, budget, basis)
+        basis = orthonormal_basis(product)
+    moment, moment_std = release_projected_moment(plan.projected_moment, rows, budget, basis)
+    # Rayleigh-Ritz: the eigenvectors within the basis.
+    eigenvalues, turn = eigh(moment[:-1, :-1], check_finite=False)
+    return Factors(
+        components=(basis @ turn[:, ::-1]).T,
+        eigenvalues=denoise_eigenvalues(eigenvalues[::-1], moment_std * np.sqrt(0.5)),
+        total=float(np.trace(moment)),
+        eigenvalue_noise=moment_std,
+        n_above_noise=count_above_noise(product, product_std),
+    )
+
+
+def release_step(
+    step: tuple[Release | None, Release],
+    rows: Rows,
+    sample: Rows,
+    budget: PrivacyBudget,
+    basis: np.ndarray,
+) -> tuple[Released, Rows]:
+    """Release the rows times their projections, clipped at a level that is chosen by `sample`.
+
+    The rows are returned with their norms, which the next step need not compute.
+    """
+    level_counts, planned_product = step
+    level = np.inf
+    if level_counts is not None:
+        edges = rows.bound * _LEVEL_GRID
+        counts = sample.projection_counts(basis, edges)
+        noisy_counts, _ = budget.release(level_counts, counts)
+        level = quantile_from_counts(noisy_counts, edges, _LEVEL_QUANTILE)
+    product, rounding, rows = rows.normal_product(basis, partial(clip_rows, bound=level))
+    return budget.release(planned_product, product, rows.bound, level, rounding=rounding), rows
+
+
+def count_above_noise(noisy: np.ndarray, noise_std: float) -> int:
+    """Count the singular values that exceed the largest one of noise alone."""
+    edge = noise_std * np.sum(np.sqrt(noisy.shape))
+    return int(np.sum(np.linalg.svd(noisy, compute_uv=False) > edge))
+
+
+def level_sample(rows: Rows) -> Rows:
+    """Return as many of the rows as the choice of a clip level needs."""
+    return rows.subsample(_LEVEL_ROWS)
+
+
+def release_projected_moment(
+    projected_moment: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray
+) -> Released:
+    """Release the second moment of the projections, and the trace outside the basis as last entry.
+
+    The rest of the last row and column is constant and costs nothing. In this form symmetric noise
+    has the same standard deviation on the whole diagonal.
+    """
+    moment, rounding = rows.projected_moment(basis)
+    return budget.release(projected_moment, moment, rows.bound, rounding=rounding)
+
+
+# ------------------------------
+# Power iteration orthogonal to the released mean, which joins the basis in the end.
+#
+# The mean m is nearly the first component, so the iteration looks for the others: its columns stay
+# orthogonal to m. After each step they are turned to their singular vectors. Then they are shrunk
+# by :math:`1 - \sigma^2 / e` within groups of features of about the same mean, where e is the mean
+# square of the column in the group: rare items may carry nothing but noise where popular ones carry
+# signal.
+#
+# References
+# ----------
+# M. Hardt, E. Price (2014). "The noisy power method: a meta algorithm with applications". NIPS.
+# :arxiv:`1311.2495`
+
+# Features of the first group; each of the next has twice as many.
+_FIRST_GROUP = 16  # not studied
+# Least factor that a column is multiplied by in a group.
+_LEAST_KEPT = 0.05  # not studied
+
+
+def solve_guided_power(
+    rows: Rows,
+    plan: PowerReleases,
+    budget: PrivacyBudget,
+    positive_mean: PositiveMean,
+    generator: np.random.Generator,
+) -> Factors:
+    """Find the leading directions, guided by the mean: time O(nnz p) a step, memory O(n + d p)."""
+    axis = positive_mean.axis
+    groups = _groups(axis)
+    sample = level_sample(rows)
+    columns = generator.normal(size=plan.steps[0][1].shape)
+    for step in plan.steps:
+        basis = orthonormal_basis(_without_axis(axis, columns))
+        (noisy, noise_std), rows = release_step(step, rows, sample, budget, basis)
+        noisy = _without_axis(axis, noisy)
+        columns = _shrunk_by_group(noisy, noise_std, groups)
+    n_above_noise = int(positive_mean.stands_out) + count_above_noise(noisy, noise_std)
+    factors = _release_spectrum(rows, plan.projected_moment, budget, positive_mean, columns)
+    return replace(factors, n_above_noise=n_above_noise)
+
+
+def _release_spectrum(
+    rows: Rows,
+    projected_moment: Release,
+    budget: PrivacyBudget,
+    positive_mean: PositiveMean,
+    columns: np.ndarray,
+) -> Factors:
+    """Rayleigh-Ritz in the span of the mean and the columns, with the mean as the guide."""
+    basis = orthonormal_basis(np.column_stack([positive_mean.axis, columns]))
+    noisy, noise_std = release_projected_moment(projected_moment, rows, budget, basis)
+    total, inner = float(np.trace(noisy)), noisy[:-1, :-1].copy()
+    # The second moment along the mean is at least n times its squared length, which may be known
+    # more precisely. A value below its noise would make the deflation arbitrary.
+    inner[0, 0] = max(
+        inner[0, 0], rows.n_rows * float(positive_mean.denoised @ positive_mean.denoised), noise_std
+    )
+    factors = decompose_with_axis(inner, noise_std, np.eye(len(inner))[0])
+    return replace(factors, components=factors.components @ basis.T, total=total)
+
+
+def _without_axis(axis: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Project the columns on what is orthogonal to the axis."""
+    return columns - np.outer(axis, axis @ columns)
+
+
+def _groups(axis: np.ndarray) -> list[np.ndarray]:
+    """Group features by descending entries, each group twice as large as the one before."""
+    n_groups = int(np.log2(len(axis) / _FIRST_GROUP + 1))
+    ends = _FIRST_GROUP * (2 ** np.arange(1, n_groups + 1) - 1)
+    return np.split(np.argsort(-axis, kind="stable"), ends[ends < len(axis)])
+
+
+def _shrunk_by_group(noisy: np.ndarray, noise_std: float, groups: list[np.ndarray]) -> np.ndarray:
+    """Turn columns to their singular vectors, and shrink them in groups where they are noise."""
+    # The singular vectors may have any signs: the basis that is made of these columns has its own.
+    columns = np.asarray(noisy @ np.linalg.svd(noisy, full_matrices=False)[2].T)
+    for group in groups:
+        energy = np.mean(np.square(columns[group] / noise_std), axis=0)
+        columns[group] *= np.maximum(1 - 1 / np.maximum(energy, 1e-12), _LEAST_KEPT)
+    return columns

@@ -1,1 +1,0 @@
-"""Factorization of a matrix from two noisy sketches of it."""
