@@ -8,8 +8,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from skdp.linear_model._trace import descent
-from skdp.linear_model._trace.descent import Estimate
+from skdp.linear_model import _trace_descent as descent
+from skdp.linear_model._trace_descent import Estimate
 from skdp.privacy import budget as initial_noise
 from skdp.privacy import noise
 

@@ -4,7 +4,8 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from skdp.data.reduce import PerRow
-from skdp.linear_model._trace import clipping, records
+from skdp.linear_model import _trace_descent as clipping
+from skdp.linear_model import _trace_records as records
 
 __all__ = ["sizes_for_counts"]
 

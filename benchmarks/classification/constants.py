@@ -23,7 +23,10 @@ from skdp import DPLogisticRegression, DPStandardScaler
 from skdp import _scales as scaler_shrinkage
 from skdp import _scales as zoom
 from skdp import preprocessing as scaler_plan
-from skdp.linear_model._logistic import descent, plan, shrinkage, whitening
+from skdp.linear_model import _logistic_fit as descent
+from skdp.linear_model import _logistic_fit as shrinkage
+from skdp.linear_model import _logistic_fit as whitening
+from skdp.linear_model import _logistic_plan as plan
 
 HERE = Path(__file__).parent
 TITLE = """\

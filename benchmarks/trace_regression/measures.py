@@ -14,9 +14,10 @@ from benchmarks.report import Measured
 from skdp import DPTraceRegressor
 from skdp.datasets import make_trace_regression
 from skdp.linear_model import _descent
-from skdp.linear_model._trace import descent, scales
-from skdp.linear_model._trace import plan as trace_plan
-from skdp.linear_model._trace.descent import Estimate
+from skdp.linear_model import _trace_descent as descent
+from skdp.linear_model import _trace_plan as trace_plan
+from skdp.linear_model import _trace_records as scales
+from skdp.linear_model._trace_descent import Estimate
 
 Data = tuple[Any, np.ndarray, np.ndarray]
 

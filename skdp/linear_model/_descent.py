@@ -1,13 +1,29 @@
-"""Descents whose clip level follows a released count: the releases of their steps."""
+"""Descents whose clip level follows a released count; medians of responses in unknown units."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdp.data.parts import Targets
+from skdp.data.reduce import map_sum
+from skdp.linalg.norms import GridCounts
 from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
 from skdp.privacy.plan import PrivacyCost, growing_shares
+from skdp.privacy.releases import Search, search_steps
+
+# ------------------------------
+# What to do about data in units so extreme that searches do not reach their sizes.
+
+OTHER_UNITS_OF_Y = "Pass y in other units: divide it by a public guess of its size."
+#: For products of both.
+OTHER_UNITS = "Pass X and y in other units: divide them by public guesses of their sizes."
+
+
+# ------------------------------
+# Descents whose clip level follows a released count: the releases of their steps.
 
 _VOTE = "clip vote"
 # benchmarks/trace_regression/errors.md, "The singular value", compares it with 0, which is constant
@@ -73,3 +89,79 @@ def followed_level(
 ) -> float:
     """Raise the level if less than the fraction `quantile` was not clipped, else lower it."""
     return float(np.clip(level * math.exp(_LEVEL_RATE * (quantile - kept)), *limits))
+
+
+# ------------------------------
+# A private median of responses in unknown units: a search, and finer ones around its result.
+
+#: Name of the release of the responses' center.
+RESPONSE_CENTER = "response center"
+# Points less than one per cent apart. 1 is one of them, so that a column of mostly 1 has an exact
+# median.
+_SIDE = 10.0 ** np.linspace(-9, 18, 8191)  # not studied
+#: Grid for numbers in any unit.
+ANY_SIZE = np.concatenate([-_SIDE[::-1], [0.0], _SIDE])  # not studied
+_SIDE_UP_TO_ONE = np.geomspace(1e-9, 1.0, 1534)  # not studied
+#: Grid for numbers in units of a bound: evenly spaced, with powers for a bound far too large.
+UP_TO_ONE = np.unique(  # not studied
+    np.concatenate([-_SIDE_UP_TO_ONE, np.linspace(-1.0, 1.0, 1025), _SIDE_UP_TO_ONE])
+)
+# Largest distance of neighbors in these grids, relative to their size.
+_STEP = 0.015  # not tuned
+# Grid around a point, in units of the distance to the next one; 0 leaves the point as it is.
+_AROUND = np.linspace(-1.0, 1.0, 255)  # not studied
+_STEP_AROUND = float(_AROUND[1] - _AROUND[0])  # not tuned
+# So many distinguish centers that differ by one part in a hundred million.
+_MOST_REFINEMENTS = 3  # not studied
+
+
+def n_counts(n_points: int, n_refinements: int) -> int:
+    """Return how many noisy counts a median and its refinements take, for such a grid."""
+    return search_steps(n_points) + n_refinements * search_steps(len(_AROUND))
+
+
+def plan_median(
+    cost: PrivacyCost, share_of_count: float, grid: np.ndarray, n_refinements: int
+) -> tuple[Search, ...]:
+    """Plan a search and its refinements; each count gets the same share."""
+    # No warning at the ends of other grids: they are public bounds, or close to the last result.
+    remedy = OTHER_UNITS_OF_Y if grid is ANY_SIZE else None
+    share, finer = (share_of_count * search_steps(len(points)) for points in (grid, _AROUND))
+    first = cost.search(RESPONSE_CENTER, share, grid, remedy=remedy)
+    numbers = range(1, 1 + n_refinements)
+    return first, *(
+        cost.search(f"{RESPONSE_CENTER}, refinement {number}", finer, _AROUND) for number in numbers
+    )
+
+
+def affordable_refinements(n_points: int, largest: float) -> int:
+    """Compute how many refinements fit into `largest` counts."""
+    spare = largest - search_steps(n_points)
+    return int(min(max(spare / search_steps(len(_AROUND)), 0), _MOST_REFINEMENTS))
+
+
+def median_of_responses(
+    searches: Sequence[Search],
+    responses: Targets,
+    budget: PrivacyBudget,
+    n_jobs: int | None = None,
+) -> float:
+    """Release the median of responses, or of the mean responses of users.
+
+    Each refinement searches a smaller neighborhood of the last result.
+    """
+    # Counts do not depend on the order, and sorted responses are counted fast.
+    ordered, center, step = responses.mapped(np.sort), 0.0, 1.0
+    for number, search in enumerate(searches):
+        kernel = partial(_up_to, points=center + step * search.grid)
+        # All points of a grid at once: each count of its own would be another pass.
+        counts = map_sum(ordered, kernel, len(search.grid), n_jobs)
+        up_to = GridCounts(search.grid, counts, len(responses))
+        center = center + step * budget.quantile(search, up_to, q=0.5)
+        step = _STEP * abs(center) if number == 0 else _STEP_AROUND * step
+    return center
+
+
+def _up_to(_: slice, ordered: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Count the responses up to each point; NaN, which is sorted last, is counted nowhere."""
+    return np.searchsorted(ordered[:, 0], points, side="right").astype(np.float64)

@@ -11,8 +11,8 @@ from sklearn.utils import Bunch, check_random_state, check_scalar
 from sklearn.utils._indexing import _safe_indexing
 
 from skdp.decomposition import DPLowRankFactorizer
-from skdp.linear_model._classifier import PrivateClassifier
-from skdp.linear_model._logistic.labels import given_classes
+from skdp.linear_model._classifiers import PrivateClassifier
+from skdp.linear_model._targets import given_classes
 from skdp.model_selection._search import BaseDPSearch
 from skdp.pipeline._private_steps import SharedBudget, private_steps
 from skdp.pipeline._steps import private_within

@@ -23,7 +23,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skdp.linear_model import DPPersonalizedRegressor
-from skdp.linear_model._classifier import PrivateClassifier
+from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.model_selection._search import BaseDPSearch
 from skdp.pipeline._private_steps import (
     SharedBudget,

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from skdp._checks import check_given, redact_errors
 from skdp.data.containers import canonical_csr, hide_error_text
-from skdp.linear_model._responses import checked_responses
+from skdp.linear_model._targets import checked_responses
 from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._kinds import real_numbers
 from skdp.pipeline._public_steps import losses_by_rows, quietly, restored, transformed

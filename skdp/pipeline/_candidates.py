@@ -21,7 +21,7 @@ from skdp.data.parts import RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._problem import RowsProblem
-from skdp.linear_model._classifier import PrivateClassifier
+from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.pipeline._columns import columns_of, in_public, is_columns
 from skdp.pipeline._private_steps import is_passed_through, is_stateless
 from skdp.pipeline._public_rows import TWICE, are_numbers, stand_ins

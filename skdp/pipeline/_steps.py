@@ -18,15 +18,17 @@ from skdp._estimator import PrivateEstimator, check_unwatched
 from skdp.data.containers import finite
 from skdp.data.parts import RowBlocks, RowParts, Targets, mapped_blocks
 from skdp.data.rows import checked_digest
-from skdp.linear_model._classifier import PrivateClassifier
-from skdp.linear_model._logistic.labels import (
+from skdp.linear_model._classifiers import PrivateClassifier
+from skdp.linear_model._targets import (
+    as_numbers,
+    as_numbers_later,
     checked_labels,
+    checked_responses,
     classes_in,
     codes_in_part,
     given_classes,
     labels_in,
 )
-from skdp.linear_model._responses import as_numbers, as_numbers_later, checked_responses
 from skdp.pipeline._columns import check_columns, is_columns, private_parts
 from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._private_steps import (

@@ -10,7 +10,7 @@ from sklearn.utils.validation import _num_samples
 from skdp._checks import warnings_for_seed
 from skdp._estimator import Watched, warnings_for_delta
 from skdp.exceptions import warn_of_privacy
-from skdp.linear_model._logistic.warnings import LABELS_BECOME_PUBLIC
+from skdp.linear_model._logistic_fit import LABELS_BECOME_PUBLIC
 from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._fitting import FEATURE_ATTRIBUTES, Search, warnings_for_fits
 from skdp.privacy import PrivacyBudget, PrivacySpent

@@ -11,7 +11,7 @@ from in_parts import in_parts
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression, DPTraceClassifier
-from skdp.linear_model._logistic import plan
+from skdp.linear_model import _logistic_plan as plan
 
 N_RECORDS, N_FEATURES, N_STEPS = 20, 6, 4
 # Of the matrices that rows of the last two containers are.

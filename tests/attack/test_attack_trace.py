@@ -11,7 +11,7 @@ from harness import farthest, farthest_of, null_record, record, replay
 from trace_cells import CELLS, SUMS, Cell, degenerate_data, each, exchanged
 from trace_neighbors import HUGE, attack, group_of, place
 
-from skdp.linear_model._trace.clipping import Clipping
+from skdp.linear_model._trace_descent import Clipping
 from skdp.privacy import sensitivity
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

@@ -12,10 +12,9 @@ from skdp import DPLinearRegression, DPTraceRegressor
 from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
-from skdp.linear_model._trace import initial
-from skdp.linear_model._trace.clipping import RecordClipping
-from skdp.linear_model._trace.initial import random_start
-from skdp.linear_model._trace.records import Records
+from skdp.linear_model import _trace_descent as initial
+from skdp.linear_model._trace_descent import RecordClipping, random_start
+from skdp.linear_model._trace_records import Records
 from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
 from skdp.privacy.plan import PrivacyCost
 

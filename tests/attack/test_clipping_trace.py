@@ -11,9 +11,8 @@ from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
 from skdp.linalg.matrices import tangent_vector
-from skdp.linear_model._trace.clipping import RecordClipping, ResponseClipping
-from skdp.linear_model._trace.initial import random_start
-from skdp.linear_model._trace.records import Records
+from skdp.linear_model._trace_descent import RecordClipping, ResponseClipping, random_start
+from skdp.linear_model._trace_records import Records
 
 ROUNDING = 1 + 1e-12
 

@@ -10,7 +10,8 @@ from recording import RecordingBudget
 from scipy.linalg import null_space
 
 from skdp import DPPersonalizedRegressor
-from skdp.linear_model._personal import altmin, gradient
+from skdp.linear_model import _personal_fit as altmin
+from skdp.linear_model import _personal_fit as gradient
 
 N_USERS, N_FEATURES, N_ROWS = 24, 5, (1, 4, 11)
 LARGEST = np.finfo(float).max

@@ -24,8 +24,8 @@ from skdp.data.parts import Targets
 from skdp.data.sources import as_source
 from skdp.datasets import make_trace_regression
 from skdp.linalg.matrices import truncate
-from skdp.linear_model._trace.clipping import RecordClipping, ResponseClipping
-from skdp.linear_model._trace.records import Records
+from skdp.linear_model._trace_descent import RecordClipping, ResponseClipping
+from skdp.linear_model._trace_records import Records
 from skdp.privacy import PrivacyBudget
 
 SECRET = 0xD1CE << 100

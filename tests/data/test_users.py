@@ -9,14 +9,18 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from skdp.data.reduce import PerRow, sum_rounding
 from skdp.data.sources import block_starts
 from skdp.data.users import LARGEST_VALUE, Users, padded_lengths
-from skdp.linear_model._personal.center import _mean_rows, mean_responses
-from skdp.linear_model._personal.gradient import _gradients
-from skdp.linear_model._personal.grids import PRIORS
-from skdp.linear_model._personal.heads import best_priors
-from skdp.linear_model._personal.model import Prior
-from skdp.linear_model._personal.start import _head_sizes, _products
-from skdp.linear_model._personal.user_levels import UserLevels, root_mean_squares
-from skdp.linear_model._personal.whitening import moment_norms
+from skdp.linear_model._personal_fit import _gradients, best_priors
+from skdp.linear_model._personal_model import Prior
+from skdp.linear_model._personal_plan import PRIORS
+from skdp.linear_model._personal_start import (
+    UserLevels,
+    _head_sizes,
+    _mean_rows,
+    _products,
+    mean_responses,
+    moment_norms,
+    root_mean_squares,
+)
 
 
 def draw(counts, n_features, seed=0):

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from skdp import DPLogisticRegression, DPTraceClassifier, PrivacyLedger, RowBlocks
 from skdp.data.reduce import PerRow
 from skdp.data.sources import depth_of, rounding_of
-from skdp.linear_model._logistic.labels import codes_in_part, given_classes, known_codes
+from skdp.linear_model._targets import codes_in_part, given_classes, known_codes
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),

@@ -18,10 +18,14 @@ from skdp import DPLogisticRegression, PrivacyLedger, PrivacyWarning
 from skdp.data.parts import Targets
 from skdp.data.reduce import BlockView
 from skdp.data.sources import as_source
-from skdp.linear_model._logistic.descent import clip_level, residuals_of, whitened
-from skdp.linear_model._logistic.records import LabeledRows, clipped, weights_beside, with_norms
-from skdp.linear_model._logistic.warnings import warnings_for_moment
-from skdp.linear_model._logistic.whitening import whitening_of
+from skdp.linear_model._logistic_fit import (
+    clip_level,
+    residuals_of,
+    warnings_for_moment,
+    whitened,
+    whitening_of,
+)
+from skdp.linear_model._logistic_plan import LabeledRows, clipped, weights_beside, with_norms
 
 NAMES = np.array(["ash", "birch", "cedar"])
 SEED = 2**100 + 3

@@ -8,7 +8,7 @@ import pytest
 
 from skdp import DPPersonalizedRegressor
 from skdp.data.users import Users
-from skdp.linear_model._personal.exponential import _losses
+from skdp.linear_model._personal_exponential import _losses
 from skdp.privacy import PrivacyBudget, sensitivity
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

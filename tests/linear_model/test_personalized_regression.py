@@ -22,10 +22,13 @@ from threadpoolctl import threadpool_limits
 
 from skdp import DPPersonalizedRegressor, PersonalHead, PrivacyWarning, RowBlocks
 from skdp.data.users import Users
-from skdp.linear_model._personal.grids import PRIORS
-from skdp.linear_model._personal.heads import _errors, _errors_of_long
-from skdp.linear_model._personal.model import Prior
-from skdp.linear_model._personal.ridge import leave_one_out_errors_by_kernels, ridge_coefficients
+from skdp.linear_model._personal_fit import _errors, _errors_of_long
+from skdp.linear_model._personal_model import (
+    Prior,
+    leave_one_out_errors_by_kernels,
+    ridge_coefficients,
+)
+from skdp.linear_model._personal_plan import PRIORS
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 N_USERS, N_FEATURES = 400, 8

@@ -10,7 +10,7 @@ from skdp.data import reduce
 from skdp.data.reduce import PerRow
 from skdp.data.sources import ArraySource
 from skdp.data.users import Users
-from skdp.linear_model._personal import levels
+from skdp.linear_model import _personal_plan as levels
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from skdp.linear_model._logistic.shrinkage import _noise_in_mean, shrunk_mean
-from skdp.linear_model._logistic.whitening import Whitening, centered
+from skdp.linear_model._logistic_fit import Whitening, _noise_in_mean, centered, shrunk_mean
 
 
 def descended(decay, start, n_steps, step_noise, generator, n_classes=3):

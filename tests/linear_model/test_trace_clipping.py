@@ -8,9 +8,9 @@ from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
 from skdp.linalg.matrices import FixedRank, project_coordinates, tangent_dimension
-from skdp.linear_model._trace.clipping import RecordClipping, ResponseClipping
-from skdp.linear_model._trace.plan import plan_trace
-from skdp.linear_model._trace.records import Records
+from skdp.linear_model._trace_descent import RecordClipping, ResponseClipping
+from skdp.linear_model._trace_plan import plan_trace
+from skdp.linear_model._trace_records import Records
 
 N, SHAPE, RANK, OFFSET = 60, (4, 3), 2, 0.7
 

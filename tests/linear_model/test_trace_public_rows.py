@@ -5,9 +5,9 @@ from scipy import sparse
 
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.sources import as_source
-from skdp.linear_model._trace.covariances import exact_whitening
-from skdp.linear_model._trace.public_rows import (
+from skdp.linear_model._trace_records import (
     downweight_long_rows,
+    exact_whitening,
     inlier_mask,
     outlier_threshold,
     sample_rows,

@@ -10,10 +10,10 @@ from skdp._scales import release_scales
 from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
-from skdp.linear_model._medians import median_of_responses
-from skdp.linear_model._trace import scales
-from skdp.linear_model._trace.plan import plan_trace
-from skdp.linear_model._trace.standardization import exact_standardization, standardized_by
+from skdp.linear_model import _trace_records as scales
+from skdp.linear_model._descent import median_of_responses
+from skdp.linear_model._trace_fit import exact_standardization, standardized_by
+from skdp.linear_model._trace_plan import plan_trace
 from skdp.privacy.plan import share_for_counts
 from skdp.privacy.plan import share_of as share_of_part
 

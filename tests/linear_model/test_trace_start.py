@@ -9,9 +9,9 @@ from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
 from skdp.datasets import make_trace_regression
-from skdp.linear_model._trace.initial import random_start, release_start
-from skdp.linear_model._trace.plan import START_SHARE, plan_trace
-from skdp.linear_model._trace.records import Records
+from skdp.linear_model._trace_descent import random_start, release_start
+from skdp.linear_model._trace_plan import START_SHARE, plan_trace
+from skdp.linear_model._trace_records import Records
 
 SHAPE, RANK = (6, 5), 2
 

@@ -6,8 +6,8 @@ from scipy import sparse
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.sources import as_source
 from skdp.linalg.matrices import FixedRank
-from skdp.linear_model._trace.descent import Estimate
-from skdp.linear_model._trace.transform import Transform, inverse_root
+from skdp.linear_model._trace_descent import Estimate
+from skdp.linear_model._trace_fit import Transform, inverse_root
 
 N = 50
 

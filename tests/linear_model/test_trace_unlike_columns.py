@@ -12,7 +12,7 @@ from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
 from skdp._scales import release_scales
 from skdp.data.matrices import Design
 from skdp.data.sources import as_source
-from skdp.linear_model._trace.plan import plan_trace
+from skdp.linear_model._trace_plan import plan_trace
 
 SPIKED = 11_000
 

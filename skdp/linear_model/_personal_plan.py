@@ -1,22 +1,216 @@
-"""The releases of a personal regression, and their shares, from public facts."""
+"""What a personal regression is asked for, and its releases, from public facts."""
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
 
+from skdp._estimator import N_JOBS, check_not_pure
 from skdp._scales import OTHER_UNITS_OF_X
-from skdp.linear_model._descent import DescentStep, plan_descent, shares_of_steps
-from skdp.linear_model._medians import ANY_SIZE, RESPONSE_CENTER, plan_median
-from skdp.linear_model._personal import grids
-from skdp.linear_model._personal.levels import CENTER_CERTAINTY, MEAN_CERTAINTY
-from skdp.linear_model._personal.problem import PersonalProblem
-from skdp.linear_model._units_of_data import OTHER_UNITS, OTHER_UNITS_OF_Y
-from skdp.privacy import Release, sensitivity
-from skdp.privacy.plan import left_of, share_for_counts
+from skdp.data.reduce import map_sum
+from skdp.data.sources import as_source
+from skdp.linear_model._descent import (
+    ANY_SIZE,
+    OTHER_UNITS,
+    OTHER_UNITS_OF_Y,
+    RESPONSE_CENTER,
+    DescentStep,
+    plan_descent,
+    plan_median,
+    shares_of_steps,
+)
+from skdp.privacy import PrivacyBudget, Release, sensitivity
+from skdp.privacy.clipping import clip_rows
+from skdp.privacy.plan import PrivacyCost, left_of, share_for_counts
 from skdp.privacy.releases import Search, search_steps
+from skdp.units import ResolvedUnit
+
+# ------------------------------
+# Parameters of a personal regression and public facts of its data, checked.
+
+#: Constraints of parameters that scikit-learn checks.
+PERSONAL_CONSTRAINTS: dict[str, Any] = {  # not tuned
+    **N_JOBS,
+    "n_components": [Interval(Integral, 0, None, closed="left")],
+    "user_column": [Integral, str, None],
+    "require_groups": ["boolean"],
+    "fit_intercept": ["boolean"],
+    "mean_head": ["boolean"],
+    "decorrelate": ["boolean"],
+    "solver": [StrOptions({"gradient", "altmin", "exponential"})],
+    "n_iter": [Interval(Integral, 0, 100, closed="both")],
+    "max_rows_per_user": [Interval(Integral, 1, None, closed="left"), None],
+}
+# Largest number of unknowns of "altmin", whose square is the size of a matrix: not studied.
+_LARGEST_ALTMIN = 500
+# Largest number of unknowns that random candidates can cover: not studied.
+_LARGEST_EXPONENTIAL = 8
+_NEEDS_NOISE = ("fit_intercept", "mean_head", "decorrelate")
+
+
+@dataclass(frozen=True)
+class PersonalProblem:
+    """Parameters of a personal regression as plain values, and public facts."""
+
+    # A user, or a row if there are no ids.
+    unit: ResolvedUnit
+    n_units: int
+    # Without a column of ids.
+    n_features: int
+    dtype: np.dtype
+    cost: PrivacyCost
+    n_components: int
+    fit_intercept: bool
+    mean_head: bool
+    decorrelate: bool
+    solver: str
+    n_iter: int
+    max_rows_per_user: int | None
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether all users share one model."""
+        return self.n_components == 0
+
+
+def checked_problem(problem: PersonalProblem) -> PersonalProblem:
+    """Refuse parameters that contradict each other or the facts."""
+    k, n_features = problem.n_components, problem.n_features
+    if k > n_features:
+        raise ValueError(
+            f"n_components={k} must be at most n_features={n_features}, the number of features."
+        )
+    if k == 0 and not problem.mean_head:
+        raise ValueError(
+            "n_components=0 fits the mean model alone, which mean_head=False leaves out; pass "
+            "mean_head=True, or a positive n_components."
+        )
+    if problem.solver == "exponential":
+        _check_choice(problem)
+    else:
+        check_not_pure(f"solver={problem.solver!r}", problem.cost, "solver='exponential', or ")
+    size = k * n_features
+    if problem.solver == "altmin" and size > _LARGEST_ALTMIN:
+        raise ValueError(
+            f"solver='altmin' with n_components={k} and {n_features} features has {size} "
+            f"unknowns, but takes at most {_LARGEST_ALTMIN}; pass solver='gradient'."
+        )
+    return problem
+
+
+def _check_choice(problem: PersonalProblem) -> None:
+    """Refuse parameters that solver="exponential" cannot fit."""
+    size = problem.n_components * problem.n_features
+    if not 1 <= size <= _LARGEST_EXPONENTIAL:
+        raise ValueError(
+            f"solver='exponential' with n_components={problem.n_components} and "
+            f"{problem.n_features} features has {size} unknowns, but takes 1 to "
+            f"{_LARGEST_EXPONENTIAL}; pass solver='gradient'."
+        )
+    asked = [name for name in _NEEDS_NOISE if getattr(problem, name)]
+    if asked:
+        raise ValueError(
+            f"solver='exponential' releases no noisy sums, and takes no {asked[0]}=True; pass "
+            f"{', '.join(f'{name}=False' for name in asked)}."
+        )
+
+
+# ------------------------------
+# Public grids of searches, and the priors that users vote on.
+
+#: For norms in unknown units, by factors of the root of 2; a search takes 7 counts. Not studied.
+SIZES = 2.0 ** (np.arange(-64, 64) / 2)
+#: The same for norms in squares of unknown units, by factors of 2; 7 counts.
+SQUARES = 2.0 ** np.arange(-63, 65)  # not studied
+#: Pairs: the part of the prior variance that is spread over all directions, and a factor of the
+#: noise variance. If users differ in all directions, most of what seemed to be noise is signal. If
+#: they hardly differ at all, most of what seemed to be signal is noise. Not studied.
+PRIORS = ((0.0, 1.0), (0.03, 1.0), (0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.01), (0.0, 100.0))
+#: For norms in units of their likely size, by factors of the fourth root of 2; 4 counts.
+RELATIVE_SIZES = 2.0 ** (np.arange(-11, 5) / 4)  # not studied
+#: For ratios of at least 1, by factors of the root of 2; 4 counts.
+RATIOS = 2.0 ** (np.arange(16) / 2)  # not studied
+# For numbers of rows of a user, by powers of 2; 4 counts.
+_ROW_COUNTS = 2.0 ** np.arange(16)  # not studied
+
+
+def row_counts(max_rows_per_user: int | None) -> np.ndarray:
+    """Return the public grid for the number of rows of a user."""
+    if max_rows_per_user is None:
+        return _ROW_COUNTS
+    # No longer than the other grid: a longer one would take more counts.
+    points = _ROW_COUNTS[:-1]
+    return np.append(points[points < max_rows_per_user], float(max_rows_per_user))
+
+
+# ------------------------------
+# Levels to which whole users are clipped, and averages without the known part of noise.
+
+#: Level that stands for no clipping: squares of longer vectors could overflow.
+NO_CLIPPING = 1e100  # not tuned
+#: How clearly a center of rows, and a mean of products, must exceed noise: see `above_noise`.
+#: Not studied.
+CENTER_CERTAINTY, MEAN_CERTAINTY = 3.0, 1.5
+# Factors of other sizes contribute nothing, as products with them might lose digits.
+_SIZES = (1e-150, 1e150)  # not tuned
+
+
+def clip_level(size: float, budget: PrivacyBudget) -> float:
+    """Return the level to clip to, a released size; without noise nothing is clipped."""
+    return size if budget.is_private else NO_CLIPPING
+
+
+def release_level(search: Search, norms: np.ndarray, q: float, budget: PrivacyBudget) -> float:
+    """Release a quantile of norms, to clip to."""
+    return clip_level(budget.quantile(search, norms, q=q), budget)
+
+
+def clipped_total(values: np.ndarray, level: float) -> np.ndarray:
+    """Sum vectors, one of each user, clipped to norm `level`."""
+    kernel = partial(_total, level=level)
+    return np.asarray(map_sum(as_source(values), kernel, values.shape[1]))
+
+
+def clipped_moment(values: np.ndarray, level: float) -> np.ndarray:
+    """Sum the outer products of vectors, one of each user, clipped to norm `level`."""
+    kernel = partial(_moment, level=level)
+    return np.asarray(map_sum(as_source(values), kernel, values.shape[1] ** 2))
+
+
+def _total(_: slice, values: np.ndarray, level: float) -> np.ndarray:
+    return np.asarray(clip_rows(values.copy(), level).sum(axis=0))
+
+
+def _moment(_: slice, values: np.ndarray, level: float) -> np.ndarray:
+    clipped = clip_rows(values.copy(), level)
+    return clipped.T @ clipped
+
+
+def loses_digits(sizes: np.ndarray) -> np.ndarray:
+    """Mark factors so large or small that products with them might lose digits."""
+    return ~((sizes >= _SIZES[0]) & (sizes <= _SIZES[1]) | (sizes == 0))
+
+
+def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: int) -> np.ndarray:
+    """Shrink a noisy average by the fraction of its squared length that noise has (James-Stein).
+
+    An average no longer than noise is likely to be becomes 0. `noise_std` is the standard deviation
+    of the noise along each of `size` dimensions.
+    """
+    length = float(np.linalg.norm(average))
+    # Noise is longer with a probability of exp(-certainty**2 / 2) at most.
+    if length <= noise_std * (np.sqrt(size) + certainty):
+        return np.zeros_like(average)
+    return average * (1 - size * np.square(noise_std / length))
+
+
+# ------------------------------
+# The releases of a personal regression, and their shares, from public facts.
 
 # Not studied one by one: benchmarks/personalization measures all together.
 # Wanted noise of a count as a fraction of the users, limits of its share, and a cheap share.
@@ -125,11 +319,11 @@ def _plan_levels(problem: PersonalProblem) -> tuple[Search | None, tuple[Search,
     """Plan how many rows users have and, with intercepts, how far the levels of users differ."""
     if problem.is_pooled or problem.max_rows_per_user == 1:
         return None, ()
-    count = _search(problem, "row count", grids.row_counts(problem.max_rows_per_user))
+    count = _search(problem, "row count", row_counts(problem.max_rows_per_user))
     if not problem.fit_intercept:
         return count, ()
     level = _search(problem, "user level", remedy=OTHER_UNITS_OF_Y)
-    return count, (level, _search(problem, "response ratio", grids.RATIOS))
+    return count, (level, _search(problem, "response ratio", RATIOS))
 
 
 def _plan_row_center(problem: PersonalProblem) -> tuple[ClippedSum, ...]:
@@ -155,7 +349,7 @@ def _plan_user_moment(problem: PersonalProblem) -> ClippedSum | None:
     """Plan the second moment that decorrelates features, if wanted."""
     if not problem.decorrelate:
         return None
-    norm = _level(problem, "user moment norm", OTHER_UNITS_OF_X, grids.SQUARES)
+    norm = _level(problem, "user moment norm", OTHER_UNITS_OF_X, SQUARES)
     share = _POOLED_MOMENT_SHARE if problem.is_pooled else _MOMENT_SHARE
     shape = (problem.n_features,) * 2
     total = _sum(problem, "user moment", share, norm, sensitivity.user_moment, *shape)
@@ -165,7 +359,7 @@ def _plan_user_moment(problem: PersonalProblem) -> ClippedSum | None:
 def _plan_heads(problem: PersonalProblem, before: Any, norm: Search) -> HeadReleases:
     """Plan a start and steps, which share the rest of the budget, and a vote."""
     mean = _mean_products(problem, _MEAN_SHARE, norm) if _shows_mean(problem) else None
-    head_norm, vote = _search(problem, "head norm", grids.RELATIVE_SIZES), _plan_vote(problem)
+    head_norm, vote = _search(problem, "head norm", RELATIVE_SIZES), _plan_vote(problem)
     left = left_of(before, norm, mean, head_norm, vote)
     share = min(_PRODUCT_SHARE, left / 2) if problem.n_iter else left
     shape = (problem.n_features,) * 2
@@ -185,7 +379,7 @@ def _shows_mean(problem: PersonalProblem) -> bool:
 def _plan_vote(problem: PersonalProblem) -> Release:
     """Plan the counts of users whom each prior predicts best."""
     share = _share_of_counts(2, problem, _PRIOR_PRECISION, _PRIOR_LIMITS)
-    change, shape = partial(sensitivity.histogram, problem.unit.adjacency), (len(grids.PRIORS),)
+    change, shape = partial(sensitivity.histogram, problem.unit.adjacency), (len(PRIORS),)
     return problem.cost.release("prior vote", "gaussian", share, change, {}, shape=shape)
 
 
@@ -210,8 +404,8 @@ def _plan_steps(
 
 def _plan_altmin(problem: PersonalProblem, share: float) -> AltminReleases:
     """Plan the normal equations of each step, and the clip levels of users' terms."""
-    matrix_norm = _level(problem, "normal matrix norm", OTHER_UNITS_OF_Y, grids.SQUARES)
-    product_norm = _level(problem, "normal product norm", OTHER_UNITS_OF_Y, grids.SQUARES)
+    matrix_norm = _level(problem, "normal matrix norm", OTHER_UNITS_OF_Y, SQUARES)
+    product_norm = _level(problem, "normal product norm", OTHER_UNITS_OF_Y, SQUARES)
     size = problem.n_features * problem.n_components
     rest, steps = left_of(matrix_norm, product_norm, total=share), list[tuple[Release, Release]]()
     for step, both in enumerate(shares_of_steps(rest, problem.n_iter, _GROWTH), start=1):
@@ -249,14 +443,14 @@ def _counts_are_cheap(problem: PersonalProblem) -> bool:
 
 
 def _search(
-    problem: PersonalProblem, name: str, grid: np.ndarray = grids.SIZES, remedy: str | None = None
+    problem: PersonalProblem, name: str, grid: np.ndarray = SIZES, remedy: str | None = None
 ) -> Search:
     """Plan a search over a grid; its share follows from the number of users."""
     share = search_steps(len(grid)) * _count_share(problem)
     return problem.cost.search(name, share, grid, remedy=remedy)
 
 
-def _level(problem: PersonalProblem, name: str, remedy: str, grid: Any = grids.SIZES) -> Search:
+def _level(problem: PersonalProblem, name: str, remedy: str, grid: Any = SIZES) -> Search:
     """Plan the search of a clip level; without noise nothing is clipped, and no warning needed."""
     return _search(problem, name, grid, remedy if problem.cost.is_private else None)
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length
 from skdp._checks import INPUT, check_given, check_numbers, refuse_blocks
 from skdp.data.containers import checked_container, hide_error_text
 from skdp.data.users import Users
-from skdp.linear_model._responses import checked_responses
+from skdp.linear_model._targets import checked_responses
 
 # Ids of one of these kinds can be sorted, which puts equal ones side by side.
 _KINDS = (str, bytes, int, UUID, date)

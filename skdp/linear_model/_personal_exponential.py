@@ -24,14 +24,11 @@ import numpy as np
 
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_squares
-from skdp.linear_model._personal.grids import SIZES
-from skdp.linear_model._personal.heads import best_priors
-from skdp.linear_model._personal.levels import clip_level
-from skdp.linear_model._personal.model import Prior, SharedModel
-from skdp.linear_model._personal.problem import PersonalProblem
-from skdp.linear_model._personal.ridge import ridge_coefficients
-from skdp.linear_model._personal.user_levels import root_mean_squares
-from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
+from skdp.linear_model._descent import OTHER_UNITS_OF_Y
+from skdp.linear_model._personal_fit import best_priors
+from skdp.linear_model._personal_model import Prior, SharedModel, ridge_coefficients
+from skdp.linear_model._personal_plan import SIZES, PersonalProblem, clip_level
+from skdp.linear_model._personal_start import root_mean_squares
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.releases import warnings_for_ends
 

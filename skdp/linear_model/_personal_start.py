@@ -1,39 +1,209 @@
-r"""The spectral start: directions in which users differ, from products of rows and responses.
-
-For uncorrelated rows of a user with coefficients :math:`\theta_j` the vector
-:math:`s_j = X_j^T y_j / m_j` has the mean :math:`\theta_j`. The mean of :math:`s_j s_j^T` is
-:math:`\theta_j \theta_j^T` times a number near 1, plus a multiple of the identity. The leading
-eigenvectors of its sum over users are the representation. Unlike the published initialization [1]_,
-this one clips users, not pairs of rows, and uses all rows together.
-
-References
-----------
-.. [1] P. Jain, J. Rush, A. Smith, S. Song, A. Guha Thakurta (2021). "Differentially private model
-   personalization". NeurIPS.
-"""
+"""Before the steps of a personal regression: centers, levels, whitening, the spectral start."""
 
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 
 import numpy as np
+from scipy.special import ndtri
 
+from skdp.data.parts import Targets
 from skdp.data.users import UserBatch, Users
-from skdp.linalg.norms import row_norms
-from skdp.linear_model._personal.levels import (
+from skdp.linalg.norms import row_norms, row_squares
+from skdp.linear_model._descent import median_of_responses
+from skdp.linear_model._personal_model import Prior, ridge_coefficients
+from skdp.linear_model._personal_plan import (
+    CENTER_CERTAINTY,
     MEAN_CERTAINTY,
+    ClippedSum,
+    HeadReleases,
+    MeanReleases,
+    PersonalProblem,
     above_noise,
     clip_level,
     clipped_moment,
     clipped_total,
+    mean_clip,
+    release_level,
 )
-from skdp.linear_model._personal.model import Prior
-from skdp.linear_model._personal.plan import HeadReleases, MeanReleases, mean_clip
-from skdp.linear_model._personal.problem import PersonalProblem
-from skdp.linear_model._personal.ridge import ridge_coefficients
-from skdp.linear_model._personal.user_levels import UserLevels
+from skdp.linear_model._trace_records import whitening_of
 from skdp.privacy import PrivacyBudget, Release
+from skdp.privacy.clipping import clip_weights
 from skdp.privacy.releases import Search
+
+# ------------------------------
+# The center of rows and of responses, from the means of the users.
+
+_CENTER_QUANTILE = 0.6  # not studied
+# A mean of responses counts as 0 if it is less than so many standard deviations of its noise. It
+# also counts as 0 if it is less than that fraction of the clip level, unless it exceeds twice the
+# first limit: noise may have made the level too high, and a high level adds much noise. Not
+# studied.
+_LEAST_NOISE_OF_MEANS, _LEAST_LEVEL = 2.0, 0.5
+
+
+def release_row_center(plan: ClippedSum, users: Users, budget: PrivacyBudget) -> np.ndarray:
+    """Release the mean of the users' mean rows, shrunk by the part that is noise."""
+    means = users.map_users(_mean_rows)
+    level = release_level(plan.norm, row_norms(means), _CENTER_QUANTILE, budget)
+    total = clipped_total(means, level)
+    released, noise_std = budget.release(plan.total, total, level, rounding=users.rounding)
+    center, noise_std = released / users.n_users, noise_std / users.n_users
+    return above_noise(center, noise_std, CENTER_CERTAINTY, len(center))
+
+
+def release_response_center(
+    plan: tuple[Search, ...] | ClippedSum, users: Users, budget: PrivacyBudget
+) -> float:
+    """Release the median or the mean of the users' mean responses; a mean in the noise is 0."""
+    means = users.map_users(mean_responses)
+    if not isinstance(plan, ClippedSum):
+        return median_of_responses(plan, Targets.of(means), budget)
+    level = release_level(plan.norm, np.abs(means), _CENTER_QUANTILE, budget)
+    total = clipped_total(means[:, np.newaxis], level)[0]
+    released, noise_std = budget.release(plan.total, total, level, rounding=users.rounding)
+    center, noise_std = float(released) / users.n_users, noise_std / users.n_users
+    least = _LEAST_NOISE_OF_MEANS * noise_std
+    return center if abs(center) > max(least, min(_LEAST_LEVEL * level, 2 * least)) else 0.0
+
+
+def _mean_rows(batch: UserBatch) -> np.ndarray:
+    sums = batch.is_row[:, np.newaxis, :] @ batch.rows
+    return np.asarray(sums[:, 0] / batch.counts[:, np.newaxis])
+
+
+def mean_responses(batch: UserBatch) -> np.ndarray:
+    """Average the responses of each user."""
+    sums = batch.is_row[:, np.newaxis, :] @ batch.responses[:, :, np.newaxis]
+    return np.asarray(sums[:, 0, 0] / batch.counts)
+
+
+# ------------------------------
+# How far the levels of users differ, beyond what their rows explain.
+
+_LEVEL_QUANTILE = 0.6  # not studied
+# Ratio of a grid point to the geometric middle of the values that a search rounds up to it.
+_ABOVE = 2.0**0.25  # not tuned
+_LEAST_RESPONSE_VARIANCE = 1e-200  # not tuned
+
+
+@dataclass(frozen=True)
+class UserLevels:
+    """Variances of responses: between the levels of users, and within users."""
+
+    between: float = 0.0
+    within: float = 1.0
+
+    def of_users(self, batch: UserBatch) -> np.ndarray:
+        """Estimate the level of each user: its mean response, shrunk."""
+        trust = self.between / (self.between + self.within / batch.counts)
+        return np.asarray(trust * mean_responses(batch))
+
+
+def release_user_levels(
+    plan: tuple[Search, ...], users: Users, row_count: float, budget: PrivacyBudget
+) -> UserLevels:
+    """Release the typical size of a user's mean response, and its ratio to that of a response.
+
+    The variance of the mean of m responses is that of the levels plus a part 1 / m of that within
+    users; the variance of a response is the sum of both.
+    """
+    (of_size, of_ratio), (means, sizes) = plan, users.map_users(_means_and_sizes).T
+    size = budget.quantile(of_size, means, q=_LEVEL_QUANTILE) / _ABOVE
+    ratio = budget.quantile(of_ratio, sizes / size, q=0.5) / _ABOVE
+    of_means = (size / float(ndtri((1 + _LEVEL_QUANTILE) / 2))) ** 2
+    of_responses = max((ratio * size) ** 2, of_means)
+    between = 0.0
+    if row_count >= 2:
+        between = max(row_count * of_means - of_responses, 0.0) / (row_count - 1)
+    return UserLevels(between, max(of_responses - between, _LEAST_RESPONSE_VARIANCE))
+
+
+def _means_and_sizes(batch: UserBatch) -> np.ndarray:
+    return np.column_stack([np.abs(mean_responses(batch)), root_mean_squares(batch)])
+
+
+def root_mean_squares(batch: UserBatch) -> np.ndarray:
+    """Compute the root mean square of the responses of each user."""
+    return np.asarray(np.sqrt(row_squares(batch.responses) / batch.counts))
+
+
+# ------------------------------
+# A map that decorrelates features, from the second moments of the users.
+
+_WHITENING_QUANTILE, _CERTAINTY = 0.5, 3.0  # not studied
+# Features whose variance is less than this fraction of the largest are small: not studied.
+_SMALL = 0.1
+_HIDDEN = (
+    "Noise hides the variances of the features: they are taken to be 1, and the features to be "
+    "uncorrelated. Pass decorrelate=False if you know that they are, a larger epsilon, or more "
+    "users."
+)
+
+
+def release_user_whitening(
+    plan: ClippedSum, users: Users, budget: PrivacyBudget
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Release the mean of the users' second moments; return its denoised inverse root.
+
+    That is the identity if noise hides even the mean variance of all features.
+    """
+    norms = users.map_users(moment_norms)
+    level = release_level(plan.norm, norms, _WHITENING_QUANTILE, budget)
+    weights = clip_weights(norms, level, users.n_features**2)
+    total = users.map_sum(partial(_weighted_moment, weights=weights), users.n_features**2)
+    released, noise_std = budget.release(plan.total, total, level, rounding=users.rounding)
+    released, noise_std = released / users.n_users, noise_std / users.n_users
+    mean_std = noise_std / np.sqrt(users.n_features)
+    if np.diagonal(released).mean() <= _CERTAINTY * mean_std:
+        return np.eye(users.n_features), (_HIDDEN,)
+    return whitening_of(released, noise_std)[0], _warnings(released, noise_std)
+
+
+def moment_norms(batch: UserBatch) -> np.ndarray:
+    r"""Compute the Frobenius norm of :math:`X_j^T X_j / m_j` for each user.
+
+    :math:`X_j X_j^T / m_j` has the same norm, so the smaller of both is formed.
+    """
+    rows, across = batch.rows, batch.rows.transpose(0, 2, 1)
+    products = rows @ across if rows.shape[1] <= rows.shape[2] else across @ rows
+    return row_norms(products.reshape(len(products), -1)) / batch.counts
+
+
+def _weighted_moment(_: slice, batch: UserBatch, weights: np.ndarray) -> np.ndarray:
+    scaled = batch.rows * (weights[batch.slots] / batch.counts)[:, np.newaxis, np.newaxis]
+    n_features = batch.rows.shape[2]
+    return scaled.reshape(-1, n_features).T @ batch.rows.reshape(-1, n_features)
+
+
+def _warnings(moment: np.ndarray, noise_std: float) -> tuple[str, ...]:
+    """Warn of features so small beside the others that noise hides them."""
+    variances = np.diagonal(moment)
+    edge = noise_std * np.sqrt(2 * len(variances))
+    is_lost = (variances < edge) & (variances + 2 * noise_std < _SMALL * variances.max())
+    n_lost = int(np.count_nonzero(is_lost))
+    if n_lost == 0:
+        return ()
+    return (
+        f"{n_lost} of {len(variances)} features are too small beside the others to stand out from "
+        "noise, and hardly take part in the fit. If the units of features differ, divide them by "
+        "public guesses of their spreads.",
+    )
+
+
+# ------------------------------
+# The spectral start: directions in which users differ, from products of rows and responses.
+#
+# For uncorrelated rows of a user with coefficients :math:`\theta_j` the vector :math:`s_j = X_j^T
+# y_j / m_j` has the mean :math:`\theta_j`. The mean of :math:`s_j s_j^T` is :math:`\theta_j
+# \theta_j^T` times a number near 1, plus a multiple of the identity. The leading eigenvectors of
+# its sum over users are the representation. Unlike the published initialization [1]_, this one
+# clips users, not pairs of rows, and uses all rows together.
+#
+# References
+# ----------
+# .. [1] P. Jain, J. Rush, A. Smith, S. Song, A. Guha Thakurta (2021). "Differentially private model
+#    personalization". NeurIPS.
 
 _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
 # The variance of a component is at least this fraction of the first one's: not studied.

@@ -1,14 +1,120 @@
-"""The releases of a logistic regression, and their shares, from public facts."""
+"""What a logistic regression is asked for, its records, and its releases."""
 
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skdp.linear_model._logistic.problem import LogisticProblem
-from skdp.linear_model._logistic.records import weights_beside
+from skdp.data.parts import Targets
+from skdp.data.rows import Block, RowCache, Rows, Weighting
 from skdp.privacy import Release, sensitivity
-from skdp.privacy.plan import left_of
+from skdp.privacy.clipping import clip_weights
+from skdp.privacy.plan import PrivacyCost, left_of
+from skdp.units import ResolvedRecord
+
+# ------------------------------
+# Parameters of a logistic regression and public facts of its data.
+
+
+@dataclass(frozen=True)
+class LogisticProblem:
+    """Parameters of a logistic regression as plain values, and public facts of the records."""
+
+    cost: PrivacyCost
+    unit: ResolvedRecord
+    n_units: int
+    n_features: int
+    labels: tuple[Any, ...]
+    label_dtype: np.dtype
+    # Of sums over the records: a bound of their rounding error, in units of the largest
+    # contribution, and the longest chain of additions.
+    rounding: float
+    depth: int
+    dtype: np.dtype
+    row_norm: float | None
+
+    #: What takes less noise, as warnings put it.
+    fewer: ClassVar[str] = "fewer features"
+    #: Whether the first sum is that of the clipped rows.
+    begins_with_total: ClassVar[bool] = False
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.labels)
+
+    @property
+    def n_free(self) -> int:
+        """Number of free coefficients of a class, to each of which noise is added."""
+        return self.n_features
+
+    @property
+    def strength(self) -> float:
+        """Signal of all records together, in units of the noise of all free coefficients."""
+        return self.n_units * self.cost.mu / self.n_free
+
+
+# ------------------------------
+# Rows with the numbers of their classes, and the sum that whitens them and starts a descent.
+
+
+@dataclass(eq=False)
+class LabeledRows(Rows):
+    """Rows, each with the number of its class; one with a negative number is null, as of NaN."""
+
+    codes: Targets = field(kw_only=True)
+
+    def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
+        """Yield blocks of centered and weighted rows, without those of no known class."""
+        for rows, block in super().blocks(group):
+            yield rows, block.without(self.codes[rows] < 0)
+
+
+def with_norms(view: LabeledRows) -> LabeledRows:
+    """Compute the norms of rows in memory, once for all passes; of others each has its own."""
+    return replace(view, cache=RowCache(view.norms())) if view.source.is_repeatable else view
+
+
+def weighting_to(bound: float, n_features: int) -> Weighting:
+    """Return what clips rows of so many features to a norm."""
+    return partial(clip_weights, bound=bound, n_features=n_features)
+
+
+def clipped(view: LabeledRows, bound: float) -> LabeledRows:
+    """Clip the rows to a norm."""
+    return view.clipped(bound, weighting_to(bound, view.n_features))
+
+
+def weights_beside(row_norm: float) -> tuple[float, float]:
+    """Return the constant beside rows of that norm, and the weight of a label beside both."""
+    constant = row_norm / 2
+    return constant, math.hypot(row_norm, constant) / 2
+
+
+def joint_moment(view: LabeledRows, n_classes: int, beside: tuple[float, float]) -> np.ndarray:
+    """Sum the outer products of rows, constants and labels, as one vector a record."""
+    size = view.n_features + 1 + n_classes
+    kernel = partial(_joint_moment, codes=view.codes, n_classes=n_classes, beside=beside)
+    return np.asarray(view.map_sum(kernel, size**2))
+
+
+def _joint_moment(
+    rows: slice, block: Block, codes: Targets, n_classes: int, beside: tuple[float, float]
+) -> np.ndarray:
+    constant, label_weight = beside
+    labels = label_weight * (np.eye(n_classes)[codes[rows]] - 1 / n_classes)
+    others = np.column_stack([np.full(len(labels), constant), labels])
+    others[block.is_null] = 0.0
+    cross = block.rmatmul(others)
+    # Last, as it overwrites the rows.
+    return np.block([[block.gram(), cross], [cross.T, others.T @ others]])
+
+
+# ------------------------------
+# The releases of a logistic regression, and their shares, from public facts.
 
 # Candidates of the norm that rows are clipped to: 2 ** (1/4) apart.
 NORMS = 2.0 ** (np.arange(-80, 161) / 4)  # not studied

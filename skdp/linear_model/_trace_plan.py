@@ -9,17 +9,18 @@ from typing import NamedTuple
 import numpy as np
 
 from skdp._scales import OTHER_UNITS_OF_X, ScaleProblem, ScaleReleases, plan_scales
-from skdp.linear_model._descent import DescentStep, plan_descent, shares_of_steps
-from skdp.linear_model._medians import (
+from skdp.linear_model._descent import (
     ANY_SIZE,
     UP_TO_ONE,
+    DescentStep,
     affordable_refinements,
     n_counts,
+    plan_descent,
     plan_median,
+    shares_of_steps,
 )
-from skdp.linear_model._trace.covariances import diagonal_reach, norm_bound
-from skdp.linear_model._trace.problem import TraceProblem
-from skdp.linear_model._trace.scales import N_POWERS
+from skdp.linear_model._trace_problem import TraceProblem
+from skdp.linear_model._trace_records import N_POWERS, diagonal_reach, norm_bound
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.plan import left_of, share_for_counts
 from skdp.privacy.releases import SCALE_GRID, Search, search_steps

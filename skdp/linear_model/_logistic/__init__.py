@@ -1,1 +1,0 @@
-"""Logistic regression of private records."""

@@ -1,0 +1,546 @@
+"""A logistic fit: rows are whitened by a released moment, and steps go from there."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
+
+from skdp._scales import OTHER_UNITS_OF_X
+from skdp.data.parts import NOT_FINITE, Targets
+from skdp.data.reduce import Kernel
+from skdp.data.rows import Block, open_rows
+from skdp.exceptions import shortened
+from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms, row_squares
+from skdp.linalg.spectrum import noise_edge
+from skdp.linear_model._logistic_plan import (
+    NORMS,
+    UNBOUNDED,
+    LabeledRows,
+    LogisticProblem,
+    LogisticReleases,
+    clip_norm,
+    clipped,
+    is_norm_guessed,
+    joint_moment,
+    plan_norm,
+    weighting_to,
+    weights_beside,
+    with_norms,
+)
+from skdp.privacy import Plan, PrivacyBudget, Release
+from skdp.privacy.clipping import clip_weights
+from skdp.privacy.releases import warnings_for_ends
+
+# ------------------------------
+# What a released moment tells: how to whiten rows, where their classes are, how to start.
+
+# Least eigenvalue, as a fraction of the largest, and of the mean. Neither mattered:
+# benchmarks/classification/constants.md.
+_LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """The map :math:`z = A (x - m)`, whose values are clipped to norm `reach`.
+
+    `vectors` are the eigenvectors of A, `spread` the variances of z along them, `largest` is the
+    spectral norm of A, and `is_clear` whether any eigenvalue exceeds the noise.
+    """
+
+    mean: np.ndarray
+    root: np.ndarray
+    vectors: np.ndarray
+    spread: np.ndarray
+    largest: float
+    reach: float
+    is_clear: bool
+
+    @property
+    def mean_norm(self) -> float:
+        """Length of m."""
+        return float(row_norms(self.mean[None])[0])
+
+
+def whitening_of(
+    moment: np.ndarray, noise_std: float, constant: float, n_features: int
+) -> Whitening:
+    """Whiten by the noisy covariance, with the edge of its noise as the least eigenvalue.
+
+    The mean is drawn to 0 as far as it is noise. A whitened row is clipped to the root mean square
+    norm that it has by this. All of that is post-processing.
+    """
+    off_diagonal_std = noise_std * math.sqrt(0.5)
+    noisy = moment[:n_features, n_features] / constant
+    mean = _without_noise(noisy, off_diagonal_std / constant)
+    # The second moment around `mean`, not around the noisy mean, which may be longer than the rows.
+    shift = np.outer(mean, noisy)
+    covariance = moment[:n_features, :n_features] - shift - shift.T + np.outer(mean, mean)
+    values, vectors = np.linalg.eigh(covariance)
+    edge = noise_edge(off_diagonal_std, n_features)
+    least = max(edge, _LEAST_OF_LARGEST * values[-1], _LEAST_OF_MEAN * values.mean())
+    raised = np.maximum(values, least)
+    spread = values / raised
+    reach = math.sqrt(max(1.0, float(spread.sum())))
+    half = (vectors / np.sqrt(raised)) @ vectors.T
+    is_clear = bool(values[-1] > edge and reach > 1)
+    root, largest = (half + half.T) / 2, 1 / math.sqrt(raised[0])
+    return Whitening(mean, root, vectors, np.maximum(spread, 0.0), largest, reach, is_clear)
+
+
+def _without_noise(mean: np.ndarray, noise_std: float) -> np.ndarray:
+    """Draw a mean to 0 by the fraction of its squared length that is noise."""
+    square = float(row_squares(mean[None])[0])
+    return mean * max(0.0, 1 - len(mean) * noise_std**2 / square) if square else mean
+
+
+def start_of(
+    moment: np.ndarray, whitening: Whitening, beside: tuple[float, float], n_units: int
+) -> np.ndarray:
+    """Take a Newton step from the class fractions; the last row has the offsets.
+
+    The step is exact for fractions of 1/K; for a rare class its length is capped.
+    """
+    constant, label_weight = beside
+    n_features = len(whitening.mean)
+    n_classes = len(moment) - n_features - 1
+    sums = _class_sums(moment, label_weight, n_features)
+    counts = sums[n_features] / constant
+    fractions = np.clip(counts + 1 / n_classes, 1 / (n_classes * math.sqrt(n_units)), 1.0)
+    fractions /= fractions.sum()
+    cross = sums[:n_features] - np.outer(whitening.mean, counts)
+    slopes = (whitening.root @ cross) * np.minimum(n_classes, 1 / fractions)
+    return centered(np.vstack([slopes, np.log(fractions)]))
+
+
+def on_rows(weights: np.ndarray, root: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Turn weights of whitened rows into those of the rows; the last row has the offsets."""
+    slopes = root @ weights[:-1]
+    return np.vstack([slopes, weights[-1] - mean @ slopes])
+
+
+def fractions_of(moment: np.ndarray, beside: tuple[float, float], n_features: int) -> np.ndarray:
+    """Return the fraction of the records that each class has, noise and all."""
+    constant, label_weight = beside
+    counts = _class_sums(moment, label_weight, n_features)[n_features] / constant
+    return np.asarray(counts + 1 / len(counts))
+
+
+def _class_sums(moment: np.ndarray, label_weight: float, n_features: int) -> np.ndarray:
+    sums = moment[: n_features + 1, n_features + 1 :] / label_weight
+    return np.asarray(sums - sums.mean(axis=1, keepdims=True))
+
+
+def centered(weights: np.ndarray) -> np.ndarray:
+    """Subtract what all classes have in common, which no probability depends on."""
+    return np.asarray(weights - weights.mean(axis=1, keepdims=True))
+
+
+# ------------------------------
+# Shrink the mean of the iterates by the noise that is known to be in it.
+
+# Curvature of the clipped loss, as a fraction of that of the logistic loss where all probabilities
+# are the fractions of the classes. There it is largest.
+_CURVATURE = 0.5  # benchmarks/classification/constants.md
+
+
+def shrunk_mean(
+    iterates: list[np.ndarray], step_noise: float, step: float, start: np.ndarray, white: Whitening
+) -> np.ndarray:
+    """Average the last half of the iterates, and draw them to the fractions of the classes.
+
+    What is kept is one less the fraction of the variance of the scores that is noise, as James and
+    Stein have it. Noise of a gradient stays in an iterate until later steps take it out, which they
+    hardly do in directions in which whitened rows vary little. `step_noise` is what a gradient
+    adds to an entry of the weights.
+    """
+    n_steps, n_classes = len(iterates), start.shape[1]
+    mean = np.mean(iterates[n_steps // 2 :], axis=0)
+    fractions = softmax(start[-1])
+    curvature = (1 - np.sum(fractions**2)) / (n_classes - 1)
+    decay = 1 - _CURVATURE * step * curvature * white.spread
+    noise = (n_classes - 1) * step_noise**2 * white.spread @ _noise_in_mean(decay, n_steps)
+    size = white.spread @ np.sum((white.vectors.T @ mean[:-1]) ** 2, axis=1)
+    kept = max(0.0, 1 - noise / size) if size > 0 else 0.0
+    shrunk = kept * mean
+    shrunk[-1] += (1 - kept) * start[-1]
+    return np.asarray(shrunk)
+
+
+def _noise_in_mean(decay: np.ndarray, n_steps: int) -> np.ndarray:
+    """Add up what each step's noise of variance 1 leaves in the mean of the last half."""
+    left = np.cumsum(decay[:, np.newaxis] ** np.arange(n_steps), axis=1)
+    n_kept = n_steps - n_steps // 2
+    # Noise of the first half has decayed before the mean begins.
+    before = np.zeros_like(left)
+    before[:, n_kept:] = left[:, : n_steps - n_kept]
+    return np.asarray(np.sum((left - before) ** 2, axis=1) / n_kept**2)
+
+
+# ------------------------------
+# Warnings of a logistic regression, from public facts and released values.
+
+#: Warning of classes that are taken from the data.
+LABELS_BECOME_PUBLIC = (
+    "classes=None takes the labels of y for the classes: which labels occur becomes public by this "
+    "fit, and is not protected. Pass classes, a list of all labels that there may be."
+)
+# With less strength than that, of two classes or of more, probabilities may be worse than the
+# fractions of the classes; not studied.
+_LEAST_OF_TWO, _LEAST_OF_MORE = 5.0, 15.0
+# With less strength of its records, and less of what is its due among equal classes, a class is not
+# sorted: for two classes the area under the curve is then .5 to .85 instead of .9; not studied.
+_LEAST_OF_CLASS, _LEAST_OF_DUE = 2.5, 0.5
+
+
+def warnings_for_size(problem: LogisticProblem, plan: Plan) -> Iterator[str]:
+    """Warn of what public facts say against a fit."""
+    if not problem.unit.is_enforced:
+        yield LABELS_BECOME_PUBLIC
+    if not problem.cost.is_private:
+        return
+    least = _least(problem)
+    if problem.strength < least:
+        yield (
+            f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are few for "
+            f"{problem.n_free} coefficients of a class: probabilities may be worse than the "
+            f"frequencies of the classes. Pass some {least / problem.strength:.2g} times as many "
+            f"records, a larger epsilon, or {problem.fewer}."
+        )
+    if is_norm_guessed(problem):
+        yield (
+            f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few to find "
+            "the norm to which rows are clipped: they are taken to be standardized, and clipped "
+            "to the root of the number of features. Pass row_norm, a public bound of most norms."
+        )
+
+
+def warnings_for_moment(problem: LogisticProblem, whitening: Whitening) -> Iterator[str]:
+    """Warn where noise hides how the rows vary, from released values."""
+    if not whitening.is_clear:
+        smaller = "" if problem.row_norm is None else "a smaller row_norm, "
+        yield (
+            "Noise hides the spread of the rows. Standardize them, as DPStandardScaler does, "
+            f"or pass {smaller}a larger epsilon or more records."
+        )
+
+
+def warnings_for_classes(problem: LogisticProblem, fractions: np.ndarray) -> Iterator[str]:
+    """Warn of classes that are lost in the noise, from their released fractions."""
+    if problem.strength < _least(problem):
+        return  # `warnings_for_size` has warned
+    is_rare = problem.strength * fractions < _LEAST_OF_CLASS
+    rare = np.flatnonzero(is_rare & (problem.n_classes * fractions < _LEAST_OF_DUE))
+    if len(rare):
+        shown = shortened([repr(problem.labels[place]) for place in rare])
+        yield (
+            f"{len(rare)} of {problem.n_classes} classes ({shown}) have few records, as far "
+            "as noise can tell: which records are theirs may be lost in it. Pass more records, a "
+            f"larger epsilon, or {problem.fewer}."
+        )
+
+
+def _least(problem: LogisticProblem) -> float:
+    return _LEAST_OF_TWO if problem.n_classes == 2 else _LEAST_OF_MORE
+
+
+# ------------------------------
+# Gradient steps on whitened rows: a gradient is clipped if its record is more wrong than right.
+#
+# The whitening is folded into the weights and out of the sums. So a step multiplies the rows by as
+# many columns as there are classes, and no whitened row is ever written out: sparse ones stay
+# sparse.
+
+# What other classes have together, where a gradient at the reach is as long as the clip level.
+_CLIP = 0.5  # benchmarks/classification/constants.md
+# Length of a step: below 4, where a step on whitened rows would no longer converge:
+# benchmarks/classification/constants.md.
+_STEP_OF_TWO, _STEP_A_CLASS, _LARGEST_STEP = 2.0, 0.4, 4.0
+# Numbers of whitened rows that are held at a time, 16 MB.
+_PART = 1 << 21  # not studied
+
+
+@dataclass(frozen=True)
+class WhitenedRecords:
+    """Records with what shrinks their whitened rows, found once for rows in memory.
+
+    Other rows may be others in the next pass, and each pass finds it again.
+    """
+
+    view: LabeledRows
+    whitening: Whitening
+    shrinking: np.ndarray | None = None
+
+    @property
+    def shrinking_of(self) -> Kernel:
+        """Kernel that gives weights to clip whitened rows, and their lengths with a 1 appended.
+
+        The lengths are NaN for null records.
+        """
+        if self.shrinking is not None:
+            return partial(_found, values=self.shrinking)
+        return partial(_shrinking, whitening=self.whitening, bound=self.view.bound)
+
+    def gradient(self, weights: np.ndarray, level: float) -> np.ndarray:
+        """Sum the gradients of whitened rows, clipped to a level; the last row is for offsets."""
+        white = self.whitening
+        slopes = white.root @ weights[:-1]
+        kernel = partial(
+            _clipped_gradient,
+            codes=self.view.codes,
+            slopes=slopes,
+            offsets=(white.mean @ slopes, weights[-1]),
+            shrinking_of=self.shrinking_of,
+            level=level,
+        )
+        total = self.view.map_sum(kernel, weights.size + weights.shape[1])
+        products, shrunk, all_of = total[:-2], total[-2], total[-1]
+        return np.vstack([white.root @ (products - np.outer(white.mean, shrunk)), all_of])
+
+
+def whitened(view: LabeledRows, whitening: Whitening) -> WhitenedRecords:
+    """Whiten rows; if they are in memory, compute their norms in the one pass that costs n d^2."""
+    records = WhitenedRecords(view, whitening)
+    if not view.source.is_repeatable:
+        return records
+    return replace(records, shrinking=view.map_rows(records.shrinking_of))
+
+
+def descend(
+    problem: LogisticProblem,
+    plan: tuple[Release, ...],
+    records: WhitenedRecords,
+    start: np.ndarray,
+    budget: PrivacyBudget,
+) -> np.ndarray:
+    """Take all steps; return the mean of the last half of the iterates, shrunk."""
+    n_classes = problem.n_classes
+    step = _STEP_OF_TWO if n_classes == 2 else min(_LARGEST_STEP, _STEP_A_CLASS * n_classes)
+    level = clip_level(records.whitening.reach, n_classes)
+    rounding = _rounding(problem, records, level)
+    weights, iterates = start, []
+    for release in plan:
+        total = records.gradient(weights, level)
+        noisy, noise_std = budget.release(release, total, level, rounding=rounding)
+        weights = weights - step * centered(noisy) / problem.n_units
+        iterates.append(weights)
+    step_noise = step * noise_std / problem.n_units
+    return shrunk_mean(iterates, step_noise, step, start, records.whitening)
+
+
+def clip_level(reach: float, n_classes: int) -> float:
+    """Return the length of a gradient at the reach whose class has the probability 1/2.
+
+    The others have as much of the rest as each other.
+    """
+    return _CLIP * math.sqrt(n_classes / (n_classes - 1)) * math.hypot(reach, 1.0)
+
+
+def _rounding(problem: LogisticProblem, records: WhitenedRecords, level: float) -> float:
+    r"""Bound the rounding error of the sum, in units of the clip level.
+
+    Rows are whitened after they are added up. In the sum a record has at most the length
+    :math:`\sqrt 2 (c + |m|)`, as no residual is longer than :math:`\sqrt 2`; whitening makes an
+    error longer by at most the norm of A, and has an error of its own.
+    """
+    white, n_features = records.whitening, problem.n_features
+    longest = white.largest * (records.view.bound + white.mean_norm) + 1
+    depth = problem.depth + n_features**1.5 + problem.n_classes
+    rounding = depth * UNIT_ROUNDOFF * problem.n_units * math.sqrt(2) * longest / level
+    return max(LEAST_ROUNDING, rounding)
+
+
+# Kernels.
+
+
+def _found(rows: slice, _: Block, values: np.ndarray) -> np.ndarray:
+    return values[rows]
+
+
+def _shrinking(_: slice, block: Block, whitening: Whitening, bound: float) -> np.ndarray:
+    norms = _whitened_norms(block, whitening, bound)
+    weights = clip_weights(norms, whitening.reach, block.raw.shape[1])
+    lengths = np.hypot(weights * np.nan_to_num(norms), 1.0)
+    lengths[np.isnan(norms)] = np.nan
+    return np.column_stack([weights, lengths])
+
+
+def _whitened_norms(block: Block, whitening: Whitening, bound: float) -> np.ndarray:
+    """Bound the norms of whitened rows from above, whatever their products round to."""
+    n_rows, n_features = block.raw.shape
+    squares = np.zeros(n_rows)
+    for columns in np.array_split(np.arange(n_features), -(-n_rows * n_features // _PART)):
+        part = whitening.root[:, columns]
+        squares += row_squares(block.matmul(part) - whitening.mean @ part)
+    longest = whitening.largest * (bound + whitening.mean_norm)
+    margin = 4 * (n_features + 4) ** 1.5 * UNIT_ROUNDOFF * longest
+    norms = np.sqrt(squares) * (1 + (n_features + 4) * UNIT_ROUNDOFF) + margin
+    norms[block.is_null] = np.nan
+    return norms
+
+
+def _clipped_gradient(
+    rows: slice,
+    block: Block,
+    codes: Targets,
+    slopes: np.ndarray,
+    offsets: tuple[np.ndarray, np.ndarray],
+    shrinking_of: Kernel,
+    level: float,
+) -> np.ndarray:
+    """Sum products of rows with residuals; then these, shrunk as the rows are, and as they are."""
+    shrinking = shrinking_of(rows, block)
+    shrunk = shrinking[:, :1]
+    scores = shrunk * (block.matmul(slopes) - offsets[0]) + offsets[1]
+    residuals = residuals_of(scores, codes[rows])
+    n_classes = residuals.shape[1]
+    # The norm of a gradient is the product of these two.
+    sizes = row_norms(residuals) * shrinking[:, 1]
+    weights = clip_weights(sizes, level, len(slopes) + n_classes + 5)
+    residuals *= weights[:, np.newaxis]
+    residuals[weights == 0] = 0.0
+    of_rows = shrunk * residuals
+    return np.vstack([block.rmatmul(of_rows), of_rows.sum(axis=0), residuals.sum(axis=0)])
+
+
+def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Subtract from the probabilities of all classes that of the true one, which is 1."""
+    residuals = np.asarray(softmax(scores, axis=1))
+    residuals[np.arange(len(codes)), codes] -= 1
+    return residuals
+
+
+# ------------------------------
+# The coefficients without noise and without clipped gradients: those of scikit-learn.
+
+# Least eigenvalue of the covariance by which rows are whitened, as a fraction of the largest.
+_LEAST_EIGENVALUE = 1e-12  # not tuned
+_PRECISION = {"maxiter": 2000, "maxcor": 30, "gtol": 1e-9, "ftol": 1e-16}  # not studied
+
+
+def optimum(view: LabeledRows, n_classes: int) -> np.ndarray:
+    """Minimize the logistic loss; the last row of what is returned are the intercepts.
+
+    How many steps that takes depends on the data: it is for epsilon=inf, where nothing is private.
+    """
+    n_rows, size = view.n_rows, view.n_features
+    mean = view.total()[0] / n_rows
+    values, vectors = np.linalg.eigh(view.gram()[0] / n_rows - np.outer(mean, mean))
+    least = max(_LEAST_EIGENVALUE * values[-1], np.finfo(float).tiny)
+    root = vectors / np.sqrt(np.maximum(values, least))
+
+    def _loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        weights = on_rows(flat.reshape(size + 1, n_classes), root, mean)
+        kernel = partial(_loss_sums, codes=view.codes, slopes=weights[:-1], offsets=weights[-1])
+        sums = view.map_sum(kernel, weights.size + n_classes)
+        of_rows = root.T @ (sums[:-2] - np.outer(mean, sums[-2]))
+        gradient = np.vstack([of_rows, sums[-2]])
+        return sums[-1, 0] / n_rows, gradient.ravel() / n_rows
+
+    found = minimize(
+        _loss, np.zeros((size + 1) * n_classes), jac=True, method="L-BFGS-B", options=_PRECISION
+    )
+    return on_rows(np.nan_to_num(found.x).reshape(size + 1, n_classes), root, mean)
+
+
+def _loss_sums(
+    rows: slice, block: Block, codes: Targets, slopes: np.ndarray, offsets: np.ndarray
+) -> np.ndarray:
+    """Sum products of rows with residuals, the residuals, and losses, in the first column."""
+    scores, places = block.matmul(slopes) + offsets, codes[rows]
+    residuals = residuals_of(scores, places)
+    residuals[block.is_null] = 0.0
+    losses = logsumexp(scores, axis=1) - scores[np.arange(len(scores)), places]
+    last = np.zeros(residuals.shape[1])
+    last[0] = losses[~block.is_null].sum()
+    return np.vstack([block.rmatmul(residuals), residuals.sum(axis=0), last])
+
+
+# ------------------------------
+# A fit: the norm of the rows, their joint moment with the classes, and the steps from there.
+
+# Longer rows count as the last norm. Otherwise, if all were longer, all losses would be alike.
+_ENDS = np.append(NORMS[:-1], np.inf)  # not tuned
+
+
+class Estimate(NamedTuple):
+    """Coefficients of each class, a column; the last row are the intercepts."""
+
+    weights: np.ndarray
+    warnings: tuple[str, ...] = ()
+
+
+def opened(
+    problem: LogisticProblem, view: LabeledRows, *, is_keyed: bool
+) -> tuple[LabeledRows, bytes | None]:
+    """Read rows in parts once before anything is released; refuse NaN and infinity.
+
+    Returned are the same rows with the counts of their norms, if these are released, else with
+    their total, if the fit begins with that; and their digest, if the noise is keyed.
+    """
+    is_counted, bound = plan_norm(problem) is not None, clip_norm(problem)
+    is_summed = problem.begins_with_total and not is_counted
+    rows, digest = open_rows(
+        view,
+        is_keyed=is_keyed,
+        needs_signs=False,
+        first=(bound, weighting_to(bound, view.n_features)) if is_summed else None,
+        grid=_ENDS if is_counted else None,
+    )
+    if rows.cache.n_not_finite:
+        raise ValueError(NOT_FINITE)
+    return replace(view, cache=rows.cache), digest
+
+
+def solve_logistic(
+    problem: LogisticProblem,
+    plan: LogisticReleases,
+    view: LabeledRows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> Estimate:
+    """Release the clip level, the joint moment, and the gradients; without noise the optimum."""
+    view = with_norms(view)
+    if plan.coefficients is not None:
+        bound = min(UNBOUNDED, problem.row_norm or UNBOUNDED)
+        best = optimum(clipped(view, bound), problem.n_classes)
+        return Estimate(budget.release(plan.coefficients, centered(best)).value)
+    assert plan.moment is not None
+    row_norm = release_norm(problem, plan.norm, view, budget)
+    view, beside = clipped(view, row_norm), weights_beside(row_norm)
+    total = joint_moment(view, problem.n_classes, beside)
+    noisy, noise_std = budget.release(plan.moment, total, row_norm, rounding=problem.rounding)
+    moment, n_units = noisy / problem.n_units, problem.n_units
+    n_features = problem.n_features
+    whitening = whitening_of(moment, noise_std / n_units, beside[0], n_features)
+    fractions = fractions_of(moment, beside, n_features)
+    start = start_of(moment, whitening, beside, n_units)
+    weights = descend(problem, plan.gradients, whitened(view, whitening), start, budget)
+    weights = on_rows(weights, whitening.root, whitening.mean)
+    told = warnings_for_moment(problem, whitening), warnings_for_classes(problem, fractions)
+    return Estimate(weights, tuple(chain(*told)))
+
+
+def release_norm(
+    problem: LogisticProblem, release: Release | None, view: LabeledRows, budget: PrivacyBudget
+) -> float:
+    """Return the norm that rows are clipped to; if it is released, that which half do not exceed.
+
+    The exponential mechanism chooses it.
+    """
+    if release is None:
+        return clip_norm(problem)
+    up_to = view.counted_norms(_ENDS).up_to_points
+    # Half of the public number of records, null ones included.
+    half, below = problem.n_units / 2, np.append(0, up_to[:-1])
+    # Distances to either side: from counts up to a norm alone, all norms between two rows that are
+    # far apart would be as good as the median.
+    losses = np.maximum(0.0, np.maximum(half - up_to, below - half))
+    chosen = budget.choose(release, losses)
+    budget.warnings += warnings_for_ends(release.name, NORMS[[chosen]], NORMS, OTHER_UNITS_OF_X)
+    return float(NORMS[chosen])

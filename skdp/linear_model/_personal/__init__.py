@@ -1,1 +1,0 @@
-"""Personal models on a shared representation: problem, plan, fit, an algorithm a file."""

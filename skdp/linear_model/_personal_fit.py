@@ -1,0 +1,509 @@
+"""From users and a budget to the released model: gradients, alternating steps, heads."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdp.data.users import UserBatch, Users, map_batch
+from skdp.linalg.norms import bin_counts, row_norms
+from skdp.linear_model._descent import DescentStep, followed_level, n_within, release_vote
+from skdp.linear_model._personal_model import (
+    Prior,
+    SharedModel,
+    aligned,
+    leave_one_out_errors_by_features,
+    leave_one_out_errors_by_kernels,
+    ridge_coefficients,
+)
+from skdp.linear_model._personal_plan import (
+    PRIORS,
+    AltminReleases,
+    HeadReleases,
+    MeanReleases,
+    PersonalProblem,
+    PersonalReleases,
+    clip_level,
+    loses_digits,
+    release_level,
+)
+from skdp.linear_model._personal_start import (
+    Start,
+    UserLevels,
+    features_of,
+    moment_norms,
+    release_mean_model,
+    release_response_center,
+    release_row_center,
+    release_row_count,
+    release_start,
+    release_user_levels,
+    release_user_whitening,
+)
+from skdp.privacy import Plan, PrivacyBudget, Release
+from skdp.privacy.clipping import clip_weights
+from skdp.units import ResolvedRow
+
+# ------------------------------
+# Private gradient steps on the representation, at heads that are fitted anew in every step.
+#
+# Every user fits a head to all of its rows. At these best heads, the gradient of the loss in the
+# representation is also that of the smallest loss over all heads. The wanted representation
+# minimizes this loss, so neither rows nor users have to be set aside. A step releases the sum of
+# the gradients, clipped user by user, and how many were not clipped; the clip level of the next
+# step follows that count. Alternating minimization [1]_ releases the normal equations of all
+# unknowns instead. FedRep [2]_ has such gradients; the clipping and the accounting are ours.
+#
+# References ---------- .. [1] P. Jain, J. Rush, A. Smith, S. Song, A. Guha Thakurta (2021).
+# "Differentially private model personalization". NeurIPS. .. [2] L. Collins, H. Hassani, A.
+# Mokhtari, S. Shakkottai (2021). "Exploiting shared representations for personalized federated
+# learning". ICML. :arxiv:`2102.07078`
+
+# Not studied.
+_GRADIENT_QUANTILE = 0.35
+_STEP_SIZE = 1.0
+# The first level, in units of the root mean square of what is clipped, for normal users.
+_FIRST_LEVEL = 0.8  # not studied
+# Largest ratio of a level to the first one, and of the first one to a level.
+_LEVEL_RANGE = 1e9  # not studied
+
+
+def descend(
+    steps: Sequence[DescentStep], start: Start, users: Users, budget: PrivacyBudget
+) -> Start:
+    """Run all steps, whatever the data."""
+    level = _first_level(start)
+    limits = level / _LEVEL_RANGE, level * _LEVEL_RANGE
+    for step in steps:
+        used = clip_level(level, budget)
+        total, n_kept = _clipped_gradient(users, start.prior, used)
+        released, _ = budget.release(step.gradient, total, used, rounding=users.rounding)
+        start = _moved(start, released / users.n_users)
+        kept, _ = release_vote(step.vote, n_kept, users.n_users, budget)
+        level = followed_level(level, kept, _GRADIENT_QUANTILE, limits)
+    return start
+
+
+def _first_level(start: Start) -> float:
+    """Guess the length of a gradient from what is released."""
+    prior = start.prior
+    size, k = prior.basis.shape
+    variance = (prior.noise_variance + prior.variances.sum()) / start.row_count
+    return float(_FIRST_LEVEL * np.sqrt(size * k * variance))
+
+
+def _moved(start: Start, gradient: np.ndarray) -> Start:
+    """Take a step along the gradient in coordinates of unit prior variance."""
+    prior = start.prior
+    moved = prior.basis - _STEP_SIZE * gradient / np.sqrt(prior.variances)
+    return start.with_basis(oriented_basis(moved))
+
+
+def oriented_basis(matrix: np.ndarray) -> np.ndarray:
+    """Return an orthonormal basis whose signs follow the columns."""
+    basis, triangle = np.linalg.qr(matrix)
+    return basis * np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
+
+
+def _clipped_gradient(users: Users, prior: Prior, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Sum the gradients, each clipped as a whole; return also how many were not clipped."""
+    kernel = partial(_clipped_products, prior=prior, level=level)
+    return tuple(users.map_sum(kernel, prior.basis.size + 1))
+
+
+def _clipped_products(
+    _: slice, batch: UserBatch, prior: Prior, level: float
+) -> tuple[np.ndarray, Any]:
+    slopes, heads, norms = map_batch(partial(_gradients, prior=prior), batch)
+    weights = clip_weights(norms, level, prior.basis.size)
+    # Values that overflow have the weight 0, and 0 times infinity would be NaN.
+    is_null = weights == 0
+    slopes[is_null], heads[is_null] = 0.0, 0.0
+    return (slopes * weights[:, np.newaxis]).T @ heads, n_within(norms, level)
+
+
+class _Gradients(NamedTuple):
+    """Gradients of users, each the outer product of a slope and a head, and their norms."""
+
+    slopes: np.ndarray
+    heads: np.ndarray
+    norms: np.ndarray
+
+
+def _gradients(batch: UserBatch, prior: Prior) -> _Gradients:
+    r"""Compute the gradients :math:`u_j h_j^T` of a batch as factors, and their norms.
+
+    :math:`u_j = (I - U U^T) X_j^T r_j / m_j` for the residuals r at the head h.
+    """
+    features, responses = features_of(batch, prior)
+    heads = ridge_coefficients(features, responses, prior.noise_variance)
+    residuals = features @ heads[:, :, np.newaxis] - responses[:, :, np.newaxis]
+    slopes = residuals.transpose(0, 2, 1) @ batch.rows / batch.counts[:, np.newaxis, np.newaxis]
+    # Aligned, so that the rounding of a user does not depend on who is before it in the batch.
+    slopes = aligned(slopes[:, 0])[:, np.newaxis]
+    inside = aligned((slopes @ prior.basis)[:, 0])[:, np.newaxis]
+    heads = heads[:, : len(prior.variances)]
+    slopes = (slopes - inside @ prior.basis.T)[:, 0]
+    slope_norms, head_norms = row_norms(slopes), row_norms(heads)
+    is_extreme = loses_digits(slope_norms) | loses_digits(head_norms)
+    return _Gradients(slopes, heads, np.where(is_extreme, np.inf, slope_norms * head_norms))
+
+
+# ------------------------------
+# Alternating minimization on perturbed normal equations, user by user [1]_.
+#
+# With all heads :math:`v_j` fixed the best representation solves a linear system in its d k
+# entries,
+#
+# .. math:: \sum_j (v_j v_j^T) \otimes \frac{X_j^T X_j}{m_j}\, \mathrm{vec}\,U
+#           = \sum_j \mathrm{vec}\Big(\frac{X_j^T y_j}{m_j} v_j^T\Big),
+#
+# and each step releases both sides. Unlike the published method, every step uses all rows of all
+# users. It clips each user as a whole, both sides by the same factor. Unless there are very many
+# users, noise makes the system indefinite, so a step raises small eigenvalues before it solves it.
+#
+# References
+# ----------
+# .. [1] P. Jain, J. Rush, A. Smith, S. Song, A. Guha Thakurta (2021). "Differentially private model
+#    personalization". NeurIPS.
+
+_TERM_QUANTILE = 0.5  # not studied
+
+
+class _Terms(NamedTuple):
+    """Factors and norms of the terms that the users of a batch add to the normal equations."""
+
+    heads: np.ndarray
+    products: np.ndarray
+    matrix_norms: np.ndarray
+    product_norms: np.ndarray
+
+
+def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyBudget) -> Start:
+    """Run all steps, whatever the data."""
+    levels = _release_levels(plan, users, start, budget)
+    for of_matrix, of_sides in plan.steps:
+        total, products = _clipped_sums(users, start.prior, levels)
+        matrix, noise_std = budget.release(of_matrix, total, levels[0], rounding=users.rounding)
+        sides, _ = budget.release(of_sides, products, levels[1], rounding=users.rounding)
+        solved = _floored_solution(matrix, sides, noise_std)
+        basis = solved.reshape(start.prior.basis.shape, order="F")
+        start = start.with_basis(oriented_basis(basis))
+    return start
+
+
+def _release_levels(
+    plan: AltminReleases, users: Users, start: Start, budget: PrivacyBudget
+) -> tuple[float, float]:
+    """Release the clip levels of both sides, once for all steps, as heads keep their scale."""
+    norms = users.map_users(partial(_norms, prior=start.prior))
+    matrix = release_level(plan.matrix_norm, norms[:, 0], _TERM_QUANTILE, budget)
+    return matrix, release_level(plan.product_norm, norms[:, 1], _TERM_QUANTILE, budget)
+
+
+def _norms(batch: UserBatch, prior: Prior) -> np.ndarray:
+    return np.column_stack(_terms(batch, prior)[2:])
+
+
+def _terms(batch: UserBatch, prior: Prior) -> _Terms:
+    """Fit the heads of a batch, and compute their terms of the normal equations."""
+    features, responses = features_of(batch, prior)
+    heads = ridge_coefficients(features, responses, prior.noise_variance)
+    k = len(prior.variances)
+    # The representation need not explain what intercepts do.
+    of_intercepts = features[:, :, k:] @ heads[:, k:, np.newaxis]
+    responses = responses - of_intercepts[:, :, 0]
+    products = (responses[:, np.newaxis] @ batch.rows)[:, 0] / batch.counts[:, np.newaxis]
+    heads = heads[:, :k] * np.sqrt(prior.variances)
+    head_norms, moments, sizes = row_norms(heads), moment_norms(batch), row_norms(products)
+    # Such users contribute nothing: a product of norms that lost digits would bound nothing.
+    is_extreme = loses_digits(head_norms) | loses_digits(moments) | loses_digits(sizes)
+    matrix_norms = np.where(is_extreme, np.inf, np.square(head_norms) * moments)
+    product_norms = np.where(is_extreme, np.inf, head_norms * sizes)
+    return _Terms(heads, products, matrix_norms, product_norms)
+
+
+def _clipped_sums(
+    users: Users, prior: Prior, levels: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum both sides over users, each clipped as a whole."""
+    size, k = prior.basis.shape
+    kernel = partial(_clipped_terms, prior=prior, levels=levels)
+    matrix, products = users.map_sum(kernel, (size * k) ** 2 + size * k)
+    return matrix.reshape(size * k, size * k), products.ravel()
+
+
+def _clipped_terms(
+    _: slice, batch: UserBatch, prior: Prior, levels: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum the terms of the users of a batch, a pair of components at a time."""
+    size, k = prior.basis.shape
+    terms = map_batch(partial(_terms, prior=prior), batch)
+    weights = np.minimum(
+        clip_weights(terms.matrix_norms, levels[0], (size * k) ** 2),
+        clip_weights(terms.product_norms, levels[1], size * k),
+    )
+    # Values that overflow have the weight 0, and 0 times infinity would be NaN.
+    is_null = weights == 0
+    terms.heads[is_null], terms.products[is_null] = 0.0, 0.0
+    weighted = weights[:, np.newaxis] * terms.heads
+    matrix, rows = np.empty((k, size, k, size)), batch.rows.reshape(-1, size)
+    for i, j in np.ndindex(k, k):
+        factors = weighted[:, i] * terms.heads[:, j] / batch.counts
+        scaled = batch.rows * factors[:, np.newaxis, np.newaxis]
+        matrix[i, :, j] = scaled.reshape(-1, size).T @ rows
+    return matrix, weighted.T @ terms.products
+
+
+def _floored_solution(matrix: np.ndarray, sides: np.ndarray, noise_std: float) -> np.ndarray:
+    """Solve a system in which noise may have made some eigenvalues small or negative."""
+    values, vectors = np.linalg.eigh(matrix)
+    floor = max(noise_std * np.sqrt(2 * len(values)), 1e-12 * float(values[-1]), 1e-200)
+    solution: np.ndarray = vectors @ ((vectors.T @ sides) / np.maximum(values, floor))
+    return solution
+
+
+# ------------------------------
+# Heads, fitted to users' own rows beyond the mean model, and the vote on their prior.
+
+Choices = tuple[tuple[float, float], ...]
+
+# In standard deviations of a count, and as a fraction of the users: not studied.
+_LEAD, _LEAD_OF_NONE = 2.0, 0.15
+
+
+def choose_prior(vote: Release, start: Start, users: Users, budget: PrivacyBudget) -> Start:
+    """Release which prior predicts most users best: each response from others of the same user."""
+    choices = users.map_users(partial(best_priors, prior=start.prior, choices=PRIORS))
+    counts, noise_std = budget.release(vote, bin_counts(choices, np.arange(len(PRIORS))))
+    lead = counts - np.array([_handicap(*choice, users.n_users, noise_std) for choice in PRIORS])
+    return replace(start, prior=start.prior.changed(*PRIORS[int(np.argmax(lead))]))
+
+
+def _handicap(mix: float, noise_factor: float, n_users: int, count_std: float) -> float:
+    """Compute by how many votes a choice has to win.
+
+    It costs more to trust a representation that is noise than to distrust a good one. And the votes
+    for any useful prior are split among several of them.
+    """
+    if mix > 0:
+        return 0.0
+    return _LEAD * count_std + (_LEAD_OF_NONE * n_users if noise_factor > 1 else 0.0)
+
+
+def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
+    """Fit a head to the rows of every user, as given: coefficients and intercepts."""
+    users.shift_rows(model.center)
+    if model.whitening is not None:
+        users.multiply_rows(model.whitening)
+    users.shift_responses(model.response_center)
+    lift, mean = _lift(model)
+    models = users.map_users(partial(_lifted, model=model, lift=lift)) + mean
+    # The rest is the padding of the lift.
+    return models[:, : users.n_features], models[:, users.n_features]
+
+
+def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
+    """Return what maps heads to coefficients and intercepts of original rows, and their mean.
+
+    The length is even, so that the numbers of every user start at a multiple of 16 bytes.
+    """
+    prior = model.prior
+    coefficients = np.vstack([prior.root().T, prior.mean])
+    if model.whitening is not None:
+        coefficients = coefficients @ model.whitening
+    table = np.column_stack([coefficients, -coefficients @ model.center])
+    lift, mean = table[:-1], table[-1]
+    mean[-1] += model.response_center
+    if prior.intercept_variance > 0:
+        of_intercept = np.zeros_like(mean)
+        of_intercept[-1] = np.sqrt(prior.intercept_variance)
+        lift = np.vstack([lift, of_intercept])
+    padding = (0, len(mean) % 2)
+    return np.pad(lift, ((0, 0), padding)), np.pad(mean, padding)
+
+
+def _lifted(batch: UserBatch, model: SharedModel, lift: np.ndarray) -> np.ndarray:
+    """Return what the head of each user adds to the mean coefficients and intercept."""
+    features, responses = features_of(batch, model.prior)
+    if not features.shape[2]:
+        return np.zeros((len(features), lift.shape[1]))
+    heads = ridge_coefficients(features, responses, model.prior.noise_variance)
+    # One product per user: in a common one, the rounding of a user would depend on the others.
+    return np.asarray((heads[:, np.newaxis] @ lift)[:, 0])
+
+
+def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
+    """Return which prior predicts each user best, leaving one response out at a time."""
+    errors = _errors_of_long if batch.rows.shape[1] > batch.rows.shape[2] else _errors
+    return np.argmin(errors(batch, prior, choices), axis=0).astype(np.float64)
+
+
+def _errors_of_long(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
+    """Compute the errors of users with more rows than features."""
+    found = []
+    for choice in choices:
+        chosen = prior.changed(*choice)
+        features, responses = features_of(batch, chosen)
+        errors = leave_one_out_errors_by_features(
+            features, responses, batch.counts, chosen.noise_variance
+        )
+        found.append(errors)
+    return np.stack(found)
+
+
+def _errors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
+    """Compute the errors from kernels of the rows; a mix of priors has a mix of two kernels."""
+    counts = batch.counts
+    features, responses = features_of(batch, prior)
+    inside = features @ features.transpose(0, 2, 1)
+    everywhere = prior.spread * (batch.rows @ batch.rows.transpose(0, 2, 1))
+    is_row = batch.is_row[:, :, np.newaxis]
+    everywhere += prior.intercept_variance * (is_row * batch.is_row[:, np.newaxis, :])
+    everywhere -= inside
+    all_errors = []
+    for mix, factor in choices:
+        noise_variance = factor * prior.noise_variance
+        if mix == 0:
+            # Without a mix the features are few, and no kernel is needed.
+            errors = leave_one_out_errors_by_features(features, responses, counts, noise_variance)
+        else:
+            kernel = inside + mix * everywhere
+            errors = leave_one_out_errors_by_kernels(kernel, responses, counts, noise_variance)
+        all_errors.append(errors)
+    return np.stack(all_errors)
+
+
+# ------------------------------
+# Warnings of a personal regression, from public facts and released values.
+
+# With a smaller signal than that, a representation is no better than none. The signal is the
+# largest eigenvalue of a sum of products if all users agreed, in units of that of the noise. Not
+# studied.
+_LEAST_SIGNAL = 3.0
+
+
+def warnings_for_users(problem: PersonalProblem, plan: Plan) -> list[str]:
+    """Warn of fits without ids, and of those whose noise is larger than any signal."""
+    warnings: list[str] = []
+    if not problem.cost.is_private:
+        return warnings
+    if isinstance(problem.unit, ResolvedRow):
+        warnings.append(
+            "There are no ids of users: every row is taken for a user of its own, and somebody "
+            "with several rows is protected only one row at a time. Pass groups to fit, or "
+            "user_column; require_groups=True turns this warning into an error."
+        )
+    if problem.solver == "exponential":
+        return warnings
+    warnings += _warnings_for_centers(problem, plan.parts)
+    signal = _signal(problem, plan.parts.model)
+    if signal < _LEAST_SIGNAL:
+        warnings.append(
+            f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are "
+            f"too few for {problem.n_features} features: the noise is as large as any signal. "
+            f"Pass at least {_LEAST_SIGNAL / signal:.2g} times as many, a larger epsilon, or fewer "
+            "features."
+        )
+    return warnings
+
+
+def _warnings_for_centers(problem: PersonalProblem, plan: PersonalReleases) -> list[str]:
+    """Warn if noise would hide a center, which then is not released."""
+    if not problem.fit_intercept:
+        return []
+    hidden = ["the rows"] * (not plan.row_center)
+    hidden += ["the responses"] * (not plan.response_center)
+    if not hidden:
+        return []
+    return [
+        f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are too "
+        f"few to find the center of {' and '.join(hidden)}, which is taken to be 0. Subtract a "
+        "public guess of it, or pass more of them or a larger epsilon."
+    ]
+
+
+def warnings_for_model(model: SharedModel, problem: PersonalProblem) -> list[str]:
+    """Warn if the representation does not stand out from the noise, or helps few users."""
+    warnings = list(model.warnings)
+    if problem.is_pooled:
+        return warnings
+    if model.snr < 1 and problem.solver != "exponential":
+        warnings.append(
+            f"The weakest of {problem.n_components} components does not stand out from the noise "
+            f"(snr_ is {model.snr:.2g}, below 1). Pass fewer n_components, a larger epsilon, or "
+            "more users."
+        )
+    if model.prior.mix == 1:
+        warnings.append(
+            "Most users are predicted best without the representation (prior_mix_ is 1): a ridge "
+            "regression for each user alone is as good, and needs no budget. Try more users, a "
+            "larger epsilon, or more or fewer n_components."
+        )
+    return warnings
+
+
+def warnings_for_prior(before: Prior, chosen: Prior) -> tuple[str, ...]:
+    """Warn if users voted for a prior with so much noise that their heads are nearly 0."""
+    if chosen.noise_variance <= before.noise_variance:
+        return ()
+    return (
+        "Most users are predicted best by the mean model: their heads add little to it. Pass "
+        "n_components=0 to fit the mean model alone.",
+    )
+
+
+def _signal(problem: PersonalProblem, plan: MeanReleases | HeadReleases) -> float:
+    """Compute the signal of users who all agree, in units of the noise, from public facts only."""
+    if isinstance(plan, MeanReleases):
+        release, size = plan.mean_products, problem.n_features
+    else:
+        release, size = plan.products, 2 * problem.n_features
+    noise_std = problem.cost.noise_std(release.mechanism, release.change(1.0), release.share)
+    return problem.n_units / (noise_std * math.sqrt(size))
+
+
+# ------------------------------
+# From users and a budget to the released model.
+
+
+def solve_personal(
+    problem: PersonalProblem,
+    plan: PersonalReleases,
+    users: Users,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> SharedModel:
+    """Release scales, then the representation, then how far heads should trust it."""
+    center, response_center = np.zeros(users.n_features), 0.0
+    if plan.response_center:
+        response_center = release_response_center(plan.response_center, users, budget)
+        users.shift_responses(response_center)
+    row_count = 1.0 if plan.row_count is None else release_row_count(plan.row_count, users, budget)
+    levels = UserLevels()
+    if plan.user_levels:
+        levels = release_user_levels(plan.user_levels, users, row_count, budget)
+    for round_of_center in plan.row_center:
+        shift = release_row_center(round_of_center, users, budget)
+        users.shift_rows(shift)
+        center = center + shift
+    whitening: np.ndarray | None = None
+    warnings: tuple[str, ...] = ()
+    if plan.user_moment is not None:
+        whitening, warnings = release_user_whitening(plan.user_moment, users, budget)
+        users.multiply_rows(whitening)
+    model = plan.model
+    if isinstance(model, MeanReleases):
+        start = release_mean_model(problem, model, users, budget)
+    else:
+        fitted = release_start(problem, model, users, row_count, levels, budget)
+        if isinstance(model.steps, AltminReleases):
+            fitted = alternate(model.steps, fitted, users, budget)
+        else:
+            fitted = descend(model.steps, fitted, users, budget)
+        start = choose_prior(model.prior_vote, fitted, users, budget)
+        warnings += warnings_for_prior(fitted.prior, start.prior)
+    return SharedModel(center, response_center, whitening, start.prior, start.snr, warnings)

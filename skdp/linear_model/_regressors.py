@@ -1,0 +1,670 @@
+"""Private regressions: what all share, on rows of features, and on matrices."""
+
+import math
+from functools import partial
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._checks import (
+    ANY_BOUND,
+    by_chunks,
+    check_features,
+    check_given,
+    check_like,
+    check_rows,
+    check_rows_of,
+    in_parts,
+    targets_of,
+)
+from skdp._estimator import (
+    N_JOBS,
+    Data,
+    PrivateEstimator,
+    check_finite_bound,
+    check_not_pure,
+    in_dtype,
+)
+from skdp._scales import checked_interval
+from skdp.data.matrices import Design, RankOneMatrices
+from skdp.data.parts import PartResults, RowBlocks, RowParts, Targets
+from skdp.data.rows import checked_digest
+from skdp.data.sources import as_source, digests
+from skdp.linalg.matrices import FixedRank
+from skdp.linear_model._descent import n_votes
+from skdp.linear_model._targets import as_numbers, as_numbers_later, r2_of, r2_of_parts
+from skdp.linear_model._trace_descent import Estimate
+from skdp.linear_model._trace_fit import solve_trace, warnings_for_size
+from skdp.linear_model._trace_plan import plan_trace
+from skdp.linear_model._trace_problem import (
+    DELTA_TAIL,
+    TRACE_CONSTRAINTS,
+    UNITS,
+    TraceProblem,
+    as_rows,
+    check_blocks,
+    check_rank,
+    check_same_shape,
+    checked_covariance,
+    checked_data,
+    facts_of,
+    source_of,
+)
+from skdp.linear_model._trace_records import Records
+from skdp.privacy import Plan
+from skdp.privacy.precision import plain
+
+# ------------------------------
+# What private regressions share: how a fit is asked for, what it reads, and predictions.
+
+
+class PrivateRegressor(RegressorMixin, PrivateEstimator):
+    """A linear regression of private records, by a descent with clipped gradients."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateEstimator._parameter_constraints,
+        **N_JOBS,
+        "response_bound": [*ANY_BOUND, None],
+        "fit_intercept": ["boolean"],
+        "n_iter": [Interval(Integral, 1, 10_000, closed="both")],
+    }
+
+    adjacency: str
+    privacy_unit: str
+    epsilon: float
+    n_jobs: int | None
+    coef_: np.ndarray
+    _shape: tuple[int, ...] = ()  # of the matrices, if there are any
+    _plan, _solve = staticmethod(plan_trace), staticmethod(solve_trace)
+    _warnings = staticmethod(warnings_for_size)
+
+    @by_chunks
+    def predict(self, X: Any) -> Any:
+        """Predict responses.
+
+        The result is a noise-free function of the rows passed in, which the guarantee does not
+        cover. It is the products with `coef_`, plus `intercept_`. Features are first clipped to
+        `feature_bounds_`, as in the fit.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_records, ...)
+            Records, in a layout that `fit` takes.
+
+        Returns
+        -------
+        ndarray, PartResults or dask array of shape (n_records,)
+            Predictions. Those of a dask collection are computed when they are asked for, those of a
+            `RowBlocks` a block or a part at a time: iterate
+            over them, or write them to a file by ``to_npy(path)``.
+        """
+        check_is_fitted(self)
+        rows, shape = self._read(X)
+        check_same_shape(shape, self._shape, type(self).__name__)
+        if isinstance(rows, RowBlocks):
+            check_features(rows, self)
+            of_block = partial(self._predicted_block, dtype=rows.dtype)
+            return PartResults(rows, of_block, rows.shape[:1], rows.dtype)
+        if isinstance(rows, RankOneMatrices):
+            rows.check()
+            check_features(rows, self)
+            if len(rows) == 0:
+                return np.zeros(0)
+            return self._predicted(rows)
+        return self._predicted(check_rows_of(rows, self))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Compute the coefficient of determination of predictions.
+
+        A noise-free function of the rows passed in, which the guarantee does not cover.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_records, ...)
+            Records, in a layout that `fit` takes.
+        y : array-like of shape (n_records,) or None, default=None
+            Responses, for a dask collection in the same chunks; None for rows in parts, which bring
+            theirs along.
+        sample_weight : array-like of shape (n_records,) or None, default=None
+            Weights of the records.
+
+        Returns
+        -------
+        float
+            1 at best.
+        """
+        X, y = in_parts(X, y)
+        if isinstance(X, RowParts):
+            responses = targets_of(X, y, type(self).__name__).mapped(as_numbers)
+            return r2_of_parts(responses, self.predict(X), sample_weight, self.n_jobs)
+        predictions = self.predict(X)
+        check_given(y, type(self).__name__)
+        if isinstance(X, RowBlocks):
+            predictions = np.concatenate(list(predictions))
+        return r2_of(y, predictions, sample_weight)
+
+    def _predicted(self, rows: Any) -> np.ndarray:
+        if self.feature_bounds_ is None and not isinstance(rows, RankOneMatrices):
+            return np.asarray(rows @ self.coef_.ravel() + self.intercept_)
+        return np.asarray((self._products(rows) + self.intercept_).astype(rows.dtype))
+
+    def _predicted_block(self, block: Any, dtype: np.dtype) -> np.ndarray:
+        if block.shape[0] == 0:
+            return np.zeros(0, dtype)
+        return self._predicted(check_rows(block, type(self).__name__)).astype(dtype)
+
+    def _products(self, rows: Any) -> np.ndarray:
+        """Multiply features, clipped as those of the fit were, by the coefficients."""
+        assert self.feature_bounds_ is not None
+        design = Design(source_of(rows, None), (self.n_features_in_, 1), self.n_jobs)
+        return design.clipped_inner(self.coef_.ravel(), self.feature_bounds_)
+
+    def _read(self, X: Any) -> tuple[Any, tuple[int, int] | None]:
+        """Return rows, and the shape of the matrices that they are, if X has matrices."""
+        return as_rows(X)
+
+    def _problem(self, X: Any, y: Any) -> tuple[TraceProblem, Data]:
+        rows, given = self._read(X)
+        if isinstance(rows, RowBlocks):
+            return self._problem_of_parts(rows, y)
+        checked, responses = checked_data(rows, y, type(self).__name__)
+        n_records, n_features = checked.shape
+        problem = self._problem_of(checked, n_records, n_features, given)
+        check_features(rows, self, reset=True)
+        source = source_of(checked, problem.factors)
+        design = Design(source, problem.matrix_shape, self.n_jobs)
+        records = Records(design, Targets.of(responses), float(problem.fit_intercept))
+        hashed: tuple[Any, ...] = (source,)
+        if isinstance(source, RankOneMatrices):
+            hashed = as_source(source.left), as_source(source.right)
+        return problem, (records, partial(digests, *hashed, responses))
+
+    def _problem_of_parts(self, X: Any, y: Any) -> tuple[TraceProblem, Data]:
+        """Do the same for rows in parts, which are read once, and nothing else is read of them."""
+        problem = self._problem_of(X, X.shape[0], X.shape[1], None)
+        responses = targets_of(X, y, type(self).__name__)
+        check_features(X, self, reset=True)
+        source, numbers = as_source(X), responses.mapped(as_numbers)
+        checked = partial(checked_digest, n_jobs=self.n_jobs, is_keyed=self._is_keyed)
+        of_responses, of_rows = checked(numbers, name="y"), checked(source)
+        design = Design(source, problem.matrix_shape, self.n_jobs)
+        later = responses.mapped(as_numbers_later)
+        records = Records(design, later, float(problem.fit_intercept))
+        return problem, (records, lambda: (of_rows(), of_responses()))
+
+    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> TraceProblem:
+        rows, given = self._read(like)
+        check_like(rows, n_samples, n_features)
+        return self._problem_of(rows, n_samples, n_features, given)
+
+    def _problem_of(
+        self, rows: Any, n_records: int, n_features: int, given: tuple[int, int] | None
+    ) -> TraceProblem:
+        check_not_pure(type(self).__name__, self._cost())
+        asked = plain(getattr(self, "matrix_shape", None))
+        facts = facts_of(rows, n_records, n_features, asked, given)
+        check_blocks(rows, facts["factors"], self.privacy_unit, type(self).__name__)
+        unit = UNITS[self.privacy_unit](self.adjacency)
+        problem = self._asked(TraceProblem, **facts, unit=unit, **self._more_facts(facts))
+        check_finite_bound("response_bound", problem.response_bound, problem.cost)
+        return problem
+
+    def _n_passes(self, plan: Plan) -> int | None:
+        most = super()._n_passes(plan)
+        return None if most is None else most - n_votes(plan)
+
+    def _more_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """Return public facts that not all regressions have."""
+        return {}
+
+    def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
+        self.intercept_ = float(result.offset)
+        bounds = None if result.bounds is None else in_dtype(result.bounds, problem.dtype)
+        self.feature_bounds_: np.ndarray | None = bounds
+        return result.warnings
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # Few records are not enough for a good score.
+        tags.regressor_tags.poor_score = bool(self.epsilon < 100)
+        return tags
+
+
+# ------------------------------
+# Linear regression on private rows of features.
+
+# Steps of a weak and of a strong signal, and from where it is strong: records times mu beside the
+# root of the number of features. benchmarks/trace_regression/scales.md, "Steps".
+_STEPS, _STRONG = (5, 10), 130.0
+
+
+class DPLinearRegression(PrivateRegressor):
+    r"""Linear regression on rows of features with differential privacy.
+
+    Features may be in any units: the fit finds their centers, scales and covariance privately, and
+    descends from 0 with clipped gradients.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
+        ``inf`` switches the noise and the clipping off.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
+        number of units.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
+        which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
+    bounds : pair of floats or arrays of shape (n_features,), or None, default=None
+        Public ends ``(low, high)`` of every feature, in its units, between which features are
+        clipped for their means and variances. They must be known without looking at X: its
+        smallest and largest entries are **not** public. Sizes are at most 1e100, and the ends at
+        least 1e-100 apart. ``None`` finds intervals privately, for up to a tenth of the budget.
+    response_bound : float or None, default=None
+        Public bound on the size of a response, in the units of y; larger responses are clipped to
+        it, which saves noise. ``None`` bounds nothing: what responses contribute is clipped anyway.
+        From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept. The responses are then centered by a private median.
+    n_iter : int or "auto", default="auto"
+        Number of gradient steps, 1 to 10,000. More steps split the budget further. ``"auto"`` is 10
+        where the records and the budget are enough for so many, and else 5.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
+    n_jobs : int or None, default=None
+        Threads that share the data; no number depends on it. ``None``: those of matrix products.
+    random_state : int, RandomState or Generator instance or None, default=None
+        ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
+        ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
+        one that can be guessed voids the guarantee.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Coefficients. Covered by the guarantee.
+    intercept_ : float
+        Intercept. Covered by the guarantee.
+    feature_bounds_ : ndarray of shape (2, n_features) or None
+        Smallest and largest value of each feature, to which `fit` and `predict` clip others. None
+        where features are not scaled one by one. Covered by the guarantee.
+    privacy_spent_ : PrivacySpent
+        Record of every release. Public.
+    n_features_in_ : int
+        Number of features. Public.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if X has names that are strings. Public.
+
+    See Also
+    --------
+    sklearn.linear_model.LinearRegression : The same without privacy.
+    DPTraceRegressor : Matrices, with coefficients of low rank, and public rows.
+
+    Notes
+    -----
+    **Privacy.** Unit: a record, that is a row with its response. Adjacency: `adjacency`.
+    Mechanism: Gaussian, accounted for exactly in Gaussian differential privacy. Released: counts
+    for the median of the responses and for their sizes; without `bounds` counts of the entries of
+    each feature by sign and power of two and, of features that may be narrow beside their distance
+    from 0, by place; the mean of each feature and of its square; a second moment; and in each step
+    the sum of the gradients, each clipped in norm, and the number of those that were not. `plan`
+    lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the shape of X,
+    its dtype, whether it is dense or sparse, how it is divided into parts, feature names, and
+    parameters. NaN and infinity are refused, which tells that there are none. Not covered: what
+    `predict` and `score` return, noise-free functions of the rows passed in; and the running time.
+    No assumption about the data is made.
+
+    Sparse rows of more than 64 features are not centered, and scaled by their variances alone:
+    `bounds` is refused with them, and so are sparse parts. Readings of X: two for scales, one with
+    `bounds`; up to two more for narrow features; one for the covariance; and one a step. Rows in
+    parts, as `RowBlocks.from_partitions` makes them, are checked in one reading more.
+    Mathematics and proofs: :doc:`/trace_regression` and :doc:`/scaling`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPLinearRegression
+    >>> generator = np.random.default_rng(0)
+    >>> X = generator.normal(size=(8000, 3)) * [1, 100, 0.01]
+    >>> y = X @ [2, 0.01, -300] + generator.normal(size=8000)
+    >>> model = DPLinearRegression(epsilon=1.0).fit(X, y)
+    >>> model.coef_.shape
+    (3,)
+    >>> model.score(X, y) > 0.9
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateRegressor._parameter_constraints,
+        # `checked_interval` checks it.
+        "bounds": "no_validation",
+        "n_iter": [*PrivateRegressor._parameter_constraints["n_iter"], StrOptions({"auto"})],
+    }
+
+    #: The only unit, as other estimators name it.
+    privacy_unit = "record"
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "replace",
+        bounds: Any = None,
+        response_bound: float | None = None,
+        fit_intercept: bool = True,
+        n_iter: int | str = "auto",
+        ledger: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.bounds = bounds
+        self.response_bound = response_bound
+        self.fit_intercept = fit_intercept
+        self.n_iter = n_iter
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the coefficients, spending the whole budget.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
+            Rows of the records; a `RowBlocks` in parts, with their responses.
+        y : array-like of shape (n_samples,) or None, default=None
+            Responses, for a dask collection in the same chunks; None for rows in parts, which bring
+            theirs along.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X, y or a parameter is not acceptable; nothing has been spent then.
+        """
+        self._fit(X, y)
+        return self
+
+    def _read(self, X: Any) -> tuple[Any, None]:
+        """Refuse matrices, and name what takes them."""
+        rows, shape = super()._read(X)
+        if shape is not None or isinstance(rows, RankOneMatrices):
+            raise ValueError(
+                f"X has matrices, but {type(self).__name__} takes rows of features: use "
+                "DPTraceRegressor."
+            )
+        return rows, None
+
+    def _more_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
+        n_features = facts["matrix_shape"][0]
+        strength = facts["n_units"] * self._cost().mu / math.sqrt(n_features)
+        more = {} if self.n_iter != "auto" else {"n_iter": _STEPS[strength > _STRONG]}
+        if self.bounds is None:
+            return more
+        interval = checked_interval(self.bounds, n_features)
+        if not facts["is_dense"]:
+            raise ValueError(
+                "bounds are for dense rows, or sparse ones of at most 64 features: others are not "
+                "centered. Pass bounds=None, or a dense X."
+            )
+        return {**more, "interval": interval}
+
+    def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
+        self.coef_ = in_dtype(result.point.matrix.ravel(), problem.dtype)
+        return super()._set_attributes(result, problem)
+
+
+# ------------------------------
+# Low-rank trace regression of private records.
+
+
+class DPTraceRegressor(PrivateRegressor):
+    r"""Linear regression on matrices, with coefficients of low rank and differential privacy.
+
+    The model is :math:`y_i = \langle X_i, M \rangle + b` plus noise, for matrices :math:`X_i` of
+    shape (d1, d2) and coefficients M of rank at most `rank`; :math:`\langle X, M \rangle` is the
+    sum of the products of their entries. Rows of features are taken for matrices of one column;
+    :class:`DPLinearRegression` is for them, and has bounds. Matrix completion and multi-task
+    regression are the same with matrices of rank one, see :class:`skdp.RankOneMatrices`.
+
+    Parameters
+    ----------
+    rank : int, default=1
+        Largest rank of the coefficients, at most the smaller side of the matrices. The noise grows
+        with rank * (d1 + d2 - rank), the number of free coefficients.
+    matrix_shape : tuple of two ints or None, default=None
+        Shape (d1, d2) of the matrices that are the rows of a 2-D X, in C order. ``None`` takes the
+        shape of 3-D X or of `RankOneMatrices`; 2-D X then has matrices of shape (n_features, 1).
+    epsilon : float, default=1.0
+        Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
+        ``inf`` switches the noise and the clipping off.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
+        number of units.
+    privacy_unit : {"record", "response"}, default="record"
+        What is protected: one record, that is a matrix with its response, or one response, the
+        matrices being public. Public matrices much longer than nearly all others then take no part.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
+        which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
+    response_bound : float or None, default=None
+        Public bound on the size of a response, in the units of y; larger responses are clipped to
+        it, which saves noise. ``None`` bounds nothing: what responses contribute is clipped anyway.
+        From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
+    covariance : {"private", "identity"} or pair of array-like, default="private"
+        Covariances by which the matrices are whitened. ``"private"`` releases the scale of the
+        entries, and covariances of rows and columns. ``"identity"``: you promise uncorrelated
+        entries with mean 0 and variance 1. ``(row_cov, col_cov)``: public covariances of the
+        entries of a column, of shape (d1, d1), and of a row, of shape (d2, d2), one of which may be
+        None; the means of the matrices must be 0. The last two spend nothing. When to pass which:
+        :doc:`/user_guide/low_rank_regression`.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept. The responses are then centered by a private median.
+    n_iter : int, default=10
+        Number of gradient steps, 1 to 10,000. More steps split the budget further.
+    clip_quantile : float or "auto", default="auto"
+        Wanted fraction of gradients that are not clipped, .01 to .99. ``"auto"`` is .5 for most
+        dense X, up to .9 for others, and more if most responses are the same.
+    init : {"random", "spectral"}, default="random"
+        The start. ``"random"`` starts from 0 and spends nothing.
+        ``"spectral"`` spends .25 of the budget on a start from data, in vain unless a private test
+        finds a gap between singular values; a tenth of delta is for the failure of that test.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
+    n_jobs : int or None, default=None
+        Threads that share the data; no number depends on it. ``None``: those of matrix products.
+    random_state : int, RandomState or Generator instance or None, default=None
+        ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
+        ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
+        one that can be guessed voids the guarantee.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (d1, d2)
+        Coefficients, in the layout of X. Covered by the guarantee.
+    coef_matrix_ : ndarray of shape (d1, d2)
+        Coefficients as a matrix. Covered by the guarantee.
+    intercept_ : float
+        Intercept. Covered by the guarantee.
+    singular_values_ : ndarray of shape (rank,)
+        Descending singular values of `coef_matrix_`; 0 for noise. Covered by the guarantee.
+    feature_bounds_ : ndarray of shape (2, n_features) or None
+        Smallest and largest value of each feature, to which `fit` and `predict` clip others. None
+        where features are not scaled one by one. Covered by the guarantee.
+    left_components_ : ndarray of shape (d1, rank)
+        Left singular vectors of the coefficients. Covered by the guarantee.
+    right_components_ : ndarray of shape (rank, d2)
+        Right singular vectors: ``coef_matrix_`` is ``left_components_ * singular_values_
+        @ right_components_``. Covered by the guarantee.
+    privacy_spent_ : PrivacySpent
+        Record of every release. Public.
+    n_features_in_ : int
+        Number of features, d1 * d2. Public.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if X has names that are strings. Public.
+
+    See Also
+    --------
+    DPLinearRegression : Rows of features, within public bounds or without.
+    RankOneMatrices : Matrices of rank one that are never written out.
+
+    Notes
+    -----
+    **Privacy.** Unit: `privacy_unit`; of `RankOneMatrices`, as of other matrices, a record, such as
+    one observed cell. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly in
+    Gaussian differential privacy. Released: counts and histograms for medians and scales, second
+    moments for `covariance`, a start if asked for, and in each step the sum of the gradients, each
+    clipped in norm, and the number of those that were not. `plan` lists every release before a fit,
+    `privacy_spent_` afterwards. Assumed public: the number of records, the shape, dtype and
+    container of X, how it is divided into parts, feature names, and parameters; with
+    ``privacy_unit="response"`` all of X, which then must be in memory. NaN and infinity are
+    refused, which tells that there are none. Not covered: what `predict` and `score` return,
+    noise-free functions of the rows passed in; and the running time. No assumption about the data
+    is made.
+
+    After the check, and a digest if there is a seed, a fit reads X ``n_iter + 2`` times: for a
+    scale, for both covariances, and in every step. With ``privacy_unit="response"`` it reads X
+    ``2 * n_iter + 4`` times. A
+    spectral start reads X once more, or twice if its test finds a gap. To scale features one by one
+    takes two readings instead of one, and with records as the unit up to two more for narrow ones.
+    Rows in parts, as `RowBlocks.from_partitions` makes them, are matrices of `matrix_shape`; sparse
+    ones are taken up to 64 features, or with a `matrix_shape` of more than one column.
+
+    The descent, a Riemannian gradient descent, and its start follow Zha (2024,
+    :arxiv:`2403.15999`): see :doc:`/trace_regression`, also for proofs, time and memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPTraceRegressor
+    >>> from skdp.datasets import make_trace_regression
+    >>> X, y, M = make_trace_regression(8000, (8, 8), rank=2, random_state=0)
+    >>> model = DPTraceRegressor(rank=2, epsilon=1.0).fit(X, y)
+    >>> model.coef_.shape
+    (8, 8)
+    >>> bool(np.linalg.norm(model.coef_ - M) < 0.2 * np.linalg.norm(M))
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateRegressor._parameter_constraints,
+        **TRACE_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        rank: int = 1,
+        *,
+        matrix_shape: tuple[int, int] | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        privacy_unit: str = "record",
+        adjacency: str = "replace",
+        response_bound: float | None = None,
+        covariance: Any = "private",
+        fit_intercept: bool = True,
+        n_iter: int = 10,
+        clip_quantile: float | str = "auto",
+        init: str = "random",
+        ledger: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.rank = rank
+        self.matrix_shape = matrix_shape
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.response_bound = response_bound
+        self.covariance = covariance
+        self.fit_intercept = fit_intercept
+        self.n_iter = n_iter
+        self.clip_quantile = clip_quantile
+        self.init = init
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the coefficients, spending the whole budget.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape \
+                (n_records, n_features), array-like of \
+                shape (n_records, d1, d2), or RankOneMatrices
+            Matrices of the records; a `RowBlocks` in parts, with their responses.
+        y : array-like of shape (n_records,) or None, default=None
+            Responses, for a dask collection in the same chunks; None for rows in parts, which bring
+            theirs along.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X, y or a parameter is not acceptable; nothing has been spent then.
+        """
+        self._fit(X, y)
+        return self
+
+    @property
+    def coef_(self) -> np.ndarray:  # type: ignore[override]
+        """Coefficient array in the layout of X."""
+        return self.coef_matrix_.reshape(self._coef_shape)
+
+    @property
+    def coef_matrix_(self) -> np.ndarray:
+        """Coefficient array as a matrix."""
+        with np.errstate(under="ignore"):
+            return (self.left_components_ * self.singular_values_) @ self.right_components_
+
+    def _more_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
+        shape = facts["matrix_shape"]
+        check_rank(
+            self.rank,
+            shape,
+            " Cells of a table, given by their rows and columns, are "
+            "RankOneMatrices.from_indices(rows, columns, shape).",
+        )
+        return {"covariance": checked_covariance(self.covariance, shape)}
+
+    def _reserved_part(self) -> float:
+        return DELTA_TAIL if self.init == "spectral" else 0.0
+
+    def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
+        point, dtype = result.point, problem.dtype
+        self.left_components_ = in_dtype(point.left, dtype)
+        self.singular_values_ = in_dtype(point.values, dtype)
+        self.right_components_ = in_dtype(point.right.T, dtype)
+        self._shape, self._coef_shape = problem.matrix_shape, problem.coef_shape
+        return super()._set_attributes(result, problem)
+
+    def _products(self, rows: Any) -> np.ndarray:
+        if self.feature_bounds_ is not None:
+            return super()._products(rows)
+        factors = self.left_components_, self.singular_values_, self.right_components_.T
+        return Design(rows, rows.matrix_shape, self.n_jobs).inner(FixedRank(*factors))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags

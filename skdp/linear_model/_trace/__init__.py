@@ -1,1 +1,0 @@
-"""Low-rank trace regression: its problem, plan, starts, descent and scales."""

@@ -1,0 +1,486 @@
+"""From records and a budget to a released matrix and intercept."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from skdp._scales import MOST_NOISE, ScaleReleases, Scales, release_scales
+from skdp.data.matrices import Design, entries_of
+from skdp.data.parts import Targets
+from skdp.linalg.matrices import FixedRank, Matrices, tangent_dimension
+from skdp.linear_model._descent import median_of_responses
+from skdp.linear_model._trace_descent import (
+    Clipping,
+    Estimate,
+    RecordClipping,
+    ResponseClipping,
+    descend,
+    random_start,
+    release_start,
+)
+from skdp.linear_model._trace_plan import TraceReleases
+from skdp.linear_model._trace_problem import TraceProblem
+from skdp.linear_model._trace_records import (
+    Records,
+    Spread,
+    exact_norm,
+    exact_whitening,
+    outlier_threshold,
+    release_norm,
+    release_spread,
+    release_whitening,
+    sample_rows,
+)
+from skdp.privacy import Plan, PrivacyBudget
+from skdp.privacy.plan import paths_of
+from skdp.privacy.releases import SCALE_GRID
+
+# ------------------------------
+# Public maps between the matrices that a user passes and those that are fitted.
+
+
+@dataclass(frozen=True)
+class Transform:
+    r"""The map from matrices to the fitted :math:`A\,((X_i - C) \circ S)\,B`; A, B are symmetric.
+
+    S, the `multiplier`, is a number or, for vectors, one for each entry. `least_variance` is the
+    smallest variance of the fitted matrices along any direction, as far as it is known. Entries of
+    :math:`(X_i - C) \circ S` are clipped to the size that `largest` has for each, if not None.
+    Noise hides the scales of `n_hidden` features, and `are_rare` tells whether most features have
+    their usual value in most of the records.
+    """
+
+    center: np.ndarray | None = None
+    multiplier: Any = 1.0
+    row_map: np.ndarray | None = None
+    column_map: np.ndarray | None = None
+    least_variance: float = 1.0
+    are_rare: bool = False
+    n_hidden: int = 0
+    largest: np.ndarray | None = None
+
+    def apply(self, design: Design) -> Design:
+        """Return a view of the fitted matrices."""
+        scales = {"multiplier": self.multiplier, "center": self.center, "largest": self.largest}
+        return replace(design.mapped(self.row_map, self.column_map), **scales)
+
+    @property
+    def bounds(self) -> np.ndarray | None:
+        """The smallest and the largest entry that is not clipped, in units of the data."""
+        if self.largest is None:
+            return None
+        center = 0.0 if self.center is None else self.center
+        reach = self.largest / self.multiplier
+        return np.stack([(center - reach).ravel(), (center + reach).ravel()])
+
+    def undo(self, estimate: Estimate) -> tuple[FixedRank, float]:
+        """Return the coefficients and the intercept for the matrices that the user passed."""
+        point = estimate.point
+        # For symmetric A and B, the inner product of M with A Z B is that of A M B with Z.
+        left = _mapped(self.row_map, point.left)
+        right = _mapped(self.column_map, point.right)
+        if np.ndim(self.multiplier) == 0:
+            values = point.values * self.multiplier
+        elif len(right) == 1:
+            left, values = left * self.multiplier, point.values
+        else:
+            right, values = right * self.multiplier.T, point.values
+        undone = FixedRank(left, values, right).orthonormal()
+        if self.center is None:
+            return undone, estimate.offset
+        return undone, estimate.offset - float(np.vdot(undone.matrix, self.center))
+
+
+def _mapped(symmetric: np.ndarray | None, vectors: np.ndarray) -> np.ndarray:
+    if symmetric is None:
+        return vectors
+    return symmetric[:, np.newaxis] * vectors if symmetric.ndim == 1 else symmetric @ vectors
+
+
+def inverse_root(covariance: np.ndarray) -> np.ndarray:
+    """Compute the inverse of the symmetric root of a positive definite matrix."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
+
+
+# ------------------------------
+# Features of mean 0 and variance 1: by released scales, or by exact ones of public rows.
+
+# Features that differ from their usual value in a smaller fraction of the records are rare; not
+# studied.
+_RARE = 0.25
+# With fewer rare features than that in a mean record, many records have none, and their gradients
+# are short; not studied.
+_FEW_RARE = 2.0
+# Standardized entries are clipped to that size: benchmarks/trace_regression/unlike_columns.md,
+# "spiked" and "linear in long tails". Where noise hides the scale, that of others is unknown, and
+# they must not be larger than the feature itself is taken to be.
+_LARGEST, _LARGEST_OF_HIDDEN = 16.0, 1.0
+
+# Sample of public rows, for a rough median and quantile: its length, and its size where rows are
+# long; not studied.
+_SAMPLE_ROWS = (400, 10_000)
+_SAMPLE_ENTRIES = 1 << 21
+# Squares of larger entries could overflow.
+_LARGEST_USABLE = 1e100  # not studied
+
+
+def standardized_by(found: Scales, problem: TraceProblem) -> Transform:
+    """Map features to mean 0 and variance 1, as far as their released scales tell."""
+    shape, center, squares = problem.matrix_shape, None, found.variance
+    if problem.fit_intercept:
+        center = found.center.reshape(shape)
+    else:
+        squares = squares + found.center**2
+    largest = None
+    if problem.cost.is_private:
+        largest = np.where(found.is_void, _LARGEST_OF_HIDDEN, _LARGEST).reshape(shape)
+    return Transform(
+        center,
+        (1 / np.sqrt(np.where(squares > 0, squares, 1.0))).reshape(shape),
+        are_rare=_are_rare(found.others),
+        n_hidden=int(found.is_void.sum()) if problem.cost.is_private else 0,
+        largest=largest,
+    )
+
+
+def _are_rare(others: np.ndarray) -> bool:
+    """Tell whether at least half of the features are rare, and a mean record has few of these.
+
+    `others` are the fractions of the entries that are not the usual ones.
+    """
+    is_rare = others < _RARE
+    return bool(is_rare.mean() >= 0.5 and others[is_rare].sum() < _FEW_RARE)
+
+
+def exact_standardization(design: Design, *, centered: bool) -> Transform:
+    """Compute means and standard deviations of the entries of public matrices, but for outliers.
+
+    Outliers count as the rough center that a sample gives.
+    """
+    sample = sample_rows(design, int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS)))
+    sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
+    usual = np.median(sample, axis=0)
+    middle = usual if centered else np.zeros(design.n_entries)
+    largest = np.array([outlier_threshold(np.abs(column)) for column in (sample - middle).T])
+    inliers = partial(_inlier_differences, middle=middle, largest=largest)
+    shift = np.zeros(design.n_entries)
+    if centered:
+        kernel = partial(_power_sum, inliers=inliers, shift=shift, power=1)
+        shift = design.map_sum(kernel, design.n_entries) / design.n_records
+    kernel = partial(_power_sum, inliers=inliers, shift=shift, power=2)
+    squares = design.map_sum(kernel, design.n_entries)
+    spread = np.sqrt(squares / design.n_records)
+    spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
+    shape = design.matrix_shape
+    mean = middle + shift
+    return Transform(
+        mean.reshape(shape) if centered else None,
+        (1 / spread).reshape(shape),
+        are_rare=_are_rare((sample != usual).mean(axis=0)),
+    )
+
+
+# Kernels.
+
+
+def _power_sum(
+    _: slice,
+    matrices: Matrices,
+    inliers: Callable[[Matrices], np.ndarray],
+    shift: np.ndarray,
+    power: int,
+) -> np.ndarray:
+    return np.asarray(((inliers(matrices) - shift) ** power).sum(axis=0))
+
+
+def _inlier_differences(matrices: Matrices, middle: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    values = entries_of(matrices)
+    differences = np.where(np.abs(values) <= _LARGEST_USABLE, values, 0.0) - middle
+    return np.where(np.abs(differences) <= largest, differences, 0.0)
+
+
+# ------------------------------
+# Warnings of a trace regression, from public facts and released values.
+
+# benchmarks/trace_regression/errors.md, "How many records it takes": with less signal than that, in
+# units of the noise in all directions together, a fit is of no use.
+_LEAST_SIGNAL = 2.0
+# The same for matrices of rank one, each of which tells about few directions, and for single cells,
+# in units of the noise in one direction: docs/user_guide/low_rank_regression.rst, "When it cannot
+# work", and of cells benchmarks/trace_regression/unlike_data.md, "strength".
+_LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
+
+
+def warnings_for_size(problem: TraceProblem, plan: Plan) -> Iterator[str]:
+    """Warn of fits whose noise is larger than any signal, from public facts only."""
+    if not problem.cost.is_private:
+        return
+    strength, least = signal_strength(problem), _least_signal(problem)
+    if strength < least:
+        reason = "each record tells about few of these only, and noise easily hides that"
+        if strength < _LEAST_SIGNAL:
+            reason = "the noise is as large as any signal"
+        yield (
+            f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few for "
+            f"{_n_free(problem)} coefficients: {reason}. Pass some {least / strength:.2g} times as "
+            f"many records, a larger epsilon, or {_fewer(problem)}."
+        )
+    if plan.parts.features is not None:
+        yield from _warnings_for_scales(problem, plan.parts.features)
+
+
+def _warnings_for_scales(problem: TraceProblem, features: ScaleReleases) -> Iterator[str]:
+    """Warn if noise will hide most centers and scales."""
+    noise_std = paths_of(features)[0][-1].noise_std
+    if noise_std is not None and noise_std > MOST_NOISE:
+        known = ", or bounds of DPLinearRegression that are known without looking at X"
+        yield (
+            f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few to scale "
+            f"{problem.n_entries} features one by one: noise hides most of their centers and "
+            "scales. Pass more records, a larger epsilon, or fewer features"
+            f"{known if problem.interval is None else ''}."
+        )
+
+
+def warnings_for_fit(
+    problem: TraceProblem, spread: Spread, transform: Transform, n_cut: int
+) -> Iterator[str]:
+    """Warn of scales and singular values that noise hides, from released values."""
+    if spread.is_guess:
+        yield (
+            "Too few responses differ from the median to be distinguished from noise. Pass "
+            "response_bound, a public bound of their size, a larger epsilon, or more records."
+        )
+    if transform.n_hidden:
+        yield (
+            f"{transform.n_hidden} of the features hardly differ from 0, being constant or rare. "
+            "Noise hides how far they differ, and what they tell may be lost. If one is in much "
+            "larger units, divide it by a public guess of its size."
+        )
+    if problem.are_cells and problem.cost.is_private and _has_rare_cells(problem, transform):
+        yield (
+            "Some rows or columns are observed so much more rarely than others that predictions of "
+            "their cells are mostly noise. Leave rarely observed rows and columns out, or pass a "
+            "smaller rank, a larger epsilon, or more records."
+        )
+    if n_cut:
+        cut = "The" if _are_rows(problem) else f"{n_cut} of {problem.rank} singular values of the"
+        yield (
+            f"{cut} coefficients do not stand out from the noise and are 0. Pass "
+            f"{_fewer(problem)}, a larger epsilon, or more records."
+        )
+
+
+def _are_rows(problem: TraceProblem) -> bool:
+    """Tell whether records are rows of features, which have no rank to choose."""
+    return min(problem.matrix_shape) == 1
+
+
+def _fewer(problem: TraceProblem) -> str:
+    """Name what leaves fewer coefficients to find."""
+    return "fewer features" if _are_rows(problem) else "a smaller rank or matrix_shape"
+
+
+def _has_rare_cells(problem: TraceProblem, transform: Transform) -> bool:
+    """Tell by released variances whether some rows or columns have too few observed cells."""
+    rows, columns = transform.row_map, transform.column_map
+    if rows is None or columns is None:
+        return False
+    unevenness = math.sqrt(_unevenness(rows) * _unevenness(columns))
+    least = _least_signal(problem)
+    return least <= signal_strength(problem) < least * unevenness
+
+
+def _unevenness(roots: np.ndarray) -> float:
+    """Divide the mean variance by the harmonic mean, both from inverse roots of variances."""
+    if roots.ndim > 1:
+        return 1.0
+    inverses = np.square(roots)
+    return float(np.mean(inverses) * np.mean(1 / inverses))
+
+
+def signal_strength(problem: TraceProblem) -> float:
+    """Compute the largest signal in units of the noise in all directions, from public facts."""
+    return problem.n_units * problem.cost.mu / (_n_free(problem) * math.sqrt(problem.n_iter))
+
+
+def _least_signal(problem: TraceProblem) -> float:
+    """Return the signal strength that a fit needs, from public facts only.
+
+    A singular vector has to stand out from the noise in its own direction, which is a smaller part
+    of all noise the more directions there are. Only matrices of rank one need more than that: their
+    signal is rare.
+    """
+    shape = problem.matrix_shape
+    if problem.factors is None or min(shape) == 1:
+        return _LEAST_SIGNAL
+    least = _LEAST_SIGNAL_OF_CELLS if problem.are_cells else _LEAST_SIGNAL_OF_OUTER
+    return max(_LEAST_SIGNAL, least / math.sqrt(_n_free(problem) / sum(shape)))
+
+
+def _n_free(problem: TraceProblem) -> int:
+    """Count the free coefficients, to each of which noise is added."""
+    return tangent_dimension(problem.matrix_shape, problem.rank) + problem.fit_intercept
+
+
+# ------------------------------
+# From records and a budget to a released matrix and intercept.
+
+# Wanted fractions of unclipped gradients: benchmarks/trace_regression/errors.md, "Designs", and
+# defaults.md, "quantile", of the first and the last, which is also in
+# benchmarks/house/constants.md; .8 is not studied.
+_QUANTILE, _QUANTILE_OF_STRONG, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
+# With a stronger signal than that, clipping costs more than it saves; not studied.
+_STRONG_SIGNAL = 300.0
+# The norm of the coefficients is taken to be at most the spread of the responses times this margin,
+# or times the second one where a released covariance makes the features uncorrelated. Not studied.
+_SPREAD_MARGIN = 1.1
+_RELEASED_MARGIN = 1.5
+
+
+def solve_trace(
+    problem: TraceProblem,
+    plan: TraceReleases,
+    view: Records,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> Estimate:
+    """Release the scales, then the coefficients and the intercept, in the units of the data."""
+    bound, center, n_jobs = problem.largest_response, 0.0, view.design.n_jobs
+    responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
+    if plan.response_center:
+        center = median_of_responses(plan.response_center, responses, budget, n_jobs)
+        responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
+    transform = _transform(problem, plan, view.design, responses, budget)
+    # Without noise nothing is clipped: the spread is infinite.
+    spread = Spread(math.inf)
+    if plan.response_spread is not None:
+        farthest = bound + abs(center)
+        spread = release_spread(plan.response_spread, responses, budget, farthest, n_jobs)
+    records = Records(transform.apply(view.design), responses, view.intercept)
+    estimate = _descend(problem, plan, records, spread, transform, budget, generator)
+    point, offset = transform.undo(estimate)
+    warnings = warnings_for_fit(problem, spread, transform, estimate.n_cut)
+    return Estimate(
+        point, center + offset, warnings=(*estimate.warnings, *warnings), bounds=transform.bounds
+    )
+
+
+def _centered(responses: np.ndarray, center: float, bound: float) -> np.ndarray:
+    """Clip and center responses; one that is not finite in a later pass makes a null record."""
+    return np.where(np.isfinite(responses), np.clip(responses, -bound, bound) - center, np.nan)
+
+
+def _transform(
+    problem: TraceProblem,
+    plan: TraceReleases,
+    design: Design,
+    responses: Targets,
+    budget: PrivacyBudget,
+) -> Transform:
+    """Return the map to entries that are uncorrelated, of variance 1: as promised, or released."""
+    if not isinstance(problem.covariance, str):
+        maps = [None if side is None else inverse_root(side) for side in problem.covariance]
+        return Transform(row_map=maps[0], column_map=maps[1])
+    if problem.covariance == "identity":
+        return Transform()
+    scaled = _scales(problem, plan, design, responses, budget)
+    view = scaled.apply(design)
+    if problem.protects_matrices:
+        maps, least_variance = release_whitening(plan.covariances, view, responses, budget)
+    else:
+        maps, least_variance = exact_whitening(view)
+    return replace(scaled, row_map=maps[0], column_map=maps[1], least_variance=least_variance)
+
+
+def _scales(
+    problem: TraceProblem,
+    plan: TraceReleases,
+    design: Design,
+    responses: Targets,
+    budget: PrivacyBudget,
+) -> Transform:
+    """Return the map to entries whose mean square is 1, each by itself or all together."""
+    if plan.features is not None:
+        shape = design.n_records, design.n_entries
+        found = release_scales(plan.features, design, shape, problem.interval, budget)
+        return standardized_by(found, problem)
+    if plan.matrix_norm is not None:
+        norm = release_norm(plan.matrix_norm, design, responses, budget)
+    elif problem.is_vector:
+        return exact_standardization(design, centered=problem.fit_intercept)
+    else:
+        norm = exact_norm(design)
+    return Transform(multiplier=math.sqrt(design.n_entries) / norm)
+
+
+def _descend(
+    problem: TraceProblem,
+    plan: TraceReleases,
+    records: Records,
+    spread: Spread,
+    transform: Transform,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> Estimate:
+    start = random_start(records.design.matrix_shape, problem.rank, generator)
+    if plan.start is not None:
+        start = release_start(plan.start, records, start, spread.size, budget)
+    clipping: Clipping = RecordClipping(records)
+    if not problem.protects_matrices:
+        clipping = ResponseClipping(records, 2 * problem.largest_response)
+    quantile = problem.clip_quantile
+    if isinstance(quantile, str):
+        quantile = _default_quantile(problem, records, spread, transform)
+    # Without whitening the smallest variance is not known: some cells of a table may be rare.
+    is_white = problem.covariance == "identity" or _is_white(transform, start.shape)
+    return descend(
+        plan.steps,
+        clipping,
+        start,
+        budget,
+        spread=spread.size,
+        quantile=quantile,
+        largest_coefficients=_largest_coefficients(problem, spread, transform, is_white=is_white),
+        least_curvature=transform.least_variance if is_white else 0.0,
+    )
+
+
+def _default_quantile(
+    problem: TraceProblem, records: Records, spread: Spread, transform: Transform
+) -> float:
+    """Choose the fraction of unclipped records from public and released facts.
+
+    A low fraction has the least noise for its signal, but with hardly any noise a median of the
+    residuals is worse than their mean. The gradients of sparse and of rank-one matrices differ too
+    much in length for a low fraction. If most responses are the same, half of the others are left
+    unclipped.
+    """
+    if spread.fraction_off_center < 1:
+        return max(_QUANTILE_OF_UNLIKE, 1 - spread.fraction_off_center / 2)
+    if transform.are_rare or not records.design.is_written_out:
+        return _QUANTILE_OF_UNLIKE
+    return _QUANTILE_OF_STRONG if signal_strength(problem) > _STRONG_SIGNAL else _QUANTILE
+
+
+def _largest_coefficients(
+    problem: TraceProblem, spread: Spread, transform: Transform, *, is_white: bool
+) -> float:
+    """Bound the norm of coefficients by the spread of the responses.
+
+    For uncorrelated features of variance 1 it is at most the spread of what they explain.
+    """
+    if problem.covariance == "private":
+        return _RELEASED_MARGIN * spread.size / math.sqrt(max(transform.least_variance, 1e-12))
+    return _SPREAD_MARGIN * spread.size if is_white else math.inf
+
+
+def _is_white(transform: Transform, shape: tuple[int, int]) -> bool:
+    """Tell whether all sides longer than 1 are whitened."""
+    maps = (transform.row_map, transform.column_map)
+    return all(m is not None for m, n in zip(maps, shape, strict=True) if n > 1)

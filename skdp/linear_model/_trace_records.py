@@ -1,0 +1,360 @@
+"""Sums over records of a trace regression: clipped vectors, scales, covariances."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import issparse
+
+from skdp.data.matrices import Design, RankOneMatrices
+from skdp.data.parts import Targets
+from skdp.data.reduce import map_sum, on_block
+from skdp.data.sources import ArraySource
+from skdp.linalg.matrices import Coordinates, Matrices
+from skdp.linalg.norms import GridCounts, bin_counts
+from skdp.linear_model._descent import OTHER_UNITS_OF_Y, n_within
+from skdp.privacy import PrivacyBudget, Release
+from skdp.privacy.clipping import clip_weights
+from skdp.privacy.releases import SCALE_GRID, Search, warnings_for_ends
+
+# ------------------------------
+# The records of a regression, and sums of clipped vectors over them.
+
+#: Level that stands for no clipping: the squares of longer vectors could overflow. Not studied.
+NO_CLIPPING = 1e100
+
+#: Returns coordinates of a block of matrices, and the factors to multiply them by.
+Vectors = Callable[[slice, Matrices], tuple[Coordinates, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Records:
+    """Measurement matrices with their responses; a null record has the response NaN.
+
+    `intercept` is the coordinate that each matrix has for the intercept; 0 if there is none.
+    """
+
+    design: Design
+    responses: Targets
+    intercept: float
+
+
+def clipped_sum(
+    design: Design, vectors: Vectors, level: float, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum vectors clipped to a norm; return also how many were not clipped.
+
+    Vectors that are not finite contribute nothing, and are not counted.
+    """
+    return tuple(design.map_sum(partial(_clipped, vectors=vectors, level=level), size + 1))
+
+
+def _clipped(
+    records: slice, matrices: Matrices, vectors: Vectors, level: float
+) -> tuple[np.ndarray, Any]:
+    coordinates, factors = vectors(records, matrices)
+    # The vector is multiplied out before its norm is taken: a product of two norms may underflow
+    # where the vector does not, and would then bound nothing.
+    coordinates.multiply(factors)
+    norms = coordinates.norms()
+    weights = clip_weights(norms, level, coordinates.size)
+    return coordinates.weighted_sum(weights), n_within(norms, level)
+
+
+# ------------------------------
+# Weights that keep a few long public matrices from ruling all others; they cost no privacy.
+
+# A quantile has this fraction of the sizes above it; outliers are larger than so many times that
+# quantile. No larger fraction is ever left out, as so many are hardly errors. Not studied.
+_LARGEST_FRACTION = 0.05
+_LONGEST = 5.0
+# Coordinates this many times as long as the median take no part: rounded beside them, the others
+# would be lost. Not studied.
+_LONGEST_COORDINATES = 1e3
+
+
+def outlier_threshold(sizes: np.ndarray) -> float:
+    """Compute the size above which values are outliers among those that are not 0."""
+    positive = sizes[(sizes > 0) & (sizes <= NO_CLIPPING)]
+    if positive.size == 0:
+        return NO_CLIPPING
+    reached = np.quantile(positive, 1 - _LARGEST_FRACTION, method="lower")
+    return float(min(_LONGEST * reached, NO_CLIPPING))
+
+
+def inlier_mask(design: Design) -> np.ndarray:
+    """Mark the matrices that are not much longer than all but a few.
+
+    Entries of sparse factors are first divided by the median of their column, as the units of
+    columns may differ.
+    """
+    sides = [side for side, size in enumerate(design.matrix_shape) if size > 1]
+    if isinstance(design.source, RankOneMatrices) and all(map(design.is_sparse, sides)):
+        parts = (design.source.left, design.source.right)
+        maps = [_inverse_sizes(part) if issparse(part) else None for part in parts]
+        design = design.mapped(*maps)
+    norms = design.norms()
+    return norms <= outlier_threshold(norms)
+
+
+def _inverse_sizes(part: sparse.csr_array) -> np.ndarray:
+    """Compute one over the median size of the stored entries of each column; 1 for none."""
+    sizes = np.abs(part.data)
+    order = np.lexsort((sizes, part.indices))
+    counts = np.bincount(part.indices, minlength=part.shape[1])
+    inverses = np.ones(part.shape[1])
+    is_kept = counts > 0
+    # Sizes are sorted column by column: of each, the place of the lower median.
+    middles = (np.cumsum(counts) - counts + (counts - 1) // 2)[is_kept]
+    medians = sizes[order[middles]].astype(np.float64)
+    inverses[is_kept] = 1 / np.where(
+        (medians > 1 / NO_CLIPPING) & (medians <= NO_CLIPPING), medians, 1.0
+    )
+    return inverses
+
+
+def downweight_long_rows(lengths: np.ndarray, *, downweights: bool) -> np.ndarray:
+    """Return weights that shorten long vectors to the median length of those that are not 0.
+
+    Vectors that could overflow, or are very much longer than the median, have the weight 0. Without
+    `downweights` only the former do, and all others have the weight 1.
+    """
+    is_usable = (lengths > 0) & (lengths <= NO_CLIPPING)
+    if not downweights or not is_usable.any():
+        return is_usable.astype(np.float64)
+    median = float(np.median(lengths[is_usable]))
+    is_usable &= lengths <= _LONGEST_COORDINATES * median
+    return np.where(is_usable, np.minimum(1.0, median / np.where(is_usable, lengths, 1.0)), 0.0)
+
+
+def sample_rows(design: Design, n_rows: int) -> np.ndarray:
+    """Copy at most `n_rows` evenly spaced rows of matrices that are written out."""
+    assert isinstance(design.source, ArraySource)
+    places = np.linspace(0, design.n_records - 1, min(n_rows, design.n_records)).astype(np.int64)
+    rows = design.source.X[places]
+    return np.array(rows.toarray() if issparse(rows) else rows, dtype=np.float64)
+
+
+# ------------------------------
+# Private scales of the responses and of whole matrices; exact ones of public matrices.
+
+# From 1e-12 to 1e18; smaller values count as 0, in the first bin. Not studied.
+_EXPONENTS = np.arange(-40, 61)
+#: How many powers there are.
+N_POWERS = len(_EXPONENTS)
+# Larger values could overflow where their exponents are computed: not studied.
+_LARGEST = 1e300
+# Root mean square of numbers spread evenly in a bin, in units of its power of two. That power is in
+# the middle of the bin, so that an indicator's size is taken to be nearly 1.
+_SIZE_IN_BIN = math.sqrt(7 / 6)  # not tuned
+# Not studied.
+_LEAST_SPREAD = 1e-12
+# Size of responses in bins that noise hides, in units of the largest visible one: as for normal
+# responses. Not studied.
+_HIDDEN_SIZE = 0.6
+# The fraction of the responses off the center is taken to be no smaller; not studied.
+_LEAST_FRACTION = 0.02
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The root mean square of centered responses.
+
+    If most are at the center, it is that of the others, and `fraction_off_center` their fraction;
+    a guess if noise hides these and there is no public bound of their size.
+    """
+
+    size: float
+    fraction_off_center: float = 1.0
+    is_guess: bool = False
+
+
+def release_spread(
+    plan: Release,
+    responses: Targets,
+    budget: PrivacyBudget,
+    farthest: float,
+    n_jobs: int | None = None,
+) -> Spread:
+    """Release the root mean square of centered responses; noise hides the largest few.
+
+    If most responses are at the center and noise hides all others, it is `farthest`, the public
+    bound of their distance.
+    """
+    # A histogram shows a spread in unknown units at the cost of one release, and noise of a bin
+    # matters only if that bin is hardly filled. A search would pay for many counts, each of which
+    # has to be right.
+    counts = map_sum(responses, on_block(count_by_power), N_POWERS, n_jobs)
+    released, noise_std = budget.release(plan, counts[np.newaxis])
+    # A wide margin: one bin filled by noise, many powers too high, would rule the mean square.
+    edge = noise_std / len(responses) * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
+    noisy = released[0] / len(responses)
+    fractions = np.where(noisy > edge, noisy, 0.0)
+    largest, powers = int(np.flatnonzero(fractions).max(initial=0)), 2.0**_EXPONENTS
+    # No warning of values in the first bin: they are 0, as a constant is after centering.
+    budget.warnings += warnings_for_ends(
+        plan.name, powers[[max(largest, 1)]], powers, OTHER_UNITS_OF_Y
+    )
+    sizes = _SIZE_IN_BIN * powers
+    sizes[0] = 0.0
+    hidden = float(np.clip(1 - fractions.sum(), 0.0, 1.0))
+    size = math.sqrt(fractions @ sizes**2 + hidden * (_HIDDEN_SIZE * sizes[largest]) ** 2)
+    at_center = float(fractions[0])
+    if at_center <= 0.5:
+        return Spread(max(size, _LEAST_SPREAD))
+    fraction = max(1 - at_center, _LEAST_FRACTION)
+    if size > 0:
+        return Spread(size / math.sqrt(fraction), fraction)
+    if math.isfinite(farthest):
+        return Spread(farthest, fraction)
+    return Spread(_LEAST_SPREAD, fraction, is_guess=True)
+
+
+def count_by_power(values: np.ndarray) -> np.ndarray:
+    """Count values by the nearest power of two of their size; NaN is not counted."""
+    sizes = np.minimum(np.abs(values), _LARGEST)
+    exponents = np.frexp(sizes * math.sqrt(2))[1] - 1
+    bins = np.clip(exponents, _EXPONENTS[0], _EXPONENTS[-1]) - _EXPONENTS[0]
+    bins[sizes == 0] = 0
+    return np.bincount(bins[~np.isnan(sizes)], minlength=N_POWERS).astype(np.float64)
+
+
+def release_norm(
+    search: Search, design: Design, responses: Targets, budget: PrivacyBudget
+) -> float:
+    """Release the median of the norms of the matrices; one with the response NaN is null."""
+    kernel = partial(_norm_counts, responses=responses)
+    counts = design.map_sum(kernel, len(SCALE_GRID) + 1)
+    return budget.quantile(search, GridCounts.of(SCALE_GRID, counts, design.n_records), q=0.5)
+
+
+def _norm_counts(records: slice, matrices: Matrices, responses: Targets) -> np.ndarray:
+    norms = np.where(np.isnan(responses[records]), np.nan, matrices.norms())
+    return bin_counts(norms, np.append(SCALE_GRID, np.inf)).astype(np.float64)
+
+
+def exact_norm(design: Design) -> float:
+    """Compute the median norm of public matrices."""
+    norm = float(np.median(design.norms()))
+    return norm if SCALE_GRID[0] <= norm <= SCALE_GRID[-1] else 1.0
+
+
+# ------------------------------
+# Private covariances of the rows and of the columns of matrices, to whiten them with.
+#
+# The length of gradient steps suits matrices whose entries are uncorrelated. A fit therefore clips
+# the matrices in norm and releases the sums of :math:`X_i X_i^T` and of :math:`X_i^T X_i`; for
+# vectors, one of these is the second moment and the other is left out.
+
+# Maps of rows and of columns, None for the identity.
+Maps = list[np.ndarray | None]
+
+# Matrices are clipped to this multiple of the norm of a matrix whose entries have mean square 1:
+# benchmarks/house/constants.md.
+_CLIP = 1.3
+# The descent still converges if a curvature is this many times as large as estimated, as it soon
+# shortens its steps. Not studied.
+_TOLERATED = 3.0
+
+
+def release_whitening(
+    plan: Sequence[Release | None], design: Design, responses: Targets, budget: PrivacyBudget
+) -> tuple[Maps, float]:
+    """Release maps that whiten rows and columns, and the smallest variance that they leave.
+
+    The entries are to have scale 1. A side of length 1 is not mapped. The map of sparse factors is
+    a vector, from the diagonal of their second moment: any other map would make them dense.
+    """
+    bound = norm_bound(design.n_entries)
+    maps, least_variance = Maps([None, None]), 1.0
+    for side, moment in _moments(design, responses, bound).items():
+        release, n_vectors = plan[side], design.n_records * design.matrix_shape[1 - side]
+        assert release is not None
+        released, noise_std = budget.release(release, moment, bound, rounding=design.rounding)
+        maps[side], least = whitening_of(released / n_vectors, noise_std / n_vectors)
+        least_variance *= least
+    return maps, least_variance
+
+
+def exact_whitening(design: Design) -> tuple[Maps, float]:
+    """Compute what `release_whitening` releases from public matrices, without their outliers."""
+    is_inlier = inlier_mask(design)
+    is_left_out = Targets.of(np.where(is_inlier, 0.0, np.nan))
+    maps, least_variance = Maps([None, None]), 1.0
+    for side, moment in _moments(design, is_left_out, NO_CLIPPING).items():
+        n_vectors = max(int(np.count_nonzero(is_inlier)), 1) * design.matrix_shape[1 - side]
+        maps[side], least = whitening_of(moment / n_vectors, 0.0)
+        least_variance *= least
+    return maps, least_variance
+
+
+def _moments(design: Design, responses: Targets, bound: float) -> dict[int, np.ndarray]:
+    """Sum the second moments of all sides longer than 1, of clipped matrices, in one reading.
+
+    A record with the response NaN is null.
+    """
+    sides = [side for side, length in enumerate(design.matrix_shape) if length > 1]
+    clipped = partial(clip_weights, bound=bound, n_features=design.n_entries)
+    kernel = partial(_second_moments, sides=sides, responses=responses, clipped=clipped)
+    lengths = [(design.matrix_shape[side], 1 if design.is_sparse(side) else 2) for side in sides]
+    size = sum(length**power for length, power in lengths)
+    return dict(zip(sides, design.map_sum(kernel, size), strict=True)) if sides else {}
+
+
+def _second_moments(
+    records: slice,
+    matrices: Matrices,
+    sides: list[int],
+    responses: Targets,
+    clipped: Callable[[np.ndarray], np.ndarray],
+) -> tuple[np.ndarray, ...]:
+    weights = clipped(matrices.norms())
+    weights[np.isnan(responses[records])] = 0.0
+    return tuple(matrices.second_moment(side, weights) for side in sides)
+
+
+def norm_bound(n_entries: int) -> float:
+    """Return what matrices of so many entries of mean square 1 are clipped to in norm."""
+    return _CLIP * math.sqrt(n_entries)
+
+
+def diagonal_reach(size: int) -> float:
+    """Bound the largest of so many normal numbers, but for rare cases."""
+    return math.sqrt(2 * math.log(2 * size))
+
+
+def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, float]:
+    """Invert the root of a noisy covariance, or diagonal; return also the variance it may leave.
+
+    That is the smallest variance of the whitened data, as far as the noise lets it be known.
+    """
+    if moment.ndim == 1:
+        edge = noise_std * diagonal_reach(len(moment))
+        variances, least_variance = _cleaned(moment, edge, noise_std**2)
+        return 1 / np.sqrt(variances), least_variance
+    values, vectors = np.linalg.eigh(moment)
+    # Of a symmetric noise matrix: the largest eigenvalue, and the mean square of all.
+    edge, variance = noise_std * math.sqrt(2 * len(values)), noise_std**2 * (len(values) + 1) / 2
+    variances, least_variance = _cleaned(values, edge, variance)
+    return (vectors / np.sqrt(variances)) @ vectors.T, least_variance
+
+
+def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np.ndarray, float]:
+    """Take the noise out of noisy variances; return also how small one may be after whitening.
+
+    Variances stay as they are if they exceed the median by more than 1.5 times `edge`, the largest
+    value of the noise. The others are shrunk to their mean by the fraction of their variance that
+    is noise. No variance is less than a part of `edge`: if a curvature is estimated too small,
+    steps along it could diverge. The second result is the mean divided by this floor, at most 1.
+    """
+    is_bulk = values <= np.median(values) + 1.5 * edge
+    center = max(float(values[is_bulk].mean()), 0.0)
+    variance = float(np.square(values[is_bulk] - center).mean())
+    contrast = max(0.0, 1 - noise_variance / variance) if variance > 0 else 0.0
+    cleaned = np.where(is_bulk, center + contrast * (values - center), values)
+    least = max(edge / _TOLERATED, 1e-6 * float(values.max()), 1e-30)
+    return np.maximum(cleaned, least), min(1.0, center / least)
