@@ -33,13 +33,13 @@ from skdp.model_selection._planned_fits import (
 from skdp.model_selection._randomized_search import DPRandomizedSearch
 from skdp.model_selection._search import BaseDPSearch
 from skdp.pipeline import DPPipeline
-from skdp.pipeline._private_steps import (
+from skdp.pipeline._composition import (
     SharedBudget,
     is_passed_through,
     is_stateless,
     private_steps,
+    private_within,
 )
-from skdp.pipeline._steps import private_within
 from skdp.privacy import PrivacySpent
 from skdp.privacy.noise import may_be_guessed
 

@@ -12,7 +12,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
-from skdp.pipeline._private_steps import private_steps
+from skdp.pipeline._composition import private_steps
 from skdp.preprocessing import DPStandardScaler
 
 # What a holder learns itself, or gives away, in the words of a report.

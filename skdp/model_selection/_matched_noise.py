@@ -14,8 +14,7 @@ from skdp.decomposition import DPLowRankFactorizer
 from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.linear_model._targets import given_classes
 from skdp.model_selection._search import BaseDPSearch
-from skdp.pipeline._private_steps import SharedBudget, private_steps
-from skdp.pipeline._steps import private_within
+from skdp.pipeline._composition import SharedBudget, private_steps, private_within
 from skdp.privacy.plan import largest_epsilon
 
 # Units whose statistics are sums over rows, or over users.

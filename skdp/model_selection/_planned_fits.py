@@ -25,14 +25,14 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from skdp.linear_model import DPPersonalizedRegressor
 from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.model_selection._search import BaseDPSearch
-from skdp.pipeline._private_steps import (
+from skdp.pipeline._composition import (
     SharedBudget,
     has_budget,
     is_passed_through,
     is_stateless,
     private_steps,
+    private_within,
 )
-from skdp.pipeline._steps import private_within
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, gaussian_dp
 from skdp.units import Unit
 

@@ -16,7 +16,7 @@ from skdp._checks import check_given, redact_errors
 from skdp.data.containers import canonical_csr, hide_error_text
 from skdp.linear_model._targets import checked_responses
 from skdp.pipeline._delegation import DelegatesMixin
-from skdp.pipeline._kinds import real_numbers
+from skdp.pipeline._public_rows import real_numbers
 from skdp.pipeline._public_steps import losses_by_rows, quietly, restored, transformed
 
 # How many rows of a sparse matrix are made dense at a time.

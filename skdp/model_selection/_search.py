@@ -20,12 +20,17 @@ from skdp.model_selection._row_losses import (
     default_scoring,
     row_losses,
 )
-from skdp.pipeline._budget_split import BudgetSplit, params_for_mu
-from skdp.pipeline._candidates import Candidate
-from skdp.pipeline._fitting import Search, fit_candidates, refit, search_of
-from skdp.pipeline._private_steps import SharedBudget
-from skdp.pipeline._steps import adjacency_of, common_unit
-from skdp.pipeline._whole import SpendsWhole, stamped, total
+from skdp.pipeline._candidates import BudgetSplit, Candidate, params_for_mu
+from skdp.pipeline._composition import SharedBudget, adjacency_of, common_unit
+from skdp.pipeline._fitting import (
+    Search,
+    SpendsWhole,
+    fit_candidates,
+    refit,
+    search_of,
+    stamped,
+    total,
+)
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, draw_seed
 from skdp.privacy.plan import PrivacyCost

@@ -21,7 +21,7 @@ from skdp.model_selection._planned_fits import (
     records_of,
 )
 from skdp.model_selection._privacy_report import guarantee
-from skdp.pipeline._private_steps import has_budget, private_steps
+from skdp.pipeline._composition import has_budget, private_steps
 from skdp.privacy import PrivacySpent, gaussian_dp
 from skdp.privacy.plan import largest_epsilon
 

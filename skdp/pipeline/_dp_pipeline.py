@@ -16,12 +16,18 @@ from skdp.data.containers import checked_container
 from skdp.data.parts import RowBlocks
 from skdp.exceptions import warn_of_privacy
 from skdp.pipeline._candidates import Candidate
-from skdp.pipeline._fitting import Search, fit_candidates, planned_fit, search_of
-from skdp.pipeline._private_steps import SharedBudget
+from skdp.pipeline._composition import SharedBudget, adjacency_of, common_unit, steps_of
+from skdp.pipeline._fitting import (
+    Search,
+    SpendsWhole,
+    fit_candidates,
+    planned_fit,
+    search_of,
+    stamped,
+    total,
+)
 from skdp.pipeline._public_rows import are_numbers, plain_rows, stand_ins
 from skdp.pipeline._public_steps import transformed
-from skdp.pipeline._steps import adjacency_of, common_unit, steps_of
-from skdp.pipeline._whole import SpendsWhole, stamped, total
 from skdp.privacy import Plan, PrivacySpent
 from skdp.privacy.noise import draw_seed
 from skdp.privacy.plan import OneOf, PrivacyCost

@@ -1,45 +1,68 @@
-"""The fits of a search: depth first along the steps, each distinct fit once."""
+"""The fits of a search, each distinct one once, and what spends one budget on all of them."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from types import SimpleNamespace
 from typing import Any
 
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import _num_samples
 
+from skdp._checks import warnings_for_seed
 from skdp._estimator import (
     PrivateEstimator,
+    Watched,
     fitted_within,
     opened_within,
     plan_of,
     restored_on_error,
     told_how_many_fits,
+    warnings_for_delta,
 )
 from skdp.data.containers import finite
 from skdp.data.parts import RowBlocks, RowParts
-from skdp.pipeline._budget_split import BudgetSplit, FitBudgets, set_budget, split_budget
-from skdp.pipeline._candidates import Candidate, Place, candidates_of, path_of
-from skdp.pipeline._columns import check_rows_of_columns, columns_of, fitted_columns, is_columns
-from skdp.pipeline._private_steps import SharedBudget, is_passed_through
-from skdp.pipeline._public_steps import fitted_to_nothing, transformed
-from skdp.pipeline._steps import (
+from skdp.exceptions import warn_of_privacy
+from skdp.linear_model._logistic_fit import LABELS_BECOME_PUBLIC
+from skdp.pipeline._candidates import (
+    BudgetSplit,
+    Candidate,
+    FitBudgets,
+    Place,
+    candidates_of,
+    path_of,
+    set_budget,
+    split_budget,
+)
+from skdp.pipeline._composition import (
+    SharedBudget,
     Step,
     adjacency_of,
     as_checked,
     check_blocks,
+    check_rows_of_columns,
     check_targets,
+    columns_of,
     common_unit,
     configured_step,
+    fitted_columns,
+    is_columns,
+    is_passed_through,
     steps_of,
     with_classes,
 )
-from skdp.privacy import Plan, PrivacySpent
-from skdp.privacy.noise import derived_seed
+from skdp.pipeline._delegation import DelegatesMixin
+from skdp.pipeline._public_steps import fitted_to_nothing, transformed
+from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
+from skdp.privacy.noise import NoiseSource, derived_seed
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import plain
+
+# ------------------------------
+# The fits of a search: depth first along the steps, each distinct fit once.
 
 # Rows between steps key the noise: they are the same whatever the settings of scikit-learn.
 _in_arrays = config_context(transform_output="default")
@@ -346,3 +369,89 @@ def _assembled(search: Search, fitted: Sequence[Any]) -> Any:
     if isinstance(search.estimator, SharedBudget):
         return Pipeline(steps)
     return clone(search.estimator).set_params(steps=steps)
+
+
+# ------------------------------
+# What estimators have in common that spend one budget on the fits of several steps.
+
+# By how much, relatively, rounding may let the sum of what was spent exceed the whole.
+_ROUNDING = 1e-9  # not tuned
+
+
+class SpendsWhole(Watched, DelegatesMixin):
+    """Spends its whole budget on fits of several steps, and charges a ledger once."""
+
+    epsilon: float
+    delta: float
+    ledger: Any
+
+    def _cost(self) -> PrivacyCost:
+        return PrivacyCost(float(plain(self.epsilon)), float(plain(self.delta)))
+
+    def _begin(self, search: Search) -> PrivacySpent:
+        """Give the warnings that follow from public facts; let the first fit charge the whole.
+
+        Return the record of the whole, without its releases.
+        """
+        cost, n_rows = search.split.cost, _num_samples(search.X)
+        warnings = warnings_for_fits(search)
+        if search.lack_classes:
+            warn_of_privacy(LABELS_BECOME_PUBLIC)
+        if cost.is_private:
+            warn_of_privacy(*warnings_for_seed(self.random_state))
+            warn_of_privacy(*warnings_for_delta(cost, "rows", n_rows), *warnings)
+        plan = search.planned(cost, ())
+        whole = replace(PrivacyBudget.of(plan, NoiseSource(search.seed)).spent(), mu=cost.mu)
+        if self.ledger is not None:
+            name = f"{type(self).__name__}.fit, {n_rows} {whole.unit}s"
+            charge = self.ledger.charge
+            # Stands for the ledger of the first fit, which would charge its own part.
+            search.ledger = SimpleNamespace(charge=lambda part, what: charge(whole, what=name))
+        return whole
+
+    def _set_features(self, model: Any) -> None:
+        for name in FEATURE_ATTRIBUTES:
+            # An earlier fit may have set what this one does not.
+            self.__dict__.pop(name, None)
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
+
+
+def total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent:
+    """Return the record of the whole, with its releases."""
+    # Steps of one pipeline get the same rows, and a record is a row with its response.
+    composed = records[0].compose(*records[1:], same_unit=True)
+    is_over = composed.mu > whole.mu * (1 + _ROUNDING)
+    if is_over or composed.delta_tail > whole.delta_tail * (1 + _ROUNDING):
+        raise RuntimeError(f"All fits have spent mu={composed.mu}, and were given {whole.mu}.")
+    return replace(
+        composed,
+        epsilon=whole.epsilon,
+        delta=whole.delta,
+        mu=min(composed.mu, whole.mu),
+        enforced=composed.enforced and whole.enforced,
+        delta_tail=whole.delta_tail,
+    )
+
+
+def stamped(model: Any, search: Search, spent: PrivacySpent, ledger: Any) -> list[str]:
+    """Give a model and its private steps the record of the whole; return their warnings.
+
+    Where candidates share a fit of a step and differ in what they make of it, the warnings follow
+    from the choice, and are left out.
+    """
+    model.privacy_spent_ = spent
+    warnings = []
+    for number, step in enumerate(search.steps):
+        if step.is_private:
+            part = search.fitted[id(model)][number]
+            part.privacy_spent_ = spent
+            # Another fit of the part costs what its parameters say. The seed, which would let
+            # anybody subtract the noise, is not kept.
+            asked = {name: getattr(step.estimator, name) for name in ("epsilon", "delta")}
+            if step.name in search.lack_classes:
+                asked["classes"] = None
+            part.set_params(**asked, ledger=ledger, random_state=None)
+            if not search.chooses_within(number):
+                warnings += search.warnings.get(id(part), [])
+    return warnings

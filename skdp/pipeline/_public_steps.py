@@ -23,12 +23,15 @@ from skdp._estimator import PrivateEstimator
 from skdp.data.containers import finite, not_finite_rows, with_nan
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.exceptions import warn_of_privacy
-from skdp.pipeline._kinds import LOSSES, Kind, kind_of, kind_of_losses
 from skdp.pipeline._public_rows import (
+    LOSSES,
     TWICE,
+    Kind,
     are_numbers,
     exchanged,
     hold_categories,
+    kind_of,
+    kind_of_losses,
     plain_rows,
     repeated,
     row_repeated,

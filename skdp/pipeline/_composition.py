@@ -1,16 +1,23 @@
-"""The steps that share a budget: they are checked, and told what they protect."""
+"""The steps that share one budget: which are private, their columns, their shares, their checks."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import signature
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
+from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, OneHotEncoder
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skdp._checks import check_given, redact_errors, targets_of
@@ -18,6 +25,7 @@ from skdp._estimator import PrivateEstimator, check_unwatched
 from skdp.data.containers import finite
 from skdp.data.parts import RowBlocks, RowParts, Targets, mapped_blocks
 from skdp.data.rows import checked_digest
+from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.linear_model._targets import (
     as_numbers,
@@ -29,18 +37,265 @@ from skdp.linear_model._targets import (
     given_classes,
     labels_in,
 )
-from skdp.pipeline._columns import check_columns, is_columns, private_parts
 from skdp.pipeline._delegation import DelegatesMixin
-from skdp.pipeline._private_steps import (
-    SharedBudget,
-    has_budget,
-    instead_of,
-    is_passed_through,
-    is_stateless,
-)
-from skdp.pipeline._shares import shares_of
+from skdp.pipeline._public_steps import fitted_to_nothing, is_finite, transformed
+from skdp.preprocessing import DPStandardScaler
 from skdp.privacy.precision import plain
 from skdp.units import SparseRow
+
+# ------------------------------
+# Which steps of an estimator are private, learn nothing, or are not fitted.
+
+# Classes that learn nothing, some only where parameters say all; their subclasses may learn. The
+# tag requires_fit=False is no proof: a Gaussian process has it too.
+_STATELESS: dict[type, dict[str, Callable[[Any], bool]]] = {
+    **{kind: {} for kind in (AdditiveChi2Sampler, Binarizer, FeatureHasher)},
+    **{kind: {} for kind in (FunctionTransformer, HashingVectorizer, Normalizer)},
+    OneHotEncoder: {
+        "categories": lambda given: not isinstance(given, str),
+        "handle_unknown": lambda given: given == "ignore",
+        "min_frequency": lambda given: given is None,
+        "max_categories": lambda given: given is None,
+    },
+    SimpleImputer: {
+        "strategy": lambda given: given == "constant",
+        "keep_empty_features": bool,
+        "add_indicator": lambda given: not given,
+    },
+}
+
+
+# What to take in the place of steps that learn without privacy, by the names of their classes. A
+# sparse or robust regression has no twin: ours is least squares.
+_TWINS = {
+    name: twin
+    for twin, names in {
+        "DPLinearRegression": ("LinearRegression", "Ridge", "RidgeCV"),
+        "DPLogisticRegression": ("LogisticRegression", "LogisticRegressionCV"),
+        "DPPCA": ("IncrementalPCA", "PCA"),
+        "DPStandardScaler": ("RobustScaler", "StandardScaler"),
+        "DPStandardScaler, or a FunctionTransformer with public ends of the columns": (
+            "MaxAbsScaler",
+            "MinMaxScaler",
+        ),
+        "DPTruncatedSVD": ("TruncatedSVD",),
+        'OneHotEncoder(categories=[...], handle_unknown="ignore")': ("OneHotEncoder",),
+        'SimpleImputer(strategy="constant", keep_empty_features=True)': ("SimpleImputer",),
+    }.items()
+    for name in names
+}
+
+
+class SharedBudget:
+    """Marks an estimator of steps that share its budget: it has one record, and no step has."""
+
+    steps: Any
+    shares: Any
+
+
+def has_budget(estimator: Any) -> bool:
+    """Tell whether an estimator has a budget of its own."""
+    return isinstance(estimator, PrivateEstimator | SharedBudget)
+
+
+def private_steps(estimator: BaseEstimator) -> dict[str, Any]:
+    """Return what has a budget within an estimator, by prefixes such as ``"dppca__"`` or ""."""
+    if has_budget(estimator):
+        return {"": estimator}
+    parameters = estimator.get_params(deep=True)
+    # What these hold is not fitted, or has no budget of its own.
+    whole = tuple(
+        f"{name}__"
+        for name, value in parameters.items()
+        if is_passed_through(value) or isinstance(value, SharedBudget)
+    )
+    return {
+        f"{name}__": value
+        for name, value in parameters.items()
+        if has_budget(value) and not name.startswith(whole)
+    }
+
+
+def is_stateless(step: Any) -> bool:
+    """Tell whether an estimator learns nothing from the rows that it is fitted to."""
+    conditions = _STATELESS.get(type(step))
+    return conditions is not None and all(
+        accepts(getattr(step, name)) for name, accepts in conditions.items()
+    )
+
+
+def instead_of(step: Any) -> str:
+    """Name what to take in the place of a step that may learn without privacy."""
+    return _TWINS.get(type(step).__name__, "a private step, or one that learns nothing")
+
+
+def is_passed_through(step: Any) -> bool:
+    """Tell whether a fit leaves a step as it is: it is frozen, "passthrough", "drop" or None."""
+    is_none = step is None or (isinstance(step, str) and step in ("passthrough", "drop"))
+    # A subclass may fit what it holds.
+    return is_none or type(step) is FrozenEstimator
+
+
+# ------------------------------
+# A ColumnTransformer as the first step: its private parts are fitted one by one, to their columns.
+#
+# Parts that learn nothing see all rows before anything is charged, and again once the private parts
+# are fitted: what they refuse is refused before.
+
+
+def is_columns(step: Any) -> bool:
+    """Tell whether a step transforms columns apart."""
+    return type(step) is ColumnTransformer
+
+
+def private_parts(step: Any) -> list[tuple[str, Any, Any]]:
+    """Return the name, the estimator and the columns of each private part."""
+    return [one for one in step.transformers if has_budget(one[1])]
+
+
+def check_columns(name: str, step: Any) -> None:
+    """Refuse what would look at values, or keep rows sparse that are not."""
+    if step.sparse_threshold != 0 or step.remainder not in ("drop", "passthrough"):
+        raise ValueError(
+            f"Step {name!r}, a ColumnTransformer, needs sparse_threshold=0, because how dense its "
+            "rows are would follow their values, and remainder 'drop' or 'passthrough'."
+        )
+    if any(callable(columns) for _, _, columns in step.transformers):
+        raise ValueError(f"Step {name!r} must name its columns: a function may look at values.")
+
+
+def columns_of(rows: Any, columns: Any) -> Any:
+    """Return some columns of rows; None stands for all."""
+    if columns is None:
+        return rows
+    rows = rows if hasattr(rows, "shape") else np.asarray(rows)
+    return _safe_indexing(rows, columns, axis=1)
+
+
+def in_public(step: Any) -> Any:
+    """Return the transformer with public parts only: private ones keep columns as they are."""
+    return _with_parts(step, {name: _as_wide(part) for name, part, _ in private_parts(step)})
+
+
+def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool) -> None:
+    """Refuse rows without the columns, or that public parts refuse or do not make finite."""
+    for _, _, columns in step.transformers:
+        try:
+            columns_of(rows, columns)
+        except (IndexError, KeyError, ValueError):
+            raise ValueError(
+                f"Step {name!r}: X, or the like of a plan, does not have the columns {columns!r}."
+            ) from None
+    if not are_private:
+        return
+    public = in_public(step)
+    made = transformed([(name, fitted_to_nothing(name, public, rows))], rows)
+    if getattr(getattr(made, "dtype", None), "kind", "") not in "biuf" or not is_finite(made):
+        raise ValueError(
+            f"Step {name!r} leaves NaN, infinity or what is no number in some rows. Fill what is "
+            "missing by a constant, and encode text by OneHotEncoder(categories=[...], "
+            'handle_unknown="ignore").'
+        )
+
+
+def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) -> Any:
+    """Fit the transformer around fitted private parts, which stay as they are."""
+    frozen = {part: FrozenEstimator(fitted) for part, fitted in parts.items()}
+    whole = fitted_to_nothing(name, _with_parts(step, frozen), rows)
+    whole.transformers = clone(step).transformers
+    whole.transformers_ = [
+        (part, parts.get(part, fitted), columns) for part, fitted, columns in whole.transformers_
+    ]
+    return whole
+
+
+def _with_parts(step: Any, parts: Mapping[str, Any]) -> Any:
+    """Clone a transformer with other estimators in some places."""
+    others = [
+        (name, parts.get(name, estimator), columns)
+        for name, estimator, columns in step.transformers
+    ]
+    return clone(step).set_params(transformers=others)
+
+
+def _as_wide(part: Any) -> Any:
+    """Return what learns nothing and leaves as many columns as a private part, or more."""
+    n_components = getattr(part, "n_components", None)
+    most = int(n_components) if isinstance(n_components, Integral) else None
+    first = partial(columns_of, columns=slice(0, most))
+    # Validation makes numbers of nullable columns, as the private part does.
+    return FunctionTransformer(first, validate=True, accept_sparse=True)
+
+
+# ------------------------------
+# Which part of the budget each private step of a pipeline gets: of the square of mu.
+
+# Shares of steps that others follow: of a scaler, whose columns' ends are public or not, and of
+# components.
+_KNOWN_ENDS, _UNKNOWN_ENDS, _COMPONENTS = 0.15, 0.25, 0.25  # not studied
+# By how much rounding may take the sum of given shares away from 1.
+_ROUNDING = 1e-9  # not tuned
+
+
+def shares_of(
+    private: Mapping[str, Any], parts: Mapping[str, Any], given: Mapping[str, float] | None
+) -> dict[str, float]:
+    """Return the share of each private step, by name: given, by default, or the rest.
+
+    The `parts` of a ColumnTransformer, which comes first, split its share. By default that is the
+    largest of theirs.
+    """
+    if parts:
+        defaults = {name: _default_share(name, part) for name, part in parts.items()}
+        first = next(iter(parts)).partition("__")[0]
+        shares = _shares_of_steps({first: max(defaults.values()), **private}, given)
+        whole = shares.pop(first) / math.fsum(defaults.values())
+        return {name: whole * share for name, share in defaults.items()} | shares
+    return _shares_of_steps(private, given)
+
+
+def _shares_of_steps(
+    private: Mapping[str, Any], given: Mapping[str, float] | None
+) -> dict[str, float]:
+    shares = {}
+    for name, share in (given or {}).items():
+        if name not in private:
+            raise ValueError(
+                f"shares has {name!r}, which is no private step: these are {', '.join(private)}."
+            )
+        is_number = isinstance(share, Real) and not isinstance(share, bool)
+        # Compared before it is rounded, as what is too large is no float, and after.
+        shares[name] = float(share) if is_number and 0 < share <= 1 else 0.0
+        if not shares[name]:
+            raise ValueError(
+                f"shares[{name!r}] must be a number above 0 and at most 1, got {share!r}."
+            )
+    *others, last = [name for name in private if name not in shares] or [""]
+    shares |= {name: _default_share(name, private[name]) for name in others}
+    rest = 1 - math.fsum(shares.values())
+    if last and rest > 0:
+        shares[last] = rest
+    elif last or abs(rest) > _ROUNDING:
+        wanted = f"leave a part for {last!r}" if last else "add to 1"
+        raise ValueError(f"shares must {wanted}, got {shares}, with the sum {1 - rest:.6g}.")
+    return {name: shares[name] for name in private}
+
+
+def _default_share(name: str, step: Any) -> float:
+    if isinstance(step, float):
+        return step
+    if isinstance(step, DPStandardScaler):
+        return _UNKNOWN_ENDS if step.bounds is None else _KNOWN_ENDS
+    if isinstance(step, DPPCA | DPTruncatedSVD):
+        return _COMPONENTS
+    raise ValueError(
+        f"Step {name!r}, a {type(step).__name__}, is followed by other private steps and has no "
+        f"share by default: pass shares={{{name!r}: ...}}, a part of the budget."
+    )
+
+
+# ------------------------------
+# The steps that share a budget: they are checked, and told what they protect.
 
 _OF_THE_WHOLE = {"epsilon", "delta", "ledger", "random_state"}
 
