@@ -31,7 +31,7 @@ PAGE, AFTER = Path(__file__).with_suffix(".md"), "## After"
 _INNER = ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<module>", "<lambda>")
 _VIEWS = ("skdp.data.", "skdp.linalg.")
 _NOTHING_RELEASED = ("datasets",)
-_OTHER_WORDS = {("step", "model_selection/_privacy_report.py")}  # a heading
+_OTHER_WORDS = {("step", "model_selection/_report.py")}  # a heading
 # What stands for a number, or comes behind a name, in names of releases.
 _NUMBERED = re.compile(r"(, (count|closer) \d+.*)|(^component \d+: )|( \d+$)")
 

@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid
 from benchmarks.report import Measured
 from benchmarks.search.tasks import Grid, Parts, Rows, Task, parts_of
 from skdp.model_selection import DPGridSearch, matched_noise, search_cost
-from skdp.model_selection._matched_noise import _with_total
+from skdp.model_selection._planning import _with_total
 
 # Printed here, hence good for repeatable tables and for nothing else.
 KEY = 0x5B9D27F0C4E6418A93D05E7FB1624C8D

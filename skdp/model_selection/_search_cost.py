@@ -20,7 +20,7 @@ from skdp.model_selection._planned_fits import (
     planned_fits,
     records_of,
 )
-from skdp.model_selection._privacy_report import guarantee
+from skdp.model_selection._report import guarantee
 from skdp.pipeline._composition import has_budget, private_steps
 from skdp.privacy import PrivacySpent, gaussian_dp
 from skdp.privacy.plan import largest_epsilon

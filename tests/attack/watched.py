@@ -14,7 +14,8 @@ from skdp.data.rows import RowCache
 from skdp.decomposition._problem import RowsProblem
 from skdp.decomposition._rows_fit import read_rows_once
 from skdp.linear_model._trace_records import Records
-from skdp.model_selection import _private_score, _search
+from skdp.model_selection import _score as _private_score
+from skdp.model_selection import _search
 
 __all__ = ["SEED", "moved", "null_in_every_step", "watched"]
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.preprocessing import FunctionTransformer
 
-from skdp.model_selection._row_losses import row_losses
+from skdp.model_selection._score import row_losses
 from skdp.pipeline._public_steps import transformed
 
 X = np.random.default_rng(0).standard_normal((30, 3))

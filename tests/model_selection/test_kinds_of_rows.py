@@ -18,7 +18,7 @@ from watched import SEED, moved, watched
 
 from skdp import DPPCA, DPTraceRegressor, PrivacyLedger, PrivacyWarning
 from skdp.model_selection import DPGridSearch, private_score
-from skdp.model_selection._row_losses import row_losses
+from skdp.model_selection._score import row_losses
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

@@ -17,7 +17,7 @@ from skdp import (
     PrivacyLedger,
 )
 from skdp.model_selection import DPGridSearch, epsilon_curve, matched_noise
-from skdp.model_selection._matched_noise import _with_total
+from skdp.model_selection._planning import _with_total
 from skdp.pipeline._composition import private_steps
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 from skdp.privacy.plan import largest_epsilon

@@ -31,7 +31,7 @@ from toy import ClippedMean
 import skdp
 from skdp import DPPCA, DPLowRankFactorizer, DPStandardScaler, DPStreamingFactorizer, DPTruncatedSVD
 from skdp.model_selection import DPGridSearch, privacy_spent, private_score
-from skdp.model_selection._fitted_steps import _OURS
+from skdp.model_selection._report import _OURS
 from skdp.privacy import gaussian_dp
 from skdp.units import Entry, FrobeniusChange, Update
 

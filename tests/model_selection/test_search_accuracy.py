@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from skdp import DPPCA, DPTraceRegressor, PrivacyLedger
 from skdp.datasets import make_trace_regression
 from skdp.model_selection import DPGridSearch, matched_noise
-from skdp.model_selection._matched_noise import _with_total
+from skdp.model_selection._planning import _with_total
 from skdp.pipeline._fitting import fit_together
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]

@@ -11,7 +11,7 @@ from watched import SEED, moved, watched
 
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
 from skdp.model_selection import DPGridSearch, private_score
-from skdp.model_selection._row_losses import SCORES, row_losses
+from skdp.model_selection._score import SCORES, row_losses
 from skdp.privacy import sensitivity
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

@@ -1,0 +1,514 @@
+"""Noisy scores on new rows: losses of rows, the private choice among candidates, one score."""
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils import assert_all_finite, gen_batches
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import (
+    _check_n_features,
+    _num_samples,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
+
+from skdp._checks import BUDGET, SEED, check_given, redact_errors, validate_plain, warnings_for_seed
+from skdp._estimator import warnings_for_delta
+from skdp.data.containers import canonical_csr, checked_container, hide_error_text
+from skdp.data.sources import digests
+from skdp.exceptions import warn_of_privacy
+from skdp.linear_model._targets import checked_responses
+from skdp.pipeline._delegation import DelegatesMixin
+from skdp.pipeline._public_rows import real_numbers
+from skdp.pipeline._public_steps import losses_by_rows, quietly, restored, transformed
+from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
+from skdp.privacy.noise import NoiseSource, draw_seed
+from skdp.privacy.plan import PrivacyCost
+from skdp.privacy.precision import plain
+from skdp.privacy.releases import SCALE_GRID, Search
+from skdp.privacy.sensitivity import ADJACENCIES
+
+# ------------------------------
+# The private choice among candidates that are judged on the same rows.
+#
+# Only the differences between candidates matter, so the losses need no public bound. The median of
+# a row's losses is subtracted from them, and the result is clipped to [-C / 2, C / 2]. So a row
+# moves the difference between two candidates by at most C whatever its losses are, and exchanging
+# the row moves it by at most 2 C. C is a private quantile of the ranges of the rows' losses. Losses
+# that are 0 or 1 are summed as they are.
+
+# Part of the budget of the choice that the search for C takes.
+_RANGE_SHARE = 0.1  # not studied
+# C is the quantile _MOST of the ranges, or with few rows a lower one, down to _LEAST.
+_MOST, _LEAST_QUANTILE = 0.75, 0.5  # not studied
+# What regrets are rounded to, as a part of C. Their sums are then exact in floating point, so that
+# one row moves a sum by its own regret and not by the rounding of others.
+_STEP = 2.0**-20  # not tuned
+#: What to do if a level is at an end of the public grid. Nothing is wrong if all losses are alike,
+#: and the level is therefore small.
+OTHER_UNITS = "If only their units are to blame, rescale y, or pass a callable scoring in others."
+
+
+class ChoiceReleases(NamedTuple):
+    """What a choice releases, in this order."""
+
+    loss_range: Search | None  # what losses are clipped to unless they are 0 or 1
+    candidate: Release
+
+
+def plan_choice(
+    n_candidates: int, cost: PrivacyCost, unit: str, adjacency: str, *, is_bounded: bool
+) -> Plan:
+    """Plan the choice; losses that are 0 or 1 (`is_bounded`) need no search for a level."""
+    share, search = 0.0, None
+    if not is_bounded:
+        share = _RANGE_SHARE
+        search = cost.search("range of losses", share, SCALE_GRID, remedy=OTHER_UNITS)
+    # Of losses in units of C, or of losses in [0, 1].
+    change, shape = partial(sensitivity.loss_range, 1.0, adjacency), (n_candidates,)
+    choice = cost.release("candidate", "exponential", 1 - share, change, {}, shape=shape)
+    return Plan(cost, ChoiceReleases(search, choice), unit=unit, adjacency=adjacency)
+
+
+def choose(losses: np.ndarray, plan: ChoiceReleases, budget: PrivacyBudget) -> int:
+    """Choose the number of a candidate, with high probability one of small total loss."""
+    if plan.loss_range is None:
+        losses = np.clip(losses, 0.0, 1.0)
+    else:
+        level = release_level(plan.loss_range, np.ptp(losses, axis=1), budget, most=_MOST)
+        losses = regrets(losses, level)
+    return budget.choose(plan.candidate, losses.sum(axis=0))
+
+
+def regrets(losses: np.ndarray, level: float) -> np.ndarray:
+    """Clip the losses of each row to half a `level` around their median, in units of `level`."""
+    around = losses - np.median(losses, axis=1, keepdims=True)
+    return in_steps(np.clip(around / level, -0.5, 0.5))
+
+
+def release_level(
+    search: Search, values: np.ndarray, budget: PrivacyBudget, *, most: float
+) -> float:
+    """Release the `most` quantile of values; with few rows a lower one, at least the median."""
+    q = max(_LEAST_QUANTILE, search.highest_quantile(len(values), most=most))
+    return budget.quantile(search, values, q=q)
+
+
+def in_steps(values: np.ndarray) -> np.ndarray:
+    """Round values of size at most 1 to multiples of a power of two, whose sums are exact.
+
+    Two values whose distance is such a multiple, such as the clipping limits, get no further apart:
+    rounding leaves the sensitivity as it is.
+    """
+    return np.asarray(np.rint(values / _STEP) * _STEP)
+
+
+# ------------------------------
+# Losses of rows, which scores are means of: each is computed from its own row alone.
+
+# How many rows of a sparse matrix are made dense at a time.
+_BATCH = 4096  # not studied
+# Differences of losses up to this size do not overflow.
+_LARGEST_LOSS = 1e100  # not tuned
+
+
+def _squares(what: str, model: Any, rows: Any, y: np.ndarray) -> np.ndarray:
+    return np.asarray(quietly(np.square, _errors(what, model, rows, y)))
+
+
+def _errors(what: str, model: Any, rows: Any, y: np.ndarray) -> np.ndarray:
+    # Predictions alone are compared with public ones: after the subtraction the type of the
+    # responses would hide theirs.
+    return np.asarray(quietly(np.subtract, losses_by_rows(what, model.predict, rows), y))
+
+
+def _mistakes(what: str, model: Any, rows: Any, y: np.ndarray) -> np.ndarray:
+    kinds: list[str] = []
+    wrong = partial(_are_wrong, model, kinds)
+    return losses_by_rows(what, wrong, rows, y, classes=getattr(model, "classes_", ()))
+
+
+def _are_wrong(model: Any, kinds: list[str], rows: Any, y: Any) -> np.ndarray:
+    """Compare labels; refuse labels of another kind than in the first call, for public rows."""
+    labels = np.asarray(model.predict(rows))
+    kinds.append("f" if labels.dtype.kind in "biuf" else labels.dtype.kind)
+    if labels.shape != np.shape(y) or kinds[-1] != kinds[0]:
+        raise ValueError
+    return np.asarray(labels != y).astype(float)
+
+
+def _unlikelihoods(what: str, model: Any, rows: Any, y: Any) -> np.ndarray:
+    losses = partial(_of_dense_rows, lambda part: -np.asarray(model.score_samples(part)))
+    return losses_by_rows(what, losses, rows)
+
+
+def _of_dense_rows(losses: Callable[[Any], np.ndarray], rows: Any) -> np.ndarray:
+    """Compute losses of rows; sparse rows are made dense, a batch at a time."""
+    if not issparse(rows):
+        return losses(rows)
+    rows = canonical_csr(rows)
+    batches = gen_batches(rows.shape[0], _BATCH)
+    return np.concatenate([losses(rows[batch].toarray()) for batch in batches])
+
+
+#: The loss of a row, by the name of the score. For "r2" squares will do: all candidates have the
+#: same responses, so that both scores order them alike.
+SCORES: dict[str, Callable[..., np.ndarray]] = {
+    "accuracy": _mistakes,
+    "r2": _squares,
+    "neg_mean_squared_error": _squares,
+    "neg_mean_absolute_error": lambda *given: np.abs(_errors(*given)),
+    "log_likelihood": _unlikelihoods,
+}
+_ACCURACY, _RECONSTRUCTION = "accuracy", "reconstruction"
+#: Names of all scores.
+NAMES = (*SCORES, _RECONSTRUCTION)
+_METHODS = {
+    "log_likelihood": ("score_samples",),
+    _RECONSTRUCTION: ("transform", "inverse_transform"),
+}
+
+
+def check_scoring(scoring: Any, estimator: Any) -> None:
+    """Refuse a score that the estimator lacks, or that one row could move without limit."""
+    if callable(scoring):
+        _check_callable(scoring)
+        return
+    if scoring not in NAMES:
+        raise ValueError(
+            f"scoring={scoring!r} is none of {NAMES}. Other scores, such as an area under a curve, "
+            "are no mean over rows, so that one row may move them without limit. A callable "
+            "(estimator, X, y) may return a score for each row, from that row alone."
+        )
+    if scoring == _ACCURACY and not is_classifier(estimator):
+        raise ValueError(
+            f"scoring='accuracy' is for classifiers, which {type(estimator).__name__} is not."
+        )
+    for method in _METHODS.get(scoring, ("predict",)):
+        if not hasattr(estimator, method):
+            raise ValueError(
+                f"scoring={scoring!r} needs the method {method}, which {type(estimator).__name__} "
+                "lacks: pass another score, or a callable (estimator, X, y) that returns a score "
+                "for each row, from that row alone."
+            )
+
+
+def _check_callable(scoring: Callable[..., Any]) -> None:
+    """Refuse a scorer of scikit-learn, which returns one number, and other signatures."""
+    if hasattr(scoring, "_score_func"):
+        raise ValueError(
+            f"scoring={scoring!r} returns one score for all rows: pass one of {NAMES}, or a "
+            "callable (estimator, X, y) that returns a score for each row."
+        )
+    try:
+        inspect.signature(scoring).bind(None, None, None)
+    except TypeError:
+        message = "A callable scoring takes (estimator, X, y), and this one does not."
+        raise ValueError(message) from None
+    except ValueError:
+        # Some builtin callables have no signature to look at.
+        return
+
+
+def check_responses(X: Any, y: Any, scoring: Any, name: str) -> None:
+    """Refuse responses that the score would refuse."""
+    is_scored = not callable(scoring) and scoring not in _METHODS
+    if is_scored:
+        check_given(y, name)
+    if y is None:
+        return
+    redact_errors(check_consistent_length)(X, y)
+    if is_scored and scoring != _ACCURACY:
+        checked_responses(y)
+    elif is_scored:
+        _check_labels(y)
+
+
+@redact_errors
+def _check_labels(y: Any) -> None:
+    assert_all_finite(column_or_1d(y), input_name="y")
+
+
+def default_scoring(estimator: Any) -> str:
+    """Return the score that is taken for an estimator unless the caller names one."""
+    if is_classifier(estimator):
+        return "accuracy"
+    if hasattr(estimator, "predict"):
+        return "neg_mean_squared_error"
+    return "log_likelihood" if hasattr(estimator, "score_samples") else "reconstruction"
+
+
+def row_losses(scoring: Any, model: Any, X: Any, y: Any) -> np.ndarray:
+    """Compute the loss of every row, finite, under a public fitted estimator."""
+    if callable(scoring):
+        losses = -_scored(scoring, model, X, y)
+    elif scoring == _RECONSTRUCTION:
+        losses = _of_dense_rows(lambda rows: _reconstruction_errors(model, rows), X)
+    else:
+        *before, (name, last) = _steps_of(model)
+        rows, responses = transformed(before, X), _responses_of(scoring, y)
+        losses = SCORES[scoring](f"Judging by {name!r}", last, rows, responses)
+    # NaN, which stands for rows that are refused, becomes the worst loss.
+    least, most = (0.0, 1.0) if scoring == _ACCURACY else (-_LARGEST_LOSS, _LARGEST_LOSS)
+    # In float64, because smaller types cannot hold these limits.
+    losses = np.nan_to_num(losses.astype(np.float64), nan=most, posinf=most, neginf=least)
+    return np.asarray(np.clip(losses, least, most))
+
+
+def _scored(scoring: Callable[..., Any], model: Any, X: Any, y: Any) -> np.ndarray:
+    """Apply a callable score to rows, and to their responses if there are any."""
+    if y is None:
+        return losses_by_rows("scoring", lambda rows: scoring(model, rows, None), X)
+    classes = getattr(model, "classes_", ())
+    return losses_by_rows("scoring", partial(scoring, model), X, y, classes=classes)
+
+
+def _responses_of(scoring: str, y: Any) -> Any:
+    if y is None or scoring in _METHODS:
+        return None
+    if scoring != _ACCURACY:
+        return checked_responses(y)
+    # In a list each label has a type of its own.
+    return column_or_1d(np.array(y, dtype=object) if isinstance(y, list | tuple) else y)
+
+
+def _steps_of(model: Any) -> list[tuple[str, Any]]:
+    if isinstance(model, DelegatesMixin):
+        return _steps_of(model._held())
+    return list(model.steps) if isinstance(model, Pipeline) else [(type(model).__name__, model)]
+
+
+def _reconstruction_errors(model: Any, rows: Any) -> np.ndarray:
+    steps = _steps_of(model)
+    back = np.asarray(restored(steps, transformed(steps, rows)))
+    given = hide_error_text(np.asarray, rows)
+    if back.shape != given.shape:
+        raise ValueError(
+            f"scoring='reconstruction' needs rows of shape {given.shape} back, got shape "
+            f"{back.shape}: pass a callable (estimator, X, y) that returns a score a row."
+        )
+    return np.asarray(quietly(_squared_distances, given, back))
+
+
+def _squared_distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    one, other = real_numbers(one, np.nan), real_numbers(other, np.nan)
+    apart = np.subtract(one, other, dtype=np.result_type(one, other, np.float32))
+    return np.asarray(np.square(apart).sum(axis=1))
+
+
+# ------------------------------
+# A noisy score of a fitted estimator on rows that it has not seen.
+
+# Share of the search for the level that losses are clipped to, and the quantile of their sizes that
+# it looks for; `release_level` takes a lower one with few rows, but at least _LEAST.
+_LEVEL_SHARE, _QUANTILE, _LEAST_SCORE_QUANTILE = 0.2, 0.95, 0.5  # not studied
+_CONSTRAINTS: dict[str, Any] = {**BUDGET, **SEED, "adjacency": [StrOptions(set(ADJACENCIES))]}
+
+
+@dataclass(frozen=True, repr=False)
+class PrivateScore:  # numpydoc ignore=PR02
+    """A score with noise.
+
+    Parameters
+    ----------
+    value : float
+        The score; a greater one is better.
+    std : float
+        Standard deviation of the noise. It covers neither the bias that clipping adds nor the
+        error of sampling, by which the scores of other rows would differ.
+    level : float
+        The level that losses were clipped to; 1 for accuracy, which needs no clipping.
+    privacy_spent : PrivacySpent
+        Record of what the score has cost.
+
+    Examples
+    --------
+    >>> from skdp.privacy import PrivacyBudget
+    >>> from skdp.model_selection import PrivateScore
+    >>> spent = PrivacyBudget(1.0, 1e-6, unit="row", adjacency="replace").spent()
+    >>> PrivateScore(0.91, 0.02, 1.0, spent).value
+    0.91
+    """
+
+    value: float
+    std: float
+    level: float
+    privacy_spent: PrivacySpent
+
+    def __repr__(self) -> str:
+        guarantee = repr(self.privacy_spent)
+        clipped = f"losses clipped at {self.level:.4g}"
+        return f"PrivateScore: {self.value:.4g} +- {self.std:.2g}, {clipped}\n{guarantee}"
+
+
+def private_score(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    scoring: Any = None,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    adjacency: str = "replace",
+    ledger: Any = None,
+    random_state: Any = None,
+) -> PrivateScore:
+    r"""Score a fitted estimator on private rows that it has not seen, with noise.
+
+    The losses of the rows are clipped, and their mean is released and turned into a score. They are
+    clipped at a private .95 quantile of their sizes; with few rows at a lower quantile, but at
+    least at the median. So the largest losses count less than they are, and the score looks better
+    than it is.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted estimator that may be published.
+    X : array-like of shape (n_samples, n_features)
+        Rows to protect.
+    y : array-like of shape (n_samples,) or None, default=None
+        Their responses.
+    scoring : str, callable or None, default=None
+        As in :class:`DPGridSearch`, except for ``"r2"``, which is no mean over rows.
+    epsilon : float, default=1.0
+        Privacy budget, dimensionless, ``0 < epsilon <= inf``.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 < delta < 1``.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        Neighboring datasets differ in one row, which is exchanged or set to null.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost is charged before the first release.
+    random_state : int, RandomState or Generator instance or None, default=None
+        ``None`` takes fresh noise, as the guarantee assumes.
+
+    Returns
+    -------
+    PrivateScore
+        The score, the standard deviation of its noise, the level, and the record of the cost.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not acceptable. Nothing has been spent then.
+    NotFittedError
+        If the estimator is not fitted.
+    BudgetError
+        If the ledger has less left. Nothing has been spent then.
+
+    Notes
+    -----
+    **Privacy.** Unit: one row, with its response if there are any (then called a record).
+    Adjacency: `adjacency`. Mechanism: ten Gaussian counts for the level, which take a fifth of the
+    budget, and a Gaussian mean; accuracy needs no level. One row moves the mean of n losses in
+    [0, B] by at most B / n. Losses of log-likelihoods and of callables are in [-B, B], and one row
+    moves their mean by twice as much with "replace". Assumed public: the number of rows, and the
+    estimator. A ledger does not know which rows are meant, and charges the score in full.
+
+    If the rows were set apart before the fit, every row is either in the fit or in the score. Both
+    together then cost the larger of the two records, not their sum [1]_, provided that unit and
+    adjacency agree. The split must not depend on the rows. A random split that nobody knows does
+    not. Nor does a split by positions or by a known seed, if the order of the rows tells nothing
+    about them. A split that looks at responses, such as a stratified one, does.
+
+    References
+    ----------
+    .. [1] F. McSherry (2009). "Privacy integrated queries". SIGMOD.
+       :doi:`10.1145/1559845.1559850`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import train_test_split
+    >>> from skdp import DPPCA
+    >>> from skdp.model_selection import private_score
+    >>> train, test = train_test_split(load_digits().data)
+    >>> pca = DPPCA(5, row_norm=40, mean_norm=64).fit(train)
+    >>> private_score(pca, test, epsilon=1.0).privacy_spent.epsilon
+    1.0
+    """
+    given = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
+    given |= {"ledger": ledger, "random_state": random_state}
+    validate_plain(_CONSTRAINTS, given, "private_score")
+    check_is_fitted(estimator)
+    scoring = default_scoring(estimator) if scoring is None else scoring
+    if scoring == "r2":
+        raise ValueError(
+            "scoring='r2' is no mean over rows, so that one row may move it without limit: pass "
+            "'neg_mean_squared_error'."
+        )
+    check_scoring(scoring, estimator)
+    X, y = checked_container(X), checked_container(y)
+    if hasattr(estimator, "n_features_in_") and len(getattr(X, "shape", ())) == 2:
+        _check_n_features(estimator, X, reset=False)
+    check_responses(X, y, scoring, type(estimator).__name__)
+    losses, n_rows = row_losses(scoring, estimator, X, y), _num_samples(X)
+    is_bounded, is_signed = scoring == "accuracy", callable(scoring) or scoring == "log_likelihood"
+    cost = PrivacyCost(float(plain(epsilon)), float(plain(delta)))
+    unit = "row" if y is None else "record"
+    parts = _plan(cost, adjacency, is_bounded=is_bounded, is_signed=is_signed)
+    plan = Plan(cost, parts, unit=unit, adjacency=adjacency)
+    if cost.is_private:
+        warn_of_privacy(*warnings_for_seed(random_state))
+    few_rows = [] if parts.level is None else _warnings_for_few_rows(parts.level, n_rows)
+    warn_of_privacy(*warnings_for_delta(cost, "rows", n_rows), *few_rows)
+    seed = draw_seed(random_state)
+    noise = NoiseSource(seed, () if seed is None else digests(losses))
+    what = f"private_score, {n_rows} {unit}s"
+    charge = None if ledger is None else lambda spent: ledger.charge(spent, what=what)
+    budget = PrivacyBudget.of(plan, noise, charge)
+    mean, std, level = _release_mean(losses, parts, budget, is_signed=is_signed)
+    warn_of_privacy(*budget.warnings)
+    return PrivateScore(1 - mean if is_bounded else -mean, std, level, budget.spent())
+
+
+def _warnings_for_few_rows(level: Search, n_rows: int) -> list[str]:
+    """Warn where there are so few rows that many of the losses are clipped."""
+    quantile = level.highest_quantile(n_rows, most=_QUANTILE)
+    if quantile >= _QUANTILE:
+        return []
+    clipped = f"about {1 - quantile:.0%} of" if quantile > _LEAST_SCORE_QUANTILE else "half of"
+    return [
+        f"{n_rows} rows are few at this epsilon: {clipped} the losses are clipped, and the score "
+        "looks better than it is, by more than its std. Take more rows, a larger epsilon, or a "
+        "callable scoring whose scores differ little from row to row."
+    ]
+
+
+class _ScoreReleases(NamedTuple):
+    level: Search | None  # that losses are clipped to; None for losses that are 0 or 1
+    total: Release
+
+
+def _plan(
+    cost: PrivacyCost, adjacency: str, *, is_bounded: bool, is_signed: bool
+) -> _ScoreReleases:
+    share, level = 0.0, None
+    if not is_bounded:
+        share = _LEVEL_SHARE
+        level = cost.search("level of losses", share, SCALE_GRID, remedy=OTHER_UNITS)
+    # The sum is in units of the level: a row adds a number in [0, 1], or in [-1, 1] if signed.
+    change = sensitivity.count
+    if is_signed:
+        change = partial(sensitivity.response_sum, 1.0, math.inf, 1.0, adjacency)
+    return _ScoreReleases(level, cost.release("sum of losses", "gaussian", 1 - share, change, {}))
+
+
+def _release_mean(
+    losses: np.ndarray, plan: _ScoreReleases, budget: PrivacyBudget, *, is_signed: bool
+) -> tuple[float, float, float]:
+    """Release the mean of clipped losses; return also its noise's std, and the clipping level."""
+    n_rows, level = len(losses), 1.0
+    if plan.level is not None:
+        level = release_level(plan.level, np.abs(losses), budget, most=_QUANTILE)
+    total = in_steps(np.clip(losses / level, -1.0 if is_signed else 0.0, 1.0)).sum()
+    noisy_total, noise_std = budget.release(plan.total, total)
+    return float(noisy_total) * level / n_rows, noise_std * level / n_rows, level
