@@ -128,7 +128,7 @@ def make_repeatable(monkeypatch, seed=b"fit"):
         return hashlib.sha256(b"%s %s %d" % (purpose, seed, next(numbers))).digest()
 
     pair = partial(from_counter, count(), b"pair")
-    monkeypatch.setattr("skdp.federated._handshake.new_pair", lambda: pair_from(pair()))
+    monkeypatch.setattr("skdp.federated._owner.new_pair", lambda: pair_from(pair()))
     noise = partial(from_counter, count(), b"noise")
     monkeypatch.setattr("skdp.federated._owner.NoiseSource.key", lambda self, *facts: noise())
 

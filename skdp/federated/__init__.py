@@ -1,7 +1,6 @@
 """Fits of rows that do not leave their owners: one fit that all parties run, and secure sums."""
 
-from skdp.federated._coordinator import Coordinator
-from skdp.federated._federation import Federation
+from skdp.federated._federation import Coordinator, Federation
 from skdp.federated._owner import Owner
 
 __all__ = ["Coordinator", "Federation", "Owner"]

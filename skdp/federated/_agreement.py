@@ -1,8 +1,10 @@
-"""What all parties of a federated fit agree on: public facts, and what follows from them."""
+"""What all parties of a federated fit agree on, and the one fit that every party runs."""
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Protocol
 
@@ -12,15 +14,20 @@ from sklearn.base import clone
 from sklearn.utils import check_scalar
 
 from skdp._estimator import parameters_by_value, plan_of
-from skdp.data.sources import largest_depth
+from skdp.data.rows import AgreedRows
+from skdp.data.sources import holds_sparse, largest_depth
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.decomposition._problem import MatrixProblem
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 from skdp.privacy import Plan
-from skdp.privacy.noise import digest_of
-from skdp.privacy.shares import ShareLayout, Shares
+from skdp.privacy.noise import algorithm_generator, digest_of
+from skdp.privacy.releases import PrivacySpent
+from skdp.privacy.shares import Exchange, ShareBudget, ShareLayout, Shares
 from skdp.units import Interaction, ResolvedRow
+
+# ------------------------------
+# What all parties of a federated fit agree on: public facts, and what follows from them.
 
 UNITS = ("row", "owner")
 AGGREGATORS = ("masked", "trusted", "none")
@@ -235,3 +242,59 @@ def _largest_of(problem: MatrixProblem) -> float:
 
 def _versions() -> tuple[str, str]:
     return sys.modules["skdp"].__version__, np.__version__
+
+
+# ------------------------------
+# One fit, as every party runs it: what differs is whose rows it reads, and who answers.
+
+
+def view_of(agreement: Agreement, X: Any) -> AgreedRows:
+    """Check the rows of one owner against the agreement, and read them once."""
+    estimator, problem = agreement.estimator, agreement.problem
+    checked = estimator._checked(X)
+    n_rows, n_features = checked.shape
+    if n_features != agreement.n_features:
+        raise ValueError(f"X has {n_features} features, but {agreement.n_features} are agreed on.")
+    if not 1 <= n_rows <= agreement.most_rows:
+        raise ValueError(
+            f"X has {n_rows} rows; an owner has one at least, and {agreement.most_rows} at most."
+        )
+    if holds_sparse(checked) != problem.is_sparse:
+        kinds = ("sparse", "dense") if problem.is_sparse else ("dense", "sparse")
+        raise ValueError(
+            f"X must be {kinds[0]}, as agreed on by sparse={problem.is_sparse}: the noise depends "
+            f"on it. Got {kinds[1]} rows."
+        )
+    view = partial(
+        AgreedRows,
+        agreed_n_rows=problem.shape[0],
+        agreed_depth=agreement.depth,
+    )
+    return estimator._view(checked, problem, view)[0]
+
+
+def no_rows(agreement: Agreement) -> AgreedRows:
+    """Return a row of zeros, for a party that has no rows."""
+    zeros = np.zeros((1, agreement.n_features))
+    return view_of(agreement, csr_array(zeros) if agreement.problem.is_sparse else zeros)
+
+
+def run_fit(
+    agreement: Agreement,
+    rows: AgreedRows,
+    exchange: Exchange,
+    *,
+    charge: Callable[[PrivacySpent], None] | None = None,
+) -> tuple[MatrixEstimator, list[str]]:
+    """Run the fit on the rows of one party; return the model, that of all parties, and warnings."""
+    estimator = clone(agreement.estimator)
+    n_own = rows.source.shape[0] if agreement.is_unit_owner else 1
+    budget = ShareBudget.open(
+        agreement.plan, agreement.shares, exchange, n_own=n_own, charge=charge
+    )
+    generator = algorithm_generator(agreement.seed)
+    with np.errstate(all="ignore"):
+        result = estimator._solve(agreement.problem, agreement.plan.parts, rows, budget, generator)
+        warnings = estimator._keep(agreement.problem, result, budget)
+    estimator.n_features_in_ = agreement.n_features
+    return estimator, warnings

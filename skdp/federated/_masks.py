@@ -1,17 +1,8 @@
-"""Masks that cancel in the sum of all owners, and the keys and signatures behind them.
-
-Each two owners derive a key for each release from their shared secret and from what both were
-told. The one adds the stream of that key to its counts, the other subtracts it, modulo the words.
-Whoever lacks the keys of two owners sees uniform numbers but for the sum of all; and owners that
-were told different things have different keys, so that nothing cancels. A key is used for one
-stream: an owner must never mask other counts under what it was told before.
-
-The primitives are those of `cryptography`. How they are put together here was not audited.
-"""
+"""Masks that cancel in the sum of all owners; what a party was told, on which they hang."""
 
 import hashlib
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from cryptography.exceptions import InvalidSignature
@@ -22,6 +13,18 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from skdp.exceptions import FederationError
+from skdp.privacy.shares import ShareLayout
+
+# ------------------------------
+# Masks that cancel in the sum of all owners, and the keys and signatures behind them.
+#
+# Each two owners derive a key for each release from their shared secret and from what both were
+# told. The one adds the stream of that key to its counts, the other subtracts it, modulo the words.
+# Whoever lacks the keys of two owners sees uniform numbers but for the sum of all; and owners that
+# were told different things have different keys, so that nothing cancels. A key is used for one
+# stream: an owner must never mask other counts under what it was told before.
+#
+# The primitives are those of `cryptography`. How they are put together here was not audited.
 
 _MASK, _SIGNATURE = b"skdp federated mask 1", b"skdp federated signature 1"
 _LENGTH, _NUMBERS = struct.Struct("<Q"), struct.Struct("<QQ")
@@ -140,3 +143,49 @@ def _cipher(secret: bytes, told: bytes, lower: int, upper: int) -> CipherContext
     info = digest(_MASK, told, _NUMBERS.pack(lower, upper))
     key = HKDF(SHA256(), length=32, salt=None, info=info).derive(secret)
     return Cipher(algorithms.AES256(key), modes.CTR(bytes(_BLOCK))).encryptor()
+
+
+# ------------------------------
+# What a party has been told: masks hang on it, so that owners told different stories disagree.
+
+# The std is told to this part of a step, of which it has 16 to 32.
+_PARTS_OF_STEP = 1024  # not tuned
+
+
+class Story:
+    """The agreement, the keys of the fit, and the sums of all releases so far."""
+
+    def __init__(self, agreement: bytes, keys: bytes = b"", sums: Iterable[np.ndarray] = ()):
+        self._told, self._number = digest(b"skdp story", agreement, keys), 0
+        for total in sums:
+            self.add(total)
+
+    def add(self, total: np.ndarray) -> None:
+        """Go on with the sum of the next release."""
+        self._told = digest(self._told, total.astype("<i8").tobytes())
+        self._number += 1
+
+    def of(self, layout: ShareLayout | None) -> bytes:
+        """Hash the story and the layout of the next release; None stands for the end of the fit."""
+        if layout is None:
+            return digest(self._told, b"end")
+        facts = (
+            str(self._number),
+            layout.name,
+            layout.mechanism,
+            str(list(layout.shape)),
+            # A std that follows a basis rounds differently where another kernel computes it.
+            str(round(layout.std / layout.step * _PARTS_OF_STEP)),
+            layout.step.hex(),
+            layout.words.str,
+        )
+        return digest(self._told, b"release", *(fact.encode() for fact in facts))
+
+
+def checked_sum(told: np.ndarray, layout: ShareLayout) -> np.ndarray:
+    """Refuse a sum of another type or size, or beyond what all owners together can hand in."""
+    if told.dtype != signed(layout.words) or told.shape != (layout.size,):
+        raise FederationError("A sum has another type or size than its release.")
+    if told.min() < -layout.largest or told.max() > layout.largest:
+        raise FederationError("A sum has a number beyond its public bound.")
+    return told.astype(np.int64)

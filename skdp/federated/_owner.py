@@ -1,12 +1,13 @@
-"""An owner of rows: answers the messages of a coordinator, and ends with the model of all."""
+"""An owner of rows: keys, a fit that waits for sums, and answers to a coordinator."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from threading import Lock
-from typing import Any, Self
+from queue import SimpleQueue
+from threading import Lock, Thread, current_thread
+from typing import Any, NamedTuple, Self
 from weakref import finalize
 
 import numpy as np
@@ -16,17 +17,222 @@ from sklearn.exceptions import NotFittedError
 from skdp.data.sources import digest as digest_of_rows
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.exceptions import FederationError
-from skdp.federated._agreement import Agreed, agreement_of
-from skdp.federated._fit import run_fit, view_of
-from skdp.federated._handshake import Handshake, keys_of
-from skdp.federated._masks import digest, masked
+from skdp.federated._agreement import Agreed, Agreement, agreement_of, run_fit, view_of
+from skdp.federated._masks import (
+    Story,
+    bytes_of,
+    check_signature,
+    checked_sum,
+    digest,
+    masked,
+    new_pair,
+    pair_from,
+    public_of,
+    shared_secret,
+    sign,
+)
 from skdp.federated._messages import TO_OWNER, Message, pack, unpack
-from skdp.federated._running import RunningFit, Waiting
-from skdp.federated._state import from_text, load_state, to_text
-from skdp.federated._story import Story, checked_sum
+from skdp.federated._state import OwnerState, from_text, load_state, to_text
 from skdp.ledger import PrivacyLedger
 from skdp.privacy.noise import NoiseSource
-from skdp.privacy.shares import counts_of
+from skdp.privacy.shares import Exchange, ShareLayout, counts_of
+
+# ------------------------------
+# The keys of one fit: made, signed and confirmed by every owner before the first answer.
+
+_KEYS, _CONFIRM = b"keys of a fit", b"confirmation of all keys"
+
+
+class Handshake:
+    """What one owner says of keys: its own, signed, and that it has seen those of all.
+
+    Keys are bound to one fit. Whoever replays a key of an earlier fit, or shows different keys to
+    different owners, lacks the confirmation of the owner whose key it is.
+    """
+
+    def __init__(
+        self, agreement: Agreement, number: int, identity: Any, peers: Sequence[Any]
+    ) -> None:
+        _check_identities(number, identity, peers, agreement.n_owners)
+        self._agreement, self._number = agreement.digest, number
+        self._identity: Ed25519PrivateKey = identity
+        self._peers: Sequence[Ed25519PublicKey] = peers
+        self._secrets = dict[int, bytes]()
+
+    def make_keys(self, state: OwnerState) -> bytes:
+        """Make the pair of this fit, and sign its public key."""
+        if state.pair:
+            raise FederationError("An owner takes part in one fit, and has made its keys.")
+        pair = new_pair()
+        public = public_of(pair)
+        signature = self._sign(_KEYS, _name(self._number), public)
+        state.pair = bytes_of(pair).hex()
+        fields = {"owner": self._number, "public": public.hex(), "signature": signature.hex()}
+        return pack("keys", fields)
+
+    def confirm(self, state: OwnerState, asked: Message) -> bytes:
+        """Check the keys of all owners, and confirm to all that it is these."""
+        if not state.pair or state.publics:
+            raise FederationError("Keys are confirmed once, after this owner has made its own.")
+        publics = _bytes_of_all(asked.fields["publics"])
+        signatures = _bytes_of_all(asked.fields["signatures"])
+        pair = pair_from(bytes.fromhex(state.pair))
+        if publics[self._number] != public_of(pair):
+            raise FederationError("The public key that stands for this owner is not its own.")
+        for number, (public, signature) in enumerate(zip(publics, signatures, strict=True)):
+            self._check(number, signature, _KEYS, _name(number), public)
+        self._secrets = _secrets_of(pair, self._number, publics)
+        state.publics = [public.hex() for public in publics]
+        signature = self._sign(_CONFIRM, keys_of(state))
+        return pack("confirm", {"owner": self._number, "signature": signature.hex()})
+
+    def check_confirmations(self, state: OwnerState, asked: Message) -> None:
+        """Refuse to begin before every owner has confirmed the very keys that this one has seen."""
+        if not state.publics or not asked.fields["confirmations"]:
+            raise FederationError("A masked fit begins with the confirmations of all owners.")
+        for number, signature in enumerate(_bytes_of_all(asked.fields["confirmations"])):
+            self._check(number, signature, _CONFIRM, keys_of(state))
+
+    def secrets(self, state: OwnerState) -> dict[int, bytes]:
+        """Compute the secret with each of the other owners, if this is not done yet."""
+        if not self._secrets:
+            publics = [bytes.fromhex(public) for public in state.publics]
+            pair = pair_from(bytes.fromhex(state.pair))
+            self._secrets = _secrets_of(pair, self._number, publics)
+        return self._secrets
+
+    def forget(self, state: OwnerState) -> None:
+        """Forget the keys of a fit that has ended."""
+        state.pair, self._secrets = "", {}
+
+    def _sign(self, purpose: bytes, *parts: bytes) -> bytes:
+        return sign(self._identity, purpose, self._agreement, *parts)
+
+    def _check(self, number: int, signature: bytes, purpose: bytes, *parts: bytes) -> None:
+        try:
+            check_signature(self._peers[number], signature, purpose, self._agreement, *parts)
+        except FederationError:
+            raise FederationError(
+                f"A signature is not that of the owner it stands for, by peers[{number}]."
+            ) from None
+
+
+def keys_of(state: OwnerState) -> bytes:
+    """Hash the public keys of all owners; nothing if there are none."""
+    return digest(*map(bytes.fromhex, state.publics)) if state.publics else b""
+
+
+def _name(number: int) -> bytes:
+    return str(number).encode()
+
+
+def _secrets_of(pair: Any, number: int, publics: Sequence[bytes]) -> dict[int, bytes]:
+    """Compute the secrets of one owner with the others; refuse two owners with one key."""
+    if len(set(publics)) != len(publics):
+        raise FederationError("Two owners have the same public key.")
+    others = enumerate(publics)
+    return {peer: shared_secret(pair, public) for peer, public in others if peer != number}
+
+
+def _bytes_of_all(entries: Sequence[tuple[int, str]]) -> list[bytes]:
+    return [bytes.fromhex(value) for _, value in entries]
+
+
+def _check_identities(number: int, identity: Any, peers: Any, n_owners: int) -> None:
+    if not isinstance(identity, Ed25519PrivateKey):
+        raise ValueError(
+            "identity must be an Ed25519PrivateKey of the package cryptography where sums are "
+            f"masked, got {type(identity).__name__}."
+        )
+    if len(peers) != n_owners or not all(isinstance(peer, Ed25519PublicKey) for peer in peers):
+        raise ValueError(
+            f"peers must be the {n_owners} Ed25519PublicKeys of all owners, in their order, got "
+            f"{len(peers)}{_types_of(peers)}."
+        )
+    raw = [peer.public_bytes_raw() for peer in peers]
+    if len(set(raw)) != n_owners:
+        raise ValueError("peers must be the keys of different owners, got one of them twice.")
+    if raw[number] != identity.public_key().public_bytes_raw():
+        raise ValueError(
+            f"peers[{number}] must be the public key of identity, and is another: peers go by the "
+            "numbers of the owners."
+        )
+
+
+def _types_of(peers: Sequence[Any]) -> str:
+    names = sorted({type(peer).__name__ for peer in peers})
+    return f" of {', '.join(names)}" if names else ""
+
+
+# ------------------------------
+# A fit that waits for sums: it runs in a thread of its own, from one release to the next.
+
+
+class Waiting(NamedTuple):
+    """A release whose sum the fit waits for, and the part of this party."""
+
+    layout: ShareLayout
+    part: np.ndarray
+
+
+class _Stopped(BaseException):
+    """Ends a fit that nobody waits for any more; no solver catches it."""
+
+
+class RunningFit:
+    """Runs ``fit(exchange)`` from one release to the next.
+
+    A fit is one function that calls its budget for every release. What the budget waits for comes
+    in a message, so that function and messages take turns in two threads.
+    """
+
+    def __init__(self, fit: Callable[[Exchange], Any], sums: Sequence[np.ndarray] = ()) -> None:
+        self._sums = list(sums)
+        self._questions: SimpleQueue[Any] = SimpleQueue()
+        self._answers: SimpleQueue[np.ndarray | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, args=(fit,), daemon=True)
+        self._thread.start()
+
+    def next(self) -> Any:
+        """Return the release that the fit waits for, or its result; raise what it has raised."""
+        found = self._questions.get()
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    def go_on(self, total: np.ndarray) -> Any:
+        """Hand in the sum of the release that the fit waits for; return what is next."""
+        self._answers.put(total)
+        return self.next()
+
+    def stop(self) -> None:
+        """End the fit, wherever it is."""
+        self._answers.put(None)
+        # The garbage collector may end a fit while it runs, and in its own thread.
+        if self._thread is not current_thread():
+            self._thread.join()
+
+    def _run(self, fit: Callable[[Exchange], Any]) -> None:
+        known = iter(self._sums)
+
+        def exchange(layout: ShareLayout, part: np.ndarray) -> np.ndarray:
+            if (total := next(known, None)) is not None:
+                return total
+            self._questions.put(Waiting(layout, part))
+            if (answer := self._answers.get()) is None:
+                raise _Stopped
+            return answer
+
+        try:
+            self._questions.put(fit(exchange))
+        except _Stopped:
+            pass
+        except BaseException as error:
+            self._questions.put(error)
+
+
+# ------------------------------
+# An owner of rows: answers the messages of a coordinator, and ends with the model of all.
 
 
 class Owner:

@@ -19,9 +19,8 @@ from skdp import DPTruncatedSVD
 from skdp.data.rows import Rows
 from skdp.datasets import make_spiked
 from skdp.decomposition import _rows_solvers as adaptive
-from skdp.federated._agreement import Agreement, agree
-from skdp.federated._fit import run_fit, view_of
-from skdp.federated._running import RunningFit, Waiting
+from skdp.federated._agreement import Agreement, agree, run_fit, view_of
+from skdp.federated._owner import RunningFit, Waiting
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.shares import ShareLayout, counts_of
 

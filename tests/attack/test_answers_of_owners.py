@@ -10,7 +10,7 @@ from parties import Talk, owners_of
 
 from skdp.exceptions import FederationError
 from skdp.federated import Federation, Owner, _owner
-from skdp.federated._fit import view_of
+from skdp.federated._agreement import view_of
 from skdp.federated._masks import signed
 from skdp.federated._messages import pack
 from skdp.ledger import PrivacyLedger

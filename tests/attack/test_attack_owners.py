@@ -10,7 +10,7 @@ import row_cells
 from owner_cells import CASES, LIES, N_OWN, N_OWNERS, Cell, Server, hear, is_count, setting
 from owner_neighbors import assert_one_story, assert_within_limits, attack
 
-from skdp.federated._fit import view_of
+from skdp.federated._agreement import view_of
 from skdp.privacy import sensitivity
 from skdp.privacy.shares import ShareBudget
 

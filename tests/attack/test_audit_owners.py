@@ -9,10 +9,9 @@ import pytest
 from scipy.stats import beta, norm
 
 from skdp import DPTruncatedSVD
-from skdp.federated._agreement import agree
-from skdp.federated._fit import run_fit, view_of
+from skdp.federated._agreement import agree, run_fit, view_of
 from skdp.federated._masks import sum_modulo
-from skdp.federated._running import RunningFit, Waiting
+from skdp.federated._owner import RunningFit, Waiting
 from skdp.privacy import Plan, shares
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.plan import PrivacyCost

@@ -8,8 +8,7 @@ from owner_neighbors import assert_one_story, assert_within_limits, farthest
 from scipy.sparse import csr_array
 
 from skdp import DPPCA, DPTruncatedSVD
-from skdp.federated._agreement import agree
-from skdp.federated._fit import no_rows, view_of
+from skdp.federated._agreement import agree, no_rows, view_of
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.shares import counts_of
 

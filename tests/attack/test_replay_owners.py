@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 
 from skdp import RowBlocks
 from skdp.data.rows import AgreedRows
-from skdp.federated import _fit
-from skdp.federated._fit import no_rows, view_of
+from skdp.federated import _agreement as _fit
+from skdp.federated._agreement import no_rows, view_of
 from skdp.linalg.norms import GridCounts
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

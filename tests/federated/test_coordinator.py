@@ -21,8 +21,8 @@ from scipy import sparse
 
 from skdp import DPPCA, DPTruncatedSVD, FederationError, PrivacyWarning
 from skdp.federated import Coordinator
+from skdp.federated._masks import Story
 from skdp.federated._messages import pack
-from skdp.federated._story import Story
 from skdp.privacy.releases import Release
 from skdp.privacy.shares import Shares
 from skdp.units import Interaction

@@ -28,11 +28,20 @@ from scipy import sparse
 
 from skdp import DPPCA, BudgetError, FederationError
 from skdp.federated import Owner
-from skdp.federated._handshake import Handshake
-from skdp.federated._masks import masked, new_pair, pair_from, public_of, sign, signed, sum_modulo
+from skdp.federated._masks import (
+    Story,
+    checked_sum,
+    masked,
+    new_pair,
+    pair_from,
+    public_of,
+    sign,
+    signed,
+    sum_modulo,
+)
 from skdp.federated._messages import pack
+from skdp.federated._owner import Handshake
 from skdp.federated._state import from_text
-from skdp.federated._story import Story, checked_sum
 from skdp.ledger import PrivacyLedger
 
 # Small data: most of what is found is noise.
@@ -347,7 +356,7 @@ def test_a_repeated_name_lets_one_owner_unmask_another(monkeypatch):
     assert_refused(talk, lie, "signature is not")
     without_signatures(monkeypatch)
     assert_refused(talk, lie, "same public key")
-    monkeypatch.setattr("skdp.federated._handshake._secrets_of", without_comparison)
+    monkeypatch.setattr("skdp.federated._owner._secrets_of", without_comparison)
     first.handle(lie)
     words = answer_of(first.handle(ask_first(talk, NO_SIGNATURES))).arrays[0]
     secret = pair_of(second._state.pair).exchange(
@@ -500,7 +509,7 @@ def test_dense_rows_are_refused_beside_sparse_ones(monkeypatch):
         an_owner(federation, 0)
     an_owner(federation, 0, sparse.csr_array(PARTS[0]))
     # Nothing else tells: without the check such rows are taken, and round farther than is charged.
-    monkeypatch.setattr("skdp.federated._fit.holds_sparse", lambda X: True)
+    monkeypatch.setattr("skdp.federated._agreement.holds_sparse", lambda X: True)
     an_owner(federation, 0)
 
 
@@ -638,7 +647,7 @@ def test_unsound_sums_end_a_fit_for_good(monkeypatch, tmp_path):
         raise np.linalg.LinAlgError("Row 13 of X has the value 7.")
 
     with monkeypatch.context() as patch:
-        patch.setattr("skdp.federated._running.RunningFit.go_on", fails)
+        patch.setattr("skdp.federated._owner.RunningFit.go_on", fails)
         with pytest.raises(FederationError, match="it cannot go on") as caught:
             owners[0].handle(question)
     assert caught.value.__cause__ is None

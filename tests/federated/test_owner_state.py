@@ -24,7 +24,7 @@ from parties import (
 
 from skdp import DPPCA, FederationError
 from skdp.federated import Owner
-from skdp.federated._running import RunningFit
+from skdp.federated._owner import RunningFit
 from skdp.federated._state import OwnerState
 from skdp.ledger import PrivacyLedger
 
