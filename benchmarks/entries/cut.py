@@ -1,6 +1,6 @@
 r"""What the rows of a released basis should be cut to, in units of their mean square.
 
-`BASIS_CUT` and `PURE_CUT` of `skdp/decomposition/_entries/fit.py` are replaced, and all else is as
+`BASIS_CUT` and `PURE_CUT` of `skdp/decomposition/_entries_solvers.py` are replaced, and all else is as
 the estimators have it. Run
 
     python -m benchmarks.entries.cut           # 15 seeds, some 7 minutes on one core
