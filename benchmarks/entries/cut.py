@@ -1,7 +1,7 @@
 r"""What the rows of a released basis should be cut to, in units of their mean square.
 
-`BASIS_CUT` and `PURE_CUT` of `skdp/decomposition/_entries_solvers.py` are replaced, and all else is as
-the estimators have it. Run
+`BASIS_CUT` and `PURE_CUT` of `skdp/decomposition/_entries_solvers.py` are replaced, and all else is
+as the estimators have it. Run
 
     python -m benchmarks.entries.cut           # 15 seeds, some 7 minutes on one core
     python -m benchmarks.entries.cut --write   # cut.md beside it

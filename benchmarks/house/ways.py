@@ -267,7 +267,7 @@ def row_of(case: str, way: Way) -> str:
     """Write a row of the table."""
     counts = [f"{len(seen)}, {len({one[0] for one in seen})}" for seen in way.functions]
     budgeting = sum(
-        one[0].startswith(("privacy/", "ledger/", "units/")) or "plan" in one[0]
+        one[0].startswith(("privacy/", "ledger/", "units.py")) or "plan" in one[0]
         for one in way.functions[0]
     )
     kinds = [name for name in way.carriers[1] if not name.startswith(_VIEWS)]
