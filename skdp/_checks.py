@@ -403,8 +403,6 @@ def check_numbers(X: Any, /, name: str, **settings: Any) -> np.ndarray:
 
 # ------------------------------
 # Collections of dask: fits and scores take them as rows in parts, other methods chunk by chunk.
-#
-# Nothing here imports dask before a collection is given.
 
 
 def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
@@ -429,6 +427,7 @@ def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
         )
     if not is_collection(X):
         return X, y
+    # Here and below, dask is imported only once a collection is given.
     from skdp.data.dask_rows import rows_in_parts
 
     return rows_in_parts(X, y), None

@@ -36,12 +36,8 @@ from skdp.units import ResolvedUnit, Unit
 
 # ------------------------------
 # Progress of fits, for the callbacks of scikit-learn 1.9; below that, estimators have none.
-#
-# No other module knows these callbacks, whose interface is experimental. They see the tasks of a
-# fit: its passes over the data, each named after what is released next, and the groups of a pass,
-# each of which one thread takes at a time. They see no data. What they return, to stop a fit, is
-# ignored: to stop where a score says so would depend on the data.
 
+# Their interface is experimental: no other module knows it.
 try:
     from sklearn.callback import CallbackSupportMixin
 except ImportError:
@@ -88,7 +84,12 @@ else:
 
 
 class Progress:
-    """The tasks of one fit: its passes over the data or, of a whole, the fits of its steps."""
+    """The tasks of one fit: its passes over the data or, of a whole, the fits of its steps.
+
+    Callbacks see these tasks, each pass named after what is released next, and the groups of a
+    pass, each of which one thread takes at a time. They see no data. What they return, to stop a
+    fit, is ignored: to stop where a score says so would depend on the data.
+    """
 
     #: Tells what a pass is for, once there is one.
     budget: PrivacyBudget | None = None
@@ -244,7 +245,7 @@ def _check_asks_for_no_data(callback: Any) -> None:
 
 
 # ------------------------------
-# What all private estimators share: the order of a fit, its plan, its budget, its seed.
+# The order of a fit, its plan, its budget and its seed.
 
 T = TypeVar("T")
 #: A view of the data that solvers read, and a function that hashes all data of a fit.

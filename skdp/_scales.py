@@ -67,10 +67,7 @@ def _wanted(bounds: Any) -> str:
 
 
 # ------------------------------
-# Kernels: what a block of rows adds to statistics of its columns, whether dense or sparse.
-#
-# A null row has NaN in all entries, and an entry of NaN adds nothing. The zeros that a sparse block
-# does not store count like any others.
+# Kernels: what a block of rows, dense or sparse, adds to statistics of its columns.
 
 #: Maps numbers, and the columns where they stand, to bins; NaN to any.
 Place = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -95,7 +92,11 @@ class Intervals(NamedTuple):
 
 
 def counting(place: Place, n_bins: int) -> Kernel:
-    """Make a kernel that counts the entries of each column by bin: (n_columns, n_bins) numbers."""
+    """Make a kernel that counts the entries of each column by bin: (n_columns, n_bins) numbers.
+
+    A null row has NaN in all entries, and an entry of NaN adds nothing. The zeros that a sparse
+    block does not store count like any others. Both hold for `summing`, too.
+    """
     return on_block(partial(_counts, place=place, n_bins=n_bins))
 
 
@@ -203,7 +204,7 @@ def warnings_for_sizes(name: str, intervals: Intervals) -> list[str]:
 
 
 # ------------------------------
-# What centers and scales of columns take: releases and their shares, from public facts.
+# The plan: releases and their shares, from public facts.
 
 # Bins of an interval, all columns together: more would cost memory. Numbers of bins of one column,
 # as powers of two.
@@ -328,12 +329,6 @@ def _moment_change(rounding: float, *, n_rows: int, n_columns: int, adjacency: s
 
 # ------------------------------
 # Narrow columns far from 0, such as years: intervals shrink to where most entries lie.
-#
-# Signs and powers of two tell the width of a column only if it is as far from 0 as it is wide. A
-# column whose interval lies on one side of 0 within few powers of two may be much narrower. Of such
-# columns alone a histogram of equal bins is released. Its bins are many, as noise does not depend
-# on their number. Neighbors are added up, level by level, until those that are visible hold most
-# rows.
 
 # Columns with a larger ratio of their ends are as wide as they are far from 0.
 _LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
@@ -346,7 +341,12 @@ _FEWEST_BINS = 16  # benchmarks/classification/constants.md
 
 
 def are_narrow(intervals: Intervals) -> np.ndarray:
-    """Tell which columns may be narrow beside their distance from 0."""
+    """Tell which columns may be narrow beside their distance from 0.
+
+    Signs and powers of two tell the width of a column only if it is as far from 0 as it is wide. A
+    column whose interval lies on one side of 0 within few powers of two may be much narrower. Of
+    such columns alone a histogram of equal bins is released.
+    """
     near = np.abs(intervals.middle) - intervals.half
     return (near > 0) & (np.abs(intervals.middle) + intervals.half <= _LARGEST_RATIO * near)
 
@@ -367,7 +367,11 @@ def place_within(
 def zoomed_intervals(
     intervals: Intervals, is_narrow: np.ndarray, counts: np.ndarray, noise_std: float, n_rows: int
 ) -> Intervals:
-    """Shrink the intervals of narrow columns to the visible bins that hold most rows."""
+    """Shrink the intervals of narrow columns to the visible bins that hold most rows.
+
+    The bins are many, as noise does not depend on their number. Neighbors are added up, level by
+    level, until those that are visible hold most rows.
+    """
     middle, half = intervals.middle.copy(), intervals.half.copy()
     for column in np.flatnonzero(is_narrow):
         first, last = _most_of(counts[column], noise_std, n_rows, int(is_narrow.sum()))

@@ -155,10 +155,6 @@ def _named(columns: np.ndarray, names: Sequence[Any]) -> str:
     return f"{len(columns)} of {len(names)} columns ({shown})"
 
 
-# ------------------------------
-# Standardization of columns by private centers and scales.
-
-
 class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     """Standardize columns by centers and scales that are differentially private.
 

@@ -1,4 +1,4 @@
-"""Privacy units other than rows, records, responses and users: objects that hold their bounds."""
+"""Privacy units: objects that hold their bounds, and all units in the form that fits use."""
 
 import math
 from abc import ABC, abstractmethod
@@ -791,7 +791,7 @@ class FrobeniusChange(Unit):
 
 
 # ------------------------------
-# Units with a response: a record, that is a matrix or row with it, or the response alone.
+# Units with a response: a record, which is a matrix or row with it, or the response alone.
 
 
 @dataclass(frozen=True)
@@ -819,7 +819,7 @@ class ResolvedResponse(ResolvedUnit):
 
 
 # ------------------------------
-# Single updates of a stream.
+# Updates of a stream, and users.
 
 
 @dataclass(frozen=True)
@@ -867,10 +867,6 @@ class Update(Unit):
 
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedUpdate:
         return ResolvedUpdate(adjacency, float(self.bound))
-
-
-# ------------------------------
-# All rows of one user.
 
 
 @dataclass(frozen=True)

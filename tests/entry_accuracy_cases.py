@@ -20,10 +20,7 @@ from skdp._estimator import plan_of
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
-from skdp.decomposition import _entries_solvers as alternating
-from skdp.decomposition import _entries_solvers as by_products
-from skdp.decomposition import _entries_solvers as iteration
-from skdp.decomposition import _entries_solvers as symmetric_power
+from skdp.decomposition import _entries_solvers
 from skdp.linalg.spectrum import coherence, orthonormal_basis
 from skdp.metrics import subspace_distance
 from skdp.privacy import PrivacyBudget
@@ -82,15 +79,14 @@ def promised(
     changes = ExitStack()
     if basis_cut != "default":
         cuts = {"BASIS_CUT": basis_cut, "PURE_CUT": basis_cut}
-        changes.enter_context(patch.multiple(by_products, **cuts))
+        changes.enter_context(patch.multiple(_entries_solvers, **cuts))
     if is_plain:
-        for module in (alternating, symmetric_power):
-            changes.enter_context(patch.object(module, "N_KEPT", 1))
-        changes.enter_context(patch.object(iteration, "shrink_rows", lambda rows, _: rows))
+        changes.enter_context(patch.object(_entries_solvers, "N_KEPT", 1))
+        changes.enter_context(patch.object(_entries_solvers, "shrink_rows", lambda rows, _: rows))
     with changes:
         generator = algorithm_generator(KEY + seed)
         arguments = problem, plan.parts, Rows(as_source(X)), budget, generator
-        factors = by_products.solve_entries(*arguments)
+        factors = _entries_solvers.solve_entries(*arguments)
     return factors.leading(k), budget.spent().releases
 
 

@@ -8,10 +8,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from skdp.linear_model import _trace_descent as descent
+from skdp.linear_model import _trace_descent
 from skdp.linear_model._trace_descent import Estimate
-from skdp.privacy import budget as initial_noise
-from skdp.privacy import noise
+from skdp.privacy import budget, noise
 
 __all__ = ["drawn_noise", "noise_of", "without_cut"]
 
@@ -26,7 +25,7 @@ def drawn_noise():
         # It is scaled in place.
         return draws[-1].copy()
 
-    with patch.object(noise, "draw", keep), patch.object(initial_noise, "draw", keep):
+    with patch.object(noise, "draw", keep), patch.object(budget, "draw", keep):
         yield draws
 
 
@@ -39,4 +38,4 @@ def noise_of(estimator, *data):
 
 def without_cut():
     """Leave the singular values of noise in the coefficients of regressions inside."""
-    return patch.object(descent, "_cut", lambda point, offset, _: Estimate(point, offset))
+    return patch.object(_trace_descent, "_cut", lambda point, offset, _: Estimate(point, offset))

@@ -4,8 +4,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from skdp.data.reduce import PerRow
-from skdp.linear_model import _trace_descent as clipping
-from skdp.linear_model import _trace_records as records
+from skdp.linear_model import _trace_descent, _trace_records
 
 __all__ = ["sizes_for_counts"]
 
@@ -14,7 +13,7 @@ __all__ = ["sizes_for_counts"]
 def sizes_for_counts():
     """Let gradients inside give the sizes of all records in place of `n_kept`."""
     with (
-        patch.object(records, "n_within", lambda sizes, _: PerRow(sizes)),
-        patch.object(clipping, "n_within", lambda sizes, _: PerRow(sizes)),
+        patch.object(_trace_records, "n_within", lambda sizes, _: PerRow(sizes)),
+        patch.object(_trace_descent, "n_within", lambda sizes, _: PerRow(sizes)),
     ):
         yield

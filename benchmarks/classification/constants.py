@@ -19,14 +19,8 @@ from sklearn.pipeline import make_pipeline
 from benchmarks.classification.tasks import KEY, Split, loaded, measured_on, ours, part_of
 from benchmarks.report import ignore_drowned_signal, line, parser_for, standard_error, table
 from benchmarks.scaling.columns import CASES as COLUMNS
-from skdp import DPLogisticRegression, DPStandardScaler
-from skdp import _scales as scaler_shrinkage
-from skdp import _scales as zoom
-from skdp import preprocessing as scaler_plan
-from skdp.linear_model import _logistic_fit as descent
-from skdp.linear_model import _logistic_fit as shrinkage
-from skdp.linear_model import _logistic_fit as whitening
-from skdp.linear_model import _logistic_plan as plan
+from skdp import DPLogisticRegression, DPStandardScaler, _scales, preprocessing
+from skdp.linear_model import _logistic_fit, _logistic_plan
 
 HERE = Path(__file__).parent
 TITLE = """\
@@ -50,26 +44,26 @@ class Number(NamedTuple):
 
 
 CLASSIFIER = [
-    Number(plan, "_NORM_SHARE", (0.015, 0.06)),
-    Number(plan, "_MOMENT_SHARE", (0.2, 0.8)),
-    Number(plan, "_LEAST_COUNT", (75.0, 300.0)),
-    Number(plan, "_STEPS_OF_TWO", (5, 20)),
-    Number(plan, "_STEPS_OF_MORE", (7, 28)),
-    Number(plan, "_STEP_LIMITS", ((4, 20), (16, 80))),
-    Number(descent, "_CLIP", (0.25, 1.0)),
-    Number(descent, "_STEP_OF_TWO", (1.0, 4.0)),
-    Number(descent, "_STEP_A_CLASS", (0.2, 0.8)),
-    Number(descent, "_LARGEST_STEP", (2.0, 8.0)),
-    Number(whitening, "_LEAST_OF_LARGEST", (0.5e-4, 2e-4)),
-    Number(whitening, "_LEAST_OF_MEAN", (0.5e-2, 2e-2)),
-    Number(shrinkage, "_CURVATURE", (0.25, 1.0)),
+    Number(_logistic_plan, "_NORM_SHARE", (0.015, 0.06)),
+    Number(_logistic_plan, "_MOMENT_SHARE", (0.2, 0.8)),
+    Number(_logistic_plan, "_LEAST_COUNT", (75.0, 300.0)),
+    Number(_logistic_plan, "_STEPS_OF_TWO", (5, 20)),
+    Number(_logistic_plan, "_STEPS_OF_MORE", (7, 28)),
+    Number(_logistic_plan, "_STEP_LIMITS", ((4, 20), (16, 80))),
+    Number(_logistic_fit, "_CLIP", (0.25, 1.0)),
+    Number(_logistic_fit, "_STEP_OF_TWO", (1.0, 4.0)),
+    Number(_logistic_fit, "_STEP_A_CLASS", (0.2, 0.8)),
+    Number(_logistic_fit, "_LARGEST_STEP", (2.0, 8.0)),
+    Number(_logistic_fit, "_LEAST_OF_LARGEST", (0.5e-4, 2e-4)),
+    Number(_logistic_fit, "_LEAST_OF_MEAN", (0.5e-2, 2e-2)),
+    Number(_logistic_fit, "_CURVATURE", (0.25, 1.0)),
 ]
 SCALER = [
-    Number(scaler_plan, "_SIZES_SHARE", (3 / 16, 3 / 4)),
-    Number(scaler_plan, "_PLACES_SHARE", (1 / 16, 1 / 4)),
-    Number(scaler_shrinkage, "_LEAST_VARIANCE", (0.5e-4, 2e-4)),
-    Number(zoom, "_LARGEST_RATIO", (2.0, 8.0)),
-    Number(zoom, "_FEWEST_BINS", (8, 32)),
+    Number(preprocessing, "_SIZES_SHARE", (3 / 16, 3 / 4)),
+    Number(preprocessing, "_PLACES_SHARE", (1 / 16, 1 / 4)),
+    Number(_scales, "_LEAST_VARIANCE", (0.5e-4, 2e-4)),
+    Number(_scales, "_LARGEST_RATIO", (2.0, 8.0)),
+    Number(_scales, "_FEWEST_BINS", (8, 32)),
 ]
 
 

@@ -15,12 +15,8 @@ from unittest.mock import patch
 import numpy as np
 from scipy.sparse.linalg import svds
 
-from skdp import DPTruncatedSVD
-from skdp import units as _unit
-from skdp.decomposition import _entries_solvers as alternating
-from skdp.decomposition import _entries_solvers as entries
-from skdp.decomposition import _entries_solvers as iteration
-from skdp.decomposition import _entries_solvers as symmetric_power
+from skdp import DPTruncatedSVD, units
+from skdp.decomposition import _entries_solvers
 from skdp.decomposition._problem import SUPPORT
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 from skdp.units import Entry, MatrixUnit, ResolvedEdge, ResolvedEntry, ResolvedSpectralChange
@@ -120,7 +116,7 @@ def solve(X: Any, k: int, seed: int, fit: Fit) -> Found:
         random_state=KEY + seed,
     )
     with plain_iteration() if fit.plain else ExitStack() as changes:
-        changes.enter_context(patch.object(_unit, "resolved_unit", lambda *_: unit))
+        changes.enter_context(patch.object(units, "resolved_unit", lambda *_: unit))
         changes.enter_context(cut_to(fit.basis_cut))
         svd.fit(X)
     return Found(svd.left_components_, svd.singular_values_, svd.components_.T)
@@ -130,15 +126,16 @@ def cut_to(cut: float | str | None) -> Any:
     """Cut the rows of released bases to so many times their mean square, which users cannot."""
     if cut == "default":
         return ExitStack()
-    return patch.multiple(entries, BASIS_CUT=cut, PURE_CUT=cut)
+    return patch.multiple(_entries_solvers, BASIS_CUT=cut, PURE_CUT=cut)
 
 
 def plain_iteration() -> ExitStack:
     """Make the iterations forget: each basis is that of the last product alone, not shrunk."""
     changes = ExitStack()
-    for module in (alternating, symmetric_power):
-        changes.enter_context(patch.object(module, "N_KEPT", 1))
-    changes.enter_context(patch.object(iteration, "shrink_rows", lambda rows, covariance: rows))
+    changes.enter_context(patch.object(_entries_solvers, "N_KEPT", 1))
+    changes.enter_context(
+        patch.object(_entries_solvers, "shrink_rows", lambda rows, covariance: rows)
+    )
     return changes
 
 

@@ -35,9 +35,7 @@ from benchmarks.report import (
     table,
 )
 from skdp import DPTruncatedSVD
-from skdp.decomposition import _rows_fit as fit
-from skdp.decomposition import _rows_plan as plan
-from skdp.decomposition import _rows_solvers as positive_mean
+from skdp.decomposition import _rows_fit, _rows_plan, _rows_solvers
 from skdp.decomposition._problem import RowsProblem
 from skdp.linalg.denoising import positive_means
 from skdp.privacy import PrivacyBudget, Release, sensitivity
@@ -87,7 +85,7 @@ epsilon .5: with 40 seeds 1% of ten components, and .1% in the mean of all cells
 
 def shut_gate(gate: Release, rows: Any, budget: PrivacyBudget) -> bool:
     """Release the count, and do not follow it."""
-    positive_mean.passes_positivity_test(gate, rows, budget)
+    _rows_solvers.passes_positivity_test(gate, rows, budget)
     return False
 
 
@@ -123,7 +121,7 @@ def guided(chosen: Table, seed: int) -> Iterator[Measured]:
                     "row_norm": chosen.median_norm,
                 }
                 yield (f"guided, k={rank}", key), fitted(chosen, seed, **settings)
-                with patch.object(fit, "passes_positivity_test", shut_gate):
+                with patch.object(_rows_fit, "passes_positivity_test", shut_gate):
                     yield (f"gate shut, k={rank}", key), fitted(chosen, seed, **settings)
                 plain = {**settings, "solver": "power", "n_iter": 3}
                 yield (f"power, k={rank}", key), fitted(chosen, seed, **plain)
@@ -132,7 +130,8 @@ def guided(chosen: Table, seed: int) -> Iterator[Measured]:
 def fixed_quantile(quantile: float, search: Search, problem: RowsProblem) -> float:
     """Choose the same quantile whatever the signal; with few rows no higher than counts allow."""
     return min(
-        quantile, max(search.highest_quantile(problem.shape[0], most=plan._NORM_QUANTILE), 0.5)
+        quantile,
+        max(search.highest_quantile(problem.shape[0], most=_rows_plan._NORM_QUANTILE), 0.5),
     )
 
 
@@ -144,7 +143,7 @@ def bounded(chosen: Table, seed: int) -> Iterator[Measured]:
             key = f"{adjacency}, {epsilon}"
             yield ("by the rule", key), fitted(chosen, seed, **settings)
             for quantile in QUANTILES:
-                with patch.object(fit, "norm_quantile", partial(fixed_quantile, quantile)):
+                with patch.object(_rows_fit, "norm_quantile", partial(fixed_quantile, quantile)):
                     yield (f"at {quantile}", key), fitted(chosen, seed, **settings)
 
 

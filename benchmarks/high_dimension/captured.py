@@ -50,8 +50,7 @@ from benchmarks.report import (
 )
 from skdp import DPTruncatedSVD
 from skdp.datasets import make_spiked
-from skdp.decomposition import _rows_plan as row_plan
-from skdp.decomposition import _rows_solvers as adaptive
+from skdp.decomposition import _rows_plan, _rows_solvers
 from skdp.linalg.spectrum import random_basis
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import clip_rows
@@ -172,9 +171,9 @@ QUICK = [case for case in CASES if case.name == "spiked, 500"]
 
 
 UNCHANGED = nullcontext()
-ALWAYS = patch.multiple(adaptive, _can_be_refined=lambda *_: True, _LEAST_GAIN=0.0)
-NEVER = patch.multiple(adaptive, _can_be_refined=lambda *_: False)
-AT_MEDIAN = patch.object(row_plan, "_NORM_QUANTILE", 0.5)
+ALWAYS = patch.multiple(_rows_solvers, _can_be_refined=lambda *_: True, _LEAST_GAIN=0.0)
+NEVER = patch.multiple(_rows_solvers, _can_be_refined=lambda *_: False)
+AT_MEDIAN = patch.object(_rows_plan, "_NORM_QUANTILE", 0.5)
 
 
 def fitted(

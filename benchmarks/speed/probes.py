@@ -1,7 +1,5 @@
 """Where the time and the memory of a fit go, and what the machine could do at best."""
 
-import importlib
-import pkgutil
 import threading
 import time
 import timeit
@@ -13,7 +11,6 @@ from contextlib import ExitStack
 from inspect import isfunction
 from multiprocessing import get_context
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -23,13 +20,12 @@ from threadpoolctl import threadpool_limits
 
 from skdp import PrivacyWarning
 from skdp.data.rows import Rows
-from skdp.decomposition import _entries_plan as _entries
-from skdp.decomposition import _rows_plan as _rows
+from skdp.decomposition import _entries_solvers, _rows_solvers
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.privacy import PrivacyBudget
 
 # What solvers import from here is about eigenvalues and orthonormal bases.
-DECOMPOSITIONS = ("scipy.", "skdp.linalg.spectrum", "skdp.linalg.spectrum")
+DECOMPOSITIONS = ("scipy.", "skdp.linalg.spectrum")
 
 PROCESS_STATUS = Path("/proc/self/status")
 
@@ -76,17 +72,10 @@ def _parts() -> Iterator[tuple[str, Any, str]]:
     for name in _public_functions(PrivacyBudget):
         yield "noise", PrivacyBudget, name
     yield "eigenvalues and bases", np.linalg, "svd"
-    for solver in _solvers():
+    for solver in (_rows_solvers, _entries_solvers):
         for name, function in vars(solver).items():
             if isfunction(function) and function.__module__.startswith(DECOMPOSITIONS):
                 yield "eigenvalues and bases", solver, name
-
-
-def _solvers() -> Iterator[ModuleType]:
-    for room in (_rows, _entries):
-        for info in pkgutil.iter_modules(room.__path__):
-            if info.name not in ("fit", "plan"):
-                yield importlib.import_module(f"{room.__name__}.{info.name}")
 
 
 def _public_functions(owner: type) -> list[str]:

@@ -23,7 +23,7 @@ from benchmarks.report import ignore_drowned_signal, line, parser_for, table
 from benchmarks.trace_regression.measures import KEY, made, without_cut
 from benchmarks.trace_regression.real_data import rows_and_responses
 from skdp import DPTraceRegressor
-from skdp.linear_model import _trace_descent as descent
+from skdp.linear_model import _trace_descent
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "linear_model"))
@@ -78,7 +78,7 @@ CASES: dict[str, Case] = {
 
 
 def with_step(length: float) -> AbstractContextManager[Any]:
-    return patch.object(descent, "_STEP", length)
+    return patch.object(_trace_descent, "_STEP", length)
 
 
 def asking(**parameters: Any) -> Change:

@@ -13,10 +13,7 @@ from scipy.linalg import toeplitz
 from benchmarks.report import Measured
 from skdp import DPTraceRegressor
 from skdp.datasets import make_trace_regression
-from skdp.linear_model import _descent
-from skdp.linear_model import _trace_descent as descent
-from skdp.linear_model import _trace_plan as trace_plan
-from skdp.linear_model import _trace_records as scales
+from skdp.linear_model import _descent, _trace_descent, _trace_plan, _trace_records
 from skdp.linear_model._trace_descent import Estimate
 
 Data = tuple[Any, np.ndarray, np.ndarray]
@@ -73,10 +70,10 @@ def constant_clipping(
     Residuals are clipped at the spread, as if it were known, so that next to nothing is spent on
     it; the other shares and the accounting are those of the estimator.
     """
-    spread = scales.Spread(math.hypot(noise, float(np.linalg.norm(data[2]))))
-    release_spread, plan_spread = scales.release_spread, trace_plan._plan_spread
+    spread = _trace_records.Spread(math.hypot(noise, float(np.linalg.norm(data[2]))))
+    release_spread, plan_spread = _trace_records.release_spread, _trace_plan._plan_spread
 
-    def know_spread(*arguments: Any) -> scales.Spread:
+    def know_spread(*arguments: Any) -> _trace_records.Spread:
         release_spread(*arguments)
         return spread
 
@@ -85,15 +82,15 @@ def constant_clipping(
 
     with ExitStack() as changes:
         changes.enter_context(patch.object(_descent, "_LEVEL_RATE", 0.0))
-        changes.enter_context(patch.object(scales, "release_spread", know_spread))
-        changes.enter_context(patch.object(trace_plan, "_plan_spread", plan_nothing))
+        changes.enter_context(patch.object(_trace_records, "release_spread", know_spread))
+        changes.enter_context(patch.object(_trace_plan, "_plan_spread", plan_nothing))
         # Such that the level is 1 spread.
         return error(data, rank, seed, clip_quantile=0.6827, **parameters)
 
 
 def without_cut() -> Any:
     """Leave the singular values of noise in."""
-    return patch.object(descent, "_cut", lambda point, offset, _: Estimate(point, offset))
+    return patch.object(_trace_descent, "_cut", lambda point, offset, _: Estimate(point, offset))
 
 
 def exact(data: Data, rank: int, seed: int) -> float:

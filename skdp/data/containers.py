@@ -15,14 +15,14 @@ from scipy.sparse import issparse
 from skdp.linalg.norms import with_data
 
 # ------------------------------
-# Whether the parts of a sparse matrix fit together: scipy trusts them without a check.
+# Whether the parts of a sparse matrix fit together.
 
 
 def fits_together(X: Any) -> bool:
     """Tell whether all indices of a sparse matrix are within its shape and its other parts.
 
-    This takes a few passes over the indices and none over the values. Only the indices of LIL and
-    DOK are copied, as these are not arrays.
+    scipy trusts them without a check. This takes a few passes over the indices and none over the
+    values. Only the indices of LIL and DOK are copied, as these are not arrays.
 
     Parameters
     ----------
@@ -113,12 +113,10 @@ def _are_within(indices: np.ndarray, length: int) -> bool:
 
 
 # ------------------------------
-# Checks of a container before anything else is done with it: all data enter through here.
-#
-# A container may be any object with code of its own. An error that this code raises may contain
-# private values.
+# Checks of a container: all data enter through here.
 
-#: Stands for the text of any error that a container raises itself.
+#: Stands for the text of any error that a container raises itself. A container may be any object
+#: with code of its own, and the text may contain private values.
 UNREADABLE = (
     "The data cannot be read: converting them raises an error, whose text is left out because it "
     "may contain values. numpy.asarray(X, dtype=float), or a loop over the blocks, shows it."
@@ -383,7 +381,7 @@ def _as_csr(X: Any) -> sparse.csr_array:
 
 
 # ------------------------------
-# Conversion of results to finite numbers where their computation has overflowed.
+# Rows with numbers that are not finite.
 
 
 def finite(rows: Any) -> Any:

@@ -276,7 +276,7 @@ def computed(result: Any) -> Any:
 
 
 # ------------------------------
-# Rows in a collection of dask, as rows in parts or chunk by chunk; what is known of it decides.
+# A collection as rows in parts, or mapped chunk by chunk.
 
 
 class _Facts(NamedTuple):

@@ -26,9 +26,6 @@ from skdp.data.sources import Source, block_starts
 from skdp.linalg.matrices import DenseMatrices, FixedRank, Matrices, OuterMatrices
 from skdp.linalg.norms import rows_of
 
-# ------------------------------
-# Measurement matrices of rank one, stored as their factors.
-
 
 class RankOneMatrices(SkdpContainer):
     """Matrices of rank one, one for each record, that are never written out.
@@ -348,7 +345,7 @@ def _taken(part: RawBlock, rows: slice | np.ndarray) -> RawBlock:
 
 
 # ------------------------------
-# The measurement matrices of a regression, transformed lazily and read block by block.
+# Measurement matrices transformed lazily, and read block by block.
 
 # Several products are computed from a piece, which should stay in cache between them.
 _PIECE_ENTRIES = 1 << 18  # not studied

@@ -146,7 +146,7 @@ def within(items: list[Any], parts: range) -> list[Any]:
 
 
 # ------------------------------
-# Results for rows in blocks or in parts, a block or a part at a time.
+# Results for rows in blocks or in parts.
 
 
 class PartResults:
@@ -213,7 +213,7 @@ def write_npy(
 
 
 # ------------------------------
-# Rows that exist only as blocks, which functions make or load again for every pass.
+# Rows that exist only as blocks.
 
 _END = object()
 Loader = Callable[[], Any]
@@ -268,7 +268,7 @@ class RowBlocks(SkdpContainer):
     (2000, 1)
     """
 
-    #: Makes rows of parts; `skdp.data.row_parts`, which builds on this class, sets it.
+    #: Makes rows of parts: `RowParts`, which is set below, as it builds on this class.
     _of_parts: ClassVar[Callable[..., "RowBlocks"]]
     # What the rows go through, each by itself; None for nothing.
     function: Callable[[Any], Any] | None = None
@@ -362,7 +362,7 @@ class RowBlocks(SkdpContainer):
         ValueError
             If a file holds no such array, or files do not fit together.
         """
-        from skdp.data.files import npy_files
+        from skdp.data.npy import npy_files
 
         files, targets = npy_files(paths, 2), None if y is None else npy_files(y, 1)
         lengths, widths = [one.shape[0] for one in files], {one.shape[1] for one in files}
@@ -415,7 +415,7 @@ class RowBlocks(SkdpContainer):
             If a file is no Parquet file, or has not these columns, of such types, each the same in
             all files.
         """
-        from skdp.data.files import row_groups
+        from skdp.data.parquet import row_groups
 
         return cls._of_parts(*row_groups(paths, columns, y))
 
@@ -550,7 +550,7 @@ def _stack(parts: list[RawBlock]) -> RawBlock:
 
 
 # ------------------------------
-# Rows in parts, each of which a function loads by itself, with their targets.
+# Rows in parts, each loaded by itself, with their targets.
 
 
 class RowParts(RowBlocks):

@@ -29,7 +29,7 @@ from skdp.linalg.norms import (
 )
 
 # ------------------------------
-# One block of rows ``weight * (row - center)``, dense or sparse, with the products of sums.
+# One block of rows ``weight * (row - center)``, dense or sparse.
 
 # Numbers that are worked on at a time, to stay in cache: half a megabyte.
 _PART = 1 << 16  # not studied
@@ -250,7 +250,7 @@ Block: TypeAlias = DenseBlock | SparseBlock
 
 
 # ------------------------------
-# A view of the rows of a matrix, centered and weighted lazily, and the sums that fits need.
+# The view of all rows, and the sums that fits need.
 
 # Longest chain of additions in numpy's sum of a contiguous array, with the few that precede it.
 _PAIRWISE_DEPTH = 256  # not tuned
@@ -579,10 +579,6 @@ def _projected_moment(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
     moment[:size, :size] = projections.T @ projections
     moment[size, size] = block.squared_norm() - np.trace(moment)
     return moment
-
-
-# ------------------------------
-# The rows of one owner, as a part of rows that several owners have agreed to sum up.
 
 
 @dataclass(eq=False)

@@ -39,9 +39,6 @@ from skdp.data.reduce import (
 )
 from skdp.linalg.norms import rows_of, with_data
 
-# ------------------------------
-# Where rows come from: arrays, sparse matrices, memory maps and functions that make blocks.
-
 _CACHED_BYTES = 1 << 20  # not studied
 _BLOCK_BYTES = 1 << 24  # not studied
 _DENSE_ROWS = (256, 4096)  # not studied
@@ -243,7 +240,7 @@ def _block_length(n_rows: int, n_features: int, *, is_sparse: bool) -> int:
 
 
 # ------------------------------
-# Sums of results for rows in blocks or in parts, by whoever sums up the rows.
+# Sums of results for rows in blocks or in parts.
 
 
 def sum_of_results(
@@ -253,6 +250,8 @@ def sum_of_results(
     n_jobs: int | None,
 ) -> Any:
     """Add up what a function gives for the results of blocks of rows.
+
+    Whoever sums up the rows, such as workers of dask, sums up these results, too.
 
     Parameters
     ----------
@@ -289,7 +288,7 @@ def _of_block(
 
 
 # ------------------------------
-# A digest of the values of a matrix, which does not depend on their container.
+# Digests of the values of rows, whatever their container.
 
 
 def digest(source: Source | Targets) -> bytes:

@@ -157,10 +157,7 @@ def _set_limits(libraries: tuple[Any, ...], limits: list[int]) -> None:
 
 
 # ------------------------------
-# Where a pass runs: in threads of this process, or in workers that joblib knows of.
-#
-# Threads are the default. Rows in parts are summed by the backend that `joblib.parallel_config`
-# names, if that has no threads of this process: by other processes or by a cluster.
+# Calls in threads of this process, or in workers that joblib knows of.
 
 try:  # what newer versions of joblib depend on
     from cloudpickle import CloudPickler
@@ -186,6 +183,10 @@ def run_calls(
     in_parts: Sequence[range] | None = None,
 ) -> Generator[Any, None, None]:
     """Yield the results of all calls, in their order and as soon as they are there.
+
+    Threads of this process are the default. Calls that read data in parts go to the backend that
+    `joblib.parallel_config` names, if that has no threads of this process: to other processes or
+    to a cluster.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A private matrix that solvers see through noisy products; what stands out from noise."""
+"""A private matrix that solvers see through noisy products, and what stands out from noise."""
 
 import copy
 import math
@@ -14,31 +14,7 @@ from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
 
 # ------------------------------
-# Tells which components stand out from noise, from released values and public scales alone.
-#
-# A component counts if it passes two tests. The first asks whether the component exists: its
-# singular value, from the release of the core or of the noisy matrix, must exceed what noise alone
-# gives there in 999 of 1000 fits. The second asks whether its right vector v is useful: at least
-# half of its squared length must be signal.
-#
-# An iteration finds v as the direction of :math:`A^T u` plus noise. The length of :math:`A^T u` is
-# at least the released singular value :math:`s = u^T A v`, and the noise in n rows has the expected
-# squared length :math:`n\, q^T \Gamma q`, where u = U q and :math:`\Gamma` is the covariance of the
-# noise in a row of the average of all products with the basis U. So the second test is
-#
-# .. math:: s^2 \ge n\, q^T \Gamma q + 4 \tau^2
-#
-# where :math:`\tau` is the standard deviation of the noise in the core: the last term rejects an s
-# that is mostly noise itself. The test ignores that the rows are shrunk afterwards. Shrinking helps
-# coherent vectors, so the test is too strict for them by a factor. For noise on every entry,
-# :mod:`skdp.linalg.singular_values` estimates the signal in v.
-#
-# References
-# ----------
-# .. [1] I. M. Johnstone (2001). "On the distribution of the largest eigenvalue in principal
-#    components analysis". Annals of Statistics 29(2). :doi:`10.1214/aos/1009210544`
-# .. [2] Z. Ma (2012). "Accuracy of the Tracy-Widom limits for the extreme eigenvalues in white
-#    Wishart matrices". Bernoulli 18(1). :doi:`10.3150/10-BEJ334`
+# Which components stand out from noise, by released values and public scales alone.
 
 _RISK = 1e-3  # benchmarks/entries/warned.md, "edge alone"
 # At that risk, the quantile of the Tracy-Widom law of real matrices is 3.27, but small matrices
@@ -49,8 +25,12 @@ _CORE_DEVIATIONS = 2.0  # benchmarks/entries/warned.md, "edge alone"
 
 
 def gaussian_norm(shape: tuple[int, ...], noise_std: float) -> float:
-    """Compute a bound that the spectral norm of Gaussian noise exceeds once in 1000 times."""
-    # With the centering and scaling of Ma (2012) small matrices are closer to the limit law.
+    """Compute a bound that the spectral norm of Gaussian noise exceeds once in 1000 times.
+
+    It follows the Tracy-Widom law (I. M. Johnstone, 2001, :doi:`10.1214/aos/1009210544`); the
+    centering and the scaling are those of Z. Ma (2012, :doi:`10.3150/10-BEJ334`).
+    """
+    # With this centering and scaling small matrices are closer to the limit law.
     m, n = np.array(shape) - 0.5
     edge = math.sqrt(m) + math.sqrt(n)
     fluctuation = edge * (1 / math.sqrt(m) + 1 / math.sqrt(n)) ** (1 / 3)
@@ -68,16 +48,31 @@ def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
 def count_above(
     singular_values: np.ndarray, *, floor: float, noise_squares: np.ndarray, core_std: float
 ) -> int:
-    """Count the components that pass both tests.
+    r"""Count the components that pass two tests.
 
-    `noise_squares` are the expected squared lengths of the noise in the right vectors.
+    The first asks whether the component exists: its singular value, from the release of the core or
+    of the noisy matrix, must exceed `floor`, as noise alone does once in 1000 fits. The second asks
+    whether its right vector v is useful: at least half of its squared length must be signal.
+
+    An iteration finds v as the direction of :math:`A^T u` plus noise. The length of :math:`A^T u`
+    is at least the released singular value :math:`s = u^T A v`. The noise in n rows has the
+    expected squared length :math:`n\, q^T \Gamma q`, given as `noise_squares`, where u = U q and
+    :math:`\Gamma` is the covariance of the noise in a row of the average of all products with the
+    basis U. So the second test is
+
+    .. math:: s^2 \ge n\, q^T \Gamma q + 4 \tau^2
+
+    where :math:`\tau` is the standard deviation of the noise in the core: the last term rejects an
+    s that is mostly noise itself. The test ignores that the rows are shrunk afterwards. Shrinking
+    helps coherent vectors, so the test is too strict for them by a factor. For noise on every
+    entry, :func:`skdp.linalg.denoising.are_mostly_signal` takes the place of the second test.
     """
     least = np.sqrt(noise_squares + (_CORE_DEVIATIONS * core_std) ** 2)
     return int(np.sum((singular_values > floor) & (singular_values >= least)))
 
 
 # ------------------------------
-# A private matrix that solvers see only through noisy products with public bases.
+# The private matrix, which solvers see only through noisy products.
 
 # Least row norm that noise is scaled for, relative to the root of the mean square of all rows.
 _LEAST_NORM = 1e-6  # not tuned

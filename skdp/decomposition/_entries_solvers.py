@@ -30,7 +30,7 @@ from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.units import MatrixUnit
 
 # ------------------------------
-# What the iterations share: the bases that they find, and how a basis follows from products.
+# What the iterations share: bases, and how a basis follows from products.
 
 # Products that are averaged. More would need more memory, and older ones add little.
 N_KEPT = 6  # benchmarks/entries/captured.md, "plain"
@@ -119,17 +119,7 @@ def _rotated(
 
 
 # ------------------------------
-# Private block power iteration for a symmetric matrix.
-#
-# It iterates :math:`V \leftarrow \operatorname{orth}(A V + N)`, with the averaging and shrinkage of
-# the alternating iteration; here, too, the noise follows the released basis. Rayleigh quotients
-# give the eigenvalues their signs, so that the matrix may be indefinite.
-#
-# References ---------- M. Hardt, A. Roth (2013). "Beyond worst-case analysis in private singular
-# vector computation". STOC. :arxiv:`1211.0975`
-#
-# M. Kapralov, K. Talwar (2013). "On differentially private low rank approximation". SODA.
-# :doi:`10.1137/1.9781611973105.101`
+# Block power iteration for a symmetric matrix.
 
 
 def solve_symmetric_power(
@@ -140,9 +130,15 @@ def solve_symmetric_power(
     *,
     is_definite: bool,
 ) -> Factors:
-    """Find the eigenvectors of `matrix` whose eigenvalues are largest in size.
+    r"""Find the eigenvectors of `matrix` whose eigenvalues are largest in size.
 
-    If it is definite, negative eigenvalues are noise. Time O(nnz p) a step; memory O(n p).
+    Iterates :math:`V \leftarrow \operatorname{orth}(A V + N)`, with the averaging and shrinkage of
+    `solve_alternating`; here, too, the noise follows the released basis. Rayleigh quotients give
+    the eigenvalues their signs, so that the matrix may be indefinite. If it is definite, negative
+    eigenvalues are noise. See M. Hardt, A. Roth (2013, :arxiv:`1211.0975`) and M. Kapralov, K.
+    Talwar (2013, :doi:`10.1137/1.9781611973105.101`).
+
+    Time O(nnz p) a step; memory O(n p).
     """
     bases = find_basis(matrix, plan.products, generator)
     core = matrix.core(plan.core, bases.left, bases.right, is_symmetric=True)
@@ -169,27 +165,25 @@ def find_basis(
 
 
 # ------------------------------
-# Private alternating block iteration: noise that follows the released iterate.
-#
-# If one entry of A moves, A Z moves by that change times a row of Z. So noise in proportion to the
-# largest row norm of the *released* basis Z protects every matrix. This noise is small if Z is
-# spread evenly: the method gains from low coherence, but does not assume it. Hardt and Roth found
-# this for single vectors, and need a promised bound on the coherence. Here the sensitivity is
-# exact, long rows of the basis are cut, and the iteration alternates between both sides of a
-# rectangular matrix.
-#
-# All products released so far contribute to the next basis: those of one side are averaged by least
-# squares, and the rows of the average are shrunk toward their likely signal. Both cost no privacy.
-# A last release, of order p, turns the bases to the singular vectors.
-#
-# References ---------- M. Hardt, A. Roth (2013). "Beyond worst-case analysis in private singular
-# vector computation". STOC. :arxiv:`1211.0975`
+# Alternating block iteration: noise that follows the released basis.
 
 
 def solve_alternating(
     matrix: NoisyMatrix, plan: IterationReleases, generator: np.random.Generator, n_components: int
 ) -> Factors:
-    """Find the leading singular triplets: time O(nnz p) a product, memory O((m + n) p)."""
+    """Find the leading singular triplets: time O(nnz p) a product, memory O((m + n) p).
+
+    If one entry of A moves, A Z moves by that change times a row of Z. So noise in proportion to
+    the largest row norm of the *released* basis Z protects every matrix. This noise is small if Z
+    is spread evenly: the method gains from low coherence, but does not assume it. M. Hardt and A.
+    Roth (2013, :arxiv:`1211.0975`) found this for single vectors, and need a promised bound on the
+    coherence. Here the sensitivity is exact, long rows of the basis are cut, and the iteration
+    alternates between both sides of a rectangular matrix.
+
+    All products released so far contribute to the next basis: those of one side are averaged by
+    least squares, and the rows of the average are shrunk toward their likely signal. Both cost no
+    privacy. A last release, of order p, turns the bases to the singular vectors.
+    """
     bases = find_bases(matrix, plan.products, generator)
     core = matrix.core(plan.core, bases.left, bases.right)
     return rotate_to_singular_vectors(matrix, bases, core, n_components)
@@ -234,15 +228,7 @@ def find_bases(
 
 
 # ------------------------------
-# One singular vector at a time: each is subtracted before the next, and no residual is released.
-#
-# This is the scheme of Hardt and Roth for rank k, corrected. A component of a rectangular matrix is
-# a pair of vectors. A component of a symmetric matrix keeps the sign of its eigenvalue: without the
-# sign, subtracting the component would double a negative eigenvalue. Only the factors are released:
-# the residual :math:`A - \sum_i s_i u_i v_i^T` together with them would give A itself.
-#
-# References ---------- M. Hardt, A. Roth (2013). "Beyond worst-case analysis in private singular
-# vector computation". STOC. :arxiv:`1211.0975`
+# Deflation: one singular vector at a time.
 
 
 def solve_deflation(
@@ -252,7 +238,15 @@ def solve_deflation(
     *,
     is_symmetric: bool,
 ) -> Factors:
-    """Find the leading singular triplets one by one: time O(nnz) a product, memory O((m + n) k)."""
+    r"""Find the leading singular triplets one by one: time O(nnz) a product, memory O((m + n) k).
+
+    This is the scheme of M. Hardt and A. Roth (2013, :arxiv:`1211.0975`) for rank k, corrected.
+    Each component is subtracted before the next one is sought. A component of a rectangular matrix
+    is a pair of vectors. A component of a symmetric matrix keeps the sign of its eigenvalue:
+    without the sign, subtracting the component would double a negative eigenvalue. Only the factors
+    are released: the residual :math:`A - \sum_i s_i u_i v_i^T` together with them would give A
+    itself.
+    """
     find = find_basis if is_symmetric else find_bases
     rotate = rotate_to_eigenvectors if is_symmetric else rotate_to_singular_vectors
     deflated, pairs = matrix, []
@@ -275,16 +269,15 @@ def solve_deflation(
 
 
 # ------------------------------
-# Noise on every entry of the matrix; decomposing the noisy matrix costs no more privacy.
-#
-# References
-# ----------
-# A. Blum, C. Dwork, F. McSherry, K. Nissim (2005). "Practical privacy: the SuLQ framework". PODS.
-# :doi:`10.1145/1065167.1065184`
+# Noise on every entry of the matrix.
 
 
 def solve_input(matrix: NoisyMatrix, entries: Release, n_components: int) -> Factors:
-    """Decompose the noisy matrix: time O(m n min(m, n)), memory O(m n), even for sparse rows."""
+    """Decompose the noisy matrix: time O(m n min(m, n)), memory O(m n), even for sparse rows.
+
+    All entries get noise (A. Blum, C. Dwork, F. McSherry, K. Nissim, 2005,
+    :doi:`10.1145/1065167.1065184`); decomposing the noisy matrix costs no more privacy.
+    """
     noisy, noise_std = matrix.with_noise(entries)
     left, singular_values, right = np.linalg.svd(noisy, full_matrices=False)
     singular_values = singular_values[:n_components]
@@ -301,7 +294,7 @@ def solve_input(matrix: NoisyMatrix, entries: Release, n_components: int) -> Fac
 
 
 # ------------------------------
-# From a raw matrix to released factors: products with released bases, or all entries.
+# From a raw matrix to released factors.
 
 #: Largest squared row norm of a basis, in units of their mean. The second is for ``delta=0``, where
 #: products are not shrunk and a basis has no columns to spare: benchmarks/entries/cut.md.

@@ -47,9 +47,6 @@ from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.precision import plain
 from skdp.units import ResolvedRow, ResolvedUnit, supported_unit
 
-# ------------------------------
-# Columns in units so different that few of them decide alone, as released variances show.
-
 # Few columns are at most this fraction, and together have nearly all of the variance.
 _FEW, _NEARLY_ALL = 0.2, 0.99  # not studied
 # The largest variance is more than so many times the median one.
@@ -61,7 +58,8 @@ _VISIBLE = 4.0  # not studied
 def warnings_for_units(factors: Factors, n_features: int) -> list[str]:
     """Warn if nearly all of the released variance is that of few columns, and name the scaler.
 
-    Variances that noise hides count as 0, as components that do not stand out are left out.
+    Columns in very different units are the likely reason. Variances that noise hides count as 0, as
+    components that do not stand out are left out.
     """
     n_visible = factors.n_above_noise
     is_private = factors.eigenvalue_noise > 0
@@ -82,9 +80,6 @@ def warnings_for_units(factors: Factors, n_features: int) -> list[str]:
         "are in different units, put skdp.DPStandardScaler before this step."
     ]
 
-
-# ------------------------------
-# What the estimators of matrices share: checks, reading, and projections on components.
 
 # Attributes that only some parameters give: a refit must not keep those of the fit before.
 _OPTIONAL_ATTRIBUTES = (

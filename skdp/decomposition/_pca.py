@@ -15,17 +15,17 @@ from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.decomposition._problem import Factors, MatrixProblem, choose_rank
 from skdp.decomposition._projections import Projection
 
-# ------------------------------
-# The Gaussian model of probabilistic PCA: a low-rank covariance plus isotropic noise.
-#
-# References
-# ----------
-# M. E. Tipping, C. M. Bishop (1999). "Probabilistic principal component analysis". Journal of the
-# Royal Statistical Society B 61(3). :doi:`10.1111/1467-9868.00196`
-
 
 class GaussianModelMixin:
-    """Coordinates and likelihood of rows under released components, variances and mean."""
+    """Coordinates and likelihood of rows under released components, variances and mean.
+
+    The model is that of probabilistic PCA [1]_: a low-rank covariance plus isotropic noise.
+
+    References
+    ----------
+    .. [1] M. E. Tipping, C. M. Bishop (1999). "Probabilistic principal component analysis". Journal
+       of the Royal Statistical Society B 61(3). :doi:`10.1111/1467-9868.00196`
+    """
 
     components_: np.ndarray
     explained_variance_: np.ndarray
@@ -147,10 +147,6 @@ class GaussianModelMixin:
 
 def _total(_: slice, scores: np.ndarray) -> np.ndarray:
     return np.asarray(scores.sum())
-
-
-# ------------------------------
-# Principal component analysis of private rows.
 
 
 class DPPCA(GaussianModelMixin, MatrixEstimator):

@@ -22,9 +22,6 @@ from skdp.units import (
     ResolvedUnit,
 )
 
-# ------------------------------
-# The choice of the number of components from a released spectrum.
-
 
 def ratios_of(parts: np.ndarray, whole: float) -> np.ndarray:
     """Divide `parts` by `whole`, which is at least their sum; if it is 0, so are the ratios."""

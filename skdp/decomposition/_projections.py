@@ -15,12 +15,12 @@ from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.privacy import PrivacySpent
 
-# ------------------------------
-# Rows on released components, and back; nothing of a fit beside these is kept.
-
 
 class Projection(NamedTuple):
-    """What is done to rows and to coordinates, as functions of arrays and of CSR matrices."""
+    """What is done to rows and to coordinates, as functions of arrays and of CSR matrices.
+
+    It keeps nothing else of a fit.
+    """
 
     components: np.ndarray
     normalize: Callable[[Any], Any] | None = None  # as the unit has transformed the rows of a fit
@@ -42,10 +42,6 @@ class Projection(NamedTuple):
             scores = scores if self.stds is None else scores * self.stds
             rows = np.asarray(scores @ self.components)
             return finite(rows if self.mean is None else rows + self.mean)
-
-
-# ------------------------------
-# Reconstruction and score from released factors of both sides of a matrix.
 
 
 class ReconstructionMixin:
@@ -114,10 +110,6 @@ def _indexed(factor: np.ndarray, which: Any, name: str) -> np.ndarray:
     with suppress(Exception):
         return np.asarray(factor[which])
     raise IndexError(f"{name} must be indices, slices or masks of an axis of length {len(factor)}.")
-
-
-# ------------------------------
-# Released factors of both sides of a matrix, as streams return them.
 
 
 @dataclass(frozen=True, eq=False)

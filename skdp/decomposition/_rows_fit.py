@@ -1,4 +1,4 @@
-"""From raw rows to released factors: bounds, the mean, the solver, both sides."""
+"""From raw rows to released factors: bounds, the mean, the solver, and factors of both sides."""
 
 import math
 from collections.abc import Sequence
@@ -41,9 +41,6 @@ from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import SMALLEST_BOUND, clip_weights
 from skdp.privacy.plan import share_of
 from skdp.privacy.releases import SCALE_GRID, Search
-
-# ------------------------------
-# From raw rows to released factors: bounds, the mean, and the solver.
 
 # The second moment is released only if n times the squared mean exceeds the edge of its noise this
 # many times. A single component needs far less: there are no others that noise could hide.
@@ -186,14 +183,7 @@ def solve_clipped(
 
 
 # ------------------------------
-# Factors of both sides of a matrix whose rows are protected: components, then rows on these.
-#
-# A solver for rows finds the components V. Then the clipped rows times V are released with noise:
-# exchanging a row of norm c moves them by at most 2 c. As this noise hides whole rows, it leaves
-# little signal in the coordinates of a single row. These are shrunk by :math:`\lambda_j /
-# (\lambda_j + n \sigma^2)`, where :math:`\lambda_j` is the released second moment along component j
-# and :math:`\sigma` the standard deviation of the noise in each of the n coordinates. This factor
-# has the least squared error of all. A small factor becomes 0.
+# Factors of both sides of a matrix whose rows are protected.
 
 # Share of the budget for the projected rows. Components serve all rows, and need most of it.
 _PROJECTION_SHARE = 0.2  # not studied
@@ -238,7 +228,15 @@ def solve_projection(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
-    """Release the components, and the rows on them: O(n_rows n_components) more memory."""
+    r"""Release the components, and the rows on them: O(n_rows n_components) more memory.
+
+    A solver for rows finds the components V. Then the clipped rows times V are released with noise:
+    exchanging a row of norm c moves them by at most 2 c. As this noise hides whole rows, it leaves
+    little signal in the coordinates of a single row. These are shrunk by
+    :math:`\lambda_j / (\lambda_j + n \sigma^2)`, where :math:`\lambda_j` is the released second
+    moment along component j and :math:`\sigma` the standard deviation of the noise in each of the n
+    coordinates. This factor has the least squared error of all. A small factor becomes 0.
+    """
     rows = clip_to_norm(raw, plan.row_norm, problem.row_norm, problem, budget)
     factors = solve_clipped(problem, plan.components, rows, budget, generator)
     factors = factors.leading(rank_of(problem))

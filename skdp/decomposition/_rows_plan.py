@@ -1,4 +1,4 @@
-"""What a fit that protects rows is asked for, and what it releases."""
+"""What a fit that protects rows releases, with which shares, and the checks of its parameters."""
 
 import math
 from collections.abc import Iterator
@@ -15,9 +15,6 @@ from skdp.linalg.norms import row_norms
 from skdp.privacy import Plan, Release, sensitivity
 from skdp.privacy.plan import OneOf, growing_shares, left_of
 from skdp.privacy.releases import SCALE_GRID, Search
-
-# ------------------------------
-# What a fit that protects rows releases, and with which shares, from public facts.
 
 _MEAN_NORM, ROW_NORM = "mean norm", "row norm"
 # Share of the count that decides whether the mean may guide the fit.
@@ -309,7 +306,7 @@ def _plan_power(
 
 
 # ------------------------------
-# Checks of what a fit that protects rows is asked for, and the values that "auto" stands for.
+# Checks of the parameters, and the values that "auto" stands for.
 
 # With so many features, rows may be spread over many more dimensions than matter, but eigenvectors
 # are still cheap.

@@ -31,14 +31,7 @@ from skdp.privacy import PrivacyBudget, Release, Released, sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights
 
 # ------------------------------
-# Noisy second moment: Analyze Gauss with noise isotropic in the Frobenius inner product.
-#
-# One release of the d x d matrix of second moments; its whole spectrum is free post-processing.
-#
-# References
-# ----------
-# C. Dwork, K. Talwar, A. Thakurta, L. Zhang (2014). "Analyze Gauss: optimal bounds for
-# privacy-preserving principal component analysis". STOC. :doi:`10.1145/2591796.2591883`
+# A noisy second moment.
 
 #: Computes factors from a released second moment and the standard deviation of its noise.
 Decomposition = Callable[..., Factors]
@@ -65,25 +58,27 @@ def solve_covariance(
     budget: PrivacyBudget,
     decomposition: Decomposition = decompose,
 ) -> Factors:
-    """Decompose a noisy second moment of clipped rows: time O(n d^2 + d^3), memory O(d^2)."""
+    """Decompose a noisy second moment of clipped rows: time O(n d^2 + d^3), memory O(d^2).
+
+    This is Analyze Gauss (C. Dwork, K. Talwar, A. Thakurta, L. Zhang, 2014,
+    :doi:`10.1145/2591796.2591883`), with noise that is isotropic in the Frobenius inner product.
+    The d x d matrix is released once; its whole spectrum is free post-processing.
+    """
     moment, rounding = rows.gram()
     return decomposition(*budget.release(second_moment, moment, rows.bound, rounding=rounding))
 
 
 # ------------------------------
-# The mean of rows as a guide to their first component, if their entries are mostly positive.
-#
-# In a table without negative entries, such as one of people and items, the mean row is nearly the
-# first right singular vector, and its release takes far less noise than a second moment. A count
-# decides whether a table is of that kind: the number of rows that are not 0 and whose sum is at
-# least half of the sum of their absolute values. One row moves the count by 1. If most rows are
-# counted, the entries of the mean are taken to be nonnegative, which removes noise from the
-# released mean.
+# The mean of rows as a guide to their first component.
 
 
 @dataclass(frozen=True)
 class PositiveMean:
-    """A released mean of rows that are mostly positive."""
+    """A released mean of rows that are mostly positive, which guides a fit.
+
+    In a table without negative entries, such as one of people and items, the mean row is nearly the
+    first right singular vector, and its release takes far less noise than a second moment.
+    """
 
     mean: np.ndarray  # with its noise
     noise_std: float  # standard deviation of the noise in an entry
@@ -116,7 +111,12 @@ class PositiveMean:
 
 
 def passes_positivity_test(count: Release, rows: Rows, budget: PrivacyBudget) -> bool:
-    """Release how many rows are mostly positive; return whether more than half of them are."""
+    """Release how many rows are mostly positive; return whether more than half of them are.
+
+    A mostly positive row is not 0, and its sum is at least half of the sum of its absolute values.
+    One row moves the count by 1. If the test is passed, the entries of the mean are taken to be
+    nonnegative, which removes noise from the released mean.
+    """
     noisy, _ = budget.release(count, rows.count_mostly_positive())
     return bool(noisy > rows.n_rows / 2)
 
@@ -134,11 +134,6 @@ def release_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> Released:
 
 # ------------------------------
 # A noisy second moment, decomposed with the direction of the released mean as a guide.
-#
-# The leading eigenvector is nearly the mean direction m, and the noise along m is that of a single
-# number. How far the eigenvector deviates from m is read off the noisy matrix, and shrunk to what
-# stands out from the noise. This vector is deflated, and the rest is decomposed orthogonally to m.
-# Its noisy vectors get the variance that they capture, rather than their eigenvalues.
 
 # Second moment that the mean direction must have, in units of the noise and of an average
 # direction.
@@ -163,7 +158,13 @@ def decompose_guided(
 def decompose_with_axis(
     noisy: np.ndarray, noise_std: float, axis: np.ndarray, squared_bound: float = 1.0
 ) -> Factors:
-    """Decompose the moment, whose leading eigenvector is nearly `axis`."""
+    """Decompose the moment, whose leading eigenvector is nearly `axis`, the mean direction.
+
+    The noise along the axis is that of a single number. How far the eigenvector deviates from the
+    axis is read off the noisy matrix, and shrunk to what stands out from the noise. This vector is
+    deflated, and the rest is decomposed orthogonally to the axis. Its noisy vectors get the
+    variance that they capture, rather than their eigenvalues.
+    """
     # Squares of its entries must not overflow.
     unit = max(float(noisy.max()), -float(noisy.min()))
     noisy, noise_std, squared_bound = noisy / unit, noise_std / unit, squared_bound * unit
@@ -240,30 +241,7 @@ def _reflected(vectors: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------
-# Noisy second moment, refined along its leading directions where that pays.
-#
-# A first release of the d x d matrix finds rough directions V. The rest of the budget, in shares
-# that are fixed beforehand, goes to one of two ways:
-#
-# - further releases of the matrix, whose average with the first is as good as a single release; -
-#   two steps :math:`\sum_i x_i \psi_b(V^T x_i)^T` of the power method with clipped projections. A
-#   row of norm c moves a step by `c b` rather than :math:`c^2`. The steps replace what the matrix
-#   says about the span of V, weighted by their precision. A last release has the variances along
-#   the final span.
-#
-# A small release in between decides which way is taken. It has the squared coordinates in V,
-# clipped at several levels b, and shows how much signal each level leaves. The steps win where rows
-# are spread over many dimensions. They are taken only if all components asked for stand out from
-# the noise, because a step cannot find a direction that V has lost; and only if noise is the main
-# error, because clipping adds an error of its own.
-#
-# References
-# ----------
-# C. Dwork, K. Talwar, A. Thakurta, L. Zhang (2014). "Analyze Gauss: optimal bounds for
-# privacy-preserving principal component analysis". STOC. :doi:`10.1145/2591796.2591883`
-#
-# M. Hardt, E. Price (2014). "The noisy power method: a meta algorithm with applications". NIPS.
-# :arxiv:`1311.2495`
+# A noisy second moment, refined along its leading directions where that pays.
 
 _LEVELS = np.array(PROBE_LEVELS)
 _FIRST_SHARE = ADAPTIVE_SHARES[0]  # not tuned
@@ -293,7 +271,23 @@ def solve_adaptive(
     n_components: int,
     decomposition: Decomposition = decompose,
 ) -> Factors:
-    """Find the leading directions of clipped rows: time O(n d^2 + d^3), memory O(d^2)."""
+    r"""Find the leading directions of clipped rows: time O(n d^2 + d^3), memory O(d^2).
+
+    A first release of the d x d matrix, as in `solve_covariance`, finds rough directions V. The
+    rest of the budget, in shares that are fixed beforehand, goes to one of two ways:
+
+    - Further releases of the matrix, whose average with the first is as good as a single release.
+    - Two steps :math:`\sum_i x_i \psi_b(V^T x_i)^T` of the power method (M. Hardt, E. Price, 2014,
+      :arxiv:`1311.2495`) with clipped projections. A row of norm c moves a step by `c b` rather
+      than :math:`c^2`. The steps replace what the matrix says about the span of V, weighted by
+      their precision. A last release has the variances along the final span.
+
+    A small release in between decides which way is taken. It has the squared coordinates in V,
+    clipped at several levels b, and shows how much signal each level leaves. The steps win where
+    rows are spread over many dimensions. They are taken only if all components asked for stand out
+    from the noise, because a step cannot find a direction that V has lost; and only if noise is the
+    main error, because clipping adds an error of its own.
+    """
     moment = rows.gram()
     estimate = _release_moment(plan.second_moment, rows, budget, moment)
     values, basis = leading_eigenvectors(estimate.value, plan.clipped_squares.shape[1])
@@ -452,22 +446,7 @@ def _release_variances(
 
 
 # ------------------------------
-# Private block power iteration with clipped projections.
-#
-# Every step releases :math:`\sum_i x_i \psi_b(V^T x_i)^T` for the basis V of the step before, where
-# :math:`\psi_b` clips to a norm b that is itself released. A row of norm c then moves the step by
-# `c b` rather than :math:`c^2`, and b is far below c if the rows are spread over many dimensions.
-# The last steps get most of the budget, as the first ones need only a rough direction. A final
-# release, of order p + 1, turns the basis to the eigenvectors and gives the spectrum; the variance
-# outside the basis comes with it for free.
-#
-# References
-# ----------
-# M. Hardt, E. Price (2014). "The noisy power method: a meta algorithm with applications". NIPS.
-# :arxiv:`1311.2495`
-#
-# J. Nicolas, C. Sabater, M. Maouche, S. Ben Mokhtar, M. Coates (2024). "Differentially private and
-# decentralized randomized power method". :arxiv:`2411.01931`
+# Block power iteration with clipped projections.
 
 _LEVEL_QUANTILE = 0.2  # not studied
 _LEVEL_GRID = np.geomspace(0.01, 1.0, N_LEVELS)  # not studied
@@ -478,7 +457,17 @@ _LEVEL_ROWS = 1 << 14  # not studied
 def solve_power(
     rows: Rows, plan: PowerReleases, budget: PrivacyBudget, generator: np.random.Generator
 ) -> Factors:
-    """Find the leading directions of clipped rows: time O(nnz p) a step, memory O(n + d p)."""
+    r"""Find the leading directions of clipped rows: time O(nnz p) a step, memory O(n + d p).
+
+    Every step releases :math:`\sum_i x_i \psi_b(V^T x_i)^T` for the basis V of the step before,
+    where :math:`\psi_b` clips to a norm b that is itself released. A row of norm c then moves the
+    step by `c b` rather than :math:`c^2`, and b is far below c if the rows are spread over many
+    dimensions. The last steps get most of the budget, as the first ones need only a rough
+    direction. A final release, of order p + 1, turns the basis to the eigenvectors and gives the
+    spectrum; the variance outside the basis comes with it for free. See M. Hardt, E. Price (2014,
+    :arxiv:`1311.2495`) and J. Nicolas, C. Sabater, M. Maouche, S. Ben Mokhtar, M. Coates (2024,
+    :arxiv:`2411.01931`).
+    """
     sample = level_sample(rows)
     basis = random_basis(rows.n_features, plan.steps[0][1].shape[1], generator)
     for step in plan.steps:
@@ -543,17 +532,6 @@ def release_projected_moment(
 
 # ------------------------------
 # Power iteration orthogonal to the released mean, which joins the basis in the end.
-#
-# The mean m is nearly the first component, so the iteration looks for the others: its columns stay
-# orthogonal to m. After each step they are turned to their singular vectors. Then they are shrunk
-# by :math:`1 - \sigma^2 / e` within groups of features of about the same mean, where e is the mean
-# square of the column in the group: rare items may carry nothing but noise where popular ones carry
-# signal.
-#
-# References
-# ----------
-# M. Hardt, E. Price (2014). "The noisy power method: a meta algorithm with applications". NIPS.
-# :arxiv:`1311.2495`
 
 # Features of the first group; each of the next has twice as many.
 _FIRST_GROUP = 16  # not studied
@@ -568,7 +546,14 @@ def solve_guided_power(
     positive_mean: PositiveMean,
     generator: np.random.Generator,
 ) -> Factors:
-    """Find the leading directions, guided by the mean: time O(nnz p) a step, memory O(n + d p)."""
+    r"""Find the leading directions, guided by the mean: time O(nnz p) a step, memory O(n + d p).
+
+    The mean m is nearly the first component, so the power iteration (M. Hardt, E. Price, 2014,
+    :arxiv:`1311.2495`) looks for the others: its columns stay orthogonal to m. After each step they
+    are turned to their singular vectors. Then they are shrunk by :math:`1 - \sigma^2 / e` within
+    groups of features of about the same mean, where e is the mean square of the column in the
+    group: rare items may carry nothing but noise where popular ones carry signal.
+    """
     axis = positive_mean.axis
     groups = _groups(axis)
     sample = level_sample(rows)

@@ -32,9 +32,6 @@ from skdp.units import ResolvedEntry, ResolvedFrobeniusChange, ResolvedUpdate
 
 # ------------------------------
 # The plan of two sketches of a matrix: their sizes, sensitivities and shares.
-#
-# :math:`Y = A \Phi` is the right sketch of a matrix A, :math:`Z = A^T \Psi` the left one. Both are
-# linear, so that a change C of A moves them by :math:`C \Phi` and :math:`C^T \Psi`, whatever A is.
 
 StreamUnit = ResolvedUpdate | ResolvedEntry | ResolvedFrobeniusChange
 
@@ -64,7 +61,12 @@ class PromisedEntry(ResolvedEntry):
 
 @dataclass(frozen=True)
 class Sketches:
-    """Two sketches, and the probabilities that their norms exceed what the plan assumes."""
+    r"""Two sketches, and the probabilities that their norms exceed what the plan assumes.
+
+    :math:`Y = A \Phi` is the right sketch of a matrix A, :math:`Z = A^T \Psi` the left one. Both
+    are linear, so that a change C of A moves them by :math:`C \Phi` and :math:`C^T \Psi`, whatever
+    A is.
+    """
 
     right: Sketch  # of the columns
     left: Sketch  # of the rows
@@ -204,7 +206,7 @@ def _gain(unit: StreamUnit, sketch: Sketch, tail: float, *, is_secret: bool) -> 
 
 
 # ------------------------------
-# The state of a stream: exact sums of its updates, in both sketches.
+# The state of a stream.
 
 # Cells that are added at a time.
 _CHUNK = 1 << 20  # not studied
@@ -300,17 +302,7 @@ class StreamState:
 
 
 # ------------------------------
-# The matrix of low rank that fits two noisy sketches of a matrix best.
-#
-# :math:`A = L R^T` is fitted to :math:`Y = A \Phi + N_1` and :math:`Z = A^T \Psi + N_2`, weighted
-# by their noise, by alternating least squares. The published estimator takes the range of Y for L
-# and fits Z alone [1]_; a fit to both is more accurate by 5 to 25 per cent. The rank is the number
-# of singular values that exceed the largest ones of the noise in both sketches.
-#
-# References
-# ----------
-# .. [1] J. Upadhyay (2018). "The price of privacy for low-rank factorization". NeurIPS.
-#    :arxiv:`1604.01429`
+# The matrix of low rank that fits two noisy sketches best.
 
 # Further steps change nothing in the first three digits.
 _N_STEPS = 6  # not studied
@@ -341,9 +333,16 @@ class Side:
 def fit_sketches(
     values: tuple[Released, Released], sketches: Sketches, n_components: int
 ) -> tuple[FixedRank, int]:
-    """Fit both sketches in time O((m + n) k + m t^2 + n v^2); return singular factors and the rank.
+    r"""Fit both sketches; return singular factors and the rank.
 
-    There are as many factors as components are asked for; beyond the rank, singular values are 0.
+    :math:`A = L R^T` is fitted to :math:`Y = A \Phi + N_1` and :math:`Z = A^T \Psi + N_2`, weighted
+    by their noise, by alternating least squares. The published estimator takes the range of Y for L
+    and fits Z alone (J. Upadhyay, 2018, :arxiv:`1604.01429`); a fit to both is more accurate by 5
+    to 25 per cent. The rank is the number of singular values that exceed the largest ones of the
+    noise in both sketches. There are as many factors as components are asked for; beyond the rank,
+    singular values are 0.
+
+    Time O((m + n) k + m t^2 + n v^2).
     """
     right, left = (
         _side(released, sketch, n_components)

@@ -243,7 +243,7 @@ def _checked_updates(
 
 
 # ------------------------------
-# What both kinds of streams share: parameters, sketches, sums that begin as noise, the fit.
+# The stream: parameters, sketches, sums that begin as noise, and the fit.
 
 # Dense sketches are held in memory beside the sums: "auto" allows them so many bytes.
 _LARGEST_DENSE_SKETCH = 1 << 30  # not studied

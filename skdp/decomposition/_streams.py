@@ -14,9 +14,6 @@ from skdp.decomposition._stream_base import BaseStream, ExclusiveWrite, StreamSh
 from skdp.linalg.prefix_sums import prefix_noise
 from skdp.units import ResolvedEntry, ResolvedFrobeniusChange, ResolvedUpdate
 
-# ------------------------------
-# Low-rank factorization of a private matrix that arrives as a stream of updates.
-
 
 class DPStreamingFactorizer(BaseStream):
     r"""Low-rank factorization with differential privacy of a matrix that arrives cell by cell.
@@ -309,10 +306,6 @@ class DPStreamingFactorizer(BaseStream):
 def _checked_rows(X: Any) -> Any:
     """Validate rows; entries of one cell are not added up, as each of them is clipped by itself."""
     return check_array(X, accept_sparse="coo", dtype=INPUT["dtype"], input_name="X")
-
-
-# ------------------------------
-# Low-rank factorization of a private matrix, published again and again while it changes.
 
 
 class DPContinualFactorizer(BaseStream):

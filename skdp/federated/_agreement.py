@@ -26,9 +26,6 @@ from skdp.privacy.releases import PrivacySpent
 from skdp.privacy.shares import Exchange, ShareBudget, ShareLayout, Shares
 from skdp.units import Interaction, ResolvedRow
 
-# ------------------------------
-# What all parties of a federated fit agree on: public facts, and what follows from them.
-
 UNITS = ("row", "owner")
 AGGREGATORS = ("masked", "trusted", "none")
 # Nobody else knows how many rows an owner has who is a unit as a whole. What the rounding of their
@@ -245,7 +242,7 @@ def _versions() -> tuple[str, str]:
 
 
 # ------------------------------
-# One fit, as every party runs it: what differs is whose rows it reads, and who answers.
+# The one fit: what differs between parties is whose rows it reads, and who answers.
 
 
 def view_of(agreement: Agreement, X: Any) -> AgreedRows:

@@ -25,9 +25,6 @@ from skdp.federated._owner import Owner
 from skdp.privacy import Plan
 from skdp.privacy.shares import ShareLayout
 
-# ------------------------------
-# The coordinator of a federated fit: it adds up what it cannot read, and runs the same fit.
-
 #: Sends a message to each owner, by its number, and returns their answers.
 Send = Callable[[dict[int, bytes]], Mapping[int, bytes]]
 
@@ -35,8 +32,8 @@ Send = Callable[[dict[int, bytes]], Mapping[int, bytes]]
 class Coordinator:
     """Leads a federated fit: asks all owners, adds up their counts, and gets the model.
 
-    It has no rows. With masked sums it sees nothing but the sum of all owners, which is what the
-    fit releases.
+    It runs the same fit as every owner, and has no rows. With masked sums it sees nothing but the
+    sum of all owners, which is what the fit releases.
 
     Parameters
     ----------
@@ -174,10 +171,6 @@ class _Asking:
 
 def _listed(answers: list[Message], field: str) -> list[list[Any]]:
     return [[number, answer.fields[field]] for number, answer in enumerate(answers)]
-
-
-# ------------------------------
-# The public agreement of owners who fit one model to rows that none of them shows.
 
 
 class Federation:

@@ -16,14 +16,8 @@ from skdp.exceptions import FederationError
 from skdp.privacy.shares import ShareLayout
 
 # ------------------------------
-# Masks that cancel in the sum of all owners, and the keys and signatures behind them.
-#
-# Each two owners derive a key for each release from their shared secret and from what both were
-# told. The one adds the stream of that key to its counts, the other subtracts it, modulo the words.
-# Whoever lacks the keys of two owners sees uniform numbers but for the sum of all; and owners that
-# were told different things have different keys, so that nothing cancels. A key is used for one
-# stream: an owner must never mask other counts under what it was told before.
-#
+# Masks, and the keys and signatures behind them.
+
 # The primitives are those of `cryptography`. How they are put together here was not audited.
 
 _MASK, _SIGNATURE = b"skdp federated mask 1", b"skdp federated signature 1"
@@ -100,10 +94,13 @@ def masked(
 ) -> np.ndarray:
     """Hide the counts of an owner by a mask for each of its peers.
 
-    The owner adds the masks it has with owners of larger numbers, and subtracts the others: every
-    mask is added once and subtracted once. `told` is the digest of all that the owner was told: the
-    agreement, all public keys, the release, how it is laid out, and all sums so far. To whoever
-    lacks the pairs of two owners the result is uniform.
+    Each two owners derive a key for each release from their shared secret and from `told`, the
+    digest of all that both were told: the agreement, all public keys, the release, how it is laid
+    out, and all sums so far. Their mask is the stream of that key. The owner of the smaller number
+    adds it, modulo the words, and the other subtracts it: every mask is added once and subtracted
+    once. Whoever lacks the keys of two owners sees uniform numbers but for the sum of all. Owners
+    that were told different things have different keys, so that nothing cancels. A key is used for
+    one stream: an owner must never mask other counts under what it was told before.
     """
     if secrets.keys() | {number} != set(range(n_owners)) or number in secrets:
         raise FederationError("An owner has one secret with each of the others, none with itself.")
@@ -146,14 +143,17 @@ def _cipher(secret: bytes, told: bytes, lower: int, upper: int) -> CipherContext
 
 
 # ------------------------------
-# What a party has been told: masks hang on it, so that owners told different stories disagree.
+# What a party has been told.
 
 # The std is told to this part of a step, of which it has 16 to 32.
 _PARTS_OF_STEP = 1024  # not tuned
 
 
 class Story:
-    """The agreement, the keys of the fit, and the sums of all releases so far."""
+    """The agreement, the keys of the fit, and the sums of all releases so far.
+
+    Masks hang on it, so that owners who were told different stories disagree.
+    """
 
     def __init__(self, agreement: bytes, keys: bytes = b"", sums: Iterable[np.ndarray] = ()):
         self._told, self._number = digest(b"skdp story", agreement, keys), 0

@@ -165,7 +165,7 @@ def _types_of(peers: Sequence[Any]) -> str:
 
 
 # ------------------------------
-# A fit that waits for sums: it runs in a thread of its own, from one release to the next.
+# A fit in a thread of its own, which waits for sums.
 
 
 class Waiting(NamedTuple):
@@ -229,10 +229,6 @@ class RunningFit:
             pass
         except BaseException as error:
             self._questions.put(error)
-
-
-# ------------------------------
-# An owner of rows: answers the messages of a coordinator, and ends with the model of all.
 
 
 class Owner:

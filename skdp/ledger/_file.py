@@ -128,7 +128,7 @@ def _units(part: Fraction, whole: Fraction) -> int:
 
 
 # ------------------------------
-# The file of a ledger: an SQLite database whose own constraints forbid overspending.
+# The file: its tables and triggers, and what reads and writes them.
 
 # The letters "skdp".
 _APPLICATION_ID, _VERSION = 0x736B6470, 1  # not tuned

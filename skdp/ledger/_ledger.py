@@ -31,12 +31,12 @@ from skdp.ledger._file import (
 )
 from skdp.privacy.sensitivity import ADJACENCIES
 
-# ------------------------------
-# Placeholder for a ledger in pickles: not everybody who gets a model may see a path.
-
 
 class LeftOutLedger:
-    """Placeholder for a ledger, which charges nothing; there is a single instance."""
+    """Placeholder for a ledger, which charges nothing; there is a single instance.
+
+    Pickles hold it instead of a ledger: not everybody who gets a model may see a path.
+    """
 
     def charge(self, spent: Any, what: str = "", *, note: str | None = None) -> NoReturn:
         """Refuse to go on without the ledger."""
@@ -150,10 +150,6 @@ def _line(charge: dict[str, Any]) -> str:
 def _shown(text: str) -> str:
     """Escape characters that would break the line, such as a newline."""
     return text if text.isprintable() else ascii(text)
-
-
-# ------------------------------
-# The ledger: what all fits on one dataset have cost together, and what is left.
 
 
 class PrivacyLedger:

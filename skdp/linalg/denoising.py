@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 # ------------------------------
-# Average noisy products of one low-rank matrix with different bases.
+# Averages of noisy products of one low-rank matrix with different bases.
 
 # Rounds of reweighting: from the second on, products that the model does not fit weigh little.
 _N_ROUNDS = 3  # not studied
@@ -140,14 +140,7 @@ def _regularized_inverse(matrix: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------
-# Shrink the rows of a noisy matrix to their posterior means.
-#
-# References
-# ----------
-# .. [1] B. Efron (2010). "Large-scale inference: empirical Bayes methods for estimation, testing,
-#    and prediction". Cambridge University Press. :doi:`10.1017/CBO9780511761362`
-# .. [2] M. Stephens (2017). "False discovery rates: a new deal". Biostatistics 18(2).
-#    :doi:`10.1093/biostatistics/kxw041`
+# Rows of a noisy matrix, shrunk to their posterior means.
 
 # Variances of the signal in a row, as multiples of the average one: a geometric grid from rows of
 # nearly pure noise to a single row with all of the signal.
@@ -167,9 +160,10 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
 
     Empirical Bayes with a scale mixture of Gaussians as the prior, :math:`\theta_i \sim \sum_j
     \pi_j N(0, t_j H)`: H is the covariance of all rows less that of the noise, and the weights
-    :math:`\pi_j` on a grid of scales maximize the likelihood [1]_, [2]_. Many small rows beside few
-    large ones, as of coherent singular vectors, lose nearly all their noise; rows of similar size
-    are shrunk alike. If :math:`\Gamma` is 0, the rows stay as they are.
+    :math:`\pi_j` on a grid of scales maximize the likelihood (B. Efron, 2010,
+    :doi:`10.1017/CBO9780511761362`; M. Stephens, 2017, :doi:`10.1093/biostatistics/kxw041`). Many
+    small rows beside few large ones, as of coherent singular vectors, lose nearly all their noise;
+    rows of similar size are shrunk alike. If :math:`\Gamma` is 0, the rows stay as they are.
     """
     if not covariance.any():
         return values
@@ -218,17 +212,6 @@ def _fit_weights(likelihood: np.ndarray) -> np.ndarray:
 
 # ------------------------------
 # Estimates of nonnegative means from noisy ones.
-#
-# Each number is :math:`\theta_j + \sigma z_j` with :math:`\theta_j \ge 0`. The prior of the
-# :math:`\theta_j` is any distribution on a grid, chosen by maximum likelihood; the posterior means
-# under it are nearly as good as under the true prior [1]_. If there are few large numbers among
-# many small ones, as in popularities of items, the large ones keep their size and the small ones
-# lose their noise.
-#
-# References
-# ----------
-# .. [1] W. Jiang, C.-H. Zhang (2009). "General maximum likelihood empirical Bayes estimation of
-#    normal means". Annals of Statistics 37(4). :doi:`10.1214/08-AOS638`
 
 # In units of the noise: larger numbers need no shrinking, and the grid ends a unit further.
 _REACH = 8  # not studied
@@ -240,7 +223,14 @@ _LEAST = 1e-9  # not tuned
 
 
 def positive_means(noisy: np.ndarray, noise_std: float) -> np.ndarray:
-    """Estimate nonnegative means, not all 0, from numbers with Gaussian noise."""
+    r"""Estimate nonnegative means, not all 0, from numbers with Gaussian noise.
+
+    Each number is :math:`\theta_j + \sigma z_j` with :math:`\theta_j \ge 0`. The prior of the
+    :math:`\theta_j` is the distribution on a grid that has the maximum likelihood; the posterior
+    means under it are nearly as good as under the true prior (W. Jiang, C.-H. Zhang, 2009,
+    :doi:`10.1214/08-AOS638`). If there are few large numbers among many small ones, as in
+    popularities of items, the large ones keep their size and the small ones lose their noise.
+    """
     if noise_std == 0:
         return np.maximum(noisy, 0.0) if (noisy > 0).any() else np.ones(len(noisy))
     means = np.clip(noisy / noise_std, -_REACH, None)
@@ -266,12 +256,6 @@ def _posterior_means(values: np.ndarray) -> np.ndarray:
 
 # ------------------------------
 # Singular values of a matrix with independent Gaussian noise on every entry.
-#
-# References ---------- .. [1] F. Benaych-Georges, R. R. Nadakuditi (2012). "The singular values and
-# vectors of low rank perturbations of large rectangular random matrices". Journal of Multivariate
-# Analysis 111. :doi:`10.1016/j.jmva.2012.04.019` .. [2] M. Gavish, D. L. Donoho (2017). "Optimal
-# shrinkage of singular values". IEEE Transactions on Information Theory 63(4).
-# :doi:`10.1109/TIT.2017.2653801`
 
 
 def debiased(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.ndarray:
@@ -279,7 +263,8 @@ def debiased(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np
 
     Noise moves a singular value x of a large matrix to y with
     :math:`y^2 = (x^2 + \sigma^2 m) (x^2 + \sigma^2 n) / x^2`; a y below the edge of the noise tells
-    nothing about x, and becomes 0 [1]_.
+    nothing about x, and becomes 0 (F. Benaych-Georges, R. R. Nadakuditi, 2012,
+    :doi:`10.1016/j.jmva.2012.04.019`).
     """
     largest, squares, noise_squares = _scaled(values, noise_std, shape)
     excess = squares - noise_squares.sum()
@@ -293,7 +278,7 @@ def are_mostly_signal(values: np.ndarray, noise_std: float, shape: tuple[int, ..
 
     With noise of variance :math:`\sigma^2` on every entry of an m x n matrix, that part is
     :math:`1 - \sigma^2 n (x^2 + \sigma^2 m) / (x^2 (x^2 + \sigma^2 n))` for the singular value x
-    [1]_. It is compared with 1/2 here without a division.
+    (same source as `debiased`). It is compared with 1/2 here without a division.
     """
     _, squares, (m, n) = _scaled(values, noise_std, shape)
     return 2 * n * (squares + m) <= squares * (squares + n)
@@ -304,7 +289,8 @@ def shrunk(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.n
 
     The squared cosine between the noisy vector of a singular value x and the true one is
     :math:`(x^4 - \sigma^4 m n) / (x^4 + \sigma^2 m x^2)` on the side of length m; on the other, n
-    and m are exchanged [1]_. So x times both cosines has the least squared error [2]_.
+    and m are exchanged (same source as `debiased`). So x times both cosines has the least squared
+    error (M. Gavish, D. L. Donoho, 2017, :doi:`10.1109/TIT.2017.2653801`).
     """
     largest, squares, (m, n) = _scaled(values, noise_std, shape)
     fitting = np.maximum(np.square(squares) - m * n, 0.0)

@@ -1,4 +1,4 @@
-"""Blocks of measurement matrices and sums over them; matrices of fixed rank."""
+"""Matrices of fixed rank, blocks of measurement matrices, and sums over these blocks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,16 +11,6 @@ from skdp.linalg.norms import row_norms, sparse_row_norms
 
 # ------------------------------
 # Matrices of fixed rank: their factors, tangent vectors, and the retraction.
-#
-# The tangent space at :math:`M = U \operatorname{diag}(s) V^T`, with U and V orthonormal, has the
-# projection :math:`P(Z) = U U^T Z + Z V V^T - U U^T Z V V^T`. Its *coordinates* are :math:`Z V` and
-# :math:`B = U^T Z - (U^T Z V) V^T`, so that :math:`P(Z) = (Z V) V^T + U B`. The two parts are
-# orthogonal, and so the map from coordinates to tangent vectors preserves Euclidean lengths.
-# Independent noise on all coordinates, without the part of B in the span of V, is therefore
-# isotropic in the tangent space [1]_.
-#
-# References ---------- .. [1] B. Vandereycken (2013). "Low-rank matrix completion by Riemannian
-# optimization". SIAM Journal on Optimization 23(2). :doi:`10.1137/110845768`
 
 
 @dataclass(frozen=True)
@@ -83,7 +73,17 @@ def tangent_dimension(shape: tuple[int, int], rank: int) -> int:
 
 
 def project_coordinates(point: FixedRank, coordinates: np.ndarray) -> np.ndarray:
-    """Project a vector to the coordinates of a tangent vector at an orthonormal point."""
+    r"""Project a vector to the coordinates of a tangent vector at an orthonormal point.
+
+    The tangent space at :math:`M = U \operatorname{diag}(s) V^T`, with U and V orthonormal, has the
+    projection :math:`P(Z) = U U^T Z + Z V V^T - U U^T Z V V^T` (B. Vandereycken, 2013,
+    :doi:`10.1137/110845768`). The *coordinates* of P(Z) are :math:`Z V` and
+    :math:`B = U^T Z - (U^T Z V) V^T`, so that :math:`P(Z) = (Z V) V^T + U B`.
+
+    The two parts are orthogonal, and so the map from coordinates to tangent vectors preserves
+    Euclidean lengths. Independent noise on all coordinates is therefore isotropic in the tangent
+    space, once this function has taken away the part of B in the span of V.
+    """
     size = point.left.size
     beside = coordinates[size:].reshape(point.rank, -1)
     beside = beside - (beside @ point.right) @ point.right.T
@@ -126,9 +126,6 @@ def within_norm(point: FixedRank, largest: float) -> FixedRank:
 
 # ------------------------------
 # A block of measurement matrices, and the sums over it that a fit needs.
-#
-# A fit sums *coordinates*, one vector for each matrix: its product with thin bases, its tangent
-# coordinates, or all of its entries. `Coordinates` computes their norms and their weighted sum.
 
 # A longer factor of an outer product counts as null: products of two stay normal numbers.
 _LONGEST = 1e100  # not tuned
@@ -136,7 +133,8 @@ _LONGEST = 1e100  # not tuned
 _MARGIN = 8 * 2.0**-53  # not tuned
 
 
-#: One vector for each matrix of a block.
+#: One vector for each matrix of a block: its product with thin bases, its tangent coordinates, or
+#: all of its entries. A fit needs the norms of these vectors, and their weighted sum.
 Coordinates: TypeAlias = "DenseCoordinates | OuterCoordinates"
 #: A block of matrices.
 Matrices: TypeAlias = "DenseMatrices | OuterMatrices"

@@ -1,12 +1,9 @@
-"""Row norms that neither overflow nor underflow, and histograms; compressed sparse arrays."""
+"""Row norms that neither overflow nor underflow, views of sparse arrays, and histograms."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array
-
-# ------------------------------
-# Row norms that neither overflow nor underflow.
 
 # Exponents of scale factors are clipped to this range, in which 2 ** exponent is a normal
 # floating-point number. Beyond it, squares of scaled entries are safe as they are.

@@ -12,18 +12,16 @@ from scipy.special import lambertw
 from skdp.linalg.norms import row_norms
 from skdp.linalg.spectrum import random_basis
 
-# ------------------------------
-# Random maps to few dimensions, whose entries fixed-point sums represent exactly.
-#
-# A sketch of n dimensions is a public matrix :math:`\Phi` of shape (n, t) with orthogonal columns
-# and :math:`E \|\Phi^T x\|^2 = \|x\|^2`. Its entries are integers times a power of two.
-
 #: Room for rounding, where norms of a drawn sketch are computed in floating point.
 NORM_MARGIN = 1 + 1e-9  # not tuned
 
 
 class Sketch(ABC):
-    """A public matrix with orthogonal columns."""
+    r"""A public random matrix :math:`\Phi` of shape (n, t), with orthogonal columns.
+
+    It maps n dimensions to t, with :math:`E \|\Phi^T x\|^2 = \|x\|^2`. Its entries are multiples of
+    a power of two, so that sums in fixed point represent them exactly.
+    """
 
     shape: tuple[int, int]
     unit: float  # the sketch is `unit * integers`; a power of two
@@ -78,18 +76,16 @@ def tail_factor(t: int, probability: float) -> float:
 
 
 # ------------------------------
-# Sketches with one nonzero entry in each row: buckets and signs.
-#
-# References
-# ----------
-# .. [1] M. Charikar, K. Chen, M. Farach-Colton (2004). "Finding frequent items in data streams".
-#    Theoretical Computer Science 312(1). :doi:`10.1016/S0304-3975(03)00400-6`
-# .. [2] K. L. Clarkson, D. P. Woodruff (2017). "Low-rank approximation and regression in input
-#    sparsity time". Journal of the ACM 63(6). :doi:`10.1145/3019134`
+# Sparse sketches: one nonzero entry in each row.
 
 
 class CountSketch(Sketch):
-    """Every dimension is added, with a random sign, to one of equally full buckets."""
+    """Every dimension is added, with a random sign, to one of equally full buckets.
+
+    Sketches of this kind are from M. Charikar, K. Chen, M. Farach-Colton (2004,
+    :doi:`10.1016/S0304-3975(03)00400-6`). K. L. Clarkson and D. P. Woodruff (2017,
+    :doi:`10.1145/3019134`) use them for low-rank approximation.
+    """
 
     def __init__(self, n: int, t: int, generator: np.random.Generator) -> None:
         self.shape, self.unit, self.row_norm = (n, t), 1.0, 1.0

@@ -1,4 +1,4 @@
-"""Orthonormal bases, and the spectra of noisy matrices."""
+"""Orthonormal bases, a test of symmetry, and the spectra of noisy matrices."""
 
 from typing import Any
 
@@ -76,7 +76,7 @@ def principal_sines(basis: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------
-# Whether a matrix is symmetric up to rounding.
+# Symmetry up to rounding.
 
 _TOLERANCE = 1e-10  # not tuned
 
@@ -92,12 +92,6 @@ def is_symmetric(X: Any) -> bool:
 
 # ------------------------------
 # Post-processing of a noisy spectrum: cleaned eigenvalues and the number of components.
-#
-# References
-# ----------
-# .. [1] J. Bun, J.-P. Bouchaud, M. Potters (2017). "Cleaning large correlation matrices: tools from
-#    random matrix theory". Physics Reports 666. :doi:`10.1016/j.physrep.2016.10.005`
-# .. [2] T. P. Minka (2000). "Automatic choice of dimensionality for PCA". NIPS.
 
 # Cumulated ratios that differ by at most so many units in the last place count as equal.
 _TIE = 16  # not tuned
@@ -116,8 +110,9 @@ def eigenvalue_pushes(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.nd
 
     To second order noise of standard deviation :math:`\tau` off the diagonal (`off_diagonal_std`)
     moves an eigenvalue by :math:`\tau^2 \sum_j 1/(\lambda_i - \lambda_j)`; with the noisy
-    eigenvalues in the sum this is exact for an outlier in the limit of a large matrix [1]_. The
-    push is at most :math:`\tau \sqrt d`, its value at the edge of the noise.
+    eigenvalues in the sum this is exact for an outlier in the limit of a large matrix (J. Bun,
+    J.-P. Bouchaud, M. Potters, 2017, :doi:`10.1016/j.physrep.2016.10.005`). The push is at most
+    :math:`\tau \sqrt d`, its value at the edge of the noise.
     """
     if off_diagonal_std == 0:
         return np.zeros(len(eigenvalues))
@@ -148,7 +143,11 @@ def components_for_ratio(explained_variance_ratio: np.ndarray, ratio: float) -> 
 
 
 def most_likely_rank(eigenvalues: np.ndarray, n_rows: int) -> int:
-    """Choose a rank below d, but at least 1, by Minka's approximation of the evidence [2]_."""
+    """Choose a rank below d, but at least 1, by the approximate evidence of each rank.
+
+    The approximation is from T. P. Minka (2000), "Automatic choice of dimensionality for PCA",
+    NIPS.
+    """
     ranks = range(1, len(eigenvalues))
     evidence = [_log_evidence(eigenvalues, rank, n_rows) for rank in ranks]
     return int(np.argmax(evidence)) + 1 if evidence else 1

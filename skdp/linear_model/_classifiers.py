@@ -56,9 +56,6 @@ from skdp.linear_model._targets import (
 )
 from skdp.units import ResolvedRecord, ResolvedRecordOfPromisedClasses
 
-# ------------------------------
-# What private classifiers share: classes, scores, probabilities, and how a fit is asked for.
-
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     """A linear classifier of private records, the classes of which are public."""
@@ -321,10 +318,6 @@ def _n_right(
 def _of_classes(scores: np.ndarray) -> np.ndarray:
     """Return a score for each class."""
     return scores if scores.ndim == 2 else np.column_stack([np.zeros_like(scores), scores])
-
-
-# ------------------------------
-# Logistic regression of private records.
 
 
 class DPLogisticRegression(PrivateClassifier):

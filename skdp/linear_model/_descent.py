@@ -14,16 +14,14 @@ from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
 from skdp.privacy.plan import PrivacyCost, growing_shares
 from skdp.privacy.releases import Search, search_steps
 
-# ------------------------------
-# What to do about data in units so extreme that searches do not reach their sizes.
-
+#: What to do about data in units so extreme that searches do not reach their sizes.
 OTHER_UNITS_OF_Y = "Pass y in other units: divide it by a public guess of its size."
-#: For products of both.
+#: The same for products of X and y.
 OTHER_UNITS = "Pass X and y in other units: divide them by public guesses of their sizes."
 
 
 # ------------------------------
-# Descents whose clip level follows a released count: the releases of their steps.
+# The steps of a descent: their releases, and the clip level that follows a count.
 
 _VOTE = "clip vote"
 # benchmarks/trace_regression/errors.md, "The singular value", compares it with 0, which is constant
@@ -92,7 +90,7 @@ def followed_level(
 
 
 # ------------------------------
-# A private median of responses in unknown units: a search, and finer ones around its result.
+# A median of responses in unknown units: a search, and finer ones around its result.
 
 #: Name of the release of the responses' center.
 RESPONSE_CENTER = "response center"

@@ -142,7 +142,7 @@ def centered(weights: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------
-# Shrink the mean of the iterates by the noise that is known to be in it.
+# The mean of the iterates, shrunk by the noise that is known to be in it.
 
 # Curvature of the clipped loss, as a fraction of that of the logistic loss where all probabilities
 # are the fractions of the classes. There it is largest.
@@ -183,7 +183,7 @@ def _noise_in_mean(decay: np.ndarray, n_steps: int) -> np.ndarray:
 
 
 # ------------------------------
-# Warnings of a logistic regression, from public facts and released values.
+# Warnings, from public facts and released values.
 
 #: Warning of classes that are taken from the data.
 LABELS_BECOME_PUBLIC = (
@@ -250,11 +250,7 @@ def _least(problem: LogisticProblem) -> float:
 
 
 # ------------------------------
-# Gradient steps on whitened rows: a gradient is clipped if its record is more wrong than right.
-#
-# The whitening is folded into the weights and out of the sums. So a step multiplies the rows by as
-# many columns as there are classes, and no whitened row is ever written out: sparse ones stay
-# sparse.
+# Gradient steps on whitened rows.
 
 # What other classes have together, where a gradient at the reach is as long as the clip level.
 _CLIP = 0.5  # benchmarks/classification/constants.md
@@ -269,7 +265,7 @@ _PART = 1 << 21  # not studied
 class WhitenedRecords:
     """Records with what shrinks their whitened rows, found once for rows in memory.
 
-    Other rows may be others in the next pass, and each pass finds it again.
+    Rows from elsewhere may change from pass to pass, and each pass finds it again.
     """
 
     view: LabeledRows
@@ -287,7 +283,12 @@ class WhitenedRecords:
         return partial(_shrinking, whitening=self.whitening, bound=self.view.bound)
 
     def gradient(self, weights: np.ndarray, level: float) -> np.ndarray:
-        """Sum the gradients of whitened rows, clipped to a level; the last row is for offsets."""
+        """Sum the gradients of whitened rows, clipped to a level; the last row is for offsets.
+
+        The whitening is folded into the weights and out of the sum. So a step multiplies the rows
+        by as many columns as there are classes, and no whitened row is ever written out: sparse
+        ones stay sparse.
+        """
         white = self.whitening
         slopes = white.root @ weights[:-1]
         kernel = partial(
@@ -336,7 +337,8 @@ def descend(
 def clip_level(reach: float, n_classes: int) -> float:
     """Return the length of a gradient at the reach whose class has the probability 1/2.
 
-    The others have as much of the rest as each other.
+    The others have as much of the rest as each other. So a gradient at the reach is clipped if its
+    record is more wrong than right.
     """
     return _CLIP * math.sqrt(n_classes / (n_classes - 1)) * math.hypot(reach, 1.0)
 
@@ -462,7 +464,7 @@ def _loss_sums(
 
 
 # ------------------------------
-# A fit: the norm of the rows, their joint moment with the classes, and the steps from there.
+# The fit: the norm of the rows, their joint moment with the classes, and the steps.
 
 # Longer rows count as the last norm. Otherwise, if all were longer, all losses would be alike.
 _ENDS = np.append(NORMS[:-1], np.inf)  # not tuned

@@ -15,9 +15,6 @@ from skdp.privacy.clipping import clip_weights
 from skdp.privacy.plan import PrivacyCost, left_of
 from skdp.units import ResolvedRecord
 
-# ------------------------------
-# Parameters of a logistic regression and public facts of its data.
-
 
 @dataclass(frozen=True)
 class LogisticProblem:
@@ -114,7 +111,7 @@ def _joint_moment(
 
 
 # ------------------------------
-# The releases of a logistic regression, and their shares, from public facts.
+# The releases and their shares, from public facts.
 
 # Candidates of the norm that rows are clipped to: 2 ** (1/4) apart.
 NORMS = 2.0 ** (np.arange(-80, 161) / 4)  # not studied

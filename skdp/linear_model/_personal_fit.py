@@ -48,19 +48,7 @@ from skdp.privacy.clipping import clip_weights
 from skdp.units import ResolvedRow
 
 # ------------------------------
-# Private gradient steps on the representation, at heads that are fitted anew in every step.
-#
-# Every user fits a head to all of its rows. At these best heads, the gradient of the loss in the
-# representation is also that of the smallest loss over all heads. The wanted representation
-# minimizes this loss, so neither rows nor users have to be set aside. A step releases the sum of
-# the gradients, clipped user by user, and how many were not clipped; the clip level of the next
-# step follows that count. Alternating minimization [1]_ releases the normal equations of all
-# unknowns instead. FedRep [2]_ has such gradients; the clipping and the accounting are ours.
-#
-# References ---------- .. [1] P. Jain, J. Rush, A. Smith, S. Song, A. Guha Thakurta (2021).
-# "Differentially private model personalization". NeurIPS. .. [2] L. Collins, H. Hassani, A.
-# Mokhtari, S. Shakkottai (2021). "Exploiting shared representations for personalized federated
-# learning". ICML. :arxiv:`2102.07078`
+# Gradient steps on the representation.
 
 # Not studied.
 _GRADIENT_QUANTILE = 0.35
@@ -74,7 +62,16 @@ _LEVEL_RANGE = 1e9  # not studied
 def descend(
     steps: Sequence[DescentStep], start: Start, users: Users, budget: PrivacyBudget
 ) -> Start:
-    """Run all steps, whatever the data."""
+    """Run all steps, whatever the data.
+
+    Every user fits a head to all of its rows, anew in every step. At these best heads, the gradient
+    of the loss in the representation is also that of the smallest loss over all heads. The wanted
+    representation minimizes this loss, so neither rows nor users have to be set aside. A step
+    releases the sum of the gradients, clipped user by user, and how many were not clipped; the clip
+    level of the next step follows that count. `alternate` releases the normal equations of all
+    unknowns instead. FedRep (L. Collins, H. Hassani, A. Mokhtari, S. Shakkottai, 2021,
+    :arxiv:`2102.07078`) has such gradients; the clipping and the accounting are ours.
+    """
     level = _first_level(start)
     limits = level / _LEVEL_RANGE, level * _LEVEL_RANGE
     for step in steps:
@@ -153,22 +150,7 @@ def _gradients(batch: UserBatch, prior: Prior) -> _Gradients:
 
 
 # ------------------------------
-# Alternating minimization on perturbed normal equations, user by user [1]_.
-#
-# With all heads :math:`v_j` fixed the best representation solves a linear system in its d k
-# entries,
-#
-# .. math:: \sum_j (v_j v_j^T) \otimes \frac{X_j^T X_j}{m_j}\, \mathrm{vec}\,U
-#           = \sum_j \mathrm{vec}\Big(\frac{X_j^T y_j}{m_j} v_j^T\Big),
-#
-# and each step releases both sides. Unlike the published method, every step uses all rows of all
-# users. It clips each user as a whole, both sides by the same factor. Unless there are very many
-# users, noise makes the system indefinite, so a step raises small eigenvalues before it solves it.
-#
-# References
-# ----------
-# .. [1] P. Jain, J. Rush, A. Smith, S. Song, A. Guha Thakurta (2021). "Differentially private model
-#    personalization". NeurIPS.
+# Alternating minimization on perturbed normal equations.
 
 _TERM_QUANTILE = 0.5  # not studied
 
@@ -183,7 +165,20 @@ class _Terms(NamedTuple):
 
 
 def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyBudget) -> Start:
-    """Run all steps, whatever the data."""
+    r"""Run all steps, whatever the data.
+
+    With all heads :math:`v_j` fixed the best representation solves a linear system in its d k
+    entries,
+
+    .. math:: \sum_j (v_j v_j^T) \otimes \frac{X_j^T X_j}{m_j}\, \mathrm{vec}\,U
+              = \sum_j \mathrm{vec}\Big(\frac{X_j^T y_j}{m_j} v_j^T\Big),
+
+    and each step releases both sides. Unlike the published method (P. Jain, J. Rush, A. Smith, S.
+    Song, A. Guha Thakurta, 2021, "Differentially private model personalization", NeurIPS), every
+    step uses all rows of all users. It clips each user as a whole, both sides by the same factor.
+    Unless there are very many users, noise makes the system indefinite, so a step raises small
+    eigenvalues before it solves it.
+    """
     levels = _release_levels(plan, users, start, budget)
     for of_matrix, of_sides in plan.steps:
         total, products = _clipped_sums(users, start.prior, levels)
@@ -378,7 +373,7 @@ def _errors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
 
 
 # ------------------------------
-# Warnings of a personal regression, from public facts and released values.
+# Warnings, from public facts and released values.
 
 # With a smaller signal than that, a representation is no better than none. The signal is the
 # largest eigenvalue of a sum of products if all users agreed, in units of that of the noise. Not
@@ -467,7 +462,7 @@ def _signal(problem: PersonalProblem, plan: MeanReleases | HeadReleases) -> floa
 
 
 # ------------------------------
-# From users and a budget to the released model.
+# The fit.
 
 
 def solve_personal(

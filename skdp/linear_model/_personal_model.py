@@ -6,9 +6,6 @@ import numpy as np
 
 from skdp.linalg.norms import row_squares
 
-# ------------------------------
-# The released model: a representation, a mean model, and a prior of heads.
-
 
 @dataclass(frozen=True)
 class Prior:
@@ -48,7 +45,7 @@ class Prior:
 
 @dataclass(frozen=True)
 class SharedModel:
-    """All that is released."""
+    """All that is released: a representation, a mean model, and a prior of heads."""
 
     center: np.ndarray
     response_center: float
@@ -62,9 +59,9 @@ class SharedModel:
 
 # ------------------------------
 # Ridge regressions of many users at once, each from its own rows.
-#
-# None of them raises: values that overflow count as 0, and every matrix is made definite before it
-# is inverted, as a singular one would raise an error for all users of a batch.
+
+# None of these functions raises: values that overflow count as 0, and every matrix is made definite
+# before it is inverted, as a singular one would raise an error for all users of a batch.
 
 # Added to the diagonal, in units of the trace: far above rounding errors, too little to matter.
 _RIDGE = 1e-11  # not tuned

@@ -30,9 +30,6 @@ from skdp.privacy.plan import PrivacyCost, left_of, share_for_counts
 from skdp.privacy.releases import Search, search_steps
 from skdp.units import ResolvedUnit
 
-# ------------------------------
-# Parameters of a personal regression and public facts of its data, checked.
-
 #: Constraints of parameters that scikit-learn checks.
 PERSONAL_CONSTRAINTS: dict[str, Any] = {  # not tuned
     **N_JOBS,
@@ -210,7 +207,7 @@ def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: i
 
 
 # ------------------------------
-# The releases of a personal regression, and their shares, from public facts.
+# The releases and their shares, from public facts.
 
 # Not studied one by one: benchmarks/personalization measures all together.
 # Wanted noise of a count as a fraction of the users, limits of its share, and a cheap share.

@@ -192,18 +192,7 @@ def _warnings(moment: np.ndarray, noise_std: float) -> tuple[str, ...]:
 
 
 # ------------------------------
-# The spectral start: directions in which users differ, from products of rows and responses.
-#
-# For uncorrelated rows of a user with coefficients :math:`\theta_j` the vector :math:`s_j = X_j^T
-# y_j / m_j` has the mean :math:`\theta_j`. The mean of :math:`s_j s_j^T` is :math:`\theta_j
-# \theta_j^T` times a number near 1, plus a multiple of the identity. The leading eigenvectors of
-# its sum over users are the representation. Unlike the published initialization [1]_, this one
-# clips users, not pairs of rows, and uses all rows together.
-#
-# References
-# ----------
-# .. [1] P. Jain, J. Rush, A. Smith, S. Song, A. Guha Thakurta (2021). "Differentially private model
-#    personalization". NeurIPS.
+# The spectral start: directions in which users differ.
 
 _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
 # The variance of a component is at least this fraction of the first one's: not studied.
@@ -271,7 +260,16 @@ def release_start(
     levels: UserLevels,
     budget: PrivacyBudget,
 ) -> Start:
-    """Release the sum of the outer products, their mean, and the scale of heads."""
+    r"""Release the sum of the outer products, their mean, and the scale of heads.
+
+    For uncorrelated rows of a user with coefficients :math:`\theta_j` the product
+    :math:`s_j = X_j^T y_j / m_j` of rows and responses has the mean :math:`\theta_j`. The mean of
+    :math:`s_j s_j^T` is :math:`\theta_j \theta_j^T` times a number near 1, plus a multiple of the
+    identity. The leading eigenvectors of its sum over users are the representation. Unlike the
+    published initialization (P. Jain, J. Rush, A. Smith, S. Song, A. Guha Thakurta, 2021,
+    "Differentially private model personalization", NeurIPS), this one clips users, not pairs of
+    rows, and uses all rows together.
+    """
     products, size = _release_size(plan.product_norm, users, levels, budget)
     level = clip_level(size, budget)
     total = clipped_moment(products, level)

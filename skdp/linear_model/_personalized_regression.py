@@ -44,9 +44,6 @@ from skdp.privacy import Plan
 from skdp.privacy.precision import plain
 from skdp.units import ResolvedRow, ResolvedUnit, ResolvedUser
 
-# ------------------------------
-# The model of one user.
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PersonalHead:  # numpydoc ignore=PR02
@@ -142,10 +139,6 @@ class PersonalHead:  # numpydoc ignore=PR02
             If X or y is not acceptable.
         """
         return r2_of(y, self.predict(X), sample_weight)
-
-
-# ------------------------------
-# Heads and predictions for users, from the released model and their own rows.
 
 
 class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin):
@@ -437,10 +430,6 @@ def _first_halves(codes: np.ndarray, n_users: int) -> np.ndarray:
     ranks = np.empty(len(codes), dtype=np.intp)
     ranks[order] = np.arange(len(codes)) - np.repeat(starts, counts)
     return np.asarray(ranks < (counts // 2)[codes])
-
-
-# ------------------------------
-# Personal linear models on a representation learned with user-level privacy.
 
 
 class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):

@@ -58,9 +58,6 @@ from skdp.linear_model._trace_records import Records
 from skdp.privacy import Plan
 from skdp.privacy.precision import plain
 
-# ------------------------------
-# What private regressions share: how a fit is asked for, what it reads, and predictions.
-
 
 class PrivateRegressor(RegressorMixin, PrivateEstimator):
     """A linear regression of private records, by a descent with clipped gradients."""
@@ -234,9 +231,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         tags.regressor_tags.poor_score = bool(self.epsilon < 100)
         return tags
 
-
-# ------------------------------
-# Linear regression on private rows of features.
 
 # Steps of a weak and of a strong signal, and from where it is strong: records times mu beside the
 # root of the number of features. benchmarks/trace_regression/scales.md, "Steps".
@@ -425,10 +419,6 @@ class DPLinearRegression(PrivateRegressor):
     def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
         self.coef_ = in_dtype(result.point.matrix.ravel(), problem.dtype)
         return super()._set_attributes(result, problem)
-
-
-# ------------------------------
-# Low-rank trace regression of private records.
 
 
 class DPTraceRegressor(PrivateRegressor):

@@ -16,7 +16,7 @@ from skdp.data.rows import checked_digest
 from skdp.data.sources import sum_of_results
 
 # ------------------------------
-# Responses of a regression, checked.
+# Responses of a regression.
 
 
 def as_numbers(responses: np.ndarray) -> np.ndarray:
@@ -100,7 +100,7 @@ def _squares(
 
 
 # ------------------------------
-# Labels of records: checked, and turned into the numbers of public classes.
+# Labels of records, and their numbers among public classes.
 
 _UNKNOWN = "Unknown label type: unknown. Labels, in y and in classes, are whole numbers or strings."
 # Whole numbers below it are told apart as floats.

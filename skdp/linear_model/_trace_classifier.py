@@ -48,7 +48,7 @@ from skdp.privacy.plan import left_of
 from skdp.privacy.precision import plain
 
 # ------------------------------
-# What a classifier of matrices is asked for, and its releases, from public facts.
+# What a fit is asked for, and its releases, from public facts.
 
 _MEAN_SHARE, _START_SHARE = 0.05, 0.2  # not studied
 # Clip level of gradients, as a fraction of the length of a long one.
@@ -57,7 +57,7 @@ _CLIP = 0.35  # not studied
 
 @dataclass(frozen=True)
 class TraceClassProblem(LogisticProblem):
-    """The same for matrices, whose coefficients have a rank."""
+    """What a logistic regression of matrices is asked for; its coefficients have a rank."""
 
     matrix_shape: tuple[int, int]
     rank: int
@@ -107,10 +107,7 @@ def clip_level(problem: TraceClassProblem) -> float:
 
 
 # ------------------------------
-# A fit of a classifier of matrices: their mean, a start, and steps along matrices of low rank.
-#
-# Gradients are projected on the tangent space of the matrices of the rank, so that the noise has
-# only as many dimensions as these have. Each is clipped to about a third of what it can be at most.
+# The fit: the mean of the matrices, a start, and steps along matrices of low rank.
 
 # Length of a step: at p = 1/2, where the loss is steepest, its curvature is 1/4. Not studied.
 _STEP = 4.0
@@ -123,7 +120,12 @@ def solve_trace_classes(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Estimate:
-    """Release the clip level, the mean, the difference of the classes, and the gradients."""
+    """Release the clip level, the mean, the difference of the classes, and the gradients.
+
+    Gradients are projected on the tangent space of the matrices of the rank, so that the noise has
+    only as many dimensions as these have. Each is clipped to about a third of what it can be at
+    most.
+    """
     view, rounding = with_norms(view), problem.rounding
     bound = release_norm(problem, plan.norm, view, budget)
     total, _ = clipped(view, bound).total()
@@ -210,7 +212,7 @@ def _clipped_gradients(
 
 
 # ------------------------------
-# Classification of private matrices, with coefficients of low rank.
+# The estimator.
 
 
 class DPTraceClassifier(PrivateClassifier):

@@ -171,13 +171,6 @@ def _clipped_residuals(
 
 # ------------------------------
 # The start of a descent: 0 with random directions, or a first private estimate.
-#
-# For matrices whose entries are independent with variance 1, :math:`\frac1n \sum_i y_i X_i`
-# estimates the coefficients.
-#
-# References ---------- .. [1] M. Zha (2024). "Near-optimal differentially private low-rank trace
-# regression with guaranteed private initialization". :arxiv:`2403.15999` .. [2] C. Dwork, J. Lei
-# (2009). "Differential privacy and robust statistics". STOC. :doi:`10.1145/1536414.1536466`
 
 
 def random_start(shape: tuple[int, int], rank: int, generator: np.random.Generator) -> FixedRank:
@@ -191,10 +184,12 @@ def release_start(
 ) -> FixedRank:
     """Release the leading singular subspaces of the mean of y_i X_i if its gap allows it.
 
-    The published start assumes that the data have a gap between singular values, from which the
-    sensitivity of the subspaces follows [1]_. This one first releases a lower bound of the gap,
-    which is too large with probability `delta_tail` of the budget. If the bound is too small, the
-    start is random: propose, test, release [2]_.
+    For matrices whose entries are independent with variance 1, that mean estimates the
+    coefficients. The published start assumes that the data have a gap between singular values, from
+    which the sensitivity of the subspaces follows (M. Zha, 2024, :arxiv:`2403.15999`). This one
+    first releases a lower bound of the gap, which is too large with probability `delta_tail` of the
+    budget. If the bound is too small, the start is random: propose, test, release (C. Dwork, J.
+    Lei, 2009, :doi:`10.1145/1536414.1536466`).
     """
     shape, rank = records.design.matrix_shape, start.rank
     level = 1.5 * spread * sum(math.sqrt(size) for size in shape)
@@ -255,17 +250,7 @@ def _with_core(
 
 
 # ------------------------------
-# Private gradient descent with clip levels that follow the residuals.
-#
-# Every step releases the sum of the clipped gradients of the records, moves along it, and releases
-# how many gradients were not clipped; the clip level of the next step follows that count. As the
-# residuals shrink, so do the level and the noise. With one level for the whole descent the error
-# would grow with the size of the coefficients instead. Gradients are projected on the tangent space
-# of the matrices of low rank [1]_, so that the noise has only as many dimensions as these matrices
-# do. The schedule of levels and shares is ours.
-#
-# References ---------- .. [1] M. Zha (2024). "Near-optimal differentially private low-rank trace
-# regression with guaranteed private initialization". :arxiv:`2403.15999`
+# Gradient descent with clip levels that follow the residuals.
 
 # benchmarks/trace_regression/defaults.md, "step": the length of a step, relative to the curvature
 # of the loss; 1 would go to the minimum along it.
@@ -330,6 +315,14 @@ def descend(
     least_curvature: float,
 ) -> Estimate:
     """Run all steps, whatever the data.
+
+    Every step releases the sum of the clipped gradients of the records, moves along it, and
+    releases how many gradients were not clipped; the clip level of the next step follows that
+    count. As the residuals shrink, so do the level and the noise. With one level for the whole
+    descent the error would grow with the size of the coefficients instead. Gradients are projected
+    on the tangent space of the matrices of low rank (M. Zha, 2024, :arxiv:`2403.15999`), so that
+    the noise has only as many dimensions as these matrices do. The schedule of levels and shares is
+    ours.
 
     `spread` is that of the responses, inf for no clipping, and `quantile` the fraction of the
     gradients that are not to be clipped. `least_curvature` bounds how fast the noise of earlier

@@ -1,4 +1,4 @@
-"""From records and a budget to a released matrix and intercept."""
+"""A fit of a trace regression: from records and a budget to a released matrix and intercept."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -205,7 +205,7 @@ def _inlier_differences(matrices: Matrices, middle: np.ndarray, largest: np.ndar
 
 
 # ------------------------------
-# Warnings of a trace regression, from public facts and released values.
+# Warnings, from public facts and released values.
 
 # benchmarks/trace_regression/errors.md, "How many records it takes": with less signal than that, in
 # units of the noise in all directions together, a fit is of no use.
@@ -329,7 +329,7 @@ def _n_free(problem: TraceProblem) -> int:
 
 
 # ------------------------------
-# From records and a budget to a released matrix and intercept.
+# The fit.
 
 # Wanted fractions of unclipped gradients: benchmarks/trace_regression/errors.md, "Designs", and
 # defaults.md, "quantile", of the first and the last, which is also in

@@ -20,9 +20,6 @@ from skdp.linear_model._targets import checked_responses
 from skdp.privacy.plan import PrivacyCost
 from skdp.units import ResolvedRecord, ResolvedResponse, ResolvedUnit
 
-# ------------------------------
-# Parameters of a trace regression and public facts of its data, checked.
-
 #: Units by the value of `privacy_unit`.
 UNITS: dict[str, type[ResolvedUnit]] = {"record": ResolvedRecord, "response": ResolvedResponse}
 #: Part of delta for the failure of the test of a spectral start; not studied.
@@ -142,7 +139,7 @@ def _checked_side(name: str, covariance: Any, size: int) -> np.ndarray | None:
 
 
 # ------------------------------
-# Matrices and responses of a trace regression, checked, and public facts about them.
+# Matrices and responses, checked, and public facts about them.
 
 # Sparse vectors of at most so many entries are written out piece by piece, so that each feature can
 # have its own center and scale; not studied.

@@ -1,4 +1,4 @@
-"""Sums over records of a trace regression: clipped vectors, scales, covariances."""
+"""Records of a trace regression, and sums over them: clipped vectors, scales, covariances."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -245,10 +245,6 @@ def exact_norm(design: Design) -> float:
 
 # ------------------------------
 # Private covariances of the rows and of the columns of matrices, to whiten them with.
-#
-# The length of gradient steps suits matrices whose entries are uncorrelated. A fit therefore clips
-# the matrices in norm and releases the sums of :math:`X_i X_i^T` and of :math:`X_i^T X_i`; for
-# vectors, one of these is the second moment and the other is left out.
 
 # Maps of rows and of columns, None for the identity.
 Maps = list[np.ndarray | None]
@@ -266,8 +262,11 @@ def release_whitening(
 ) -> tuple[Maps, float]:
     """Release maps that whiten rows and columns, and the smallest variance that they leave.
 
-    The entries are to have scale 1. A side of length 1 is not mapped. The map of sparse factors is
-    a vector, from the diagonal of their second moment: any other map would make them dense.
+    The length of gradient steps suits matrices whose entries are uncorrelated. So a fit clips the
+    matrices in norm and releases the sums of :math:`X_i X_i^T` and of :math:`X_i^T X_i`; for
+    vectors, one of these is the second moment and the other is left out. The entries are to have
+    scale 1. A side of length 1 is not mapped. The map of sparse factors is a vector, from the
+    diagonal of their second moment: any other map would make them dense.
     """
     bound = norm_bound(design.n_entries)
     maps, least_variance = Maps([None, None]), 1.0

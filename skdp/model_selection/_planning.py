@@ -1,4 +1,4 @@
-"""What a plan promises before data: accuracy from a spectrum, public fits with matched noise."""
+"""Planning a private fit: its error for a given spectrum, and public fits with its noise."""
 
 import math
 from numbers import Integral, Real
@@ -21,7 +21,7 @@ from skdp.privacy.plan import largest_epsilon
 from skdp.privacy.precision import plain
 
 # ------------------------------
-# How accurate a fit will be, from public facts and a guess of the spectrum.
+# The error of a fit, from public facts and a guess of the spectrum.
 
 # Rounding may make eigenvalues of a computed covariance negative, by this fraction of the largest.
 _ROUNDING = 1e-9  # not tuned

@@ -49,7 +49,7 @@ from skdp.privacy import PrivacySpent
 from skdp.privacy.noise import may_be_guessed
 
 # ------------------------------
-# What scikit-learn's holders of other estimators learn themselves, without privacy.
+# Holders: estimators of scikit-learn that hold others, and may learn from the data themselves.
 
 # What a holder learns itself, or gives away, in the words of a report.
 _CLASSES = "learned from y, without privacy, which classes there are"
@@ -128,7 +128,7 @@ _COMPLAINTS: dict[type, Callable[[Any], str]] = {
 
 
 # ------------------------------
-# The steps of a fitted estimator: whether each has learned privately, and what it has spent.
+# The walk through the steps of a fitted estimator.
 
 PRIVATE, NOT_PRIVATE = "private", "not private"
 LEARNS_NOTHING, FROZEN = "learns nothing", "frozen"
@@ -453,7 +453,7 @@ def _selects_nothing(columns: Any) -> bool:
 
 
 # ------------------------------
-# What a fitted pipeline or search has spent, and whether all of its steps are private.
+# The report on all steps together.
 
 # How many steps a representation lists.
 _SHOWN = 30  # not tuned

@@ -1,4 +1,4 @@
-"""Noisy scores on new rows: losses of rows, the private choice among candidates, one score."""
+"""Losses of rows, the private choice among candidates by them, and a noisy score on new rows."""
 
 import inspect
 import math
@@ -39,16 +39,10 @@ from skdp.privacy.sensitivity import ADJACENCIES
 
 # ------------------------------
 # The private choice among candidates that are judged on the same rows.
-#
-# Only the differences between candidates matter, so the losses need no public bound. The median of
-# a row's losses is subtracted from them, and the result is clipped to [-C / 2, C / 2]. So a row
-# moves the difference between two candidates by at most C whatever its losses are, and exchanging
-# the row moves it by at most 2 C. C is a private quantile of the ranges of the rows' losses. Losses
-# that are 0 or 1 are summed as they are.
 
-# Part of the budget of the choice that the search for C takes.
+# Part of the budget of the choice that the search for the level C takes: see `choose`.
 _RANGE_SHARE = 0.1  # not studied
-# C is the quantile _MOST of the ranges, or with few rows a lower one, down to _LEAST.
+# C is the quantile _MOST of the ranges, or with few rows a lower one, down to _LEAST_QUANTILE.
 _MOST, _LEAST_QUANTILE = 0.75, 0.5  # not studied
 # What regrets are rounded to, as a part of C. Their sums are then exact in floating point, so that
 # one row moves a sum by its own regret and not by the rounding of others.
@@ -80,7 +74,14 @@ def plan_choice(
 
 
 def choose(losses: np.ndarray, plan: ChoiceReleases, budget: PrivacyBudget) -> int:
-    """Choose the number of a candidate, with high probability one of small total loss."""
+    """Choose the number of a candidate, with high probability one of small total loss.
+
+    Only the differences between candidates matter, so the losses need no public bound. The median
+    of a row's losses is subtracted from them, and the result is clipped to [-C / 2, C / 2]. So a
+    row moves the difference between two candidates by at most C whatever its losses are, and
+    exchanging the row moves it by at most 2 C. C is a private quantile of the ranges of the rows'
+    losses. Losses that are 0 or 1 are summed as they are.
+    """
     if plan.loss_range is None:
         losses = np.clip(losses, 0.0, 1.0)
     else:
@@ -306,10 +307,11 @@ def _squared_distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------
-# A noisy score of a fitted estimator on rows that it has not seen.
+# The noisy score.
 
 # Share of the search for the level that losses are clipped to, and the quantile of their sizes that
-# it looks for; `release_level` takes a lower one with few rows, but at least _LEAST.
+# it looks for; `release_level` takes a lower one with few rows, but at least _LEAST_SCORE_QUANTILE,
+# the same as _LEAST_QUANTILE.
 _LEVEL_SHARE, _QUANTILE, _LEAST_SCORE_QUANTILE = 0.2, 0.95, 0.5  # not studied
 _CONSTRAINTS: dict[str, Any] = {**BUDGET, **SEED, "adjacency": [StrOptions(set(ADJACENCIES))]}
 

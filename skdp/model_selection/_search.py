@@ -39,9 +39,6 @@ from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, derived_seed, draw_seed
 from skdp.privacy.plan import PrivacyCost
 
-# ------------------------------
-# A search for hyperparameters whose fits and choice together cost what the user says.
-
 # With more fits neither the fits nor the choice are reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
 
@@ -214,10 +211,6 @@ def _table(candidates: Sequence[Candidate], best: int) -> dict[str, Any]:
     return table
 
 
-# ------------------------------
-# Exhaustive search over a grid, within one budget.
-
-
 class DPGridSearch(BaseDPSearch):
     """Search over a grid of hyperparameters; the whole search costs one `epsilon` and `delta`.
 
@@ -358,10 +351,6 @@ class DPGridSearch(BaseDPSearch):
 
     def _grid(self, seed: int | None) -> Iterable[dict[str, Any]]:
         return ParameterGrid(self.param_grid)
-
-
-# ------------------------------
-# Search over random candidates, within one budget.
 
 
 class DPRandomizedSearch(BaseDPSearch):

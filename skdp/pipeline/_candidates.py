@@ -35,10 +35,7 @@ from skdp.privacy.plan import PrivacyCost, largest_epsilon
 from skdp.privacy.precision import plain
 
 # ------------------------------
-# The candidates of a search: they are checked, split by steps, and planned.
-#
-# One fit of a step serves all candidates that agree in the steps before it and in the parameters of
-# the step. Free parameters, on which no release depends, may differ.
+# Candidates, split by steps, and which of their fits are one and the same.
 
 _GUARANTEE = {"epsilon", "delta", "adjacency", "privacy_unit"}
 _NOT_TUNED = {"random_state", "ledger", "n_jobs"}
@@ -52,7 +49,11 @@ class Candidate(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What is known, before any fit, of a step of a candidate; keys tell which fits it shares."""
+    """What is known, before any fit, of a step of a candidate; keys tell which fits it shares.
+
+    One fit of a step serves all candidates that agree in the steps before it and in the parameters
+    of the step. Free parameters, on which no release depends, may differ.
+    """
 
     fit: Hashable  # equal for candidates that share the fit of the step
     result: Hashable  # the same, but free parameters of the step are equal too
@@ -259,12 +260,6 @@ def _value_key(value: Any) -> Hashable:
 
 # ------------------------------
 # How a budget is split among the fits of steps, and the choice of a search.
-#
-# The choice gets a small part of the square of mu. The private steps share the rest by the shares
-# that the caller gave, or in proportion to the squares of mu that these steps have. A step whose
-# one fit serves all candidates spends its whole part on that fit. A step that takes G fits, and one
-# last fit for the chosen candidate, splits its part into :math:`G + 9` parts: one for each fit of
-# the search, and nine for the last fit, which thus has a third of the noise.
 
 # Share of the choice: where one release serves all candidates, and where several fits are needed.
 _CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied
@@ -307,7 +302,14 @@ def split_budget(
     *,
     refits: bool = False,
 ) -> BudgetSplit:
-    """Split a budget among the fits of each step, its last fits if it `refits`, and the choice."""
+    """Split a budget among the fits of each step, its last fits if it `refits`, and the choice.
+
+    The choice gets a small part of the square of mu. The private steps share the rest by the shares
+    that the caller gave, or in proportion to the squares of mu that these steps have. A step whose
+    one fit serves all candidates spends its whole part on that fit. A step that takes G fits, and
+    one last fit for the chosen candidate, splits its part into G + 9 parts: one for each fit of the
+    search, and nine for the last fit, which thus has a third of the noise.
+    """
     n_last = {i: int(refits and n > 1) for i, n in n_fits.items()}
     # Every fit gets an equal part of delta, of which some fits reserve a tail.
     fit_delta = cost.delta / (sum(n_fits.values()) + sum(n_last.values()))

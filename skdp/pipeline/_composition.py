@@ -138,9 +138,6 @@ def is_passed_through(step: Any) -> bool:
 
 # ------------------------------
 # A ColumnTransformer as the first step: its private parts are fitted one by one, to their columns.
-#
-# Parts that learn nothing see all rows before anything is charged, and again once the private parts
-# are fitted: what they refuse is refused before.
 
 
 def is_columns(step: Any) -> bool:
@@ -178,7 +175,12 @@ def in_public(step: Any) -> Any:
 
 
 def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool) -> None:
-    """Refuse rows without the columns, or that public parts refuse or do not make finite."""
+    """Refuse rows without the columns, or that public parts refuse or do not make finite.
+
+    Public parts see all private rows here, before anything is charged, and again in
+    `fitted_columns`, once the private parts are fitted: what they refuse is refused while it costs
+    nothing.
+    """
     for _, _, columns in step.transformers:
         try:
             columns_of(rows, columns)
@@ -228,7 +230,7 @@ def _as_wide(part: Any) -> Any:
 
 
 # ------------------------------
-# Which part of the budget each private step of a pipeline gets: of the square of mu.
+# Shares: which part of the square of mu each private step of a pipeline gets.
 
 # Shares of steps that others follow: of a scaler, whose columns' ends are public or not, and of
 # components.
@@ -295,7 +297,7 @@ def _default_share(name: str, step: Any) -> float:
 
 
 # ------------------------------
-# The steps that share a budget: they are checked, and told what they protect.
+# Checks of the steps that share a budget, and of the data that they get.
 
 _OF_THE_WHOLE = {"epsilon", "delta", "ledger", "random_state"}
 

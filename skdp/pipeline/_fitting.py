@@ -61,9 +61,6 @@ from skdp.privacy.noise import NoiseSource, derived_seed
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import plain
 
-# ------------------------------
-# The fits of a search: depth first along the steps, each distinct fit once.
-
 # Rows between steps key the noise: they are the same whatever the settings of scikit-learn.
 _in_arrays = config_context(transform_output="default")
 #: What scikit-learn's validation sets on an estimator.
@@ -255,7 +252,10 @@ def refit(search: Search, chosen: int, model: Any) -> Any:
 def _fit_from(
     search: Search, members: Sequence[int], fitted: Sequence[Any], X: Any, budgets: FitBudgets
 ) -> dict[int, Any]:
-    """Fit all steps after the `fitted` ones, for the candidates that have these in common."""
+    """Fit all steps after the `fitted` ones, for the candidates that have these in common.
+
+    It goes depth first, so that only the rows along one path are held at a time.
+    """
     number, models = len(fitted), dict[int, Any]()
     for group in _grouped(members, lambda j: search.paths[j][number].fit):
         branches = _grouped(group, lambda j: search.paths[j][number].result)
@@ -372,7 +372,7 @@ def _assembled(search: Search, fitted: Sequence[Any]) -> Any:
 
 
 # ------------------------------
-# What estimators have in common that spend one budget on the fits of several steps.
+# What pipelines and searches have in common: one budget, one charge, one record.
 
 # By how much, relatively, rounding may let the sum of what was spent exceed the whole.
 _ROUNDING = 1e-9  # not tuned

@@ -163,16 +163,17 @@ def exchanged(rows: Any, refused: Sequence[int], others: Any) -> Any:
 
 # ------------------------------
 # Kinds of results of functions of rows: container, shape, and type of numbers.
-#
-# The kind of a result may follow the values of single rows: one negative number makes all roots
-# complex. So the kind that a function gives for public rows decides. Results of other kinds are
-# recognized here, and converted to the public kind without a warning.
 
 _REAL = "biuf"
 
 
 class Kind(Protocol):
-    """A kind of results."""
+    """A kind of results.
+
+    It may follow the values of single rows: one negative number makes all roots complex. So the
+    kind that a function gives for public rows decides. Results of other kinds are recognized, and
+    converted to the public kind without a warning.
+    """
 
     def admits(self, result: Any, n_rows: int, exactly: bool) -> bool:
         """Tell whether a result is of this kind or, if not `exactly`, converts to it losslessly."""

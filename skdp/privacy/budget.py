@@ -46,21 +46,6 @@ __all__ = [
 
 # ------------------------------
 # Sums in fixed point whose noise is added before the data, which arrive in pieces.
-#
-# The sums are integers, multiples of a public unit, and are added modulo :math:`2^{64}`. Integer
-# addition is exact in any order and grouping, so that no rounding has to be charged for. An
-# overflow wraps around; the result is still a function of the exact sum, and tells no more than the
-# exact sum does.
-#
-# The noise is rounded to multiples of the unit when it is drawn, and the sum of the data is a
-# multiple of the unit. So rounding the noise and then adding it gives the same as adding and then
-# rounding: a function of the exact noisy sum. The proof of :mod:`skdp.privacy.lattice` holds
-# unchanged.
-#
-# If sums are released after every epoch, this holds for what each epoch adds: data plus noise that
-# is correlated with the noise of earlier epochs. The fixed map and the cells of the proof remain.
-# The coupling of the proof then compares with noise whose correlation is computed in floating
-# point, with a relative error of some :math:`10^{-13}`; the caller charges for that.
 
 # The unit is this many powers of two below the noise. That leaves 22 bits of a word for sums above
 # the noise.
@@ -73,10 +58,23 @@ EXACT = 2.0**53  # not tuned
 
 
 class InitialNoiseSums:
-    """Integer sums that hold noise from the start; reading them makes the `release`.
+    r"""Integer sums that hold noise from the start; reading them makes the `release`.
 
-    The integers count the `unit`, a power of two. The `correlation` says how the noise of an epoch
-    depends on that of earlier epochs.
+    The integers count the `unit`, a public power of two, and are added modulo :math:`2^{64}`.
+    Integer addition is exact in any order and grouping, so that no rounding has to be charged for.
+    An overflow wraps around; the result is still a function of the exact sum, and tells no more
+    than the exact sum does.
+
+    The noise is rounded to multiples of the unit when it is drawn, and the sum of the data is a
+    multiple of the unit. So rounding the noise and then adding it gives the same as adding and then
+    rounding: a function of the exact noisy sum. The proof for
+    :func:`skdp.privacy.noise.round_to_lattice` holds unchanged.
+
+    If sums are released after every epoch, this holds for what each epoch adds: data plus noise
+    that depends on the noise of earlier epochs, as `correlation` says. The fixed map and the cells
+    of the proof remain. The coupling of the proof then compares with noise whose correlation is
+    computed in floating point, with a relative error of some :math:`10^{-13}`; the caller charges
+    for that.
     """
 
     def __init__(
@@ -153,11 +151,14 @@ def to_counts(values: np.ndarray, unit: float) -> np.ndarray:
 
 
 # ------------------------------
-# Methods of a budget that declare a release where they make it, for budgets without a plan.
+# The budget of a fit, with a plan or without one.
 
 
 class NamedReleases:
-    """Methods that declare a release and make it at once, one for each mechanism."""
+    """Methods that declare a release and make it at once, one for each mechanism.
+
+    They are for budgets without a plan.
+    """
 
     cost: PrivacyCost
     adjacency: str
@@ -425,9 +426,6 @@ class NamedReleases:
         self.cost.check(mechanism)
         return Release(name, mechanism, float(share), sensitivity_of=float)
 
-
-# ------------------------------
-# The one door through which private statistics leave.
 
 #: Name that the record gives to a release that did not take place.
 SKIPPED = "skipped"

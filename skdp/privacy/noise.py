@@ -1,4 +1,4 @@
-"""Random numbers: noise with fresh or derived keys, public ones, and rounding to a lattice."""
+"""Rounding to a lattice, noise with fresh or derived keys, and public random numbers."""
 
 import hashlib
 import math
@@ -38,19 +38,11 @@ __all__ = [
 ]
 
 # ------------------------------
-# Rounding of releases to a public lattice: low bits tell nothing of the value behind the noise.
-#
-# Noise that is computed in floating point does not reach every number. From the low bits of a
-# release and the noise std, one could tell which values the release can have come from [1]_. So
-# every release is rounded to a multiple of a public power of two. Noise reaches each multiple from
-# any value, with nearly the probability that noise in exact arithmetic has. A noise std that is
-# larger by `SCALE_MARGIN` pays for the difference, for as many numbers as `largest_size` allows.
-# The proof is in the documentation, under "Floating point".
-#
-# References ---------- .. [1] I. Mironov (2012). "On significance of the least significant bits for
-# differential privacy". CCS. :doi:`10.1145/2382196.2382264`
+# Rounding to a public lattice: low bits tell nothing of the value behind the noise.
 
-#: Relative: by how much a noise std exceeds the one that suffices in exact arithmetic.
+#: Relative: by how much a noise std exceeds the one that suffices in exact arithmetic. The
+#: excess pays for the difference from exact arithmetic, for as many numbers as `largest_size`
+#: allows.
 SCALE_MARGIN = 1e-4  # not tuned
 
 # The entries of a row share one radius. Errors of this radius add up, while independent errors add
@@ -68,6 +60,12 @@ def lattice_step(noise_std: float) -> float:
 
 def round_to_lattice(values: np.ndarray, noise_std: float) -> np.ndarray:
     """Round values in place to multiples of the lattice step of a noise std.
+
+    Noise that is computed in floating point does not reach every number. From the low bits of a
+    release and the noise std, one could tell which values the release can have come from
+    (I. Mironov, 2012, :doi:`10.1145/2382196.2382264`). Noise reaches each multiple of the step from
+    any value, with nearly the probability that noise in exact arithmetic has. The proof is in the
+    documentation, under "Floating point".
 
     Division and multiplication by a power of two are exact, so that the result depends on nothing
     but the values and the step. Values beyond the largest number times the step become infinite.
@@ -113,10 +111,6 @@ def certain_part(released: float, noise_std: float, failure: float) -> float:
 
 # ------------------------------
 # Random numbers: noise with fresh or derived keys, and the public randomness of algorithms.
-#
-# Noise is drawn from AES-256 in counter mode, by inversion of a distribution function. That takes
-# about 2.3 times as long as numpy's PCG64, a few per cent of a fit. In return, nobody can recover
-# the state of the generator from released noise.
 
 #: Mechanism that chooses an option instead of adding noise.
 CHOICE = "exponential"
@@ -227,7 +221,12 @@ def with_noise(value: np.ndarray, mechanism: str, noise_std: float, key: bytes) 
 
 
 def draw(mechanism: str, shape: tuple[int, ...], key: bytes) -> np.ndarray:
-    """Draw the noise of a mechanism for a value of that shape, with standard deviation 1."""
+    """Draw the noise of a mechanism for a value of that shape, with standard deviation 1.
+
+    Random words come from AES-256 in counter mode, and become noise by inversion of a distribution
+    function. That takes about 2.3 times as long as numpy's PCG64, a few per cent of a fit. In
+    return, nobody can recover the state of the generator from released noise.
+    """
     size = math.prod(shape)
     if mechanism == "symmetric_gaussian":
         return symmetric_normal(shape[0], key)

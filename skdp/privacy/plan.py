@@ -29,9 +29,6 @@ __all__ = [
     "share_of",
 ]
 
-# ------------------------------
-# What a fit may spend, and the noise of a release that spends a share of it.
-
 # Relative size of the first step down from an epsilon that rounding has raised.
 _LEAST_STEP = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
@@ -361,7 +358,7 @@ def largest_epsilon(mu: float, delta: float, delta_tail: float = 0.0) -> float:
 
 
 # ------------------------------
-# The plan of a fit: all its releases, which public facts determine before data are read.
+# The plan of all releases, which public facts determine.
 
 #: By how much the sum of the shares may exceed 1, through rounding.
 SHARE_TOLERANCE = 1e-12  # not tuned

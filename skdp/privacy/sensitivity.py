@@ -72,9 +72,6 @@ __all__ = [
     "user_moment",
 ]
 
-# ------------------------------
-# How neighboring datasets differ in one protected unit.
-
 ADJACENCIES = ("replace", "zero_out")
 
 
@@ -201,9 +198,7 @@ def histograms(n_columns: int, adjacency: str) -> float:
 
 
 # ------------------------------
-# Columns, clipped to an interval each: their means and mean squares together.
-#
-# Histograms of columns are in :mod:`skdp.privacy.sensitivity.counts`.
+# Columns, each clipped to an interval: their means and mean squares together.
 
 
 @in_double_precision
@@ -264,11 +259,6 @@ def class_moment(
 
 # ------------------------------
 # Entries of a matrix, and edges of a graph: entries with their mirror image.
-#
-# References
-# ----------
-# .. [1] M. Hardt, A. Roth (2013). "Beyond worst-case analysis in private singular vector
-#    computation". STOC. :arxiv:`1211.0975`
 
 
 @in_double_precision
@@ -283,7 +273,7 @@ def entry_product(step: float, norms: np.ndarray) -> float:
 
     :math:`C Z = \alpha e_s z_t^T` has a single nonzero row, so that the bound holds for the sum of
     row norms, too. It depends on single rows of Z, not on Z as a whole: the more evenly Z is spread
-    over its rows, the less one entry matters [1]_.
+    over its rows, the less one entry matters (M. Hardt, A. Roth, 2013, :arxiv:`1211.0975`).
     """
     return step * float(norms.max())
 
@@ -503,15 +493,7 @@ def frobenius_product(change: float, spectral_norm: float = 1.0) -> float:
 
 
 # ------------------------------
-# Sensitivities of regressions, and of the singular subspaces that these start from.
-#
-# A row comes with a response. Either the row and its response change together, or the rows are
-# public and one response changes. The conventions are those of :mod:`skdp.privacy.sensitivity`.
-#
-# References
-# ----------
-# .. [1] C. Davis, W. M. Kahan (1970). "The rotation of eigenvectors by a perturbation. III". SIAM
-#    Journal on Numerical Analysis 7(1). :doi:`10.1137/0707001`
+# Regressions, and the singular subspaces that these start from.
 
 
 @in_double_precision
@@ -559,11 +541,12 @@ def subspace_pair(product_sensitivity: float, gap: float, rank: int) -> float:
     Proof. Let H be the symmetric matrix with the blocks B and :math:`B^T` off its diagonal. Its r
     leading eigenvalues are the :math:`s_i`, with the eigenvectors :math:`(u_i, v_i)/\sqrt 2`; the
     gap after them is g, and H changes by :math:`\beta`. No angle :math:`\theta_i` between the old
-    and the new eigenvectors has a :math:`\sin 2\theta_i` above :math:`2 \beta / g` [1]_: reflect H
-    in the span of the new ones, which turns it by :math:`2\theta`, leaves the gap as it is, and
-    changes H by at most :math:`2 \beta`. None exceeds 45 degrees, as the gap stays open while H
-    changes from the one to the other. With :math:`M = U_1^T U_2` and :math:`N = V_1^T V_2` the
-    projections move by :math:`4 r - 2 \|M\|_F^2 - 2 \|N\|_F^2` squared, which is at most
+    and the new eigenvectors has a :math:`\sin 2\theta_i` above :math:`2 \beta / g` (C. Davis,
+    W. M. Kahan, 1970, :doi:`10.1137/0707001`): reflect H in the span of the new ones, which turns
+    it by :math:`2\theta`, leaves the gap as it is, and changes H by at most :math:`2 \beta`. None
+    exceeds 45 degrees, as the gap stays open while H changes from the one to the other. With
+    :math:`M = U_1^T U_2` and :math:`N = V_1^T V_2` the projections move by
+    :math:`4 r - 2 \|M\|_F^2 - 2 \|N\|_F^2` squared, which is at most
     :math:`4 r - \|M + N\|_F^2 = 4 \sum_i \sin^2 \theta_i`.
 
     Attained by r planes that turn on both sides, if both have 2 r dimensions; at
@@ -577,10 +560,7 @@ def subspace_pair(product_sensitivity: float, gap: float, rank: int) -> float:
 
 
 # ------------------------------
-# Users: sums with one term for each user, which is a matrix or holds the losses of options.
-#
-# A user changes all of its rows at once, so that only its contribution as a whole is bounded. For a
-# sum of clipped vectors see `row_sum`, for one of their outer products `second_moment`.
+# Users: sums with one term for each user, a matrix or the losses of options.
 
 
 @in_double_precision
@@ -591,6 +571,9 @@ def user_moment(level: float, adjacency: str, rounding: float = 0.0) -> float:
     :math:`\langle A, B\rangle = \|A^{1/2} B^{1/2}\|_F^2 \ge 0`,
     :math:`\|A - B\|_F^2 \le \|A\|_F^2 + \|B\|_F^2`. Attained by users whose
     rows are orthogonal.
+
+    A user changes all of its rows at once, so that only its contribution as a whole is bounded. For
+    a sum of clipped vectors see `row_sum`, for one of their outer products `second_moment`.
     """
     return level * (choose(adjacency, zero_out=1.0, replace=math.sqrt(2)) + 2 * rounding)
 

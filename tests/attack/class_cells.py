@@ -11,7 +11,7 @@ from in_parts import in_parts
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression, DPTraceClassifier
-from skdp.linear_model import _logistic_plan as plan
+from skdp.linear_model import _logistic_plan
 
 N_RECORDS, N_FEATURES, N_STEPS = 20, 6, 4
 # Of the matrices that rows of the last two containers are.
@@ -122,7 +122,7 @@ CELLS = tuple(_cells())
 
 def setting(cell=None):
     """Let fits take few steps: all are declared and clipped alike, however many there are."""
-    return patch.object(plan, "_STEP_LIMITS", (N_STEPS, N_STEPS))
+    return patch.object(_logistic_plan, "_STEP_LIMITS", (N_STEPS, N_STEPS))
 
 
 def datasets(cell):

@@ -10,7 +10,7 @@ from harness import Slip, scaled
 from row_cells import RELEASED, RELEASED_OF_PCA
 
 from skdp import DPPCA, DPTruncatedSVD
-from skdp.linalg import denoising as shrinkage
+from skdp.linalg import denoising
 from skdp.privacy import sensitivity
 from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
 
@@ -279,7 +279,7 @@ def released(cell):
 @contextmanager
 def setting(cell):
     """Shrink by a single step: privacy must not depend on post-processing, and this is fast."""
-    with patch.object(shrinkage, "_N_STEPS", 1):
+    with patch.object(denoising, "_N_STEPS", 1):
         yield
 
 

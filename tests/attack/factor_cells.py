@@ -14,7 +14,7 @@ from harness import Slip, fit_with, record, watched_bases
 from recording import RecordingBudget
 
 from skdp import DPLowRankFactorizer
-from skdp.decomposition import _sketches as plan
+from skdp.decomposition import _sketches
 from skdp.linalg.sketches import HaarSketch
 from skdp.privacy.noise import algorithm_generator
 from skdp.units import Entry, FrobeniusChange
@@ -156,9 +156,9 @@ def stretched(side, size, generator):
 def setting(cell):
     """Let sketches of so small a matrix leave dimensions out."""
     with (
-        patch.object(plan, "_LEAST_SIZE", SKETCH_SIZES[0]),
-        patch.object(plan, "_SIZE_PER_COMPONENT", 1),
-        patch.object(plan, "_CORE_PER_SIZE", SKETCH_SIZES[1] // SKETCH_SIZES[0]),
+        patch.object(_sketches, "_LEAST_SIZE", SKETCH_SIZES[0]),
+        patch.object(_sketches, "_SIZE_PER_COMPONENT", 1),
+        patch.object(_sketches, "_CORE_PER_SIZE", SKETCH_SIZES[1] // SKETCH_SIZES[0]),
     ):
         yield
 

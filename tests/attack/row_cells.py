@@ -11,9 +11,7 @@ from harness import Group, Slip, null_row
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.datasets import make_spiked
-from skdp.decomposition import _rows_fit as fit
-from skdp.decomposition import _rows_solvers as adaptive
-from skdp.decomposition import _rows_solvers as positive_mean
+from skdp.decomposition import _rows_fit, _rows_solvers
 
 N, D = 40, 6
 MODELS = {
@@ -86,11 +84,11 @@ def setting(cell):
     """Take the branch that a cell is about."""
     with ExitStack() as changes:
         changes.enter_context(
-            patch.object(fit, "passes_positivity_test", gate_that_is(cell.solver in GUIDED))
+            patch.object(_rows_fit, "passes_positivity_test", gate_that_is(cell.solver in GUIDED))
         )
         if cell.solver == "refined":
-            changes.enter_context(patch.object(adaptive, "_LEAST_GAIN", 0.0))
-            changes.enter_context(patch.object(adaptive, "_can_be_refined", lambda *_: True))
+            changes.enter_context(patch.object(_rows_solvers, "_LEAST_GAIN", 0.0))
+            changes.enter_context(patch.object(_rows_solvers, "_can_be_refined", lambda *_: True))
         yield
 
 
@@ -98,7 +96,7 @@ def gate_that_is(is_open):
     """Make the gate answer one way, whatever it releases."""
 
     def passes_positivity_test(*arguments):
-        positive_mean.passes_positivity_test(*arguments)
+        _rows_solvers.passes_positivity_test(*arguments)
         return is_open
 
     return passes_positivity_test

@@ -27,7 +27,7 @@ from stream_cells import (
 )
 
 from skdp import DPContinualFactorizer, DPStreamingFactorizer, PrivacyWarning
-from skdp.decomposition import _stream_base as _stream_updates
+from skdp.decomposition import _stream_base
 from skdp.decomposition._sketches import StreamState
 from skdp.linalg.sketches import CountSketch, HaarSketch, tail_factor
 from skdp.privacy import gaussian_dp
@@ -173,7 +173,7 @@ def test_threads_lose_neither_updates_nor_noise():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_copy_of_a_stream_is_no_second_view():
     # As in another namespace of processes, where their numbers start again.
-    with patch.object(_stream_updates, "os", SimpleNamespace(getpid=lambda: 1)):
+    with patch.object(_stream_base, "os", SimpleNamespace(getpid=lambda: 1)):
         streams = [Cell("update", "countsketch")(), CONTINUAL_CELLS[0]()]
         shard = streams[0].shard()
         with multiprocessing.get_context("fork").Pool(1) as pool:

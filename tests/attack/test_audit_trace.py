@@ -12,7 +12,7 @@ from skdp import DPLinearRegression, DPTraceRegressor
 from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
-from skdp.linear_model import _trace_descent as initial
+from skdp.linear_model import _trace_descent
 from skdp.linear_model._trace_descent import RecordClipping, random_start
 from skdp.linear_model._trace_records import Records
 from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
@@ -82,7 +82,7 @@ def cores(seed, n_budgets=75):
     for _ in range(n_budgets):
         budget = PrivacyBudget.of(whole)
         for _ in whole.releases:
-            point = initial._with_core(line, records, left, right, 1.0, budget)
+            point = _trace_descent._with_core(line, records, left, right, 1.0, budget)
             scale = budget.spent().releases[-1].noise_std
             yield left.T @ point.matrix @ right * N_RECORDS / scale
 

@@ -6,7 +6,6 @@ from scipy import sparse
 from sizes import sizes_for_counts
 from trace_neighbors import outside
 
-from skdp.data import matrices as designs
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
@@ -82,7 +81,7 @@ LAYOUTS = ("dense", "outer", "sparse")
 @pytest.mark.parametrize("unit", ["record", "response"])
 def test_the_size_of_a_record_does_not_depend_on_the_others(monkeypatch, layout, unit):
     # Sizes are counted: one that came out differently beside another record would be counted, too.
-    monkeypatch.setattr(designs, "_PIECE_ENTRIES", 500)
+    monkeypatch.setattr("skdp.data.matrices._PIECE_ENTRIES", 500)
     generator = np.random.default_rng(0)
     n_records, shape = 9001 if layout == "sparse" else 1001, (5, 4)
     left, right = (generator.normal(size=(n_records, size)) for size in shape)

@@ -22,9 +22,8 @@ from row_cells import datasets as row_datasets
 
 from skdp import DPTruncatedSVD
 from skdp.datasets import make_interactions, make_spiked
-from skdp.decomposition import _rows_solvers as adaptive
-from skdp.decomposition import _rows_solvers as guided_power
-from skdp.linalg import spectrum as subspace
+from skdp.decomposition import _rows_solvers
+from skdp.linalg import spectrum
 from skdp.linalg.spectrum import orthonormal_basis
 from skdp.units import Entry, Interaction
 
@@ -119,12 +118,12 @@ def test_a_library_with_other_signs_is_told_apart(flips):
     # Else the tests above would prove nothing.
     matrix = np.cov(make_spiked(40, 6, random_state=0)[0].T)
     with other_signs(flips):
-        other = np.linalg.eigh(matrix)[1], subspace.eigh(matrix)[1], np.linalg.svd(matrix)[0]
-    ours = np.linalg.eigh(matrix)[1], subspace.eigh(matrix)[1], np.linalg.svd(matrix)[0]
+        other = np.linalg.eigh(matrix)[1], spectrum.eigh(matrix)[1], np.linalg.svd(matrix)[0]
+    ours = np.linalg.eigh(matrix)[1], spectrum.eigh(matrix)[1], np.linalg.svd(matrix)[0]
     assert all(np.abs(one - two).max() > 0.1 for one, two in zip(ours, other, strict=True))
 
 
-@pytest.mark.parametrize(("module", "moved"), [(subspace, "step 1"), (adaptive, "step 2")])
+@pytest.mark.parametrize(("module", "moved"), [(spectrum, "step 1"), (_rows_solvers, "step 2")])
 def test_a_copy_that_leaves_the_signs_to_the_library_is_caught(module, moved):
     cell = Cell("svd", "refined")
     with setting(cell), patch.object(module, "with_fixed_signs", np.asarray):
@@ -138,7 +137,7 @@ def test_a_guided_step_without_the_signs_of_its_basis_is_caught():
         return basis * np.sign(np.einsum("ij,ij->j", basis, vectors))
 
     cell = Cell("svd", "guided power")
-    with setting(cell), patch.object(guided_power, "orthonormal_basis", any_basis):
+    with setting(cell), patch.object(_rows_solvers, "orthonormal_basis", any_basis):
         (_, ours), (_, theirs) = fits_with_signs(cell, row_datasets()["spiked"], FLIPS["all"])
     assert distances(ours, theirs)["step 2"] > 0.1
 

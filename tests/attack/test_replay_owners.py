@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from skdp import RowBlocks
 from skdp.data.rows import AgreedRows
-from skdp.federated import _agreement as _fit
+from skdp.federated import _agreement
 from skdp.federated._agreement import no_rows, view_of
 from skdp.linalg.norms import GridCounts
 
@@ -154,7 +154,7 @@ def test_sparse_rows_where_dense_ones_are_agreed_on_would_be_noticed(monkeypatch
     with no_least_rounding():
         agreement = CENTERED.agreement()
         story = hear(agreement, view_of(agreement, X), Server(CENTERED))
-        monkeypatch.setattr(_fit, "holds_sparse", lambda X: False)
+        monkeypatch.setattr(_agreement, "holds_sparse", lambda X: False)
         again = retold(agreement, view_of(agreement, csr_array(X)), story)
     assert again.layouts != story.layouts
     np.testing.assert_allclose(again.parts[-1], story.parts[-1], atol=1e-12)

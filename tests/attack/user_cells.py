@@ -10,8 +10,7 @@ from recording import RecordingBudget
 from scipy.linalg import null_space
 
 from skdp import DPPersonalizedRegressor
-from skdp.linear_model import _personal_fit as altmin
-from skdp.linear_model import _personal_fit as gradient
+from skdp.linear_model import _personal_fit
 
 N_USERS, N_FEATURES, N_ROWS = 24, 5, (1, 4, 11)
 LARGEST = np.finfo(float).max
@@ -181,8 +180,8 @@ def watched_priors():
         return _watching
 
     with (
-        patch.object(gradient, "_clipped_gradient", watching(gradient._clipped_gradient)),
-        patch.object(altmin, "_clipped_sums", watching(altmin._clipped_sums)),
+        patch.object(_personal_fit, "_clipped_gradient", watching(_personal_fit._clipped_gradient)),
+        patch.object(_personal_fit, "_clipped_sums", watching(_personal_fit._clipped_sums)),
     ):
         yield priors
 

@@ -14,13 +14,12 @@ from skdp.data.rows import RowCache
 from skdp.decomposition._problem import RowsProblem
 from skdp.decomposition._rows_fit import read_rows_once
 from skdp.linear_model._trace_records import Records
-from skdp.model_selection import _score as _private_score
-from skdp.model_selection import _search
+from skdp.model_selection import _score, _search
 
 __all__ = ["SEED", "moved", "null_in_every_step", "watched"]
 
 SEED = 2**100 + 7
-_PLACES = (_estimator, _search, _private_score)
+_PLACES = (_estimator, _search, _score)
 
 
 @contextmanager

@@ -25,8 +25,7 @@ from skdp import (
     DPTruncatedSVD,
     RowBlocks,
 )
-from skdp.data import dask_rows as dask_graph
-from skdp.data import workers as engine
+from skdp.data import dask_rows, workers
 from skdp.data.dask_rows import rows_in_parts
 from skdp.data.reduce import map_sum, on_block, tree_sum
 from skdp.data.rows import Rows
@@ -106,14 +105,14 @@ def test_sums_have_the_bits_of_the_same_parts(kind, lengths):
 def graph_of(X, kernel, size):
     """Return the graph of a pass."""
     graphs = []
-    make = dask_graph.pass_graph
+    make = dask_rows.pass_graph
 
     def kept(*args):
         graphs.append(make(*args))
         return graphs[0]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dask_graph, "pass_graph", kept)
+        patch.setattr(dask_rows, "pass_graph", kept)
         map_sum(as_source(rows_in_parts(X)), kernel, size)
     return graphs[0]
 
@@ -158,7 +157,7 @@ def test_one_task_loads_and_sums_a_chunk(source):
 def test_without_the_part_of_dask_that_is_not_public_chunks_are_tasks_of_their_own(monkeypatch):
     X = SOURCES["delayed"]()
     expected = DPPCA(2, random_state=SEED).fit(X)
-    monkeypatch.setattr(dask_graph, "_task_spec", None)
+    monkeypatch.setattr(dask_rows, "_task_spec", None)
     graph, _ = graph_of(X, on_block(total), D)
     assert len(graph) > 9 + 2 + 1
     assert bits(DPPCA(2, random_state=SEED).fit(X)) == bits(expected)
@@ -217,12 +216,12 @@ def test_a_kernel_that_fails_gives_a_status_and_raises_in_no_task():
     ]
     # All tasks ran to their end.
     assert len(results) == 7 + 1
-    assert any(isinstance(result, engine.Failure) for result in results)
+    assert any(isinstance(result, workers.Failure) for result in results)
 
 
 def test_workers_that_are_not_alike_are_refused(monkeypatch):
     kinds = iter(range(99))
-    monkeypatch.setattr(engine, "_machine", lambda: {"numpy": frozenset([str(next(kinds) == 3)])})
+    monkeypatch.setattr(workers, "_machine", lambda: {"numpy": frozenset([str(next(kinds) == 3)])})
     with (
         dask.config.set(scheduler="synchronous"),
         pytest.raises(RuntimeError, match=r"workers are not alike.*numpy"),
@@ -304,7 +303,7 @@ def test_additions_of_eight_are_the_one_tree(n):
     generator = np.random.default_rng(n)
     values = [generator.normal(size=3) * 10.0 ** generator.integers(-8, 8) for _ in range(n)]
     graph = {("value", i): pickle.dumps(({}, value)) for i, value in enumerate(values)}
-    top = dask_graph._tree(graph, list(graph), "add")
+    top = dask_rows._tree(graph, list(graph), "add")
     _, found = pickle.loads(dask.get(graph, top))
     assert found.tobytes() == tree_sum(value.copy() for value in values).tobytes()
 
@@ -318,7 +317,7 @@ def test_a_worker_does_not_take_targets_for_those_of_another_fit():
             fits.append(bits(model.fit(*in_chunks(ROWS[:100], y, lengths=lengths))))
     expected = DPLinearRegression(n_iter=2, random_state=SEED)
     assert fits[1] == bits(expected.fit(in_parts(ROWS[:100], -NUMBERS[:100], lengths=lengths)))
-    names = {dask_graph.Chunks(X).name for X in in_chunks(ROWS, NUMBERS) for _ in range(2)}
+    names = {dask_rows.Chunks(X).name for X in in_chunks(ROWS, NUMBERS) for _ in range(2)}
     assert len(names) == 4
 
 

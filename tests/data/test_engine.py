@@ -16,7 +16,7 @@ from joblib.parallel import ThreadingBackend
 from scipy.sparse import csr_array
 
 from skdp import DPPCA, PrivacyLedger, RowBlocks
-from skdp.data import workers as engine
+from skdp.data import workers
 from skdp.data.parts import Targets
 from skdp.data.reduce import PerRow, map_sum
 from skdp.data.rows import RowCache, Rows
@@ -153,20 +153,20 @@ def test_a_worker_that_is_killed_ends_a_fit_that_was_charged_once(tmp_path, ledg
 
 
 def test_mixed_workers_are_refused_before_a_charge(monkeypatch, ledger):
-    here = engine._machine()
+    here = workers._machine()
     kinds = [here, {**here, "numpy": frozenset(["0.1"])}]
     X = parts_of(ROWS, LENGTHS)
     with parallel_config("elsewhere", n_jobs=2):
         for machines in (kinds, kinds[::-1]):
             machine = cycle(machines).__next__
-            monkeypatch.setattr(engine, "_machine", machine)
+            monkeypatch.setattr(workers, "_machine", machine)
             with pytest.raises(RuntimeError, match=rf"numpy \(0.1, {np.__version__}\)\. Sums may"):
                 pca(ledger=ledger).fit(X)
     assert ledger.entries() == []
 
 
 def test_a_machine_is_described_by_what_rounding_depends_on():
-    machine = engine._machine()
+    machine = workers._machine()
     assert machine["numpy"] == {np.__version__}
     assert machine == pickle.loads(pickle.dumps(machine))
     assert {name for name, facts in machine.items() if not facts} <= {"BLAS"}
@@ -209,10 +209,10 @@ def loud(rows):
 
 
 def test_another_process_warns_of_nothing():
-    common, own = engine._pickled((ROWS,)), engine._pickled((loud, {}))
+    common, own = workers._pickled((ROWS,)), workers._pickled((loud, {}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _, result = pickle.loads(engine._run(common, own, ("client", 0)))
+        _, result = pickle.loads(workers._run(common, own, ("client", 0)))
     assert np.isinf(result).all()
 
 
@@ -228,7 +228,7 @@ def test_another_process_warns_of_nothing():
     ],
 )
 def test_arrays_are_sent_with_their_strides(array):
-    sent = pickle.loads(engine._pickled(array))
+    sent = pickle.loads(workers._pickled(array))
     assert (sent.strides, sent.dtype) == (array.strides, array.dtype)
     np.testing.assert_array_equal(sent, array)
 
@@ -251,7 +251,7 @@ def test_a_worker_is_sent_its_own_parts_only():
         y=[np.arange(3000.0), np.arange(3000.0, len(ROWS))],
     )
     shared = as_source(X), partial(weighted, targets=X.y)
-    tasks = engine._tasks([weighted_sums] * 2, shared, [range(1), range(1, 2)])
+    tasks = workers._tasks([weighted_sums] * 2, shared, [range(1), range(1, 2)])
     sizes = [sum(map(len, arguments)) for _, arguments, _ in tasks]
     assert sum(sizes) < 1.2 * (ROWS.nbytes + 8 * len(ROWS))
     assert max(sizes) < 0.7 * ROWS.nbytes

@@ -274,7 +274,7 @@ def test_a_file_that_is_written_anew_is_read_anew(tmp_path):
     np.testing.assert_array_equal(found, [[3], [4]])
 
 
-def test_without_pyarrow_the_error_says_what_to_install(files, monkeypatch):
+def test_without_pyarrow_the_error_says_what_to_install(files, tmp_path, monkeypatch):
     real_import = builtins.__import__
 
     def without(name, *args, **kwargs):
@@ -282,7 +282,11 @@ def test_without_pyarrow_the_error_says_what_to_install(files, monkeypatch):
             raise ImportError(name)
         return real_import(name, *args, **kwargs)
 
-    monkeypatch.delitem(sys.modules, "skdp.data.files", raising=False)
+    monkeypatch.delitem(sys.modules, "skdp.data.parquet", raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r'needs pyarrow: pip install "skdp\[parquet\]"'):
         RowBlocks.from_parquet(files)
+    # Files of numpy do without.
+    monkeypatch.delitem(sys.modules, "skdp.data.npy", raising=False)
+    np.save(tmp_path / "x.npy", np.ones((5, 2)))
+    assert RowBlocks.from_npy(tmp_path / "x.npy").shape == (5, 2)

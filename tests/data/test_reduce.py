@@ -1,14 +1,14 @@
 """One tree of sums: its bits, whoever computes which part of it, and its rounding."""
 
+import functools
 import itertools
 import math
 from fractions import Fraction
-from functools import partial, reduce
 
 import numpy as np
 import pytest
 
-from skdp.data import reduce as own
+from skdp.data import reduce
 from skdp.data.parts import RowBlocks
 from skdp.data.reduce import PerRow, map_sum, sum_depth, sum_rounding
 from skdp.data.sources import as_source, block_starts
@@ -16,7 +16,7 @@ from skdp.data.sources import as_source, block_starts
 SIZES = [*range(1, 20), 31, 32, 33, 100]
 
 
-class Source(own.BlockView):
+class Source(reduce.BlockView):
     """Rows whose blocks are so long."""
 
     n_jobs = 3
@@ -65,13 +65,13 @@ def test_a_node_splits_at_the_largest_power_of_two_below_its_size(n):
 
 def test_another_order_would_have_other_bits():
     values = uneven(100)
-    assert split_in_two(list(values)) != reduce(np.add, values)
+    assert split_in_two(list(values)) != functools.reduce(np.add, values)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, None, -1])
 @pytest.mark.parametrize("leaf_numbers", [1, 7, 1 << 23])
 def test_threads_change_no_bit(n_jobs, leaf_numbers, monkeypatch):
-    monkeypatch.setattr(own, "_LEAF_NUMBERS", leaf_numbers)
+    monkeypatch.setattr(reduce, "_LEAF_NUMBERS", leaf_numbers)
     rows = np.column_stack([uneven(997, 1), uneven(997, 2)])
     expected, _ = map_sum(Source(rows, 3), both, 2, n_jobs=1)
     for _ in range(3):
@@ -85,7 +85,7 @@ def test_aligned_subtrees_of_any_size_have_the_same_sum(n):
     values = [np.asarray(value) for value in uneven(n)]
 
     def summed(parts):
-        return own.tree_sum(part.copy() for part in parts)
+        return reduce.tree_sum(part.copy() for part in parts)
 
     for level in range(n.bit_length() + 1):
         parts = [values[first : first + (1 << level)] for first in range(0, n, 1 << level)]
@@ -114,7 +114,7 @@ def test_tasks_are_aligned_subtrees(n, n_jobs):
 
 def test_leaves_follow_from_sizes_and_keep_little_memory():
     for n_blocks, size in itertools.product([1, 2, 3, 100, 10**6], [0, 1, 200**2, 5000**2]):
-        length = own._leaf_length(n_blocks, size)
+        length = reduce._leaf_length(n_blocks, size)
         n_leaves = -(-n_blocks // length)
         assert n_leaves >= min(n_blocks, 2)
         # 64 MB, or the two that there have to be.
@@ -176,14 +176,14 @@ ADVERSARIAL = {
 @pytest.mark.parametrize("leaf_numbers", [1, 1 << 23])
 @pytest.mark.parametrize("case", ADVERSARIAL)
 def test_rounding_of_a_million_rows_is_within_its_bound(case, leaf_numbers, monkeypatch):
-    monkeypatch.setattr(own, "LEAST_ROUNDING", 0.0)
-    monkeypatch.setattr(own, "_LEAF_NUMBERS", leaf_numbers)
+    monkeypatch.setattr(reduce, "LEAST_ROUNDING", 0.0)
+    monkeypatch.setattr(reduce, "_LEAF_NUMBERS", leaf_numbers)
     column = ADVERSARIAL[case](1_000_000)
     source = as_source(column[:, np.newaxis])
     exact = sum(map(Fraction, [math.fsum(part) for part in np.split(column, 100)]))
     size = 1 if leaf_numbers > 1 else 64**2
     # In sequence within a block, as a sum over an axis is.
-    found = map_sum(source, partial(np_sum, np.cumsum), size)
+    found = map_sum(source, functools.partial(np_sum, np.cumsum), size)
     assert abs(Fraction(float(found)) - exact) <= sum_rounding(source.block_starts, 1)
 
 
@@ -194,7 +194,7 @@ def np_sum(function, rows, block):
 def test_rounding_that_is_charged_is_needed():
     # In every block the second half is lost, each number of it less than half a last place.
     column = np.concatenate([np.repeat([1.0, 0.99 * 2.0**-42], [2048, 2034]) for _ in range(245)])
-    found = map_sum(Source(column, 4082), partial(np_sum, np.cumsum), 1)
+    found = map_sum(Source(column, 4082), functools.partial(np_sum, np.cumsum), 1)
     starts = Source(column, 4082).block_starts
     charged = sum_depth(starts, 1) * 2.0**-53 * len(column)
     assert charged > abs(float(found) - math.fsum(column)) > 0.2 * charged
@@ -215,7 +215,7 @@ class Chain(int):
         return Chain(max(int(self), int(other)) + 1)
 
 
-class Chained(own.BlockView):
+class Chained(reduce.BlockView):
     """Blocks of one row of so many features."""
 
     n_jobs = 1
@@ -306,4 +306,4 @@ def test_the_depth_of_parts_covers_the_longest_chain(sizes):
         return max(of_sum(values[:half]), of_sum(values[half:])) + 1 if half else values[0]
 
     longest = of_sum([of_sum([1] * size) for size in sizes])
-    assert sum_depth(source.block_starts, 1, own.part_ranges(source)) >= longest
+    assert sum_depth(source.block_starts, 1, reduce.part_ranges(source)) >= longest

@@ -11,7 +11,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdp import DPPCA, RowBlocks
-from skdp.data import workers as threads
+from skdp.data import workers
 from skdp.data.workers import one_blas_thread, run_in_threads, thread_count
 
 SEED = 2**90
@@ -58,7 +58,7 @@ class OfThread(threading.local):
 
 def test_limits_of_single_threads_are_those_of_before_afterwards(monkeypatch):
     library = OfThread()
-    monkeypatch.setattr(threads, "_libraries", lambda shared: () if shared else (library,))
+    monkeypatch.setattr(workers, "_libraries", lambda shared: () if shared else (library,))
     with one_blas_thread():
         with one_blas_thread():
             assert (library.num_threads, thread_count(None)) == (1, 5)
@@ -142,10 +142,10 @@ def points_of(function, number):
     seen = []
 
     def trace(frame, event, _):
-        if frame.f_code.co_filename != threads.__file__:
+        if frame.f_code.co_filename != workers.__file__:
             return None
         # Where a lock is taken or given back, nothing interrupts.
-        if event == "line" and "_lock:" not in linecache.getline(threads.__file__, frame.f_lineno):
+        if event == "line" and "_lock:" not in linecache.getline(workers.__file__, frame.f_lineno):
             seen.append(frame.f_lineno)
             if len(seen) == number:
                 raise KeyboardInterrupt
@@ -165,7 +165,7 @@ def points_of(function, number):
 def locks_are_free():
     """Whether another thread can have the lock of the limit that threads share."""
     with ThreadPoolExecutor(1) as other:
-        lock = threads._LIMITS[0]._lock
+        lock = workers._LIMITS[0]._lock
         is_free = other.submit(lock.acquire, timeout=10).result()
         if is_free:
             other.submit(lock.release).result()

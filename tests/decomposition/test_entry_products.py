@@ -11,7 +11,7 @@ from scipy import sparse
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.datasets import make_block_graph, make_low_rank
-from skdp.decomposition import _entries_solvers as by_products
+from skdp.decomposition import _entries_solvers
 from skdp.linalg.norms import row_norms
 from skdp.privacy.gaussian_dp import delta_at, mu_from_epsilon_delta
 from skdp.privacy.noise import SCALE_MARGIN
@@ -168,7 +168,7 @@ def test_the_largest_row_alone_is_too_little_for_an_edge():
 
 
 def test_noise_follows_the_released_basis(monkeypatch):
-    monkeypatch.setattr(by_products, "BASIS_CUT", 2.0)
+    monkeypatch.setattr(_entries_solvers, "BASIS_CUT", 2.0)
     X = make_low_rank(400, 500, singular_values=(60.0, 20.0), coherence=1, random_state=0)[0]
     svd = DPTruncatedSVD(1, random_state=KEY, n_oversamples=0, epsilon=4.0, **ENTRY)
     products = [r for r in svd.fit(X).privacy_spent_.releases if "right product" in r.name]

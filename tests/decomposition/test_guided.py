@@ -12,7 +12,7 @@ from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, RowBlocks
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_interactions, make_spiked
-from skdp.decomposition import _rows_fit as fit
+from skdp.decomposition import _rows_fit
 from skdp.decomposition._rows_plan import norm_quantile
 from skdp.decomposition._rows_solvers import (
     PositiveMean,
@@ -63,7 +63,7 @@ def test_components_hold_more_where_noise_hides_the_second_moment(
     epsilon = 0.5 if adjacency == "replace" else 0.25
     means = []
     for is_open in (True, False):
-        monkeypatch.setattr(fit, "passes_positivity_test", gate_that_is(is_open))
+        monkeypatch.setattr(_rows_fit, "passes_positivity_test", gate_that_is(is_open))
         fits = [
             DPTruncatedSVD(
                 n_components,

@@ -20,7 +20,6 @@ from ledger_processes import Fit, charge_in_steps, charge_until_refused
 
 from skdp import BudgetError, LedgerError, PrivacyLedger
 from skdp.ledger import _file, _ledger
-from skdp.ledger import _file as _seen
 from skdp.ledger._file import WHOLE, Limit
 
 LIMIT = {"dataset": "people", "epsilon": 4.0, "delta": 1e-6}
@@ -34,7 +33,7 @@ def ledger(tmp_path):
 
 def forget():
     """Be a process that has not seen any ledger."""
-    _seen._SEEN.clear()
+    _file._SEEN.clear()
 
 
 def mu_of_share(n_fits):
@@ -322,7 +321,7 @@ def test_an_older_copy_is_refused_by_who_has_seen_more(ledger, use, replace):
 def test_an_older_copy_that_others_have_charged_beyond_is_refused(ledger):
     os.replace(older_copy_of(ledger), ledger.path)
     context = multiprocessing.get_context("fork")
-    with patch.dict(_seen._SEEN, clear=True), context.Pool(1) as pool:
+    with patch.dict(_file._SEEN, clear=True), context.Pool(1) as pool:
         # Who has not seen the higher total cannot notice.
         assert pool.apply(charge_until_refused, (ledger.path, 0.2, 3)) == 3
     with pytest.raises(LedgerError, match="an older copy has taken its place"):

@@ -10,12 +10,11 @@ from skdp._scales import release_scales
 from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
-from skdp.linear_model import _trace_records as scales
+from skdp.linear_model import _trace_records
 from skdp.linear_model._descent import median_of_responses
 from skdp.linear_model._trace_fit import exact_standardization, standardized_by
 from skdp.linear_model._trace_plan import plan_trace
-from skdp.privacy.plan import share_for_counts
-from skdp.privacy.plan import share_of as share_of_part
+from skdp.privacy.plan import share_for_counts, share_of
 
 N = 4000
 # The thresholds hold for 50 others, too.
@@ -26,7 +25,7 @@ def spread_of(values, seed, epsilon=1.0):
     problem = problem_of(len(values), (1, 1), epsilon=epsilon)
     spread = plan_trace(problem).response_spread
     budget = budget_for(problem, spread, seed=seed)
-    return scales.release_spread(spread, Targets.of(values), budget, math.inf)
+    return _trace_records.release_spread(spread, Targets.of(values), budget, math.inf)
 
 
 def center_of(values, seed=0, bound=None):
@@ -75,7 +74,7 @@ def test_a_few_huge_responses_do_not_move_the_spread():
 
 def test_sizes_are_counted_at_the_nearest_power_of_two():
     values = np.array([0, 1e-300, 0.8, -1, 1.3, 1.5, 1.7e308, np.inf, np.nan])
-    counts = scales.count_by_power(values)
+    counts = _trace_records.count_by_power(values)
     assert counts.sum() == len(values) - 1
     assert (counts[0], counts[40], counts[41], counts[-1]) == (2, 3, 1, 2)
 
@@ -146,9 +145,9 @@ def test_public_features_are_standardized_exactly():
     scaled = (X - found.center[:, 0]) * found.multiplier[:, 0]
     assert_allclose(scaled.mean(axis=0), 0, atol=1e-9)
     assert_allclose(scaled.std(axis=0), [0, 1, 1, 1], atol=1e-9)
-    norm = scales.exact_norm(design_of(X))
+    norm = _trace_records.exact_norm(design_of(X))
     assert norm == pytest.approx(np.median(np.linalg.norm(X, axis=1)))
-    assert scales.exact_norm(design_of(np.zeros((5, 2)))) == 1
+    assert _trace_records.exact_norm(design_of(np.zeros((5, 2)))) == 1
 
 
 def test_a_few_wild_public_entries_do_not_decide_what_the_others_are_scaled_by():
@@ -178,7 +177,7 @@ def test_the_norm_of_matrices_is_their_median():
         problem = problem_of(N, (3, 2))
         search = plan_trace(problem).matrix_norm
         budget = budget_for(problem, search, seed=seed)
-        norm = scales.release_norm(search, design_of(X), responses, budget)
+        norm = _trace_records.release_norm(search, design_of(X), responses, budget)
         assert norm == pytest.approx(np.median(np.linalg.norm(X, axis=1)), rel=0.3)
 
 
@@ -191,26 +190,26 @@ def test_null_records_are_not_counted():
     released = []
     budget._publish = lambda release, value: released.append(value) or value
     values = Targets.of(np.where(is_null, np.nan, 1.0))
-    scales.release_norm(plan.matrix_norm, design_of(X), values, budget)
+    _trace_records.release_norm(plan.matrix_norm, design_of(X), values, budget)
     assert max(released) == 100
     released.clear()
-    scales.release_spread(plan.response_spread, values, budget, math.inf)
+    _trace_records.release_spread(plan.response_spread, values, budget, math.inf)
     median_of_responses(plan.response_center, values, budget)
     assert max(map(np.max, released)) == 100
 
 
 def test_shares_depend_on_public_facts_and_are_small():
     mu = problem_of(N, (1, 1)).cost.mu
-    share_of = partial(share_for_counts, precision=0.05, limits=(2e-3, 0.1))
+    share_for = partial(share_for_counts, precision=0.05, limits=(2e-3, 0.1))
     for n_records in (1, 100, 10_000, 10**7):
         for n_counts in (1, 50, 1000):
-            share = share_of(n_counts, n_records, mu)
+            share = share_for(n_counts, n_records, mu)
             assert 2e-3 <= share <= 0.1
             # More counts or fewer records never get less.
-            assert share <= share_of(2 * n_counts, n_records, mu)
-            assert share >= share_of(n_counts, 2 * n_records, mu)
-    assert share_of_part(plan_trace(problem_of(100, (1000, 1))).features) < 0.3
-    assert share_of_part(plan_trace(problem_of(10**6, (4, 1))).features) < 0.05
+            assert share <= share_for(2 * n_counts, n_records, mu)
+            assert share >= share_for(n_counts, 2 * n_records, mu)
+    assert share_of(plan_trace(problem_of(100, (1000, 1))).features) < 0.3
+    assert share_of(plan_trace(problem_of(10**6, (4, 1))).features) < 0.05
 
 
 def test_a_first_look_has_the_fewer_bins_the_more_noise_they_have():

@@ -12,8 +12,7 @@ from noise_records import drawn_noise
 from skdp.data.sources import as_source, digest
 from skdp.exceptions import BudgetError
 from skdp.linalg.prefix_sums import prefix_noise
-from skdp.privacy import Plan, PrivacyBudget, Release, Released, gaussian_dp, sensitivity
-from skdp.privacy import noise as noise_module
+from skdp.privacy import Plan, PrivacyBudget, Release, Released, gaussian_dp, noise, sensitivity
 from skdp.privacy.noise import SCALE_MARGIN, NoiseSource, lattice_step
 from skdp.privacy.plan import PrivacyCost
 
@@ -461,9 +460,9 @@ def test_audit_finds_the_mu_that_is_claimed(cached_mu, outputs, direction):
 @pytest.mark.parametrize(("outputs", "direction"), AUDITS)
 def test_audit_catches_noise_that_is_too_small(cached_mu, monkeypatch, outputs, direction):
     for name in ("standard_normal", "symmetric_normal"):
-        sampler = getattr(noise_module, name)
+        sampler = getattr(noise, name)
         monkeypatch.setattr(
-            noise_module, name, lambda size, key, sampler=sampler: 0.7 * sampler(size, key)
+            noise, name, lambda size, key, sampler=sampler: 0.7 * sampler(size, key)
         )
     assert empirical_mu(outputs, direction, 4000) / cached_mu > 1.3
 

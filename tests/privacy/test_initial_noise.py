@@ -11,7 +11,6 @@ from recording import check_lattice
 from skdp import BudgetError
 from skdp.linalg.prefix_sums import prefix_noise
 from skdp.privacy import PrivacyBudget, Release
-from skdp.privacy import budget as initial_noise
 from skdp.privacy.budget import InitialNoiseSums, fixed_point_unit, to_counts
 
 ONCE = prefix_noise(1)
@@ -50,7 +49,7 @@ def test_what_is_read_is_on_the_lattice_of_the_noise():
 def test_rounding_the_noise_is_rounding_the_noisy_sum():
     unit, values = 2.0**-10, np.arange(-50, 50) * 2.0**-9
     noise = np.random.default_rng(0).normal(size=100)
-    with patch.object(initial_noise, "draw", lambda *_: noise.copy()):
+    with patch("skdp.privacy.budget.draw", lambda *_: noise.copy()):
         counts = InitialNoiseSums(RELEASE, (100,), unit, ONCE)
     counts.counts += to_counts(values, unit)
     exact = [
