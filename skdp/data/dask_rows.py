@@ -1,4 +1,8 @@
-"""Rows in a collection of dask: a pass is one graph of tasks and additions."""
+"""Rows in a collection of dask: a pass is one graph of tasks and additions.
+
+A sum goes from `sum_in_graph` through `_sum_of_part`, a task for each chunk, to `reduce.part_sum`;
+`_added` adds up what these give.
+"""
 
 import asyncio
 import io

@@ -94,7 +94,8 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
         all public; its `blocks` yields a range of blocks, each with its rows. Its `part_starts`, if
         it has any, are the first blocks of its parts, and the end. A source that `is_stream` cannot
         be entered in the middle. If a source is `in_pieces`, each of its blocks is an iterable of
-        pieces with their rows. If it has a function `pass_over`, that adds up its parts elsewhere.
+        pieces with their rows. If it has a function `pass_over`, such as `dask_rows.sum_in_graph`,
+        that adds up its parts elsewhere.
     kernel : callable
         What is computed of each block, or piece.
     size : int

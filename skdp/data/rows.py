@@ -1,4 +1,7 @@
-"""A view of the rows of a matrix, centered, weighted and clipped block by block, and its sums."""
+"""A view of the rows of a matrix, centered, weighted and clipped block by block, and its sums.
+
+A view is handed the function that gives the weights, made of `skdp.privacy.clipping.clip_weights`.
+"""
 
 import copy
 import math
@@ -631,7 +634,8 @@ class AgreedRows(Rows):  # numpydoc ignore=PR02
 
 
 # ------------------------------
-# The first pass over rows: all that a fit needs before its first release, in one reading.
+# The first pass over rows: all that a fit needs before its first release, in one reading. With a
+# public bound that is a sum of clipped rows, too.
 
 
 def open_rows(

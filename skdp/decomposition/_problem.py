@@ -92,7 +92,8 @@ MEAN = "mean"
 class Support:
     """Which solvers and settings go with a unit."""
 
-    # Default number of steps of each solver; "auto" takes the first solver that can be used.
+    # Default number of steps of each solver. For entries "auto" takes the first that can be used,
+    # for rows see `resolve_rows`.
     steps: dict[str, int]
     centered: tuple[str, ...] = ()  # solvers that take a center
     pure: tuple[str, ...] = ()  # solvers with noise for ``delta=0``
