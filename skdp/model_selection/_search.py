@@ -81,8 +81,9 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsWhole):
         ------
         ValueError
             If X, y, a parameter or a candidate is not acceptable; nothing has been spent then. Also
-            if a callable `scoring` raises for public rows of ones and halves, or does not return
-            one number for each of them; all fits have been spent by then.
+            if a callable `scoring` raises for public rows of ones and halves, does not return one
+            number for each of them, or one that depends on the other row or its response; all fits
+            have been spent by then.
         BudgetError
             If the ledger has less left; nothing has been spent then.
         """
@@ -244,10 +245,11 @@ class DPGridSearch(BaseDPSearch):
         What candidates are judged by: ``"neg_mean_squared_error"`` (which orders them as ``"r2"``
         does), ``"neg_mean_absolute_error"``, ``"accuracy"``, ``"log_likelihood"``,
         ``"reconstruction"``, or a callable ``(estimator, X, y)`` that returns one score for each
-        row. The caller has to make sure that it computes each score from that row alone. ``None``
-        takes the accuracy for classifiers, the squared error for estimators that predict, the
-        log-likelihood for those with `score_samples`, and else the reconstruction error, which is
-        smallest with the most components.
+        row. The caller has to make sure that it computes each score from that row alone; it is
+        refused if two public rows show that it does not. ``None`` takes the accuracy for
+        classifiers, the squared error for estimators that predict, the log-likelihood for those
+        with `score_samples`, and else the reconstruction error, which is smallest with the most
+        components.
     refit : bool, default=True
         Whether to keep an estimator. Without it the budget of the last fit goes to the fits of the
         search.

@@ -20,10 +20,11 @@ from skdp.data.parts import RowBlocks
 # Public rows come in twos, because some functions treat a single row differently.
 TWICE = 2  # not tuned
 _NUMBERS = "biufc"
-# Public values for entries of any type: a number, or a text.
-_ANYTHING = (1.0, "")  # not tuned
-# A text that fits into arrays of every width; the width follows the longest text of the rows.
-_TEXT = "1"
+# Public values of two rows for entries of any type: numbers, or texts. The rows differ, to show
+# what looks at both of them, unless that is refused.
+_ANYTHING = ((1.0, 0.5), ("", ""), ("", "1"))  # not tuned
+# Texts that fit into arrays of every width; the width follows the longest text of the rows.
+_TEXTS = ("1", "2")
 
 
 def are_numbers(rows: Any) -> bool:
@@ -54,12 +55,11 @@ def row_repeated(rows: Any, number: int, n_times: int = TWICE) -> Any:
     return _safe_indexing(rows.tocsr() if issparse(rows) else rows, [number] * n_times)
 
 
-def repeated(like: Any, value: Any) -> Any:
-    """Make two responses of a public value, in the container of the responses `like`."""
-    values = [value] * TWICE
+def two_of(like: Any, values: Sequence[Any]) -> Any:
+    """Make two responses of public values, in the container of the responses `like`."""
     if hasattr(like, "iloc") and not hasattr(like, "columns"):
         return type(like)(values, name=like.name)
-    return values if isinstance(like, list | tuple) else np.array(values)
+    return list(values) if isinstance(like, list | tuple) else np.array(values)
 
 
 def hold_categories(rows: Any) -> bool:
@@ -96,7 +96,9 @@ def _stand_in(rows: Any, anything: Any) -> Any:
         return _stand_in_of_pandas(rows, anything)
     if hasattr(rows, "fill_null"):
         # Of polars.
-        return rows.clear(TWICE).fill_null(1).fill_null("").fill_null(True)
+        values = zip((1, 2), _values("U", anything), (True, False), strict=True)
+        one, other = (rows.clear(1).fill_null(a).fill_null(b).fill_null(c) for a, b, c in values)
+        return one.extend(other)
     if isinstance(rows, list | tuple):
         shape = np.shape(np.asarray(rows, dtype=object))[1:]
         return _two(np.dtype(object), shape, anything).tolist()
@@ -107,12 +109,15 @@ def _stand_in(rows: Any, anything: Any) -> Any:
 def _two(dtype: Any, shape: Sequence[int], anything: Any) -> np.ndarray:
     """Make two rows of an array."""
     two = np.empty((TWICE, *shape), dtype=dtype)
-    two[:] = 1 if two.dtype.kind in _NUMBERS else anything
-    if two.dtype.kind == "U" and anything:
-        two[:] = _TEXT
-    if two.dtype.kind in "fc":
-        two[-1] = 0.5
+    two[0], two[1] = _values(two.dtype.kind, anything)
     return two
+
+
+def _values(kind: str, anything: Any) -> Any:
+    """Return the entries of two public rows, of a kind of types."""
+    if kind in _NUMBERS:
+        return 1, {"b": 0, "f": 0.5, "c": 0.5}.get(kind, 2)
+    return _TEXTS if kind == "U" and not isinstance(anything[0], str) else anything
 
 
 def _stand_in_of_pandas(rows: Any, anything: Any) -> Any:
@@ -127,14 +132,12 @@ def _stand_in_of_pandas(rows: Any, anything: Any) -> Any:
 
 def _public_column(column: Any, anything: Any) -> Any:
     """Replace the two entries of a column by public ones."""
-    kind, values = getattr(column.dtype, "kind", "O"), [anything] * TWICE
-    if kind in _NUMBERS:
-        values = [1, 0.5 if kind in "fc" else 1]
-    elif kind in "mM":
-        values = [0] * TWICE
-    elif len(getattr(column.dtype, "categories", ())):
-        values = [column.dtype.categories[0]] * TWICE
-    return type(column)(values, dtype=column.dtype, index=range(TWICE), name=column.name)
+    kind = getattr(column.dtype, "kind", "O")
+    values = (0, 1) if kind in "mM" else _values(kind, anything)
+    if len(categories := getattr(column.dtype, "categories", [])):
+        # They come from the data, so that no more of them is asked for.
+        values = [categories[0]] * TWICE
+    return type(column)(list(values), dtype=column.dtype, index=range(TWICE), name=column.name)
 
 
 def exchanged(rows: Any, refused: Sequence[int], others: Any) -> Any:

@@ -33,13 +33,15 @@ from skdp.pipeline._public_rows import (
     kind_of,
     kind_of_losses,
     plain_rows,
-    repeated,
     row_repeated,
     stand_ins,
+    two_of,
 )
 
 # Stands for the result of a function that raises.
 _REFUSED = object()
+# Of how many classes a score is tried with public labels.
+_MOST_CLASSES = 10  # not tuned
 
 
 def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -83,13 +85,18 @@ def _public_kind(
     if shape[:1] != (TWICE,):
         raise ValueError(f"{what} must return a row for each, got shape {shape} for {TWICE} rows.")
     kind = quietly(kind_of, public.results, are_plain)
-    alone = enumerate(_alone(function, public.inputs))
-    if any(_differ(public.results, row, one) for row, one in alone):
+    _check_by_rows(what, function, public)
+    return public, kind
+
+
+def _check_by_rows(what: str, function: Callable[..., Any], public: "_Public") -> None:
+    """Refuse a function that looks at all rows together, where public rows show it."""
+    alone = () if public.inputs is None else _alone(function, public.inputs)
+    if any(_differ(public.results, row, one) for row, one in enumerate(alone)):
         raise ValueError(
             f"{what} must take each row by itself, but what it makes of a public row changes "
             "with the row beside it."
         )
-    return public, kind
 
 
 def in_blocks(what: str, function: Callable[..., Any], rows: RowBlocks) -> RowBlocks:
@@ -140,7 +147,8 @@ def losses_by_rows(
     are_plain = are_numbers(inputs[0])
     ways: list[Iterable[Any]] = [stand_ins(inputs[0], are_numbers=are_plain)]
     for responses in inputs[1:]:
-        of_class = [repeated(responses, classes[0])] if len(classes) else []
+        first = [number for number, one in enumerate(classes[:_MOST_CLASSES]) if not np.ndim(one)]
+        of_class = [two_of(responses, (classes[i], classes[i - 1])) for i in first]
         ways.append([*of_class, *stand_ins(responses, are_numbers=are_numbers(responses))])
     public = _public(what, function, ways)
     if public.inputs is None and not are_plain:
@@ -163,6 +171,9 @@ def losses_by_rows(
             f"{_shape_of(public.results)} of {type(public.results).__name__} for {TWICE} rows that "
             "are public."
         )
+    # Responses that differ show what looks at all of them, if some are predicted well.
+    for each in product(public.inputs[:1], *ways[1:]):
+        _check_by_rows(what, function, _public(what, function, [[one] for one in each]))
     return np.asarray(_of_kind(what, function, inputs, result, kind, public.inputs, np.nan))
 
 
@@ -198,6 +209,8 @@ def _attempt(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
 
 def _differ(result: Any, row: int, alone: Any) -> bool:
     """Tell whether a row has numbers in a result that are not like its own result."""
+    if alone is _REFUSED:
+        return True
     try:
         first, second = _numbers(row_repeated(result, row)), _numbers(row_repeated(alone, 0))
         return not np.allclose(first, second, equal_nan=True)
