@@ -78,7 +78,7 @@ else:
                 If one is no callback, or asks for data or a fitted estimator.
             """
             for callback in callbacks:
-                _check_asks_for_no_data(callback)
+                check_asks_for_no_data(callback)
             super().set_callbacks(*callbacks)
             return self
 
@@ -230,7 +230,7 @@ def check_unwatched(where: str, estimator: Any) -> None:
         )
 
 
-def _check_asks_for_no_data(callback: Any) -> None:
+def check_asks_for_no_data(callback: Any) -> None:
     """Refuse a callback that asks for what tells of rows."""
     for hook in ("on_fit_task_begin", "on_fit_task_end"):
         function = getattr(callback, hook, None)

@@ -51,10 +51,6 @@ _PARAMETERS_OF_COST |= {"transformer_list", "transformers"}
 _SOME_ROWS, _SOME_FEATURES = 1000, 1000  # not tuned
 
 
-class UnknownFits(ValueError):
-    """Raised where it is not known how often private steps are fitted."""
-
-
 def planned_fits(estimator: Any) -> Fits:
     """List the private estimators that one fit fits, and how often; only parameters are read."""
     if has_budget(estimator):
@@ -66,12 +62,12 @@ def planned_fits(estimator: Any) -> Fits:
     parts = _parts(estimator)
     if parts is None:
         if isinstance(estimator, BaseDPSearch):
-            raise UnknownFits(
+            raise ValueError(
                 f"{type(estimator).__name__} costs its whole epsilon and delta in each fit. They "
                 "are not added up here: keep a ledger, which adds them up."
             )
         if isinstance(estimator, BaseEstimator) and private_steps(estimator):
-            raise UnknownFits(
+            raise ValueError(
                 f"How often {type(estimator).__name__} fits its private steps is not known. Keep "
                 "a ledger, which counts the fits that are made."
             )
@@ -183,7 +179,7 @@ def _most_expensive(candidates: list[Fits]) -> Fits:
     largest = tuple(map(max, zip(*sizes, strict=True)))
     # One that spends more mu may reserve less of delta: then neither bounds what the other costs.
     if largest not in sizes:
-        raise UnknownFits(
+        raise ValueError(
             "Which candidate a search fits last is not known before, and none of them costs at "
             "least as much as each of the others in mu, in epsilon and in the reserved part of "
             "delta. Pass refit=False, or candidates that differ in one of these only."

@@ -11,23 +11,18 @@ from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor, VotingClassifier, VotingRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.model_selection._search_successive_halving import (
-    HalvingGridSearchCV,
-    HalvingRandomSearchCV,
-)
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from skdp import decomposition, linear_model, preprocessing
-from skdp._estimator import PrivateEstimator
+from skdp._estimator import PrivateEstimator, check_asks_for_no_data
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.model_selection._planned_fits import (
-    UnknownFits,
     candidate_of,
     composed,
     is_accepted,
@@ -54,10 +49,13 @@ from skdp.privacy.noise import may_be_guessed
 # What a holder learns itself, or gives away, in the words of a report.
 _CLASSES = "learned from y, without privacy, which classes there are"
 _SEEDS = "gives its members seeds that may be guessed, and keeps these"
-_REPEATS = "has memory, which repeats a fit, noise and all, where the data are the same"
+_MEMORY = "has memory, which keeps rows, and repeats a fit, noise and all, of the same data"
+_WATCHED = "has callbacks that ask for rows, and may keep them or their scores"
 _DENSITY = "may have learned from the data how dense its output is (sparse_threshold=0)"
 _COLUMNS = "chose columns by a function, which may look at values"
 _INVERSE = "warns by the values whether functions are inverse to each other (check_inverse=False)"
+_UNKNOWN = "warns if a row has an unknown category (drop=None)"
+_OBJECTS = "calls what is no plain function, and may have learned or keep rows"
 
 # Transformers whose output is always dense.
 _GIVES_DENSE = frozenset({DPPCA, DPLowRankFactorizer, DPTruncatedSVD})
@@ -72,12 +70,12 @@ def complaint_of(estimator: Any) -> str | None:
     return None if complain is None else complain(estimator)
 
 
-def complaint_of_function(step: Any) -> str:
-    """Say what a step that learns nothing gives away of the rows nevertheless; empty if nothing."""
-    if not isinstance(step, FunctionTransformer):
-        return ""
-    is_checked = step.check_inverse and step.func is not None and step.inverse_func is not None
-    return _INVERSE if is_checked else ""
+def complaint_of_warnings(step: Any) -> str:
+    """Say what a step that learns nothing warns of nevertheless; empty if it is silent."""
+    if isinstance(step, OneHotEncoder) and step.drop is not None:
+        return _UNKNOWN
+    is_checked = isinstance(step, FunctionTransformer) and step.check_inverse
+    return _INVERSE if is_checked and None not in (step.func, step.inverse_func) else ""
 
 
 def _of_columns(holder: Any) -> str:
@@ -88,10 +86,12 @@ def _of_columns(holder: Any) -> str:
 
 
 def _of_pipeline(holder: Any) -> str:
-    # The last step is never cached.
-    cached = [step for _, step in holder.steps[:-1]] if holder.memory is not None else []
-    are_estimators = (step for step in cached if isinstance(step, BaseEstimator))
-    return _REPEATS if any(map(private_steps, are_estimators)) else ""
+    try:
+        for callback in vars(holder).get("_skl_callbacks", ()):
+            check_asks_for_no_data(callback)
+    except TypeError:
+        return _WATCHED
+    return "" if holder.memory is None else _MEMORY
 
 
 def _is_dense(part: Any) -> bool:
@@ -118,6 +118,8 @@ _COMPLAINTS: dict[type, Callable[[Any], str]] = {
     BaggingRegressor: lambda holder: _SEEDS,
     ColumnTransformer: _of_columns,
     FeatureUnion: lambda holder: "",
+    # Both learn nothing where they call plain functions.
+    **dict.fromkeys((FunctionTransformer, HashingVectorizer), lambda step: _OBJECTS),
     MultiOutputClassifier: lambda holder: _CLASSES,
     MultiOutputRegressor: lambda holder: "",
     Pipeline: _of_pipeline,
@@ -132,6 +134,8 @@ _COMPLAINTS: dict[type, Callable[[Any], str]] = {
 
 PRIVATE, NOT_PRIVATE = "private", "not private"
 LEARNS_NOTHING, FROZEN = "learns nothing", "frozen"
+#: What a verdict of privacy is about.
+COVERED = "every step in it is private; what was done before is not checked"
 
 # Classes whose records tell all that was learned; a subclass may keep more.
 _OURS = (
@@ -142,16 +146,16 @@ _OURS = (
     DPPipeline,
     DPRandomizedSearch,
 )
-_SEARCHES = (GridSearchCV, HalvingGridSearchCV, HalvingRandomSearchCV, RandomizedSearchCV)
 AS_DECLARED = "as its author declares"
+CALLS = "calls functions, which are not checked"
 
-_LEARNED = "learned from the data without privacy"
+_LEARNED, _LEARNS = "learned from the data without privacy", "learns from data without privacy"
 _MAY_HAVE = "may have learned from the data without privacy, or fitted more often than is counted"
 _INFINITE = "had an epsilon of inf, which is no privacy"
 _GUESSABLE = "had a random_state that may be guessed, and with it the noise"
 _MAY_KEEP = "may keep more than was released, as a subclass"
 _CHOSE = "chose by scores computed from the data without privacy; DPGridSearch chooses privately"
-_ONLY_SCORES = "has nothing but scores, computed from the data without privacy"
+_SCORES = "keeps scores computed from the data without privacy"
 _ONE_SEED = "fitted with one seed several times, which tells more than is counted"
 _UNCOUNTED = "fitted private steps more often than is counted"
 
@@ -170,7 +174,7 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
     records : tuple of PrivacySpent, default=()
         What it has spent. The records of a frozen step are not part of any total.
     note : str, default=""
-        Why it is not private, or why it is private only as its author declares.
+        Why it is not private, or on what its status depends.
     seeded : bool, default=False
         Whether any of its noise came from a seed.
 
@@ -196,73 +200,87 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
         return f"{self.path} ({self.class_name})" if self.path else self.class_name
 
 
-def fitted_steps(
-    estimator: Any, path: str = "", met: dict[int, str] | None = None
-) -> Iterator[PrivacyStep]:
+class _Met(NamedTuple):
+    """What a walk has met: errors are raised at its end, if all steps are private."""
+
+    errors: list[ValueError]
+    # by the ``id`` of each private estimator, and of the estimators that hold the present one
+    paths: dict[int, str]
+
+
+def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
     """Walk through a fitted estimator, outer steps first; no data are read.
 
-    A private estimator must not stand in two places. `met` maps the ``id`` of every private
-    estimator so far, and of the estimators that hold the present one, to its path.
+    A private estimator must not stand in two places.
     """
-    met = {} if met is None else met
     record = _own_record(estimator)
     if record is not None:
         _check_met_once(id(estimator), path, met)
     if isinstance(estimator, str) and estimator == "drop":
         return
     if type(estimator) is FrozenEstimator:
-        within: dict[int, str] = {}
+        within = _Met(met.errors, {})
         for step in fitted_steps(estimator.estimator, path, within):
             learned = step.status != LEARNS_NOTHING
             yield step._replace(status=FROZEN, note="") if learned else step
-        for each in within:
+        for each in within.paths:
             _check_met_once(each, _FrozenPath(path), met)
     elif is_passed_through(estimator):
         yield PrivacyStep(path, "passthrough", LEARNS_NOTHING)
     elif record is None and isinstance(estimator, BaseSearchCV):
         yield from _steps_of_search(estimator, path, met)
-    elif record is not None or id(estimator) not in met:
+    elif record is not None or id(estimator) not in met.paths:
         # What a step holds is looked at first: where none of it is private, as in a forest, the
         # step stands for all of it.
         yield from _with_itself(estimator, record, path, _inner_steps(estimator, path, met))
 
 
-def _inner_steps(estimator: Any, path: str, met: dict[int, str]) -> tuple[PrivacyStep, ...]:
+def _inner_steps(estimator: Any, path: str, met: _Met) -> list[PrivacyStep]:
     """Walk through what an estimator holds, which may hold it in turn."""
-    met.setdefault(id(estimator), path)
-    inner = tuple(
-        step
-        for name, part in _fitted_parts(estimator)
-        for step in fitted_steps(part, _joined(path, name), met)
-    )
+    met.paths.setdefault(id(estimator), path)
+    inner: list[PrivacyStep] = []
+    for name, part in _fitted_parts(estimator):
+        try:
+            inner += fitted_steps(part, _joined(path, name), met)
+        except ValueError as error:
+            met.errors.append(error)
     if _own_record(estimator) is None:
         # What is not private may stand in several places.
-        del met[id(estimator)]
+        del met.paths[id(estimator)]
     return inner
 
 
 def _with_itself(
-    estimator: Any, record: PrivacySpent | None, path: str, inner: tuple[PrivacyStep, ...]
+    estimator: Any, record: PrivacySpent | None, path: str, inner: list[PrivacyStep]
 ) -> Iterable[PrivacyStep]:
     """Put a step before those that it holds; leave it out if it learns nothing beyond these."""
     name = type(estimator).__name__
     if record is not None:
-        return (_private(path, estimator, record), *inner)
+        # What shares a budget fits public steps to public rows, and shows none of their warnings.
+        is_silent = isinstance(estimator, SharedBudget | BaseDPSearch)
+        return (_private(path, estimator, record), *(map(_unwarned, inner) if is_silent else inner))
     if isinstance(estimator, PrivateEstimator):
         raise _not_fitted(estimator)
     if is_stateless(estimator):
-        told = complaint_of_function(estimator)
-        return (PrivacyStep(path, name, NOT_PRIVATE if told else LEARNS_NOTHING, note=told),)
+        told, given = complaint_of_warnings(estimator), estimator.get_params(deep=False)
+        calls = any(callable(one) and not isinstance(one, type) for one in given.values())
+        status = NOT_PRIVATE if told else LEARNS_NOTHING
+        return (PrivacyStep(path, name, status, note=told or (CALLS if calls else "")),)
     note = complaint_of(estimator)
     if note is None and any(step.records for step in inner):
         note = _MAY_HAVE
     elif note is None:
-        inner, holds_private = (), isinstance(estimator, BaseEstimator) and private_steps(estimator)
+        inner, holds_private = [], isinstance(estimator, BaseEstimator) and private_steps(estimator)
         # Without records its private estimators, if any, are patterns for fits it did not keep.
-        note = _MAY_HAVE if holds_private else _LEARNED
-    if not inner and note != _LEARNED:
+        note = _MAY_HAVE if holds_private else _LEARNED if _is_fitted(estimator) else _LEARNS
+    if not inner and note not in (_LEARNED, _LEARNS):
         check_is_fitted(estimator)
     return (PrivacyStep(path, name, NOT_PRIVATE, note=note), *inner) if note else inner
+
+
+def _unwarned(step: PrivacyStep) -> PrivacyStep:
+    is_warning = step.note in (_INVERSE, _UNKNOWN)
+    return step._replace(status=LEARNS_NOTHING, note="") if is_warning else step
 
 
 def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
@@ -297,19 +315,27 @@ class _FrozenPath(str):
     __slots__ = ()
 
 
-def _check_met_once(estimator: int, path: str, met: dict[int, str]) -> None:
+def _check_met_once(estimator: int, path: str, met: _Met) -> None:
     """Refuse an estimator that was fitted in two places, and keeps the record of one fit."""
-    first = met.get(estimator)
+    first = met.paths.get(estimator)
     if first is not None and not (type(first) is type(path) is _FrozenPath):
         raise ValueError(
             f"{str(first)!r} and {str(path)!r} are one and the same private estimator. Its second "
             "fit has replaced the record of the first. Put a sklearn.base.clone(...) of it in one "
             "of the two places, and fit again."
         )
-    met[estimator] = path
+    met.paths[estimator] = path
 
 
-def _steps_of_search(search: Any, path: str, met: dict[int, str]) -> Iterator[PrivacyStep]:
+def _steps_given(estimator: Any, met: _Met) -> Iterator[PrivacyStep]:
+    """Walk through private steps that were fitted before, and are kept beside their clones."""
+    given = estimator.get_params() if isinstance(estimator, BaseEstimator) else {}
+    for name, step in given.items():
+        if _own_record(step) is not None and id(step) not in met.paths:
+            yield from fitted_steps(step, f"{name}, as given", met)
+
+
+def _steps_of_search(search: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
     """Walk through a search of scikit-learn, and count all fits that it has made."""
     if not hasattr(search, "cv_results_"):
         raise _not_fitted(search)
@@ -329,17 +355,14 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
         replace(record, guessable=guessable) for record in records_of(planned_cost(fits))
     )
     complaints = {
-        _CHOSE: n_candidates > 1,
-        _ONLY_SCORES: n_candidates == 1 and not hasattr(search, "best_estimator_"),
+        _CHOSE if n_candidates > 1 else _SCORES: True,
         _UNCOUNTED: not is_known,
         _INFINITE: any(np.isinf(record.epsilon) for record in records),
         _GUESSABLE: guessable,
         _ONE_SEED: seeded,
-        _MAY_HAVE: type(search) not in _SEARCHES,
+        _MAY_HAVE: not type(search).__module__.startswith("sklearn."),
     }
-    note = _note(complaints)
-    status = NOT_PRIVATE if note else PRIVATE if records else LEARNS_NOTHING
-    return PrivacyStep(path, name, status, records, note, seeded)
+    return PrivacyStep(path, name, NOT_PRIVATE, records, _note(complaints), seeded)
 
 
 def _note(complaints: dict[str, bool]) -> str:
@@ -352,7 +375,7 @@ def _fits_of_candidates(search: Any) -> tuple[list[tuple[Any, int]], bool]:
     for params in search.cv_results_["params"]:
         try:
             planned = planned_fits(candidate_of(search, params))
-        except UnknownFits:
+        except ValueError:
             is_known = False
         else:
             # A candidate that `fit` refuses has no score, and has released nothing.
@@ -362,10 +385,9 @@ def _fits_of_candidates(search: Any) -> tuple[list[tuple[Any, int]], bool]:
 
 def _own_record(estimator: Any) -> PrivacySpent | None:
     """Return the record that a class has set; others may show the record of what they hold."""
-    record = None
     # Not isinstance, which a proxy answers for the object that it stands for.
-    if issubclass(type(estimator), (PrivateEstimator, *_OURS)):
-        record = vars(estimator).get("privacy_spent_")
+    is_known = issubclass(type(estimator), (PrivateEstimator, *_OURS))
+    record = vars(estimator).get("privacy_spent_") if is_known else None
     return record if isinstance(record, PrivacySpent) else None
 
 
@@ -466,7 +488,8 @@ class PrivacyReport:  # numpydoc ignore=PR02
     Parameters
     ----------
     spent : PrivacySpent or None
-        Record of all private steps together, except for frozen ones; None if there are none.
+        Record of all private steps together, except for frozen ones; None if there are none, or
+        if they do not add up and some step is not private anyway.
     steps : tuple of PrivacyStep
         The steps, each with its path, class and status.
 
@@ -480,7 +503,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
     >>> from skdp import DPPCA, privacy_spent
     >>> report = privacy_spent(DPPCA(2, row_norm=40, mean_norm=60).fit(load_digits().data))
     >>> print(report.verdict)
-    Private end to end: (1, 1e-06)-DP per row, adjacency 'replace'
+    Private end to end: (1, 1e-06)-DP per row, adjacency 'replace'; every step in it is private; ...
     """
 
     spent: PrivacySpent | None
@@ -496,22 +519,16 @@ class PrivacyReport:  # numpydoc ignore=PR02
     @property
     def verdict(self) -> str:
         """What is private and what is not, in a sentence."""
-        parts = [self._judgement()]
-        # The judgement already speaks of a seed that may be guessed.
-        if seeded := [step.label for step in self.steps if step.seeded and not _is_guessed(step)]:
-            parts.append(
-                f"no guarantee against anyone who can guess random_state of {', '.join(seeded)}"
-            )
-        if declared := [step.label for step in self.steps if step.note == AS_DECLARED]:
-            parts.append(f"private {AS_DECLARED}: {', '.join(declared)}")
-        counted = [step for step in self.steps if step.status != FROZEN]
-        if promised := [step.label for step in counted if not _is_enforced(step)]:
-            parts.append(
-                f"bounds or classes promised by the caller, not enforced, in {', '.join(promised)}"
-            )
-        if frozen := [step.label for step in self.steps if step.status == FROZEN]:
-            parts.append(f"frozen, fitted before and not counted: {', '.join(frozen)}")
-        return "; ".join(parts)
+        which = {
+            "no guarantee against anyone who can guess random_state of ": _is_secretly_seeded,
+            f"private {AS_DECLARED}: ": lambda step: step.note == AS_DECLARED,
+            "functions that are not checked, in ": lambda step: step.note == CALLS,
+            "bounds or classes promised by the caller, not enforced, in ": _is_promised,
+            "frozen, fitted before and not counted: ": lambda step: step.status == FROZEN,
+        }
+        labels = {what: [step.label for step in self.steps if which[what](step)] for what in which}
+        parts = [what + ", ".join(named) for what, named in labels.items() if named]
+        return "; ".join([self._judgement(), *parts])
 
     def _judgement(self) -> str:
         if complaints := _complaints(self.steps):
@@ -520,7 +537,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
             return "No private step: nothing was learned from the data"
         if not self.is_private:
             return "Not private: all fits together have an epsilon of inf, which is no privacy"
-        return f"Private end to end: {guarantee(self.spent)}"
+        return f"Private end to end: {guarantee(self.spent)}; {COVERED}"
 
     def __repr__(self) -> str:
         width = max([4, *(len(step.path) for step in self.steps)])
@@ -540,7 +557,9 @@ def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
 
     Visits every step of pipelines, unions, column transformers, searches and other estimators that
     hold estimators, however they are nested. The records of steps with a ``privacy_spent_`` are
-    composed. The report names the other steps that have learned from the data without privacy.
+    composed. The report names the other steps that have learned from the data without privacy. It
+    is about these steps: what was done before, as to choose a bound or a list of categories, is not
+    checked.
 
     Parameters
     ----------
@@ -565,7 +584,8 @@ def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
     ValueError
         If the steps protect different units or differ in adjacency, or the noise of two steps came
         from one seed, as in :meth:`skdp.privacy.PrivacySpent.compose`. Also if one and the same
-        private estimator stands in two places.
+        private estimator stands in two places. Where some step is not private, the report says so
+        instead, and no error is raised.
 
     See Also
     --------
@@ -587,20 +607,25 @@ def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
     A search of scikit-learn has fitted every candidate on every fold. All of these fits are
     counted, from its candidates and folds, in addition to the last fit. In the record, fits of
     equal cost are one release of sensitivity 1 that spends as much. The candidate was chosen by
-    scores that are computed from the rows without privacy. So the result is private only if there
-    was nothing to choose, and ``cv_results_`` is not private even then.
+    scores that are computed from the rows without privacy, and they are kept. So the search is not
+    private, even if there was nothing to choose.
 
     Steps that learn nothing are known by their class. Whether a function of a
-    ``FunctionTransformer`` mixes rows cannot be seen. Estimators of unknown classes that hold
-    private ones are called not private, because it is not known what they learn themselves. Also
-    called not private are:
+    ``FunctionTransformer`` mixes rows cannot be seen, and the verdict says so. Private steps that
+    were fitted before, and are kept beside the clones that were fitted of them, are counted, and
+    listed "as given". Estimators of unknown classes that hold private ones are called not private,
+    because it is not known what they learn themselves. Also called not private are:
 
     - bags, which seed the noise of their members by small numbers and keep these;
     - classifiers that hold others, as their classes come from y;
     - a ``ColumnTransformer`` that looks how dense its output is, unless ``sparse_threshold=0``;
     - a ``TransformedTargetRegressor`` that tries its functions on y, unless
       ``check_inverse=False``;
-    - a pipeline with memory that has private steps.
+    - a ``FunctionTransformer`` that calls more than plain functions, such as a method of a fitted
+      estimator: it is unknown what that has learned;
+    - a ``OneHotEncoder`` with `drop`, which warns of unknown categories, outside of a
+      :class:`skdp.DPPipeline`;
+    - a pipeline with memory, which keeps rows on disk, or with callbacks that ask for rows.
 
     Only records of classes of skdp are trusted. A subclass of one may keep more than it has
     released, and is called not private. Any other subclass of ``PrivateEstimator`` is reported as
@@ -614,7 +639,7 @@ def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
     >>> from skdp import DPTruncatedSVD, privacy_spent
     >>> pipeline = make_pipeline(Normalizer(), DPTruncatedSVD(3, row_norm=1))
     >>> privacy_spent(pipeline.fit(load_digits().data))
-    Private end to end: (1, 1e-06)-DP per row, adjacency 'replace'
+    Private end to end: (1, 1e-06)-DP per row, adjacency 'replace'; every step in it is private; ...
       step            class           what it is
       normalizer      Normalizer      learns nothing
       dptruncatedsvd  DPTruncatedSVD  private
@@ -625,13 +650,24 @@ def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
     if isinstance(estimator, type) or not is_estimator:
         kind = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
         raise TypeError(f"estimator must be a fitted estimator, got {kind}.")
-    steps = tuple(fitted_steps(estimator))
-    # An estimator that forwards the record of another one is fitted, though it has none itself.
-    if not any(step.records for step in steps) and not hasattr(estimator, "privacy_spent_"):
-        check_is_fitted(estimator)
-    records = _distinct(steps)
-    spent = composed(records, same_unit=same_unit) if records else None
-    return PrivacyReport(spent, steps)
+    steps, met, spent = list[PrivacyStep](), _Met([], {}), None
+    try:
+        steps += fitted_steps(estimator, "", met)
+        steps += _steps_given(estimator, met)
+        for error in met.errors:
+            raise error
+        # An estimator that forwards the record of another one is fitted, though it has none itself.
+        if not any(step.records for step in steps) and not hasattr(estimator, "privacy_spent_"):
+            check_is_fitted(estimator)
+        records = _distinct(steps)
+        spent = composed(records, same_unit=same_unit) if records else None
+    except ValueError as error:
+        is_fitted = any(step.records or step.note == _LEARNED for step in steps)
+        if not is_fitted or NOT_PRIVATE not in {step.status for step in steps}:
+            raise
+        note = f"has no total: {str(error).removesuffix('.')}"
+        steps.append(PrivacyStep("", type(estimator).__name__, NOT_PRIVATE, note=note))
+    return PrivacyReport(spent, tuple(steps))
 
 
 def guarantee(spent: PrivacySpent) -> str:
@@ -657,9 +693,10 @@ def _complaints(steps: Iterable[PrivacyStep]) -> list[str]:
     return [f"{', '.join(of_note)} {note}" for note, of_note in labels.items()]
 
 
-def _is_guessed(step: PrivacyStep) -> bool:
-    return any(record.guessable for record in step.records)
+def _is_secretly_seeded(step: PrivacyStep) -> bool:
+    # The judgement speaks of a seed that may be guessed.
+    return step.seeded and not any(record.guessable for record in step.records)
 
 
-def _is_enforced(step: PrivacyStep) -> bool:
-    return all(record.enforced for record in step.records)
+def _is_promised(step: PrivacyStep) -> bool:
+    return step.status != FROZEN and not all(record.enforced for record in step.records)

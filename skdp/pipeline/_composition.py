@@ -1,10 +1,11 @@
 """The steps that share one budget: which are private, their columns, their shares, their checks."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from inspect import signature
+from inspect import getclosurevars, signature
 from numbers import Integral, Real
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,6 +80,7 @@ _TWINS = {
             "MinMaxScaler",
         ),
         "DPTruncatedSVD": ("TruncatedSVD",),
+        "plain functions": ("FunctionTransformer", "HashingVectorizer"),
         'OneHotEncoder(categories=[...], handle_unknown="ignore")': ("OneHotEncoder",),
         'SimpleImputer(strategy="constant", keep_empty_features=True)': ("SimpleImputer",),
     }.items()
@@ -119,9 +121,35 @@ def private_steps(estimator: BaseEstimator) -> dict[str, Any]:
 def is_stateless(step: Any) -> bool:
     """Tell whether an estimator learns nothing from the rows that it is fitted to."""
     conditions = _STATELESS.get(type(step))
-    return conditions is not None and all(
-        accepts(getattr(step, name)) for name, accepts in conditions.items()
-    )
+    if conditions is None or not _is_plain(step.get_params(deep=False)):
+        return False
+    return all(accepts(getattr(step, name)) for name, accepts in conditions.items())
+
+
+# What is called and learns nothing, beside functions.
+_PLAIN = (BuiltinFunctionType, MethodDescriptorType, np.ufunc, type(np.mean), type)
+
+
+def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
+    """Tell whether parameters are made of values and plain functions, as far as can be seen.
+
+    Other objects that are called, as methods of estimators and caches, may learn or keep rows.
+    """
+    held: Iterable[Any] = given if isinstance(given, list | tuple) else ()
+    if hasattr(given, "fit") and hasattr(given, "get_params"):
+        return is_stateless(given)
+    if isinstance(given, Mapping):
+        held = given.values()
+    elif isinstance(given, partial):
+        held = given.func, given.args, given.keywords
+    elif isinstance(given, FunctionType):
+        used = getclosurevars(given)
+        # Functions of modules, which it may call, are not looked into.
+        named = [one for one in used.globals.values() if hasattr(one, "get_params")]
+        held = used.nonlocals, named, given.__defaults__, given.__kwdefaults__, vars(given)
+    elif callable(given):
+        return isinstance(given, _PLAIN)
+    return id(given) in met or all(_is_plain(one, met | {id(given)}) for one in held)
 
 
 def instead_of(step: Any) -> str:
@@ -465,8 +493,8 @@ def _check_left_alone(estimator: SharedBudget, steps: Sequence[Step]) -> None:
             if value is not default and plain(value) != default:
                 part = f", and shares={{{name!r}: ...}} for the part of it that the step gets"
                 raise ValueError(
-                    f"Step {name!r} must keep its default {parameter}={default!r}: all steps have "
-                    f"that of the whole. Pass {parameter} to {type(estimator).__name__}"
+                    f"Step {name!r} must keep its default {parameter}={default!r}, which stands "
+                    f"for that of the whole. Pass {parameter} to {type(estimator).__name__}"
                     f"{part if parameter == 'epsilon' else ''}."
                 )
 

@@ -46,12 +46,13 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
     steps : list of (str, estimator)
         Names and steps, in order: private steps that protect rows, records or responses, steps that
         learn nothing, and :class:`~sklearn.frozen.FrozenEstimator`. Only the last may lack
-        `transform`. What learns without privacy is refused. So is a private step with an epsilon, a
-        delta, a ledger or a random state of its own. The first step may be a
+        `transform`. What learns without privacy is refused. The default `epsilon` and `delta` of a
+        private step stand for those of the whole, whether they are passed or not; other values,
+        ledgers and random states of steps are refused. The first step may be a
         :class:`~sklearn.compose.ColumnTransformer` of such steps, with ``sparse_threshold=0``. The
-        caller has to make sure that the function of a `FunctionTransformer` and `transform` of a
-        frozen estimator take every row by itself and keep none, and that the latter was fitted to
-        public rows.
+        caller has to make sure that the plain function of a `FunctionTransformer` and `transform`
+        of a frozen estimator take every row by itself and keep none, and that the latter was fitted
+        to public rows.
     epsilon : float, default=1.0
         Privacy budget of all steps together, dimensionless, ``0 < epsilon <= inf``. Smaller is more
         private; ``inf`` switches the noise off.

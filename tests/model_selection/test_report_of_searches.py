@@ -3,10 +3,16 @@
 import math
 
 import pytest
+from scipy.stats import uniform
 from sklearn.ensemble import StackingRegressor
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - for what it brings
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, ShuffleSplit
+from sklearn.model_selection import (
+    GridSearchCV,
+    HalvingGridSearchCV,
+    RandomizedSearchCV,
+    ShuffleSplit,
+)
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 from small_pipelines import (
@@ -24,7 +30,7 @@ from small_pipelines import (
 )
 
 from skdp import PrivacyLedger
-from skdp.model_selection import privacy_spent, search_cost
+from skdp.model_selection import DPGridSearch, privacy_spent, search_cost
 from skdp.privacy import gaussian_dp
 
 pytestmark = pytest.mark.filterwarnings(
@@ -59,8 +65,10 @@ def test_all_fits_of_a_search_are_counted_as_a_ledger_counts_them(tmp_path):
         "estimator__dppca": "private",
         "estimator__dptraceregressor": "private",
     }
-    with pytest.raises(ValueError, match="same_unit=True"):
-        privacy_spent(search)
+    apart = privacy_spent(search)
+    assert apart.spent is None
+    assert apart.verdict.startswith("Not private: GridSearchCV chose by scores")
+    assert "same_unit=True" in apart.verdict
 
 
 def test_the_epsilon_of_each_candidate_is_its_own():
@@ -85,15 +93,30 @@ def test_a_search_without_a_last_fit():
     assert cost.spent.mu == total(*[MU] * 6)
 
 
-def test_with_one_candidate_there_was_nothing_to_choose():
+def test_with_one_candidate_there_was_nothing_to_choose_and_scores_are_kept():
     search = GridSearchCV(pca(), {"n_components": [2]}, cv=FOLDS).fit(X)
     report = privacy_spent(search)
-    assert report.is_private
+    told = "Not private: GridSearchCV keeps scores computed from the data without privacy"
+    assert (report.verdict, report.is_private) == (told, False)
     assert report.spent.mu == total(*[MU] * 4)
-    scores = GridSearchCV(pca(), {"n_components": [2]}, cv=FOLDS, refit=False).fit(X)
-    assert not privacy_spent(scores).is_private
+    assert privacy_spent(search.best_estimator_).is_private
+    for more in ({"refit": False}, {"scoring": lambda *_: 0.0}):
+        scores = GridSearchCV(pca(), {"n_components": [2]}, cv=FOLDS, **more).fit(X)
+        assert privacy_spent(scores).verdict == told
+    learns_nothing = GridSearchCV(Normalizer(), {}, cv=FOLDS, scoring=lambda *_: 0.0).fit(X)
+    assert privacy_spent(learns_nothing).verdict == told
     scaled = GridSearchCV(make_pipeline(StandardScaler(), pca()), {}, cv=FOLDS).fit(X)
     assert "estimator__standardscaler" in privacy_spent(scaled).verdict
+
+
+def test_a_search_of_a_search_whose_fits_are_not_known_is_not_private():
+    halving = HalvingGridSearchCV(pca(), {"n_components": [1, 2]}, cv=2, min_resources=10)
+    random = RandomizedSearchCV(pca(), {"epsilon": uniform(0.5, 1)}, n_iter=2, cv=2)
+    ours = DPGridSearch(pca(), {"n_components": [1, 2]})
+    for inner in (halving, random, ours):
+        verdict = privacy_spent(GridSearchCV(inner, {}, cv=2).fit(X)).verdict
+        assert verdict.startswith("Not private: GridSearchCV keeps scores")
+        assert "and fitted private steps more often than is counted" in verdict
 
 
 def test_halving_counts_every_round():
@@ -135,7 +158,8 @@ def test_a_search_with_a_seed_is_counted_and_named(seed):
 
 def test_a_subclass_of_a_search_may_learn_and_fit_more():
     mine = type("Mine", (GridSearchCV,), {})(pca(), {"n_components": [2]}, cv=FOLDS).fit(X)
-    assert "Mine may have learned" in privacy_spent(mine).verdict
+    assert "Mine keeps scores" in (verdict := privacy_spent(mine).verdict)
+    assert "may have learned from the data" in verdict
     steps = type("MySteps", (Pipeline,), {})([("pca", pca())])
     with pytest.raises(ValueError, match="How often MySteps fits"):
         search_cost(GridSearchCV(steps, {}, cv=FOLDS), 120, 6)
@@ -175,7 +199,7 @@ def test_a_search_of_a_search_of_unknown_fits_says_so():
     stack = StackingRegressor([("a", regressor())], final_estimator=Ridge(), cv=3)
     search = GridSearchCV(stack, {"passthrough": [True]}, cv=FOLDS).fit(X, Y)
     report = privacy_spent(search)
-    assert "GridSearchCV fitted private steps more often than is counted" in report.verdict
+    assert "and fitted private steps more often than is counted" in report.verdict
     with pytest.raises(ValueError, match="How often StackingRegressor"):
         search_cost(search, 120, 6)
 

@@ -3,9 +3,11 @@
 import inspect
 import math
 import pickle
+import re
 import sys
 import warnings
 from fractions import Fraction
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -451,12 +453,45 @@ def test_what_a_step_would_refuse_is_refused_before_anything_is_charged(ledger, 
     assert ledger.entries() == []
 
 
+# The default epsilon of a step stands for that of the whole
+
+
+def test_a_default_that_is_passed_means_the_same_as_one_that_is_not():
+    def _plan(**more):
+        steps = DPStandardScaler(**more), DPLogisticRegression(classes=[0, 1], **more)
+        return make_dp_pipeline(*steps, epsilon=8.0, delta=1e-7).plan(1000, 6)
+
+    assert (
+        repr(_plan(epsilon=1.0, delta=1e-6)) == repr(_plan(epsilon=1, delta=1e-6)) == repr(_plan())
+    )
+    message = (
+        r"^Step 'dpstandardscaler' must keep its default epsilon=1.0, which stands for that of the "
+        r"whole. Pass epsilon to DPPipeline, and shares={'dpstandardscaler': ...} for the part of "
+        r"it that the step gets.$"
+    )
+    with pytest.raises(ValueError, match=message):
+        _plan(epsilon=0.5)
+
+
+def test_the_pages_say_so_and_nothing_else():
+    guide = Path(__file__).parents[2] / "docs" / "user_guide" / "pipelines.rst"
+    page, told = (" ".join(text.split()) for text in (guide.read_text(), DPPipeline.__doc__))
+    assert "The epsilon and delta of a step stand for those of the whole" in page
+    assert "``DPPCA(epsilon=1.0)``, which is the default, means the same as ``DPPCA()``" in page
+    assert (
+        "The default `epsilon` and `delta` of a private step stand for those of the whole, whether "
+        "they are passed or not" in told
+    )
+    own = r"(step|steps) (may|must|can)( not|not)? have an epsilon|private step with an epsilon"
+    assert not re.search(own, page + told)
+
+
 # What is refused
 
 
 REFUSED_STEPS = [
-    (DPStandardScaler(epsilon=2.0), "epsilon=1.0.*shares="),
-    (DPStandardScaler(delta=1e-7), "delta=1e-06"),
+    (DPStandardScaler(epsilon=2.0), "epsilon=1.0, which stands for that of the whole.*shares="),
+    (DPStandardScaler(delta=1e-7), "delta=1e-06, which stands for that of the whole"),
     (DPStandardScaler(random_state=SEED), "random_state=None"),
     (StandardScaler(), "DPStandardScaler"),
     (SimpleImputer(), 'SimpleImputer.strategy="constant"'),
