@@ -1,5 +1,8 @@
 """Low-rank learning under differential privacy, in scikit-learn's manner."""
 
+from importlib import import_module
+from typing import Any
+
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks
 from skdp.decomposition import (
@@ -53,3 +56,10 @@ __all__ = [
     "make_dp_pipeline",
     "privacy_spent",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when they are first asked for.
+    if name in ("datasets", "federated", "metrics"):
+        return import_module(f"skdp.{name}")
+    raise AttributeError(f"module 'skdp' has no attribute {name!r}")

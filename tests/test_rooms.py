@@ -1,6 +1,8 @@
 """The rooms of the house: nothing imports upwards, and nothing in a circle."""
 
 import ast
+import subprocess
+import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -109,6 +111,17 @@ def test_nothing_imports_in_a_circle():
 @pytest.mark.parametrize("name", [name for name in MODULES if name.startswith(ARRAY_ROOMS)])
 def test_what_works_on_arrays_imports_no_scikit_learn(name):
     assert ("sklearn" in MODULES[name].read_text()) == (name in KNOWS_SKLEARN)
+
+
+def test_all_rooms_are_attributes_and_some_are_imported_when_they_are_asked_for():
+    rooms = sorted({name.partition(".")[0] for name in MODULES if name[0] != "_"})
+    code = f"""
+import skdp, sys
+assert not {{"skdp.datasets", "skdp.federated", "skdp.metrics"}} & sys.modules.keys()
+assert all(getattr(skdp, name) is sys.modules["skdp." + name] for name in {rooms})
+assert not hasattr(skdp, "dataset")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_no_module_is_long():

@@ -275,19 +275,22 @@ class Released(NamedTuple):  # numpydoc ignore=PR02
 
 
 def summaries(releases: Iterable[Release]) -> list[tuple[str, str]]:
-    """Return the name of each release or search, and its numbers as far as they are known."""
+    """Return the name of each release, search or run, and its numbers as far as they are known."""
     return [_summary(key[0], list(group)) for key, group in groupby(releases, _group_key)]
 
 
-def _group_key(release: Release) -> tuple[str, float | None, float | None, str]:
-    """Return what all counts of one search have in common, and what sets them apart."""
-    name = release.name.partition(", count")[0]
-    return name, release.sensitivity, release.noise_std, release.follows
+def _group_key(release: Release) -> tuple[str, str, float | None, float | None, str]:
+    """Return what counts of a search, or numbered releases, have in common, and what differs."""
+    name, is_count, _ = release.name.partition(", count")
+    name = name if is_count else name.rstrip("0123456789")
+    return name, release.mechanism, release.sensitivity, release.noise_std, release.follows
 
 
-def _summary(search: str, releases: list[Release]) -> tuple[str, str]:
+def _summary(group: str, releases: list[Release]) -> tuple[str, str]:
     first, share = releases[0], math.fsum(release.share for release in releases)
-    name = first.name if len(releases) == 1 else f"{search}, {len(releases)} times"
+    name, last = first.name, releases[-1].name.removeprefix(group)
+    if len(releases) > 1:
+        name = f"{name} ... {last}" if group.endswith(" ") else f"{group}, {len(releases)} times"
     if first.sensitivity is None:
         return name, f"{share:>8.4f}  follows {first.follows}"
     return name, f"{share:>8.4f}{first.sensitivity:>13.4g}{first.noise_std:>13.4g}"
@@ -298,6 +301,8 @@ def _summary(search: str, releases: list[Release]) -> tuple[str, str]:
 
 # Most releases that are printed, and least width of a printed name.
 _SHOWN, _WIDTH = 30, 28  # not tuned
+# From where on an epsilon is called weak.
+_WEAK = 10.0  # not studied
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
 # Fields of a release in a record; the others belong to plans.
 _RECORDED = ("name", "mechanism", "sensitivity", "noise_std", "share")
@@ -534,6 +539,8 @@ def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[s
     ]
     if not math.isfinite(spent.epsilon):
         lines.append("  no privacy: epsilon is inf")
+    elif spent.epsilon > _WEAK:
+        lines.append(f"  weak: an epsilon above {_WEAK:g} promises little")
     if spent.delta_tail:
         lines.append(f"  {spent.delta_tail:.4g} of delta for a tail event, which mu leaves out")
     lines += [f"  {note}" for note in notes]
