@@ -1,7 +1,7 @@
 """The steps that share one budget: which are private, their columns, their shares, their checks."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from inspect import getclosurevars, signature
 from numbers import Integral, Real
@@ -327,8 +327,6 @@ def _default_share(name: str, step: Any) -> float:
 # ------------------------------
 # Checks of the steps that share a budget, and of the data that they get.
 
-_OF_THE_WHOLE = {"epsilon", "delta", "ledger", "random_state"}
-
 
 class Step(NamedTuple):
     """A step of the searched pipeline; any other estimator is one step without a name."""
@@ -359,15 +357,9 @@ def steps_of(estimator: Any) -> list[Step]:
     elif isinstance(estimator, SharedBudget):
         _check_named(estimator)
         steps = _expanded(estimator.steps)
-        _check_left_alone(estimator, steps)
-    for number, step in enumerate(steps):
-        if isinstance(step.estimator, str) and step.estimator == "drop":
-            raise ValueError(f"Step {step.name!r}: 'drop' would leave no columns.")
-        _check_step(step, is_behind=any(one.is_private for one in steps[:number]))
-        is_last = number == len(steps) - 1 or is_passed_through(step.estimator)
-        if not is_last and not hasattr(step.estimator, "transform"):
-            kind = type(step.estimator).__name__
-            raise ValueError(f"Step {step.name!r}, {kind}, has no transform: it must be the last.")
+    refusals = [text for n in range(len(steps)) for text in _refusals(estimator, steps, n)]
+    if refusals:
+        raise ValueError("\n".join(refusals))
     if not any(step.is_private for step in steps):
         raise ValueError(
             f"estimator={type(estimator).__name__} has no private step: use GridSearchCV."
@@ -482,21 +474,31 @@ def _check_named(estimator: Any) -> None:
     estimator._validate_names([name for name, _ in estimator.steps])
 
 
-def _check_left_alone(estimator: SharedBudget, steps: Sequence[Step]) -> None:
-    """Refuse steps with parameters of a budget, which is that of the whole."""
-    for name, step, *_ in steps:
-        if not isinstance(step, PrivateEstimator):
-            continue
-        defaults = signature(type(step)).parameters
-        for parameter in _OF_THE_WHOLE & defaults.keys():
-            value, default = getattr(step, parameter), defaults[parameter].default
-            if value is not default and plain(value) != default:
-                part = f", and shares={{{name!r}: ...}} for the part of it that the step gets"
-                raise ValueError(
-                    f"Step {name!r} must keep its default {parameter}={default!r}, which stands "
-                    f"for that of the whole. Pass {parameter} to {type(estimator).__name__}"
-                    f"{part if parameter == 'epsilon' else ''}."
-                )
+def _refusals(whole: Any, steps: Sequence[Step], number: int) -> Iterator[str]:
+    """Say what is against a step, where it stands."""
+    step, is_last = steps[number], number == len(steps) - 1
+    if isinstance(step.estimator, str) and step.estimator == "drop":
+        yield f"Step {step.name!r}: 'drop' would leave no columns."
+    if step.is_private and isinstance(whole, SharedBudget):
+        yield from _not_left_alone(whole, step)
+    yield from _not_private(step, is_behind=any(one.is_private for one in steps[:number]))
+    if not (is_last or is_passed_through(step.estimator) or hasattr(step.estimator, "transform")):
+        kind = type(step.estimator).__name__
+        yield f"Step {step.name!r}, {kind}, has no transform: it must be the last."
+
+
+def _not_left_alone(whole: SharedBudget, step: Step) -> Iterator[str]:
+    """Say which parameters of a step are those of a budget, which is that of the whole."""
+    name, defaults = step.name, signature(type(step.estimator)).parameters
+    for parameter in sorted({"delta", "epsilon"} & defaults.keys()):
+        value, default = getattr(step.estimator, parameter), defaults[parameter].default
+        if value is not default and plain(value) != default:
+            part = f", and shares={{{name!r}: ...}} for the part of it that the step gets"
+            yield (
+                f"Step {name!r} must keep its default {parameter}={default!r}, which stands "
+                f"for that of the whole. Pass {parameter} to {type(whole).__name__}"
+                f"{part if parameter == 'epsilon' else ''}."
+            )
 
 
 def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
@@ -517,33 +519,34 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
     return clone(estimator).set_params(**given), lack_classes
 
 
-def _check_step(step: Step, *, is_behind: bool) -> None:
-    """Refuse a step that a search cannot keep private; `is_behind` if it follows a private one."""
+def _not_private(step: Step, *, is_behind: bool) -> Iterator[str]:
+    """Say why a step cannot be kept private; `is_behind` if it follows a private one."""
     name, estimator = step.name, step.estimator
     where = f"estimator, step {name!r}: " if name else "estimator: "
     if is_behind and isinstance(estimator, AdditiveChi2Sampler):
-        raise ValueError(
+        yield (
             f"{where}AdditiveChi2Sampler refuses negative entries. Behind a private step its error "
             "would tell of single rows. Put it before all private steps."
         )
     check_unwatched(where, estimator)
     if isinstance(estimator, DelegatesMixin):
         kind = type(estimator).__name__
-        raise ValueError(
+        yield (
             f"{where}a {kind} has a budget of its own, which is not that of the whole. Put what it "
             "fits in its place."
         )
+        return
     if isinstance(estimator, FrozenEstimator):
         check_is_fitted(estimator)
     if is_columns(estimator):
         public = [*estimator.transformers, ("remainder", estimator.remainder, None)]
         for part, one, _ in public:
             if is_columns(one):
-                raise ValueError(f"{where}a ColumnTransformer within another is not supported.")
-            if not has_budget(one):
-                _check_step(Step(f"{name}__{part}", one), is_behind=False)
+                yield f"{where}a ColumnTransformer within another is not supported."
+            elif not has_budget(one):
+                yield from _not_private(Step(f"{name}__{part}", one), is_behind=False)
     elif not (step.is_private or is_stateless(estimator) or is_passed_through(estimator)):
-        raise ValueError(
+        yield (
             f"{where}{type(estimator).__name__} may learn from the rows without privacy. "
             f"Use {instead_of(estimator)}, or wrap an estimator fitted on public rows in "
             "sklearn.frozen.FrozenEstimator. Steps inside of other steps, such as a Pipeline "
@@ -551,9 +554,9 @@ def _check_step(step: Step, *, is_behind: bool) -> None:
         )
     for parameter in ("ledger", "random_state") if step.is_private else ():
         if getattr(estimator, parameter) is not None:
-            raise ValueError(f"{where}{parameter} must be None: pass it to the whole instead.")
+            yield f"{where}{parameter} must be None: pass it to the whole instead."
     if step.is_private and estimator.delta == 0:
-        raise ValueError(f"{where}delta must be positive, got 0.")
+        yield f"{where}delta must be positive, got 0."
 
 
 def common_unit(steps: Sequence[Step]) -> str:
