@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
+from inspect import signature
 from numbers import Integral, Real
 from types import NoneType
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
@@ -100,10 +101,33 @@ _HIDDEN_PARAMETERS = ("random_state", "ledger")
 _PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
 
 
+def named(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a method, so that errors of its arguments name the class and what it takes."""
+
+    @wraps(method)
+    def _named(self: Any, *args: Any, **kwargs: Any) -> Any:
+        expected = signature(method)
+        try:
+            expected.bind(self, *args, **kwargs)
+        except TypeError as error:
+            who = f"{type(self).__name__}.{method.__name__}"
+            hint = "Use solver. " * bool({"algorithm", "svd_solver"} & kwargs.keys())
+            names = ", ".join([*expected.parameters][1:])
+            raise TypeError(f"{who}: {error}. {hint}It takes {names}.") from None
+        return method(self, *args, **kwargs)
+
+    return _named
+
+
 class PlainParametersMixin:
     """Checks parameters as plain values: numpy would round the limits to a small type."""
 
     _parameter_constraints: ClassVar[dict[str, Any]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in vars(cls).keys() & {"__init__", "fit", "plan"}:
+            setattr(cls, name, named(vars(cls)[name]))
 
     def _validate_params(self) -> None:
         # Faster than get_params, which inspects the signature. A subclass may lack a parameter.
@@ -352,13 +376,6 @@ def targets_of(X: RowParts, y: Any, estimator_name: str) -> Targets:
     return X.y
 
 
-def check_like(like: Any, n_samples: int, n_features: int) -> None:
-    """Refuse an X, such as a fit to come would take, of another number of features."""
-    shape = getattr(like, "shape", (n_samples, n_features))
-    if len(shape) != 2 or shape[1] != n_features:
-        raise ValueError(f"n_features={n_features} does not fit like, of shape {shape}.")
-
-
 def check_width(X: Any, n_columns: int) -> None:
     """Refuse transformed rows of another width."""
     if X.shape[1] != n_columns:
@@ -459,7 +476,7 @@ def by_chunks(
             lambda rows: method(self, rows, *args, **kwargs), X, method.__name__
         )
 
-    return cast(Callable[Concatenate[Any, Any, P], Any], _by_chunks)
+    return cast(Callable[Concatenate[Any, Any, P], Any], named(_by_chunks))
 
 
 def _check_output(estimator: Any) -> None:

@@ -11,7 +11,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
-from sklearn.utils import check_scalar
+from sklearn.utils import check_scalar, get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._checks import (
@@ -26,7 +26,7 @@ from skdp._checks import (
 from skdp.data.containers import refuse_masked
 from skdp.data.reduce import OBSERVER
 from skdp.data.workers import one_blas_thread, thread_count
-from skdp.exceptions import warn_of_privacy
+from skdp.exceptions import THE_DEFAULT, warn_of_privacy, warnings_together
 from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
 from skdp.privacy.plan import PrivacyCost
@@ -256,6 +256,8 @@ N_JOBS: dict[str, Any] = {"n_jobs": [Integral, None]}
 # The first two change where a fit is charged and how it is computed, but not its result. The last
 # is the seed.
 _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
+# That of all constructors.
+_DEFAULT_DELTA = 1e-6  # not studied
 
 
 class Problem(Protocol):
@@ -296,14 +298,14 @@ class BudgetMixin(PlainParametersMixin):
 class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
     """An estimator whose `fit` spends a privacy budget."""
 
-    def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:
+    def plan(self, n_samples: Any, n_features: int | None = None, *, like: Any = None) -> Plan:
         """List what a fit would release and spend. No data are read, and nothing is spent.
 
         Parameters
         ----------
-        n_samples : int
-            Number of rows or records of the X that will be fitted.
-        n_features : int
+        n_samples : int or tuple of int
+            Number of rows or records of the X that will be fitted; or its shape, alone.
+        n_features : int or None, default=None
             Number of its features.
         like : object or None, default=None
             An X of any length that `fit` would take. Its dtype, its shape after the first axis and
@@ -322,30 +324,26 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
             If `fit` would refuse a parameter, or `like` has another number of features.
         """
         self._validate_params()
-        like = public_like(like)
-        check_planned(n_samples, n_features, like)
-        problem = self._problem_like(int(n_samples), int(n_features), like)
+        problem = self._problem_of_size(*planned_size(n_samples, n_features, public_like(like)))
         return plan_of(problem, self._plan(problem))
 
     def _fit(self, X: Any, y: Any = None) -> None:
         """Fit in the one order that keeps a fit private."""
-        with restored_on_error(self, partial(self._passes_to_tell, X)):
-            problem, data = self._problem(*in_parts(X, y))
-            warnings = self._keep(*self._release(problem, data, warn_of_privacy))
-        # Last: if warnings are turned into errors, the model that was paid for remains.
-        warn_of_privacy(*warnings)
+        with warnings_together(type(self).__name__):
+            with restored_on_error(self, partial(self._passes_to_tell, X)):
+                problem, data = self._problem(*in_parts(X, y))
+                warnings = self._keep(*self._release(problem, data, warn_of_privacy))
+            # Last: if warnings are turned into errors, the model that was paid for remains.
+            warn_of_privacy(*warnings)
 
     def _release(
-        self, problem: Any, data: Data, warn: Callable[[str], None]
+        self, problem: Any, data: Data, warn: Callable[..., None]
     ) -> tuple[Any, Any, PrivacyBudget]:
         """Do what follows the check of the data: plan, warn of public facts, spend."""
         plan = plan_of(problem, self._plan(problem))
         view, budget, generator = self._open(data, problem, plan)
         # Before anything is spent: if warnings are turned into errors, the fit costs nothing.
-        for warning in self._setting_warnings(problem):
-            warn_of_privacy(warning)
-        for warning in self._warnings(problem, plan):
-            warn(warning)
+        warn(*self._public_warnings(problem, plan))
         return problem, self._solve(problem, plan.parts, view, budget, generator), budget
 
     def _keep(self, problem: Any, result: Any, budget: PrivacyBudget) -> list[str]:
@@ -361,6 +359,14 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
     @abstractmethod
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> Any:
         """Return the problem of a fit to data of that size, which have not been seen."""
+
+    def _problem_of_size(self, n_samples: int, n_features: int, like: Any) -> Any:
+        """Return the same, unless `like` is of another number of features."""
+        shape = getattr(like, "shape", (n_samples, n_features))
+        dimensions = (2, 3) if get_tags(self).input_tags.three_d_array else (2,)
+        if len(shape) not in dimensions or math.prod(shape[1:]) != n_features:
+            raise ValueError(f"n_features={n_features} does not fit like, of shape {shape}.")
+        return self._problem_like(n_samples, n_features, like)
 
     @abstractmethod
     def _plan(self, problem: Any) -> Any:
@@ -382,16 +388,14 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
         """Set fitted attributes from released values; return warnings that follow from these."""
 
     def _warnings(self, problem: Any, plan: Plan) -> Iterable[str]:
-        """Return the warnings that follow from public facts."""
+        """Return the warnings of a family that follow from public facts."""
         return ()
 
-    def _setting_warnings(self, problem: Problem) -> list[str]:
-        """Return the warnings of a delta that is too large, and of a seed that may be guessed."""
-        cost, unit = problem.cost, problem.unit
-        if not cost.is_private:
-            return []
-        warnings = warnings_for_delta(cost, unit.counted, problem.n_units)
-        return [*warnings, *warnings_for_seed(self.random_state)]
+    def _public_warnings(self, problem: Problem, plan: Plan) -> list[str]:
+        """Return these warnings, and those of delta and the seed."""
+        counted, seed = problem.unit.counted, self.random_state
+        settings = warnings_for_settings(problem.cost, counted, problem.n_units, seed)
+        return [*settings, *self._warnings(problem, plan)]
 
     def _open(
         self, data: Data, problem: Any, plan: Plan
@@ -496,9 +500,12 @@ def plan_of(problem: Problem, parts: Any) -> Plan:
     )
 
 
-def check_planned(n_samples: int, n_features: int, like: Any) -> None:
-    """Refuse what `plan` cannot take for the size and the kind of an X."""
+def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, Any]:
+    """Return the size and the kind of an X, from its shape too; refuse what `plan` cannot take."""
     refuse_masked(like)
+    if isinstance(n_samples, tuple) and len(n_samples) > 1 and n_features is None:
+        like = np.zeros((1, *n_samples[1:])) if like is None else like
+        n_samples, n_features = n_samples[0], math.prod(n_samples[1:])
     is_data = hasattr(like, "shape") or isinstance(like, list | tuple | None)
     if isinstance(like, type) or not is_data:
         # Only its type is named: its printed form may hold values.
@@ -506,17 +513,19 @@ def check_planned(n_samples: int, n_features: int, like: Any) -> None:
         raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
     for name, size in (("n_samples", n_samples), ("n_features", n_features)):
         check_scalar(size, name, Integral, min_val=1)
+    return int(n_samples), int(n_features), like
 
 
-def warnings_for_delta(cost: PrivacyCost, counted: str, n_units: int) -> list[str]:
-    """Warn of a delta so large that it allows publishing single units."""
-    if not cost.is_private or cost.delta <= 1 / n_units:
-        return []
-    return [
-        f"delta={cost.delta} exceeds one over the number of {counted}, {n_units}: the guarantee "
-        "would allow some of them to be published outright. Pass a smaller delta, such as "
-        f"{0.1 / n_units:.0e}."
-    ]
+def warnings_for_settings(cost: PrivacyCost, counted: str, n: int, seed: Any = None) -> list[str]:
+    """Warn of a delta that allows publishing single units, and of a seed that may be guessed."""
+    warnings = warnings_for_seed(seed) if cost.is_private else []
+    if cost.is_private and cost.delta > 1 / n:
+        default = THE_DEFAULT if cost.delta == _DEFAULT_DELTA else ""
+        warnings.append(
+            f"delta={cost.delta}{default} exceeds one over the number of {counted}, {n}: it allows "
+            f"publishing some of them outright. Pass delta={0.1 / n:.0e}, or less."
+        )
+    return warnings
 
 
 def in_dtype(values: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -1,18 +1,14 @@
 """Warnings and errors of skdp."""
 
+import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 
-__all__ = [
-    "BudgetError",
-    "FederationError",
-    "LedgerError",
-    "PrivacyWarning",
-    "shortened",
-    "warn_of_privacy",
-]
+__all__ = ["BudgetError", "FederationError", "LedgerError", "PrivacyWarning"]
 
 
 # So many names are listed in a warning.
@@ -69,27 +65,77 @@ class LedgerError(RuntimeError):
     """
 
 
-# Packages on the call stack between a line of the user and a fit, or at the start of a thread.
-_BETWEEN = {
-    "concurrent",
-    "contextlib",
-    "joblib",
-    "multiprocessing",
-    "runpy",
-    "skdp",
-    "sklearn",
-    "threading",
-}
-
-
 def shortened(names: Sequence[str]) -> str:
     """List names in a warning: if there are many, the first ones."""
     more = len(names) - _MOST_NAMED
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
+def counted(number: int, noun: str) -> str:
+    """Put a number before a noun, in the plural unless it is 1."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+# ------------------------------
+# Warnings of privacy: those of a fit are one, at its end.
+
+# Packages on the call stack between a line of the user and a fit, or at the start of a thread.
+_BETWEEN = {"concurrent", "contextlib", "joblib", "multiprocessing", "runpy", "threading"}
+_BETWEEN |= {"skdp", "sklearn"}
+# Numbers, and lists of them, but not those in names such as dppca-2.
+_NUMBERS = re.compile(r"(?<![\w-])\d+(?:[.,e+\- ]*\d+)*")
+# What the fit, or the whole of several fits, that goes on has to say.
+_GATHERED: ContextVar[list[str] | None] = ContextVar("gathered", default=None)
+#: Words of a warning of what nobody has chosen: a process is told once, whatever the numbers.
+THE_DEFAULT = ", the default,"
+_told_once = set[str]()
+
+
 def warn_of_privacy(*messages: str) -> None:
-    """Issue warnings that point at the line of the user, not of skdp, scikit-learn or joblib.
+    """Warn, at the end of what `warnings_together` surrounds.
+
+    A warning that a filter turns into an error is one at once: what comes next may spend budget.
+    """
+    with warnings_together() as gathered:
+        for message in messages:
+            action = _action(message)
+            if action == "error":
+                _warn(message)
+            elif action != "ignore" and _NUMBERS.sub("#", message) not in _told_once:
+                gathered.append(message)
+
+
+@contextmanager
+def warnings_together(of: str = "") -> Iterator[list[str]]:
+    """Make one warning of all within: of those that differ in numbers only, the last.
+
+    A larger whole takes them over, and says what they are `of`.
+    """
+    whole, messages = _GATHERED.get(), list[str]()
+    token = _GATHERED.set(messages)
+    try:
+        yield messages
+    finally:
+        _GATHERED.reset(token)
+    told = {_NUMBERS.sub("#", message): message for message in messages}
+    if whole is not None:
+        whole += [f"{of}: {message}" if of else message for message in told.values()]
+    elif told:
+        _warn("\n".join(told.values()))
+        _told_once.update(key for key in told if THE_DEFAULT in key)
+
+
+def _action(message: str) -> str:
+    """Return what filters do to a warning; those of modules or lines see all of them together."""
+    for action, text, category, *where in warnings.filters:
+        is_general = issubclass(PrivacyWarning, category) and where == [None, 0]
+        if is_general and (text is None or text.match(message)):
+            return action
+    return "default"
+
+
+def _warn(message: str) -> None:
+    """Point at the line of the user, not of skdp, scikit-learn or joblib.
 
     A thread or process that joblib has started has no line of the user. Its warnings point at skdp.
     """
@@ -98,8 +144,7 @@ def warn_of_privacy(*messages: str) -> None:
     while frame and (package := _package_of(frame)) in _BETWEEN:
         level_in_skdp = level if package == "skdp" else level_in_skdp
         frame, level = frame.f_back, level + 1
-    for message in messages:
-        warnings.warn(message, PrivacyWarning, stacklevel=level if frame else level_in_skdp)
+    warnings.warn(message, PrivacyWarning, stacklevel=level if frame else level_in_skdp)
 
 
 def _package_of(frame: FrameType) -> str:

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import (
     by_chunks,
     check_features,
-    check_like,
     check_rows,
     check_rows_of,
     check_rows_or_blocks,
@@ -34,7 +33,7 @@ from skdp.data.containers import finite, float_dtype
 from skdp.data.parts import RowBlocks, transformed_blocks
 from skdp.data.rows import Rows, checked_digest
 from skdp.data.sources import as_source, holds_sparse, rounding_of
-from skdp.exceptions import shortened
+from skdp.exceptions import counted, shortened
 from skdp.linalg.norms import with_data
 from skdp.privacy import Plan
 from skdp.units import ResolvedRow
@@ -117,9 +116,9 @@ def warnings_for_plan(problem: ScaleProblem, plan: Plan) -> Iterator[str]:
     noise_std = plan.releases[-1].noise_std
     if problem.cost.is_private and noise_std is not None and noise_std > MOST_NOISE:
         yield (
-            f"With epsilon={problem.cost.epsilon:g}, {problem.n_units} rows and "
-            f"{problem.n_features} columns, noise hides most centers and scales: its standard "
-            f"deviation is {noise_std:.2f} of half the interval of a column. Use "
+            f"With epsilon={problem.cost.epsilon:g}, {counted(problem.n_units, 'row')} and "
+            f"{counted(problem.n_features, 'column')}, noise hides most centers and scales: its "
+            f"standard deviation is {noise_std:.2f} of half the interval of a column. Use "
             f"{_remedy(problem)}."
         )
 
@@ -137,12 +136,13 @@ def warnings_for_scales(
         ),
         (
             scales.is_flat & ~scales.is_void,
-            "hardly vary beside their intervals, as far as noise can tell: they get small scales, "
+            "hardly vary beside their intervals, as far as noise can tell, and get small scales, "
             "which may be far off",
         ),
     ):
         if which.any():
-            yield f"{_named(np.flatnonzero(which), names)} {what}. Use {_remedy(problem)}."
+            named = _named(np.flatnonzero(which), names)
+            yield f"Columns that {what}: {named}. Use {_remedy(problem)}."
 
 
 def _remedy(problem: ScaleProblem) -> str:
@@ -152,7 +152,7 @@ def _remedy(problem: ScaleProblem) -> str:
 
 def _named(columns: np.ndarray, names: Sequence[Any]) -> str:
     shown = shortened([str(names[column]) for column in columns])
-    return f"{len(columns)} of {len(names)} columns ({shown})"
+    return f"{len(columns)} of {len(names)} ({shown})"
 
 
 class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
@@ -351,7 +351,6 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         return problem, (Rows(source, self.n_jobs), digest)
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> ScaleProblem:
-        check_like(like, n_samples, n_features)
         return self._problem_of(n_samples, n_features, like=like)
 
     def _problem_of(self, n_rows: int, n_features: int, *, like: Any) -> ScaleProblem:

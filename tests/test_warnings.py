@@ -1,16 +1,33 @@
-"""Warnings name the line of the user, whatever lies between it and a fit."""
+"""Warnings of a fit are one, at the line of the user, whatever lies between it and a fit."""
 
+import re
 import warnings
 
 import joblib
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import skdp
-from skdp import DPPCA, DPTraceRegressor, PrivacyWarning
-from skdp.model_selection import DPGridSearch, epsilon_curve
+from skdp import (
+    DPPCA,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPPersonalizedRegressor,
+    DPStandardScaler,
+    DPStreamingFactorizer,
+    DPTraceClassifier,
+    DPTraceRegressor,
+    DPTruncatedSVD,
+    PrivacyLedger,
+    PrivacyWarning,
+    make_dp_pipeline,
+)
+from skdp.exceptions import _told_once
+from skdp.model_selection import DPGridSearch, epsilon_curve, private_score
+from skdp.units import Update
 
 X = np.random.default_rng(0).standard_normal((60, 4))
 Y = X[:, 0]
@@ -25,11 +42,34 @@ JOBS = {
 }
 
 
-def files_of(job):
+LABELS = np.where(X[:, 0] > 0, "yes", "no")
+WHOLE = make_dp_pipeline(DPStandardScaler(), DPPCA(2), DPLogisticRegression())
+GIVEN = clone(WHOLE).set_params(dplogisticregression__classes=["no", "yes"])
+WHOLES = {
+    "fit": lambda: DPLogisticRegression(delta=0.1).fit(X, LABELS),
+    "pipeline": lambda: WHOLE.fit(X, LABELS),
+    "private search": lambda: DPGridSearch(WHOLE, {"dppca__n_components": [1, 2]}).fit(X, LABELS),
+    "curve": lambda: epsilon_curve(GIVEN, X, LABELS, epsilons=[0.1, 1], n_samples=100),
+    "score": lambda: private_score(DPPCA(2, epsilon=np.inf).fit(X), X, delta=0.1, random_state=0),
+}
+
+
+def caught_from(job, *filters):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        for one in filters:
+            warnings.filterwarnings(*one)
         job()
-    return {one.filename for one in caught if issubclass(one.category, PrivacyWarning)}
+    return [one for one in caught if issubclass(one.category, PrivacyWarning)]
+
+
+def files_of(job):
+    return {one.filename for one in caught_from(job)}
+
+
+def lines_of(job, *filters):
+    (warning,) = caught_from(job, *filters)
+    return str(warning.message).splitlines()
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -43,3 +83,112 @@ def test_a_warning_of_a_thread_is_at_a_line_of_skdp():
         found = files_of(lambda: search.fit(X))
     assert found
     assert all(file == __file__ or file.startswith(skdp.__path__[0]) for file in found)
+
+
+@pytest.mark.parametrize("name", WHOLES)
+def test_a_whole_warns_once_and_says_nothing_twice(name):
+    (warning,) = caught_from(WHOLES[name])
+    assert warning.filename == __file__
+    lines = str(warning.message).splitlines()
+    assert len(lines) > 1
+    assert len({re.sub(r"[\d., ]+", "#", line) for line in lines}) == len(lines)
+
+
+@pytest.mark.parametrize("name", ["pipeline", "private search", "curve"])
+def test_a_whole_names_each_step(name):
+    told = "\n".join(lines_of(WHOLES[name]))
+    for step in ("dpstandardscaler", "dppca", "dplogisticregression"):
+        assert f"Step '{step}', which has " in told
+
+
+def test_steps_whose_names_differ_in_a_number_are_told_apart():
+    two = make_dp_pipeline(
+        DPStandardScaler(), DPPCA(2), DPPCA(1), epsilon=0.1, shares={"dppca-1": 0.3}
+    )
+    told = "\n".join(lines_of(lambda: two.fit(X)))
+    assert "Step 'dppca-1'" in told
+    assert "Step 'dppca-2'" in told
+
+
+def test_a_curve_of_steps_that_share_no_budget_names_their_classes():
+    steps = make_pipeline(DPPCA(2), DPTraceRegressor())
+    lines = lines_of(lambda: epsilon_curve(steps, X, Y, epsilons=[0.1, 1], n_samples=100))
+    assert {line.partition(":")[0] for line in lines} == {"DPPCA", "DPTraceRegressor"}
+
+
+def test_a_filter_of_a_sentence_leaves_the_others():
+    few = DPPCA(2, delta=0.1)
+    lines = lines_of(lambda: few.fit(X), ("ignore", "60 rows are too few"))
+    assert [line for line in lines if "too few" in line] == []
+    assert lines[0].startswith("delta=0.1 exceeds")
+    assert len(lines_of(lambda: few.fit(X))) > len(lines)
+
+
+@pytest.mark.parametrize("model", [DPPCA(2), make_dp_pipeline(DPPCA(2))])
+@pytest.mark.parametrize(("text", "n_charged"), [(".", 0), (".*too few to find", 0), (".*Only", 1)])
+def test_an_error_of_public_facts_is_raised_before_anything_is_spent(
+    tmp_path, model, text, n_charged
+):
+    file = tmp_path / "ledger.skdp"
+    ledger = PrivacyLedger.create(file, dataset="rows", epsilon=9, delta=1e-5, unit="row")
+    model = clone(model).set_params(epsilon=0.01, ledger=ledger)
+    with pytest.raises(PrivacyWarning, match=text):
+        caught_from(lambda: model.fit(X), ("error", text, PrivacyWarning))
+    assert len(ledger.entries()) == n_charged
+    assert hasattr(model, "privacy_spent_") == bool(n_charged)
+
+
+def test_what_a_fit_had_to_say_is_lost_with_the_fit():
+    with pytest.raises(ValueError, match="NaN"):
+        caught_from(lambda: DPPCA(2, delta=0.1).fit(np.full((60, 4), np.nan)))
+    assert lines_of(lambda: DPPCA(2).fit(X))[0].startswith("60 rows are too few")
+
+
+@pytest.fixture
+def nothing_told():
+    before = set(_told_once)
+    _told_once.clear()
+    yield
+    _told_once.update(before)
+
+
+@pytest.mark.usefixtures("nothing_told")
+def test_the_default_delta_is_warned_of_once_a_process_and_another_one_each_time():
+    rows = np.random.default_rng(0).standard_normal((1_000_001, 1))
+    model = DPStandardScaler(bounds=(-3, 3))
+    for _ in range(2):
+        with pytest.raises(PrivacyWarning, match="delta=1e-06"):
+            caught_from(lambda: model.fit(rows), ("error",))
+    (line,) = lines_of(lambda: model.fit(rows))
+    assert line.startswith("delta=1e-06, the default, exceeds")
+    assert line.endswith("Pass delta=1e-07, or less.")
+    assert caught_from(lambda: model.fit(rows)) == []
+    assert caught_from(lambda: DPStandardScaler(bounds=(-3, 3), delta=1e-7).fit(rows)) == []
+    for _ in range(2):
+        given = DPStandardScaler(bounds=(-3, 3), delta=0.1)
+        assert lines_of(lambda: given.fit(rows))[0].startswith("delta=0.1 exceeds")  # noqa: B023
+
+
+ONE = X[:, :1]
+OF_ONE = {
+    "pca": lambda: DPPCA(1, epsilon=0.01).fit(ONE),
+    "svd": lambda: DPTruncatedSVD(1, epsilon=0.01).fit(ONE),
+    "scaler": lambda: DPStandardScaler(epsilon=0.01).fit(ONE),
+    "regression": lambda: DPLinearRegression(epsilon=0.01).fit(ONE, Y),
+    "matrices": lambda: DPTraceRegressor(epsilon=0.01).fit(ONE.reshape(-1, 1, 1), Y),
+    "classes": lambda: DPLogisticRegression(epsilon=0.01).fit(ONE, LABELS),
+    "classes of matrices": lambda: DPTraceClassifier(epsilon=0.01).fit(ONE[:, None], LABELS),
+    "users": lambda: DPPersonalizedRegressor(1, epsilon=0.01).fit(ONE, Y),
+    "stream": lambda: DPStreamingFactorizer(
+        1, shape=(9, 1), privacy_unit=Update(1.0), delta=0.2
+    ).finalize(),
+}
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+def test_one_is_no_plural_and_nothing_is_less(name):
+    told = " ".join(str(one.message) for one in caught_from(OF_ONE[name]))
+    assert told
+    assert not re.search(r"\b1 [a-z]+s\b", told)
+    assert "smaller rank" not in told
+    assert "fewer components" not in told

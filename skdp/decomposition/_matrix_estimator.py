@@ -16,7 +16,6 @@ from skdp._checks import (
     INPUT,
     by_chunks,
     check_features,
-    check_like,
     check_numbers,
     check_rows,
     check_rows_of,
@@ -42,6 +41,7 @@ from skdp.decomposition._problem import (
 from skdp.decomposition._projections import Projection
 from skdp.decomposition._rows_fit import read_rows_once, solve_rows
 from skdp.decomposition._rows_plan import plan_rows, resolve_rows, warnings_for_rows
+from skdp.exceptions import counted
 from skdp.linalg.spectrum import coherence, is_symmetric
 from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.precision import plain
@@ -209,7 +209,6 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> MatrixProblem:
-        check_like(like, n_samples, n_features)
         return self._problem_of((n_samples, n_features), like=like)
 
     def _problem_of(self, shape: tuple[int, int], *, like: Any, **changes: Any) -> MatrixProblem:
@@ -377,8 +376,9 @@ def warnings_for_factors(result: Factors, wanted: int, problem: MatrixProblem) -
             "skdp.DPTruncatedSVD, which spends the whole budget on them."
         )
     if result.eigenvalue_noise > 0 and result.n_above_noise < wanted:
+        fewer = "Ask for fewer components, or use " if result.n_above_noise else "Use "
         warnings.append(
-            f"Only {result.n_above_noise} of {wanted} components stand out from the noise. Ask for "
-            f"fewer components, or use {problem.unit.remedy}."
+            f"Only {result.n_above_noise} of {counted(wanted, 'component')} stand out from the "
+            f"noise. {fewer}{problem.unit.remedy}."
         )
     return warnings

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._checks import without_secrets
-from skdp._estimator import BudgetMixin, plan_of, warnings_for_delta
+from skdp._estimator import BudgetMixin, plan_of, warnings_for_settings
 from skdp.data.containers import checked_container, checked_shape, hide_error_text
 from skdp.decomposition._projections import LowRankFactors
 from skdp.decomposition._sketches import (
@@ -29,7 +29,7 @@ from skdp.decomposition._sketches import (
     sketch_sizes,
     tail_probabilities,
 )
-from skdp.exceptions import warn_of_privacy
+from skdp.exceptions import counted, warn_of_privacy
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.spectrum import deterministic_signs
 from skdp.privacy import PrivacySpent, Released
@@ -309,7 +309,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         reserved = math.fsum(self._sketches.tails)
         cost = PrivacyCost(float(self.epsilon), float(self.delta), reserved)
         problem = StreamProblem(unit, self._sketches, correlation, cost)
-        warn_of_privacy(*warnings_for_delta(cost, unit.counted, problem.n_units))
+        warn_of_privacy(*warnings_for_settings(cost, unit.counted, problem.n_units))
         # The noise decides on the unit of the counts, and rounding to that unit then adds to the
         # sensitivities: the stream is planned without rounding first, and then with it.
         unrounded = plan_of(problem, plan_stream(problem))
@@ -420,9 +420,9 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         if values[0].noise_std > 0 and rank < n_components:
             fewer = "Ask for fewer components, or use " if rank else "Use "
             warnings.append(
-                f"Only {rank} of {n_components} components stand out from the noise and the error "
-                f"of the sketch. {fewer}a larger epsilon or a larger n_sketch; if the unit is "
-                "Update(bound), a bound that clips fewer values may help, too."
+                f"Only {rank} of {counted(n_components, 'component')} stand out from the noise and "
+                f"the error of the sketch. {fewer}a larger epsilon or a larger n_sketch; if the "
+                "unit is Update(bound), a bound that clips fewer values may help, too."
             )
         count_unit = self.value_unit_ * self._sketches.right.unit
         if max(np.abs(released.value).max() for released in values) > _LARGEST_COUNT * count_unit:

@@ -285,8 +285,8 @@ class DPStreamingFactorizer(BaseStream):
             n_left = self._n_shards - len(self._merged)
             if is_first and n_left:
                 warnings.warn(
-                    f"{n_left} of {self._n_shards} shards were not merged: the factors lack their "
-                    "updates.",
+                    f"Shards that were not merged: {n_left} of {self._n_shards}. The factors lack "
+                    "their updates.",
                     stacklevel=2,
                 )
         return factors

@@ -142,13 +142,6 @@ def agreement_of(federation: Any) -> Agreement:
     return agreement
 
 
-def public_warnings(agreement: Agreement) -> list[str]:
-    """Return the warnings that follow from what is agreed on."""
-    estimator, plan = agreement.estimator, agreement.plan
-    problem: Any = agreement.problem
-    return [*estimator._setting_warnings(problem), *estimator._warnings(problem, plan)]
-
-
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {choices}, got {value!r}.")

@@ -10,15 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.exceptions import FederationError, shortened, warn_of_privacy
-from skdp.federated._agreement import (
-    Agreed,
-    Agreement,
-    agree,
-    agreement_of,
-    no_rows,
-    public_warnings,
-    run_fit,
-)
+from skdp.federated._agreement import Agreed, Agreement, agree, agreement_of, no_rows, run_fit
 from skdp.federated._masks import Story, checked_sum, digest, sum_modulo
 from skdp.federated._messages import TO_COORDINATOR, Message, pack, unpack
 from skdp.federated._owner import Owner
@@ -284,7 +276,7 @@ class Federation:
             seed=seed,
             sparse=sparse,
         )
-        warn_of_privacy(*public_warnings(agreement))
+        warn_of_privacy(*agreement.estimator._public_warnings(agreement.problem, agreement.plan))
 
     @property
     def plan(self) -> Plan:

@@ -16,7 +16,6 @@ from skdp._checks import (
     by_chunks,
     check_features,
     check_given,
-    check_like,
     check_rows,
     check_rows_of,
     in_parts,
@@ -263,7 +262,6 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         classes = self._known_classes(None)
         rows, given = self._read(like)
         refuse_stream(rows, type(self).__name__)
-        check_like(rows, n_samples, n_features)
         return self._problem_of(n_samples, n_features, classes, rows, given)
 
     def _problem_of(

@@ -15,7 +15,7 @@ from skdp._scales import OTHER_UNITS_OF_X
 from skdp.data.parts import NOT_FINITE, Targets
 from skdp.data.reduce import Kernel
 from skdp.data.rows import Block, open_rows
-from skdp.exceptions import shortened
+from skdp.exceptions import counted, shortened
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms, row_squares
 from skdp.linalg.spectrum import noise_edge
 from skdp.linear_model._logistic_plan import (
@@ -208,9 +208,10 @@ def warnings_for_size(problem: LogisticProblem, plan: Plan) -> Iterator[str]:
     if problem.strength < least:
         yield (
             f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are few for "
-            f"{problem.n_free} coefficients of a class: probabilities may be worse than the "
-            f"frequencies of the classes. Pass some {least / problem.strength:.2g} times as many "
-            f"records, a larger epsilon, or {problem.fewer}."
+            f"{counted(problem.n_free, 'coefficient')} of a class: probabilities may be worse than "
+            "the frequencies of the classes. Pass some "
+            f"{least / problem.strength:.2g} times as many records, a larger epsilon, or "
+            f"{problem.fewer}."
         )
     if is_norm_guessed(problem):
         yield (
@@ -239,9 +240,9 @@ def warnings_for_classes(problem: LogisticProblem, fractions: np.ndarray) -> Ite
     if len(rare):
         shown = shortened([repr(problem.labels[place]) for place in rare])
         yield (
-            f"{len(rare)} of {problem.n_classes} classes ({shown}) have few records, as far "
-            "as noise can tell: which records are theirs may be lost in it. Pass more records, a "
-            f"larger epsilon, or {problem.fewer}."
+            f"Classes with few records, as far as noise can tell: {len(rare)} of "
+            f"{problem.n_classes} ({shown}). Which records are theirs may be lost in it. Pass more "
+            f"records, a larger epsilon, or {problem.fewer}."
         )
 
 

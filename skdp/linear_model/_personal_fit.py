@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp.data.users import UserBatch, Users, map_batch
+from skdp.exceptions import counted
 from skdp.linalg.norms import bin_counts, row_norms
 from skdp.linear_model._descent import DescentStep, followed_level, n_within, release_vote
 from skdp.linear_model._personal_model import (
@@ -399,9 +400,9 @@ def warnings_for_users(problem: PersonalProblem, plan: Plan) -> list[str]:
     if signal < _LEAST_SIGNAL:
         warnings.append(
             f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are "
-            f"too few for {problem.n_features} features: the noise is as large as any signal. "
-            f"Pass at least {_LEAST_SIGNAL / signal:.2g} times as many, a larger epsilon, or fewer "
-            "features."
+            f"too few for {counted(problem.n_features, 'feature')}: the noise is as large as any "
+            f"signal. Pass at least {_LEAST_SIGNAL / signal:.2g} times as many, a larger epsilon, "
+            "or fewer features."
         )
     return warnings
 
@@ -428,7 +429,7 @@ def warnings_for_model(model: SharedModel, problem: PersonalProblem) -> list[str
         return warnings
     if model.snr < 1 and problem.solver != "exponential":
         warnings.append(
-            f"The weakest of {problem.n_components} components does not stand out from the noise "
+            f"The weakest component, of {problem.n_components}, does not stand out from the noise "
             f"(snr_ is {model.snr:.2g}, below 1). Pass fewer n_components, a larger epsilon, or "
             "more users."
         )

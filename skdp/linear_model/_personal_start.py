@@ -185,8 +185,8 @@ def _warnings(moment: np.ndarray, noise_std: float) -> tuple[str, ...]:
     if n_lost == 0:
         return ()
     return (
-        f"{n_lost} of {len(variances)} features are too small beside the others to stand out from "
-        "noise, and hardly take part in the fit. If the units of features differ, divide them by "
+        "Features too small beside the others to stand out from noise, which hardly take part in "
+        f"the fit: {n_lost} of {len(variances)}. If the units of features differ, divide them by "
         "public guesses of their spreads.",
     )
 

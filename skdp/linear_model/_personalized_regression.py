@@ -647,7 +647,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         self._fit((X, groups), y)
         return self
 
-    def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:
+    # A shape of X tells no number of users.
+    def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:  # type: ignore
         """Return what a fit would release and spend, from public facts: nothing is read or spent.
 
         Parameters
@@ -691,11 +692,6 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         return problem, (users, partial(digests, *hashed))
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> PersonalProblem:
-        width_of_like = getattr(like, "shape", (0, n_features))[1:]
-        if width_of_like != (n_features,):
-            raise ValueError(
-                f"n_features={n_features} does not fit like, whose rows have shape {width_of_like}."
-            )
         width = n_features - (self.user_column is not None)
         return self._problem_of(ResolvedUser, n_samples, width, float_dtype(like))
 

@@ -15,7 +15,6 @@ from skdp._checks import (
     by_chunks,
     check_features,
     check_given,
-    check_like,
     check_rows,
     check_rows_of,
     in_parts,
@@ -195,7 +194,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> TraceProblem:
         rows, given = self._read(like)
-        check_like(rows, n_samples, n_features)
         return self._problem_of(rows, n_samples, n_features, given)
 
     def _problem_of(

@@ -41,6 +41,7 @@ from skdp.linear_model._trace_problem import (
     check_rank,
     check_same_shape,
     matrix_shape_of,
+    smaller,
 )
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_weights
@@ -62,8 +63,12 @@ class TraceClassProblem(LogisticProblem):
     matrix_shape: tuple[int, int]
     rank: int
 
-    fewer: ClassVar[str] = "a smaller rank"
     begins_with_total: ClassVar[bool] = True
+
+    @property
+    def fewer(self) -> str:  # type: ignore[override]
+        """What takes less noise."""
+        return smaller(self.rank)
 
     @property
     def n_free(self) -> int:

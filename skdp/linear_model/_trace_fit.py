@@ -11,6 +11,7 @@ import numpy as np
 from skdp._scales import MOST_NOISE, ScaleReleases, Scales, release_scales
 from skdp.data.matrices import Design, entries_of
 from skdp.data.parts import Targets
+from skdp.exceptions import counted
 from skdp.linalg.matrices import FixedRank, Matrices, tangent_dimension
 from skdp.linear_model._descent import median_of_responses
 from skdp.linear_model._trace_descent import (
@@ -23,7 +24,7 @@ from skdp.linear_model._trace_descent import (
     release_start,
 )
 from skdp.linear_model._trace_plan import TraceReleases
-from skdp.linear_model._trace_problem import TraceProblem
+from skdp.linear_model._trace_problem import TraceProblem, smaller
 from skdp.linear_model._trace_records import (
     Records,
     Spread,
@@ -227,8 +228,8 @@ def warnings_for_size(problem: TraceProblem, plan: Plan) -> Iterator[str]:
             reason = "the noise is as large as any signal"
         yield (
             f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few for "
-            f"{_n_free(problem)} coefficients: {reason}. Pass some {least / strength:.2g} times as "
-            f"many records, a larger epsilon, or {_fewer(problem)}."
+            f"{counted(_n_free(problem), 'coefficient')}: {reason}. Pass some "
+            f"{least / strength:.2g} times as many records, a larger epsilon, or {_fewer(problem)}."
         )
     if plan.parts.features is not None:
         yield from _warnings_for_scales(problem, plan.parts.features)
@@ -241,8 +242,8 @@ def _warnings_for_scales(problem: TraceProblem, features: ScaleReleases) -> Iter
         known = ", or bounds of DPLinearRegression that are known without looking at X"
         yield (
             f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few to scale "
-            f"{problem.n_entries} features one by one: noise hides most of their centers and "
-            "scales. Pass more records, a larger epsilon, or fewer features"
+            f"{counted(problem.n_entries, 'feature')} one by one: noise hides most of the centers "
+            "and scales. Pass more records, a larger epsilon, or fewer features"
             f"{known if problem.interval is None else ''}."
         )
 
@@ -258,18 +259,19 @@ def warnings_for_fit(
         )
     if transform.n_hidden:
         yield (
-            f"{transform.n_hidden} of the features hardly differ from 0, being constant or rare. "
+            f"Features that hardly differ from 0, being constant or rare: {transform.n_hidden}. "
             "Noise hides how far they differ, and what they tell may be lost. If one is in much "
             "larger units, divide it by a public guess of its size."
         )
     if problem.are_cells and problem.cost.is_private and _has_rare_cells(problem, transform):
         yield (
             "Some rows or columns are observed so much more rarely than others that predictions of "
-            "their cells are mostly noise. Leave rarely observed rows and columns out, or pass a "
-            "smaller rank, a larger epsilon, or more records."
+            "their cells are mostly noise. Leave rarely observed rows and columns out, or pass "
+            f"{'a smaller rank, ' * (problem.rank > 1)}a larger epsilon, or more records."
         )
     if n_cut:
-        cut = "The" if _are_rows(problem) else f"{n_cut} of {problem.rank} singular values of the"
+        is_all = n_cut == problem.rank
+        cut = "The" if is_all else f"{n_cut} of {problem.rank} singular values of the"
         yield (
             f"{cut} coefficients do not stand out from the noise and are 0. Pass "
             f"{_fewer(problem)}, a larger epsilon, or more records."
@@ -283,7 +285,7 @@ def _are_rows(problem: TraceProblem) -> bool:
 
 def _fewer(problem: TraceProblem) -> str:
     """Name what leaves fewer coefficients to find."""
-    return "fewer features" if _are_rows(problem) else "a smaller rank or matrix_shape"
+    return "fewer features" if _are_rows(problem) else smaller(problem.rank)
 
 
 def _has_rare_cells(problem: TraceProblem, transform: Transform) -> bool:

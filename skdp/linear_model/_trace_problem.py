@@ -93,6 +93,11 @@ class TraceProblem:
         return self.factors == (True, True) and min(self.matrix_shape) > 1
 
 
+def smaller(rank: int) -> str:
+    """Name what leaves fewer coefficients of matrices to find."""
+    return "a smaller rank or matrix_shape" if rank > 1 else "a smaller matrix_shape"
+
+
 def check_rank(rank: int, shape: tuple[int, int], hint: str = "") -> None:
     """Refuse a rank that matrices of that shape cannot have."""
     if rank > min(shape):

@@ -22,6 +22,7 @@ from sklearn.model_selection import (
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 
+from skdp.exceptions import counted
 from skdp.linear_model import DPPersonalizedRegressor
 from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.model_selection._search import BaseDPSearch
@@ -271,8 +272,7 @@ def _repeated(record: PrivacySpent, times: int) -> PrivacySpent:
     epsilon = times * record.epsilon
     if not record._is_pure:
         epsilon = gaussian_dp.epsilon_at(mu, delta, tail)
-    name = f"{times} fits" if times > 1 else "1 fit"
-    name += record.releases[0].name.removeprefix("fit")
+    name = counted(times, "fit") + record.releases[0].name.removeprefix("fit")
     whole = replace(record, epsilon=epsilon, delta=delta, mu=mu, delta_tail=tail)
     return _with_one_release(whole, name)
 

@@ -12,6 +12,7 @@ from sklearn.utils import Bunch, check_array, check_random_state, check_scalar
 from sklearn.utils._indexing import _safe_indexing
 
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
+from skdp.exceptions import warnings_together
 from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.linear_model._targets import given_classes
 from skdp.model_selection._search import BaseDPSearch
@@ -319,6 +320,7 @@ def matched_noise(estimator: Any, *, n_samples: int, n_public: int) -> Any:
     return matched
 
 
+@warnings_together()
 def epsilon_curve(
     estimator: Any,
     X_public: Any,

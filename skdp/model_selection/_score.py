@@ -21,11 +21,11 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from skdp._checks import BUDGET, SEED, check_given, redact_errors, validate_plain, warnings_for_seed
-from skdp._estimator import warnings_for_delta
+from skdp._checks import BUDGET, SEED, check_given, redact_errors, validate_plain
+from skdp._estimator import warnings_for_settings
 from skdp.data.containers import canonical_csr, checked_container, hide_error_text
 from skdp.data.sources import digests
-from skdp.exceptions import warn_of_privacy
+from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.linear_model._targets import checked_responses
 from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._public_rows import real_numbers
@@ -352,6 +352,7 @@ class PrivateScore:  # numpydoc ignore=PR02
         return f"PrivateScore: {self.value:.4g} +- {self.std:.2g}, {clipped}\n{guarantee}"
 
 
+@warnings_together()
 def private_score(
     estimator: Any,
     X: Any,
@@ -458,10 +459,8 @@ def private_score(
     unit = "row" if y is None else "record"
     parts = _plan(cost, adjacency, is_bounded=is_bounded, is_signed=is_signed)
     plan = Plan(cost, parts, unit=unit, adjacency=adjacency)
-    if cost.is_private:
-        warn_of_privacy(*warnings_for_seed(random_state))
     few_rows = [] if parts.level is None else _warnings_for_few_rows(parts.level, n_rows)
-    warn_of_privacy(*warnings_for_delta(cost, "rows", n_rows), *few_rows)
+    warn_of_privacy(*warnings_for_settings(cost, "rows", n_rows, random_state), *few_rows)
     seed = draw_seed(random_state)
     noise = NoiseSource(seed, () if seed is None else digests(losses))
     what = f"private_score, {n_rows} {unit}s"

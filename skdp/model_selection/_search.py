@@ -15,7 +15,7 @@ from skdp._checks import BUDGET, SEED, refuse_blocks
 from skdp._estimator import check_unwatched, restored_on_error
 from skdp.data.containers import checked_container
 from skdp.data.sources import digests
-from skdp.exceptions import warn_of_privacy
+from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.model_selection._score import (
     check_responses,
     check_scoring,
@@ -62,6 +62,7 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsWhole):
         """Return the candidates."""
 
     @_fit_context(prefer_skip_nested_validation=False)
+    @warnings_together()
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the candidates, choose one, and fit it, spending the whole budget.
 

@@ -10,6 +10,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_scalar
 
+from skdp.exceptions import counted
 from skdp.model_selection._planned_fits import (
     PlannedCost,
     candidate_of,
@@ -74,7 +75,7 @@ class SearchCost:  # numpydoc ignore=PR02
 
     def __repr__(self) -> str:
         summary = (
-            f"{_counted(self.n_fits, 'private fit')} in {_counted(self.n_search_fits, 'fit')} of "
+            f"{counted(self.n_fits, 'private fit')} in {counted(self.n_search_fits, 'fit')} of "
             f"the search: {guarantee(self.spent)}"
         )
         if self.within is None or self.epsilon_each is None:
@@ -203,10 +204,6 @@ def _affordable_epsilon(cost: PlannedCost) -> tuple[tuple[float, float] | None, 
     mu = gaussian_dp.mu_from_epsilon_delta(epsilon, delta) / math.sqrt(n_fits)
     # Three times, because the sum, its square root and the epsilon are each rounded up.
     return (epsilon, delta), largest_epsilon(mu * (1 - 3 * _SAFETY), delta) or None
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _rounded_down(value: float) -> float:

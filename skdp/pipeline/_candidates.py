@@ -57,7 +57,7 @@ class Place(NamedTuple):
 
     fit: Hashable  # equal for candidates that share the fit of the step
     result: Hashable  # the same, but free parameters of the step are equal too
-    # arguments of `_problem_like` for private steps, where they can be known, else None
+    # arguments of `_problem_of_size` for private steps, where they can be known, else None
     facts: Any
     # what decides the width of the rows of the step, if that is released; else ""
     follows: str
@@ -152,7 +152,7 @@ def path_of(
                 n_rows, is_checked = n_planned or _shape_of(rows)[0], step.columns is None
             if rows is not None and (width := _shape_of(rows)[1]) is not None:
                 facts = n_rows, width, rows
-                problem = configured._problem_like(*facts)
+                problem = configured._problem_of_size(*facts)
                 if not released:
                     free = free_parameters(configured, problem)
                     if _n_components(configured) == "data":

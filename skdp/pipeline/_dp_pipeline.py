@@ -11,10 +11,10 @@ from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import _BaseComposition
 
 from skdp._checks import BUDGET, SEED, in_parts, public_like
-from skdp._estimator import check_planned, restored_on_error
+from skdp._estimator import planned_size, restored_on_error
 from skdp.data.containers import checked_container
 from skdp.data.parts import RowBlocks
-from skdp.exceptions import warn_of_privacy
+from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.pipeline._candidates import Candidate
 from skdp.pipeline._composition import SharedBudget, adjacency_of, common_unit, steps_of
 from skdp.pipeline._fitting import (
@@ -151,6 +151,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=False)
+    @warnings_together()
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit all steps, spending the whole budget.
 
@@ -187,16 +188,16 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         warn_of_privacy(*warnings)
         return self
 
-    def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:
+    def plan(self, n_samples: Any, n_features: int | None = None, *, like: Any = None) -> Plan:
         """List what a fit would release and spend. No data are read, and nothing is spent.
 
         Where a step decides how many columns it leaves, each private step behind it is one line.
 
         Parameters
         ----------
-        n_samples : int
-            Number of rows of the X that will be fitted.
-        n_features : int
+        n_samples : int or tuple of int
+            Number of rows of the X that will be fitted; or its shape, alone.
+        n_features : int or None, default=None
             Number of its features.
         like : object or None, default=None
             An X of any length that `fit` would take: its type, its shape after the first axis, and
@@ -215,8 +216,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
             If `fit` would refuse a parameter or a step, or `like` has another number of features.
         """
         self._validate_params()
-        like = public_like(like)
-        check_planned(n_samples, n_features, like)
+        n_samples, n_features, like = planned_size(n_samples, n_features, public_like(like))
         rows = plain_rows(np.ones((2, n_features)) if like is None else like)
         if rows.shape[1:] and math.prod(rows.shape[1:]) != n_features:
             raise ValueError(f"n_features={n_features} does not fit like, of shape {rows.shape}.")
@@ -224,7 +224,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         if not isinstance(rows, RowBlocks):
             rows = next(stand_ins(rows, are_numbers=are_numbers(rows)))
         cost = super()._cost()
-        return _plan_of(search_of(self, [{}], rows, cost=cost, n_planned=int(n_samples)))
+        return _plan_of(search_of(self, [{}], rows, cost=cost, n_planned=n_samples))
 
     @property
     def named_steps(self) -> Bunch:

@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
-from skdp._checks import warnings_for_seed
 from skdp._estimator import (
     PrivateEstimator,
     Watched,
@@ -21,7 +20,7 @@ from skdp._estimator import (
     plan_of,
     restored_on_error,
     told_how_many_fits,
-    warnings_for_delta,
+    warnings_for_settings,
 )
 from skdp.data.containers import finite
 from skdp.data.parts import RowBlocks, RowParts
@@ -225,7 +224,7 @@ def warnings_for_fits(search: Search) -> list[str]:
                 messages = step._warnings(problem, plan)
                 if budgets is search.split.final or number not in search.split.final.shares:
                     warnings += search.told(number, budgets, messages)
-    return list(dict.fromkeys(warnings))
+    return warnings
 
 
 @_in_arrays
@@ -294,7 +293,7 @@ def planned_fit(
 ) -> tuple[Any, Any, Plan]:
     """Return a private step whose rows are known, as it will be fitted; its problem; its plan."""
     step = _configured(search, number, candidate, budgets)
-    problem = step._problem_like(*search.paths[candidate][number].facts)
+    problem = step._problem_of_size(*search.paths[candidate][number].facts)
     return step, problem, plan_of(problem, step._plan(problem))
 
 
@@ -348,7 +347,7 @@ def fit_together(
     first, *others = estimators
     with restored_on_error(first, partial(first._passes_to_tell, X)):
         problem, data = opened or first._problem(X, y)
-        problem, result, budget = first._release(problem, data, lambda _: None)
+        problem, result, budget = first._release(problem, data, lambda *_: None)
         warnings = [first._keep(problem, result, budget)]
         for other in others:
             for name in set(FEATURE_ATTRIBUTES) & vars(first).keys():
@@ -394,12 +393,9 @@ class SpendsWhole(Watched, DelegatesMixin):
         Return the record of the whole, without its releases.
         """
         cost, n_rows = search.split.cost, _num_samples(search.X)
-        warnings = warnings_for_fits(search)
-        if search.lack_classes:
-            warn_of_privacy(LABELS_BECOME_PUBLIC)
-        if cost.is_private:
-            warn_of_privacy(*warnings_for_seed(self.random_state))
-            warn_of_privacy(*warnings_for_delta(cost, "rows", n_rows), *warnings)
+        classes = [LABELS_BECOME_PUBLIC] * bool(search.lack_classes)
+        settings = warnings_for_settings(cost, "rows", n_rows, self.random_state)
+        warn_of_privacy(*settings, *classes, *warnings_for_fits(search))
         plan = search.planned(cost, ())
         whole = replace(PrivacyBudget.of(plan, NoiseSource(search.seed)).spent(), mu=cost.mu)
         if self.ledger is not None:

@@ -9,16 +9,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from contract_laws import check_plan
+from public import ESTIMATORS
 from row_cells import datasets
 from scipy import sparse
 
 from skdp import (
     DPPCA,
     BudgetError,
+    DPLogisticRegression,
     DPLowRankFactorizer,
+    DPPersonalizedRegressor,
+    DPTraceClassifier,
     DPTraceRegressor,
     DPTruncatedSVD,
     RowBlocks,
+    make_dp_pipeline,
 )
 from skdp.privacy import Plan, PrivacyBudget, sensitivity
 from skdp.privacy.budget import SKIPPED
@@ -235,3 +240,86 @@ def test_a_plan_cannot_be_changed():
         plan.epsilon = 2.0
     with pytest.raises(AttributeError):
         plan.releases[0].share = 0.5
+
+
+# What a plan takes, and how it prints
+
+CLASSIFIER = DPLogisticRegression(classes=[0, 1])
+WITH_SHAPES = [
+    kind(classes=[0, 1]) if hasattr(kind(), "classes") else kind()
+    for kind in ESTIMATORS
+    if kind is not DPPersonalizedRegressor
+]
+
+
+@pytest.mark.parametrize(
+    "estimator", [*WITH_SHAPES, make_dp_pipeline(DPPCA(2), CLASSIFIER)], ids=str
+)
+def test_a_shape_of_rows_is_their_numbers(estimator):
+    X = np.zeros((300, 6))
+    assert estimator.plan(X.shape) == estimator.plan(300, 6)
+    assert estimator.plan(X.shape, like=X) == estimator.plan(300, 6, like=X)
+    for wrong in ((), (300,), ("300", 6), (math.nan, 6), (0, 6)):
+        with pytest.raises((TypeError, ValueError), match=r"n_samples|n_features"):
+            estimator.plan(wrong)
+    with pytest.raises(TypeError, match="n_samples must be"):
+        estimator.plan(X.shape, 6)
+    with pytest.raises(TypeError, match="n_features must be"):
+        estimator.plan(300)
+
+
+@pytest.mark.parametrize("estimator", [DPTraceRegressor(2), DPTraceClassifier(2, classes=[0, 1])])
+def test_a_shape_of_matrices_tells_that_they_are_matrices(estimator):
+    matrices = np.zeros((300, 4, 5))
+    assert estimator.plan(matrices.shape) == estimator.plan(300, 20, like=matrices)
+    with pytest.raises(ValueError, match="does not fit like"):
+        DPPCA(2).plan(matrices.shape)
+    with pytest.raises(ValueError, match="does not fit like"):
+        make_dp_pipeline(DPPCA(2), CLASSIFIER).plan(matrices.shape)
+
+
+def test_a_shape_of_rows_is_no_number_of_users():
+    with pytest.raises(TypeError, match=r"^DPPersonalizedRegressor\.plan: .*n_features"):
+        DPPersonalizedRegressor().plan((300, 6))
+
+
+@pytest.mark.parametrize(("epsilon", "is_weak"), [(10.0, False), (10.1, True), (math.inf, False)])
+def test_a_large_epsilon_is_called_weak(epsilon, is_weak):
+    pca = DPPCA(2, epsilon=epsilon, mean_norm=1.0, row_norm=1.0)
+    fitted = pca.fit(np.random.default_rng(0).random((300, 6)))
+    for told in (pca.plan(300, 6), fitted.privacy_spent_):
+        assert ("\n  weak: " in repr(told)) == is_weak
+    assert ("no privacy" in repr(pca.plan(300, 6))) == math.isinf(epsilon)
+
+
+def test_a_run_of_releases_is_one_line():
+    rows = np.random.default_rng(0).standard_normal((300, 6))
+    labels = (rows[:, 0] > 0).astype(int)
+    alone, behind = CLASSIFIER, make_dp_pipeline(DPPCA(2), CLASSIFIER, shares={"dppca": 0.5})
+    for model, prefix in ((alone, ""), (behind, "dplogisticregression: ")):
+        releases = model.fit(rows, labels).privacy_spent_.releases
+        steps = [one for one in releases if "whitened gradient" in one.name]
+        assert len(steps) > 1
+        told = [repr(model.privacy_spent_), *([repr(model.plan(300, 6))] if not prefix else [])]
+        for lines in map(str.splitlines, told):
+            (line,) = (one for one in lines if "whitened gradient" in one)
+            name = f"{prefix}whitened gradient 1 ... {len(steps)} "
+            assert line.strip().startswith(name)
+            share = float(line.strip().removeprefix(name).split()[0])
+            assert share == pytest.approx(math.fsum(one.share for one in steps), abs=1e-4)
+
+
+def test_releases_that_differ_are_no_run():
+    cost = PrivacyCost(1.0, 1e-6)
+    names = ("level 1, count 1", "level 1, count 2", "level 2, count 1", "level 2, count 2")
+    parts = [
+        cost.release(name, "gaussian", 0.1, sensitivity.counts, {"n_counts": 1}) for name in names
+    ]
+    parts += [
+        cost.release("step 1", "gaussian", 0.1, lambda: 1.0, {}),
+        cost.release("step 2", "laplace", 0.1, lambda: 1.0, {}),
+        cost.release("step 3", "laplace", 0.1, lambda: 2.0, {}),
+    ]
+    told = repr(Plan(cost, tuple(parts), unit="row", adjacency="replace")).splitlines()[2:]
+    named = [line.strip().partition("   ")[0] for line in told]
+    assert named == ["level 1, 2 times", "level 2, 2 times", "step 1", "step 2", "step 3"]

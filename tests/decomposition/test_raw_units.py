@@ -16,7 +16,8 @@ def told(estimator, X):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(X)
-    return [str(one.message) for one in caught if "DPStandardScaler" in str(one.message)]
+    lines = [line for one in caught for line in str(one.message).splitlines()]
+    return [line for line in lines if "DPStandardScaler" in line]
 
 
 def rows(largest, n_rows=5000):

@@ -283,13 +283,14 @@ def test_it_names_a_class_that_noise_hides(rare):
     often = next(name for name in NAMES[:2] if name != rare)
     few, many = (np.where(np.arange(len(X)) < count, rare, often) for count in (4, 300))
     model = private(classes=NAMES[:2])
-    assert f"1 of 2 classes ({str(rare)!r}) have few records" in warned_by(
-        lambda: model.fit(X, few)
+    assert (
+        f"Classes with few records, as far as noise can tell: 1 of 2 ({str(rare)!r})."
+        in warned_by(lambda: model.fit(X, few))
     )
     # Enough of them, though few beside the others.
-    assert "have few records" not in warned_by(lambda: model.fit(X, many))
+    assert "with few records" not in warned_by(lambda: model.fit(X, many))
     # Of too few records altogether another warning tells.
-    assert "have few records" not in warned_by(lambda: model.fit(X[:30], few[:30]))
+    assert "with few records" not in warned_by(lambda: model.fit(X[:30], few[:30]))
 
 
 @pytest.mark.parametrize(("size", "is_clear"), [(0.9, False), (1.1, True)])

@@ -183,7 +183,7 @@ def test_the_plan_tells_all_releases():
 
 def test_few_records_are_warned_of_and_a_search_takes_the_labels_for_classes():
     X, y, _ = drawn(1000)
-    with pytest.warns(PrivacyWarning, match="few for 10 coefficients .* or a smaller rank"):
+    with pytest.warns(PrivacyWarning, match="few for 10 coefficients .* or a smaller matrix_shape"):
         private(epsilon=0.1).fit(X, y)
     search = DPGridSearch(DPTraceClassifier(), {"rank": [1, 2]}, epsilon=4.0)
     assert search.fit(X, y).best_estimator_.classes_.tolist() == [0, 1]

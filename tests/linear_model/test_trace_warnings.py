@@ -34,11 +34,21 @@ def messages_of(model, X, y):
         warnings.simplefilter("always")
         model.fit(X, y)
     assert all(issubclass(one.category, PrivacyWarning) for one in caught)
-    return [str(one.message) for one in caught]
+    return [line for one in caught for line in str(one.message).splitlines()]
 
 
 def regressor(seed=0, rank=1, **parameters):
     return DPTraceRegressor(rank, random_state=SECRET + seed, **parameters)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_a_remedy_can_be_followed(rank):
+    X, y, _ = make_trace_regression(500, (8, 8), rank=2, random_state=0)
+    told = messages_of(regressor(rank=rank, epsilon=0.01), X, y)
+    assert any("The coefficients do not stand out" in one for one in told)
+    assert any(TOO_FEW in one for one in told)
+    for one in told:
+        assert ("smaller rank" in one) == ("smaller" in one and rank > 1)
 
 
 # Promises about X that do not hold
