@@ -7,9 +7,10 @@ import platform
 import sys
 import threading
 import warnings
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakSet
@@ -96,9 +97,33 @@ def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Iterator
         yield from map(quietly, calls)
         return
     # These threads are our own: joblib's pool may take longer to notice the end of a pass than the
-    # pass itself takes. The limit that all threads share is set once, around all of them.
-    with one_blas_thread(), ThreadPoolExecutor(n_threads) as threads:
-        yield from threads.map(quietly, calls)
+    # pass itself takes, and Python waits for those of its own pool before it ends, even if one
+    # loads a part for ever. The limit that all threads share is set once, around all of them.
+    tasks = deque((call, Future[T]()) for call in calls)
+    futures = deque(future for _, future in tasks)
+    threads = [threading.Thread(target=_work, args=(tasks,), daemon=True) for _ in range(n_threads)]
+    with one_blas_thread():
+        try:
+            for thread in threads:
+                thread.start()
+            while futures:
+                yield futures.popleft().result()
+        finally:
+            tasks.clear()
+            # Warnings are silenced until a pass ends: so it waits for parts that are being loaded,
+            # but not if it is interrupted or closed.
+            for thread in threads if isinstance(sys.exception(), Exception) else ():
+                thread.join()
+
+
+def _work(tasks: deque[Any]) -> None:
+    while tasks:
+        with suppress(IndexError):  # of the last one, which another thread took
+            call, future = tasks.popleft()
+            try:
+                future.set_result(quietly(call))
+            except BaseException as error:
+                future.set_exception(error)
 
 
 def quietly(call: Callable[[], T]) -> T:

@@ -2,6 +2,8 @@
 
 import linecache
 import os
+import signal
+import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -184,6 +186,76 @@ def test_no_interruption_leaves_a_limit_for_good():
         assert limits() == {2}, number
         number += 1
     assert number > 20
+
+
+# Two threads: one part is loaded at once, and nobody ever lets the other one go.
+BLOCKED = """
+import os
+import threading
+import numpy as np
+from skdp import DPTruncatedSVD, RowBlocks
+
+def blocked():
+    os.write(1, b"loading\\n")
+    threading.Event().wait()
+
+loaders = [lambda: np.ones((50, 3)), blocked, blocked, blocked]
+rows = RowBlocks.from_partitions(loaders, [50] * 4, 3)
+try:
+    DPTruncatedSVD(1, row_norm=1.0, n_jobs=2).fit(rows)
+finally:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no signal of Ctrl-C to send")
+def test_an_interrupted_process_does_not_wait_for_a_part_that_is_being_loaded():
+    arguments = [sys.executable, "-W", "ignore", "-c", BLOCKED]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(arguments, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            assert process.stdout.readline() == "loading\n"
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=120)
+        finally:
+            process.kill()
+    assert output.splitlines()[-1] == "interrupted"
+    assert errors.splitlines()[-1] == "KeyboardInterrupt"
+    assert process.returncode == -signal.SIGINT
+
+
+def test_a_pass_that_is_refused_ends_with_its_threads():
+    # Until then warnings of what loads rows are silenced.
+    waits, ended = threading.Event(), []
+
+    def refused():
+        waits.wait()
+        raise ValueError("no rows")
+
+    def slow():
+        waits.set()
+        ended.append(threading.get_ident())
+
+    with pytest.raises(ValueError, match="no rows"):
+        list(run_in_threads([refused, slow, *[slow] * 50], 3))
+    assert not set(ended) & {thread.ident for thread in threading.enumerate()}
+
+
+def test_results_come_in_order_and_calls_that_nobody_waits_for_are_dropped():
+    goes_on, called = threading.Event(), []
+
+    def call(number):
+        called.append(number)
+        if number:
+            goes_on.wait(60)
+        return number
+
+    results = run_in_threads([lambda number=number: call(number) for number in range(50)], 2)
+    assert next(results) == 0
+    results.close()
+    goes_on.set()
+    assert len(called) <= 3
+    assert list(run_in_threads([lambda i=i: i for i in range(50)], 3)) == list(range(50))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
