@@ -19,14 +19,17 @@ from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, OneHotEncoder
 from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils._indexing import _get_column_indices
+from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skdp._checks import check_given, redact_errors, targets_of
 from skdp._estimator import PrivateEstimator, check_unwatched
-from skdp.data.containers import finite
+from skdp.data.containers import MISSING, finite, names_of
 from skdp.data.parts import RowBlocks, RowParts, Targets, mapped_blocks
 from skdp.data.rows import checked_digest
 from skdp.decomposition import DPPCA, DPTruncatedSVD
+from skdp.exceptions import shortened
 from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.linear_model._targets import (
     as_numbers,
@@ -39,6 +42,7 @@ from skdp.linear_model._targets import (
     labels_in,
 )
 from skdp.pipeline._delegation import DelegatesMixin
+from skdp.pipeline._public_rows import are_numbers
 from skdp.pipeline._public_steps import fitted_to_nothing, is_finite, transformed
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy.precision import plain
@@ -219,13 +223,36 @@ def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool)
     if not are_private:
         return
     public = in_public(step)
-    made = transformed([(name, fitted_to_nothing(name, public, rows))], rows)
-    if getattr(getattr(made, "dtype", None), "kind", "") not in "biuf" or not is_finite(made):
+    if flaw := _flaw(name, public, rows):
         raise ValueError(
-            f"Step {name!r} leaves NaN, infinity or what is no number in some rows. Fill what is "
-            "missing by a constant, and encode text by OneHotEncoder(categories=[...], "
-            'handle_unknown="ignore").'
+            f"{flaw} It is about columns: {_flawed_columns(name, public, rows)}. {MISSING['X']} "
+            "Encode text by OneHotEncoder(categories=[...], handle_unknown='ignore')."
         )
+
+
+def _flaw(name: str, step: Any, rows: Any) -> str:
+    """Say why a public transformer makes no finite numbers of some rows; "" if it does."""
+    try:
+        made = transformed([(name, fitted_to_nothing(name, step, rows))], rows)
+    except ValueError as error:
+        return str(error)
+    is_fine = getattr(getattr(made, "dtype", None), "kind", "") in "biuf" and is_finite(made)
+    return "" if is_fine else f"Step {name!r} leaves NaN, infinity or what is no number."
+
+
+def _flawed_columns(name: str, step: Any, rows: Any) -> str:
+    """Name the columns, of parts that leave other than finite numbers, that hold such, or all."""
+    rows = rows if hasattr(rows, "shape") else np.asarray(rows)
+    places, flawed = range(rows.shape[1]), set[int]()
+    parts = {part: _get_column_indices(rows, columns) for part, _, columns in step.transformers}
+    for part, its in {**parts, "": {*places}.difference(*parts.values())}.items():
+        # Of the parts this one alone, or the remainder.
+        alone = _with_parts(step, dict.fromkeys(parts.keys() - {part}, "drop"))
+        alone.remainder = "drop" if part else step.remainder
+        flawed.update(its if _flaw(name, alone, rows) else ())
+    columns = {place: columns_of(rows, [place]) for place in sorted(flawed)}
+    odd = [i for i, one in columns.items() if not (are_numbers(one) and is_finite(one))]
+    return shortened([str((names_of(rows) or places)[place]) for place in odd or columns])
 
 
 def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) -> Any:
@@ -546,11 +573,11 @@ def _not_private(step: Step, *, is_behind: bool) -> Iterator[str]:
             elif not has_budget(one):
                 yield from _not_private(Step(f"{name}__{part}", one), is_behind=False)
     elif not (step.is_private or is_stateless(estimator) or is_passed_through(estimator)):
+        kind, holds_steps = type(estimator).__name__, isinstance(estimator, _BaseComposition)
+        nested = f" A {kind} within a Pipeline is not supported." * holds_steps
         yield (
-            f"{where}{type(estimator).__name__} may learn from the rows without privacy. "
-            f"Use {instead_of(estimator)}, or wrap an estimator fitted on public rows in "
-            "sklearn.frozen.FrozenEstimator. Steps inside of other steps, such as a Pipeline "
-            "within a Pipeline, are not supported."
+            f"{where}{kind} may learn from the rows without privacy. Use {instead_of(estimator)}, "
+            f"or wrap an estimator fitted on public rows in sklearn.frozen.FrozenEstimator.{nested}"
         )
     for parameter in ("ledger", "random_state") if step.is_private else ():
         if getattr(estimator, parameter) is not None:

@@ -20,7 +20,7 @@ from sklearn import config_context
 from sklearn.utils.validation import _num_samples
 
 from skdp._estimator import PrivateEstimator
-from skdp.data.containers import finite, not_finite_rows, with_nan
+from skdp.data.containers import finite, not_finite_rows, types_of, with_nan
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.exceptions import warn_of_privacy
 from skdp.pipeline._public_rows import (
@@ -38,8 +38,6 @@ from skdp.pipeline._public_rows import (
     two_of,
 )
 
-# Stands for the result of a function that raises.
-_REFUSED = object()
 # Of how many classes a score is tried with public labels.
 _MOST_CLASSES = 10  # not tuned
 
@@ -63,10 +61,10 @@ def by_rows(what: str, function: Callable[..., Any], rows: Any) -> Any:
     are_plain = are_numbers(rows)
     public, kind = _public_kind(what, function, rows, are_plain)
     result = _attempt(function, (rows,))
-    if result is _REFUSED:
+    if isinstance(result, Exception):
         _refuse_numbers(what, rows)
         if kind is None or not are_plain:
-            raise ValueError(public.error if are_plain and public.error else _left_out(what))
+            raise ValueError((are_plain and public.error) or _told(what, result))
     if kind is None or public.inputs is None:
         # Public rows give nothing to compare with, so the result keeps the kind that it has.
         own_kind = quietly(kind_of, result, are_plain)
@@ -132,7 +130,7 @@ def _of_block(
         # What is missing may be filled. If it is not, or is refused, the next step sees it.
         is_null = not_finite_rows(made) & was_null
         for row in np.flatnonzero(was_null).tolist():
-            is_null[row] |= _attempt(function, (row_repeated(rows, row),)) is _REFUSED
+            is_null[row] |= isinstance(_attempt(function, (row_repeated(rows, row),)), Exception)
         return with_nan(finite(made), is_null)
 
 
@@ -155,15 +153,15 @@ def losses_by_rows(
         # The function may know some texts and refuse all others, among them the public ones. Then
         # there is nothing to compare with, so that each row is taken by itself.
         warn_of_privacy(
-            f"{public.error or _left_out(what)} It was called with public texts. Errors that it "
+            f"{public.error or _told(what)} It was called with public texts. Errors that it "
             "raises for rows of X are not shown, and such rows have the worst loss."
         )
         return np.asarray(quietly(LOSSES.made_of, list(_alone(function, inputs)), np.nan))
     result = _attempt(function, inputs)
-    if result is _REFUSED:
+    if isinstance(result, Exception):
         _refuse_numbers(what, inputs[0])
     if public.inputs is None:
-        raise ValueError(public.error or _left_out(what))
+        raise ValueError(public.error or _told(what))
     kind = quietly(kind_of_losses, public.results)
     if kind is None:
         raise ValueError(
@@ -193,23 +191,23 @@ def _public(what: str, function: Callable[..., Any], ways: Sequence[Iterable[Any
             return _Public(inputs, quietly(function, *deepcopy(inputs)), "")
         except Exception as raised:
             # Categories come from the private data, and the error may show them.
-            text = f"{what} raises {type(raised).__name__}: {raised}"
-            error = error or (_left_out(what) if any(map(hold_categories, inputs)) else text)
+            error = error or _told(what, raised, is_public=not any(map(hold_categories, inputs)))
     return _Public(None, None, error)
 
 
 def _attempt(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    """Return what a function makes of inputs, or the error that it raises."""
     # A function that writes into its input would do so once more where single rows are odd.
     is_ours = isinstance(getattr(function, "__self__", None), PrivateEstimator)
     try:
         return quietly(function, *(inputs if is_ours else deepcopy(inputs)))
-    except Exception:
-        return _REFUSED
+    except Exception as error:
+        return error
 
 
 def _differ(result: Any, row: int, alone: Any) -> bool:
     """Tell whether a row has numbers in a result that are not like its own result."""
-    if alone is _REFUSED:
+    if isinstance(alone, Exception):
         return True
     try:
         first, second = _numbers(row_repeated(result, row)), _numbers(row_repeated(alone, 0))
@@ -228,7 +226,16 @@ def _refuse_numbers(what: str, rows: Any) -> None:
         raise ValueError(f"Input X contains NaN or infinity, which {what} refuses.")
 
 
-def _left_out(what: str) -> str:
+def _told(what: str, error: Exception | None = None, *, is_public: bool = False) -> str:
+    """Say that a function raises, and in full only what is raised for rows that are public."""
+    told = error.args[0] if type(error) is ValueError and error.args else ""
+    if type(told) is str and told.startswith("Found unknown categories"):
+        return (
+            f"{what} refuses a category that it was not fitted to; which one may be private. Fit "
+            "it with handle_unknown='ignore', or an OrdinalEncoder with 'use_encoded_value'."
+        )
+    if is_public:
+        return f"{what} raises {type(error).__name__}: {error}"
     return f"{what} raises an error, whose text may tell values and is left out."
 
 
@@ -275,7 +282,7 @@ def _of_kind(
         # Together the rows give a kind that none of them gives alone.
         made = quietly(kind.made_of, list(_alone(function, inputs)), fill)
         if made is None:
-            raise ValueError(_left_out(what))
+            raise ValueError(_told(what))
         return made
     rows = quietly(kind.converted, result, fill)
     return rows if made is None else exchanged(rows, odd, made)
@@ -305,9 +312,12 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     if public.inputs is not None:
         return public.results
     # A step that refuses all public rows may be one for texts that it knows.
-    fitted = _REFUSED if are_plain else _attempt(step.fit, (rows,))
-    if fitted is _REFUSED:
-        raise ValueError(public.error if are_plain else _left_out(f"Step {name!r}"))
+    if are_plain:
+        raise ValueError(public.error)
+    fitted = _attempt(step.fit, (rows,))
+    if isinstance(fitted, Exception):
+        _refuse_numbers(f"Step {name!r}", rows)
+        raise ValueError(_told(f"Step {name!r}", fitted))
     return fitted
 
 
@@ -334,8 +344,8 @@ def _finite(rows: Any) -> Any:
 
 def is_finite(rows: Any) -> bool:
     """Tell whether all numbers are finite; True for rows without numbers."""
-    if hasattr(rows, "select_dtypes") and not are_numbers(rows):
-        rows = rows.select_dtypes("number")
+    if (types := types_of(rows)) and not are_numbers(rows):
+        rows = rows[[name for name, is_number in types if is_number]]
     try:
         values = quietly(np.asarray, rows.data if issparse(rows) else rows, np.float64)
     except Exception:

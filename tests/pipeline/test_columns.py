@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from joblib import parallel_config
 from scipy.sparse import csr_array
@@ -12,11 +13,18 @@ from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    StandardScaler,
+)
 
 from skdp import (
     DPPCA,
     DPLogisticRegression,
+    DPPipeline,
     DPStandardScaler,
     PrivacyLedger,
     make_dp_pipeline,
@@ -153,6 +161,86 @@ def test_bad_rows_are_refused_before_anything_is_charged(ledger, name, value):
     with pytest.raises(ValueError, match=r"NaN|infinity|left out"):
         pipeline_of(ledger=ledger).fit(rows, Y)
     assert ledger.entries() == []
+
+
+def with_odd(frame, name, value):
+    """Put a value into one row of a column."""
+    odd = frame.astype({name: float}) if frame[name].dtype.kind in "iu" else frame.copy()
+    odd.loc[7, name] = value
+    return odd
+
+
+# Columns of FRAME, of which one row has NaN, and those that a refusal names.
+NAMED = {
+    "of a private part": ("age", np.nan, PARTS, "drop", "age"),
+    "that are infinite": ("income", np.inf, PARTS, "drop", "income"),
+    "that are passed on": ("age", np.nan, PARTS[2:], "passthrough", "age"),
+    "that a public part refuses": (
+        "age",
+        np.nan,
+        [*PARTS[1:], ("norm", Normalizer(), ["age", "income"])],
+        "drop",
+        "age",
+    ),
+    "of texts": ("age", 7, [*PARTS[3:], ("rest", "passthrough", ["age", "job"])], "drop", "job"),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_columns_that_hold_no_finite_numbers_are_named_with_the_mend(ledger, kind, case):
+    name, value, parts, remainder, named = NAMED[case]
+    rows = with_odd(FRAME, name, value)
+    rows = pl.DataFrame(rows) if kind == "polars" else rows
+    with pytest.raises(ValueError, match=r"^Step|^Input X contains NaN") as refused:
+        pipeline_of(parts, ledger=ledger, remainder=remainder).fit(rows, Y)
+    text = str(refused.value)
+    # Not that of weights, which has NaN, too, but is filled; nor that of jobs, which is encoded.
+    assert f"It is about columns: {named}. " in text
+    assert "SimpleImputer(strategy='constant', keep_empty_features=True)" in text
+    assert refused.value.__context__ is None
+    assert ledger.entries() == []
+
+
+def test_columns_without_names_are_numbered():
+    rows = FRAME[["age", "income"]].to_numpy(float)
+    rows[7, 1] = np.nan
+    for odd in (rows, rows.tolist()):
+        parts = [
+            ("a", DPStandardScaler(bounds=(0, 99)), [0]),
+            ("b", DPStandardScaler(), slice(1, 2)),
+        ]
+        with pytest.raises(ValueError, match=r"It is about columns: 1\."):
+            pipeline_of(parts).fit(odd, Y)
+
+
+ENCODERS = {
+    "one-hot": OneHotEncoder(sparse_output=False),
+    "ordinal": OrdinalEncoder(),
+}
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("kind", ["texts", "numbers", "columns"])
+def test_a_frozen_step_that_refuses_a_category_is_named_and_the_category_is_not(
+    ledger, kind, encoder
+):
+    known = FRAME[["job"]].replace({"a": 5.0, "b": 6.0, "c": 7.0} if kind == "numbers" else {})
+    step = FrozenEstimator(clone(ENCODERS[encoder]).fit(known))
+    if kind == "columns":
+        known = FRAME.drop(columns="weight")
+        step = columns([("jobs", step, ["job"])], remainder="passthrough")
+    pipeline = DPPipeline([("encode", step), ("classify", clone(CLASSIFIER))], ledger=ledger)
+    odd = known.copy()
+    odd.loc[7, "job"] = 4711.0 if kind == "numbers" else "4711"
+    with pytest.raises(ValueError, match=r"^Step 'encode' refuses a category") as refused:
+        pipeline.fit(odd, Y)
+    assert "handle_unknown='ignore'" in str(refused.value)
+    assert ("It is about columns: job." in str(refused.value)) == (kind == "columns")
+    assert "4711" not in str(refused.value)
+    assert refused.value.__context__ is None
+    assert ledger.entries() == []
+    assert pipeline.fit(known, Y).predict(known).shape == (N,)
 
 
 def test_an_unknown_category_is_printed_nowhere():

@@ -21,7 +21,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
     FunctionTransformer,
     MinMaxScaler,
@@ -550,6 +550,23 @@ def test_all_steps_that_are_refused_are_named_at_once():
     with pytest.raises(ValueError, match="DPStandardScaler") as refused:
         DPGridSearch(make_pipeline(StandardScaler(), PCA(2), CLASSIFIER), {}).fit(X, Y)
     assert len(str(refused.value).splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("step", "is_nested"),
+    [
+        (StandardScaler(), False),
+        (PCA(2), False),
+        (make_pipeline(StandardScaler()), True),
+        (make_union(StandardScaler()), True),
+    ],
+)
+def test_only_steps_that_hold_others_are_said_to_be_within_a_pipeline(step, is_nested):
+    with pytest.raises(ValueError, match="may learn from the rows without privacy") as refused:
+        make_dp_pipeline(step, CLASSIFIER).fit(X, Y)
+    text = str(refused.value)
+    assert ("within a Pipeline" in text) == is_nested
+    assert text.endswith(".")
 
 
 def test_a_ledger_of_a_step_is_refused(ledger):
