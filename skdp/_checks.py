@@ -21,12 +21,14 @@ from sklearn.utils._set_output import _auto_wrap_is_configured, _get_output_conf
 from sklearn.utils.validation import _check_n_features, validate_data
 
 from skdp.data.containers import (
+    MISSING,
     SAFE_TEXTS,
     UNREADABLE,
     canonical_csr,
     checked_container,
     is_collection,
     plain_csr,
+    told_no_numbers,
 )
 from skdp.data.parts import RowBlocks, RowParts, Targets
 from skdp.exceptions import shortened
@@ -265,8 +267,10 @@ _KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"
 _HINTS = {
     "Expected 2D": " Reshape your data by reshape(-1, 1) if it is one feature, by reshape(1, -1) "
     "if it is one row.",
-    "contains NaN": " Fill it by a constant: imputing from other rows would not be private.",
+    **{f"Input {name} contains NaN": f" {mend}" for name, mend in MISSING.items()},
 }
+# Of entries that are no numbers; the columns that may have them are named.
+_NO_NUMBERS = ("could not convert string", "float() argument", UNREADABLE)
 
 
 def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
@@ -281,27 +285,29 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
             with np.errstate(all="ignore"), config_context(assume_finite=False):
                 return check(X, *args, **kwargs)
         except Exception as error:
-            redacted = _redacted(error)
+            redacted = _redacted(error, X)
         # Outside the handler: inside, the error with the values would be attached as its context.
         raise redacted
 
     return _check
 
 
-def _redacted(error: Exception) -> Exception:
+def _redacted(error: Exception, X: Any) -> Exception:
     """Make an error from the part of its text that is known to tell no values."""
-    text = ""
+    text = flaw = ""
     # An error of foreign code may fail to print itself.
     with suppress(Exception):
         text = str(error)
-    kinds = (kind for kind in (TypeError, MemoryError) if isinstance(error, kind))
+        flaw = f" {told_no_numbers(X)}".rstrip()
+    kinds: Any = [kind for kind in (TypeError, MemoryError) if isinstance(error, kind)]
     known = _KNOWN.match(text)
     if known is None or _is_foreign(error):
-        kind: type[Exception] = MemoryError if isinstance(error, MemoryError) else ValueError
-        return kind(text if text in SAFE_TEXTS else UNREADABLE)
-    message = known.group().removesuffix(".") + "."
-    message += "".join(hint for sign, hint in _HINTS.items() if sign in message)
-    return next(kinds, ValueError)(message)
+        kinds, message = {*kinds} - {TypeError}, text if text in SAFE_TEXTS else UNREADABLE
+    else:
+        # Only a list of names, a line each, has no end of its own.
+        message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
+        message += "".join(hint for sign, hint in _HINTS.items() if sign in message)
+    return next(iter(kinds), ValueError)(message + flaw * message.startswith(_NO_NUMBERS))
 
 
 def _is_foreign(error: Exception) -> bool:
@@ -388,27 +394,21 @@ def check_rows_of(X: Any, estimator: Any, *, accept_sparse: Any = "csr") -> Any:
     return validate_data(estimator, X, **{**INPUT, "accept_sparse": accept_sparse}, reset=False)
 
 
-@redact_errors
 def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:
     """Check number and names of features against a fit, or set them; read no values."""
+    # The first block, if it is read to see its names, raises errors of ours.
     names = X.feature_names if isinstance(X, RowBlocks) else None
     if names is None:
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        redact_errors(lambda X: validate_data(estimator, X, reset=reset, skip_check_array=True))(X)
         return
     # scikit-learn would look for names in columns, and warn that there are none.
     _check_n_features(estimator, X, reset=reset)
-    _check_names(names, estimator, reset=reset)
-
-
-def _check_names(names: list[str], estimator: Any, *, reset: bool) -> None:
     if reset:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
-        return
-    expected = getattr(estimator, "feature_names_in_", names)
-    if list(expected) != names:
+    elif (expected := list(getattr(estimator, "feature_names_in_", names))) != names:
         raise ValueError(
             "The feature names should match those that were passed during fit, in the same order: "
-            f"expected {shortened(list(expected))}, got {shortened(names)}."
+            f"expected {shortened(expected)}, got {shortened(names)}."
         )
 
 

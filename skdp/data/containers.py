@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import issparse
 
+from skdp.exceptions import shortened
 from skdp.linalg.norms import with_data
 
 # ------------------------------
@@ -134,8 +135,18 @@ COLLECTION = (
     "A collection of dask is not gathered in memory where it is not taken as it is: pass "
     "X.compute(), if it fits there."
 )
+OTHER_COLUMNS = (
+    "A data frame has other columns than the first one, or than dask declares, or another order of "
+    "them, and rows go by position. Select them by name in all parts, as frame[['a', 'b']] does."
+)
 #: Texts of errors that contain no values.
-SAFE_TEXTS = (UNREADABLE, MASKED, INVALID_SPARSE, COLLECTION)
+SAFE_TEXTS = (UNREADABLE, MASKED, INVALID_SPARSE, COLLECTION, OTHER_COLUMNS)
+#: What helps where X or y has something missing.
+MISSING = {
+    "X": "Fill missing values by a constant, as SimpleImputer(strategy='constant', "
+    "keep_empty_features=True) does in a DPPipeline: from other rows would not be private.",
+    "y": "Leave such records out: a constant is no response. How many are left is public.",
+}
 # Attributes that numpy and scikit-learn read of an object before they convert it.
 _PROBED_ATTRIBUTES = ("shape", "dtype", "ndim", "columns")
 # An array has at most so many dimensions: lists that are nested deeper are not converted to one.
@@ -296,6 +307,52 @@ def _objects_of(frame: Any) -> np.ndarray:
     """Return the columns of a data frame, or the series, that hold objects rather than numbers."""
     frame = frame.to_frame() if frame.ndim == 1 else frame
     return np.asarray(frame.loc[:, np.asarray(frame.dtypes == np.dtype(object))], dtype=object)
+
+
+# ------------------------------
+# Names and types of the columns of a data frame, which are public.
+
+
+def names_of(X: Any) -> list[Any] | None:
+    """Return the names of the columns of a data frame, whatever they are; None if it is none."""
+    is_frame = any(hasattr(X, name) for name in ("iloc", "__dataframe__", "__arrow_c_stream__"))
+    # A table of pyarrow has arrays as its columns.
+    names = getattr(X, "column_names", getattr(X, "columns", None)) if is_frame else None
+    return None if names is None else list(names)
+
+
+def refuse_other_columns(names: Any, declared: Any, prefix: str = "") -> None:
+    """Refuse other names, or another order; what has none goes by position, as in scikit-learn."""
+    if names is not None and not hide_error_text(lambda: names == declared):
+        raise ValueError(prefix + OTHER_COLUMNS)
+
+
+def as_feature_names(names: list[Any] | None) -> list[str] | None:
+    """Return what scikit-learn takes for names of features: strings."""
+    are_strings = [isinstance(name, str) for name in names or ()]
+    if any(are_strings) and not all(are_strings):
+        raise ValueError("X has names of columns of several types: pass X.rename(columns=str).")
+    return names if any(are_strings) else None
+
+
+def told_no_numbers(X: Any) -> str:
+    """Name the columns of a data frame whose types are no real numbers; "" if there are none."""
+    bad = [str(name) for name, is_number in types_of(X) if not is_number]
+    told = f"X has columns that are no real numbers: {shortened(bad)}: pass X.drop(columns={bad})"
+    return f"{told}, or columns of numbers made of them." * bool(bad)
+
+
+def types_of(X: Any) -> list[tuple[Any, bool]]:
+    """Return the names of the columns of a data frame, and whether they are real numbers."""
+    columns = zip(names_of(X) or (), getattr(X, "dtypes", ()), strict=False)
+    return [(name, _is_real(dtype)) for name, dtype in columns]
+
+
+def _is_real(dtype: Any) -> bool:
+    """Tell whether a column of pandas, nullable or not, or of polars holds real numbers."""
+    kind = getattr(dtype, "numpy_dtype", dtype)
+    is_number = getattr(dtype, "is_numeric", lambda: getattr(kind, "kind", "O") in "fiub")
+    return bool(is_number()) or str(dtype) == "Boolean"
 
 
 # ------------------------------

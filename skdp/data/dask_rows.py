@@ -29,11 +29,14 @@ from skdp.data.containers import (
     MASKED,
     RawBlock,
     as_canonical,
+    as_feature_names,
     checked_container,
     float_dtype,
     in_c_order,
+    refuse_other_columns,
+    told_no_numbers,
 )
-from skdp.data.parts import PartResults, RowBlocks, RowParts, refused_if_not_finite
+from skdp.data.parts import PartResults, RowParts, refused_if_not_finite
 from skdp.data.reduce import Kernel, part_sum, tree_sum
 from skdp.data.workers import (
     Failure,
@@ -44,7 +47,6 @@ from skdp.data.workers import (
     this_process,
     unlike,
 )
-from skdp.exceptions import shortened
 
 # ------------------------------
 # A pass over chunks of dask: one task for each, and a tree of additions.
@@ -352,9 +354,7 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
         What the method makes of the rows.
     """
     facts = _facts_of(X)
-    public = RowBlocks(lambda: [facts.public], facts.public.shape, facts.dtype)
-    public.feature_names = facts.names
-    made = method(public)
+    made = method(_parts([lambda: facts.public], [facts.public.shape[0]], facts))
     is_final = isinstance(made, PartResults)
     rows, function = (made.rows, made.function) if is_final else (made, None)
     none: Any = np.empty((0, *made.shape[1:]), made.dtype)
@@ -428,25 +428,11 @@ def _facts_of(X: Any) -> _Facts:
 
 
 def _facts_of_frame(X: Any) -> _Facts:
-    names = list(X.columns)
-    bad = [str(name) for name, dtype in zip(names, X.dtypes, strict=True) if not _is_real(dtype)]
-    if bad:
-        _refuse(
-            f"X has columns that are no real numbers: {shortened(bad)}",
-            f"pass X.drop(columns={bad}), or columns of numbers made of them",
-        )
-    are_strings = [isinstance(name, str) for name in names]
-    if any(are_strings) and not all(are_strings):
-        _refuse("X has names of columns of several types", "pass X.rename(columns=str)")
+    if flaw := told_no_numbers(X):
+        raise ValueError(flaw)
     is_single = all(dtype == np.float32 for dtype in X.dtypes)
     dtype = np.dtype(np.float32 if is_single else np.float64)
-    return _Facts(len(names), dtype, False, names if all(are_strings) else None)
-
-
-def _is_real(dtype: Any) -> bool:
-    """Tell whether a column, of numpy or an extension, holds real numbers."""
-    kind = getattr(dtype, "numpy_dtype", dtype)
-    return getattr(kind, "kind", "O") in "fiub"
+    return _Facts(len(X.columns), dtype, False, as_feature_names(list(X.columns)))
 
 
 def _refuse(what: str, remedy: str) -> NoReturn:
@@ -495,18 +481,19 @@ def _parts(loaders: Any, lengths: Any, facts: _Facts, targets: Any = None) -> Ro
 
 
 def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
-    both, target = (X, None) if y is None else _with_target(X, y)
+    both = X if y is None else _with_target(X, y)
     # Frames, and no arrays, in spite of `meta`: rows and targets are read together.
     blocks = both.map_partitions(_itself, meta=np.empty((0, both.shape[1])), enforce_metadata=False)
     n_parts = blocks.numblocks[0]
     counted = blocks.map_blocks(_length, dtype=int, chunks=((1,) * n_parts, (1,)))
     loaders = _loaders(blocks)
-    rows = [partial(_rows_of, load, facts.n_features, facts.dtype) for load in loaders]
-    targets = None if target is None else [partial(_target_of, load) for load in loaders]
+    names = list(both.columns)
+    rows = [partial(_rows_of, load, names, facts) for load in loaders]
+    targets = None if y is None else [partial(_target_of, load, names) for load in loaders]
     return _parts(rows, computed(counted).ravel().tolist(), facts, targets)
 
 
-def _with_target(X: Any, y: Any) -> tuple[Any, Any]:
+def _with_target(X: Any, y: Any) -> Any:
     """Put the targets behind the columns of a data frame."""
     if not _is_dataframe(y, 1):
         _refuse(
@@ -522,7 +509,7 @@ def _with_target(X: Any, y: Any) -> tuple[Any, Any]:
             "y has other partitions than X",
             "take both from one data frame, as frame[features] and frame['label']",
         )
-    return X.assign(**{name: y}), name
+    return X.assign(**{name: y})
 
 
 def _are_of_one_frame(X: Any, y: Any) -> bool:
@@ -539,21 +526,23 @@ def _as_array(X: Any) -> Any:
         return X
     facts = _facts_of_frame(X)
     meta = np.empty((0, facts.n_features), facts.dtype)
-    return X.map_partitions(
-        _values, facts.n_features, facts.dtype, meta=meta, enforce_metadata=False
-    )
+    values = partial(_values, names=list(X.columns), facts=facts)
+    return X.map_partitions(values, meta=meta, enforce_metadata=False)
 
 
-def _values(frame: Any, n_features: int, dtype: np.dtype) -> np.ndarray:
-    return np.asarray(frame.iloc[:, :n_features].to_numpy(dtype, na_value=np.nan))
+def _values(frame: Any, names: list[Any], facts: _Facts) -> np.ndarray:
+    refuse_other_columns(list(frame.columns), names)
+    return np.asarray(frame.iloc[:, : facts.n_features].to_numpy(facts.dtype, na_value=np.nan))
 
 
-def _rows_of(load: Callable[[], Any], n_features: int, dtype: np.dtype) -> np.ndarray:
-    return _values(load(), n_features, dtype)
+def _rows_of(load: Callable[[], Any], names: list[Any], facts: _Facts) -> np.ndarray:
+    return _values(load(), names, facts)
 
 
-def _target_of(load: Callable[[], Any]) -> np.ndarray:
-    return np.asarray(load().iloc[:, -1])
+def _target_of(load: Callable[[], Any], names: list[Any]) -> np.ndarray:
+    frame = load()
+    refuse_other_columns(list(frame.columns), names)
+    return np.asarray(frame.iloc[:, -1])
 
 
 def _itself(frame: Any) -> Any:

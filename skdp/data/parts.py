@@ -4,17 +4,19 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import partial
-from itertools import islice, pairwise, starmap
+from itertools import pairwise, starmap
 from numbers import Integral
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
 import numpy as np
 from scipy import sparse
 
 from skdp.data.containers import (
+    MISSING,
     RawBlock,
     SkdpContainer,
     as_canonical,
+    as_feature_names,
     checked_container,
     checked_dtype,
     checked_shape,
@@ -23,7 +25,10 @@ from skdp.data.containers import (
     in_c_order,
     is_mapped,
     loaded,
+    names_of,
     of_finite,
+    refuse_other_columns,
+    told_no_numbers,
     without_warnings,
 )
 
@@ -131,11 +136,8 @@ class Targets:
             f"Look at y[{number}], or call it.",
         )
         if values.shape != (self._lengths[part],) or values.dtype.kind not in "fiubUO":
-            raise ValueError(
-                f"The targets of part {number} have shape {values.shape} and dtype "
-                f"{values.dtype}, where {(self._lengths[part],)} and numbers or labels were "
-                "promised."
-            )
+            promised = f"{self._lengths[part]} numbers or labels"
+            raise ValueError(f"The targets of part {number} must be an array of {promised}.")
         hint = "A regression takes numbers; a classifier takes whole numbers or strings."
         return values if function is None else loaded(lambda: function(values), name, hint)
 
@@ -218,10 +220,18 @@ def write_npy(
 _END = object()
 Loader = Callable[[], Any]
 #: What is said of rows in blocks, in scikit-learn's words, and what helps.
-NOT_FINITE = (
-    "Input X contains NaN or infinity. Fill missing values by a constant, as "
-    "SimpleImputer(strategy='constant', keep_empty_features=True) does in a DPPipeline."
-)
+NOT_FINITE = f"Input X contains NaN or infinity. {MISSING['X']}"
+
+
+class Kind(NamedTuple):
+    """What all blocks or parts of rows have in common with the first one."""
+
+    is_sparse: bool
+    is_mapped: bool = False
+    #: Names of columns, in their order; None if they have none.
+    names: list[Any] | None = None
+    #: Says which columns are no numbers.
+    flaw: str = ""
 
 
 class RowBlocks(SkdpContainer):
@@ -239,9 +249,10 @@ class RowBlocks(SkdpContainer):
     ----------
     make_blocks : callable
         Function without arguments, called for every pass over the data. It returns an iterable of
-        2-D arrays or sparse matrices; stacked, they are the rows. Every pass must yield the same
-        rows in the same order. The number of passes depends on the rows only through released
-        values.
+        2-D arrays, data frames or sparse matrices; stacked, they are the rows. Every pass must
+        yield the same rows in the same order. The number of passes depends on the rows only
+        through released values. All data frames have to have the columns of the first block, in
+        their order; their names are public, and become those of the features.
     shape : tuple of two ints
         Number of rows and of features, both public.
     dtype : dtype, default=numpy.float64
@@ -272,8 +283,6 @@ class RowBlocks(SkdpContainer):
     _of_parts: ClassVar[Callable[..., "RowBlocks"]]
     # What the rows go through, each by itself; None for nothing.
     function: Callable[[Any], Any] | None = None
-    # None if the features have no names.
-    feature_names: list[str] | None = None
 
     def __init__(
         self,
@@ -290,6 +299,8 @@ class RowBlocks(SkdpContainer):
         self.shape = checked_shape(shape)
         self._n_made = self.shape[1]
         self.dtype = checked_dtype(dtype)
+        # Of the first block. Shared with what functions make of these rows.
+        self._seen: list[Kind] = []
 
     @classmethod
     def from_partitions(
@@ -311,9 +322,11 @@ class RowBlocks(SkdpContainer):
         Parameters
         ----------
         loaders : sequence of callable
-            Functions without arguments, each of which loads the rows of one part, as a 2-D array or
-            sparse matrix. Several threads call them at the same time; a connection to a database is
-            opened within the function. To run in other processes they have to be picklable.
+            Functions without arguments, each of which loads the rows of one part, as a 2-D array,
+            data frame or sparse matrix. Several threads call them at the same time; a connection to
+            a database is opened within the function. To run in other processes they have to be
+            picklable. All data frames have to have the columns of the first part, in their order;
+            their names are public, and become those of the features.
         lengths : sequence of int
             How many rows each part has, from 0. Public.
         n_features : int
@@ -420,10 +433,26 @@ class RowBlocks(SkdpContainer):
         return cls._of_parts(*row_groups(paths, columns, y))
 
     @property
-    @without_warnings()
     def is_sparse(self) -> bool:
-        """Whether the first block is sparse, and hence all of them."""
-        return any(sparse.issparse(block) for block in islice(self._checked_blocks(), 1))
+        """Whether the rows are sparse; what a function makes of public ones shows it."""
+        if self.function is None:
+            return self.kind.is_sparse
+        public: Any = np.ones((2, self._n_made), self.dtype)
+        made = self.function(sparse.csr_array(public) if self.kind.is_sparse else public)
+        return sparse.issparse(made)
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """What the first block calls its columns; None if they have no names."""
+        return None if self.function is not None else as_feature_names(self.kind.names)
+
+    @property
+    @without_warnings()
+    def kind(self) -> Kind:
+        """What the first block is, which is read to see that."""
+        if not self._seen:
+            next(self._raw_blocks())
+        return self._seen[0]
 
     def __iter__(self) -> Iterator[RawBlock]:
         """Yield the rows, a block or a part at a time; refuse those that are not finite."""
@@ -469,25 +498,17 @@ class RowBlocks(SkdpContainer):
         Raises
         ------
         ValueError
-            If the blocks do not add up to `shape`, contain NaN or infinity, or cannot be read.
+            If the blocks do not add up to `shape`, have other columns, contain NaN or infinity, or
+            cannot be read.
         """
-        n_rows, is_sparse = 0, self.is_sparse
         for block in self._checked_blocks():
-            n_rows += block.shape[0]
-            if sparse.issparse(block) != is_sparse:
-                raise ValueError("make_blocks gave both dense and sparse blocks.")
             refused_if_not_finite(block)
-        if n_rows != self.shape[0]:
-            raise ValueError(
-                f"make_blocks gave {n_rows} rows, but shape promises {self.shape}. Every call must "
-                "start a new pass over all rows."
-            )
 
     def _rebinned(self, starts: np.ndarray) -> Iterator[RawBlock]:
         """Yield the rows in blocks that begin at `starts`, whatever blocks they come in."""
         waiting: list[RawBlock] = []
-        n_waiting, sizes = 0, iter(np.diff(starts))
-        size = next(sizes)
+        n_waiting, sizes = 0, iter(np.diff(starts)[:-1])
+        size: Any = next(sizes, np.inf)
         for block in self._raw_blocks():
             start = 0
             while n_waiting + block.shape[0] - start >= size:
@@ -499,6 +520,8 @@ class RowBlocks(SkdpContainer):
                 # A copy: the function may use the same array for its next block.
                 waiting.append(block[start:].copy())
                 n_waiting += block.shape[0] - start
+        # The last one waits until it is known that no other row comes.
+        yield self._finished(_stack(waiting))
 
     def _finished(self, block: RawBlock) -> RawBlock:
         # Only here: a row may round otherwise in a block of another length.
@@ -516,22 +539,43 @@ class RowBlocks(SkdpContainer):
         return blocks if self.function is None else map(self.function, blocks)
 
     def _raw_blocks(self) -> Iterator[RawBlock]:
-        return map(self._checked, self._made())
+        n_left = self.shape[0]
+        for made in self._made():
+            block = self._alike(*_read(made), "A block of make_blocks")
+            n_left -= block.shape[0]
+            if n_left < 0:
+                break
+            yield block
+        if n_left:
+            raise ValueError(
+                f"make_blocks gives more or fewer rows than shape={self.shape} promises. Every "
+                "call must start a new pass over all rows."
+            )
 
-    def _checked(self, made: Any) -> RawBlock:
-        made = checked_container(made)
-        block = as_canonical(made) if sparse.issparse(made) else hide_error_text(np.asarray, made)
-        if not np.can_cast(block.dtype, np.float64):
+    def _alike(self, block: RawBlock, kind: Kind, name: str, n_rows: Any = "any") -> RawBlock:
+        """Refuse a block that is not like the first, by a text that tells nothing of its rows."""
+        first = (*self._seen, kind)[0]
+        if first.flaw:
+            raise ValueError(f"{name}: {first.flaw}")
+        fits = block.shape[1:] == (self._n_made,) and n_rows in ("any", block.shape[0])
+        if not fits or kind.is_sparse != first.is_sparse or not np.can_cast(block.dtype, float):
             raise ValueError(
-                f"make_blocks gave a block of dtype {block.dtype}, but every block must hold real "
-                "numbers of at most 64 bits."
+                f"{name} must have shape ({n_rows}, {self._n_made}), columns of real numbers of at "
+                "most 64 bits, as of frame.astype(float), and be dense or sparse as the first is."
             )
-        if block.ndim != 2 or block.shape[1] != self._n_made:
-            raise ValueError(
-                f"make_blocks gave a block of shape {block.shape}, but every block must be 2-D "
-                f"with {self._n_made} columns."
-            )
+        refuse_other_columns(kind.names, first.names, f"{name}: ")
+        if not self._seen:
+            self._seen.append(kind)
         return block
+
+
+def _read(made: Any) -> tuple[RawBlock, Kind]:
+    """Convert a block, and see what it is."""
+    made = checked_container(made)
+    is_sparse = sparse.issparse(made)
+    block = as_canonical(made) if is_sparse else hide_error_text(np.asarray, made)
+    flaw = hide_error_text(told_no_numbers, made) if block.dtype.kind not in "fiub" else ""
+    return block, Kind(is_sparse, is_mapped(block), hide_error_text(names_of, made), flaw)
 
 
 def refused_if_not_finite(block: RawBlock) -> RawBlock:
@@ -563,7 +607,7 @@ class RowParts(RowBlocks):
         n_features: int,
         dtype: Any,
         y: Sequence[Any] | None = None,
-        names: Sequence[str] | None = None,
+        names: list[str] | None = None,
         *,
         pass_over: Callable[..., Any] | None = None,
         is_sparse: bool | None = None,
@@ -579,37 +623,12 @@ class RowParts(RowBlocks):
             for number, (loader, length) in enumerate(zip(loaders, lengths, strict=True))
             if length
         ]
-        # Shared with what functions make of these rows.
-        self._seen: list[tuple[bool, bool]] = [] if is_sparse is None else [(is_sparse, False)]
+        if names is not None or is_sparse is not None:
+            self._seen.append(Kind(bool(is_sparse), names=names))
         #: Adds up what a kernel gives for the parts of these numbers; None for this process.
         self.pass_over = pass_over
-        self.feature_names = None if names is None else list(names)
         #: Responses or labels, or None.
         self.y = None if y is None else _targets(self.parts, y, pass_over)
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the rows are sparse; what a function makes of public ones shows it."""
-        if self.function is None:
-            return self._kind[0]
-        public: Any = np.ones((2, self._n_made), self.dtype)
-        made = self.function(sparse.csr_array(public) if self._kind[0] else public)
-        return sparse.issparse(made)
-
-    @property
-    def is_mapped(self) -> bool:
-        """Whether the parts are memory maps."""
-        return self._kind[1]
-
-    @property
-    @without_warnings()
-    def _kind(self) -> tuple[bool, bool]:
-        """Whether parts are sparse, or mapped: the first is loaded once, to see."""
-        if not self._seen:
-            number, loader, _ = self.parts[0]
-            first = _load(number, loader)
-            self._seen.append((sparse.issparse(first), is_mapped(first)))
-        return self._seen[0]
 
     def load(self, part: int) -> RawBlock:
         """Load a part that has rows, and refuse what is not what was said of it.
@@ -627,20 +646,10 @@ class RowParts(RowBlocks):
         Raises
         ------
         ValueError
-            If it cannot be loaded, or has another shape or kind.
+            If it cannot be loaded, or has another shape or kind, or other columns.
         """
         number, loader, length = self.parts[part]
-        raw = _load(number, loader)
-        is_sparse = self._kind[0]
-        if sparse.issparse(raw) != is_sparse:
-            kinds = ("dense", "sparse") if is_sparse else ("sparse", "dense")
-            raise ValueError(f"Part {number} is {kinds[0]}, and the first is {kinds[1]}.")
-        if raw.shape != (length, self._n_made) or not np.can_cast(raw.dtype, np.float64):
-            raise ValueError(
-                f"Part {number} has shape {raw.shape} and dtype {raw.dtype}, where "
-                f"{(length, self._n_made)} and real numbers of at most 64 bits were promised."
-            )
-        return raw
+        return self._alike(*_load(number, loader), f"Part {number}", length)
 
     def of_parts(self, parts: range) -> Self:
         """Copy what another process needs to load some of the parts that have rows."""
@@ -696,7 +705,7 @@ def mapped_blocks(
 ) -> RowBlocks:
     """Return what a function, that takes each row by itself, makes of rows in blocks."""
     made = copy(X)
-    made.function, made.feature_names = composed(X.function, function), None
+    made.function = composed(X.function, function)
     made.shape = X.shape[0], X.shape[1] if n_features is None else n_features
     return made
 
@@ -753,10 +762,6 @@ def _check_parts(loaders: list[Any], lengths: list[Any], y: list[Any] | None) ->
         raise ValueError("lengths of all parts together must be positive, got 0.")
 
 
-def _load(number: int, loader: Loader) -> RawBlock:
+def _load(number: int, loader: Loader) -> tuple[RawBlock, Kind]:
     hint = f"Load this part alone, as loaders[{number}]() does, to see it."
-    return loaded(lambda: _converted(checked_container(loader())), f"Part {number}", hint)
-
-
-def _converted(raw: Any) -> RawBlock:
-    return as_canonical(raw) if sparse.issparse(raw) else np.asarray(raw)
+    return loaded(lambda: _read(loader()), f"Part {number}", hint)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp.data.containers import not_finite_rows
+from skdp.data.containers import MISSING, not_finite_rows
 from skdp.data.parts import Targets
 from skdp.data.reduce import BlockView, Kernel, PerRow, map_sum, on_block, part_ranges, sum_depth
 from skdp.data.sources import BlockSource, PartSource, Source, digest, digest_kernel, joined_digest
@@ -733,5 +733,5 @@ def checked_digest(
     hash_block = digest_kernel(source) if is_keyed else None
     n_not_finite, digests = map_sum(source, partial(_checked, hash_block=hash_block), 1, n_jobs)
     if n_not_finite:
-        raise ValueError(f"Input {name} contains NaN or infinity.")
+        raise ValueError(f"Input {name} contains NaN or infinity. {MISSING[name]}")
     return lambda: None if digests is None else joined_digest(source, digests)

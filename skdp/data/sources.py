@@ -101,7 +101,7 @@ class PartSource:
         numbers = [number for number, *_ in X.parts]
         self.pass_over = X.pass_over and partial(X.pass_over, numbers=numbers)
         # Threads share a single part only if each can load the rows that it needs, and no others.
-        self.is_stream = len(X.parts) == 1 and not X.is_mapped
+        self.is_stream = len(X.parts) == 1 and not X.kind.is_mapped
         inner = [
             block_starts(length, X.shape[1], is_sparse=self.is_sparse) for *_, length in X.parts
         ]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from skdp.data.containers import as_feature_names, names_of
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.exceptions import FederationError, shortened, warn_of_privacy
@@ -389,15 +390,10 @@ def _n_rows_of(part: Any, number: int) -> int:
 
 def _check_names(parts: Sequence[Any]) -> None:
     """Refuse data frames whose columns differ: sums go by position."""
-    found = [names for part in parts if (names := _names_of(part)) is not None]
+    named = (getattr(part, "feature_names", None) or names_of(part) for part in parts)
+    found = [names for names in map(as_feature_names, named) if names]
     if any(names != found[0] for names in found):
         raise ValueError(
             "parts must have the same columns in the same order, and the names of their columns "
             "differ."
         )
-
-
-def _names_of(part: Any) -> list[str] | None:
-    """Return the names of columns that scikit-learn would call names: strings."""
-    columns = list(getattr(part, "columns", ()))
-    return columns if columns and all(isinstance(name, str) for name in columns) else None

@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import _BaseComposition
 
-from skdp._checks import BUDGET, SEED, in_parts, public_like
+from skdp._checks import BUDGET, SEED, check_features, in_parts, public_like
 from skdp._estimator import planned_size, restored_on_error
 from skdp.data.containers import checked_container
 from skdp.data.parts import RowBlocks
@@ -184,6 +184,9 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
             spent = total(whole, search.records)
             warnings = stamped(model, search, spent, self.ledger)
             self._keep(model, spent)
+            if isinstance(X, RowBlocks):
+                # The first step may be one without privacy, which sees no names.
+                check_features(X, self, reset=True)
         # Last: if warnings are turned into errors, the model that was paid for remains.
         warn_of_privacy(*warnings)
         return self
@@ -287,6 +290,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
     def _applied(self, name: str, X: Any, *more: Any) -> Any:
         if not isinstance(X, RowBlocks) or name == "inverse_transform":
             return super()._applied(name, X, *more)
+        check_features(X, self)
         # Public steps take rows block by block, when these are read.
         *before, last = self._fitted().steps
         if name == "transform":

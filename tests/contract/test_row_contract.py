@@ -202,7 +202,7 @@ BAD_DATA = {
     "column missing from a block": (RowBlocks(lambda: [X[:, :-1]], X.shape), "columns"),
     "both kinds of blocks": (
         RowBlocks(lambda: [X[:5], sparse.csr_array(X[5:])], X.shape),
-        "both dense and sparse",
+        "dense or sparse as the first",
     ),
     "text": (np.full((500, 12), "secret"), "could not convert string to float"),
     "complex numbers": (X + 1j, "Complex data not supported"),

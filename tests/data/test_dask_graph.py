@@ -262,7 +262,7 @@ def test_an_error_of_a_chunk_loses_its_text(scheduler):
 
 def test_lengths_of_parts_that_change_are_refused():
     X = da.from_delayed(dask.delayed(partial(np.ones, (9, D)))(), (10, D), float)
-    with pytest.raises(ValueError, match=r"Part 0 has shape \(9, 6\)"):
+    with pytest.raises(ValueError, match=r"Part 0 must have shape \(10, 6\)"):
         DPPCA(2).fit(X)
 
 

@@ -69,7 +69,7 @@ def test_an_error_of_a_function_names_the_part_and_no_value():
 
 @pytest.mark.parametrize("bad", [np.zeros((3, 1)), np.zeros(2), np.zeros(3, complex)])
 def test_other_targets_than_promised_are_refused(bad):
-    with pytest.raises(ValueError, match="The targets of part 4 have shape"):
+    with pytest.raises(ValueError, match="The targets of part 4 must be an array of 3 numbers"):
         Targets([bad], [3], [4])[0:1]
 
 

@@ -8,7 +8,7 @@ import pytest
 from parties import IDENTITIES, PARTS, PEERS, Talk, a_federation, an_owner, owners_of
 from sklearn.exceptions import NotFittedError
 
-from skdp import DPPCA
+from skdp import DPPCA, RowBlocks
 from skdp.exceptions import FederationError
 from skdp.federated import Coordinator, Federation, Owner
 
@@ -120,6 +120,10 @@ def csr(rows):
     return pytest.importorskip("scipy.sparse").csr_array(rows)
 
 
+def blocks_of(frame):
+    return RowBlocks(lambda: [frame], frame.shape)
+
+
 def test_columns_in_another_order_are_refused():
     """Sums go by position: the model of such parts would be one of mixed columns."""
     names = ["age", "weight", "pulse", "stay"]
@@ -130,6 +134,10 @@ def test_columns_in_another_order_are_refused():
         assert a_federation().fit([*frames[:2], nameless]).n_features_in_ == 4
     with pytest.raises(ValueError, match="same columns in the same order"):
         a_federation().fit([*frames[:2], frames[2][names[::-1]]])
+    in_blocks = blocks_of(frames[2][names[::-1]])
+    with pytest.raises(ValueError, match="same columns in the same order"):
+        a_federation().fit([*frames[:2], in_blocks])
+    assert not hasattr(a_federation().fit([*frames[:2], blocks_of(frames[2])]), "feature_names_in_")
 
 
 # ---- owners

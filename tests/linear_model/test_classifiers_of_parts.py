@@ -116,7 +116,8 @@ def test_the_plan_of_parts_is_that_of_their_fit(kind):
 def test_the_rounding_of_many_parts_is_theirs(kind):
     """Of so many rows that it matters."""
     n, model = 10**9, private(kind, row_norm=1.0)
-    rows = RowBlocks.from_partitions([partial(np.zeros, (1, 6))] * 1000, [10**6] * 1000, 6)
+    load = partial(np.broadcast_to, np.zeros(6), (10**6, 6))
+    rows = RowBlocks.from_partitions([load] * 1000, [10**6] * 1000, 6)
     problem = model._problem_like(n, 6, rows)
     assert problem.rounding == rounding_of(rows, (n, 6), is_sparse=False)
     assert problem.depth == depth_of(rows, (n, 6), is_sparse=False)

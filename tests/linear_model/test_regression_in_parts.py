@@ -208,7 +208,7 @@ BAD = {
     "other shape": (
         lambda: RowBlocks.from_partitions([lambda: X[:5]], [N], D, y=[y]),
         {},
-        "Part 0 has shape",
+        "Part 0 must have shape",
     ),
 }
 
@@ -272,7 +272,7 @@ def test_a_part_that_changes_later_ends_the_fit_and_is_charged(tmp_path):
         [loaded, partial(getitem, X, slice(5000, N))], [5000, N - 5000], D, y=[y[:5000], y[5000:]]
     )
     model = made("linear", ledger=ledger, random_state=None)
-    with pytest.raises(ValueError, match="Part 0 has shape"):
+    with pytest.raises(ValueError, match="Part 0 must have shape"):
         model.fit(parts)
     assert len(ledger.entries()) == 1
     assert not hasattr(model, "coef_")
