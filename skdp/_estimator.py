@@ -221,13 +221,14 @@ def _line(release: Release) -> str:
     return release.name.partition(", count")[0]
 
 
-def check_unwatched(where: str, estimator: Any) -> None:
-    """Refuse callbacks of what is fitted as a part of a whole."""
+def check_unwatched(
+    where: str,
+    estimator: Any,
+    remedy: str = "pass them to set_callbacks of the whole, and none here",
+) -> None:
+    """Refuse callbacks of what is fitted as a part of a whole, where nobody would call them."""
     if getattr(estimator, "_skl_callbacks", None):
-        raise TypeError(
-            f"{where}{type(estimator).__name__} has callbacks of its own: pass them to "
-            "set_callbacks of the whole, and none here."
-        )
+        raise TypeError(f"{where}{type(estimator).__name__} has callbacks of its own: {remedy}.")
 
 
 def check_asks_for_no_data(callback: Any) -> None:

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.utils import check_scalar
 
-from skdp._estimator import parameters_by_value, plan_of
+from skdp._estimator import check_unwatched, parameters_by_value, plan_of
 from skdp.data.rows import AgreedRows
 from skdp.data.sources import holds_sparse, largest_depth
 from skdp.decomposition import DPPCA, DPTruncatedSVD
@@ -166,6 +166,9 @@ def _check_estimator(estimator: Any, unit: str) -> None:
             f"estimator must be a DPPCA or a DPTruncatedSVD, got {type(estimator).__name__}."
         )
     estimator._validate_params()
+    check_unwatched(
+        "estimator: ", estimator, "fits across owners call none, and set_callbacks() removes them"
+    )
     given = estimator.privacy_unit
     if not (type(given) is Interaction or (isinstance(given, str) and given == "row")):
         raise ValueError(

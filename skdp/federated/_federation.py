@@ -214,7 +214,7 @@ class Federation:
     BudgetError
         If the budget is too small for so many numbers of so many owners.
     TypeError
-        If `estimator` is of another class.
+        If `estimator` is of another class, or has callbacks.
     ValueError
         If a parameter is not acceptable.
 

@@ -363,6 +363,22 @@ def test_an_estimator_with_a_ledger_is_refused(tmp_path):
         of_rows(clone(PCA).set_params(ledger=ledger))
 
 
+@pytest.mark.skipif(not hasattr(PCA, "set_callbacks"), reason="scikit-learn has none below 1.9")
+def test_an_estimator_with_callbacks_is_refused():
+    """Nobody would call them, nor tear them down."""
+
+    class Watching:
+        def setup(self, estimator, context):
+            raise AssertionError("A fit calls what was refused.")
+
+        teardown = on_fit_task_begin = on_fit_task_end = setup
+
+    watched = clone(PCA).set_callbacks(Watching())
+    with pytest.raises(TypeError, match=r"DPPCA has callbacks .* set_callbacks\(\) removes them"):
+        of_rows(watched)
+    assert of_rows(watched.set_callbacks()).fit(in_three(X)).n_components_ == 2
+
+
 # ---- the ledger
 
 
