@@ -3,16 +3,15 @@
 import math
 import os
 import sqlite3
-import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from skdp.exceptions import BudgetError, LedgerError
+from skdp.ledger._database import connected, insert, rows_of
 from skdp.privacy import gaussian_dp, pure_dp
 from skdp.privacy.plan import largest_epsilon
 
@@ -144,15 +143,6 @@ _CHARGE: dict[str, type] = {
 }
 # Relative: two versions of the functions behind mu may differ by this much.
 _SAME = 1e-8  # not tuned
-# Seconds to wait for other processes that hold the lock of the file.
-_TIMEOUT = 60.0  # not tuned
-# A forked process must not inherit an open SQLite connection. So every operation holds this lock,
-# and a fork waits until the operation has ended.
-_LOCK = threading.RLock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
-    )
 _IS_COUNT = "typeof({0}) = 'integer' AND {0} BETWEEN {1} AND " + str(WHOLE)
 # Not tuned.
 _SCHEMA = f"""
@@ -228,18 +218,12 @@ def create_file(path: str, head: dict[str, Any]) -> None:
 
 
 def _write_head(path: str, head: dict[str, Any]) -> None:
-    with _LOCK, _connected(path) as database:
+    with connected(path, partial(_failed, path)) as database:
         database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         # executescript commits before it runs, so that the script itself begins the transaction.
         database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION};")
         insert(database, "ledger", {"id": 1, **head, "spent": 0, "tails": 0})
         database.execute("COMMIT")
-
-
-def insert(database: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
-    """Insert a row that is given by the names of its columns."""
-    names, places = ", ".join(row), ", ".join("?" * len(row))
-    database.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", tuple(row.values()))
 
 
 @contextmanager
@@ -250,57 +234,12 @@ def open_file(path: str) -> Iterator[sqlite3.Connection]:
             f"There is no ledger at {path!r}. A missing file is not an unspent one; "
             "PrivacyLedger.create makes a new one."
         )
-    with _LOCK, _connected(path) as database:
+    with connected(path, partial(_failed, path)) as database:
         yield database
 
 
-def place_of(path: str) -> tuple[int, int]:
-    """Return the device and the number of the file at a path."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return (-1, -1)
-    return found.st_dev, found.st_ino
-
-
-def check_place(path: str, place: tuple[int, int]) -> None:
-    """Refuse a charge to a file that is no longer at its path."""
-    # While the file is open, no other file can have its number.
-    if place_of(path) != place:
-        raise LedgerError(
-            f"The file {path!r} was replaced while it was charged, and nothing may be released."
-        )
-
-
-@contextmanager
-def _connected(path: str) -> Iterator[sqlite3.Connection]:
-    database = None
-    try:
-        uri = Path(path).as_uri() + "?mode=rw"
-        database = sqlite3.connect(uri, uri=True, timeout=_TIMEOUT, isolation_level=None)
-        # With a lower setting, a power cut can restore the journal and undo the last charge.
-        database.execute("PRAGMA synchronous = EXTRA")
-        database.execute("PRAGMA fullfsync = ON")
-        yield database
-    except (BudgetError, LedgerError):
-        raise
-    # Reading a damaged file may raise any of these.
-    except (sqlite3.Error, TypeError, ValueError, ArithmeticError, LookupError) as error:
-        raise LedgerError(
-            f"The ledger {path!r} cannot be used, and nothing may be released: {error}."
-        ) from None
-    finally:
-        if database is not None:
-            # Closing rolls back what is not committed.
-            database.close()
-
-
-def rows_of(database: sqlite3.Connection, query: str) -> list[dict[str, Any]]:
-    """Read all rows of a query, each as a dict with the names of its columns."""
-    # Closed in any case: an error could keep the cursor, and its lock, beyond the connection.
-    with closing(database.execute(query)) as cursor:
-        names = [column[0] for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+def _failed(path: str, error: Exception) -> LedgerError:
+    return LedgerError(f"The ledger {path!r} cannot be used, and nothing may be released: {error}.")
 
 
 def read_head(database: sqlite3.Connection, path: str) -> dict[str, Any]:
@@ -334,7 +273,7 @@ def _is_sound(head: dict[str, Any]) -> bool:
 def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]]:
     """Read all charges, the oldest first; refuse a file with a damaged one."""
     charges = rows_of(database, "SELECT * FROM charge ORDER BY id")
-    notes = _read_notes(database)
+    notes = attached(database, "note")
     for charge in charges:
         if {name: type(value) for name, value in charge.items()} != _CHARGE or not (
             0 <= charge["mu"] < math.inf and 0 <= charge["delta_tail"] < 1
@@ -346,17 +285,20 @@ def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]
     return charges
 
 
-def write_note(database: sqlite3.Connection, text: str) -> None:
-    """Add a note to the newest charge."""
-    # Notes are in a separate table: the first files lack it, and older versions of skdp ignore it.
-    database.execute("CREATE TABLE IF NOT EXISTS note (id INTEGER PRIMARY KEY, text TEXT NOT NULL)")
-    database.execute("INSERT INTO note SELECT max(id), ? FROM charge", (text,))
+def attach(database: sqlite3.Connection, table: str, text: str) -> None:
+    """Add a text to the newest charge: a note, or the id of a fit that may come back."""
+    # In tables of their own: the first files lack them, and older versions of skdp ignore them.
+    database.execute(
+        f"CREATE TABLE IF NOT EXISTS {table} (id INTEGER PRIMARY KEY, text TEXT NOT NULL)"
+    )
+    database.execute(f"INSERT INTO {table} SELECT max(id), ? FROM charge", (text,))
 
 
-def _read_notes(database: sqlite3.Connection) -> dict[int, str]:
-    if not rows_of(database, "SELECT 1 FROM sqlite_master WHERE name = 'note'"):
+def attached(database: sqlite3.Connection, table: str) -> dict[int, str]:
+    """Read the texts of one kind, by the numbers of their charges."""
+    if not rows_of(database, f"SELECT 1 FROM sqlite_master WHERE name = '{table}'"):
         return {}
-    return {note["id"]: note["text"] for note in rows_of(database, "SELECT * FROM note")}
+    return {one["id"]: one["text"] for one in rows_of(database, f"SELECT * FROM {table}")}
 
 
 def check_sums(database: sqlite3.Connection, head: dict[str, Any], path: str) -> None:

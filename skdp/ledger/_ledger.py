@@ -11,23 +11,21 @@ from types import SimpleNamespace
 from typing import Any, NoReturn, Self
 
 from skdp.exceptions import BudgetError, LedgerError
+from skdp.ledger._database import check_place, insert, place_of, rows_of
 from skdp.ledger._file import (
     WHOLE,
     Cost,
     Limit,
-    check_place,
+    attach,
+    attached,
     check_seen,
     check_sums,
     create_file,
-    insert,
     open_file,
-    place_of,
     read_charges,
     read_head,
     read_seen,
     remember,
-    rows_of,
-    write_note,
 )
 from skdp.privacy.sensitivity import ADJACENCIES
 
@@ -179,7 +177,8 @@ class PrivacyLedger:
     Notes
     -----
     **Privacy.** Unit and adjacency: those of the file; fits with others are refused. The file holds
-    public facts only: names of estimators, times, and numbers of the records. Charges are whole
+    public facts only: names of estimators, times, numbers of the records, and a random id of each
+    fit across owners, by which an owner that dies and comes back is known. Charges are whole
     multiples of 2 ** -62 of the limit, rounded up, and are never refunded, not even after a crash.
     So the ledger is a privacy filter, which is valid however later fits depend on earlier ones
     [1]_. It guards against accidents, not against the owner of the file: a copy, or a backup that
@@ -301,11 +300,19 @@ class PrivacyLedger:
         LedgerError
             If the file cannot be read or written; then nothing may be released.
         """
+        self._charge(spent, what, note)
+
+    def _charge(
+        self, spent: Any, what: str, note: str | None = None, fit: str | None = None
+    ) -> None:
+        """Charge a fit, unless it was charged with this id: who dies then may come back."""
         check_record(spent)
         check_note(note)
         place = place_of(self.path)
         with self._opened(writes=True) as (database, head):
             check_sums(database, head, self.path)
+            if fit is not None and fit in attached(database, "fit").values():
+                return
             check_kind(head, spent)
             limit = limit_of(head)
             cost = limit.cost_of(spent)
@@ -316,8 +323,10 @@ class PrivacyLedger:
             row |= {name: float(getattr(spent, name)) for name in NUMBERS}
             row |= {name: bool(getattr(spent, name)) for name in ("seeded", "enforced")}
             insert(database, "charge", row)
-            if (text := self.note if note is None else note) is not None:
-                write_note(database, text)
+            texts = {"note": self.note if note is None else note, "fit": fit}
+            for table, text in texts.items():
+                if text is not None:
+                    attach(database, table, text)
             seen = read_seen(database)
             database.execute("COMMIT")
             check_place(self.path, place)

@@ -19,7 +19,7 @@ import pytest
 from ledger_processes import Fit, charge_in_steps, charge_until_refused
 
 from skdp import BudgetError, LedgerError, PrivacyLedger
-from skdp.ledger import _file, _ledger
+from skdp.ledger import _database, _file, _ledger
 from skdp.ledger._file import WHOLE, Limit
 
 LIMIT = {"dataset": "people", "epsilon": 4.0, "delta": 1e-6}
@@ -108,7 +108,7 @@ def test_the_journal_is_synced_with_its_directory(ledger):
 
 
 def test_a_locked_file_charges_nothing_and_is_usable_again(ledger, monkeypatch):
-    monkeypatch.setattr(_file, "_TIMEOUT", 0.05)
+    monkeypatch.setattr(_database, "_TIMEOUT", 0.05)
     other = sqlite3.connect(ledger.path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     with pytest.raises(LedgerError, match="locked"):
@@ -167,7 +167,7 @@ def test_other_databases_and_versions_are_refused(ledger, pragma):
 
 
 def test_an_error_that_is_kept_locks_nobody_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(_file, "_TIMEOUT", 0.5)
+    monkeypatch.setattr(_database, "_TIMEOUT", 0.5)
     path = tmp_path / "kept"
     ledger = PrivacyLedger.create(path, **LIMIT)
     other = PrivacyLedger.create(tmp_path / "other", **LIMIT)
@@ -332,14 +332,14 @@ def test_an_older_copy_that_others_have_charged_beyond_is_refused(ledger):
 
 @pytest.mark.parametrize("last", [os.replace, lambda copy, path: os.unlink(path)])
 def test_a_file_that_is_replaced_while_it_is_charged_is_noticed(ledger, monkeypatch, last):
-    copy, own = shutil.copy(ledger.path, f"{ledger.path}.bak"), _ledger.write_note
+    copy, own = shutil.copy(ledger.path, f"{ledger.path}.bak"), _ledger.attach
 
     def replaced(*arguments):
         own(*arguments)
         last(copy, ledger.path)
 
-    monkeypatch.setattr(_ledger, "write_note", replaced)
-    with pytest.raises(LedgerError, match="was replaced while it was charged"):
+    monkeypatch.setattr(_ledger, "attach", replaced)
+    with pytest.raises(LedgerError, match="was replaced while it was written"):
         ledger.charge(Fit(0.1), note="lost")
     if last is os.replace:
         monkeypatch.undo()

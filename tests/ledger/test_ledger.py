@@ -281,6 +281,29 @@ def test_entries_carry_notes(ledger):
     assert len(ledger.entries()) == 4
 
 
+def test_a_fit_that_comes_back_is_known_by_its_id(ledger):
+    ledger.charge(a_fit(0.1), "first")
+    for _ in range(3):
+        ledger._charge(a_fit(2.0), "dies", note="once", fit="a")
+    other = PrivacyLedger(ledger.path)
+    other._charge(a_fit(2.0), "dies", fit="a")
+    assert [(one["what"], one["note"]) for one in ledger.entries()] == [
+        ("first", None),
+        ("dies", "once"),
+    ]
+    # Neither the same fit without an id nor one with another.
+    ledger.charge(a_fit(0.1), "dies")
+    ledger._charge(a_fit(0.1), "dies", fit="b")
+    assert len(ledger.entries()) == 4
+    ledger.verify()
+    # One who comes back needs nothing of what is left; a second fit does.
+    ledger.charge(a_fit(ledger.remaining()), "the rest")
+    ledger._charge(a_fit(2.0), "dies", fit="a")
+    with pytest.raises(BudgetError):
+        ledger._charge(a_fit(2.0), "dies", fit="c")
+    assert len(ledger.entries()) == 5
+
+
 def test_only_a_ledger_is_one(ledger):
     class Other:
         def charge(self, spent, what=""):
