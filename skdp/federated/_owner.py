@@ -256,8 +256,8 @@ class Owner:
     ledger : PrivacyLedger or None, default=None
         Charged with the whole plan before the first answer leaves.
     state : str, path or None, default=None
-        File that is new for each fit. An owner who dies comes back with it. None keeps the state in
-        memory. It is secret, and must not be copied: see Notes.
+        File that is new for each fit, and is made here. An owner who dies comes back with it. None
+        keeps the state in memory. It is secret, and must not be copied: see Notes.
 
     Attributes
     ----------
@@ -268,6 +268,8 @@ class Owner:
     ------
     FederationError
         If `state` is that of another federation or of other rows, or in no folder.
+    OSError
+        If the file of `state` cannot be made.
     TypeError
         If `federation` is no federation.
     ValueError
@@ -327,11 +329,12 @@ class Owner:
         if agreement.is_masked:
             self._handshake = Handshake(agreement, number, identity, list(peers or ()))
         self._rows, self._ledger = view_of(agreement, X), ledger
-        self._path = None if state is None else Path(state)
+        # A link is followed once: it may lead elsewhere later.
+        self._path = None if state is None else Path(os.path.realpath(state))
         # An owner who comes back with other rows would mix two datasets in one fit.
         told_apart = "" if state is None else digest_of_rows(self._rows.source).hex()
         self._state = load_state(self._path, agreement.digest.hex(), number, told_apart)
-        self._is_saved = True
+        self._is_saved, self._is_closed = True, False
         self._lock, self._process = Lock(), os.getpid()
         self._fit: RunningFit | None = None
         self._waiting: Waiting | None = None
@@ -380,7 +383,14 @@ class Owner:
                 "numpy; print it to compare."
             )
         question = digest(message).hex()
-        if question not in self._state.answers:
+        is_new = question not in self._state.answers
+        if self._is_closed and (is_new or not self._is_saved):
+            # Nor is it saved: who comes back with the state goes on from what is on disk.
+            raise FederationError(
+                "The fit has ended for this owner, which was closed or interrupted: another one "
+                "that has its state goes on."
+            )
+        if is_new:
             reply = to_text(self._new_reply_to(asked))
             # First: whoever is interrupted after the next line must not send what is not on disk.
             self._is_saved = False
@@ -406,8 +416,7 @@ class Owner:
             if self._fit is not None:
                 self._fit.stop()
             self._fit = self._waiting = None
-            # Not saved: who comes back with the state can go on.
-            self._state.has_ended = True
+            self._is_closed = True
 
     def __enter__(self) -> Self:
         return self
@@ -428,7 +437,7 @@ class Owner:
             raise
         except BaseException:
             # Interrupted while the fit went on: only who comes back with the state knows where.
-            self._state.has_ended = True
+            self._is_closed = True
             raise
 
     def _reply_to(self, asked: Message) -> bytes:
@@ -469,7 +478,10 @@ class Owner:
         charge = None
         if self._ledger is not None:
             name, n_owners = type(self._agreement.estimator).__name__, self._agreement.n_owners
-            charge = partial(self._ledger.charge, what=f"{name} of {n_owners} owners")
+            what, fit = f"{name} of {n_owners} owners", self._state.fit
+            # Who dies before the first answer is saved comes back with this id, and is not charged
+            # again.
+            charge = partial(self._ledger._charge, what=what, fit=fit)
         self._run(charge=charge)
         self._state.is_charged = True
 

@@ -1,20 +1,21 @@
 """What an owner has to remember of a fit: in memory or, if it may have to come back, in a file."""
 
 import json
-import os
+import sqlite3
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from secrets import token_hex
 
 from skdp.exceptions import FederationError
+from skdp.ledger._database import check_place, connected, insert, place_of, rows_of
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+# The name tells the version of what is in it: one row.
+_TABLE = "skdp_owner_1"
+# Of two owners with one state, who would draw noise twice, the second one to save finds another
+# state than its own. The new one is there already if a save was interrupted after its end.
+_SAVE = f"UPDATE {_TABLE} SET state = :new WHERE state IN (:old, :new)"
 
 
 @dataclass
@@ -24,6 +25,7 @@ class OwnerState:
     agreement: str  # digest
     owner: int  # number
     rows: str  # digest of the rows of this owner; empty if they need not be told apart
+    fit: str = field(default_factory=token_hex)  # by which a ledger knows what it was charged for
     pair: str = ""  # secret key of the fit, until it has ended
     publics: list[str] = field(default_factory=list)  # public keys of all owners
     is_charged: bool = False
@@ -32,94 +34,56 @@ class OwnerState:
     has_ended: bool = False
 
     def __post_init__(self) -> None:
-        """Begin without a file."""
-        self._stamp: tuple[int, ...] | None = None
+        """Remember what is in the file, to see that nobody else has written it."""
+        self._saved = self._text()
 
     def save(self, path: Path | None) -> None:
-        """Write the state, so that it is on disk as a whole or not at all.
-
-        If somebody else has written the file, there are two owners with one state. They would draw
-        noise twice, so the second one to save is refused.
-        """
+        """Write the state, so that it is on disk as a whole or not at all."""
         if path is None:
             return
-        if is_new := self._stamp is None:
-            self._stamp = _claim(path)
-        with _locked(path):
-            if _stamp_of(path) != self._stamp:
+        if not path.exists():
+            raise _written_by_others(path)
+        states, place = {"old": self._saved, "new": self._text()}, place_of(path)
+        with connected(path, partial(_not_written, path)) as database:
+            if database.execute(_SAVE, states).rowcount != 1:
                 raise _written_by_others(path)
-            try:
-                self._stamp = _write(path, json.dumps(asdict(self)))
-            except BaseException:
-                if is_new:
-                    path.unlink()
-                    self._stamp = None
-                raise
-        _sync_folder(path.parent)
+            check_place(path, place)
+        self._saved = states["new"]
+
+    def _text(self) -> str:
+        return json.dumps(asdict(self))
 
 
 def load_state(path: Path | None, agreement: str, owner: int, rows: str) -> OwnerState:
     """Read the state of an owner who comes back, or begin one; refuse that of another fit."""
-    if path is None or (stamp := _stamp_of(path)) is None:
-        if path is not None and not path.parent.is_dir():
-            raise FederationError(f"state={str(path)!r} must be in a folder that exists.")
-        return OwnerState(agreement, owner, rows)
-    try:
-        state = OwnerState(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
-        raise FederationError(f"state={str(path)!r} cannot be read as that of an owner.") from None
+    new = OwnerState(agreement, owner, rows)
+    if path is None:
+        return new
+    if not path.parent.is_dir():
+        raise FederationError(f"state={str(path)!r} must be in a folder that exists.")
+    if not path.exists():
+        path.touch(0o600)
+    with connected(path, partial(_not_read, path)) as database:
+        state = OwnerState(**json.loads(_found_or_begun(database, path, new._saved)))
     if (state.agreement, state.owner, state.rows) != (agreement, owner, rows):
         raise FederationError(
             f"state={str(path)!r} belongs to another federation, to another owner or to other "
             "rows: an owner who comes back needs the same, and a new fit a new file."
         )
-    state._stamp = stamp
     return state
 
 
-def _claim(path: Path) -> tuple[int, ...] | None:
-    """Make an empty file, unless somebody else has begun with it at the same time.
-
-    Who dies before it is written needs another path: an empty file is no state.
-    """
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except FileExistsError:
-        raise _written_by_others(path) from None
-    return _stamp_of(path)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Let one at a time look whether a file is as it was, and replace it, where files have locks.
-
-    Whoever has waited finds another file in its place.
-    """
-    if fcntl is None or not path.exists():
-        yield
-        return
-    with path.open("rb+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _write(path: Path, text: str) -> tuple[int, ...] | None:
-    """Replace a file, readable for its user only, and leave no other file behind.
-
-    Returns its stamp, taken before anybody else can replace it.
-    """
-    file = NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False)  # noqa: SIM115
-    try:
-        with file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        stamp = _stamp_of(Path(file.name))
-        os.replace(file.name, path)
-    except BaseException:
-        Path(file.name).unlink(missing_ok=True)
-        raise
-    return stamp
+def _found_or_begun(database: sqlite3.Connection, path: Path, new: str) -> str:
+    """Read what is in a file; begin with a new state in an empty one, whoever has left it so."""
+    database.execute("BEGIN IMMEDIATE")
+    if not rows_of(database, "SELECT name FROM sqlite_master"):
+        # For its user only, as are the journals beside it then.
+        path.chmod(0o600)
+        database.execute(f"CREATE TABLE {_TABLE} (state TEXT NOT NULL)")
+        insert(database, _TABLE, {"state": new})
+    (row,) = rows_of(database, f"SELECT state FROM {_TABLE}")
+    database.execute("COMMIT")
+    return str(row["state"])
 
 
 def _written_by_others(path: Path) -> FederationError:
@@ -129,24 +93,12 @@ def _written_by_others(path: Path) -> FederationError:
     )
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make a new name in a folder last, where folders can be opened."""
-    if os.name == "nt":
-        return
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+def _not_written(path: Path, error: Exception) -> OSError:
+    return OSError(f"state={str(path)!r} cannot be written, and nothing leaves: {error}.")
 
 
-def _stamp_of(path: Path) -> tuple[int, ...] | None:
-    """Tell files of one path apart."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+def _not_read(path: Path, error: Exception) -> FederationError:
+    return FederationError(f"state={str(path)!r} cannot be read as that of an owner: {error}.")
 
 
 def to_text(data: bytes) -> str:

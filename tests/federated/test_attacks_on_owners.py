@@ -1,8 +1,9 @@
 """Attacks on owners that once worked: each got noise twice, or too little noise."""
 
 import gc
+import linecache
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from threading import Barrier, BrokenBarrierError, Thread
 
 import numpy as np
@@ -16,6 +17,7 @@ from skdp.exceptions import FederationError
 from skdp.federated import Federation, Owner
 from skdp.federated._masks import signed
 from skdp.federated._messages import pack
+from skdp.ledger import _database
 
 N_OWNERS = 3
 
@@ -44,16 +46,20 @@ def question(owner, number, shift=0):
 
 
 def interrupt_at(line):
-    """Interrupt the main thread before a line of the owner or its state, as by control and C."""
-    files = {skdp.federated._owner.__file__, skdp.federated._state.__file__}
+    """Interrupt the main thread before a line of the owner or its file, as by control and C."""
+    files = {
+        module.__file__ for module in (skdp.federated._owner, skdp.federated._state, _database)
+    }
     seen = 0
 
     def trace(frame, event, arg):
         nonlocal seen
         if frame.f_code.co_filename not in files:
             return None
-        # Python looks for signals at no end of a with statement: that is not where tests interrupt.
-        if event == "line" and frame.f_code.co_name != "handle":
+        # Python looks for signals at no try and no end of a with statement: that is not where tests
+        # interrupt.
+        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+        if event == "line" and not text.startswith(("with ", "try:")):
             seen += 1
             if seen == line:
                 sys.settrace(None)
@@ -91,7 +97,7 @@ def add_answer(left, owner, message):
 
 
 # Who is interrupted while it opens a file cannot close it.
-@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 @pytest.mark.slow
 def test_an_interrupt_at_any_line_lets_no_noise_be_drawn_twice(tmp_path):
     line, was_interrupted = 0, True
@@ -99,6 +105,7 @@ def test_an_interrupt_at_any_line_lets_no_noise_be_drawn_twice(tmp_path):
         line += 1
         left, was_interrupted = answers_around_an_interrupt(tmp_path / str(line), line)
         assert len(left) <= 1, line
+        assert not _database._LOCK._is_owned(), line
     assert line > 20
     gc.collect()
 
@@ -111,7 +118,7 @@ def test_two_owners_with_one_state_do_not_both_answer(tmp_path, monkeypatch, n_b
     if n_before:
         owners[0].handle(question(owners[0], 0))
     owners.append(Owner(new_federation(), 0, rows(), state=path))
-    meet_after_the_look(monkeypatch)
+    meet_before_they_save(monkeypatch)
     messages = [question(owner, n_before, shift=i) for i, owner in enumerate(owners)]
 
     def ask(owner, message):
@@ -127,18 +134,17 @@ def test_two_owners_with_one_state_do_not_both_answer(tmp_path, monkeypatch, n_b
     assert len(left) == 1
 
 
-def meet_after_the_look(monkeypatch):
-    """Let each of two owners look whether the file is as it was before either goes on."""
-    barrier, stamp_of = Barrier(2), skdp.federated._state._stamp_of
+def meet_before_they_save(monkeypatch):
+    """Let two owners write one file at the same moment; in two processes they share no lock."""
+    barrier, place_of = Barrier(2), skdp.federated._state.place_of
 
-    def look(path):
-        found = stamp_of(path)
-        # If the barrier breaks, the other one has to wait for this one, as it should.
+    def meet(path):
         with suppress(BrokenBarrierError):
-            barrier.wait(0.5)
-        return found
+            barrier.wait(5)
+        return place_of(path)
 
-    monkeypatch.setattr(skdp.federated._state, "_stamp_of", look)
+    monkeypatch.setattr(skdp.federated._state, "place_of", meet)
+    monkeypatch.setattr(_database, "_LOCK", nullcontext())
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.int16, np.uint8])

@@ -2,8 +2,10 @@
 
 import json
 import os
+import sqlite3
 import stat
 import threading
+from contextlib import closing, contextmanager
 
 import numpy as np
 import pytest
@@ -22,10 +24,10 @@ from parties import (
     the_threads,
 )
 
-from skdp import DPPCA, FederationError
+from skdp import DPPCA, BudgetError, FederationError
 from skdp.federated import Owner
 from skdp.federated._owner import RunningFit
-from skdp.federated._state import OwnerState
+from skdp.federated._state import OwnerState, load_state
 from skdp.ledger import PrivacyLedger
 
 # Small data: most of what is found is noise.
@@ -36,7 +38,7 @@ N_EXCHANGES = 5  # of a fit of two releases
 
 @pytest.fixture
 def paths(tmp_path):
-    return [tmp_path / f"owner{i}.json" for i in range(3)]
+    return [tmp_path / f"owner{i}" for i in range(3)]
 
 
 def owners_with_files(federation, paths, ledgers=(None,) * 3):
@@ -142,6 +144,12 @@ def test_an_older_copy_of_the_state_draws_again(paths, monkeypatch):
 # ---- the file
 
 
+def kept_in(path):
+    with closing(sqlite3.connect(path)) as database:
+        ((text,),) = database.execute("SELECT state FROM skdp_owner_1").fetchall()
+    return json.loads(text)
+
+
 def test_the_file_is_secret_and_whole(paths):
     federation = a_federation()
     for n_exchanges in range(1, N_EXCHANGES + 1):
@@ -151,7 +159,7 @@ def test_the_file_is_secret_and_whole(paths):
             assert stat.S_IMODE(here[0].stat().st_mode) == 0o600
         # Nothing beside it, such as a file that was not finished.
         assert len(list(here[0].parent.iterdir())) == 3 * n_exchanges
-        state = json.loads(here[0].read_text())
+        state = kept_in(here[0])
         assert len(state["answers"]) == n_exchanges
         assert state["is_charged"] == (n_exchanges > 2)
         # Once the fit is over, nobody can take masks off with this file.
@@ -164,11 +172,11 @@ def test_keys_are_forgotten_at_the_end(paths):
     talk = Talk(federation, owners_with_files(federation, paths), stop_at=4)
     talk.run()
     pair = talk.owners[0]._state.pair
-    assert pair in paths[0].read_text()
+    assert pair.encode() in paths[0].read_bytes()
     assert talk.owners[0]._handshake._secrets
     talk = Talk(federation, talk.owners)
     talk.run()
-    assert pair not in paths[0].read_text()
+    assert pair.encode() not in paths[0].read_bytes()
     assert talk.owners[0]._handshake._secrets == {}
     back = an_owner(federation, 0, state=paths[0])
     assert back._handshake._secrets == {}
@@ -177,8 +185,14 @@ def test_keys_are_forgotten_at_the_end(paths):
     )
 
 
-def fails_to_replace(*_):
-    raise OSError("The disk is full.")
+@contextmanager
+def a_full_disk(monkeypatch):
+    def connect(*_, **__):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", connect)
+        yield
 
 
 @pytest.mark.parametrize("n_exchanges", range(N_EXCHANGES))
@@ -188,10 +202,8 @@ def test_nothing_leaves_before_it_is_saved(n_exchanges, paths, monkeypatch):
     talk = Talk(federation, owners_with_files(federation, paths), stop_at=n_exchanges)
     talk.run()
     first, question = talk.owners[0], talk.next[0]
-    before = paths[0].read_bytes() if n_exchanges else None
-    n_drawn = len(drawn)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", fails_to_replace)
+    before, n_drawn = paths[0].read_bytes(), len(drawn)
+    with a_full_disk(monkeypatch):
         for _ in range(2):
             with pytest.raises(OSError, match="disk is full"):
                 first.handle(question)
@@ -199,7 +211,7 @@ def test_nothing_leaves_before_it_is_saved(n_exchanges, paths, monkeypatch):
         if n_exchanges:
             with pytest.raises(OSError, match="disk is full"):
                 first.handle(talk.questions[0][0])
-    assert (paths[0].read_bytes() if paths[0].exists() else None) == before
+    assert paths[0].read_bytes() == before
     assert all(path in paths for path in paths[0].parent.iterdir())
     reply = first.handle(question)
     assert len(drawn) - n_drawn == (n_exchanges in (2, 3))
@@ -220,10 +232,8 @@ def test_an_owner_that_dies_before_it_saves_has_told_nothing(paths, monkeypatch)
     federation = a_federation()
     talk = Talk(federation, owners_with_files(federation, paths), stop_at=3)
     talk.run()
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", fails_to_replace)
-        with pytest.raises(OSError, match="disk is full"):
-            talk.owners[0].handle(talk.next[0])
+    with a_full_disk(monkeypatch), pytest.raises(OSError, match="disk is full"):
+        talk.owners[0].handle(talk.next[0])
     talk.owners[0] = an_owner(federation, 0, state=paths[0])
     assert Talk(federation, talk.owners).run() is not None
 
@@ -242,9 +252,7 @@ def test_two_owners_with_one_file_do_not_answer_both(paths, monkeypatch):
 
 
 def test_two_owners_with_one_file_draw_twice_where_it_is_not_looked_at(paths, monkeypatch):
-    monkeypatch.setattr(
-        "skdp.federated._state._stamp_of", lambda path: (0,) if path.exists() else None
-    )
+    monkeypatch.setattr("skdp.federated._state._SAVE", "UPDATE skdp_owner_1 SET state = :new")
     federation = a_federation()
     talk = Talk(federation, owners_with_files(federation, paths), stop_at=3)
     talk.run()
@@ -275,17 +283,186 @@ def test_states_of_others_are_refused(other, n_exchanges, paths):
     assert paths[0].read_bytes() == before
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"agreement": 1}', "\x00", '{"a": 1}'])
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", "null", '{"agreement": 1}', "\x00\x00", "a,b\n1,2\n" * 500]
+)
 def test_files_that_are_no_states_are_refused(text, paths):
     paths[0].write_text(text)
-    with pytest.raises(FederationError, match=r"state='.*owner0.json' cannot be read"):
+    with pytest.raises(FederationError, match=r"state='.*owner0' cannot be read"):
         an_owner(a_federation(), 0, state=paths[0])
     assert paths[0].read_text() == text
+
+
+def test_databases_of_others_are_no_states(paths):
+    PrivacyLedger.create(paths[0], dataset="a", epsilon=20.0, delta=1e-5)
+    for statements in (
+        [],  # a ledger
+        ["CREATE TABLE skdp_owner_1 (state TEXT)"],
+        ["INSERT INTO skdp_owner_1 VALUES ('{}')"],
+        ["UPDATE skdp_owner_1 SET state = x'00'"],
+        ["UPDATE skdp_owner_1 SET state = 'no JSON'"],
+    ):
+        with closing(sqlite3.connect(paths[0])) as database, database:
+            for statement in statements:
+                database.execute(statement)
+        before = paths[0].read_bytes()
+        with pytest.raises(FederationError, match="cannot be read"):
+            an_owner(a_federation(), 0, state=paths[0])
+        assert paths[0].read_bytes() == before
+
+
+def test_an_empty_file_is_that_of_an_owner_who_died_at_once(paths):
+    """Nothing has left that is not on disk, so that nothing was told, charged or drawn."""
+    federation = a_federation()
+    for path in paths:
+        path.touch(0o644)
+    assert Talk(federation, owners_with_files(federation, paths)).run() is not None
+    for path in paths:
+        assert kept_in(path)["has_ended"]
+        if os.name == "posix":
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need no right")
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_link_leads_to_one_state(is_there, paths, tmp_path):
+    """Not replaced by a file of its own: then there would be two states, of one fit."""
+    federation, link = a_federation(), tmp_path / "links" / "link"
+    link.parent.mkdir()
+    link.symlink_to(paths[0])
+    if is_there:
+        an_owner(federation, 0, state=paths[0])
+    talk = Talk(federation, owners_with_files(federation, [link, *paths[1:]]), stop_at=3)
+    talk.run()
+    assert link.readlink() == paths[0]
+    twin = an_owner(federation, 0, state=paths[0])
+    reply = twin.handle(talk.next[0])
+    with pytest.raises(FederationError, match="written or removed by somebody else"):
+        talk.owners[0].handle(talk.next[0])
+    back = an_owner(federation, 0, state=link)
+    # It goes on with its file, wherever the link leads then.
+    link.unlink()
+    assert back.handle(talk.next[0]) == reply
+    Talk(federation, [back, *talk.owners[1:]]).run()
+    assert kept_in(paths[0])["has_ended"]
+    assert list(link.parent.iterdir()) == []
+
+
+def test_a_file_that_is_removed_is_not_made_anew(paths):
+    talk = Talk(a_federation(), owners_with_files(a_federation(), paths), stop_at=3)
+    talk.run()
+    paths[0].unlink()
+    with pytest.raises(FederationError, match="written or removed by somebody else"):
+        talk.owners[0].handle(talk.next[0])
+    assert not paths[0].exists()
+
+
+def a_key_that_is_left(folder, size):
+    """Whether a key is in the file of an owner that has forgotten it, among answers of a size."""
+    path, key = folder / str(size), "5ec2e7" * 10
+    state = load_state(path, "agreement", 0, "rows")
+    state.pair, state.answers = key, {"first": "a" * size}
+    state.save(path)
+    assert key.encode() in path.read_bytes()
+    state.pair, state.answers["last"] = "", "b" * 400
+    state.save(path)
+    assert kept_in(path)["answers"]["last"] == "b" * 400
+    return key.encode() in path.read_bytes()
+
+
+def test_a_key_is_overwritten_wherever_it_was(tmp_path, monkeypatch):
+    sizes = range(3000, 8000, 250)
+    assert not any(a_key_that_is_left(tmp_path, size) for size in sizes)
+    monkeypatch.setattr("skdp.ledger._database._SETTINGS", ("secure_delete = OFF",))
+    other = tmp_path / "other"
+    other.mkdir()
+    assert any(a_key_that_is_left(other, size) for size in sizes)
+
+
+def test_who_is_interrupted_after_it_has_saved_goes_on(paths, monkeypatch):
+    talk = Talk(a_federation(), owners_with_files(a_federation(), paths), stop_at=3)
+    talk.run()
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("skdp.federated._state.check_place", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            talk.owners[0].handle(talk.next[0])
+    # On disk since then.
+    assert len(kept_in(paths[0])["answers"]) == 4
+    assert Talk(talk.federation, talk.owners).run() is not None
 
 
 def test_a_folder_is_no_state(tmp_path):
     with pytest.raises(FederationError, match="cannot be read"):
         an_owner(a_federation(), 0, state=tmp_path)
+
+
+# ---- the ledger
+
+
+def dies_before_it_saves(owner, question):
+    """Let an owner be charged, and die before that is on disk."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OwnerState, "save", raises_an_interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            owner.handle(question)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    """One that has room for a single fit."""
+    return PrivacyLedger.create(tmp_path / "a.skdp", dataset="a", epsilon=8.01, delta=1e-6)
+
+
+@pytest.mark.parametrize("aggregator", ["masked", "trusted"])
+def test_who_dies_after_the_charge_comes_back_and_is_charged_once(aggregator, paths, ledger):
+    federation = a_federation(aggregator=aggregator)
+    owners = owners_with_files(federation, paths, (ledger, None, None))
+    talk = Talk(federation, owners, stop_at=2 * (aggregator == "masked"))
+    talk.run()
+    for _ in range(2):
+        dies_before_it_saves(owners[0], talk.next[0])
+        assert not kept_in(paths[0])["is_charged"]
+        assert len(ledger.entries()) == 1
+        owners[0] = an_owner(federation, 0, state=paths[0], ledger=ledger)
+    assert Talk(federation, owners).run() is not None
+    assert len(ledger.entries()) == 1
+    # A second fit of the same agreement is another one.
+    new = an_owner(federation, 0, state=paths[0].with_suffix(".new"), ledger=ledger)
+    again = Talk(federation, [new, *(an_owner(federation, i) for i in (1, 2))])
+    with pytest.raises(BudgetError):
+        again.run()
+
+
+def test_the_id_of_a_fit_is_on_disk_before_it_is_charged(paths, ledger, monkeypatch):
+    federation, charge = a_federation(aggregator="trusted"), PrivacyLedger._charge
+
+    def looks(self, spent, what, fit):
+        assert kept_in(paths[0])["fit"] == fit
+        assert len(fit) == 64
+        charge(self, spent, what, fit=fit)
+
+    monkeypatch.setattr(PrivacyLedger, "_charge", looks)
+    owners = owners_with_files(federation, paths, (ledger, None, None))
+    Talk(federation, owners).run()
+    assert len(ledger.entries()) == 1
+    assert len({kept_in(path)["fit"] for path in paths}) == 3
+
+
+def test_who_dies_after_the_charge_is_charged_twice_without_an_id(paths, ledger, monkeypatch):
+    federation, charge = a_federation(aggregator="trusted"), PrivacyLedger._charge
+    monkeypatch.setattr(
+        PrivacyLedger, "_charge", lambda self, spent, what, fit: charge(self, spent, what)
+    )
+    owners = owners_with_files(federation, paths, (ledger, None, None))
+    talk = Talk(federation, owners, stop_at=0)
+    talk.run()
+    dies_before_it_saves(talk.owners[0], talk.next[0])
+    with pytest.raises(BudgetError):
+        an_owner(federation, 0, state=paths[0], ledger=ledger).handle(talk.next[0])
 
 
 # ---- threads
@@ -309,6 +486,54 @@ def test_an_interrupted_owner_goes_on_from_its_file_only(paths, monkeypatch):
         talk.owners[0].handle(talk.next[0])
     talk.owners[0] = an_owner(federation, 0, state=paths[0])
     assert Talk(federation, talk.owners).run() is not None
+
+
+@pytest.mark.parametrize("aggregator", ["masked", "trusted"])
+@pytest.mark.parametrize("n_exchanges", [0, 1, 2, 3])
+def test_a_closed_owner_saves_nothing_whatever_it_is_asked(aggregator, n_exchanges, paths):
+    """Not even its end: who comes back with the state goes on."""
+    federation = a_federation(aggregator=aggregator)
+    n_exchanges = min(n_exchanges, 1) if aggregator == "trusted" else n_exchanges
+    talk = Talk(federation, owners_with_files(federation, paths), stop_at=n_exchanges)
+    talk.run()
+    closed = talk.owners[0]
+    closed.close()
+    before = paths[0].read_bytes()
+    for question in (talk.next[0], changed(talk.next[0])):
+        with pytest.raises(FederationError, match="has ended for this owner"):
+            closed.handle(question)
+    for asked, answers in zip(talk.questions, talk.answers, strict=True):
+        assert closed.handle(asked[0]) == answers[0]
+    assert paths[0].read_bytes() == before
+    talk.owners[0] = an_owner(federation, 0, state=paths[0])
+    assert Talk(federation, talk.owners).run() is not None
+
+
+@pytest.mark.parametrize("end", [Owner.close, "interrupt"])
+def test_an_answer_that_was_not_saved_is_not_saved_after_the_end(end, paths, monkeypatch):
+    federation = a_federation()
+    talk = Talk(federation, owners_with_files(federation, paths), stop_at=2)
+    talk.run()
+    first, before = talk.owners[0], paths[0].read_bytes()
+    with a_full_disk(monkeypatch), pytest.raises(OSError, match="disk is full"):
+        first.handle(talk.next[0])
+    if end == "interrupt":
+        monkeypatch.setattr(Owner, "_reply_to", raises_an_interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            first.handle(changed(talk.next[0], np.zeros(4, "<i4"), release=1, confirmations=[]))
+        monkeypatch.undo()
+    else:
+        end(first)
+    for question in (talk.next[0], talk.questions[0][0]):
+        with pytest.raises(FederationError, match="has ended for this owner"):
+            first.handle(question)
+    assert paths[0].read_bytes() == before
+    talk.owners[0] = an_owner(federation, 0, state=paths[0])
+    assert Talk(federation, talk.owners).run() is not None
+
+
+def raises_an_interrupt(*_):
+    raise KeyboardInterrupt
 
 
 def test_a_question_that_comes_twice_at_once_draws_once(monkeypatch):

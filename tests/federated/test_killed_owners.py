@@ -1,0 +1,212 @@
+"""An owner that is killed at any change of its files comes back, is charged once, and has no key.
+
+A forked process is killed right before SQLite changes a file: what others find then is what it has
+left to the operating system.
+"""
+
+import _sqlite3
+import ctypes
+import json
+import os
+import shutil
+import signal
+import sqlite3
+from contextlib import closing
+from functools import partial
+from itertools import count, islice
+
+import numpy as np
+import pytest
+from parties import Talk, a_federation, an_owner, owners_of
+
+from skdp.federated._masks import pair_from
+from skdp.ledger import PrivacyLedger, _file
+
+pytestmark = [
+    # Small data: most of what is found is noise.
+    pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),
+    # Of forks beside threads; the fork makes all it needs anew.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+KEY = b"a secret key of 32 bytes, it is!"
+LAST = 4  # of five exchanges
+WIDE = list(np.random.default_rng(0).normal(size=(3, 20, 40)))
+
+# ---- SQLite asks the operating system for what stands in a table, which can be changed
+
+
+def _function(name, returns, *arguments):
+    return name, ctypes.CFUNCTYPE(returns, *arguments, use_errno=True)
+
+
+FILE, SIZE = ctypes.c_int, ctypes.c_ssize_t
+CHANGES = [
+    _function(b"open", FILE, ctypes.c_char_p, ctypes.c_int, ctypes.c_int),
+    _function(b"write", SIZE, FILE, ctypes.c_void_p, ctypes.c_size_t),
+    _function(b"pwrite", SIZE, FILE, ctypes.c_void_p, ctypes.c_size_t, SIZE),
+    _function(b"pwrite64", SIZE, FILE, ctypes.c_void_p, ctypes.c_size_t, SIZE),
+    _function(b"ftruncate", ctypes.c_int, FILE, SIZE),
+    _function(b"unlink", ctypes.c_int, ctypes.c_char_p),
+]
+
+
+class System(ctypes.Structure):
+    """The beginning of `sqlite3_vfs`, which has these two functions after 18 others."""
+
+    _fields_ = (
+        ("version", ctypes.c_int),
+        ("sizes", ctypes.c_int * 2),
+        ("others", ctypes.c_void_p * 16),
+        ("set", ctypes.CFUNCTYPE(FILE, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)),
+        ("get", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)),
+    )
+
+
+def the_system():
+    """Return the table of calls, or None where it is out of reach."""
+    try:
+        find = ctypes.CDLL(_sqlite3.__file__).sqlite3_vfs_find
+    except (AttributeError, OSError):
+        return None
+    find.restype, find.argtypes = ctypes.POINTER(System), [ctypes.c_char_p]
+    found = find(None)
+    return found.contents if os.name == "posix" and found.contents.version >= 3 else None
+
+
+SYSTEM = the_system()
+needs_system = pytest.mark.skipif(SYSTEM is None, reason="SQLite shows its system calls to nobody")
+
+
+def die_at(number):
+    """Be killed before the change of a file of that number, from 0; keep what is returned."""
+    numbers, kept = count(), []
+    for name, kind in CHANGES:
+        if address := SYSTEM.get(ctypes.addressof(SYSTEM), name):
+            kept.append(kind(partial(_call, kind(address), numbers, number)))
+            SYSTEM.set(ctypes.addressof(SYSTEM), name, ctypes.cast(kept[-1], ctypes.c_void_p))
+    return kept
+
+
+def _call(own, numbers, last, *arguments):
+    if next(numbers) == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return own(*arguments)
+
+
+# ---- the first of three owners, in a folder with its state and its ledger
+
+
+def federation():
+    """One whose state fills several pages of a file."""
+    return a_federation(n_features=40)
+
+
+def first_owner(folder):
+    # A copy of a ledger that has seen less.
+    _file._SEEN.clear()
+    ledger = PrivacyLedger(folder / "ledger")
+    return an_owner(federation(), 0, WIDE[0], state=folder / "state", ledger=ledger)
+
+
+def ask(folder, question):
+    with first_owner(folder) as owner:
+        return owner.handle(question)
+
+
+def is_killed(folder, question, number):
+    """Ask an owner in a process that is killed before a change of a file, if it gets so far."""
+    child = os.fork()
+    if child == 0:
+        try:
+            kept = die_at(number)
+            ask(folder, question)
+            os._exit(len(kept) == 0)
+        finally:
+            os._exit(2)
+    _, status = os.waitpid(child, 0)
+    assert status in (0, signal.SIGKILL)
+    return status == signal.SIGKILL
+
+
+def killed_at_each(folder, question):
+    """Yield copies of a folder, in each of which an owner was killed one change later."""
+    for number in count():
+        here = folder.with_name(f"{folder.name}-{number}")
+        shutil.copytree(folder, here)
+        if not is_killed(here, question, number):
+            break
+        yield here
+        shutil.rmtree(here)
+
+
+def has_key(folder):
+    held = [path.read_bytes() for path in folder.iterdir()]
+    return any(key in one for one in held for key in (KEY, KEY.hex().encode()))
+
+
+def has_ended(folder):
+    """Whether who opens the files finds the end of the fit."""
+    copy = shutil.copytree(folder, folder.with_name("opened"))
+    with closing(sqlite3.connect(copy / "state")) as database:
+        tables = database.execute("SELECT name FROM sqlite_master").fetchall()
+        found = database.execute("SELECT state FROM skdp_owner_1").fetchall() if tables else []
+    shutil.rmtree(copy)
+    return any(json.loads(text)["has_ended"] for (text,) in found)
+
+
+@pytest.fixture
+def talk(monkeypatch):
+    """A fit in which nobody dies; who is asked again, as another owner, gives the same answers."""
+    keys = iter([KEY, b"1" * 32, b"2" * 32])
+    monkeypatch.setattr("skdp.federated._owner.new_pair", lambda: pair_from(next(keys, KEY)))
+    monkeypatch.setattr("skdp.federated._owner.NoiseSource.key", lambda *_: b"n" * 32)
+    talk = Talk(federation(), owners_of(federation(), WIDE))
+    talk.run()
+    return talk
+
+
+@pytest.fixture
+def folder(talk, tmp_path):
+    """That of the first owner, before any question."""
+    made = tmp_path / "folder"
+    made.mkdir()
+    PrivacyLedger.create(made / "ledger", dataset="a", epsilon=20.0, delta=1e-5)
+    return made
+
+
+def check_goes_on(folder, talk, n_before):
+    """Come back, and go on to the end: the answers are the same, and no key is left anywhere."""
+    for i in range(n_before, LAST + 1):
+        assert ask(folder, talk.questions[i][0]) == talk.answers[i][0]
+    assert sorted(path.name for path in folder.iterdir()) == ["ledger", "state"]
+    assert not has_key(folder)
+    assert len(PrivacyLedger(folder / "ledger").entries()) == 1
+
+
+@needs_system
+@pytest.mark.parametrize(
+    "n_before", [*(pytest.param(i, marks=pytest.mark.slow) for i in range(LAST)), LAST]
+)
+def test_an_owner_that_is_killed_at_any_change_comes_back(folder, talk, n_before):
+    for i in range(n_before):
+        ask(folder, talk.questions[i][0])
+    assert has_key(folder) == (n_before > 0)
+    ends = []
+    for here in killed_at_each(folder, talk.questions[n_before][0]):
+        ends.append(has_ended(here))
+        assert not (ends[-1] and has_key(here))
+        check_goes_on(here, talk, n_before)
+    assert len(ends) > 10
+    assert any(ends) == (n_before == LAST)
+
+
+@needs_system
+@pytest.mark.slow
+def test_who_is_killed_while_it_comes_back_comes_back(folder, talk):
+    for i in range(LAST):
+        ask(folder, talk.questions[i][0])
+    for here in islice(killed_at_each(folder, talk.questions[LAST][0]), None, None, 4):
+        for again in killed_at_each(here, talk.questions[LAST][0]):
+            assert not (has_ended(again) and has_key(again))
+            check_goes_on(again, talk, LAST)
