@@ -39,6 +39,17 @@ SHORT = {
     "ledger.__main__": "a command, which Python looks for under this name",
 }
 
+# What fits can do without, and so `import skdp` too: files, clusters, owners, trees.
+WAITS = (
+    *("dask", "distributed", "matplotlib", "pandas", "polars", "pyarrow", "sqlite3"),
+    *("skdp.data.dask_rows", "skdp.data.files", "skdp.federated"),
+    *("sklearn.ensemble", "sklearn.impute", "sklearn.multioutput", "sklearn.neighbors"),
+    "sklearn.tree",
+    # Noise is drawn with a cipher.
+    *(f"cryptography.hazmat.primitives.{one}" for one in ("asymmetric", "hashes", "kdf")),
+)
+SKLEARN = "sklearn.decomposition, sklearn.linear_model, sklearn.model_selection, sklearn.pipeline"
+
 
 def name_of(path):
     return ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -134,3 +145,18 @@ def test_no_module_is_a_splinter():
 
 def test_files_are_few():
     assert len(MODULES) <= 110
+
+
+def loaded(imports):
+    """Names of the modules that a new process has after an import."""
+    code = f"import {imports}\nimport sys; print(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
+    )
+    return set(run.stdout.split())
+
+
+def test_what_fits_can_do_without_is_not_imported_before_it_is_used():
+    added = loaded("skdp") - loaded(SKLEARN)
+    assert "skdp.decomposition" in added
+    assert added & set(WAITS) == set()

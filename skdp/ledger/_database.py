@@ -1,14 +1,18 @@
 """Files that change as a whole or not at all, and are on disk then: databases of SQLite."""
 
+from __future__ import annotations
+
 import os
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skdp.exceptions import BudgetError, FederationError, LedgerError
+
+if TYPE_CHECKING:
+    import sqlite3
 
 # Seconds to wait for other processes that hold the lock of the file.
 _TIMEOUT = 60.0  # not tuned
@@ -33,6 +37,9 @@ def connected(
     path: str | Path, failed: Callable[[Exception], Exception]
 ) -> Iterator[sqlite3.Connection]:
     """Open an existing file for one operation; if that goes wrong, raise what `failed` returns."""
+    # Not before there is a file.
+    import sqlite3
+
     with _LOCK:
         database = None
         try:
@@ -79,4 +86,4 @@ def check_place(path: str | Path, place: tuple[int, int]) -> None:
     """Refuse a change of a file that is no longer at its path."""
     # While the file is open, no other file can have its number.
     if place_of(path) != place:
-        raise sqlite3.OperationalError("the file was replaced while it was written")
+        raise ValueError("the file was replaced while it was written")

@@ -1,19 +1,23 @@
 """The file of a ledger: an SQLite database whose own constraints forbid overspending."""
 
+from __future__ import annotations
+
 import math
 import os
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skdp.exceptions import BudgetError, LedgerError
 from skdp.ledger._database import connected, insert, rows_of
 from skdp.privacy import gaussian_dp, pure_dp
 from skdp.privacy.plan import largest_epsilon
+
+if TYPE_CHECKING:
+    import sqlite3
 
 # ------------------------------
 # Costs of fits as integers, whose sums neither round nor depend on the order.
@@ -43,7 +47,7 @@ class Limit:
     mu: float
 
     @classmethod
-    def of(cls, epsilon: float, delta: float) -> "Limit":
+    def of(cls, epsilon: float, delta: float) -> Limit:
         """Make the limit of a guarantee; refuse numbers out of range."""
         epsilon, delta = float(epsilon), float(delta)
         if not 0 < epsilon < math.inf or not 0 <= delta < 1:

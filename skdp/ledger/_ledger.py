@@ -1,7 +1,6 @@
 """The ledger: what all fits on one dataset have cost together, and what is left."""
 
 import os
-import sqlite3
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -447,9 +446,7 @@ class PrivacyLedger:
                     raise LedgerError(f"{self.path!r} is damaged: charge {charge['id']} is wrong.")
 
     @contextmanager
-    def _opened(
-        self, *, writes: bool = False
-    ) -> Iterator[tuple[sqlite3.Connection, dict[str, Any]]]:
+    def _opened(self, *, writes: bool = False) -> Iterator[tuple[Any, dict[str, Any]]]:
         """Open the file, and check that it is the file that this object was made for."""
         with open_file(self.path) as database:
             if writes:

@@ -11,7 +11,6 @@ from typing import Any
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.ensemble import BaggingClassifier, BaggingRegressor, VotingClassifier, VotingRegressor
 from sklearn.model_selection import (
     GridSearchCV,
     ParameterGrid,
@@ -147,6 +146,9 @@ def composed(records: Sequence[PrivacySpent], *, same_unit: bool) -> PrivacySpen
 
 def _parts(estimator: Any) -> list[tuple[Any, int]] | None:
     """Return what a fit fits, and how often; None if that is not known."""
+    # Takes long to import, trees and all.
+    from sklearn import ensemble
+
     # A subclass may fit more often, so that its parts are not known.
     kind = type(estimator)
     if kind is Pipeline:
@@ -158,9 +160,9 @@ def _parts(estimator: Any) -> list[tuple[Any, int]] | None:
         return [(part, 1) for part in (*parts, estimator.remainder)]
     if kind is TransformedTargetRegressor:
         return [(estimator.regressor, 1), (estimator.transformer, 1)]
-    if kind in (VotingRegressor, VotingClassifier):
+    if kind in (ensemble.VotingRegressor, ensemble.VotingClassifier):
         return [(part, 1) for _, part in estimator.estimators]
-    if kind in (BaggingRegressor, BaggingClassifier):
+    if kind in (ensemble.BaggingRegressor, ensemble.BaggingClassifier):
         return [(estimator.estimator, int(estimator.n_estimators))]
     return None
 

@@ -3,18 +3,16 @@
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
-from sklearn.ensemble import BaggingClassifier, BaggingRegressor, VotingClassifier, VotingRegressor
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
@@ -66,7 +64,7 @@ def complaint_of(estimator: Any) -> str | None:
 
     None stands for what is not known, as of a subclass.
     """
-    complain = _COMPLAINTS.get(type(estimator))
+    complain = _complaints_of_holders().get(type(estimator))
     return None if complain is None else complain(estimator)
 
 
@@ -113,20 +111,26 @@ def _is_dense(part: Any) -> bool:
     return is_centered or type(part) in _GIVES_DENSE
 
 
-_COMPLAINTS: dict[type, Callable[[Any], str]] = {
-    BaggingClassifier: lambda holder: _SEEDS,
-    BaggingRegressor: lambda holder: _SEEDS,
-    ColumnTransformer: _of_columns,
-    FeatureUnion: lambda holder: "",
-    # Both learn nothing where they call plain functions.
-    **dict.fromkeys((FunctionTransformer, HashingVectorizer), lambda step: _OBJECTS),
-    MultiOutputClassifier: lambda holder: _CLASSES,
-    MultiOutputRegressor: lambda holder: "",
-    Pipeline: _of_pipeline,
-    TransformedTargetRegressor: lambda holder: _INVERSE if holder.check_inverse else "",
-    VotingClassifier: lambda holder: _CLASSES,
-    VotingRegressor: lambda holder: "",
-}
+@cache
+def _complaints_of_holders() -> dict[type, Callable[[Any], str]]:
+    # These take long to import, trees and all.
+    from sklearn import ensemble, multioutput
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    return {
+        ensemble.BaggingClassifier: lambda holder: _SEEDS,
+        ensemble.BaggingRegressor: lambda holder: _SEEDS,
+        ColumnTransformer: _of_columns,
+        FeatureUnion: lambda holder: "",
+        # Both learn nothing where they call plain functions.
+        **dict.fromkeys((FunctionTransformer, HashingVectorizer), lambda step: _OBJECTS),
+        multioutput.MultiOutputClassifier: lambda holder: _CLASSES,
+        multioutput.MultiOutputRegressor: lambda holder: "",
+        Pipeline: _of_pipeline,
+        TransformedTargetRegressor: lambda holder: _INVERSE if holder.check_inverse else "",
+        ensemble.VotingClassifier: lambda holder: _CLASSES,
+        ensemble.VotingRegressor: lambda holder: "",
+    }
 
 
 # ------------------------------

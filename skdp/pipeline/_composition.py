@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from inspect import getclosurevars, signature
 from numbers import Integral, Real
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType
@@ -11,10 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.compose import ColumnTransformer
-from sklearn.feature_extraction import FeatureHasher
-from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, OneHotEncoder
@@ -51,23 +48,34 @@ from skdp.units import SparseRow
 # ------------------------------
 # Which steps of an estimator are private, learn nothing, or are not fitted.
 
-# Classes that learn nothing, some only where parameters say all; their subclasses may learn. The
-# tag requires_fit=False is no proof: a Gaussian process has it too.
-_STATELESS: dict[type, dict[str, Callable[[Any], bool]]] = {
-    **{kind: {} for kind in (AdditiveChi2Sampler, Binarizer, FeatureHasher)},
-    **{kind: {} for kind in (FunctionTransformer, HashingVectorizer, Normalizer)},
-    OneHotEncoder: {
-        "categories": lambda given: not isinstance(given, str),
-        "handle_unknown": lambda given: given == "ignore",
-        "min_frequency": lambda given: given is None,
-        "max_categories": lambda given: given is None,
-    },
-    SimpleImputer: {
-        "strategy": lambda given: given == "constant",
-        "keep_empty_features": bool,
-        "add_indicator": lambda given: not given,
-    },
-}
+
+@cache
+def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
+    """Return the classes that learn nothing, some only where parameters say all.
+
+    Their subclasses may learn. The tag requires_fit=False is no proof: a Gaussian process has it,
+    too.
+    """
+    # Imputers take long to import, neighbors and all.
+    from sklearn.feature_extraction import FeatureHasher
+    from sklearn.feature_extraction.text import HashingVectorizer
+    from sklearn.impute import SimpleImputer
+
+    return {
+        **{kind: {} for kind in (AdditiveChi2Sampler, Binarizer, FeatureHasher)},
+        **{kind: {} for kind in (FunctionTransformer, HashingVectorizer, Normalizer)},
+        OneHotEncoder: {
+            "categories": lambda given: not isinstance(given, str),
+            "handle_unknown": lambda given: given == "ignore",
+            "min_frequency": lambda given: given is None,
+            "max_categories": lambda given: given is None,
+        },
+        SimpleImputer: {
+            "strategy": lambda given: given == "constant",
+            "keep_empty_features": bool,
+            "add_indicator": lambda given: not given,
+        },
+    }
 
 
 # What to take in the place of steps that learn without privacy, by the names of their classes. A
@@ -124,7 +132,7 @@ def private_steps(estimator: BaseEstimator) -> dict[str, Any]:
 
 def is_stateless(step: Any) -> bool:
     """Tell whether an estimator learns nothing from the rows that it is fitted to."""
-    conditions = _STATELESS.get(type(step))
+    conditions = _stateless().get(type(step))
     if conditions is None or not _is_plain(step.get_params(deep=False)):
         return False
     return all(accepts(getattr(step, name)) for name, accepts in conditions.items())

@@ -127,7 +127,7 @@ def test_a_locked_file_charges_nothing_and_is_usable_again(ledger, monkeypatch):
 
 
 def test_a_full_disk_charges_nothing(ledger, monkeypatch):
-    connected = _file.sqlite3.connect
+    connected = sqlite3.connect
 
     def on_a_full_disk(*arguments, **keywords):
         database = connected(*arguments, **keywords)
@@ -135,7 +135,7 @@ def test_a_full_disk_charges_nothing(ledger, monkeypatch):
         return database
 
     with monkeypatch.context() as patch:
-        patch.setattr(_file.sqlite3, "connect", on_a_full_disk)
+        patch.setattr(sqlite3, "connect", on_a_full_disk)
         # One page is full soon.
         with pytest.raises(LedgerError, match="full"):
             ledger.charge(Fit(1e-4), "x" * 10_000)
