@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
+from html import escape
 from inspect import signature
 from numbers import Integral, Real
 from types import NoneType
@@ -125,6 +126,11 @@ class PlainParametersMixin:
     """Checks parameters as plain values: numpy would round the limits to a small type."""
 
     _parameter_constraints: ClassVar[dict[str, Any]]
+    # Of the representation in HTML.
+    _doc_link_module, _doc_link_template = "skdp", "{address}"
+
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        return {"address": address_of_page(type(self))}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -136,6 +142,15 @@ class PlainParametersMixin:
         names = [name for name in self._parameter_constraints if hasattr(self, name)]
         given = {name: getattr(self, name) for name in names}
         validate_plain(self._parameter_constraints, given, type(self).__name__)
+
+
+def address_of_page(kind: type) -> str:
+    """Return the address of the page of a class, below SKDP_DOCS_URL; empty if that is not set."""
+    base, name = os.environ.get("SKDP_DOCS_URL", "").rstrip("/"), kind.__name__
+    # Pages are named as classes are imported.
+    is_at_the_top = hasattr(sys.modules["skdp"], name)
+    room = "skdp" if is_at_the_top else kind.__module__.partition("._")[0]
+    return escape(f"{base}/generated/{room}.{name}.html") if base else ""
 
 
 def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_name: str) -> None:

@@ -1,15 +1,20 @@
 """What an owner has to remember of a fit: in memory or, if it may have to come back, in a file."""
 
+from __future__ import annotations
+
 import json
-import sqlite3
 from base64 import b64decode, b64encode
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
 from skdp.exceptions import FederationError
 from skdp.ledger._database import check_place, connected, insert, place_of, rows_of
+
+if TYPE_CHECKING:
+    import sqlite3
 
 # The name tells the version of what is in it: one row.
 _TABLE = "skdp_owner_1"
