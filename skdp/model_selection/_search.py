@@ -228,11 +228,12 @@ class DPGridSearch(BaseDPSearch):
         A private estimator that protects rows, records or responses, or a
         :class:`~sklearn.pipeline.Pipeline` of such estimators, of steps that learn nothing
         (`Binarizer`, `Normalizer`, `FunctionTransformer`, `AdditiveChi2Sampler`,
-        `HashingVectorizer`, `FeatureHasher`, and `SimpleImputer` and `OneHotEncoder` whose
-        parameters say all) and of :class:`~sklearn.frozen.FrozenEstimator`. The caller has to make
-        sure that the function of a `FunctionTransformer` takes every row by itself, and that frozen
-        estimators were fitted to public rows. The epsilons of private steps only say in which
-        proportions they share the budget. Or a :class:`skdp.DPPipeline`, whose shares are taken.
+        `HashingVectorizer`, `FeatureHasher`, and `CountVectorizer`, `SimpleImputer` and
+        `OneHotEncoder` whose parameters say all) and of :class:`~sklearn.frozen.FrozenEstimator`.
+        The caller has to make sure that the function of a `FunctionTransformer` takes every row by
+        itself, and that frozen estimators were fitted to public rows. The epsilons of private steps
+        only say in which proportions they share the budget. Or a :class:`skdp.DPPipeline`, whose
+        shares are taken.
     param_grid : dict or list of dict
         Parameters mapped to lists of values, as in :class:`~sklearn.model_selection.GridSearchCV`.
         Parameters of the guarantee are refused: :func:`skdp.model_selection.epsilon_curve` tells

@@ -58,12 +58,18 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
     """
     # Imputers take long to import, neighbors and all.
     from sklearn.feature_extraction import FeatureHasher
-    from sklearn.feature_extraction.text import HashingVectorizer
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
     from sklearn.impute import SimpleImputer
 
+    functions = ("analyzer", "preprocessor", "strip_accents", "tokenizer")
     return {
         **{kind: {} for kind in (AdditiveChi2Sampler, Binarizer, FeatureHasher)},
         **{kind: {} for kind in (FunctionTransformer, HashingVectorizer, Normalizer)},
+        CountVectorizer: {
+            "vocabulary": lambda given: given is not None,
+            "input": lambda given: given == "content",
+            **dict.fromkeys(functions, lambda given: not callable(given)),
+        },
         OneHotEncoder: {
             "categories": lambda given: not isinstance(given, str),
             "handle_unknown": lambda given: given == "ignore",
@@ -93,6 +99,10 @@ _TWINS = {
         ),
         "DPTruncatedSVD": ("TruncatedSVD",),
         "plain functions": ("FunctionTransformer", "HashingVectorizer"),
+        "HashingVectorizer, or CountVectorizer(vocabulary=[...]) of texts and without functions": (
+            "CountVectorizer",
+            "TfidfVectorizer",
+        ),
         'OneHotEncoder(categories=[...], handle_unknown="ignore")': ("OneHotEncoder",),
         'SimpleImputer(strategy="constant", keep_empty_features=True)': ("SimpleImputer",),
     }.items()

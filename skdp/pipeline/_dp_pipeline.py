@@ -26,7 +26,7 @@ from skdp.pipeline._fitting import (
     stamped,
     total,
 )
-from skdp.pipeline._public_rows import are_numbers, plain_rows, stand_ins
+from skdp.pipeline._public_rows import are_numbers, plain_rows, shape_of, stand_ins
 from skdp.pipeline._public_steps import transformed
 from skdp.privacy import Plan, PrivacySpent
 from skdp.privacy.noise import draw_seed
@@ -94,12 +94,12 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
     records together are records, a record being a row with its response. Mechanisms and what is
     released: those of the steps; `plan` lists all of it before a fit. The squares of mu of all
     steps add up to that of (`epsilon`, `delta`). Shares do not depend on X, even where a step
-    decides how many columns it leaves. Each step works on every row by itself; a row that a step
-    without privacy refuses becomes a row of zeros, and what it makes is finite and of the type that
-    public rows give. Assumed public: the shape of X, its dtype, whether it is dense or sparse,
-    feature names, and parameters. All steps check y before anything is spent. After an error that
-    comes later, the whole is spent and nothing is published. Not covered: what `predict`,
-    `transform` and `score` return, and the running time.
+    decides how many columns it leaves. Each step works on every row by itself; a row, or a text,
+    that a step without privacy refuses becomes a row of zeros, and what it makes is finite and of
+    the type that public rows give. Assumed public: the shape of X, its dtype, whether it is dense
+    or sparse, feature names, and parameters. All steps check y before anything is spent. After an
+    error that comes later, the whole is spent and nothing is published. Not covered: what
+    `predict`, `transform` and `score` return, and the running time.
 
     There are no `memory`, which would repeat a fit where the data are the same, `verbose`,
     `transform_input`, `set_output` (set it of the steps) and parameters of `fit`.
@@ -221,8 +221,9 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         self._validate_params()
         n_samples, n_features, like = planned_size(n_samples, n_features, public_like(like))
         rows = plain_rows(np.ones((2, n_features)) if like is None else like)
-        if rows.shape[1:] and math.prod(rows.shape[1:]) != n_features:
-            raise ValueError(f"n_features={n_features} does not fit like, of shape {rows.shape}.")
+        shape = shape_of(rows)
+        if shape[1:] and math.prod(shape[1:]) != n_features:
+            raise ValueError(f"n_features={n_features} does not fit like, of shape {shape}.")
         # The layout of rows in parts, of which no value is read, is public.
         if not isinstance(rows, RowBlocks):
             rows = next(stand_ins(rows, are_numbers=are_numbers(rows)))

@@ -44,9 +44,24 @@ def are_numbers(rows: Any) -> bool:
     return not any(isinstance(entry, str | bytes) for entry in array.ravel())
 
 
+def shape_of(rows: Any) -> tuple[int, ...]:
+    """Return the shape of rows; a list has one, too."""
+    return tuple(rows.shape if hasattr(rows, "shape") else np.asarray(rows, dtype=object).shape)
+
+
+def are_single(rows: Any) -> bool:
+    """Tell whether rows are single things, such as texts: of any type, and no vectors of numbers.
+
+    Where none is a text, but None, they are such things all the same.
+    """
+    dtype = getattr(rows, "dtype", None)
+    is_numeric = isinstance(dtype, np.dtype) and dtype.kind in _NUMBERS
+    return not is_numeric and len(shape_of(rows)) == 1
+
+
 def plain_rows(rows: Any) -> Any:
     """Convert lists of numbers to an array of floats: else its type would follow the values."""
-    is_list = isinstance(rows, list | tuple) and are_numbers(rows)
+    is_list = isinstance(rows, list | tuple) and are_numbers(rows) and not are_single(rows)
     return np.asarray(rows, dtype=np.float64) if is_list else rows
 
 
@@ -149,7 +164,8 @@ def exchanged(rows: Any, refused: Sequence[int], others: Any) -> Any:
         return RankOneMatrices(*(exchanged(one, refused, other) for one, other in parts))
     if issparse(rows):
         both = vstack([rows, others], format="csr", dtype=rows.dtype)
-        return both[index].asformat(rows.format)
+        # scipy 1.11 stacks arrays to a matrix.
+        return type(rows)(both[index])
     if hasattr(rows, "iloc"):
         import pandas
 
@@ -157,7 +173,8 @@ def exchanged(rows: Any, refused: Sequence[int], others: Any) -> Any:
     if hasattr(rows, "vstack"):
         return rows.vstack(others)[index]
     if isinstance(rows, list | tuple):
-        return [[*rows, *others][row] for row in index]
+        both = [*rows, *others]
+        return [both[row] for row in index]
     # In the same memory order, as rows round otherwise in another one.
     made = np.asarray(rows).astype(np.result_type(np.asarray(rows), np.asarray(others)))
     made[refused] = others
@@ -336,8 +353,10 @@ class _SparseKind:
         return csr_array((values, result.indices, result.indptr), shape=result.shape)
 
     def made_of(self, results: list[Any], fill: float) -> Any:
-        rows = _numbers_of(results, (self.width,), fill)
-        return csr_array(_cast(rows, _real_type(self.dtype)))
+        dtype = _real_type(self.dtype)
+        # One by one, as they may be long.
+        rows = (_cast(_numbers_of([one], (self.width,), fill), dtype) for one in results)
+        return csr_array(vstack([csr_array((0, self.width), dtype=dtype), *map(csr_array, rows)]))
 
 
 class _Losses(_ArrayKind):

@@ -28,6 +28,7 @@ from skdp.pipeline._public_rows import (
     TWICE,
     Kind,
     are_numbers,
+    are_single,
     exchanged,
     hold_categories,
     kind_of,
@@ -55,13 +56,14 @@ def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
 def by_rows(what: str, function: Callable[..., Any], rows: Any) -> Any:
     """Apply a function that takes each row by itself; `what` names it in errors.
 
-    The result is of the kind that public rows give. A row that the function refuses becomes 0.
+    The result is of the kind that public rows give. A row of numbers, or a single text, that the
+    function refuses becomes 0.
     """
     rows = plain_rows(rows)
     are_plain = are_numbers(rows)
     public, kind = _public_kind(what, function, rows, are_plain)
     result = _attempt(function, (rows,))
-    if isinstance(result, Exception):
+    if isinstance(result, Exception) and (kind is None or not are_single(rows)):
         _refuse_numbers(what, rows)
         if kind is None or not are_plain:
             raise ValueError((are_plain and public.error) or _told(what, result))
@@ -343,7 +345,9 @@ def _finite(rows: Any) -> Any:
 
 
 def is_finite(rows: Any) -> bool:
-    """Tell whether all numbers are finite; True for rows without numbers."""
+    """Tell whether all numbers are finite; True for rows without numbers, such as texts."""
+    if are_single(rows) and not are_numbers(rows):
+        return True
     if (types := types_of(rows)) and not are_numbers(rows):
         rows = rows[[name for name, is_number in types if is_number]]
     try:

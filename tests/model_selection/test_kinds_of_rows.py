@@ -1,5 +1,6 @@
 """One row changes neither the kind of what steps and scores return, nor what others get."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from scipy.sparse import coo_array, csr_array, issparse
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import make_pipeline
@@ -103,7 +104,8 @@ def sent(step, rows):
     """Send rows through a step that learns nothing, with every warning an error."""
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
-        step = fitted_to_nothing("step", clone(step), rows)
+        if type(step) is not FrozenEstimator:
+            step = fitted_to_nothing("step", clone(step), rows)
         return transformed([("step", step)], rows)
 
 
@@ -181,6 +183,51 @@ def test_texts_that_are_made_of_numbers_stay_texts():
         return [3 if bad else f"{row[0]:.0f}" for row, bad in zip(rows, has_odd(rows), strict=True)]
 
     assert all(isinstance(one, str) for one in sent(FunctionTransformer(refusing), WITH_ODD))
+
+
+TEXTS = [f"one {number} two {number % 7}" for number in range(40)]
+OF_TEXTS = {
+    "counts": CountVectorizer(vocabulary=["one", "two", "3"]),
+    "hashes": HashingVectorizer(n_features=16, alternate_sign=False),
+    "frozen": FrozenEstimator(TfidfVectorizer().fit(["one two", "two 3"])),
+}
+HOLDERS = {"list": list, "objects": lambda texts: np.array(texts, dtype=object)}
+
+
+def with_text(texts, one):
+    return [one if number == ODD else text for number, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize("holder", [*HOLDERS, "pandas"])
+@pytest.mark.parametrize("name", OF_TEXTS)
+def test_a_text_that_is_refused_is_a_row_of_zeros(name, holder):
+    step, made = OF_TEXTS[name], {**HOLDERS, "pandas": pd.Series}[holder]
+    before = sent(step, made(TEXTS))
+    assert before.sum() > 0
+    for one in (None, np.nan, b"\xff", 1.0, 10**400, [], {}, ("one",)):
+        odd = check_only_the_odd_row_differs(before, sent(step, made(with_text(TEXTS, one))))
+        assert (odd == 0).all()
+
+
+@pytest.mark.parametrize("others", [None, 1.0, "7", "nan"])
+@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize("name", OF_TEXTS)
+def test_one_text_does_not_decide_whether_the_others_are_some(name, holder, others):
+    step, made, rows = OF_TEXTS[name], HOLDERS[holder], [others] * 40
+    results = [sent(step, made(with_text(rows, one))) for one in ("one two", others, None)]
+    for result in results[1:]:
+        check_only_the_odd_row_differs(results[0], result)
+    assert results[0][[ODD]].sum() > 0
+
+
+def test_refused_texts_are_not_all_in_memory_as_dense_rows():
+    step = HashingVectorizer()
+    tracemalloc.start()
+    made = sent(step, [None] * 30 + TEXTS)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert made[:30].nnz == 0
+    assert peak < 30 * 8 * step.n_features / 2
 
 
 def test_what_makes_another_number_of_rows_is_refused_by_public_rows():

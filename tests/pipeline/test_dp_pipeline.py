@@ -17,6 +17,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression
@@ -65,6 +66,8 @@ X = GENERATOR.standard_normal((300, 4)) * [3, 2, 1, 50]
 Y = np.where(X[:, 0] + GENERATOR.standard_normal(300) > 0, "yes", "no")
 CLASSIFIER = DPLogisticRegression(classes=["no", "yes"])
 THREE = (DPStandardScaler(), DPPCA(2), CLASSIFIER)
+TEXTS = [f"one {number} two" for number in range(300)]
+WORDS = CountVectorizer(vocabulary={"one", "two", "7"}, lowercase=False)
 
 
 def three(**more):
@@ -212,6 +215,10 @@ PLANNED = [
     ((Normalizer(), DPPCA(2, row_norm=1, mean_norm=1), CLASSIFIER), csr_array(X)),
     (SPARSE, csr_array(X)),
     (SPARSE, X),
+    *(
+        ((WORDS, DPTruncatedSVD(2), CLASSIFIER), of_texts(TEXTS))
+        for of_texts in (list, np.array, pd.Series)
+    ),
 ]
 
 
@@ -506,6 +513,11 @@ REFUSED_STEPS = [
     (MinMaxScaler(), "or a FunctionTransformer with public ends"),
     (OneHotEncoder(), "categories="),
     (OneHotEncoder(categories=[[1], [2], [3], [4]]), 'handle_unknown="ignore"'),
+    (TfidfVectorizer(), "may learn .* or CountVectorizer.vocabulary="),
+    (CountVectorizer(), "vocabulary="),
+    (CountVectorizer(vocabulary=["a"], input="filename"), "of texts"),
+    (CountVectorizer(vocabulary=["a"], tokenizer=str.split), "without functions"),
+    (CountVectorizer(vocabulary=["a"], strip_accents=str.strip), "without functions"),
     (DPPipeline([("a", DPPCA(2))]), "'one': a DPPipeline has a budget of its own"),
     (DPGridSearch(DPPCA(2), {}), "a DPGridSearch has a budget of its own"),
     (make_pipeline(DPPCA(2)), "Pipeline within a Pipeline"),
@@ -752,6 +764,17 @@ def test_codes_of_given_categories_learn_nothing():
     mixed[:, 0], mixed[:, 1] = rows[:, 0], GENERATOR.integers(0, 3, 300)
     codes = OneHotEncoder(categories=[["a", "b"], [0, 1]], handle_unknown="ignore", drop="first")
     assert make_dp_pipeline(codes, CLASSIFIER).fit(mixed, Y)[-1].coef_.shape == (1, 2)
+
+
+def test_counts_of_words_of_a_public_vocabulary_learn_nothing():
+    model = make_dp_pipeline(WORDS, CLASSIFIER, epsilon=np.inf)
+    fitted = [clone(model).fit([text, *TEXTS[1:]], Y) for text in ("", None, b"\xff")]
+    statuses = [step.status for step in privacy_spent(fitted[0]).steps]
+    assert statuses[1] == "learns nothing"
+    # A text that is refused is an empty one.
+    for one in fitted:
+        np.testing.assert_array_equal(one[-1].coef_, fitted[0][-1].coef_)
+    assert fitted[0][-1].coef_.shape == (1, 3)
 
 
 # Within other things

@@ -9,6 +9,7 @@ from in_parts import in_chunks, in_parts
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder
 from watched import SEED, moved, null_in_every_step, watched
@@ -157,6 +158,25 @@ def test_no_row_moves_a_pipeline_further_than_declared(name, adjacency):
     assert max(worst) <= 1 + 1e-12
     # An attack that gets nowhere would prove nothing.
     assert max(worst) > 0.5
+
+
+TEXTS = [f"one {number} two" for number in range(60)]
+ODD_TEXTS = ("two " * 10_000, "", None, b"\xff", 1e300)
+
+
+@pytest.mark.parametrize("name", ["counts", "hashes"])
+def test_no_text_moves_a_pipeline_further_than_declared(name):
+    counts = CountVectorizer(vocabulary=["one", "two", "7"])
+    first = {"counts": counts, "hashes": HashingVectorizer(n_features=8)}[name]
+    model = make_dp_pipeline(first, DPPCA(2), CLASSIFIER, random_state=SEED)
+    with watched() as before:
+        clone(model).fit(TEXTS, Y)
+    worst = []
+    for text in ODD_TEXTS:
+        with watched([budget.released for budget in before]) as after:
+            clone(model).fit([text, *TEXTS[1:]], Y)
+        worst += moved(before, after)
+    assert 0.5 < max(worst) <= 1 + 1e-12
 
 
 CONTAINERS = {"parts": lambda X, y: (in_parts(X, y),), "chunks": in_chunks}
