@@ -13,6 +13,7 @@ from contract_laws import assert_same_fit
 from families import FAMILIES
 from joblib import parallel_config
 from packaging.version import Version
+from public import ESTIMATORS
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -21,6 +22,7 @@ from skdp import (
     DPPCA,
     DPLinearRegression,
     DPLogisticRegression,
+    DPPipeline,
     DPStandardScaler,
     DPTruncatedSVD,
     PrivacyLedger,
@@ -29,7 +31,7 @@ from skdp import (
 )
 from skdp.data import reduce
 from skdp.data.sources import ArraySource
-from skdp.model_selection import DPGridSearch
+from skdp.model_selection import DPGridSearch, DPRandomizedSearch
 from skdp.privacy.budget import SKIPPED
 
 HAS_CALLBACKS = Version(sklearn.__version__) >= Version("1.9")
@@ -272,6 +274,14 @@ def test_hooks_get_no_data(make):
     estimator._skl_callbacks = [nosy]
     estimator.fit(X, Y)
     nosy.check_all_ended()
+
+
+@pytest.mark.parametrize("kind", [*ESTIMATORS, DPPipeline, DPGridSearch, DPRandomizedSearch])
+def test_nothing_else_sets_callbacks(kind):
+    # Wherever scikit-learn puts a method of its own, which refuses nothing.
+    setting = [name for name in dir(kind) if "callback" in name and not name.startswith("_")]
+    assert setting == ["set_callbacks"]
+    assert kind.set_callbacks.__module__ == "skdp._estimator"
 
 
 @pytest.mark.parametrize("make", [DPPCA, pipeline, search])
