@@ -45,14 +45,17 @@ def are_numbers(rows: Any) -> bool:
 
 
 def shape_of(rows: Any) -> tuple[int, ...]:
-    """Return the shape of rows; a list has one, too."""
-    return tuple(rows.shape if hasattr(rows, "shape") else np.asarray(rows, dtype=object).shape)
+    """Return the shape of rows, or of what is made of them; a list has one, too."""
+    try:
+        return tuple(rows.shape if hasattr(rows, "shape") else np.asarray(rows, dtype=object).shape)
+    except Exception:
+        return ()
 
 
 def are_single(rows: Any) -> bool:
-    """Tell whether rows are single things, such as texts: of any type, and no vectors of numbers.
+    """Tell whether each row is a single thing of any type, such as a text, and no vector.
 
-    Where none is a text, but None, they are such things all the same.
+    It does not matter what the things are: all texts may be missing.
     """
     dtype = getattr(rows, "dtype", None)
     is_numeric = isinstance(dtype, np.dtype) and dtype.kind in _NUMBERS

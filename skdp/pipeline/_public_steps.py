@@ -35,6 +35,7 @@ from skdp.pipeline._public_rows import (
     kind_of_losses,
     plain_rows,
     row_repeated,
+    shape_of,
     stand_ins,
     two_of,
 )
@@ -81,7 +82,7 @@ def _public_kind(
     public = _public(what, function, [stand_ins(rows, are_numbers=are_plain)])
     if public.inputs is None:
         return public, None
-    shape = _shape_of(public.results)
+    shape = shape_of(public.results)
     if shape[:1] != (TWICE,):
         raise ValueError(f"{what} must return a row for each, got shape {shape} for {TWICE} rows.")
     kind = quietly(kind_of, public.results, are_plain)
@@ -168,7 +169,7 @@ def losses_by_rows(
     if kind is None:
         raise ValueError(
             f"{what} must return one score for each of {_num_samples(inputs[0])} rows, got shape "
-            f"{_shape_of(public.results)} of {type(public.results).__name__} for {TWICE} rows that "
+            f"{shape_of(public.results)} of {type(public.results).__name__} for {TWICE} rows that "
             "are public."
         )
     # Responses that differ show what looks at all of them, if some are predicted well.
@@ -239,13 +240,6 @@ def _told(what: str, error: Exception | None = None, *, is_public: bool = False)
     if is_public:
         return f"{what} raises {type(error).__name__}: {error}"
     return f"{what} raises an error, whose text may tell values and is left out."
-
-
-def _shape_of(results: Any) -> tuple[int, ...]:
-    try:
-        return tuple(results.shape if issparse(results) else np.asarray(results, object).shape)
-    except Exception:
-        return ()
 
 
 def _of_kind(
