@@ -7,7 +7,7 @@ trace_regression  errors and rates of the regressor, real data, and data unlike 
 papers            the published algorithms themselves, mended where they break their promise
 scaling           columns that are narrow beside their distance from 0
 seeds             the utility tests under fresh seeds
-speed             time and memory of fits against those without privacy
+speed             time and memory of fits against those without privacy; import time
 
 What the studies share stands in `report.py`, `data.py` and `figures.py`. A module is run from the
 root of the checkout, as `python -m benchmarks.speed.speed`; its docstring says what it takes.

@@ -39,7 +39,7 @@ from skdp import (
 )
 
 N_ROWS, N_FEATURES, N_COMPONENTS = 250_000, 19, 5
-ROUNDS, IMPORTS = 9, 15
+ROUNDS, IMPORTS = 25, 15
 OURS = "import skdp"
 THEIRS = (
     "import sklearn.decomposition, sklearn.linear_model, sklearn.model_selection, sklearn.pipeline"

@@ -73,8 +73,7 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
         OneHotEncoder: {
             "categories": lambda given: not isinstance(given, str),
             "handle_unknown": lambda given: given == "ignore",
-            "min_frequency": lambda given: given is None,
-            "max_categories": lambda given: given is None,
+            **dict.fromkeys(("min_frequency", "max_categories"), lambda given: given is None),
         },
         SimpleImputer: {
             "strategy": lambda given: given == "constant",
@@ -575,10 +574,9 @@ def _not_private(step: Step, *, is_behind: bool) -> Iterator[str]:
         )
     check_unwatched(where, estimator)
     if isinstance(estimator, DelegatesMixin):
-        kind = type(estimator).__name__
         yield (
-            f"{where}a {kind} has a budget of its own, which is not that of the whole. Put what it "
-            "fits in its place."
+            f"{where}a {type(estimator).__name__} has a budget of its own, which is not that of "
+            "the whole. Put what it fits in its place."
         )
         return
     if isinstance(estimator, FrozenEstimator):

@@ -26,7 +26,8 @@ class Charges(PrivacyLedger):
     def __init__(self):
         self.charged = []
 
-    def charge(self, spent, *, what):
+    def _charge(self, spent, what, note=None, fit=None):
+        # The id of the fit is drawn at random, and tells nothing of rows.
         self.charged.append((repr(spent), what))
 
 
