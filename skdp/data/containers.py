@@ -344,7 +344,8 @@ def told_no_numbers(X: Any) -> str:
 
 def types_of(X: Any) -> list[tuple[Any, bool]]:
     """Return the names of the columns of a data frame, and whether they are real numbers."""
-    columns = zip(names_of(X) or (), getattr(X, "dtypes", ()), strict=False)
+    names = names_of(X)
+    columns = () if names is None else zip(names, getattr(X, "dtypes", ()), strict=False)
     return [(name, _is_real(dtype)) for name, dtype in columns]
 
 

@@ -334,7 +334,7 @@ class Owner:
         # An owner who comes back with other rows would mix two datasets in one fit.
         told_apart = "" if state is None else digest_of_rows(self._rows.source).hex()
         self._state = load_state(self._path, agreement.digest.hex(), number, told_apart)
-        self._is_saved, self._is_closed = True, False
+        self._is_saved, self._is_closed, self._is_marked = True, False, False
         self._lock, self._process = Lock(), os.getpid()
         self._fit: RunningFit | None = None
         self._waiting: Waiting | None = None
@@ -400,6 +400,10 @@ class Owner:
             # leaves, and who asks again asks for the same noise.
             self._state.save(self._path)
             self._is_saved = True
+        if self._ledger is not None and self._state.is_charged and not self._is_marked:
+            # Before it leaves: a state of before would draw other noise, for a second fit.
+            self._ledger._mark_answered(self._state.fit)
+            self._is_marked = True
         return from_text(self._state.answers[question])
 
     def __getattr__(self, name: str) -> Any:

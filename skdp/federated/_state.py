@@ -103,7 +103,9 @@ def _not_written(path: Path, error: Exception) -> OSError:
 
 
 def _not_read(path: Path, error: Exception) -> FederationError:
-    return FederationError(f"state={str(path)!r} cannot be read as that of an owner: {error}.")
+    # Not its text, which could show a part of the state.
+    kind = type(error).__name__
+    return FederationError(f"state={str(path)!r} cannot be read as that of an owner: {kind}.")
 
 
 def to_text(data: bytes) -> str:

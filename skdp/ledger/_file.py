@@ -289,13 +289,23 @@ def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]
     return charges
 
 
+# In tables of their own: the first files lack them, and older versions of skdp ignore them.
+_TEXTS = "CREATE TABLE IF NOT EXISTS {} (id INTEGER PRIMARY KEY, text TEXT NOT NULL)"
+
+
 def attach(database: sqlite3.Connection, table: str, text: str) -> None:
     """Add a text to the newest charge: a note, or the id of a fit that may come back."""
-    # In tables of their own: the first files lack them, and older versions of skdp ignore them.
-    database.execute(
-        f"CREATE TABLE IF NOT EXISTS {table} (id INTEGER PRIMARY KEY, text TEXT NOT NULL)"
-    )
+    database.execute(_TEXTS.format(table))
     database.execute(f"INSERT INTO {table} SELECT max(id), ? FROM charge", (text,))
+
+
+def mark_answered(database: sqlite3.Connection, fit: str) -> None:
+    """Add to the charges of a fit that it has answered."""
+    for table in ("fit", "answered"):
+        database.execute(_TEXTS.format(table))
+    database.execute(
+        "INSERT OR IGNORE INTO answered SELECT id, text FROM fit WHERE text = ?", (fit,)
+    )
 
 
 def attached(database: sqlite3.Connection, table: str) -> dict[int, str]:

@@ -20,6 +20,7 @@ from skdp.ledger._file import (
     check_seen,
     check_sums,
     create_file,
+    mark_answered,
     open_file,
     read_charges,
     read_head,
@@ -304,13 +305,17 @@ class PrivacyLedger:
     def _charge(
         self, spent: Any, what: str, note: str | None = None, fit: str | None = None
     ) -> None:
-        """Charge a fit, unless it was charged with this id: who dies then may come back."""
+        """Charge a fit, unless it was charged with this id and has answered nothing since.
+
+        Who dies in between may come back. A state of before that is no way to a second fit.
+        """
         check_record(spent)
         check_note(note)
         place = place_of(self.path)
         with self._opened(writes=True) as (database, head):
             check_sums(database, head, self.path)
-            if fit is not None and fit in attached(database, "fit").values():
+            of_fits, answered = attached(database, "fit"), attached(database, "answered")
+            if fit is not None and fit in set(of_fits.values()) - set(answered.values()):
                 return
             check_kind(head, spent)
             limit = limit_of(head)
@@ -330,6 +335,12 @@ class PrivacyLedger:
             database.execute("COMMIT")
             check_place(self.path, place)
             remember(seen)
+
+    def _mark_answered(self, fit: str) -> None:
+        """Remember that an answer of a fit leaves: from then on its id is charged again."""
+        with self._opened(writes=True) as (database, _):
+            mark_answered(database, fit)
+            database.execute("COMMIT")
 
     def remaining(
         self, n_fits: int = 1, delta: float | None = None, *, delta_tail: float = 0.0

@@ -267,7 +267,8 @@ def _with_itself(
         raise _not_fitted(estimator)
     if is_stateless(estimator):
         told, given = complaint_of_warnings(estimator), estimator.get_params(deep=False)
-        calls = any(callable(one) and not isinstance(one, type) for one in given.values())
+        # A class may be called as a function is; a dtype is not.
+        calls = any(callable(one) for name, one in given.items() if name != "dtype")
         status = NOT_PRIVATE if told else LEARNS_NOTHING
         return (PrivacyStep(path, name, status, note=told or (CALLS if calls else "")),)
     note = complaint_of(estimator)

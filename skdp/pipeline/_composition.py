@@ -285,10 +285,7 @@ def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) ->
 
 def _with_parts(step: Any, parts: Mapping[str, Any]) -> Any:
     """Clone a transformer with other estimators in some places."""
-    others = [
-        (name, parts.get(name, estimator), columns)
-        for name, estimator, columns in step.transformers
-    ]
+    others = [(name, parts.get(name, one), columns) for name, one, columns in step.transformers]
     return clone(step).set_params(transformers=others)
 
 

@@ -340,7 +340,8 @@ def _finite(rows: Any) -> Any:
 
 def is_finite(rows: Any) -> bool:
     """Tell whether all numbers are finite; True for rows without numbers, such as texts."""
-    if are_single(rows) and not are_numbers(rows):
+    # Texts that are all missing are no numbers either.
+    if are_single(rows):
         return True
     if (types := types_of(rows)) and not are_numbers(rows):
         rows = rows[[name for name, is_number in types if is_number]]

@@ -191,9 +191,13 @@ def test_no_interruption_leaves_a_limit_for_good():
 # Two threads: one part is loaded at once, and nobody ever lets the other one go.
 BLOCKED = """
 import os
+import signal
 import threading
 import numpy as np
 from skdp import DPTruncatedSVD, RowBlocks
+
+# What a shell starts in the background ignores Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def blocked():
     os.write(1, b"loading\\n")
@@ -219,7 +223,8 @@ def test_an_interrupted_process_does_not_wait_for_a_part_that_is_being_loaded():
             output, errors = process.communicate(timeout=120)
         finally:
             process.kill()
-    assert output.splitlines()[-1] == "interrupted"
+    # A part that a thread has taken already may begin to load after that.
+    assert "interrupted" in output.splitlines()
     assert errors.splitlines()[-1] == "KeyboardInterrupt"
     assert process.returncode == -signal.SIGINT
 

@@ -437,6 +437,33 @@ def test_who_dies_after_the_charge_comes_back_and_is_charged_once(aggregator, pa
         again.run()
 
 
+@pytest.mark.parametrize("aggregator", ["trusted", "masked"])
+def test_a_state_of_before_the_first_answer_is_charged_again(aggregator, paths, ledger):
+    federation = a_federation(aggregator=aggregator)
+    owners = owners_with_files(federation, paths, (ledger, None, None))
+    before = [path.read_bytes() for path in paths]
+    assert Talk(federation, owners).run() is not None
+    for path, content in zip(paths, before, strict=True):
+        path.write_bytes(content)
+    again = owners_with_files(federation, paths, (ledger, None, None))
+    with pytest.raises(BudgetError):
+        Talk(federation, again).run()
+    assert len(ledger.entries()) == 1
+
+
+def test_an_error_shows_nothing_of_a_state(paths):
+    federation = a_federation(aggregator="trusted")
+    an_owner(federation, 0, state=paths[0]).close()
+    fit = kept_in(paths[0])["fit"].encode()
+    content = paths[0].read_bytes()
+    assert fit in content
+    paths[0].write_bytes(content.replace(fit, fit[:-1] + b"\xff"))
+    with pytest.raises(FederationError, match="cannot be read") as refused:
+        an_owner(federation, 0, state=paths[0])
+    assert "agreement" not in str(refused.value)
+    assert fit[:8].decode() not in str(refused.value)
+
+
 def test_the_id_of_a_fit_is_on_disk_before_it_is_charged(paths, ledger, monkeypatch):
     federation, charge = a_federation(aggregator="trusted"), PrivacyLedger._charge
 

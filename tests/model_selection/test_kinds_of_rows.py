@@ -191,7 +191,11 @@ OF_TEXTS = {
     "hashes": HashingVectorizer(n_features=16, alternate_sign=False),
     "frozen": FrozenEstimator(TfidfVectorizer().fit(["one two", "two 3"])),
 }
-HOLDERS = {"list": list, "objects": lambda texts: np.array(texts, dtype=object)}
+HOLDERS = {
+    "list": list,
+    "objects": lambda texts: np.array(texts, dtype=object),
+    "series": lambda texts: pd.Series(texts, dtype=object),
+}
 
 
 def with_text(texts, one):

@@ -77,6 +77,8 @@ def test_a_verdict_says_that_it_is_about_steps_only():
     [
         FunctionTransformer(np.tanh),
         FunctionTransformer(lambda rows: rows - rows.mean(axis=0)),
+        FunctionTransformer(np.asarray),
+        FunctionTransformer(csr_array),
         FunctionTransformer(csr_array, inverse_func=np.asarray, check_inverse=False),
         FunctionTransformer(np.clip, kw_args={"a_min": -1, "a_max": np.ones(6)}),
         FunctionTransformer(functools.partial(np.clip, a_min=-1, a_max=1)),
