@@ -73,7 +73,7 @@ def shortened(names: Sequence[str]) -> str:
 
 def counted(number: int, noun: str) -> str:
     """Put a number before a noun, in the plural unless it is 1."""
-    return f"{number} {noun}{'s' * (number != 1)}"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 # ------------------------------
