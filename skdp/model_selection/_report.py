@@ -278,7 +278,8 @@ def _with_itself(
         inner, holds_private = [], isinstance(estimator, BaseEstimator) and private_steps(estimator)
         # Without records its private estimators, if any, are patterns for fits it did not keep.
         note = _MAY_HAVE if holds_private else _LEARNED if _is_fitted(estimator) else _LEARNS
-    if not inner and note not in (_LEARNED, _LEARNS):
+    # What calls objects needs no fit.
+    if not inner and note not in (_LEARNED, _LEARNS, _OBJECTS):
         check_is_fitted(estimator)
     return (PrivacyStep(path, name, NOT_PRIVATE, note=note), *inner) if note else inner
 
