@@ -96,6 +96,38 @@ def scale_error(seed, bounds=None):
     return np.median(np.abs(fit.scale_ / X.std(axis=0) - 1))
 
 
+def coins(n_records, n_features, slope, seed):
+    """Classes 60:40; a direction of the features tells so much of their log odds."""
+    random = np.random.default_rng(seed)
+    X, weights = random.normal(size=(n_records + 4000, n_features)), random.normal(size=n_features)
+    odds = np.log(1.5) + slope * X @ (weights / np.linalg.norm(weights))
+    y = (random.random(len(X)) < 1 / (1 + np.exp(-odds))).astype(int)
+    return (X[:n_records], y[:n_records]), (X[n_records:], y[n_records:])
+
+
+def gains(shape, slope, n_fits, seed):
+    """Accuracy beyond that of the frequent class, and whether each fit has warned."""
+    found, warned = [], []
+    for key in range(n_fits * seed, n_fits * (seed + 1)):
+        ours, (T, t) = coins(*shape, slope, key)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            fit = DPLogisticRegression(classes=[0, 1], random_state=KEY + key).fit(*ours)
+        found.append(fit.score(T, t) - max(t.mean(), 1 - t.mean()))
+        warned.append(any(issubclass(one.category, PrivacyWarning) for one in told))
+    return np.array(found), np.array(warned)
+
+
+def silent_failures(shape, seed):
+    """Count fits of 20 to coin flips that are worse than the frequent class, and do not warn."""
+    found, warned = gains(shape, 0.0, 20, seed)
+    return np.sum((found < -0.01) & ~warned)
+
+
+def gain_of_weak_signal(seed):
+    return gains((4000, 10), 0.6, 5, seed)[0].mean()
+
+
 SPREADS = np.append(np.geomspace(1e-3, 1e6, 12)[:-1], 5.0)
 CENTERS = np.append(np.zeros(11), 2000.0)
 WIDE = CENTERS - 6 * SPREADS, CENTERS + 6 * SPREADS
@@ -143,4 +175,15 @@ CLASS_CASES = [
     ),
     Case("scaler, error of scales, bounds", partial(scale_error, bounds=WIDE), at_most=0.03),
     Case("scaler, error of scales", scale_error, at_most=0.05),
+    Case(
+        "classes, silent failures of 20, coin flips, 700 x 8",
+        partial(silent_failures, (700, 8)),
+        at_most=4,
+    ),
+    Case(
+        "classes, silent failures of 20, coin flips, 1000 x 20",
+        partial(silent_failures, (1000, 20)),
+        at_most=1,
+    ),
+    Case("classes, gain of a weak signal, mean of 5", gain_of_weak_signal, at_least=0.015),
 ]

@@ -90,6 +90,43 @@ def usual_loss_in_unlike_units(seed):
     return np.median([loss_in_unlike_units(False, 5 * seed + i) for i in range(5)])
 
 
+def far_from_0(shape, n_fits, seed):
+    """R2 of fits to responses that are 13,450 +- 2.9, and whether each has warned."""
+    n_records, n_features = shape
+    scores, warned = [], []
+    for key in range(n_fits * seed, n_fits * (seed + 1)):
+        random = np.random.default_rng(key)
+        X, weights = random.normal(size=(2 * n_records, n_features)), random.normal(size=n_features)
+        signal = X @ weights / np.sqrt(n_features)
+        y = 13_450 + 2.9 * np.sqrt(0.5) * (signal + random.normal(size=len(X)))
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            fit = DPLinearRegression(random_state=KEY + key).fit(X[:n_records], y[:n_records])
+        scores.append(fit.score(X[n_records:], y[n_records:]))
+        warned.append(any(issubclass(one.category, PrivacyWarning) for one in told))
+    return np.array(scores), np.array(warned)
+
+
+def usual_score_far_from_0(seed):
+    return np.median(far_from_0((600, 5), 7, seed)[0])
+
+
+def silent_failures_far_from_0(seed):
+    """Count fits of 10 that are worse than the mean, and do not warn."""
+    scores, warned = far_from_0((2000, 10), 10, seed)
+    return np.sum((scores < -0.02) & ~warned)
+
+
+def score_without_signal(seed):
+    """R2 for 30,000 skew responses that have nothing to do with 8 features."""
+    random = np.random.default_rng(seed)
+    X, y = random.normal(size=(30_000, 8)), random.exponential(size=30_000)
+    with warnings.catch_warnings():
+        # That no coefficient stands out from the noise is right.
+        warnings.simplefilter("ignore", PrivacyWarning)
+        return DPLinearRegression(random_state=KEY + seed).fit(X, y).score(X, y)
+
+
 KNOWN = {"covariance": "identity", "fit_intercept": False}
 
 TRACE_CASES = [
@@ -114,4 +151,7 @@ TRACE_CASES = [
     Case("linear, loss in R2, bounds", partial(loss_in_unlike_units, True), at_most=0.01),
     # In some fits of a hundred noise shows a bin of another size, and a feature is lost.
     Case("linear, loss in R2, no bounds, median of 5", usual_loss_in_unlike_units, at_most=0.01),
+    Case("linear, R2, far from 0, median of 7", usual_score_far_from_0, at_least=0.0),
+    Case("linear, silent failures of 10, far from 0", silent_failures_far_from_0, at_most=2),
+    Case("linear, R2 without a signal", score_without_signal, at_least=-0.005),
 ]

@@ -5,9 +5,9 @@ How far can private probabilities be trusted?
 See how far the probabilities of a private classifier can be trusted.
 
 Of all people to whom a model gives a probability of 70%, some 70% should have the label. A
-calibration curve shows whether that is so. A private classifier has two reasons to be too sure of
-itself: gradients are clipped, which makes coefficients larger, and noise is added to them.
-:class:`skdp.DPLogisticRegression` at three epsilons shows what each of them does.
+calibration curve shows whether that is so. With little budget a private classifier has two reasons
+to be too sure of itself: gradients are clipped, which makes coefficients larger, and noise is added
+to them. :class:`skdp.DPLogisticRegression` at three epsilons shows how both fade.
 """
 
 import matplotlib.pyplot as plt
@@ -76,17 +76,19 @@ print(f"frequencies alone    {log_loss(y_test, np.full(len(y_test), y.mean())):.
 
 # %%
 # A curve that is flatter than the diagonal is too sure of itself. With much budget, on the right,
-# clipping alone is left: what is given as 90% is right for some 83%. All fits agree, and records
-# are sorted as without privacy. On the left noise takes over. Each fit is off in its own way, and a
-# probability of 95% may be worth three quarters.
+# hardly anything is clipped: all fits agree, and probabilities are nearly as good as without
+# privacy. In the middle clipping shows: what is given as 90% is right for some 80%. On the left
+# noise takes over. Each fit is off in its own way, and a probability of 95% may be worth three
+# quarters.
 #
-# So sort by private probabilities, and calibrate them on public records if their values matter.
+# So with little budget sort by private probabilities, and calibrate them on public records if their
+# values matter.
 
 blue, gray = "#1f5fa8", "#5f6368"
 exact_curve = calibration_curve(
     y_test, exact.predict_proba(X_test)[:, 1], n_bins=10, strategy="quantile"
 )
-# sphinx_gallery_alt = "Three calibration curves. At an epsilon of 0.1 private fits scatter and are too sure of themselves; at 0.5 and 4 they come close to the fit without privacy."
+# sphinx_gallery_alt = "Three calibration curves. At an epsilon of 0.1 private fits scatter and are too sure of themselves; at 0.5 they agree, and at 4 they come close to the fit without privacy."
 fig, axes = plt.subplots(1, 3, figsize=(10.4, 4.0), layout="constrained", sharey=True)
 for ax, (epsilon, models) in zip(axes, fits.items(), strict=True):
     ax.plot([0, 1], [0, 1], color="#c9ccd0", linewidth=1, zorder=0)

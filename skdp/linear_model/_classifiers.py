@@ -379,8 +379,8 @@ class DPLogisticRegression(PrivateClassifier):
     Notes
     -----
     **Privacy.** Unit: a record, that is a row with its label. Adjacency: `adjacency`. Mechanisms:
-    Gaussian, and exponential for the median of the norms, accounted for in Gaussian differential
-    privacy. Released: that median, unless `row_norm` is given or the records are few; the second
+    Gaussian, and exponential for a quantile of the norms, accounted for in Gaussian differential
+    privacy. Released: that quantile, unless `row_norm` is given or the records are few; the second
     moment of clipped rows, a constant and the classes; and in each step the sum of the gradients,
     each clipped in norm. `plan` lists every release before a fit, `privacy_spent_` afterwards.
     Assumed public: the number of records, the shape, dtype and container of X, and its parts,
@@ -390,22 +390,23 @@ class DPLogisticRegression(PrivateClassifier):
     covered: what `predict` and its like and `score` return, noise-free functions of the rows passed
     in; and the running time. No assumption about the data is made.
 
-    Clipping makes the coefficients longer than those of a logistic regression, 1.3 to 1.6 times on
-    data that follow the model. Where noise is known to make up much of them, they are drawn to 0,
-    and probabilities to the frequencies of the classes. Without `classes` every fit of a
-    cross-validation of scikit-learn warns, and a fold may lack a class: pass `classes`, and
-    ``labels=`` to scores such as the log loss. Mathematics and proofs: :doc:`/classification`.
+    How much is clipped follows the budget. Of many records, or with a large epsilon, coefficients
+    are those of a logistic regression; else clipping makes them up to 1.5 times as long. Where
+    noise is known to make up much of them, they are drawn to 0, and probabilities to the
+    frequencies of the classes. Without `classes` every fit of a cross-validation of scikit-learn
+    warns, and a fold may lack a class: pass `classes`, and ``labels=`` to scores such as the log
+    loss. Mathematics and proofs: :doc:`/classification`.
 
     After the check, and a digest if there is a seed, a fit reads X for the norms of the rows, for
     the moment, for the norms of whitened rows, and in every step, of which public facts make 8 to
-    40. Time is O(n d^2) once and O(n d K) a step, memory O((d + K)^2); sparse rows stay sparse.
+    100. Time is O(n d^2) once and O(n d K) a step, memory O((d + K)^2); sparse rows stay sparse.
     Rows in parts, of `RowBlocks.from_partitions`, are read two times and in every step: once for
     the check, the norms and the digest, and once for the moment. The norms of whitened rows are
     found anew in every step, in O(n d^2), and nothing is kept of a row. A row or a label that the
     check has passed, and that is none when it is read again, counts nowhere from then on.
 
-    With ``epsilon=inf`` the coefficients are those of scikit-learn without a penalty; `row_norm`
-    still clips rows if it is finite.
+    With ``epsilon=inf`` the coefficients are those of scikit-learn's `LogisticRegression` with
+    ``C=1`` on standardized columns, in the units of X; `row_norm` still clips rows if it is finite.
 
     Examples
     --------

@@ -21,6 +21,33 @@ OTHER_UNITS = "Pass X and y in other units: divide them by public guesses of the
 
 
 # ------------------------------
+# How much to clip: the one rule that all levels follow, from public facts.
+
+
+def clipped_fraction(
+    strength: float, wanted: float, limits: tuple[float, float], power: float = 1.0
+) -> float:
+    r"""Return the fraction of vectors that may be clipped: less, the stronger the signal is.
+
+    A sum of n vectors clipped to a bound c has a bias of at most c for each that is clipped, and
+    noise of length :math:`c \sqrt{d} / \mu` in d dimensions. So where the fraction f is clipped,
+    the bias is at most f times the `strength` :math:`n \mu / \sqrt{d}` of the noise: a constant
+    f would let the bias win as the budget grows. `wanted` is that ratio. The bias of few clipped
+    vectors has no common direction, so that a `power` above 1 may suit small budgets better.
+    """
+    with np.errstate(divide="ignore", over="ignore"):
+        return float(np.clip(np.float64(wanted / strength) ** power, *limits))
+
+
+def level_beyond(fraction: float) -> float:
+    """Return a level in units of the root mean square norm; at most `fraction` is longer.
+
+    By Chebyshev's inequality.
+    """
+    return 1 / math.sqrt(fraction)
+
+
+# ------------------------------
 # The steps of a descent: their releases, and the clip level that follows a count.
 
 _VOTE = "clip vote"
@@ -133,9 +160,9 @@ def plan_median(
 
 
 def affordable_refinements(n_points: int, largest: float) -> int:
-    """Compute how many refinements fit into `largest` counts."""
+    """Compute how many refinements fit into `largest` counts; one is worth more than its noise."""
     spare = largest - search_steps(n_points)
-    return int(min(max(spare / search_steps(len(_AROUND)), 0), _MOST_REFINEMENTS))
+    return int(np.clip(spare / search_steps(len(_AROUND)), 1, _MOST_REFINEMENTS))
 
 
 def median_of_responses(
@@ -146,7 +173,7 @@ def median_of_responses(
 ) -> float:
     """Release the median of responses, or of the mean responses of users.
 
-    Each refinement searches a smaller neighborhood of the last result.
+    Each refinement searches a smaller neighborhood of the last result, within the first grid.
     """
     # Counts do not depend on the order, and sorted responses are counted fast.
     ordered, center, step = responses.mapped(np.sort), 0.0, 1.0
@@ -157,7 +184,7 @@ def median_of_responses(
         up_to = GridCounts(search.grid, counts, len(responses))
         center = center + step * budget.quantile(search, up_to, q=0.5)
         step = _STEP * abs(center) if number == 0 else _STEP_AROUND * step
-    return center
+    return float(np.clip(center, *searches[0].grid[[0, -1]]))
 
 
 def _up_to(_: slice, ordered: np.ndarray, points: np.ndarray) -> np.ndarray:

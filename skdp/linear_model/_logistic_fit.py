@@ -28,6 +28,8 @@ from skdp.linear_model._logistic_plan import (
     clipped,
     is_norm_guessed,
     joint_moment,
+    level_factor,
+    norm_quantile,
     plan_norm,
     weighting_to,
     weights_beside,
@@ -43,6 +45,9 @@ from skdp.privacy.releases import warnings_for_ends
 # Least eigenvalue, as a fraction of the largest, and of the mean. Neither mattered:
 # benchmarks/classification/constants.md.
 _LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
+# A variance is visible from so many standard deviations of its noise on, and far out from so many
+# medians on: benchmarks/classification/units.md.
+_VISIBLE, _FAR_OUT = 4.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,8 @@ class Whitening:
     """The map :math:`z = A (x - m)`, whose values are clipped to norm `reach`.
 
     `vectors` are the eigenvectors of A, `spread` the variances of z along them, `largest` is the
-    spectral norm of A, and `is_clear` whether any eigenvalue exceeds the noise.
+    spectral norm of A, and `is_clear` whether any eigenvalue exceeds the noise. Of columns that
+    `are_unlike`, noise hides most, and some stand far out.
     """
 
     mean: np.ndarray
@@ -60,6 +66,7 @@ class Whitening:
     largest: float
     reach: float
     is_clear: bool
+    are_unlike: bool
 
     @property
     def mean_norm(self) -> float:
@@ -90,7 +97,16 @@ def whitening_of(
     half = (vectors / np.sqrt(raised)) @ vectors.T
     is_clear = bool(values[-1] > edge and reach > 1)
     root, largest = (half + half.T) / 2, 1 / math.sqrt(raised[0])
-    return Whitening(mean, root, vectors, np.maximum(spread, 0.0), largest, reach, is_clear)
+    are_unlike = _are_unlike(np.diag(covariance), noise_std)
+    return Whitening(
+        mean, root, vectors, np.maximum(spread, 0.0), largest, reach, is_clear, are_unlike
+    )
+
+
+def _are_unlike(variances: np.ndarray, noise_std: float) -> bool:
+    """Tell whether noise hides the median of released variances, and not the largest by far."""
+    median = max(float(np.median(variances)), noise_std)
+    return bool(median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median)
 
 
 def _without_noise(mean: np.ndarray, noise_std: float) -> np.ndarray:
@@ -145,12 +161,36 @@ def centered(weights: np.ndarray) -> np.ndarray:
 # The mean of the iterates, shrunk by the noise that is known to be in it.
 
 # Curvature of the clipped loss, as a fraction of that of the logistic loss where all probabilities
-# are the fractions of the classes. There it is largest.
-_CURVATURE = 0.5  # benchmarks/classification/constants.md
+# are the fractions of the classes. There it is largest. The first number is for levels of a weak
+# signal: noisy weights make flat losses, and higher levels clip less, up to the second. With hardly
+# any signal the third one leaves more: benchmarks/classification/constants.md.
+_CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
+# The noise is taken to be larger by so many standard deviations of its square, unless the signal is
+# weak, with less strength, of two classes or of more: then it would leave nothing.
+_MARGIN, _WEAK_OF_TWO, _WEAK_OF_MORE = 2.0, 5.0, 15.0  # benchmarks/classification/constants.md
+
+
+def is_weak(problem: LogisticProblem) -> bool:
+    """Tell whether a signal as strong as it can be hardly stands out from the noise."""
+    return problem.strength < (_WEAK_OF_TWO if problem.n_classes == 2 else _WEAK_OF_MORE)
+
+
+def curvature_fraction(problem: LogisticProblem) -> float:
+    """Return the curvature of the clipped loss, as a fraction of the largest."""
+    if is_weak(problem):
+        return _CURVATURE_OF_WEAK
+    return min(_LARGEST_CURVATURE, _CURVATURE * level_factor(problem) ** 2)
 
 
 def shrunk_mean(
-    iterates: list[np.ndarray], step_noise: float, step: float, start: np.ndarray, white: Whitening
+    iterates: list[np.ndarray],
+    step_noise: float,
+    step: float,
+    start: np.ndarray,
+    white: Whitening,
+    *,
+    fraction: float,
+    margin: float,
 ) -> np.ndarray:
     """Average the last half of the iterates, and draw them to the fractions of the classes.
 
@@ -163,13 +203,19 @@ def shrunk_mean(
     mean = np.mean(iterates[n_steps // 2 :], axis=0)
     fractions = softmax(start[-1])
     curvature = (1 - np.sum(fractions**2)) / (n_classes - 1)
-    decay = 1 - _CURVATURE * step * curvature * white.spread
-    noise = (n_classes - 1) * step_noise**2 * white.spread @ _noise_in_mean(decay, n_steps)
+    decay = 1 - fraction * step * curvature * white.spread
+    parts = step_noise**2 * white.spread * _noise_in_mean(decay, n_steps)
+    noise = (n_classes - 1) * _with_margin(parts, n_classes - 1, margin)
     size = white.spread @ np.sum((white.vectors.T @ mean[:-1]) ** 2, axis=1)
     kept = max(0.0, 1 - noise / size) if size > 0 else 0.0
     shrunk = kept * mean
     shrunk[-1] += (1 - kept) * start[-1]
     return np.asarray(shrunk)
+
+
+def _with_margin(parts: np.ndarray, n_copies: int, margin: float) -> float:
+    """Add up variances, and a margin of the squared length of noise that has so many copies."""
+    return float(parts.sum() + margin * math.sqrt(2 * np.sum(parts**2) / n_copies))
 
 
 def _noise_in_mean(decay: np.ndarray, n_steps: int) -> np.ndarray:
@@ -192,7 +238,7 @@ LABELS_BECOME_PUBLIC = (
 )
 # With less strength than that, of two classes or of more, probabilities may be worse than the
 # fractions of the classes; not studied.
-_LEAST_OF_TWO, _LEAST_OF_MORE = 5.0, 15.0
+_LEAST_OF_TWO, _LEAST_OF_MORE = 12.0, 15.0
 # With less strength of its records, and less of what is its due among equal classes, a class is not
 # sorted: for two classes the area under the curve is then .5 to .85 instead of .9; not studied.
 _LEAST_OF_CLASS, _LEAST_OF_DUE = 2.5, 0.5
@@ -228,6 +274,11 @@ def warnings_for_moment(problem: LogisticProblem, whitening: Whitening) -> Itera
         yield (
             "Noise hides the spread of the rows. Standardize them, as DPStandardScaler does, "
             f"or pass {smaller}a larger epsilon or more records."
+        )
+    elif whitening.are_unlike:
+        yield (
+            "Noise hides how most columns vary, and a few vary far more: if these are in larger "
+            "units, they decide alone. Put skdp.DPStandardScaler before this step."
         )
 
 
@@ -323,7 +374,7 @@ def descend(
     """Take all steps; return the mean of the last half of the iterates, shrunk."""
     n_classes = problem.n_classes
     step = _STEP_OF_TWO if n_classes == 2 else min(_LARGEST_STEP, _STEP_A_CLASS * n_classes)
-    level = clip_level(records.whitening.reach, n_classes)
+    level = clip_level(records.whitening.reach, n_classes, level_factor(problem))
     rounding = _rounding(problem, records, level)
     weights, iterates = start, []
     for release in plan:
@@ -332,16 +383,25 @@ def descend(
         weights = weights - step * centered(noisy) / problem.n_units
         iterates.append(weights)
     step_noise = step * noise_std / problem.n_units
-    return shrunk_mean(iterates, step_noise, step, start, records.whitening)
+    return shrunk_mean(
+        iterates,
+        step_noise,
+        step,
+        start,
+        records.whitening,
+        fraction=curvature_fraction(problem),
+        margin=0.0 if is_weak(problem) else _MARGIN,
+    )
 
 
-def clip_level(reach: float, n_classes: int) -> float:
+def clip_level(reach: float, n_classes: int, factor: float) -> float:
     """Return the length of a gradient at the reach whose class has the probability 1/2.
 
-    The others have as much of the rest as each other. So a gradient at the reach is clipped if its
-    record is more wrong than right.
+    The others have as much of the rest as each other. So at a `factor` of 1 a gradient at the reach
+    is clipped if its record is more wrong than right; from 2 on none is.
     """
-    return _CLIP * math.sqrt(n_classes / (n_classes - 1)) * math.hypot(reach, 1.0)
+    wrong = min(1.0, _CLIP * factor)
+    return wrong * math.sqrt(n_classes / (n_classes - 1)) * math.hypot(reach, 1.0)
 
 
 def _rounding(problem: LogisticProblem, records: WhitenedRecords, level: float) -> float:
@@ -421,29 +481,35 @@ def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
 # ------------------------------
 # The coefficients without noise and without clipped gradients: those of scikit-learn.
 
-# Least eigenvalue of the covariance by which rows are whitened, as a fraction of the largest.
-_LEAST_EIGENVALUE = 1e-12  # not tuned
 _PRECISION = {"maxiter": 2000, "maxcor": 30, "gtol": 1e-9, "ftol": 1e-16}  # not studied
 
 
 def optimum(view: LabeledRows, n_classes: int) -> np.ndarray:
-    """Minimize the logistic loss; the last row of what is returned are the intercepts.
+    """Minimize the penalized logistic loss; the last row of what is returned are the intercepts.
 
+    The penalty is that of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns:
+    with two classes for the difference of their weights, with more for those of each class.
     How many steps that takes depends on the data: it is for epsilon=inf, where nothing is private.
     """
     n_rows, size = view.n_rows, view.n_features
     mean = view.total()[0] / n_rows
-    values, vectors = np.linalg.eigh(view.gram()[0] / n_rows - np.outer(mean, mean))
-    least = max(_LEAST_EIGENVALUE * values[-1], np.finfo(float).tiny)
-    root = vectors / np.sqrt(np.maximum(values, least))
+    covariance = view.gram()[0] / n_rows - np.outer(mean, mean)
+    sizes = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    sizes[sizes == 0] = 1.0
+    penalty = (2 if n_classes == 2 else 1) / n_rows
+    # The curvature of the loss is at most a fourth of the covariance.
+    curvature = covariance / sizes / sizes[:, np.newaxis] + 4 * penalty * np.eye(size)
+    values, vectors = np.linalg.eigh(curvature)
+    root = vectors / np.sqrt(values) / sizes[:, np.newaxis]
 
     def _loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
         weights = on_rows(flat.reshape(size + 1, n_classes), root, mean)
+        pulled = penalty * (sizes**2)[:, np.newaxis] * weights[:-1]
         kernel = partial(_loss_sums, codes=view.codes, slopes=weights[:-1], offsets=weights[-1])
         sums = view.map_sum(kernel, weights.size + n_classes)
-        of_rows = root.T @ (sums[:-2] - np.outer(mean, sums[-2]))
-        gradient = np.vstack([of_rows, sums[-2]])
-        return sums[-1, 0] / n_rows, gradient.ravel() / n_rows
+        of_rows = root.T @ ((sums[:-2] - np.outer(mean, sums[-2])) / n_rows + pulled)
+        gradient = np.vstack([of_rows, sums[-2] / n_rows])
+        return sums[-1, 0] / n_rows + np.vdot(weights[:-1], pulled) / 2, gradient.ravel()
 
     found = minimize(
         _loss, np.zeros((size + 1) * n_classes), jac=True, method="L-BFGS-B", options=_PRECISION
@@ -514,13 +580,15 @@ def solve_logistic(
         best = optimum(clipped(view, bound), problem.n_classes)
         return Estimate(budget.release(plan.coefficients, centered(best)).value)
     assert plan.moment is not None
-    row_norm = release_norm(problem, plan.norm, view, budget)
+    quantile = norm_quantile(problem)
+    row_norm = release_norm(problem, plan.norm, view, budget, quantile=quantile)
     view, beside = clipped(view, row_norm), weights_beside(row_norm)
     total = joint_moment(view, problem.n_classes, beside)
     noisy, noise_std = budget.release(plan.moment, total, row_norm, rounding=problem.rounding)
     moment, n_units = noisy / problem.n_units, problem.n_units
     n_features = problem.n_features
     whitening = whitening_of(moment, noise_std / n_units, beside[0], n_features)
+    whitening = replace(whitening, reach=level_factor(problem) * whitening.reach)
     fractions = fractions_of(moment, beside, n_features)
     start = start_of(moment, whitening, beside, n_units)
     weights = descend(problem, plan.gradients, whitened(view, whitening), start, budget)
@@ -530,20 +598,25 @@ def solve_logistic(
 
 
 def release_norm(
-    problem: LogisticProblem, release: Release | None, view: LabeledRows, budget: PrivacyBudget
+    problem: LogisticProblem,
+    release: Release | None,
+    view: LabeledRows,
+    budget: PrivacyBudget,
+    *,
+    quantile: float,
 ) -> float:
-    """Return the norm that rows are clipped to; if it is released, that which half do not exceed.
+    """Return the norm that rows are clipped to; if it is released, the wanted quantile.
 
     The exponential mechanism chooses it.
     """
     if release is None:
         return clip_norm(problem)
     up_to = view.counted_norms(_ENDS).up_to_points
-    # Half of the public number of records, null ones included.
-    half, below = problem.n_units / 2, np.append(0, up_to[:-1])
+    # Of the public number of records, null ones included.
+    wanted, below = quantile * problem.n_units, np.append(0, up_to[:-1])
     # Distances to either side: from counts up to a norm alone, all norms between two rows that are
-    # far apart would be as good as the median.
-    losses = np.maximum(0.0, np.maximum(half - up_to, below - half))
+    # far apart would be as good as the quantile.
+    losses = np.maximum(0.0, np.maximum(wanted - up_to, below - wanted))
     chosen = budget.choose(release, losses)
     budget.warnings += warnings_for_ends(release.name, NORMS[[chosen]], NORMS, OTHER_UNITS_OF_X)
     return float(NORMS[chosen])

@@ -10,6 +10,7 @@ import numpy as np
 
 from skdp.data.parts import Targets
 from skdp.data.rows import Block, RowCache, Rows, Weighting
+from skdp.linear_model._descent import clipped_fraction, level_beyond
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.plan import PrivacyCost, left_of
@@ -120,7 +121,13 @@ _NORM_SHARE, _MOMENT_SHARE = 0.03, 0.4  # benchmarks/classification/constants.md
 _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
 # Steps: more where the noise of one is small beside a whitened gradient:
 # benchmarks/classification/constants.md.
-_STEPS_OF_TWO, _STEPS_OF_MORE, _STEP_LIMITS = 10, 14, (8, 40)
+_STEPS_OF_TWO, _STEPS_OF_MORE, _STEP_LIMITS = 10, 14, (8, 100)
+# So many records may exceed the norm that is released, divided by mu, but no more than half:
+# benchmarks/classification/constants.md.
+_BEYOND_NORM, _BEYOND_NORM_LIMITS = 350.0, (0.0, 0.5)
+# From so much strength a class on, levels of whitened rows and gradients rise, up to four times:
+# benchmarks/classification/constants.md.
+_LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS = 60.0, (1 / 16, 1.0)
 #: Stands for no bound, where there is no noise: its square is finite.
 UNBOUNDED = 1e100  # not tuned
 
@@ -156,16 +163,27 @@ def n_steps(problem: LogisticProblem) -> int:
     return round(float(np.clip(factor * problem.strength**0.25, *_STEP_LIMITS)))
 
 
+def norm_quantile(problem: LogisticProblem) -> float:
+    """Return the fraction of records whose norms the released one is not to clip."""
+    return 1 - clipped_fraction(_counts(problem), _BEYOND_NORM, _BEYOND_NORM_LIMITS)
+
+
+def level_factor(problem: LogisticProblem) -> float:
+    """Return by how much levels of whitened rows and gradients exceed those of a weak signal."""
+    strength = problem.strength / (problem.n_classes - 1)
+    return level_beyond(clipped_fraction(strength, _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS))
+
+
 def _counts(problem: LogisticProblem) -> float:
     return problem.n_units * problem.cost.mu
 
 
 def plan_norm(problem: LogisticProblem) -> Release | None:
-    """Plan the median of the norms, unless it is given or guessed."""
+    """Plan a quantile of the norms, unless it is given or guessed."""
     if problem.row_norm is not None or is_norm_guessed(problem):
         return None
     return problem.cost.release(
-        "median norm", "exponential", _NORM_SHARE, sensitivity.count_distance, {}, shape=NORMS.shape
+        "clip norm", "exponential", _NORM_SHARE, sensitivity.count_distance, {}, shape=NORMS.shape
     )
 
 

@@ -465,7 +465,7 @@ class DPTraceRegressor(PrivateRegressor):
         Number of gradient steps, 1 to 10,000. More steps split the budget further.
     clip_quantile : float or "auto", default="auto"
         Wanted fraction of gradients that are not clipped, .01 to .99. ``"auto"`` is .5 for most
-        dense X, up to .9 for others, and more if most responses are the same.
+        dense X, up to .9 for others, more if most responses are the same, and rises with budget.
     init : {"random", "spectral"}, default="random"
         The start. ``"random"`` starts from 0 and spends nothing.
         ``"spectral"`` spends .25 of the budget on a start from data, in vain unless a private test

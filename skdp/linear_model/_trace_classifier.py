@@ -30,6 +30,7 @@ from skdp.linear_model._logistic_plan import (
     LogisticProblem,
     clip_norm,
     clipped,
+    level_factor,
     n_steps,
     plan_norm,
     plan_sum,
@@ -108,7 +109,7 @@ def clip_level(problem: TraceClassProblem) -> float:
     Of matrices of norm sqrt(d1 d2), alike in all directions, a gradient has norm sqrt(n_free + 1)
     at most, but for chance.
     """
-    return _CLIP * math.sqrt(problem.n_free + 1)
+    return _CLIP * level_factor(problem) * math.sqrt(problem.n_free + 1)
 
 
 # ------------------------------
@@ -132,7 +133,9 @@ def solve_trace_classes(
     most.
     """
     view, rounding = with_norms(view), problem.rounding
-    bound = release_norm(problem, plan.norm, view, budget)
+    norm = release_norm(problem, plan.norm, view, budget, quantile=0.5)
+    # Beyond a released median; a norm that is given, or guessed, is the bound itself.
+    bound = norm if plan.norm is None else level_factor(problem) * norm
     total, _ = clipped(view, bound).total()
     mean = budget.release(plan.mean, total, bound, rounding=rounding).value / problem.n_units
     # Clipped anew: the mean may make a matrix longer.
@@ -141,7 +144,7 @@ def solve_trace_classes(
     total = clipped(view, bound).map_sum(kernel, problem.n_features)[:, 0]
     noisy = budget.release(plan.start, total, bound / 2, rounding=rounding).value
     # In this unit matrices have entries of variance 1 at most, in the mean.
-    unit = bound / math.sqrt(problem.n_features)
+    unit = norm / math.sqrt(problem.n_features)
     start = truncate(
         (_STEP / unit / problem.n_units * noisy).reshape(problem.matrix_shape), problem.rank
     )
@@ -253,7 +256,8 @@ class DPTraceClassifier(PrivateClassifier):
     row_norm : float or None, default=None
         Public bound to which the Frobenius norms of matrices are clipped, before and after their
         mean is subtracted, in the units of X; the noise grows with it. ``None`` releases their
-        median, or, of few records, takes the entries to be standardized. From 1e-100 to 1e100.
+        median and clips at up to four times it, the more records and budget there are; of few
+        records it takes the entries to be standardized. From 1e-100 to 1e100.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -304,7 +308,7 @@ class DPTraceClassifier(PrivateClassifier):
 
     After the check, and a digest if there is a seed, a fit reads X for the norms of the matrices,
     for their mean, for the norms of what differs from it, for the start, and in every step, of
-    which public facts make 8 to 40. Time is O(n d1 d2 rank) a step, memory O(d1 d2). Rows in
+    which public facts make 8 to 100. Time is O(n d1 d2 rank) a step, memory O(d1 d2). Rows in
     parts, of `RowBlocks.from_partitions`, are read three times and in every step: for the check,
     the norms and the digest together, for the mean, and for the start; the first two are one if
     the norms are not released. Nothing is kept of a row. A row or a label that the check has

@@ -12,8 +12,8 @@ from skdp._scales import MOST_NOISE, ScaleReleases, Scales, release_scales
 from skdp.data.matrices import Design, entries_of
 from skdp.data.parts import Targets
 from skdp.exceptions import counted
-from skdp.linalg.matrices import FixedRank, Matrices, tangent_dimension
-from skdp.linear_model._descent import median_of_responses
+from skdp.linalg.matrices import FixedRank, Matrices
+from skdp.linear_model._descent import clipped_fraction, median_of_responses
 from skdp.linear_model._trace_descent import (
     Clipping,
     Estimate,
@@ -23,7 +23,7 @@ from skdp.linear_model._trace_descent import (
     random_start,
     release_start,
 )
-from skdp.linear_model._trace_plan import TraceReleases
+from skdp.linear_model._trace_plan import TraceReleases, covariance_bound
 from skdp.linear_model._trace_problem import TraceProblem, smaller
 from skdp.linear_model._trace_records import (
     Records,
@@ -221,14 +221,14 @@ def warnings_for_size(problem: TraceProblem, plan: Plan) -> Iterator[str]:
     """Warn of fits whose noise is larger than any signal, from public facts only."""
     if not problem.cost.is_private:
         return
-    strength, least = signal_strength(problem), _least_signal(problem)
+    strength, least = problem.signal_strength, _least_signal(problem)
     if strength < least:
         reason = "each record tells about few of these only, and noise easily hides that"
         if strength < _LEAST_SIGNAL:
             reason = "the noise is as large as any signal"
         yield (
             f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few for "
-            f"{counted(_n_free(problem), 'coefficient')}: {reason}. Pass some "
+            f"{counted(problem.n_free, 'coefficient')}: {reason}. Pass some "
             f"{least / strength:.2g} times as many records, a larger epsilon, or {_fewer(problem)}."
         )
     if plan.parts.features is not None:
@@ -295,7 +295,7 @@ def _has_rare_cells(problem: TraceProblem, transform: Transform) -> bool:
         return False
     unevenness = math.sqrt(_unevenness(rows) * _unevenness(columns))
     least = _least_signal(problem)
-    return least <= signal_strength(problem) < least * unevenness
+    return least <= problem.signal_strength < least * unevenness
 
 
 def _unevenness(roots: np.ndarray) -> float:
@@ -304,11 +304,6 @@ def _unevenness(roots: np.ndarray) -> float:
         return 1.0
     inverses = np.square(roots)
     return float(np.mean(inverses) * np.mean(1 / inverses))
-
-
-def signal_strength(problem: TraceProblem) -> float:
-    """Compute the largest signal in units of the noise in all directions, from public facts."""
-    return problem.n_units * problem.cost.mu / (_n_free(problem) * math.sqrt(problem.n_iter))
 
 
 def _least_signal(problem: TraceProblem) -> float:
@@ -322,12 +317,7 @@ def _least_signal(problem: TraceProblem) -> float:
     if problem.factors is None or min(shape) == 1:
         return _LEAST_SIGNAL
     least = _LEAST_SIGNAL_OF_CELLS if problem.are_cells else _LEAST_SIGNAL_OF_OUTER
-    return max(_LEAST_SIGNAL, least / math.sqrt(_n_free(problem) / sum(shape)))
-
-
-def _n_free(problem: TraceProblem) -> int:
-    """Count the free coefficients, to each of which noise is added."""
-    return tangent_dimension(problem.matrix_shape, problem.rank) + problem.fit_intercept
+    return max(_LEAST_SIGNAL, least / math.sqrt(problem.n_free / sum(shape)))
 
 
 # ------------------------------
@@ -339,6 +329,9 @@ def _n_free(problem: TraceProblem) -> int:
 _QUANTILE, _QUANTILE_OF_STRONG, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
 # With a stronger signal than that, clipping costs more than it saves; not studied.
 _STRONG_SIGNAL = 300.0
+# So much of the bias of clipped gradients beside the noise is wanted; and limits of the fraction
+# that is clipped: benchmarks/budgets/clipping.md.
+_WANTED_BIAS, _LEAST_CLIPPED = 40.0, 1e-4
 # The norm of the coefficients is taken to be at most the spread of the responses times this margin,
 # or times the second one where a released covariance makes the features uncorrelated. Not studied.
 _SPREAD_MARGIN = 1.1
@@ -394,7 +387,8 @@ def _transform(
     scaled = _scales(problem, plan, design, responses, budget)
     view = scaled.apply(design)
     if problem.protects_matrices:
-        maps, least_variance = release_whitening(plan.covariances, view, responses, budget)
+        bound = covariance_bound(problem)
+        maps, least_variance = release_whitening(plan.covariances, view, responses, budget, bound)
     else:
         maps, least_variance = exact_whitening(view)
     return replace(scaled, row_map=maps[0], column_map=maps[1], least_variance=least_variance)
@@ -463,11 +457,13 @@ def _default_quantile(
     much in length for a low fraction. If most responses are the same, half of the others are left
     unclipped.
     """
-    if spread.fraction_off_center < 1:
-        return max(_QUANTILE_OF_UNLIKE, 1 - spread.fraction_off_center / 2)
+    usual = _QUANTILE_OF_STRONG if problem.signal_strength > _STRONG_SIGNAL else _QUANTILE
     if transform.are_rare or not records.design.is_written_out:
-        return _QUANTILE_OF_UNLIKE
-    return _QUANTILE_OF_STRONG if signal_strength(problem) > _STRONG_SIGNAL else _QUANTILE
+        usual = _QUANTILE_OF_UNLIKE
+    if spread.fraction_off_center < 1:
+        usual = max(_QUANTILE_OF_UNLIKE, 1 - spread.fraction_off_center / 2)
+    strength = problem.signal_strength * math.sqrt(problem.n_free)
+    return 1 - clipped_fraction(strength, _WANTED_BIAS, (_LEAST_CLIPPED, 1 - usual), power=2)
 
 
 def _largest_coefficients(

@@ -14,13 +14,15 @@ from skdp.linear_model._descent import (
     UP_TO_ONE,
     DescentStep,
     affordable_refinements,
+    clipped_fraction,
+    level_beyond,
     n_counts,
     plan_descent,
     plan_median,
     shares_of_steps,
 )
 from skdp.linear_model._trace_problem import TraceProblem
-from skdp.linear_model._trace_records import N_POWERS, diagonal_reach, norm_bound
+from skdp.linear_model._trace_records import N_POWERS, NO_CLIPPING, diagonal_reach
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.plan import left_of, share_for_counts
 from skdp.privacy.releases import SCALE_GRID, Search, search_steps
@@ -45,6 +47,10 @@ _N_ZOOMS = 2  # not studied
 # benchmarks/house/constants.md has the largest share.
 _WANTED_EDGE = 0.3
 _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
+# For covariances matrices are clipped to this multiple of the norm of one whose entries have mean
+# square 1: benchmarks/house/constants.md. Rows of features are clipped at up to 16 times that norm,
+# as long as the noise of an eigenvalue is no larger than wanted: benchmarks/budgets/clipping.md.
+_CLIP, _LEAST_CLIPPED, _WANTED_NOISE = 1.3, 1 / 256, 0.1
 #: Share of the budget that a start from data takes.
 START_SHARE = 0.25  # not studied
 _CORE_SHARE, _GAP_SHARE, _SUBSPACE_SHARE = 0.2, 0.1, 0.7  # not studied
@@ -190,7 +196,7 @@ def _plan_covariance(side: int, problem: TraceProblem) -> Release | None:
     if size == 1:
         return None
     is_sparse = problem.factors is not None and problem.factors[side]
-    bound = norm_bound(problem.n_entries)
+    bound = covariance_bound(problem)
     reach = diagonal_reach(size) if is_sparse else math.sqrt(2 * size)
     edge = change(bound, rounding=problem.rounding) * reach / (problem.n_units * other)
     wanted = (edge / (problem.cost.mu * _WANTED_EDGE)) ** 2
@@ -202,6 +208,20 @@ def _plan_covariance(side: int, problem: TraceProblem) -> Release | None:
         {"row_norm": bound, "rounding": problem.rounding},
         shape=(size,) if is_sparse else (size, size),
     )
+
+
+def covariance_bound(problem: TraceProblem) -> float:
+    """Return the norm to which matrices are clipped for their covariances."""
+    size, cost = problem.n_entries, problem.cost
+    if not problem.is_vector:
+        return _CLIP * math.sqrt(size)
+    if not cost.is_private:
+        return NO_CLIPPING
+    # Largest eigenvalue of the noise, at the level 1 and for the largest share.
+    change = sensitivity.second_moment(math.sqrt(size), problem.unit.adjacency, problem.rounding)
+    noise = change * math.sqrt(2 * size / _LARGEST_WHITENING_SHARE) / (problem.n_units * cost.mu)
+    limits = _LEAST_CLIPPED, 1 / _CLIP**2
+    return level_beyond(clipped_fraction(1 / noise, 1 / _WANTED_NOISE, limits)) * math.sqrt(size)
 
 
 def _plan_steps(problem: TraceProblem, share: float) -> tuple[DescentStep, ...]:

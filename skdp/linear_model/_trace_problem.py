@@ -16,6 +16,7 @@ from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks
 from skdp.data.reduce import sum_rounding
 from skdp.data.sources import Source, as_source, block_starts, holds_sparse, rounding_of
+from skdp.linalg.matrices import tangent_dimension
 from skdp.linear_model._targets import checked_responses
 from skdp.privacy.plan import PrivacyCost
 from skdp.units import ResolvedRecord, ResolvedResponse, ResolvedUnit
@@ -76,6 +77,16 @@ class TraceProblem:
     def largest_response(self) -> float:
         """Public bound of the size of a response; inf for none."""
         return math.inf if self.response_bound is None else self.response_bound
+
+    @property
+    def n_free(self) -> int:
+        """Number of free coefficients, to each of which noise is added."""
+        return tangent_dimension(self.matrix_shape, self.rank) + self.fit_intercept
+
+    @property
+    def signal_strength(self) -> float:
+        """Largest signal in units of the noise in all directions."""
+        return self.n_units * self.cost.mu / (self.n_free * math.sqrt(self.n_iter))
 
     @property
     def n_entries(self) -> int:

@@ -249,16 +249,17 @@ def exact_norm(design: Design) -> float:
 # Maps of rows and of columns, None for the identity.
 Maps = list[np.ndarray | None]
 
-# Matrices are clipped to this multiple of the norm of a matrix whose entries have mean square 1:
-# benchmarks/house/constants.md.
-_CLIP = 1.3
 # The descent still converges if a curvature is this many times as large as estimated, as it soon
 # shortens its steps. Not studied.
 _TOLERATED = 3.0
 
 
 def release_whitening(
-    plan: Sequence[Release | None], design: Design, responses: Targets, budget: PrivacyBudget
+    plan: Sequence[Release | None],
+    design: Design,
+    responses: Targets,
+    budget: PrivacyBudget,
+    bound: float,
 ) -> tuple[Maps, float]:
     """Release maps that whiten rows and columns, and the smallest variance that they leave.
 
@@ -268,7 +269,6 @@ def release_whitening(
     scale 1. A side of length 1 is not mapped. The map of sparse factors is a vector, from the
     diagonal of their second moment: any other map would make them dense.
     """
-    bound = norm_bound(design.n_entries)
     maps, least_variance = Maps([None, None]), 1.0
     for side, moment in _moments(design, responses, bound).items():
         release, n_vectors = plan[side], design.n_records * design.matrix_shape[1 - side]
@@ -314,11 +314,6 @@ def _second_moments(
     weights = clipped(matrices.norms())
     weights[np.isnan(responses[records])] = 0.0
     return tuple(matrices.second_moment(side, weights) for side in sides)
-
-
-def norm_bound(n_entries: int) -> float:
-    """Return what matrices of so many entries of mean square 1 are clipped to in norm."""
-    return _CLIP * math.sqrt(n_entries)
 
 
 def diagonal_reach(size: int) -> float:

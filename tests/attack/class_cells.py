@@ -190,7 +190,7 @@ def is_reached(cell, worst):
     # Beside a class without records, residuals of the others are short: what is left are opposite
     # rows of that class. Of three classes, no two residuals need be opposite.
     is_simple = cell.n_classes == 2 and not cell.lacks_class
-    least, norm = 0.9 if is_simple else 0.7, worst.get("median norm", 1.0)
+    least, norm = 0.9 if is_simple else 0.7, worst.get("clip norm", 1.0)
     return min(worst["class moment"], norm) > 0.9 and max(gradients) > least
 
 
@@ -202,6 +202,6 @@ SLIPS = {
     "means": Slip("row_sum", "mean matrix", Cell(container="matrices")),
     "starts": Slip("row_sum", "class difference", Cell("zero_out", container="matrices")),
     "tangents": Slip("row_sum", "tangent gradient", Cell(container="flat")),
-    "counts of norms": Slip("count_distance", "median norm", Cell()),
-    "counts of norms without one": Slip("count_distance", "median norm", Cell("zero_out")),
+    "counts of norms": Slip("count_distance", "clip norm", Cell()),
+    "counts of norms without one": Slip("count_distance", "clip norm", Cell("zero_out")),
 }

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
+from sklearn.preprocessing import StandardScaler
 
 from skdp import DPLogisticRegression, PrivacyLedger, PrivacyWarning
 from skdp.data.parts import Targets
@@ -44,6 +45,15 @@ def private(**more):
     return DPLogisticRegression(**{"classes": [0, 1], "random_state": SEED, **more})
 
 
+def of_standardized(X, y):
+    """Fit scikit-learn's with C=1 to standardized columns; coefficients are in units of X."""
+    scaler = StandardScaler().fit(X)
+    model = LogisticRegression(tol=1e-10, max_iter=10_000).fit(scaler.transform(X), y)
+    model.coef_ = model.coef_ / scaler.scale_
+    model.intercept_ = model.intercept_ - model.coef_ @ scaler.mean_
+    return model
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("container", [np.asarray, csr_array])
 @pytest.mark.parametrize("row_norm", [np.inf, None])
@@ -51,7 +61,7 @@ def test_without_noise_and_clipping_it_is_that_of_scikit_learn(n_classes, contai
     X, codes = drawn(400, n_classes)
     ours = DPLogisticRegression(classes=NAMES[:n_classes], epsilon=np.inf, row_norm=row_norm)
     ours.fit(container(X), NAMES[codes])
-    theirs = LogisticRegression(C=1e12, tol=1e-10, max_iter=10_000).fit(X, NAMES[codes])
+    theirs = of_standardized(X, NAMES[codes])
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-3, atol=1e-3)
     for name in ("decision_function", "predict_proba", "predict_log_proba"):
@@ -65,8 +75,18 @@ def test_without_noise_a_bound_still_clips():
     X, codes = drawn(400, 2)
     shortened = X * np.minimum(1, 2 / np.linalg.norm(X, axis=1, keepdims=True))
     ours = DPLogisticRegression(classes=[0, 1], epsilon=np.inf, row_norm=2.0).fit(X, codes)
-    theirs = LogisticRegression(C=1e12, tol=1e-10, max_iter=10_000).fit(shortened, codes)
+    theirs = of_standardized(shortened, codes)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-3, atol=1e-4)
+
+
+def test_without_noise_constant_columns_and_columns_in_any_units_do_no_harm():
+    X, codes = drawn(400, 2)
+    units = 10.0 ** np.array([-150, -8, 0, 8, 150, 3])[: X.shape[1]]
+    plain, odd = (DPLogisticRegression(classes=[0, 1], epsilon=np.inf) for _ in range(2))
+    plain.fit(X, codes)
+    odd.fit(np.column_stack([X * units, np.full(400, 7.0)]), codes)
+    np.testing.assert_allclose(odd.coef_[0, :-1] * units, plain.coef_[0], rtol=1e-3, atol=1e-4)
+    assert abs(odd.coef_[0, -1]) < 1e-9
 
 
 @pytest.mark.filterwarnings("ignore:random_state")
@@ -271,7 +291,7 @@ def test_it_warns_of_what_noise_hides():
     few = warned_by(lambda: model.fit(X[:30], codes[:30]))
     assert "worse than the frequencies" in few
     assert "row_norm" in few
-    assert "median norm: the search ended" in warned_by(lambda: model.fit(X * 1e20, codes))
+    assert "clip norm: the search ended" in warned_by(lambda: model.fit(X * 1e20, codes))
     hidden = warned_by(lambda: private(row_norm=1e6).fit(X, codes))
     assert "Noise hides the spread" in hidden
     assert "pass a smaller row_norm" in hidden
@@ -337,7 +357,7 @@ def test_a_null_record_is_counted_nowhere(cell):
     assert np.trace(moment[size + 1 :, size + 1 :]) < np.trace(whole[size + 1 :, size + 1 :])
     if cell.row_norm is None:
         # It has no norm: half of all records is one half more than half of the others.
-        losses = budget.values[names.index("median norm")]
+        losses = budget.values[names.index("clip norm")]
         assert losses[0] == len(data.rows) / 2
         assert losses[-1] == len(data.rows) / 2 - 1
 
@@ -369,7 +389,9 @@ def test_a_record_at_the_reach_is_clipped_if_its_class_has_less_than_half(n_clas
         scores = np.zeros((1, n_classes))
         scores[0, 0] = np.log((n_classes - 1) * probability / (1 - probability))
         length = np.linalg.norm(residuals_of(scores, np.array([0]))) * np.hypot(3.0, 1.0)
-        assert (length > clip_level(3.0, n_classes)) == is_clipped
+        assert (length > clip_level(3.0, n_classes, factor=1.0)) == is_clipped
+    # The longest gradient, of a record that is surely another one.
+    assert clip_level(3.0, n_classes, factor=2.0) >= np.sqrt(n_classes / (n_classes - 1)) * 3
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -418,7 +440,7 @@ def test_a_fold_may_lack_a_class():
 def test_the_plan_tells_all_releases(n_classes):
     plan = private(classes=range(n_classes)).plan(5000, 10)
     names = [one.name for one in plan.releases]
-    assert names[:3] == ["median norm", "class moment", "whitened gradient 1"]
+    assert names[:3] == ["clip norm", "class moment", "whitened gradient 1"]
     assert [one.share for one in plan.releases[:2]] == [0.03, 0.4]
     few = private(classes=range(n_classes)).plan(100, 10)
     assert few.releases[0].name == "class moment"

@@ -142,7 +142,7 @@ def test_a_null_record_is_counted_nowhere(cell):
     with null_record():
         budget = record(cell, data.arguments)
     names = [release.name for release in budget.spent().releases]
-    losses = budget.values[names.index("median norm")]
+    losses = budget.values[names.index("clip norm")]
     assert losses[0] == len(data.rows) / 2
     assert losses[-1] == len(data.rows) / 2 - 1
     # The same with any label, as the null record has none.
@@ -174,7 +174,7 @@ def test_the_plan_tells_all_releases():
     X, _, _ = drawn(2)
     plan = private(rank=2).plan(5000, 30, like=X)
     names = [one.name for one in plan.releases]
-    assert names[:4] == ["median norm", "mean matrix", "class difference", "tangent gradient 1"]
+    assert names[:4] == ["clip norm", "mean matrix", "class difference", "tangent gradient 1"]
     assert plan.releases[3].sensitivity is not None
     assert plan.releases[3].shape == (23,)
     few = private().plan(100, 30, like=X)
