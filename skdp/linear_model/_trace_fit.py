@@ -329,9 +329,10 @@ def _least_signal(problem: TraceProblem) -> float:
 _QUANTILE, _QUANTILE_OF_STRONG, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
 # With a stronger signal than that, clipping costs more than it saves; not studied.
 _STRONG_SIGNAL = 300.0
-# So much of the bias of clipped gradients beside the noise is wanted; and limits of the fraction
-# that is clipped: benchmarks/budgets/clipping.md.
-_WANTED_BIAS, _LEAST_CLIPPED = 40.0, 1e-4
+# So much of the bias of clipped gradients beside the noise is wanted; and the least fraction that
+# is clipped: benchmarks/budgets/clipping.md. Gradients of cells are long and few, and a level above
+# most of them costs more noise: benchmarks/trace_regression/unlike_data.md.
+_WANTED_BIAS, _WANTED_BIAS_OF_CELLS, _LEAST_CLIPPED = 40.0, 80.0, 1e-4
 # The norm of the coefficients is taken to be at most the spread of the responses times this margin,
 # or times the second one where a released covariance makes the features uncorrelated. Not studied.
 _SPREAD_MARGIN = 1.1
@@ -458,12 +459,13 @@ def _default_quantile(
     unclipped.
     """
     usual = _QUANTILE_OF_STRONG if problem.signal_strength > _STRONG_SIGNAL else _QUANTILE
+    wanted = _WANTED_BIAS if records.design.is_written_out else _WANTED_BIAS_OF_CELLS
     if transform.are_rare or not records.design.is_written_out:
         usual = _QUANTILE_OF_UNLIKE
     if spread.fraction_off_center < 1:
         usual = max(_QUANTILE_OF_UNLIKE, 1 - spread.fraction_off_center / 2)
     strength = problem.signal_strength * math.sqrt(problem.n_free)
-    return 1 - clipped_fraction(strength, _WANTED_BIAS, (_LEAST_CLIPPED, 1 - usual), power=2)
+    return 1 - clipped_fraction(strength, wanted, (_LEAST_CLIPPED, 1 - usual), power=2)
 
 
 def _largest_coefficients(
