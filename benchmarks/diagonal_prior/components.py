@@ -40,7 +40,7 @@ from benchmarks.report import (
     table,
 )
 from skdp import DPPCA, DPTruncatedSVD
-from skdp.decomposition import _rows_plan, _rows_solvers
+from skdp.decomposition import _rows_solvers
 from skdp.decomposition._rows_solvers import feature_penalty
 from skdp.privacy.sensitivity import ADJACENCIES
 
@@ -66,12 +66,6 @@ divided by their norm. Both fits have the same noise.
 """
 
 
-PRIVATE = """\
-## Private bounds
-
-Raw rows, bounds of None. Before, the quantile of the norms was never below the median; the prior is
-on in both.
-"""
 FINDINGS = """\
 ## What the tables say
 
@@ -79,8 +73,8 @@ The prior gains where noise is strong and features hold unlike amounts: most for
 questionnaires and digits, and where few of many features hold all. "adaptive", which averages its
 matrices at so little budget, gains what "covariance" does. Where noise is little it changes
 nothing, and for rows that are all alike, such as the shares of the crime table, it neither gains
-nor loses. Lower private bounds gain more, above all for centered rows. Sparse tables of 400 columns
-take an iteration by "auto", which has no such matrix: there the two solvers are named.
+nor loses. Sparse tables of 400 columns take an iteration by "auto", which has no such matrix:
+there the two solvers are named.
 """
 
 
@@ -206,24 +200,6 @@ def given(chosen: Chosen, seed: int) -> Measured:
                 yield key, captured(chosen, kind, estimator)
 
 
-def found(chosen: Chosen, seed: int) -> Measured:
-    """Measure both ways with private bounds."""
-    # From the median at a signal of 50.
-    before = {"_LOWEST_QUANTILE": 0.5, "_WEAK_AND_STRONG": (50.0, 50.0 + 1e-9)}
-    now = {name: getattr(_rows_plan, name) for name in before}
-    for label, kind, estimator in cases_of(chosen):
-        if kind == "unit":
-            continue
-        estimator.set_params(random_state=KEY + seed)
-        for adjacency, epsilon in itertools.product(ADJACENCIES, EPSILONS):
-            estimator.set_params(adjacency=adjacency, epsilon=epsilon)
-            for way, numbers in (("off", before), ("on", now)):
-                with patch.multiple(_rows_plan, **numbers):
-                    estimator.fit(rows_of(chosen, kind))
-                key = f"{chosen.name}, {label}", f"{adjacency} {epsilon:g} {way}"
-                yield key, captured(chosen, kind, estimator)
-
-
 def changes(values: Values) -> str:
     """Tabulate what is captured without, and the change, by rows and budgets."""
     budgets = [f"{adjacency} {epsilon:g}" for adjacency in ADJACENCIES for epsilon in EPSILONS]
@@ -256,9 +232,9 @@ def worst(values: Values) -> str:
 def part(title: str, measure: Any, tables: list[Chosen], n_seeds: int) -> str:
     values: Values = {}
     for chosen in tables:
-        own = measured(partial(measure, chosen), n_seeds)
-        print(changes(own), flush=True)
-        values |= own
+        found = measured(partial(measure, chosen), n_seeds)
+        print(changes(found), flush=True)
+        values |= found
     print(worst(values), flush=True)
     return "\n\n".join([title.rstrip(), changes(values), worst(values)])
 
@@ -279,12 +255,7 @@ def main() -> None:
         parser.error(f"the committed table has all tables and at least {SEEDS} seeds")
     ignore_drowned_signal()
 
-    parts = [
-        TITLE.format(n_seeds).rstrip(),
-        part(GIVEN, given, tables, n_seeds),
-        part(PRIVATE, found, tables, n_seeds),
-        FINDINGS.rstrip(),
-    ]
+    parts = [TITLE.format(n_seeds).rstrip(), part(GIVEN, given, tables, n_seeds), FINDINGS.rstrip()]
     if arguments.write:
         (HERE / "components.md").write_text("\n\n".join(parts) + "\n")
 

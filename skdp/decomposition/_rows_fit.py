@@ -155,10 +155,8 @@ def clip_to_norm(
     if search is not None:
         if rows.source.is_repeatable:
             rows = replace(rows, cache=RowCache(rows.norms()))
-        norms, q = rows.counted_norms(search.grid), norm_quantile(search, problem)
-        # Rows of zeros have no length to clip: up to half of the rows may be such in any case.
-        norms = norms.first_is_beyond() if q < 0.5 else norms
-        bound = budget.quantile(search, norms, q=q)
+        norms = rows.counted_norms(search.grid)
+        bound = budget.quantile(search, norms, q=norm_quantile(search, problem))
     assert bound is not None
     return rows.clipped(bound, _weighting(bound, rows.n_features))
 

@@ -163,12 +163,9 @@ ADAPTIVE_SHARES = (0.30, 0.02, 0.13, 0.52, 0.03)  # not studied
 #: rows rather than variance; the last clips nothing.
 PROBE_LEVELS = (0.2, 0.4, 1.0)  # not studied
 _NORM_QUANTILE, _LEAST_QUANTILE = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bounds"
-# For strong signals the quantile of the norms is the median at this signal, and grows by so much
-# for each factor of e.
-_SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
-# For weak signals, up to the first number, it is the lowest one, and from the second one on that of
-# strong signals: benchmarks/diagonal_prior/components.md, "Private bounds"
-_LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)
+# The quantile of the norms is the median up to this signal, and then grows by so much for each
+# factor of e.
+_LEAST_SIGNAL, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
 
 
 class Refinement(NamedTuple):
@@ -231,23 +228,16 @@ def norm_quantile(search: Search, problem: RowsProblem) -> float:
     """Choose which quantile of the norms becomes their bound.
 
     For rows before centering it is .95. For the rows that are decomposed it rises with the
-    logarithm of the signal-to-noise ratio: from .2, where noise dominates, as clipped rows keep
-    their directions, to .95, where there is hardly any. With few rows it is nearer to the median,
-    as the noise of the counts would blur other quantiles.
+    logarithm of the signal-to-noise ratio: from the median, where noise dominates, to .95, where
+    there is hardly any. With few rows it is lower, as the noise of the counts would blur a high
+    quantile; but never below the median, where nothing would be gained.
     """
-    wanted = _quantile_of_strength(problem) if search.name == ROW_NORM else _NORM_QUANTILE
-    most = search.highest_quantile(problem.shape[0], most=min(wanted, _NORM_QUANTILE))
-    blurred = 1 - search.highest_quantile(problem.shape[0])
-    return max(most, min(_LEAST_QUANTILE, max(_LOWEST_QUANTILE, blurred)))
-
-
-def _quantile_of_strength(problem: RowsProblem) -> float:
-    weak, strong = _WEAK_AND_STRONG
-    signal = _signal_to_noise(problem)
-    growth = math.log(max(signal, strong) / _SIGNAL_OF_MEDIAN)
-    of_strong = _LEAST_QUANTILE + _QUANTILE_GROWTH * growth
-    ends = math.log(weak), math.log(strong)
-    return float(np.interp(math.log(signal), ends, (_LOWEST_QUANTILE, of_strong)))
+    quantile = _NORM_QUANTILE
+    if search.name == ROW_NORM:
+        signal = max(_signal_to_noise(problem) / _LEAST_SIGNAL, 1.0)
+        quantile = _LEAST_QUANTILE + _QUANTILE_GROWTH * math.log(signal)
+    most = min(quantile, _NORM_QUANTILE)
+    return max(search.highest_quantile(problem.shape[0], most=most), _LEAST_QUANTILE)
 
 
 def _signal_to_noise(problem: RowsProblem) -> float:

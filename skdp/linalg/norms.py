@@ -152,13 +152,6 @@ class GridCounts(NamedTuple):
         """
         return cls.of(grid, bin_counts(values, np.append(grid, np.inf)), n_units)
 
-    def first_is_beyond(self) -> "GridCounts":
-        """Count what does not exceed the first point among what is beyond the grid.
-
-        As before, a unit is in one bin, or in none: each count changes by at most 1 with a unit.
-        """
-        return self._replace(up_to_points=self.up_to_points - self.up_to_points[0])
-
     def up_to(self, point: float) -> int:
         """Return how many values do not exceed a point of the grid."""
         return int(self.up_to_points[np.searchsorted(self.grid, point)])

@@ -21,7 +21,6 @@ from skdp.decomposition._rows_solvers import (
     decompose_guided,
     decompose_with_axis,
 )
-from skdp.linalg.norms import GridCounts
 from skdp.metrics import captured_variance
 from skdp.privacy import gaussian_dp
 
@@ -229,8 +228,8 @@ def test_a_guide_stands_out_if_noise_would_not_be_as_long():
 
 def test_a_bound_that_ends_at_its_least_is_doubted():
     X = table().toarray()
-    X[100:] = 0.0
-    with pytest.warns(PrivacyWarning, match="row norm: the search ended at 1e"):
+    X[500:] = 0.0
+    with pytest.warns(PrivacyWarning, match="row norm: the search ended at 1e-12"):
         DPTruncatedSVD(2, random_state=KEY).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -339,54 +338,21 @@ def quantile_of(estimator, name, *shape):
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_the_quantile_sought_goes_from_20_to_95(adjacency):
+def test_the_quantile_sought_goes_from_the_median_to_95(adjacency):
     def sought(n_rows, n_features, epsilon, name="row_norm"):
         svd = DPTruncatedSVD(2, epsilon=epsilon, adjacency=adjacency)
         return quantile_of(svd, name, n_rows, n_features)
 
-    # There counts are noisy, and the quantile is between the lowest and the median.
-    assert 0.2 < sought(943, 1682, 1.0) <= 0.5
-    assert sought(20_000, 100_000, 1.0) == 0.2
+    assert sought(943, 1682, 1.0) == 0.5
     assert sought(100_000, 20, 8.0) == 0.95
     found = [sought(29858, 1000, epsilon) for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0)]
     sizes = 2 if adjacency == "replace" else 1
     mus = [gaussian_dp.mu_from_epsilon_delta(epsilon, 1e-6) for epsilon in (0.5, 1.0, 2.0, 4.0)]
-    signals = np.array([29858 * mu / (sizes * math.sqrt(1000)) for mu in mus])
-    is_strong = signals > 120
-    assert is_strong.sum() >= 2
-    expected = np.clip(0.5 + 0.18 * np.log(signals / 50), 0.5, 0.95)
-    np.testing.assert_allclose(np.array(found[:4])[is_strong], expected[is_strong], rtol=1e-9)
-    assert found == sorted(found)
-    assert 0.2 <= found[0] < 0.66
+    expected = [0.5 + 0.18 * math.log(29858 * mu / (sizes * math.sqrt(1000) * 50)) for mu in mus]
+    np.testing.assert_allclose(found[:4], np.clip(expected, 0.5, 0.95), rtol=1e-9)
+    assert 0.5 < found[1] < found[2] < 0.95
     # Few rows blur counts, whatever their signal.
     assert sought(300, 3, 1.0) == 0.5
     centered = DPPCA(2, adjacency=adjacency)
     assert quantile_of(centered, "mean_norm", 100_000, 5000) == 0.95
     assert quantile_of(centered, "row_norm", 100_000, 5000) < 0.95
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 4.0, 64.0])
-def test_rows_of_zeros_do_not_decide_the_norm(epsilon):
-    """Up to nearly half of the rows may be such, whichever quantile is sought."""
-    random = np.random.default_rng(0)
-    X = random.normal(size=(3000, 60))
-    norms = []
-    for fraction in (0.0, 0.3, 0.45):
-        kept = X * (random.random((3000, 1)) >= fraction)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivacyWarning)
-            fit = DPTruncatedSVD(2, epsilon=epsilon, random_state=KEY).fit(kept)
-        norms.append(fit.row_norm_)
-    assert min(norms) > 0.5 * norms[0]
-
-
-def test_counts_without_the_first_point_move_by_one_at_most():
-    grid, values = np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.5, 1.5, 3.0, 9.0])
-    whole = GridCounts.in_all(grid, values, 5).first_is_beyond()
-    assert whole.up_to_points.tolist() == [0, 1, 2]
-    for new in (0.0, 1.0, 1.7, 4.0, 100.0, np.nan):
-        for place in range(5):
-            other = values.copy()
-            other[place] = new
-            moved = GridCounts.in_all(grid, other, 5).first_is_beyond().up_to_points
-            assert np.abs(moved - whole.up_to_points).max() <= 1
