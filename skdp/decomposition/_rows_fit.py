@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -176,8 +175,6 @@ def solve_clipped(
     decomposition: Decomposition = decompose,
 ) -> Factors:
     """Run the solver on clipped rows."""
-    if isinstance(problem.n_components, Integral):
-        decomposition = partial(decomposition, n_components=rank_of(problem))
     if isinstance(plan, Release):
         return solve_covariance(rows, plan, budget, decomposition)
     if isinstance(plan, AdaptiveReleases):

@@ -101,11 +101,7 @@ _NEGLIGIBLE = 1e-15  # not tuned
 
 def denoise_eigenvalues(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.ndarray:
     """Subtract the upward push of noise from descending eigenvalues; negative ones become 0."""
-    return descending(eigenvalues - eigenvalue_pushes(eigenvalues, off_diagonal_std))
-
-
-def descending(cleaned: np.ndarray) -> np.ndarray:
-    """Lower numbers until they descend; negative ones become 0."""
+    cleaned = eigenvalues - eigenvalue_pushes(eigenvalues, off_diagonal_std)
     return np.maximum(np.minimum.accumulate(cleaned), 0.0)
 
 
