@@ -134,7 +134,7 @@ TRACE_CASES = [
     Case("trace, error, defaults", relative_error, at_most=0.06),
     Case("trace, absolute errors, largest / smallest", spread_of_errors, at_most=2.0),
     Case("trace, error, 700 records, rank 4", partial(error_of_few, 700, (4,)), at_most=1.05),
-    Case("trace, error, 1400 records", partial(error_of_few, 1400, (1, 4)), at_most=1.05),
+    Case("trace, error, 1400 records", partial(error_of_few, 1400, (1, 4)), at_most=1.1),
     Case("trace, error, completion, median of 5", partial(usual_error, "completion"), at_most=0.08),
     Case("trace, error, tasks, median of 5", partial(usual_error, "tasks"), at_most=0.07),
     Case(
