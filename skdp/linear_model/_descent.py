@@ -36,7 +36,7 @@ def clipped_fraction(
     vectors has no common direction, so that a `power` above 1 may suit small budgets better.
     """
     with np.errstate(divide="ignore", over="ignore"):
-        return float(np.clip(np.float64(wanted / strength) ** power, *limits))
+        return float(np.clip((np.float64(wanted) / strength) ** power, *limits))
 
 
 def level_beyond(fraction: float) -> float:

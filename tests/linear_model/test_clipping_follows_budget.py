@@ -30,7 +30,7 @@ def classes_of(epsilon, n_records=2000, n_features=8, **parameters):
 
 @pytest.mark.parametrize("power", [1.0, 2.0])
 def test_the_clipped_fraction_falls_as_the_signal_rises_within_its_limits(power):
-    strengths = np.array([0.0, 1e-300, 1.0, 10.0, 20.0, 1e3, 1e300, np.inf])
+    strengths = [0.0, 1e-300, 1.0, 10.0, 20.0, 1e3, 1e300, np.inf]
     found = [clipped_fraction(strength, 5.0, (1e-4, 0.5), power) for strength in strengths]
     assert found == sorted(found, reverse=True)
     assert found[0] == 0.5
