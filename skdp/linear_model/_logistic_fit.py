@@ -494,13 +494,15 @@ def optimum(view: LabeledRows, n_classes: int) -> np.ndarray:
     n_rows, size = view.n_rows, view.n_features
     mean = view.total()[0] / n_rows
     covariance = view.gram()[0] / n_rows - np.outer(mean, mean)
-    sizes = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    sizes[sizes == 0] = 1.0
+    # Rounding hides how these columns vary, if they do: their coefficients stay 0.
+    is_constant = np.diag(covariance) <= 16 * np.finfo(float).eps * mean**2
+    covariance[is_constant], covariance[:, is_constant] = 0.0, 0.0
+    sizes = np.where(is_constant, 1.0, np.sqrt(np.diag(covariance)))
     penalty = (2 if n_classes == 2 else 1) / n_rows
     # The curvature of the loss is at most a fourth of the covariance.
     curvature = covariance / sizes / sizes[:, np.newaxis] + 4 * penalty * np.eye(size)
     values, vectors = np.linalg.eigh(curvature)
-    root = vectors / np.sqrt(values) / sizes[:, np.newaxis]
+    root = vectors / np.sqrt(np.maximum(values, 4 * penalty)) / sizes[:, np.newaxis]
 
     def _loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
         weights = on_rows(flat.reshape(size + 1, n_classes), root, mean)

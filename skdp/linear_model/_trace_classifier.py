@@ -314,8 +314,8 @@ class DPTraceClassifier(PrivateClassifier):
     the norms are not released. Nothing is kept of a row. A row or a label that the check has
     passed, and that is none when it is read again, counts nowhere from then on.
 
-    With ``epsilon=inf`` the steps are those of a private fit without its noise, 40 of them, and not
-    those to the optimum.
+    With ``epsilon=inf`` the steps are those of a private fit without its noise, 100 of them, and
+    not those to the optimum.
 
     Examples
     --------
