@@ -398,7 +398,7 @@ def clip_level(reach: float, n_classes: int, factor: float) -> float:
     """Return the length of a gradient at the reach whose class has the probability 1/2.
 
     The others have as much of the rest as each other. So at a `factor` of 1 a gradient at the reach
-    is clipped if its record is more wrong than right; from 2 on none is.
+    is clipped if its record is more wrong than right; from 2 on none of two classes is.
     """
     wrong = min(1.0, _CLIP * factor)
     return wrong * math.sqrt(n_classes / (n_classes - 1)) * math.hypot(reach, 1.0)
