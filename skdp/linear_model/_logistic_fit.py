@@ -494,7 +494,7 @@ def optimum(view: LabeledRows, n_classes: int) -> np.ndarray:
     n_rows, size = view.n_rows, view.n_features
     mean = view.total()[0] / n_rows
     covariance = view.gram()[0] / n_rows - np.outer(mean, mean)
-    # Rounding hides how these columns vary, if they do: their coefficients stay 0.
+    # Rounding hides how these columns vary, if they do: they are penalized in their own units.
     is_constant = np.diag(covariance) <= 16 * np.finfo(float).eps * mean**2
     covariance[is_constant], covariance[:, is_constant] = 0.0, 0.0
     sizes = np.where(is_constant, 1.0, np.sqrt(np.diag(covariance)))

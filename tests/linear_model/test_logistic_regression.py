@@ -10,6 +10,7 @@ import pytest
 from class_cells import Cell, null_record
 from harness import record, replay
 from scipy.sparse import csr_array
+from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
@@ -87,6 +88,21 @@ def test_without_noise_constant_columns_and_columns_in_any_units_do_no_harm():
     odd.fit(np.column_stack([X * units, np.full(400, 7.0)]), codes)
     np.testing.assert_allclose(odd.coef_[0, :-1] * units, plain.coef_[0], rtol=1e-3, atol=1e-4)
     assert abs(odd.coef_[0, -1]) < 1e-9
+
+
+@pytest.mark.parametrize("constant", [0.1, 0.3, 7.0])
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e8, 1e10])
+def test_without_noise_rounding_tells_nothing(constant, offset):
+    """Of columns far from 0, however far, and of columns whose one value has no exact square."""
+    X, codes = drawn(600, 2)
+    model = DPLogisticRegression(classes=[0, 1], epsilon=np.inf)
+    near = clone(model).fit(X, codes).coef_[0]
+    far = np.column_stack([X[:, 1:], np.full(600, constant), X[:, 0] + offset])
+    coefs = model.fit(far, codes).coef_[0]
+    assert np.isfinite(coefs).all()
+    assert abs(coefs[-2]) < 1e-9
+    if offset <= 1e6:  # farther away rounding hides the column, and what is found of it
+        np.testing.assert_allclose(np.append(coefs[-1], coefs[:-2]), near, atol=0.02)
 
 
 @pytest.mark.filterwarnings("ignore:random_state")
