@@ -693,7 +693,8 @@ def test_it_transforms_and_returns():
 
 
 def test_a_seed_repeats_a_fit_and_is_not_kept():
-    fits = [three(random_state=seed).fit(X, Y) for seed in (SEED, SEED, SEED + 1)]
+    # With little budget a fit of so few rows may well have coefficients of 0, whatever the seed.
+    fits = [three(random_state=seed, epsilon=30.0).fit(X, Y) for seed in (SEED, SEED, SEED + 1)]
     coefs = [fit[-1].coef_.tolist() for fit in fits]
     assert coefs[0] == coefs[1] != coefs[2]
     assert fits[0].privacy_spent_ == fits[1].privacy_spent_
