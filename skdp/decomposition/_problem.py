@@ -46,6 +46,11 @@ def choose_rank(
     return min(components_for_ratio(ratios, float(n_components)), n_rows)
 
 
+def rank_or_none(n_components: int | float | str | None) -> int | None:
+    """Return the number of components, or None if the released spectrum decides it."""
+    return int(n_components) if isinstance(n_components, Integral) else None
+
+
 # ------------------------------
 # What every solver returns.
 
@@ -68,6 +73,19 @@ class Factors:
     mean_noise_variance: float = 0.0  # of an entry; 0 if the mean is the center itself
     row_norm: float | None = None  # bound that the rows were clipped to, if any
     left_signal: float = 1.0  # largest part of a left vector's squared length that is not noise
+    # Decomposes the same released moment for another number of components, or for None.
+    decompose: Callable[..., "Factors"] | None = None
+
+    def for_rank(self, n_components: int | float | str | None) -> "Factors":
+        """Return the factors of the same releases for another number of components."""
+        if self.decompose is None:
+            return self
+        return replace(
+            self.decompose(n_components=rank_or_none(n_components)),
+            mean=self.mean,
+            mean_noise_variance=self.mean_noise_variance,
+            row_norm=self.row_norm,
+        )
 
     def leading(self, n_components: int) -> "Factors":
         """Keep the first components; flip them and their left vectors to deterministic signs."""
@@ -165,8 +183,8 @@ class RowsProblem(MatrixProblem):
     row_norm: float | None
     mean_norm: float | None
     is_pca: bool  # at most min(n_samples, n_features) components
-    is_guided: bool = False  # the mean may guide the fit, if most rows turn out to be positive
-    has_guided_power: bool = False  # a guided fit may take the power method
+    # Solver that the mean guides if most rows turn out to be positive; None if it must not.
+    guided_solver: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,6 @@
 """From raw rows to released factors: bounds, the mean, the solver, and factors of both sides."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -9,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdp.data.rows import RowCache, Rows, Weighting, open_rows
-from skdp.decomposition._problem import Factors, RowsProblem, rank_of
+from skdp.decomposition._problem import Factors, RowsProblem, rank_of, rank_or_none
 from skdp.decomposition._rows_plan import (
     NORM_SHARE,
     ROW_NORM,
@@ -24,7 +23,6 @@ from skdp.decomposition._rows_plan import (
 )
 from skdp.decomposition._rows_solvers import (
     Decomposition,
-    PositiveMean,
     decompose,
     decompose_guided,
     passes_positivity_test,
@@ -35,16 +33,10 @@ from skdp.decomposition._rows_solvers import (
     solve_guided_power,
     solve_power,
 )
-from skdp.linalg.norms import UNIT_ROUNDOFF
-from skdp.linalg.spectrum import noise_edge
+from skdp.linalg.norms import UNIT_ROUNDOFF, kept_squares
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import SMALLEST_BOUND, clip_weights
-from skdp.privacy.plan import share_of
 from skdp.privacy.releases import SCALE_GRID, Search
-
-# The second moment is released only if n times the squared mean exceeds the edge of its noise this
-# many times. A single component needs far less: there are no others that noise could hide.
-_LEAST_RATIO, _LEAST_RATIO_OF_ONE = 8.0, 1.0  # not studied
 
 
 def read_rows_once(problem: RowsProblem, raw: Rows, *, is_keyed: bool) -> tuple[Rows, bytes | None]:
@@ -57,7 +49,11 @@ def read_rows_once(problem: RowsProblem, raw: Rows, *, is_keyed: bool) -> tuple[
     if problem.releases_mean and bound is not None:
         first = bound, _weighting(bound, raw.n_features)
     return open_rows(
-        rows, is_keyed=is_keyed, needs_signs=problem.is_guided, first=first, grid=SCALE_GRID
+        rows,
+        is_keyed=is_keyed,
+        needs_signs=problem.guided_solver is not None,
+        first=first,
+        grid=SCALE_GRID,
     )
 
 
@@ -85,13 +81,13 @@ def solve_rows(
         mean, _ = release_mean(plan.center, clipped, budget)
         rows = raw.centered(mean)
     rows = clip_to_norm(rows, plan.row_norm, problem.row_norm, problem, budget)
-    way, *guided = plan.ways.ways
+    way, *others = plan.ways.ways
     if way.means:
         clipped = rows
         if problem.mean_norm is not None:
             clipped = clip_to_norm(raw, None, problem.mean_norm, problem, budget)
         if plan.positivity is not None and passes_positivity_test(plan.positivity, raw, budget):
-            return _solve_guided(problem, guided, rows, clipped, budget, generator)
+            return _solve_guided(problem, others[0], rows, clipped, budget, generator)
         mean, noise_std = release_mean(way.means[0], clipped, budget)
     factors = solve_clipped(problem, way.solver, rows, budget, generator)
     return replace(factors, mean=mean, mean_noise_variance=noise_std**2, row_norm=float(rows.bound))
@@ -99,47 +95,25 @@ def solve_rows(
 
 def _solve_guided(
     problem: RowsProblem,
-    ways: Sequence[Way],
+    way: Way,
     rows: Rows,
     clipped: Rows,
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
     """Release the mean of rows that are mostly positive, and the components that it guides."""
-    # All ways begin with the same mean. The power method releases it a second time.
-    positive_mean = release_positive_mean(ways[0].means[0], clipped, budget)
-    by_n_means = {len(way.means): way for way in ways}
-    by_solver, by_power = by_n_means.get(1), by_n_means.get(2)
-    if by_solver is None or (
-        by_power and not _moment_stands_out(problem, by_solver.solver, rows, positive_mean)
-    ):
-        assert by_power is not None
-        assert isinstance(by_power.solver, PowerReleases)
-        positive_mean = positive_mean.averaged(
-            release_positive_mean(by_power.means[1], clipped, budget)
-        )
-        factors = solve_guided_power(rows, by_power.solver, budget, positive_mean, generator)
+    mean, *again = (release_positive_mean(one, clipped, budget) for one in way.means)
+    if isinstance(way.solver, PowerReleases):
+        mean = mean.averaged(*again)
+        factors = solve_guided_power(rows, way.solver, budget, mean, generator)
     else:
-        guided = partial(decompose_guided, axis=positive_mean.axis)
-        factors = solve_clipped(problem, by_solver.solver, rows, budget, generator, guided)
+        guided = partial(decompose_guided, axis=mean.axis)
+        factors = solve_clipped(problem, way.solver, rows, budget, generator, guided)
     return replace(
         factors,
-        mean=positive_mean.mean,
-        mean_noise_variance=positive_mean.noise_std**2,
+        mean=mean.mean,
+        mean_noise_variance=mean.noise_std**2,
         row_norm=float(rows.bound),
-    )
-
-
-def _moment_stands_out(
-    problem: RowsProblem, plan: SolverReleases, rows: Rows, positive_mean: PositiveMean
-) -> bool:
-    """Tell from the released mean whether the second moment would stand out from its noise."""
-    least_ratio = _LEAST_RATIO if rank_of(problem) > 1 else _LEAST_RATIO_OF_ONE
-    change = sensitivity.second_moment(rows.bound, problem.unit.adjacency)
-    noise_std = problem.cost.noise_std("gaussian", change, share_of(plan))
-    edge = noise_edge(noise_std * np.sqrt(0.5), rows.n_features)
-    return bool(
-        rows.n_rows * (positive_mean.denoised @ positive_mean.denoised) >= least_ratio * edge
     )
 
 
@@ -154,10 +128,46 @@ def clip_to_norm(
     if search is not None:
         if rows.source.is_repeatable:
             rows = replace(rows, cache=RowCache(rows.norms()))
-        norms = rows.counted_norms(search.grid)
-        bound = budget.quantile(search, norms, q=norm_quantile(search, problem))
+        norms, q = rows.counted_norms(search.grid), norm_quantile(search, problem)
+        # Rows of zeros have no length to clip. Below the median they must not hide the others.
+        norms = norms.zeros_last() if q < 0.5 else norms
+        bound = budget.quantile(search, norms, q=q)
+        budget.warnings += warnings_for_tail(
+            search, budget.counted[search.name], bound, q, norms.n_units
+        )
     assert bound is not None
     return rows.clipped(bound, _weighting(bound, rows.n_features))
+
+
+# A bound that probably leaves less of the sum of squares is warned of. Counts up to points within
+# this factor of it tell, if so many deviations of noise, and so much, from the quantile and from 1.
+_LEAST_KEPT, _NEAR = 0.5, 5.0  # benchmarks/diagonal_prior/tails.md
+_CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
+
+
+def warnings_for_tail(
+    search: Search, counted: dict[float, float], bound: float, q: float, n_rows: int
+) -> list[str]:
+    """Warn, from released counts alone, if a few long rows hold most of the sum of squares.
+
+    Below the median rows are clipped on purpose, as noise takes more than clipping does.
+    """
+    points, fractions = np.array(list(counted)), np.array(list(counted.values())) / n_rows
+    margin = max(_CLEAR_DEVIATIONS * (search.noise_std or 0.0) / n_rows, _CLEAR)
+    is_clear = (points > bound) & (points < _NEAR * bound)
+    is_clear &= (fractions > q + margin) & (fractions < 1 - margin)
+    if q <= 0.5 or not is_clear.any():
+        return []
+    kept = kept_squares(bound, q, points[is_clear], fractions[is_clear])
+    if kept >= _LEAST_KEPT:
+        return []
+    parameter = search.name.replace(" ", "_")
+    return [
+        f"{search.name}: clipping at {bound:.3g}, the quantile {q:.2g} of the norms, probably "
+        f"leaves only {kept:.0%} of the sum of squares: some rows are much longer than the others, "
+        "and components follow the others. If the long rows matter, pass a larger "
+        f"{parameter}; if not, divide each row by its norm, or take logarithms of counts."
+    ]
 
 
 def _weighting(bound: float, n_features: int) -> Weighting:
@@ -175,8 +185,9 @@ def solve_clipped(
     decomposition: Decomposition = decompose,
 ) -> Factors:
     """Run the solver on clipped rows."""
+    rank = rank_or_none(problem.n_components)
     if isinstance(plan, Release):
-        return solve_covariance(rows, plan, budget, decomposition)
+        return solve_covariance(rows, plan, budget, rank, decomposition)
     if isinstance(plan, AdaptiveReleases):
         return solve_adaptive(rows, plan, budget, rank_of(problem), decomposition)
     return solve_power(rows, plan, budget, generator)

@@ -27,11 +27,14 @@ _ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp
 # With more features, clipped projections lose less to noise than the d x d matrix does, and cost
 # less. Exchanging a row moves a step twice as far, so that steps pay only with more features.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
+# Beside the mean "auto" iterates from so many features on, if n mu / d is below the second number:
+# benchmarks/diagonal_prior/solvers.md
+_FEWEST_ITERATED_FEATURES, _LEAST_STRENGTH = 400, 10.0
 # Largest ratio of the norm of the center to that of sparse rows. Beyond it the square of the center
 # leaves no digit for the squares of the rows.
 _LARGEST_RATIO = 1e8  # not tuned
-# Least number of features for a guided fit, and for a guided power method.
-_FEWEST_GUIDED_FEATURES, _FEWEST_ITERATED_FEATURES = 3, 400  # not studied
+# Least number of features for a guided fit.
+_FEWEST_GUIDED_FEATURES = 3  # not studied
 
 
 def resolve_rows(problem: RowsProblem) -> RowsProblem:
@@ -64,28 +67,30 @@ def resolve_rows(problem: RowsProblem) -> RowsProblem:
         solver = "adaptive" if fewest <= n_features <= largest else "covariance"
         if n_features > _LARGEST_MATRIX[problem.unit.adjacency]:
             solver = "power"
-    is_guided, has_guided_power = _guidance(problem, solver)
     extra = n_components if problem.n_oversamples == "auto" else int(problem.n_oversamples)
     return replace(
         problem,
         solver=solver,
         basis_size=min(int(n_components) + int(extra), n_features),
         n_iter=problem.support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
-        is_guided=is_guided,
-        has_guided_power=has_guided_power,
+        guided_solver=_guided_solver(problem, solver),
     )
 
 
-def _guidance(problem: RowsProblem, solver: str) -> tuple[bool, bool]:
-    """Return whether the mean may guide the fit, and whether it may then take the power method."""
-    n_features = problem.shape[1]
+def _guided_solver(problem: RowsProblem, solver: str) -> str | None:
+    """Choose the solver beside the mean, from public facts; None if the mean must not guide."""
+    n_rows, n_features = problem.shape
     has_default_steps = problem.n_iter == problem.n_oversamples == "auto"
-    is_guided = problem.cost.is_private and problem.releases_mean and problem.center is None
-    is_guided = is_guided and n_features >= _FEWEST_GUIDED_FEATURES
-    if not is_guided or (solver == "power" and not has_default_steps):
-        return False, False
-    may_iterate = problem.solver == "auto" and n_features >= _FEWEST_ITERATED_FEATURES
-    return True, has_default_steps and (may_iterate or solver == "power")
+    may_guide = problem.cost.is_private and problem.releases_mean and problem.center is None
+    if not may_guide or n_features < _FEWEST_GUIDED_FEATURES:
+        return None
+    if solver == "power":
+        return "power" if has_default_steps else None
+    if problem.solver != "auto" or n_features < _FEWEST_ITERATED_FEATURES:
+        return solver
+    # The matrix has d^2 noisy numbers, and the iteration a few times d.
+    is_weak = n_rows * problem.cost.mu < _LEAST_STRENGTH * n_features
+    return "power" if is_weak and has_default_steps else "covariance"
 
 
 def _check_bounds(problem: RowsProblem) -> None:
@@ -163,9 +168,12 @@ ADAPTIVE_SHARES = (0.30, 0.02, 0.13, 0.52, 0.03)  # not studied
 #: rows rather than variance; the last clips nothing.
 PROBE_LEVELS = (0.2, 0.4, 1.0)  # not studied
 _NORM_QUANTILE, _LEAST_QUANTILE = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bounds"
-# The quantile of the norms is the median up to this signal, and then grows by so much for each
-# factor of e.
-_LEAST_SIGNAL, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
+# For strong signals the quantile of the norms is the median at this signal, and grows by so much
+# for each factor of e.
+_SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
+# For weak signals, up to the first number, it is the lowest one, and from the second one on that of
+# strong signals: benchmarks/diagonal_prior/components.md, "Private bounds"
+_LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)
 
 
 class Refinement(NamedTuple):
@@ -198,7 +206,7 @@ SolverReleases = Release | AdaptiveReleases | PowerReleases
 class Way(NamedTuple):
     """What a fit releases once the bounds are known."""
 
-    # At most one if not guided. A guiding mean is released once, or twice for the power method.
+    # At most one if not guided. The power method releases a guiding mean twice.
     means: tuple[Release, ...]
     solver: SolverReleases
 
@@ -210,7 +218,7 @@ class RowReleases(NamedTuple):
     center: Release | None  # the mean that rows are centered by
     row_norm: Search | None
     positivity: Release | None  # count of mostly positive rows, which decides whether to guide
-    ways: OneOf  # of `Way`; only the first is not guided
+    ways: OneOf  # of `Way`: not guided, and guided
 
 
 def warnings_for_rows(problem: RowsProblem, plan: Plan) -> list[str]:
@@ -228,16 +236,23 @@ def norm_quantile(search: Search, problem: RowsProblem) -> float:
     """Choose which quantile of the norms becomes their bound.
 
     For rows before centering it is .95. For the rows that are decomposed it rises with the
-    logarithm of the signal-to-noise ratio: from the median, where noise dominates, to .95, where
-    there is hardly any. With few rows it is lower, as the noise of the counts would blur a high
-    quantile; but never below the median, where nothing would be gained.
+    logarithm of the signal-to-noise ratio: from .2, where noise dominates, as clipped rows keep
+    their directions, to .95, where there is hardly any. With few rows it is nearer to the median,
+    as the noise of the counts would blur other quantiles.
     """
-    quantile = _NORM_QUANTILE
-    if search.name == ROW_NORM:
-        signal = max(_signal_to_noise(problem) / _LEAST_SIGNAL, 1.0)
-        quantile = _LEAST_QUANTILE + _QUANTILE_GROWTH * math.log(signal)
-    most = min(quantile, _NORM_QUANTILE)
-    return max(search.highest_quantile(problem.shape[0], most=most), _LEAST_QUANTILE)
+    wanted = _quantile_of_strength(problem) if search.name == ROW_NORM else _NORM_QUANTILE
+    most = search.highest_quantile(problem.shape[0], most=min(wanted, _NORM_QUANTILE))
+    blurred = 1 - search.highest_quantile(problem.shape[0])
+    return max(most, min(_LEAST_QUANTILE, max(_LOWEST_QUANTILE, blurred)))
+
+
+def _quantile_of_strength(problem: RowsProblem) -> float:
+    weak, strong = _WEAK_AND_STRONG
+    signal = _signal_to_noise(problem)
+    growth = math.log(max(signal, strong) / _SIGNAL_OF_MEDIAN)
+    of_strong = _LEAST_QUANTILE + _QUANTILE_GROWTH * growth
+    ends = math.log(weak), math.log(strong)
+    return float(np.interp(math.log(max(signal, weak)), ends, (_LOWEST_QUANTILE, of_strong)))
 
 
 def _signal_to_noise(problem: RowsProblem) -> float:
@@ -251,7 +266,7 @@ def plan_rows(problem: RowsProblem) -> RowReleases:
     """Plan all releases in their order, with all ways that a fit may take."""
     is_centered, positivity = isinstance(problem.center, str), None
     estimates_mean_norm = is_centered and problem.mean_norm is None
-    if problem.is_guided:
+    if problem.guided_solver is not None:
         count = sensitivity.count
         positivity = problem.cost.release("positive rows", "gaussian", _POSITIVITY_SHARE, count, {})
     before = (
@@ -264,21 +279,22 @@ def plan_rows(problem: RowsProblem) -> RowReleases:
 
 
 def _plan_ways(problem: RowsProblem, share: float) -> Iterator[Way]:
-    """Plan what follows the bounds: the default way, and those that the mean guides."""
+    """Plan what follows the bounds: the default way, and the one that the mean guides."""
     if not problem.releases_mean or problem.center is not None:
         yield Way((), plan_solver(problem, share))
         return
     mean = _plan_mean(problem, MEAN, _MEAN_SHARE)
     yield Way((mean,), plan_solver(problem, share - _MEAN_SHARE))
-    if not problem.is_guided:
+    if problem.guided_solver is None:
         return
     first, more = _guide_shares(problem)
     guide = _plan_mean(problem, "guiding mean 1", first)
-    if problem.solver != "power":
-        yield Way((guide,), plan_solver(problem, share - first))
-    if problem.has_guided_power:
-        second_guide = _plan_mean(problem, "guiding mean 2", more)
-        yield Way((guide, second_guide), _plan_guided_power(problem, share - first - more))
+    if problem.guided_solver != "power":
+        guided = replace(problem, solver=problem.guided_solver)
+        yield Way((guide,), plan_solver(guided, share - first))
+        return
+    second_guide = _plan_mean(problem, "guiding mean 2", more)
+    yield Way((guide, second_guide), _plan_guided_power(problem, share - first - more))
 
 
 def plan_norm(problem: RowsProblem, name: str = ROW_NORM) -> Search:

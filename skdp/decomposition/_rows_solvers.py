@@ -20,6 +20,7 @@ from skdp.linalg.denoising import positive_means
 from skdp.linalg.norms import UNIT_ROUNDOFF, quantile_from_counts, row_norms
 from skdp.linalg.spectrum import (
     denoise_eigenvalues,
+    descending,
     eigenvalue_pushes,
     leading_eigenvectors,
     noise_edge,
@@ -37,25 +38,99 @@ from skdp.privacy.clipping import clip_rows, clip_weights
 Decomposition = Callable[..., Factors]
 
 
-def decompose(noisy: np.ndarray, noise_std: float, squared_bound: float = 1.0) -> Factors:
-    """Decompose a released second moment; it and its noise are in units of `squared_bound`."""
-    eigenvalues, vectors = np.linalg.eigh(noisy)
-    eigenvalues = eigenvalues[::-1]
+# Strength of a prior of the entries, in units of the push at the edge of the noise; the least that
+# a feature is taken to hold, in units of the noise; and how many pushes an average component must
+# have before the prior fades. benchmarks/diagonal_prior/components.md, "Given bounds"
+_STRENGTH, _LEAST_HELD, _FADE = 1 / 3, 0.25, 5.0
+
+
+def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | None) -> np.ndarray:
+    r"""Compute what to subtract from the diagonal, so that features that hold little count less.
+
+    The eigenvectors of a noisy second moment are best if nothing is known of the entries of a
+    component. But the diagonal, which is released with it, tells how much each feature holds, and
+    one that holds nothing can only add noise. With :math:`d_i` the prior variances of the entries
+    of a component v of second moment :math:`\lambda`, and noise z of standard deviation
+    :math:`\tau` off the diagonal, the posterior mean of :math:`\lambda v + \tau z` is
+    :math:`y_i / (\lambda + \tau^2 / (\lambda d_i))`: an eigenvector of the matrix less
+    :math:`(\tau^2 / \lambda)\, \mathrm{diag}(1/d)`. Here :math:`e_i`, the diagonal without its
+    noise, stands for :math:`d_i`, the push :math:`t = \tau \sqrt d` at the edge of the noise for
+    the size of :math:`\tau^2 d / \lambda`, and l for the second moment of an average component:
+
+    .. math:: \frac t3 \min\left(1, \frac{5t}{l}\right)^2 \frac{\bar e}{e_i}, \qquad
+        l = \max(\mathrm{trace} / k,\ t).
+
+    Far above the noise there is nothing to gain, and it fades. If all features hold the same, it
+    changes no eigenvector. Without noise it is 0, and without a number of components.
+    """
+    if noise_std == 0 or n_components is None:
+        return np.zeros(len(diagonal))
+    push = noise_std * np.sqrt(0.5 * len(diagonal))
+    least = max(_LEAST_HELD * noise_std, float(np.finfo(np.float64).tiny))
+    held = np.maximum(positive_means(diagonal, noise_std), least)
+    average = max(float(np.sum(diagonal / n_components)), push)
+    weight = _STRENGTH * min(_FADE * (push / average), 1.0) ** 2
+    # In this order nothing overflows: no feature holds less than a part of the push.
+    return np.asarray(weight * np.sum(held / len(held)) * (push / held))
+
+
+def decompose(
+    noisy: np.ndarray,
+    noise_std: float,
+    squared_bound: float = 1.0,
+    n_components: int | None = None,
+) -> Factors:
+    """Decompose a released second moment; it and its noise are in units of `squared_bound`.
+
+    If their number is known, the components are those of the moment less `feature_penalty`.
+    """
     # Symmetric noise has half the variance off the diagonal, and that moves the eigenvalues.
     off_diagonal_std = noise_std * np.sqrt(0.5)
+    penalty = feature_penalty(np.diag(noisy), noise_std, n_components)
+    eigenvalues, vectors = np.linalg.eigh(_less_diagonal(noisy, penalty))
+    vectors = vectors[:, ::-1]
+    second_moments = eigenvalues[::-1] + penalty @ np.square(vectors)
+    vectors, second_moments = _turned(noisy, vectors, second_moments, n_components or 0)
+    cleaned = second_moments - _pushes(second_moments, off_diagonal_std)
     return Factors(
-        components=vectors.T[::-1],
-        eigenvalues=squared_bound * denoise_eigenvalues(eigenvalues, off_diagonal_std),
-        total=squared_bound * float(eigenvalues.sum()),
+        components=vectors.T,
+        eigenvalues=squared_bound * descending(cleaned),
+        total=squared_bound * float(second_moments.sum()),
         eigenvalue_noise=squared_bound * noise_std,
-        n_above_noise=int(np.sum(eigenvalues > noise_edge(off_diagonal_std, len(eigenvalues)))),
+        n_above_noise=int(np.sum(second_moments > noise_edge(off_diagonal_std, len(noisy)))),
     )
+
+
+def _turned(
+    matrix: np.ndarray, vectors: np.ndarray, second_moments: np.ndarray, n_turned: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Turn the first columns to the eigenvectors of `matrix` in their span.
+
+    The penalty has chosen their span. Within it, the largest second moment comes first again.
+    """
+    span = vectors[:, :n_turned]
+    values, turn = np.linalg.eigh(span.T @ matrix @ span)
+    vectors = np.hstack([span @ turn[:, ::-1], vectors[:, n_turned:]])
+    return vectors, np.append(values[::-1], second_moments[n_turned:])
+
+
+def _pushes(second_moments: np.ndarray, off_diagonal_std: float) -> np.ndarray:
+    """Estimate the pushes of noise, of second moments that need not descend after the first."""
+    return eigenvalue_pushes(np.sort(second_moments)[::-1], off_diagonal_std)
+
+
+def _less_diagonal(matrix: np.ndarray, penalty: np.ndarray) -> np.ndarray:
+    """Return a copy of the matrix with `penalty` subtracted from its diagonal."""
+    matrix = matrix.copy()
+    matrix.flat[:: len(matrix) + 1] -= penalty
+    return matrix
 
 
 def solve_covariance(
     rows: Rows,
     second_moment: Release,
     budget: PrivacyBudget,
+    n_components: int | None,
     decomposition: Decomposition = decompose,
 ) -> Factors:
     """Decompose a noisy second moment of clipped rows: time O(n d^2 + d^3), memory O(d^2).
@@ -65,7 +140,9 @@ def solve_covariance(
     The d x d matrix is released once; its whole spectrum is free post-processing.
     """
     moment, rounding = rows.gram()
-    return decomposition(*budget.release(second_moment, moment, rows.bound, rounding=rounding))
+    released = budget.release(second_moment, moment, rows.bound, rounding=rounding)
+    decomposed = partial(decomposition, *released)
+    return replace(decomposed(n_components=n_components), decompose=decomposed)
 
 
 # ------------------------------
@@ -143,7 +220,11 @@ _FAR = 10.0  # not tuned
 
 
 def decompose_guided(
-    noisy: np.ndarray, noise_std: float, axis: np.ndarray, squared_bound: float = 1.0
+    noisy: np.ndarray,
+    noise_std: float,
+    axis: np.ndarray,
+    squared_bound: float = 1.0,
+    n_components: int | None = None,
 ) -> Factors:
     """Decompose a released second moment, guided by `axis` unless it holds little of the moment.
 
@@ -151,19 +232,23 @@ def decompose_guided(
     """
     value, total = float(axis @ noisy @ axis), float(np.trace(noisy))
     if value < _LEAST_VALUE * max(noise_std, total / len(noisy)):
-        return decompose(noisy, noise_std, squared_bound)
-    return decompose_with_axis(noisy, noise_std, axis, squared_bound)
+        return decompose(noisy, noise_std, squared_bound, n_components)
+    return decompose_with_axis(noisy, noise_std, axis, squared_bound, n_components)
 
 
 def decompose_with_axis(
-    noisy: np.ndarray, noise_std: float, axis: np.ndarray, squared_bound: float = 1.0
+    noisy: np.ndarray,
+    noise_std: float,
+    axis: np.ndarray,
+    squared_bound: float = 1.0,
+    n_components: int | None = None,
 ) -> Factors:
     """Decompose the moment, whose leading eigenvector is nearly `axis`, the mean direction.
 
     The noise along the axis is that of a single number. How far the eigenvector deviates from the
     axis is read off the noisy matrix, and shrunk to what stands out from the noise. This vector is
-    deflated, and the rest is decomposed orthogonally to the axis. Its noisy vectors get the
-    variance that they capture, rather than their eigenvalues.
+    deflated, and the rest, less its `feature_penalty`, is decomposed orthogonally to the axis. Its
+    noisy vectors get the variance that they capture, rather than their eigenvalues.
     """
     # Squares of its entries must not overflow.
     unit = max(float(noisy.max()), -float(noisy.min()))
@@ -171,18 +256,24 @@ def decompose_with_axis(
     along, off_diagonal_std = noisy @ axis, noise_std * np.sqrt(0.5)
     value = float(axis @ along)
     cross = _shrunk_deviation(along - value * axis, off_diagonal_std)
-    eigenvalues, vectors = _decompose_rest(noisy, axis, along, cross / np.sqrt(value))
+    deflation = cross / np.sqrt(value)
+    # The diagonal of what is left without the axis and the deflated vector.
+    rest = np.diag(noisy) - axis * (2 * along - value * axis) - np.square(deflation)
+    penalty = feature_penalty(rest, noise_std, n_components)
+    eigenvalues, vectors = _decompose_rest(_less_diagonal(noisy, penalty), axis, deflation)
+    second_moments = eigenvalues + penalty @ np.square(vectors)
+    deflated = noisy - np.outer(deflation, deflation)
+    vectors, second_moments = _turned(deflated, vectors, second_moments, (n_components or 1) - 1)
     # Noise raises an eigenvalue by a push. It also turns the vector, which then captures one push
     # less than the true eigenvalue. So it captures two pushes less than the noisy eigenvalue.
-    captured = eigenvalues - 2 * eigenvalue_pushes(eigenvalues, off_diagonal_std)
-    captured = np.maximum(np.minimum.accumulate(captured), 0.0)
-    values, components = _joined(value, axis + cross / value, axis, captured, vectors)
+    captured = second_moments - 2 * _pushes(second_moments, off_diagonal_std)
+    values, components = _joined(value, axis + cross / value, axis, descending(captured), vectors)
     return Factors(
         components=components,
         eigenvalues=squared_bound * values,
         total=squared_bound * float(np.trace(noisy)),
         eigenvalue_noise=squared_bound * noise_std,
-        n_above_noise=1 + int(np.sum(eigenvalues > noise_edge(off_diagonal_std, len(noisy)))),
+        n_above_noise=1 + int(np.sum(second_moments > noise_edge(off_diagonal_std, len(noisy)))),
     )
 
 
@@ -196,9 +287,10 @@ def _shrunk_deviation(cross: np.ndarray, off_diagonal_std: float) -> np.ndarray:
 
 
 def _decompose_rest(
-    noisy: np.ndarray, axis: np.ndarray, along: np.ndarray, deflation: np.ndarray
+    noisy: np.ndarray, axis: np.ndarray, deflation: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Decompose the deflated rest, orthogonally to the axis; return eigenvalues and columns."""
+    along = noisy @ axis
     orthogonal = along - (axis @ along) * axis
     # Projects the axis out on both sides, and makes it an eigenvector far below the others.
     far = along + _FAR * (np.linalg.norm(noisy) + deflation @ deflation) * axis
@@ -297,7 +389,7 @@ def solve_adaptive(
     if level is None or not _can_be_refined(values[:n_components], estimate):
         for release in more:
             estimate = _average(estimate, _release_moment(release, rows, budget, moment))
-        return decomposition(*estimate, squared_bound=rows.bound**2)
+        return decomposition(*estimate, squared_bound=rows.bound**2, n_components=n_components)
     for step in refinement.steps:
         columns = _release_step(step, rows, budget, basis, level)
         estimate = _refine(estimate, basis, *columns)

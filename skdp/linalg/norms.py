@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array
+from scipy.special import ndtr, ndtri
 
 # Exponents of scale factors are clipped to this range, in which 2 ** exponent is a normal
 # floating-point number. Beyond it, squares of scaled entries are safe as they are.
@@ -152,9 +153,18 @@ class GridCounts(NamedTuple):
         """
         return cls.of(grid, bin_counts(values, np.append(grid, np.inf)), n_units)
 
+    def zeros_last(self) -> "GridCounts":
+        """Move the first point, and what does not exceed it, behind all others.
+
+        As before, a unit is in one bin, or in none: each count changes by at most 1 with a unit.
+        """
+        n_zeros = self.up_to_points[0]
+        in_order = np.append(self.up_to_points[1:] - n_zeros, self.up_to_points[-1])
+        return GridCounts(np.roll(self.grid, -1), in_order, self.n_units)
+
     def up_to(self, point: float) -> int:
         """Return how many values do not exceed a point of the grid."""
-        return int(self.up_to_points[np.searchsorted(self.grid, point)])
+        return int(self.up_to_points[self.grid == point][0])
 
 
 def bin_counts(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -165,6 +175,22 @@ def bin_counts(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """
     bins = np.searchsorted(edges, values[~np.isnan(values)])
     return np.bincount(np.minimum(bins, len(edges) - 1), minlength=len(edges))
+
+
+def kept_squares(bound: float, q: float, points: np.ndarray, fractions: np.ndarray) -> float:
+    r"""Estimate what part of a sum of squares is left if norms are clipped at their quantile `q`.
+
+    The quantile is `bound`, and `fractions` of the norms do not exceed `points` above it. There
+    norms are taken to be log-normal: a line from the bound through the points has the standard
+    deviation :math:`\sigma` of their logarithms. With z the quantile `q` of a normal law and
+    :math:`\Phi` its distribution function, the part is
+
+    .. math:: \Phi(z - 2\sigma) + (1 - \Phi(z)) \exp(2 \sigma z - 2 \sigma^2).
+    """
+    z = float(ndtri(q))
+    scores = ndtri(fractions) - z
+    spread = float(scores @ np.log(points / bound)) / float(scores @ scores)
+    return float(ndtr(z - 2 * spread) + ndtr(-z) * np.exp(2 * spread * (z - spread)))
 
 
 def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> float:

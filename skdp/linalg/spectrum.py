@@ -101,7 +101,11 @@ _NEGLIGIBLE = 1e-15  # not tuned
 
 def denoise_eigenvalues(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.ndarray:
     """Subtract the upward push of noise from descending eigenvalues; negative ones become 0."""
-    cleaned = eigenvalues - eigenvalue_pushes(eigenvalues, off_diagonal_std)
+    return descending(eigenvalues - eigenvalue_pushes(eigenvalues, off_diagonal_std))
+
+
+def descending(cleaned: np.ndarray) -> np.ndarray:
+    """Lower numbers until they descend; negative ones become 0."""
     return np.maximum(np.minimum.accumulate(cleaned), 0.0)
 
 
@@ -117,7 +121,7 @@ def eigenvalue_pushes(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.nd
     if off_diagonal_std == 0:
         return np.zeros(len(eigenvalues))
     largest_push = off_diagonal_std * np.sqrt(len(eigenvalues))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         gaps = eigenvalues[:, None] - eigenvalues
         # Only the smaller eigenvalues push: near the edge the larger ones would cancel them.
         # Computed as a product of ratios, since squares may overflow.

@@ -182,7 +182,7 @@ def free_parameters(step: Any, problem: Any) -> frozenset[str]:
         return frozenset()
     # A solver that releases the second moment of all rows serves any number of components. Others
     # release a basis of `n_components` columns.
-    is_whole = problem.solver == "covariance" and not problem.has_guided_power
+    is_whole = {problem.solver, problem.guided_solver} <= {"covariance", None}
     return frozenset({"n_components", "whiten"} if is_whole else {"whiten"})
 
 

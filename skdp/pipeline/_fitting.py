@@ -354,7 +354,8 @@ def fit_together(
                 setattr(other, name, getattr(first, name))
             # The only free parameter that a problem holds.
             own_problem = replace(problem, n_components=plain(other.n_components))
-            warnings.append(other._keep(own_problem, result, budget))
+            own_result = result.for_rank(own_problem.n_components)
+            warnings.append(other._keep(own_problem, own_result, budget))
             other.privacy_spent_ = first.privacy_spent_
     return warnings
 

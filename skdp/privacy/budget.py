@@ -559,6 +559,8 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         self._releases: list[Release] = []
         #: Warnings of searches that ended at an end of their grid.
         self.warnings: list[str] = []
+        #: Noisy counts of each search, by the point up to which it has counted.
+        self.counted: dict[str, dict[float, float]] = {}
 
     @property
     def is_private(self) -> bool:
@@ -625,8 +627,8 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         search : Search
             What is released.
         values : ndarray of shape (n,) or GridCounts
-            One value for each unit, or their counts on the grid of the search; the NaN of a null
-            unit is counted nowhere.
+            One value for each unit, or their counts on the grid of the search, in the order in
+            which it is searched; the NaN of a null unit is counted nowhere.
         q : float
             Probability in (0, 1).
         n_units : int or None, default=None
@@ -650,13 +652,15 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         if self._open_paths is None:
             # A search is paid for as a whole: none of its counts is released unless all can be.
             self._check_share(search.name, search.share)
-        found = search_quantile(
-            lambda step, point: self.release(lines[step], values.up_to(point)).value,
-            search.grid,
-            float(q) * values.n_units,
-        )
+        counted = self.counted[search.name] = {}
+
+        def noisy_count(step: int, point: float) -> float:
+            counted[point] = float(self.release(lines[step], values.up_to(point)).value)
+            return counted[point]
+
+        found = search_quantile(noisy_count, values.grid, float(q) * values.n_units)
         if search.remedy is not None:
-            ends = warnings_for_ends(search.name, np.array([found]), search.grid, search.remedy)
+            ends = warnings_for_ends(search.name, np.array([found]), values.grid, search.remedy)
             self.warnings += ends
         return found
 

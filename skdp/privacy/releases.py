@@ -52,8 +52,11 @@ def search_quantile(
 
 def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: str) -> list[str]:
     """Return a warning if a released point is an end of its grid; the `remedy` is a sentence."""
-    below = "smaller" + ", or 0" * bool(grid[0] > 0)
-    ends = ((grid[0], "smallest", below), (grid[-1], "largest", "larger"))
+    smallest, largest = grid.min(), grid.max()
+    below = "smaller" + ", or 0" * bool(smallest > 0)
+    if grid[-1] == smallest and len(grid) > 1:
+        below = f"0, or beyond {largest:g}"
+    ends = ((smallest, "smallest", below), (largest, "largest", "larger"))
     counts = [(int(np.count_nonzero(found == end)), *words) for end, *words in ends]
     of = f" for {{}} of {found.size} columns" if found.size > 1 else ""
     return [
