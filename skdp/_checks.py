@@ -34,7 +34,7 @@ from skdp.data.containers import (
 from skdp.data.parts import RowBlocks, RowParts, Targets
 from skdp.exceptions import shortened
 from skdp.ledger import LEFT_OUT, PrivacyLedger
-from skdp.privacy.clipping import SMALLEST_BOUND
+from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 from skdp.privacy.noise import GuessableSeed, may_be_guessed
 from skdp.privacy.precision import plain
 
@@ -97,7 +97,7 @@ BUDGET: dict[str, Any] = {  # not tuned
     "ledger": [PrivacyLedger, None],
 }
 #: Constraint of a public bound.
-FINITE_BOUND = Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both")  # not tuned
+FINITE_BOUND = Interval(Real, SMALLEST_BOUND, NO_CLIPPING, closed="both")  # not tuned
 #: Constraints of one that may be infinite.
 ANY_BOUND = (FINITE_BOUND, Options(Real, {np.inf}))
 _HIDDEN_PARAMETERS = ("random_state", "ledger")

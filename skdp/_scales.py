@@ -14,7 +14,7 @@ from skdp.data.reduce import BlockView, Kernel, on_block
 from skdp.data.rows import Block
 from skdp.linalg.matrices import DenseMatrices
 from skdp.privacy import PrivacyBudget, Release, sensitivity
-from skdp.privacy.clipping import SMALLEST_BOUND
+from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 from skdp.privacy.plan import OneOf, PrivacyCost
 from skdp.privacy.releases import warnings_for_ends
 from skdp.units import ResolvedUnit
@@ -30,7 +30,7 @@ def checked_interval(bounds: Any, n_features: int) -> tuple[np.ndarray, np.ndarr
     except (TypeError, ValueError):
         raise ValueError(_wanted(bounds)) from None
     low, high = (_checked_end(end, bounds, n_features) for end in (low, high))
-    least, most = SMALLEST_BOUND, 1 / SMALLEST_BOUND
+    least, most = SMALLEST_BOUND, NO_CLIPPING
     if not ((np.abs(low) <= most) & (np.abs(high) <= most)).all():
         raise ValueError(f"bounds={bounds!r} must not exceed {most:g} in size.")
     if not (high - low >= least).all():

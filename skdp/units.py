@@ -16,7 +16,7 @@ from skdp._checks import ANY_BOUND, FINITE_BOUND, PlainParametersMixin
 from skdp.data.rows import Rows
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.privacy import sensitivity
-from skdp.privacy.clipping import SMALLEST_BOUND, binarize, clip_entries, keep_largest
+from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND, binarize, clip_entries, keep_largest
 from skdp.privacy.precision import plain
 
 __all__ = [
@@ -260,15 +260,15 @@ def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, floa
         raise ValueError(
             f"bounds={bounds!r} of privacy_unit={unit!r} must be at least {SMALLEST_BOUND} apart."
         )
-    return max(lower, -1 / SMALLEST_BOUND), min(upper, 1 / SMALLEST_BOUND)
+    return max(lower, -NO_CLIPPING), min(upper, NO_CLIPPING)
 
 
 def check_size(unit: Unit, size: float, epsilon: float) -> None:
     """Refuse bounds so large that no noise hides an entry."""
-    if math.isfinite(epsilon) and not size <= 1 / SMALLEST_BOUND:
+    if math.isfinite(epsilon) and not size <= NO_CLIPPING:
         raise ValueError(
             f"privacy_unit={unit!r} with epsilon={epsilon} gives no guarantee: its bounds must be "
-            f"at most {1 / SMALLEST_BOUND} in size."
+            f"at most {NO_CLIPPING} in size."
         )
 
 
@@ -740,7 +740,7 @@ class SpectralChange(Unit):
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedSpectralChange:
         largest = float(self.largest)
         check_size(self, largest, epsilon)
-        return ResolvedSpectralChange(adjacency, min(largest, 1 / SMALLEST_BOUND))
+        return ResolvedSpectralChange(adjacency, min(largest, NO_CLIPPING))
 
 
 class FrobeniusChange(Unit):
@@ -786,7 +786,7 @@ class FrobeniusChange(Unit):
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedFrobeniusChange:
         largest = float(self.largest)
         check_size(self, largest, epsilon)
-        size = min(largest, 1 / SMALLEST_BOUND)
+        size = min(largest, NO_CLIPPING)
         return ResolvedFrobeniusChange(adjacency, size, float(self.sensitivity))
 
 

@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid
 from benchmarks.report import Measured
 from benchmarks.search.tasks import Grid, Parts, Rows, Task, parts_of
 from skdp.model_selection import DPGridSearch, matched_noise, search_cost
-from skdp.model_selection._planning import _with_total
+from skdp.model_selection._planning import _with_epsilon
 
 # Printed here, hence good for repeatable tables and for nothing else.
 KEY = 0x5B9D27F0C4E6418A93D05E7FB1624C8D
@@ -47,7 +47,7 @@ def models(task: Task, parts: Parts, epsilon: float, secret: int) -> Iterator[tu
 
     With one secret a setting has the same noise in all designs that spend as much on it.
     """
-    whole = _with_total(seeded(task.estimator, secret), epsilon)
+    whole = _with_epsilon(seeded(task.estimator, secret), epsilon)
 
     def _fitted(settings: dict[str, Any]) -> Any:
         return clone(whole).set_params(**settings).fit(*parts.private)

@@ -56,7 +56,7 @@ def row_groups(paths: Any, columns: Sequence[str] | None, y: str | None) -> tupl
     first: dict[str, Any] = {}
     groups, lengths = [], []
     for path in paths:
-        found = _metadata(*_stamped(path))
+        found = _metadata(*_version_of(path))
         types = _types(path, found.schema.to_arrow_schema(), columns, y)
         first = first or types
         _check_alike(path, types, paths[0], first)
@@ -121,7 +121,7 @@ def _check_alike(path: str, types: dict[str, Any], other: str, others: dict[str,
             raise ValueError(f"{path}: column {name!r} is {one}, but {two} in {other}.")
 
 
-def _stamped(path: str) -> tuple[str, int, int]:
+def _version_of(path: str) -> tuple[str, int, int]:
     """Return a path, and what changes whenever its file is written anew."""
     status = os.stat(path)
     return path, status.st_mtime_ns, status.st_size
@@ -134,7 +134,7 @@ def _metadata(path: str, *_: int) -> FileMetaData:
 
 
 def _opened(path: str) -> ParquetFile:
-    return ParquetFile(path, metadata=_metadata(*_stamped(path)))
+    return ParquetFile(path, metadata=_metadata(*_version_of(path)))
 
 
 def _rows(path: str, group: int, names: list[str], dtype: np.dtype) -> np.ndarray:

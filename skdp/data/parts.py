@@ -223,7 +223,7 @@ Loader = Callable[[], Any]
 NOT_FINITE = f"Input X contains NaN or infinity. {MISSING['X']}"
 
 
-class Kind(NamedTuple):
+class BlockForm(NamedTuple):
     """What all blocks or parts of rows have in common with the first one."""
 
     is_sparse: bool
@@ -300,7 +300,7 @@ class RowBlocks(SkdpContainer):
         self._n_made = self.shape[1]
         self.dtype = checked_dtype(dtype)
         # Of the first block. Shared with what functions make of these rows.
-        self._seen: list[Kind] = []
+        self._seen: list[BlockForm] = []
 
     @classmethod
     def from_partitions(
@@ -448,7 +448,7 @@ class RowBlocks(SkdpContainer):
 
     @property
     @without_warnings()
-    def kind(self) -> Kind:
+    def kind(self) -> BlockForm:
         """What the first block is, which is read to see that."""
         if not self._seen:
             next(self._raw_blocks())
@@ -552,7 +552,7 @@ class RowBlocks(SkdpContainer):
                 "call must start a new pass over all rows."
             )
 
-    def _alike(self, block: RawBlock, kind: Kind, name: str, n_rows: Any = "any") -> RawBlock:
+    def _alike(self, block: RawBlock, kind: BlockForm, name: str, n_rows: Any = "any") -> RawBlock:
         """Refuse a block that is not like the first, by a text that tells nothing of its rows."""
         first = (*self._seen, kind)[0]
         if first.flaw:
@@ -569,13 +569,13 @@ class RowBlocks(SkdpContainer):
         return block
 
 
-def _read(made: Any) -> tuple[RawBlock, Kind]:
+def _read(made: Any) -> tuple[RawBlock, BlockForm]:
     """Convert a block, and see what it is."""
     made = checked_container(made)
     is_sparse = sparse.issparse(made)
     block = as_canonical(made) if is_sparse else hide_error_text(np.asarray, made)
     flaw = hide_error_text(told_no_numbers, made) if block.dtype.kind not in "fiub" else ""
-    return block, Kind(is_sparse, is_mapped(block), hide_error_text(names_of, made), flaw)
+    return block, BlockForm(is_sparse, is_mapped(block), hide_error_text(names_of, made), flaw)
 
 
 def refused_if_not_finite(block: RawBlock) -> RawBlock:
@@ -624,7 +624,7 @@ class RowParts(RowBlocks):
             if length
         ]
         if names is not None or is_sparse is not None:
-            self._seen.append(Kind(bool(is_sparse), names=names))
+            self._seen.append(BlockForm(bool(is_sparse), names=names))
         #: Adds up what a kernel gives for the parts of these numbers; None for this process.
         self.pass_over = pass_over
         #: Responses or labels, or None.
@@ -762,6 +762,6 @@ def _check_parts(loaders: list[Any], lengths: list[Any], y: list[Any] | None) ->
         raise ValueError("lengths of all parts together must be positive, got 0.")
 
 
-def _load(number: int, loader: Loader) -> tuple[RawBlock, Kind]:
+def _load(number: int, loader: Loader) -> tuple[RawBlock, BlockForm]:
     hint = f"Load this part alone, as loaders[{number}]() does, to see it."
     return loaded(lambda: _read(loader()), f"Part {number}", hint)

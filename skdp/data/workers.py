@@ -94,7 +94,7 @@ def thread_count(n_jobs: int | None) -> int:
 def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Iterator[T]:
     """Yield what functions without arguments return, in their order; threads share the calls."""
     if n_threads == 1:
-        yield from map(quietly, calls)
+        yield from map(on_one_thread, calls)
         return
     # These threads are our own: joblib's pool may take longer to notice the end of a pass than the
     # pass itself takes, and Python waits for those of its own pool before it ends, even if one
@@ -121,12 +121,12 @@ def _work(tasks: deque[Any]) -> None:
         with suppress(IndexError):  # of the last one, which another thread took
             call, future = tasks.popleft()
             try:
-                future.set_result(quietly(call))
+                future.set_result(on_one_thread(call))
             except BaseException as error:
                 future.set_exception(error)
 
 
-def quietly(call: Callable[[], T]) -> T:
+def on_one_thread(call: Callable[[], T]) -> T:
     """Call a function with one BLAS thread and without warnings of numpy."""
     # What overflows becomes null: a warning of numpy would tell of single rows.
     with one_blas_thread(), np.errstate(all="ignore"):
@@ -311,10 +311,10 @@ class Pickler(CloudPickler):
         order: Any = "F" if value.flags.fnc else "C"
         if value.strides == np.empty(value.shape, value.dtype, order).strides:
             return NotImplemented
-        return _laid_out, (value.tobytes(), value.dtype, value.shape, value.strides)
+        return _with_strides, (value.tobytes(), value.dtype, value.shape, value.strides)
 
 
-def _laid_out(
+def _with_strides(
     values: bytes, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> np.ndarray:
     """Make an array with its own strides: pickle forgets them, and products may round otherwise."""
@@ -379,7 +379,7 @@ def _result(unpickle: Callable[[], Callable[[], Any]]) -> Any:
             "it needs all modules, in the same versions.",
         )
     try:
-        return quietly(call)
+        return on_one_thread(call)
     except (Exception, SystemExit) as error:
         for kind in (ValueError, MemoryError):  # ours
             if type(error) is kind:

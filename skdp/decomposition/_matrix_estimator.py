@@ -43,7 +43,7 @@ from skdp.decomposition._rows_fit import read_rows_once, solve_rows
 from skdp.decomposition._rows_plan import plan_rows, resolve_rows, warnings_for_rows
 from skdp.exceptions import counted
 from skdp.linalg.spectrum import coherence, is_symmetric
-from skdp.privacy.clipping import SMALLEST_BOUND
+from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.precision import plain
 from skdp.units import ResolvedRow, ResolvedUnit, supported_unit
 
@@ -339,8 +339,8 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 def _checked_center(center: Any, n_features: int) -> np.ndarray:
     """Refuse a public center that does not fit the rows."""
     checked = check_numbers(center, "center", ensure_2d=False)
-    if np.abs(checked).max(initial=0.0) > 1 / SMALLEST_BOUND:
-        raise ValueError(f"center must not exceed {1 / SMALLEST_BOUND} in size.")
+    if np.abs(checked).max(initial=0.0) > NO_CLIPPING:
+        raise ValueError(f"center must not exceed {NO_CLIPPING} in size.")
     if checked.shape != (n_features,):
         raise ValueError(f"center has shape {checked.shape}, but X has {n_features} features.")
     return checked

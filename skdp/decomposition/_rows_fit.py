@@ -35,7 +35,7 @@ from skdp.decomposition._rows_solvers import (
 )
 from skdp.linalg.norms import UNIT_ROUNDOFF, kept_squares
 from skdp.privacy import PrivacyBudget, Release, sensitivity
-from skdp.privacy.clipping import SMALLEST_BOUND, clip_weights
+from skdp.privacy.clipping import NO_CLIPPING, clip_weights
 from skdp.privacy.releases import SCALE_GRID, Search
 
 
@@ -172,7 +172,7 @@ def warnings_for_tail(
 
 def _weighting(bound: float, n_features: int) -> Weighting:
     # An infinite bound clips nothing, but products of huge rows must not overflow.
-    largest = 1 / SMALLEST_BOUND if bound == math.inf else bound
+    largest = NO_CLIPPING if bound == math.inf else bound
     return partial(clip_weights, bound=largest, n_features=n_features)
 
 

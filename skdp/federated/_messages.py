@@ -51,7 +51,7 @@ def pack(kind: str, fields: Mapping[str, Any], *arrays: np.ndarray) -> bytes:
     return _START.pack(len(head), zlib.crc32(body)) + body
 
 
-def unpack(data: bytes, kinds: Mapping[str, "Kind"], n_owners: int) -> Message:
+def unpack(data: bytes, kinds: Mapping[str, "MessageKind"], n_owners: int) -> Message:
     """Read a message of one of the kinds, `TO_OWNER` or `TO_COORDINATOR`; check all of it.
 
     Arrays are views of the data: nothing of an announced size is allocated.
@@ -124,7 +124,7 @@ def _split(data: bytes, most: int) -> tuple[bytes, memoryview]:
     return bytes(view[_START.size : end]), view[end:]
 
 
-def _check_fields(fields: dict[str, Any], kind: "Kind", n_owners: int) -> None:
+def _check_fields(fields: dict[str, Any], kind: "MessageKind", n_owners: int) -> None:
     """Refuse fields that are missing, unknown or not as they should be."""
     missing = sorted(kind.fields.keys() - fields.keys())
     if missing:
@@ -139,7 +139,7 @@ def _check_fields(fields: dict[str, Any], kind: "Kind", n_owners: int) -> None:
 
 
 def _read_arrays(
-    described: Any, body: memoryview, kind: "Kind", fields: dict[str, Any]
+    described: Any, body: memoryview, kind: "MessageKind", fields: dict[str, Any]
 ) -> list[np.ndarray]:
     """Look at the arrays that follow a head; refuse other types, shapes and sizes."""
     if not isinstance(described, list) or len(described) != kind.has_array(fields):
@@ -150,7 +150,7 @@ def _read_arrays(
     return [np.frombuffer(body, dtype, size) for dtype, size in types]
 
 
-def _array_type(described: Any, kind: "Kind") -> tuple[np.dtype, int]:
+def _array_type(described: Any, kind: "MessageKind") -> tuple[np.dtype, int]:
     """Return the type of an array and how many numbers it holds: one at least."""
     match described:
         case [str(text), [size]] if text in kind.types and _is_below(size, math.inf) and size:
@@ -203,7 +203,7 @@ def _of_all_or_none(check: Check) -> Check:
     return Check(f"empty or {what}", lambda value, n_owners: value == [] or holds(value, n_owners))
 
 
-class Kind(NamedTuple):
+class MessageKind(NamedTuple):
     """What a message of one kind holds."""
 
     fields: Mapping[str, Check]
@@ -228,19 +228,21 @@ _DIGEST, _KEY, _SIGNATURE = _hex(32), _hex(32), _hex(64)  # not tuned
 
 # The question for an answer brings the sum of the release before, if there is one.
 TO_OWNER = {
-    "keys": Kind({"agreement": _DIGEST}),
-    "confirm": Kind(
+    "keys": MessageKind({"agreement": _DIGEST}),
+    "confirm": MessageKind(
         {"agreement": _DIGEST, "publics": _of_all(_KEY), "signatures": _of_all(_SIGNATURE)}
     ),
-    "answer": Kind(
+    "answer": MessageKind(
         {"agreement": _DIGEST, "release": _RELEASE, "confirmations": _of_all_or_none(_SIGNATURE)},
         _SUMS,
         _is_later,
     ),
 }
 TO_COORDINATOR = {
-    "keys": Kind({"owner": _OWNER, "public": _KEY, "signature": _SIGNATURE}),
-    "confirm": Kind({"owner": _OWNER, "signature": _SIGNATURE}),
-    "answer": Kind({"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}, _WORDS, _is_any),
-    "end": Kind({"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}),
+    "keys": MessageKind({"owner": _OWNER, "public": _KEY, "signature": _SIGNATURE}),
+    "confirm": MessageKind({"owner": _OWNER, "signature": _SIGNATURE}),
+    "answer": MessageKind(
+        {"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}, _WORDS, _is_any
+    ),
+    "end": MessageKind({"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}),
 }

@@ -349,7 +349,7 @@ class DPLogisticRegression(PrivateClassifier):
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
-        Threads that share the data; no number depends on it. ``None``: those of matrix products.
+        Threads that share the data; no number depends on it. ``None`` uses the threads of BLAS.
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
@@ -360,8 +360,9 @@ class DPLogisticRegression(PrivateClassifier):
     classes_ : ndarray of shape (n_classes,)
         Labels of the classes, sorted. Public: given, or promised to be.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Coefficients, of two classes those of the second one. They have the direction of those of a
-        logistic regression, but not quite their size. Covered by the guarantee.
+        Coefficients, of two classes those of the second one. Clipping makes them
+        shorter or longer than those of a logistic regression of the same direction, the less the
+        more budget there is. Covered by the guarantee.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercepts. Covered by the guarantee.
     privacy_spent_ : PrivacySpent

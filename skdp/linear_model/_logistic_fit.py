@@ -20,7 +20,6 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms, row_squa
 from skdp.linalg.spectrum import noise_edge
 from skdp.linear_model._logistic_plan import (
     NORMS,
-    UNBOUNDED,
     LabeledRows,
     LogisticProblem,
     LogisticReleases,
@@ -36,7 +35,7 @@ from skdp.linear_model._logistic_plan import (
     with_norms,
 )
 from skdp.privacy import Plan, PrivacyBudget, Release
-from skdp.privacy.clipping import clip_weights
+from skdp.privacy.clipping import NO_CLIPPING, clip_weights
 from skdp.privacy.releases import warnings_for_ends
 
 # ------------------------------
@@ -255,9 +254,9 @@ def warnings_for_size(problem: LogisticProblem, plan: Plan) -> Iterator[str]:
         yield (
             f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are few for "
             f"{counted(problem.n_free, 'coefficient')} of a class: probabilities may be worse than "
-            "the frequencies of the classes. Pass some "
-            f"{least / problem.strength:.2g} times as many records, a larger epsilon, or "
-            f"{problem.fewer}."
+            "the frequencies of the classes. Pass at least "
+            f"{math.ceil(10 * least / problem.strength) / 10:g} times as many records, a larger "
+            f"epsilon, or {problem.fewer}."
         )
     if is_norm_guessed(problem):
         yield (
@@ -578,7 +577,7 @@ def solve_logistic(
     """Release the clip level, the joint moment, and the gradients; without noise the optimum."""
     view = with_norms(view)
     if plan.coefficients is not None:
-        bound = min(UNBOUNDED, problem.row_norm or UNBOUNDED)
+        bound = min(NO_CLIPPING, problem.row_norm or NO_CLIPPING)
         best = optimum(clipped(view, bound), problem.n_classes)
         return Estimate(budget.release(plan.coefficients, centered(best)).value)
     assert plan.moment is not None

@@ -12,7 +12,7 @@ from skdp.data.parts import Targets
 from skdp.data.rows import Block, RowCache, Rows, Weighting
 from skdp.linear_model._descent import clipped_fraction, level_beyond
 from skdp.privacy import Release, sensitivity
-from skdp.privacy.clipping import clip_weights
+from skdp.privacy.clipping import NO_CLIPPING, clip_weights
 from skdp.privacy.plan import PrivacyCost, left_of
 from skdp.units import ResolvedRecord
 
@@ -128,8 +128,6 @@ _BEYOND_NORM, _BEYOND_NORM_LIMITS = 350.0, (0.0, 0.5)
 # From so much strength a class on, levels of whitened rows and gradients rise, up to four times:
 # benchmarks/classification/constants.md.
 _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS = 60.0, (1 / 16, 1.0)
-#: Stands for no bound, where there is no noise: its square is finite.
-UNBOUNDED = 1e100  # not tuned
 
 
 class LogisticReleases(NamedTuple):
@@ -245,6 +243,6 @@ def _known(problem: LogisticProblem, bound: float | Release) -> tuple[dict[str, 
 
 def _plan_coefficients(problem: LogisticProblem) -> Release:
     change = partial(sensitivity.row_sum, adjacency=problem.unit.adjacency)
-    known = {"row_norm": UNBOUNDED}
+    known = {"row_norm": NO_CLIPPING}
     shape = (problem.n_features + 1, problem.n_classes)
     return problem.cost.release("coefficients", "gaussian", 1.0, change, known, shape=shape)

@@ -458,7 +458,9 @@ def _signal(problem: PersonalProblem, plan: MeanReleases | HeadReleases) -> floa
         release, size = plan.mean_products, problem.n_features
     else:
         release, size = plan.products, 2 * problem.n_features
-    noise_std = problem.cost.noise_std(release.mechanism, release.change(1.0), release.share)
+    noise_std = problem.cost.noise_std(
+        release.mechanism, release.sensitivity_for(1.0), release.share
+    )
     return problem.n_units / (noise_std * math.sqrt(size))
 
 

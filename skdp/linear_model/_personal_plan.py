@@ -25,7 +25,7 @@ from skdp.linear_model._descent import (
     shares_of_steps,
 )
 from skdp.privacy import PrivacyBudget, Release, sensitivity
-from skdp.privacy.clipping import clip_rows
+from skdp.privacy.clipping import NO_CLIPPING, clip_rows
 from skdp.privacy.plan import PrivacyCost, left_of, share_for_counts
 from skdp.privacy.releases import Search, search_steps
 from skdp.units import ResolvedUnit
@@ -148,8 +148,6 @@ def row_counts(max_rows_per_user: int | None) -> np.ndarray:
 # ------------------------------
 # Levels to which whole users are clipped, and averages without the known part of noise.
 
-#: Level that stands for no clipping: squares of longer vectors could overflow.
-NO_CLIPPING = 1e100  # not tuned
 #: How clearly a center of rows, and a mean of products, must exceed noise: see `above_noise`.
 #: Not studied.
 CENTER_CERTAINTY, MEAN_CERTAINTY = 3.0, 1.5

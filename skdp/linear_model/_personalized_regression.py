@@ -484,7 +484,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
-        Threads that share the data; no number depends on it. ``None``: those of matrix products.
+        Threads that share the data; no number depends on it. ``None`` uses the threads of BLAS.
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;

@@ -35,7 +35,7 @@ from skdp.data.rows import checked_digest
 from skdp.data.sources import as_source, digests
 from skdp.linalg.matrices import FixedRank
 from skdp.linear_model._descent import n_votes
-from skdp.linear_model._targets import as_numbers, as_numbers_later, r2_of, r2_of_parts
+from skdp.linear_model._targets import as_numbers, as_numbers_or_nan, r2_of, r2_of_parts
 from skdp.linear_model._trace_descent import Estimate
 from skdp.linear_model._trace_fit import solve_trace, warnings_for_size
 from skdp.linear_model._trace_plan import plan_trace
@@ -188,7 +188,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         checked = partial(checked_digest, n_jobs=self.n_jobs, is_keyed=self._is_keyed)
         of_responses, of_rows = checked(numbers, name="y"), checked(source)
         design = Design(source, problem.matrix_shape, self.n_jobs)
-        later = responses.mapped(as_numbers_later)
+        later = responses.mapped(as_numbers_or_nan)
         records = Records(design, later, float(problem.fit_intercept))
         return problem, (records, lambda: (of_rows(), of_responses()))
 
@@ -269,7 +269,7 @@ class DPLinearRegression(PrivateRegressor):
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
-        Threads that share the data; no number depends on it. ``None``: those of matrix products.
+        Threads that share the data; no number depends on it. ``None`` uses the threads of BLAS.
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
@@ -473,7 +473,7 @@ class DPTraceRegressor(PrivateRegressor):
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
-        Threads that share the data; no number depends on it. ``None``: those of matrix products.
+        Threads that share the data; no number depends on it. ``None`` uses the threads of BLAS.
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;

@@ -24,7 +24,7 @@ def as_numbers(responses: np.ndarray) -> np.ndarray:
     return np.asarray(responses, dtype=np.float64)
 
 
-def as_numbers_later(responses: np.ndarray) -> np.ndarray:
+def as_numbers_or_nan(responses: np.ndarray) -> np.ndarray:
     """Do the same in a later pass: what is no number any more becomes NaN, each by itself."""
     if responses.dtype.kind in "fiub":
         return as_numbers(responses)
@@ -212,7 +212,7 @@ def codes_in_part(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
         places = _places(classes)
         return np.array([_place(label, places) for label in labels.tolist()], dtype=np.intp)
     if labels.dtype.kind == "U" and not isinstance(classes.tolist()[0], str):
-        labels = as_numbers_later(labels)
+        labels = as_numbers_or_nan(labels)
     return known_codes(labels, classes)
 
 

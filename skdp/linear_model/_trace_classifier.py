@@ -261,7 +261,7 @@ class DPTraceClassifier(PrivateClassifier):
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
-        Threads that share the data; no number depends on it. ``None``: those of matrix products.
+        Threads that share the data; no number depends on it. ``None`` uses the threads of BLAS.
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
@@ -272,9 +272,9 @@ class DPTraceClassifier(PrivateClassifier):
     classes_ : ndarray of shape (2,)
         Labels of the classes, sorted. Public: given, or promised to be.
     coef_ : ndarray of shape (d1, d2)
-        Coefficients of the second class, a matrix whatever the layout of X. They have the
-        direction of those of a logistic regression, but not quite their size. Covered by the
-        guarantee.
+        Coefficients of the second class, a matrix whatever the layout of X. Clipping
+        makes them shorter or longer than those of a logistic regression of the same direction, the
+        less the more budget there is. Covered by the guarantee.
     intercept_ : ndarray of shape (1,)
         Intercept. Covered by the guarantee.
     privacy_spent_ : PrivacySpent

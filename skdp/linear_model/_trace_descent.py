@@ -27,7 +27,6 @@ from skdp.linalg.spectrum import leading_eigenvectors, random_basis
 from skdp.linear_model._descent import DescentStep, followed_level, n_within, release_vote
 from skdp.linear_model._trace_plan import StartReleases
 from skdp.linear_model._trace_records import (
-    NO_CLIPPING,
     Records,
     Vectors,
     clipped_sum,
@@ -35,6 +34,7 @@ from skdp.linear_model._trace_records import (
     inlier_mask,
 )
 from skdp.privacy import PrivacyBudget, Release
+from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.noise import certain_part
 
 # ------------------------------
@@ -203,7 +203,7 @@ def release_start(
     certain = certain_part(float(released), noise_std, budget.cost.delta_tail)
     # Weyl: a neighbor moves a gap by up to twice as much as the sum. Only a gap that is certainly
     # larger leaves the subspaces a bounded sensitivity.
-    moved = plan.gap.change(level, rounding=rounding)
+    moved = plan.gap.sensitivity_for(level, rounding=rounding)
     if budget.is_private and certain <= moved:
         budget.skip(plan.subspaces, plan.core)
         return start

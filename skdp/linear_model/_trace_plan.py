@@ -22,8 +22,9 @@ from skdp.linear_model._descent import (
     shares_of_steps,
 )
 from skdp.linear_model._trace_problem import TraceProblem
-from skdp.linear_model._trace_records import N_POWERS, NO_CLIPPING, diagonal_reach
+from skdp.linear_model._trace_records import N_POWERS, diagonal_reach
 from skdp.privacy import Release, sensitivity
+from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import left_of, share_for_counts
 from skdp.privacy.releases import SCALE_GRID, Search, search_steps
 

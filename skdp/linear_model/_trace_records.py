@@ -18,14 +18,11 @@ from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.linalg.norms import GridCounts, bin_counts
 from skdp.linear_model._descent import OTHER_UNITS_OF_Y, n_within
 from skdp.privacy import PrivacyBudget, Release
-from skdp.privacy.clipping import clip_weights
+from skdp.privacy.clipping import NO_CLIPPING, clip_weights
 from skdp.privacy.releases import SCALE_GRID, Search, warnings_for_ends
 
 # ------------------------------
 # The records of a regression, and sums of clipped vectors over them.
-
-#: Level that stands for no clipping: the squares of longer vectors could overflow. Not studied.
-NO_CLIPPING = 1e100
 
 #: Returns coordinates of a block of matrices, and the factors to multiply them by.
 Vectors = Callable[[slice, Matrices], tuple[Coordinates, np.ndarray]]

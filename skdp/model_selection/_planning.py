@@ -412,7 +412,7 @@ def epsilon_curve(
     for column, indices in enumerate(splits):
         train, test = ([_safe_indexing(given, part) for given in data] for part in indices)
         for row, epsilon in enumerate(epsilons):
-            planned = _with_total(estimator, float(epsilon))
+            planned = _with_epsilon(estimator, float(epsilon))
             matched = matched_noise(planned, n_samples=n_samples, n_public=len(indices[0]))
             scores[row, column] = score(matched.fit(*train), *test)
     means, medians, stds = scores.mean(axis=1), np.median(scores, axis=1), scores.std(axis=1)
@@ -475,7 +475,7 @@ def _epsilon_of_mu(step: Any, mu: float) -> float:
     return largest_epsilon(mu, float(step.delta), step._cost().delta_tail)
 
 
-def _with_total(estimator: Any, epsilon: float) -> Any:
+def _with_epsilon(estimator: Any, epsilon: float) -> Any:
     """Let the private steps spend that epsilon together, in their present proportions of mu**2."""
     steps = private_steps(estimator)
     squares = {prefix: step._cost().mu ** 2 for prefix, step in steps.items()}

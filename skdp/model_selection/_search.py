@@ -28,12 +28,12 @@ from skdp.pipeline._candidates import BudgetSplit, Candidate, params_for_mu
 from skdp.pipeline._composition import SharedBudget, adjacency_of, common_unit
 from skdp.pipeline._fitting import (
     Search,
-    SpendsWhole,
+    SpendsOneBudget,
     fit_candidates,
     refit,
     search_of,
-    stamped,
     total,
+    with_one_record,
 )
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, derived_seed, draw_seed
@@ -43,7 +43,7 @@ from skdp.privacy.plan import PrivacyCost
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
 
 
-class BaseDPSearch(MetaEstimatorMixin, SpendsWhole):
+class BaseDPSearch(MetaEstimatorMixin, SpendsOneBudget):
     """A search whose fits and choice share one budget."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -106,7 +106,7 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsWhole):
             if search.split.final.shares:
                 model = refit(search, best, model)
             spent = total(whole, search.records)
-            warnings = [*stamped(model, search, spent, self.ledger), *warnings]
+            warnings = [*with_one_record(model, search, spent, self.ledger), *warnings]
             self._set_results(search, best, model, spent)
         # Last: if warnings are turned into errors, the model that was paid for remains.
         warn_of_privacy(*warnings)

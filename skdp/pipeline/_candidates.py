@@ -170,7 +170,7 @@ def path_of(
             n_rows, is_checked = n_planned or _shape_of(X)[0], True
         elif is_checked:
             behind = None if like is None else _like_behind(configured, step, n_rows, like)
-            like = _laid_out(behind, like)
+            like = _in_same_layout(behind, like)
         else:
             like = _public_result(step.name, configured, like)
     return path
@@ -226,7 +226,7 @@ def _like_behind(configured: Any, step: Step, n_rows: int, like: Any) -> Any:
     return made
 
 
-def _laid_out(made: Any, like: Any) -> Any:
+def _in_same_layout(made: Any, like: Any) -> Any:
     """Give public rows the public layout of rows in parts, which sums of them round by."""
     if made is like or made is None or not isinstance(like, RowParts):
         return made

@@ -30,7 +30,7 @@ from skdp.exceptions import shortened
 from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.linear_model._targets import (
     as_numbers,
-    as_numbers_later,
+    as_numbers_or_nan,
     checked_labels,
     checked_responses,
     classes_in,
@@ -494,7 +494,7 @@ def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
 
 
 def _finite_numbers(responses: np.ndarray) -> np.ndarray:
-    return np.asarray(finite(as_numbers_later(responses)))
+    return np.asarray(finite(as_numbers_or_nan(responses)))
 
 
 def _known_labels(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:

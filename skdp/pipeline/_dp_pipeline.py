@@ -19,12 +19,12 @@ from skdp.pipeline._candidates import Candidate
 from skdp.pipeline._composition import SharedBudget, adjacency_of, common_unit, steps_of
 from skdp.pipeline._fitting import (
     Search,
-    SpendsWhole,
+    SpendsOneBudget,
     fit_candidates,
     planned_fit,
     search_of,
-    stamped,
     total,
+    with_one_record,
 )
 from skdp.pipeline._public_rows import are_numbers, plain_rows, shape_of, stand_ins
 from skdp.pipeline._public_steps import transformed
@@ -34,7 +34,7 @@ from skdp.privacy.plan import OneOf, PrivacyCost
 from skdp.privacy.releases import Release
 
 
-class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
+class DPPipeline(SharedBudget, _BaseComposition, SpendsOneBudget):
     """Fit steps one after the other; all private steps together cost one `epsilon` and `delta`.
 
     Takes the place of :class:`~sklearn.pipeline.Pipeline`, in which each private step costs an
@@ -182,7 +182,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
             whole = self._begin(search)
             (model,) = fit_candidates(search)
             spent = total(whole, search.records)
-            warnings = stamped(model, search, spent, self.ledger)
+            warnings = with_one_record(model, search, spent, self.ledger)
             self._keep(model, spent)
             if isinstance(X, RowBlocks):
                 # The first step may be one without privacy, which sees no names.

@@ -378,7 +378,7 @@ def _assembled(search: Search, fitted: Sequence[Any]) -> Any:
 _ROUNDING = 1e-9  # not tuned
 
 
-class SpendsWhole(Watched, DelegatesMixin):
+class SpendsOneBudget(Watched, DelegatesMixin):
     """Spends its whole budget on fits of several steps, and charges a ledger once."""
 
     epsilon: float
@@ -431,7 +431,7 @@ def total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent:
     )
 
 
-def stamped(model: Any, search: Search, spent: PrivacySpent, ledger: Any) -> list[str]:
+def with_one_record(model: Any, search: Search, spent: PrivacySpent, ledger: Any) -> list[str]:
     """Give a model and its private steps the record of the whole; return their warnings.
 
     Where candidates share a fit of a step and differ in what they make of it, the warnings follow

@@ -23,7 +23,7 @@ from skdp.privacy.noise import (
     with_noise,
     without_noise,
 )
-from skdp.privacy.plan import SHARE_TOLERANCE, Plan, PrivacyCost, paths_that_go_on
+from skdp.privacy.plan import SHARE_TOLERANCE, Plan, PrivacyCost, paths_with_next
 from skdp.privacy.releases import (
     PrivacySpent,
     Release,
@@ -607,7 +607,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
             If the mechanism takes no value of that shape.
         """
         value = checked_value(np.asarray(value, dtype=np.float64), release.mechanism)
-        booked = self._book(release, release.change(*facts, **more), value.shape)
+        booked = self._book(release, release.sensitivity_for(*facts, **more), value.shape)
         return Released(self._publish(booked, value), booked.noise_std or 0.0)
 
     def quantile(
@@ -694,7 +694,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         """
         release.check_mechanism("gaussian")
         shape = release.shape[-2:]
-        booked = self._book(release, release.change(), (correlation.horizon, *shape))
+        booked = self._book(release, release.sensitivity_for(), (correlation.horizon, *shape))
         return self._start(booked, shape, unit, correlation)
 
     def skip(self, *releases: Release) -> None:
@@ -734,7 +734,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         if open_paths is None:
             self._check_share(planned.name, planned.share)
         else:
-            open_paths = paths_that_go_on(open_paths, len(self._releases), planned)
+            open_paths = paths_with_next(open_paths, len(self._releases), planned)
         self.cost.check_size(taken.name, taken.mechanism, taken.share, shape)
         entries = joint_entries(taken.mechanism, shape)
         noise_std = self.cost.noise_std(taken.mechanism, sensitivity, taken.share, entries)

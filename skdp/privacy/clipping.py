@@ -8,6 +8,7 @@ from scipy.sparse import csr_array, issparse
 from skdp.linalg.norms import row_norms, with_data
 
 __all__ = [
+    "NO_CLIPPING",
     "SMALLEST_BOUND",
     "SMALLEST_WEIGHT",
     "binarize",
@@ -19,6 +20,8 @@ __all__ = [
 
 # Squares of bounds, and numbers computed from these, must stay normal floating-point numbers.
 SMALLEST_BOUND = 1e-100  # not tuned
+#: Largest bound; it stands for no clipping. The squares of longer vectors could overflow.
+NO_CLIPPING = 1 / SMALLEST_BOUND  # not tuned
 
 # A smaller weight counts as 0. Products of weights and entries then neither overflow nor lose
 # digits, whatever the order of multiplication.

@@ -24,7 +24,7 @@ __all__ = [
     "largest_epsilon",
     "left_of",
     "paths_of",
-    "paths_that_go_on",
+    "paths_with_next",
     "share_for_counts",
     "share_of",
 ]
@@ -487,7 +487,7 @@ def paths_of(part: Any) -> list[list[Release]]:
     return paths
 
 
-def paths_that_go_on(
+def paths_with_next(
     paths: Sequence[Sequence[Release]], n_released: int, release: Release
 ) -> list[Sequence[Release]]:
     """Return the paths on which this release is next; refuse it if there is none."""

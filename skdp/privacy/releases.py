@@ -125,7 +125,7 @@ class Release:  # numpydoc ignore=PR02
     may_be_skipped: bool = False
     sensitivity_of: Callable[..., float] | None = field(default=None, compare=False, repr=False)
 
-    def change(self, *facts: Any, **more: Any) -> float:
+    def sensitivity_for(self, *facts: Any, **more: Any) -> float:
         """Compute the sensitivity.
 
         Parameters

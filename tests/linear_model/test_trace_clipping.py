@@ -58,7 +58,7 @@ def change_of(found, records, adjacency):
     unit = "record" if len(found.facts) == 1 else "response"
     parameters = {"rank": RANK, "privacy_unit": unit, "adjacency": adjacency}
     plan = plan_trace(problem_of(N, SHAPE, **parameters))
-    return plan.steps[0].gradient.change(*found.facts, rounding=records.design.rounding)
+    return plan.steps[0].gradient.sensitivity_for(*found.facts, rounding=records.design.rounding)
 
 
 def clipped(vectors, level):

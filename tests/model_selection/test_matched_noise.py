@@ -17,7 +17,7 @@ from skdp import (
     PrivacyLedger,
 )
 from skdp.model_selection import DPGridSearch, epsilon_curve, matched_noise
-from skdp.model_selection._planning import _with_total
+from skdp.model_selection._planning import _with_epsilon
 from skdp.pipeline._composition import private_steps
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 from skdp.privacy.plan import largest_epsilon
@@ -58,7 +58,7 @@ def test_every_private_step_of_a_pipeline_is_matched():
 
 def test_a_total_is_shared_as_the_steps_share_theirs():
     pipeline = make_pipeline(DPPCA(2), DPTraceRegressor(epsilon=3.0))
-    planned = _with_total(pipeline, 2.0)
+    planned = _with_epsilon(pipeline, 2.0)
     before, after = (
         np.array([mu_of(step) for step in private_steps(one).values()])
         for one in (pipeline, planned)

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from skdp import DPPCA, DPTraceRegressor, PrivacyLedger
 from skdp.datasets import make_trace_regression
 from skdp.model_selection import DPGridSearch, matched_noise
-from skdp.model_selection._planning import _with_total
+from skdp.model_selection._planning import _with_epsilon
 from skdp.pipeline._fitting import fit_together
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
@@ -134,7 +134,7 @@ def test_a_whole_job_is_private_pays_once_and_beats_the_defaults(tmp_path):
         ).fit(X_train, y_train)
         assert len(ledger.entries()) == 1
         assert ledger.remaining() == 0
-        default = _with_total(pipeline, 4.0)
+        default = _with_epsilon(pipeline, 4.0)
         default.set_params(dppca__random_state=seed, dptraceregressor__random_state=seed)
         default.fit(X_train, y_train)
         losses = [np.mean((model.predict(X_test) - y_test) ** 2) for model in (default, search)]
