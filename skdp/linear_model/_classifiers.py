@@ -360,9 +360,9 @@ class DPLogisticRegression(PrivateClassifier):
     classes_ : ndarray of shape (n_classes,)
         Labels of the classes, sorted. Public: given, or promised to be.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Coefficients, of two classes those of the second one. Clipping makes them
-        shorter or longer than those of a logistic regression of the same direction, the less the
-        more budget there is. Covered by the guarantee.
+        Coefficients, of two classes those of the second one. They have the direction of those of a
+        logistic regression. Clipping changes their length, less with more budget. Covered by the
+        guarantee.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercepts. Covered by the guarantee.
     privacy_spent_ : PrivacySpent

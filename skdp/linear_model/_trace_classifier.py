@@ -272,9 +272,9 @@ class DPTraceClassifier(PrivateClassifier):
     classes_ : ndarray of shape (2,)
         Labels of the classes, sorted. Public: given, or promised to be.
     coef_ : ndarray of shape (d1, d2)
-        Coefficients of the second class, a matrix whatever the layout of X. Clipping
-        makes them shorter or longer than those of a logistic regression of the same direction, the
-        less the more budget there is. Covered by the guarantee.
+        Coefficients of the second class, a matrix whatever the layout of X. They have the
+        direction of those of a logistic regression. Clipping changes their length, less with more
+        budget. Covered by the guarantee.
     intercept_ : ndarray of shape (1,)
         Intercept. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
