@@ -187,7 +187,7 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         Public bound on the Euclidean norm of a row **after** centering, in the units of X, only for
         ``privacy_unit="row"`` and else refused; longer rows are scaled down to it. From 1e-100 to
         1e100, or ``inf`` with ``epsilon=inf``. ``None`` estimates a quantile of the norms
-        privately, by the rule of :class:`DPTruncatedSVD`; with ``epsilon=inf`` it clips nothing.
+        privately, as :ref:`private-scale` says; with ``epsilon=inf`` it clips nothing.
     mean_norm : float or None, default=None
         The same bound **before** centering, for the private mean. ``None`` estimates it privately,
         too. Refused unless ``center="private"``. If X is sparse, at most 1e8 times `row_norm`.

@@ -132,31 +132,35 @@ def clip_to_norm(
         # Rows of zeros have no length to clip. Below the median they must not hide the others.
         norms = norms.zeros_last() if q < 0.5 else norms
         bound = budget.quantile(search, norms, q=q)
-        budget.warnings += warnings_for_tail(
+        budget.warnings += _warnings_for_tail(
             search, budget.counted[search.name], bound, q, norms.n_units
         )
     assert bound is not None
     return rows.clipped(bound, _weighting(bound, rows.n_features))
 
 
-# A bound that probably leaves less of the sum of squares is warned of. Counts up to points within
-# this factor of it tell, if so many deviations of noise, and so much, from the quantile and from 1.
+# A bound is warned of if it probably leaves less than this part of the sum of squares. The estimate
+# uses points above the bound, up to this factor.
 _LEAST_KEPT, _NEAR = 0.5, 5.0  # benchmarks/diagonal_prior/tails.md
+# Fractions of rows must differ from the quantile, and from 1, by so many deviations of noise and by
+# so much.
 _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
 
 
-def warnings_for_tail(
+def _warnings_for_tail(
     search: Search, counted: dict[float, float], bound: float, q: float, n_rows: int
 ) -> list[str]:
     """Warn, from released counts alone, if a few long rows hold most of the sum of squares.
 
-    Below the median rows are clipped on purpose, as noise takes more than clipping does.
+    Up to the median rows are clipped on purpose, as noise takes more than clipping does.
     """
+    if q <= 0.5:
+        return []
     points, fractions = np.array(list(counted)), np.array(list(counted.values())) / n_rows
     margin = max(_CLEAR_DEVIATIONS * (search.noise_std or 0.0) / n_rows, _CLEAR)
     is_clear = (points > bound) & (points < _NEAR * bound)
     is_clear &= (fractions > q + margin) & (fractions < 1 - margin)
-    if q <= 0.5 or not is_clear.any():
+    if not is_clear.any():
         return []
     kept = kept_squares(bound, q, points[is_clear], fractions[is_clear])
     if kept >= _LEAST_KEPT:
@@ -165,7 +169,7 @@ def warnings_for_tail(
     return [
         f"{search.name}: clipping at {bound:.3g}, the quantile {q:.2g} of the norms, probably "
         f"leaves only {kept:.0%} of the sum of squares: some rows are much longer than the others, "
-        "and components follow the others. If the long rows matter, pass a larger "
+        "and the fit follows the others. If the long rows matter, pass a larger "
         f"{parameter}; if not, divide each row by its norm, or take logarithms of counts."
     ]
 

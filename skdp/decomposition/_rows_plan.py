@@ -167,7 +167,7 @@ ADAPTIVE_SHARES = (0.30, 0.02, 0.13, 0.52, 0.03)  # not studied
 #: Clip levels of the adaptive solver, in units of the bound of the rows. Lower ones would count
 #: rows rather than variance; the last clips nothing.
 PROBE_LEVELS = (0.2, 0.4, 1.0)  # not studied
-_NORM_QUANTILE, _LEAST_QUANTILE = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bounds"
+_NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bounds"
 # For strong signals the quantile of the norms is the median at this signal, and grows by so much
 # for each factor of e.
 _SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
@@ -228,7 +228,7 @@ def warnings_for_rows(problem: RowsProblem, plan: Plan) -> list[str]:
         f"{n_rows} {counted} are too few to find {name} privately at this epsilon; pass "
         f"{name} as a public bound in the units of X."
         for name, part in plan.parts._asdict().items()
-        if isinstance(part, Search) and part.highest_quantile(n_rows) < _LEAST_QUANTILE
+        if isinstance(part, Search) and part.highest_quantile(n_rows) < _MEDIAN
     ]
 
 
@@ -241,16 +241,16 @@ def norm_quantile(search: Search, problem: RowsProblem) -> float:
     as the noise of the counts would blur other quantiles.
     """
     wanted = _quantile_of_strength(problem) if search.name == ROW_NORM else _NORM_QUANTILE
-    most = search.highest_quantile(problem.shape[0], most=min(wanted, _NORM_QUANTILE))
-    blurred = 1 - search.highest_quantile(problem.shape[0])
-    return max(most, min(_LEAST_QUANTILE, max(_LOWEST_QUANTILE, blurred)))
+    highest = search.highest_quantile(problem.shape[0], most=_NORM_QUANTILE)
+    lowest = 1 - search.highest_quantile(problem.shape[0])
+    return max(min(wanted, highest), min(_MEDIAN, max(_LOWEST_QUANTILE, lowest)))
 
 
 def _quantile_of_strength(problem: RowsProblem) -> float:
     weak, strong = _WEAK_AND_STRONG
     signal = _signal_to_noise(problem)
     growth = math.log(max(signal, strong) / _SIGNAL_OF_MEDIAN)
-    of_strong = _LEAST_QUANTILE + _QUANTILE_GROWTH * growth
+    of_strong = _MEDIAN + _QUANTILE_GROWTH * growth
     ends = math.log(weak), math.log(strong)
     return float(np.interp(math.log(max(signal, weak)), ends, (_LOWEST_QUANTILE, of_strong)))
 

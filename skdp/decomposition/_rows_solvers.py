@@ -47,21 +47,19 @@ _STRENGTH, _LEAST_HELD, _FADE = 1 / 3, 0.25, 5.0
 def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | None) -> np.ndarray:
     r"""Compute what to subtract from the diagonal, so that features that hold little count less.
 
-    The eigenvectors of a noisy second moment are best if nothing is known of the entries of a
-    component. But the diagonal, which is released with it, tells how much each feature holds, and
-    one that holds nothing can only add noise. With :math:`d_i` the prior variances of the entries
-    of a component v of second moment :math:`\lambda`, and noise z of standard deviation
-    :math:`\tau` off the diagonal, the posterior mean of :math:`\lambda v + \tau z` is
-    :math:`y_i / (\lambda + \tau^2 / (\lambda d_i))`: an eigenvector of the matrix less
-    :math:`(\tau^2 / \lambda)\, \mathrm{diag}(1/d)`. Here :math:`e_i`, the diagonal without its
-    noise, stands for :math:`d_i`, the push :math:`t = \tau \sqrt d` at the edge of the noise for
-    the size of :math:`\tau^2 d / \lambda`, and l for the second moment of an average component:
+    An entry i of a component v with second moment :math:`\lambda` has a prior variance :math:`p_i`.
+    Of :math:`y = \lambda v + \tau z`, with standard normal noise z, the posterior mean of
+    :math:`v_i` is :math:`y_i / (\lambda + \tau^2 / (\lambda p_i))`. That makes v an eigenvector of
+    the noisy matrix less :math:`\tau^2 / (\lambda p_i)` on its diagonal. With e the diagonal of the
+    matrix without its noise, :math:`e_i / (d \bar e)` stands for :math:`p_i`, and the push
+    :math:`t = \tau \sqrt d` at the edge of the noise for :math:`\tau^2 d / \lambda`. Far above the
+    noise there is nothing to gain, and it fades:
 
     .. math:: \frac t3 \min\left(1, \frac{5t}{l}\right)^2 \frac{\bar e}{e_i}, \qquad
         l = \max(\mathrm{trace} / k,\ t).
 
-    Far above the noise there is nothing to gain, and it fades. If all features hold the same, it
-    changes no eigenvector. Without noise it is 0, and without a number of components.
+    If all features hold the same, it changes no eigenvector. Without noise it is 0, and without a
+    number of components.
     """
     if noise_std == 0 or n_components is None:
         return np.zeros(len(diagonal))
@@ -82,7 +80,7 @@ def decompose(
 ) -> Factors:
     """Decompose a released second moment; it and its noise are in units of `squared_bound`.
 
-    If their number is known, the components are those of the moment less `feature_penalty`.
+    If `n_components` is given, they span those of the moment less `feature_penalty`.
     """
     # Symmetric noise has half the variance off the diagonal, and that moves the eigenvalues.
     off_diagonal_std = noise_std * np.sqrt(0.5)
@@ -115,7 +113,7 @@ def _turned(
 
 
 def _pushes(second_moments: np.ndarray, off_diagonal_std: float) -> np.ndarray:
-    """Estimate the pushes of noise, of second moments that need not descend after the first."""
+    """Estimate the pushes of noise; only the first second moments descend, so all are sorted."""
     return eigenvalue_pushes(np.sort(second_moments)[::-1], off_diagonal_std)
 
 

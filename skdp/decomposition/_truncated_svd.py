@@ -43,9 +43,8 @@ class DPTruncatedSVD(MatrixEstimator):
     row_norm : float or None, default=None
         Public bound on the norm of a row, in the units of X, only for ``privacy_unit="row"`` and
         else refused; longer rows are scaled down to it. From 1e-100 to 1e100, or ``inf`` with
-        ``epsilon=inf``. ``None`` estimates a quantile of the norms privately: the quantile
-        .5 + .18 ln(r / 50), but from .5 to .95, where r is n_samples mu / (2 sqrt(n_features)), or
-        twice that with ``adjacency="zero_out"``; a lower quantile with few rows.
+        ``epsilon=inf``. ``None`` estimates a quantile of the norms privately, from .2 to .95
+        by public facts: :ref:`private-scale`.
     mean_norm : float or None, default=None
         The same bound for the column means, which `explained_variance_` needs. ``None`` takes that
         of `row_norm`.
@@ -55,8 +54,9 @@ class DPTruncatedSVD(MatrixEstimator):
         memory; ``"adaptive"`` refines it where that pays; ``"power"`` iterates, in
         O(n_samples + n_features * n_components) memory.
         For other units ``"alternating"``, ``"power"`` and ``"deflation"`` multiply released bases
-        by X, and ``"input"`` adds noise to every entry. ``"auto"`` chooses by public facts and, if
-        the mean guides the fit, by released values: :ref:`solvers`, :ref:`solvers-of-units`.
+        by X, and ``"input"`` adds noise to every entry. ``"auto"`` chooses by public facts and,
+        for rows, by the released count of those that are mostly positive: :ref:`solvers`,
+        :ref:`solvers-of-units`.
     n_iter : int or "auto", default="auto"
         For "power", "alternating" and "deflation": number of steps, 1 to 100. ``"auto"`` is 3 for
         rows, 4 or 5 if guided, else 5 to 8. A number here or for `n_oversamples` keeps the mean

@@ -156,14 +156,14 @@ class GridCounts(NamedTuple):
     def zeros_last(self) -> "GridCounts":
         """Move the first point, and what does not exceed it, behind all others.
 
-        As before, a unit is in one bin, or in none: each count changes by at most 1 with a unit.
+        A unit is still in at most one bin, so it moves each count by at most 1.
         """
         n_zeros = self.up_to_points[0]
         in_order = np.append(self.up_to_points[1:] - n_zeros, self.up_to_points[-1])
         return GridCounts(np.roll(self.grid, -1), in_order, self.n_units)
 
     def up_to(self, point: float) -> int:
-        """Return how many values do not exceed a point of the grid."""
+        """Return how many values are counted up to a point, in the order of the grid."""
         return int(self.up_to_points[self.grid == point][0])
 
 

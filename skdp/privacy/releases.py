@@ -54,6 +54,7 @@ def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: st
     """Return a warning if a released point is an end of its grid; the `remedy` is a sentence."""
     smallest, largest = grid.min(), grid.max()
     below = "smaller" + ", or 0" * bool(smallest > 0)
+    # After `GridCounts.zeros_last` a search also ends there if no other point is far enough.
     if grid[-1] == smallest and len(grid) > 1:
         below = f"0, or beyond {largest:g}"
     ends = ((smallest, "smallest", below), (largest, "largest", "larger"))
