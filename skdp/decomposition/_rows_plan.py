@@ -27,9 +27,9 @@ _ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp
 # With more features, clipped projections lose less to noise than the d x d matrix does, and cost
 # less. Exchanging a row moves a step twice as far, so that steps pay only with more features.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
-# Beside the mean "auto" iterates from so many features on, if n mu / d is below the second number:
-# benchmarks/diagonal_prior/solvers.md
-_FEWEST_ITERATED_FEATURES, _LEAST_STRENGTH = 400, 10.0
+# Beside the mean "auto" iterates from so many features on, if n mu / d is below the second number,
+# benchmarks/diagonal_prior/solvers.md, or, for one component, the last: benchmarks/guided/guided.md
+_FEWEST_ITERATED_FEATURES, _LEAST_STRENGTH, _LEAST_STRENGTH_OF_ONE = 400, 10.0, 5.0
 # Largest ratio of the norm of the center to that of sparse rows. Beyond it the square of the center
 # leaves no digit for the squares of the rows.
 _LARGEST_RATIO = 1e8  # not tuned
@@ -86,11 +86,11 @@ def _guided_solver(problem: RowsProblem, solver: str) -> str | None:
         return None
     if solver == "power":
         return "power" if has_default_steps else None
-    if problem.solver != "auto" or n_features < _FEWEST_ITERATED_FEATURES:
-        return solver
+    may_iterate = problem.solver == "auto" and n_features >= _FEWEST_ITERATED_FEATURES
     # The matrix has d^2 noisy numbers, and the iteration a few times d.
-    is_weak = n_rows * problem.cost.mu < _LEAST_STRENGTH * n_features
-    return "power" if is_weak and has_default_steps else "covariance"
+    least = _LEAST_STRENGTH if rank_of(problem) > 1 else _LEAST_STRENGTH_OF_ONE
+    is_weak = n_rows * problem.cost.mu < least * n_features
+    return "power" if may_iterate and is_weak and has_default_steps else solver
 
 
 def _check_bounds(problem: RowsProblem) -> None:
@@ -290,8 +290,7 @@ def _plan_ways(problem: RowsProblem, share: float) -> Iterator[Way]:
     first, more = _guide_shares(problem)
     guide = _plan_mean(problem, "guiding mean 1", first)
     if problem.guided_solver != "power":
-        guided = replace(problem, solver=problem.guided_solver)
-        yield Way((guide,), plan_solver(guided, share - first))
+        yield Way((guide,), plan_solver(problem, share - first))
         return
     second_guide = _plan_mean(problem, "guiding mean 2", more)
     yield Way((guide, second_guide), _plan_guided_power(problem, share - first - more))

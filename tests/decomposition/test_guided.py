@@ -86,7 +86,7 @@ def test_which_way_is_taken_follows_the_rows_and_the_noise():
     assert names(guided)[:3] == [GATE, *GUIDES]
     assert names(guided)[-2:] == ["step 4", "projected second moment"]
     strong = DPTruncatedSVD(3, epsilon=50.0, row_norm=4.0, random_state=KEY).fit(X)
-    assert names(strong)[:3] == [GATE, GUIDES[0], "second moment"]
+    assert names(strong)[:3] == [GATE, GUIDES[0], "second moment 1"]
     for other in (X.toarray() - X.mean(axis=0), -X):
         shut = DPTruncatedSVD(3, row_norm=4.0, random_state=KEY).fit(other)
         assert names(shut)[:3] == [GATE, "mean", "second moment 1"]
@@ -139,12 +139,17 @@ def test_every_way_of_a_plan_spends_everything_and_differs_by_its_names(
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize(("n_features", "least"), [(399, 0), (400, 4000), (1000, 10_000)])
-def test_beside_the_mean_the_strength_decides_whether_to_iterate(adjacency, n_features, least):
+@pytest.mark.parametrize(
+    ("n_features", "rank", "least"),
+    [(399, 2, 0), (400, 2, 4000), (1000, 2, 10_000), (400, 1, 2000)],
+)
+def test_beside_the_mean_the_strength_decides_whether_to_iterate(
+    adjacency, n_features, rank, least
+):
     for factor, iterates in ((0.9, True), (1.1, False)):
         mu = gaussian_dp.mu_from_epsilon_delta(1.0, 1e-6)
         n_rows = round(factor * max(least, 100) / mu)
-        plan = DPTruncatedSVD(2, adjacency=adjacency).plan(n_rows, n_features)
+        plan = DPTruncatedSVD(rank, adjacency=adjacency).plan(n_rows, n_features)
         iterated = [any(line.name == GUIDES[1] for line in path) for path in plan.others]
         assert any(iterated) == (iterates and least > 0)
         # Rows that turn out not to be positive have the solver that they always have.
