@@ -4,9 +4,11 @@ import argparse
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from benchmarks.data import at_hand
 from skdp import PrivacyWarning
 
 __all__ = [
@@ -14,6 +16,7 @@ __all__ = [
     "Measured",
     "Section",
     "Values",
+    "cases_asked_for",
     "ignore_drowned_signal",
     "line",
     "mean_and_error",
@@ -100,6 +103,21 @@ def parser_for(doc: str, **options: str) -> argparse.ArgumentParser:
 
 def seeds_asked_for(arguments: argparse.Namespace, *, usual: int, quick: int) -> int:
     return arguments.seeds or (quick if arguments.quick else usual)
+
+
+def cases_asked_for(
+    parser: argparse.ArgumentParser,
+    arguments: argparse.Namespace,
+    cases: list[Any],
+    *,
+    n_seeds: int,
+    usual: int,
+) -> list[Any]:
+    """Return the cases that are asked for and at hand; refuse to write a part of the table."""
+    found = at_hand([case for case in cases if getattr(arguments, "only", "") in case.name])
+    if arguments.write and (len(found) < len(cases) or n_seeds < usual):
+        parser.error(f"the committed table has all of {len(cases)}, and at least {usual} seeds")
+    return found
 
 
 def need_two_seeds(parser: argparse.ArgumentParser, n_seeds: int) -> None:

@@ -25,12 +25,13 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import row_norms
 
-from benchmarks.data import at_hand, file_at_hand
+from benchmarks.data import file_at_hand
 from benchmarks.guided.tables import TABLES as PEOPLE
 from benchmarks.pca.tables import TABLES as SCALED
 from benchmarks.report import (
     Measured,
     Values,
+    cases_asked_for,
     ignore_drowned_signal,
     measured,
     need_two_seeds,
@@ -274,9 +275,7 @@ def main() -> None:
     arguments = parser.parse_args()
     n_seeds = seeds_asked_for(arguments, usual=SEEDS, quick=2)
     need_two_seeds(parser, n_seeds)
-    tables = at_hand([one for one in TABLES if arguments.only in one.name])
-    if arguments.write and (len(tables) < len(TABLES) or n_seeds < SEEDS):
-        parser.error(f"the committed table has all tables and at least {SEEDS} seeds")
+    tables = cases_asked_for(parser, arguments, TABLES, n_seeds=n_seeds, usual=SEEDS)
     ignore_drowned_signal()
 
     parts = [

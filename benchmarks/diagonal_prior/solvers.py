@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from benchmarks.data import at_hand
 from benchmarks.diagonal_prior.components import (
     KEY,
     Chosen,
@@ -31,6 +30,7 @@ from benchmarks.diagonal_prior.components import (
 from benchmarks.report import (
     Measured,
     Values,
+    cases_asked_for,
     ignore_drowned_signal,
     measured,
     parser_for,
@@ -162,9 +162,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     n_seeds = seeds_asked_for(arguments, usual=SEEDS, quick=1)
-    tables = at_hand([one for one in TABLES if arguments.only in one.name])
-    if arguments.write and (len(tables) < len(TABLES) or n_seeds < SEEDS):
-        parser.error(f"the committed table has all tables and at least {SEEDS} seeds")
+    tables = cases_asked_for(parser, arguments, TABLES, n_seeds=n_seeds, usual=SEEDS)
     ignore_drowned_signal()
     values: Values = {}
     for chosen in tables:

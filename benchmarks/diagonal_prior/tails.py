@@ -16,10 +16,10 @@ from unittest.mock import patch
 import numpy as np
 from sklearn.utils.extmath import row_norms
 
-from benchmarks.data import at_hand
 from benchmarks.diagonal_prior.components import KEY, TABLES, Chosen, captured, rows_of
 from benchmarks.report import (
     Measured,
+    cases_asked_for,
     ignore_drowned_signal,
     measured,
     parser_for,
@@ -159,9 +159,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     n_seeds = seeds_asked_for(arguments, usual=SEEDS, quick=2)
-    chosen = at_hand(CHOSEN)
-    if arguments.write and (len(chosen) < len(CHOSEN) or n_seeds < SEEDS):
-        parser.error(f"the committed table has all tables and at least {SEEDS} seeds")
+    chosen = cases_asked_for(parser, arguments, CHOSEN, n_seeds=n_seeds, usual=SEEDS)
     ignore_drowned_signal()
     text = "\n\n".join(
         [TITLE.format(n_seeds).rstrip(), *tables_of(chosen, n_seeds), FINDINGS.rstrip()]

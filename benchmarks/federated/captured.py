@@ -21,10 +21,10 @@ from typing import Any
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from benchmarks.data import at_hand
 from benchmarks.guided.tables import TABLES, Table, held
 from benchmarks.report import (
     Measured,
+    cases_asked_for,
     ignore_drowned_signal,
     measured,
     need_two_seeds,
@@ -168,9 +168,7 @@ def main() -> None:
     arguments = parser.parse_args()
     n_runs = seeds_asked_for(arguments, usual=RUNS, quick=2)
     need_two_seeds(parser, n_runs)
-    cases = at_hand([case for case in CASES if arguments.only in case.name])
-    if arguments.write and (len(cases) < len(CASES) or n_runs < RUNS):
-        parser.error(f"the committed table has all data and at least {RUNS} runs")
+    cases = cases_asked_for(parser, arguments, CASES, n_seeds=n_runs, usual=RUNS)
     ignore_drowned_signal()
 
     lines = []

@@ -21,11 +21,11 @@ from unittest.mock import patch
 import numpy as np
 from sklearn.utils.extmath import row_norms
 
-from benchmarks.data import at_hand
 from benchmarks.guided.tables import TABLES, Table, held
 from benchmarks.report import (
     Measured,
     Values,
+    cases_asked_for,
     ignore_drowned_signal,
     mean_and_error,
     measured,
@@ -175,9 +175,7 @@ def main() -> None:
     arguments = parser.parse_args()
     n_seeds = seeds_asked_for(arguments, usual=SEEDS, quick=2)
     need_two_seeds(parser, n_seeds)
-    tables = at_hand([one for one in TABLES if arguments.only in one.name])
-    if arguments.write and (len(tables) < len(TABLES) or n_seeds < SEEDS):
-        parser.error(f"the committed table has all tables and at least {SEEDS} seeds")
+    tables = cases_asked_for(parser, arguments, TABLES, n_seeds=n_seeds, usual=SEEDS)
     ignore_drowned_signal()
 
     parts = [TITLE.format(n_seeds, ", ".join(map(str, EPSILONS))).rstrip()]

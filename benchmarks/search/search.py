@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.data import at_hand
 from benchmarks.report import (
     Values,
+    cases_asked_for,
     ignore_drowned_signal,
     mean_and_error,
     measured,
@@ -117,9 +117,7 @@ def main() -> None:
     arguments = parser.parse_args()
     n_seeds = seeds_asked_for(arguments, usual=SEEDS, quick=2)
     need_two_seeds(parser, n_seeds)
-    tasks = at_hand([task for task in TASKS if arguments.only in task.name])
-    if arguments.write and (len(tasks) < len(TASKS) or n_seeds < SEEDS):
-        parser.error(f"the committed table has all tasks and at least {SEEDS} seeds")
+    tasks = cases_asked_for(parser, arguments, TASKS, n_seeds=n_seeds, usual=SEEDS)
     ignore_drowned_signal()
 
     parts = []

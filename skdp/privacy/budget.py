@@ -557,9 +557,9 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         )
         self._open_paths = plan.paths
         self._releases: list[Release] = []
-        #: Warnings of searches that ended at an end of their grid.
+        #: Warnings that follow from searches.
         self.warnings: list[str] = []
-        #: Noisy counts of each search, by the point up to which it has counted.
+        #: Noisy counts of each search, the first up to each point.
         self.counted: dict[str, dict[float, float]] = {}
 
     @property
@@ -653,12 +653,14 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
             # A search is paid for as a whole: none of its counts is released unless all can be.
             self._check_share(search.name, search.share)
         counted = self.counted[search.name] = {}
-
-        def noisy_count(step: int, point: float) -> float:
-            counted[point] = float(self.release(lines[step], values.up_to(point)).value)
-            return counted[point]
-
-        found = search_quantile(noisy_count, values.grid, float(q) * values.n_units)
+        # A search that has ended early counts up to its last point again, which changes nothing.
+        found = search_quantile(
+            lambda step, point: counted.setdefault(
+                point, float(self.release(lines[step], values.up_to(point)).value)
+            ),
+            values.grid,
+            float(q) * values.n_units,
+        )
         if search.remedy is not None:
             ends = warnings_for_ends(search.name, np.array([found]), values.grid, search.remedy)
             self.warnings += ends
