@@ -73,15 +73,15 @@ BOUNDS = """\
 FINDINGS = """\
 ## What the tables say
 
-The mean guides best where noise hides the second moment. With little noise
-the fit takes a matrix: for ten of the 1000 most visited places that gains two percent over iterating
-with zero_out at epsilon 2 and 4, and loses one with replace at 4. Far above the median (at .95) a
-bound is worth less than public facts promise, and the matrix comes too early: .09 is lost there with
-replace at 2. A single component is sometimes found better by a matrix at an epsilon that hides nearly
-everything, and sometimes by iterating. At an epsilon that hides nearly everything the mean
-alone with the whole budget is as good, and better for a single component, as a fit looks for what
-lies beside it, too. The digits pay for the gate and the larger share of the mean, most at
-epsilon .5: with 40 seeds 1% of ten components, and .1% in the mean of all cells.
+The mean guides best where noise hides the second moment. With little noise the fit takes a matrix:
+for ten of the 1000 most visited places that gains two percent over iterating with zero_out at
+epsilon 2 and 4, and loses one with replace at 4. Far above the median (at .95) a bound is worth
+less than public facts promise, and the matrix comes too early: .09 is lost there with replace at 2.
+A single component is sometimes found better by a matrix at an epsilon that hides nearly everything,
+and sometimes by iterating. At such an epsilon the mean alone with the whole budget is as good, and
+better for a single component, as a fit looks for what lies beside it, too. The digits pay for the
+gate and the larger share of the mean, most at epsilon .5: with 40 seeds 1% of ten components, and
+.1% in the mean of all cells.
 """
 
 
