@@ -13,7 +13,7 @@ from skdp._estimator import check_finite_bound
 from skdp.decomposition._problem import MEAN, RowsProblem, check_solver, rank_of
 from skdp.linalg.norms import row_norms
 from skdp.privacy import Plan, Release, sensitivity
-from skdp.privacy.plan import OneOf, growing_shares, left_of
+from skdp.privacy.plan import OneOf, growing_shares, left_of, plan_sum
 from skdp.privacy.releases import SCALE_GRID, Search
 
 _MEAN_NORM, ROW_NORM = "mean norm", "row norm"
@@ -328,16 +328,8 @@ def _plan_mean(problem: RowsProblem, name: str, share: float) -> Release:
     if norm is None and not isinstance(problem.center, str):
         norm, follows = problem.row_norm, ROW_NORM
     n_rows, n_features = problem.shape
-    change = partial(_mean_change, n_rows=n_rows, adjacency=problem.unit.adjacency)
-    known, shape = _known_bound(problem, norm), (n_features,)
-    return problem.cost.release(
-        name, "gaussian", share, change, known, follows=follows, shape=shape
-    )
-
-
-def _known_bound(problem: RowsProblem, norm: float | None) -> dict[str, float] | None:
-    """Return what a sensitivity needs if the bound of the rows is public, else None."""
-    return None if norm is None else {"row_norm": norm, "rounding": problem.rounding}
+    change, bound = partial(_mean_change, n_rows=n_rows), follows if norm is None else norm
+    return plan_sum(problem, name, share, (n_features,), bound, change)
 
 
 def _mean_change(row_norm: float, rounding: float, *, n_rows: int, adjacency: str) -> float:
@@ -363,14 +355,13 @@ def _plan_moment(
     projected_shape: tuple[int, ...] = (),
 ) -> Release:
     """Plan the second moment, or a projection of it that has the given shape."""
-    follows, known = ROW_NORM, _known_bound(problem, problem.row_norm)
+    bound: float | str = ROW_NORM if problem.row_norm is None else problem.row_norm
     if problem.is_sparse and problem.center is not None:
         # Sparse rows are centered in the products, whose rounding depends on the center.
-        follows, known = MEAN if isinstance(problem.center, str) else "center", None
-    bound_change = sensitivity.projected_spectrum if projected_shape else sensitivity.second_moment
-    change = partial(bound_change, adjacency=problem.unit.adjacency)
+        bound = MEAN if isinstance(problem.center, str) else "center"
+    change = sensitivity.projected_spectrum if projected_shape else sensitivity.second_moment
     shape = projected_shape or (problem.shape[1],) * 2
-    return problem.cost.release(name, mechanism, share, change, known, follows=follows, shape=shape)
+    return plan_sum(problem, name, share, shape, bound, change, mechanism)
 
 
 def _plan_adaptive(problem: RowsProblem, share: float) -> AdaptiveReleases:
@@ -403,9 +394,8 @@ def _plan_product(
 ) -> Release:
     """Plan the second moment times a basis, with clipped projections."""
     change = partial(sensitivity.clipped_projection, adjacency=problem.unit.adjacency)
-    known = None
-    if not problem.cost.is_private:
-        known = {"row_norm": problem.row_norm, "level": math.inf}
+    # Without noise nothing is clipped.
+    known = None if problem.cost.is_private else {"row_norm": problem.row_norm, "level": math.inf}
     shape = problem.shape[1], n_columns
     return problem.cost.release(
         name, "gaussian", share, change, known, follows=follows, shape=shape

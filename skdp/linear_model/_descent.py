@@ -11,7 +11,7 @@ from skdp.data.parts import Targets
 from skdp.data.reduce import map_sum
 from skdp.linalg.norms import GridCounts
 from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
-from skdp.privacy.plan import PrivacyCost, growing_shares
+from skdp.privacy.plan import PrivacyCost, growing_shares, plan_sum
 from skdp.privacy.releases import Search, search_steps
 
 #: What to do about data in units so extreme that searches do not reach their sizes.
@@ -66,7 +66,7 @@ class DescentStep(NamedTuple):
 
 
 def plan_descent(
-    cost: PrivacyCost,
+    problem: Any,
     gradient_shares: list[float],
     vote_share: float,
     change: Callable[..., float],
@@ -77,11 +77,9 @@ def plan_descent(
     """Plan all steps; the release named `follows` sets the first level, votes set the others."""
     steps, share = list[DescentStep](), vote_share / len(gradient_shares)
     for step, gradient_share in enumerate(gradient_shares, start=1):
-        gradient = cost.release(
-            f"gradient {step}", "gaussian", gradient_share, change, follows=follows, shape=shape
-        )
+        gradient = plan_sum(problem, f"gradient {step}", gradient_share, shape, follows, change)
         follows = f"{_VOTE} {step}"
-        vote = cost.release(follows, "gaussian", share, sensitivity.count, {})
+        vote = problem.cost.release(follows, "gaussian", share, sensitivity.count, {})
         steps.append(DescentStep(gradient, vote))
     return tuple(steps)
 

@@ -13,7 +13,7 @@ from skdp.data.rows import Block, RowCache, Rows, Weighting
 from skdp.linear_model._descent import clipped_fraction, level_beyond
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights
-from skdp.privacy.plan import PrivacyCost, left_of
+from skdp.privacy.plan import PrivacyCost, left_of, plan_sum
 from skdp.units import ResolvedRecord
 
 
@@ -142,7 +142,10 @@ class LogisticReleases(NamedTuple):
 def plan_logistic(problem: LogisticProblem) -> LogisticReleases:
     """Plan all releases in their order."""
     if not problem.cost.is_private:
-        return LogisticReleases(None, None, (), _plan_coefficients(problem))
+        change = partial(sensitivity.row_sum, NO_CLIPPING, problem.unit.adjacency)
+        name, shape = "coefficients", (problem.n_features + 1, problem.n_classes)
+        exact = problem.cost.release(name, "gaussian", 1.0, change, {}, shape=shape)
+        return LogisticReleases(None, None, (), exact)
     norm = plan_norm(problem)
     moment = _plan_moment(problem, norm)
     gradients = _plan_gradients(problem, moment, left_of(norm, moment))
@@ -186,18 +189,11 @@ def plan_norm(problem: LogisticProblem) -> Release | None:
 
 
 def _plan_moment(problem: LogisticProblem, norm: Release | None) -> Release:
-    change = partial(_moment_change, n_classes=problem.n_classes, adjacency=problem.unit.adjacency)
-    size = problem.n_features + 1 + problem.n_classes
-    known, follows = _known(problem, norm or clip_norm(problem))
-    return problem.cost.release(
-        "class moment",
-        "symmetric_gaussian",
-        _MOMENT_SHARE,
-        change,
-        known,
-        follows=follows,
-        shape=(size, size),
-    )
+    change = partial(_moment_change, n_classes=problem.n_classes)
+    shape = (problem.n_features + 1 + problem.n_classes,) * 2
+    bound = clip_norm(problem) if norm is None else norm.name
+    name, mechanism = "class moment", "symmetric_gaussian"
+    return plan_sum(problem, name, _MOMENT_SHARE, shape, bound, change, mechanism)
 
 
 def clip_norm(problem: LogisticProblem) -> float:
@@ -214,35 +210,6 @@ def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: 
 def _plan_gradients(problem: LogisticProblem, moment: Release, share: float) -> tuple[Release, ...]:
     count, shape = n_steps(problem), (problem.n_features + 1, problem.n_classes)
     return tuple(
-        plan_sum(problem, f"whitened gradient {step}", share / count, shape, moment)
+        plan_sum(problem, f"whitened gradient {step}", share / count, shape, moment.name)
         for step in range(1, count + 1)
     )
-
-
-def plan_sum(
-    problem: LogisticProblem,
-    name: str,
-    share: float,
-    shape: tuple[int, ...],
-    bound: float | Release,
-) -> Release:
-    """Plan a sum of vectors clipped to a norm, or to one that follows from a release."""
-    change = partial(sensitivity.row_sum, adjacency=problem.unit.adjacency)
-    known, follows = _known(problem, bound)
-    return problem.cost.release(
-        name, "gaussian", share, change, known, follows=follows, shape=shape
-    )
-
-
-def _known(problem: LogisticProblem, bound: float | Release) -> tuple[dict[str, float] | None, str]:
-    """Return what a sensitivity needs if the norm is known before the fit, or what it follows."""
-    if isinstance(bound, Release):
-        return None, bound.name
-    return {"row_norm": bound, "rounding": problem.rounding}, ""
-
-
-def _plan_coefficients(problem: LogisticProblem) -> Release:
-    change = partial(sensitivity.row_sum, adjacency=problem.unit.adjacency)
-    known = {"row_norm": NO_CLIPPING}
-    shape = (problem.n_features + 1, problem.n_classes)
-    return problem.cost.release("coefficients", "gaussian", 1.0, change, known, shape=shape)

@@ -26,7 +26,7 @@ from skdp.linear_model._descent import (
 )
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING, clip_rows
-from skdp.privacy.plan import PrivacyCost, left_of, share_for_counts
+from skdp.privacy.plan import PrivacyCost, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import Search, search_steps
 from skdp.units import ResolvedUnit
 
@@ -388,10 +388,10 @@ def _plan_steps(
         return _plan_altmin(problem, share)
     votes = _share_of_counts(problem.n_iter, problem, _VOTE_PRECISION, _VOTE_LIMITS)
     return plan_descent(
-        problem.cost,
+        problem,
         shares_of_steps(share - votes, problem.n_iter, _GROWTH),
         votes,
-        partial(sensitivity.row_sum, adjacency=problem.unit.adjacency),
+        sensitivity.row_sum,
         follows=norm.name,
         shape=(problem.n_features, problem.n_components),
     )
@@ -459,6 +459,5 @@ def _sum(
     *shape: int,
 ) -> Release:
     """Plan a sum over users of vectors or symmetric matrices, clipped to a norm."""
-    change = partial(change, adjacency=problem.unit.adjacency)
     mechanism = "symmetric_gaussian" if len(shape) == 2 else "gaussian"
-    return problem.cost.release(name, mechanism, share, change, follows=norm.name, shape=shape)
+    return plan_sum(problem, name, share, shape, norm.name, change, mechanism)

@@ -33,7 +33,6 @@ from skdp.linear_model._logistic_plan import (
     level_factor,
     n_steps,
     plan_norm,
-    plan_sum,
     with_norms,
 )
 from skdp.linear_model._trace_problem import (
@@ -46,7 +45,7 @@ from skdp.linear_model._trace_problem import (
 )
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_weights
-from skdp.privacy.plan import left_of
+from skdp.privacy.plan import left_of, plan_sum
 from skdp.privacy.precision import plain
 
 # ------------------------------
@@ -89,7 +88,7 @@ class TraceClassReleases(NamedTuple):
 def plan_trace_classes(problem: TraceClassProblem) -> TraceClassReleases:
     """Plan all releases in their order."""
     norm, entries = plan_norm(problem), (problem.n_features,)
-    bound = norm or clip_norm(problem)
+    bound = clip_norm(problem) if norm is None else norm.name
     mean = plan_sum(problem, "mean matrix", _MEAN_SHARE, entries, bound)
     # The difference of a label from 1/2 is as long as 1/2.
     halved = bound / 2 if isinstance(bound, float) else bound

@@ -1,7 +1,6 @@
 """The releases of a trace regression, and their shares, from public facts."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -25,7 +24,7 @@ from skdp.linear_model._trace_problem import TraceProblem
 from skdp.linear_model._trace_records import N_POWERS, diagonal_reach
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING
-from skdp.privacy.plan import left_of, share_for_counts
+from skdp.privacy.plan import left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import SCALE_GRID, Search, search_steps
 
 # Wanted noise of a count, as a fraction of the records. First for a search, in which only the last
@@ -97,26 +96,6 @@ def plan_trace(problem: TraceProblem) -> TraceReleases:
     return TraceReleases(*others, start, _plan_steps(problem, share))
 
 
-def _change(kind: Callable[..., float], problem: TraceProblem) -> Callable[..., float]:
-    """Fix the adjacency of a sensitivity."""
-    return partial(kind, adjacency=problem.unit.adjacency)
-
-
-def _gaussian(
-    problem: TraceProblem,
-    name: str,
-    share: float,
-    kind: Callable[..., float],
-    known: dict[str, float] | None = None,
-    shape: tuple[int, ...] = (),
-) -> Release:
-    """Declare a release; its sensitivity is known, or follows from the spread of the responses."""
-    follows, change = _SPREAD if known is None else "", _change(kind, problem)
-    return problem.cost.release(
-        name, "gaussian", share, change, known, follows=follows, shape=shape
-    )
-
-
 def _share_of_counts(count: int, problem: TraceProblem, precision: float = _PRECISION) -> float:
     return share_for_counts(
         count, problem.n_units, problem.cost.mu, precision=precision, limits=_SHARE_LIMITS
@@ -144,8 +123,8 @@ def _plan_spread(problem: TraceProblem) -> Release:
         _share_of_counts(2, problem, precision) for precision in (_BIN_PRECISION, _FINE_PRECISION)
     )
     share = max(least, min(fine, _SPARE_SHARE))
-    shape = 1, N_POWERS
-    return _gaussian(problem, _SPREAD, share, sensitivity.histograms, {"n_columns": 1}, shape)
+    change, shape = partial(sensitivity.histograms, 1, problem.unit.adjacency), (1, N_POWERS)
+    return problem.cost.release(_SPREAD, "gaussian", share, change, {}, shape=shape)
 
 
 def _plan_norm(problem: TraceProblem) -> Search:
@@ -192,23 +171,22 @@ def _plan_covariance(side: int, problem: TraceProblem) -> Release | None:
     # The sensitivity is that of second moments of vectors, as its proof needs two facts only, which
     # also hold for diagonals: the norm of X X' is at most the squared norm of X, and the inner
     # product of two such products is not negative.
-    change = _change(sensitivity.second_moment, problem)
+    change = sensitivity.second_moment
     size, other = problem.matrix_shape[side], problem.matrix_shape[1 - side]
     if size == 1:
         return None
     is_sparse = problem.factors is not None and problem.factors[side]
     bound = covariance_bound(problem)
     reach = diagonal_reach(size) if is_sparse else math.sqrt(2 * size)
-    edge = change(bound, rounding=problem.rounding) * reach / (problem.n_units * other)
+    largest = change(bound, problem.unit.adjacency, problem.rounding)
+    edge = largest * reach / (problem.n_units * other)
     wanted = (edge / (problem.cost.mu * _WANTED_EDGE)) ** 2
-    return problem.cost.release(
-        ("row", "column")[side] + (" variances" if is_sparse else " covariance"),
-        "gaussian" if is_sparse else "symmetric_gaussian",
-        float(np.clip(wanted, _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE)),
-        change,
-        {"row_norm": bound, "rounding": problem.rounding},
-        shape=(size,) if is_sparse else (size, size),
-    )
+    share = float(np.clip(wanted, _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE))
+    name = ("row", "column")[side]
+    if is_sparse:
+        return plan_sum(problem, f"{name} variances", share, (size,), bound, change)
+    name, shape, mechanism = f"{name} covariance", (size, size), "symmetric_gaussian"
+    return plan_sum(problem, name, share, shape, bound, change, mechanism)
 
 
 def covariance_bound(problem: TraceProblem) -> float:
@@ -232,10 +210,10 @@ def _plan_steps(problem: TraceProblem, share: float) -> tuple[DescentStep, ...]:
     kind = sensitivity.row_sum if problem.protects_matrices else sensitivity.response_sum
     size = problem.rank * sum(problem.matrix_shape) + problem.fit_intercept
     return plan_descent(
-        problem.cost,
+        problem,
         shares_of_steps(share - votes, n_steps, _GROWTH),
         votes,
-        _change(kind, problem),
+        kind,
         follows=_SPREAD,
         shape=(size,),
     )
@@ -244,9 +222,9 @@ def _plan_steps(problem: TraceProblem, share: float) -> tuple[DescentStep, ...]:
 def _plan_start(problem: TraceProblem) -> StartReleases:
     """Plan a start from data, which may fail its test."""
     size, cost = sum(problem.matrix_shape), problem.cost
-    gap = _gaussian(problem, "start gap", START_SHARE * _GAP_SHARE, _change_of_gap)
+    gap = plan_sum(problem, "start gap", START_SHARE * _GAP_SHARE, (), _SPREAD, _change_of_gap)
     share, shape = START_SHARE * _CORE_SHARE, (problem.rank**2,)
-    core = _gaussian(problem, "start core", share, sensitivity.row_sum, shape=shape)
+    core = plan_sum(problem, "start core", share, shape, _SPREAD)
     subspaces = cost.release(
         "start subspaces",
         "symmetric_gaussian",

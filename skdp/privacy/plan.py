@@ -4,7 +4,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import takewhile
 from typing import Any
 
@@ -25,6 +25,7 @@ __all__ = [
     "left_of",
     "paths_of",
     "paths_with_next",
+    "plan_sum",
     "share_for_counts",
     "share_of",
 ]
@@ -509,6 +510,27 @@ def paths_with_next(
 def _is_same(planned: Release, release: Release) -> bool:
     # A copy with another function would have another sensitivity than the planned one.
     return planned == release and planned.sensitivity_of is release.sensitivity_of
+
+
+def plan_sum(
+    problem: Any,
+    name: str,
+    share: float,
+    shape: tuple[int, ...],
+    bound: float | str,
+    change: Callable[..., float] = sensitivity.row_sum,
+    mechanism: str = "gaussian",
+) -> Release:
+    """Declare a sum over units, each of which adds what is clipped to a norm.
+
+    The norm is `bound`, or follows the release of that name. `change` computes the sensitivity from
+    the norm, the adjacency and the rounding of the sum.
+    """
+    change = partial(change, adjacency=problem.unit.adjacency)
+    known, follows = None, str(bound)
+    if not isinstance(bound, str):
+        known, follows = {"row_norm": bound, "rounding": problem.rounding}, ""
+    return problem.cost.release(name, mechanism, share, change, known, follows=follows, shape=shape)
 
 
 def share_for_counts(
