@@ -58,8 +58,8 @@ planned = make_dp_pipeline(
 # How much epsilon
 # ----------------
 # More epsilon scores better; the question is what each one buys. A curve from public rows tells.
-# Its fits have the noise, beside what they learn, that the private fit will have: not the same
-# epsilon, which among fewer rows is far more noise, but matched noise.
+# Each public fit gets the noise-to-signal ratio of the private fit. At the same epsilon it would get
+# far more noise, as it has fewer rows.
 #
 # ``random_state`` of the pipeline stays ``None``: the noise is fresh in every fit, so the numbers
 # change a little from run to run. The fixed seeds on this page make and split rows. They seed no

@@ -417,14 +417,14 @@ _ROUNDING = 16 * np.finfo(np.float64).eps  # not tuned
 class Scales(NamedTuple):
     """Centers and variances of columns, and whether one hardly varies, as far as noise tells.
 
-    `others` are the fractions of the entries that differ from the usual one, 1 where unknown.
+    `off_usual` are the fractions of the entries that differ from the usual one, 1 where unknown.
     """
 
     center: np.ndarray
     variance: np.ndarray
     is_flat: np.ndarray
     is_void: np.ndarray
-    others: np.ndarray
+    off_usual: np.ndarray
 
 
 def scales_of(
@@ -432,7 +432,7 @@ def scales_of(
     moments: np.ndarray,
     noise_std: float,
     is_void: np.ndarray,
-    others: np.ndarray | None,
+    off_usual: np.ndarray | None,
 ) -> Scales:
     """Compute centers and variances from the means of t and of t^2 - 1/2.
 
@@ -455,12 +455,12 @@ def scales_of(
     if not noise_std:
         is_flat = variances <= _ROUNDING * np.maximum(means**2, _rounded_squares(intervals))
     variances = np.clip(variances, least, largest**2)
-    if others is None:
-        others = _others(means, variances)
-    return Scales(center, intervals.half**2 * variances, is_flat, is_void, others)
+    if off_usual is None:
+        off_usual = _off_usual(means, variances)
+    return Scales(center, intervals.half**2 * variances, is_flat, is_void, off_usual)
 
 
-def _others(means: np.ndarray, variances: np.ndarray) -> np.ndarray:
+def _off_usual(means: np.ndarray, variances: np.ndarray) -> np.ndarray:
     """Tell how rare the rarer end is, in columns whose entries are mostly at the ends."""
     means = np.clip(means, -1.0, 1.0)
     is_at_ends = variances > _AT_ENDS * (1 - means**2)

@@ -373,7 +373,7 @@ def descend(
     """Take all steps; return the mean of the last half of the iterates, shrunk."""
     n_classes = problem.n_classes
     step = _STEP_OF_TWO if n_classes == 2 else min(_LARGEST_STEP, _STEP_A_CLASS * n_classes)
-    level = clip_level(records.whitening.reach, n_classes, level_factor(problem))
+    level = gradient_level(records.whitening.reach, n_classes, level_factor(problem))
     rounding = _rounding(problem, records, level)
     weights, iterates = start, []
     for release in plan:
@@ -393,7 +393,7 @@ def descend(
     )
 
 
-def clip_level(reach: float, n_classes: int, factor: float) -> float:
+def gradient_level(reach: float, n_classes: int, factor: float) -> float:
     """Return the length of a gradient at the reach whose class has the probability 1/2.
 
     The others have as much of the rest as each other. So at a `factor` of 1 a gradient at the reach

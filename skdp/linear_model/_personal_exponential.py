@@ -27,7 +27,7 @@ from skdp.linalg.norms import row_squares
 from skdp.linear_model._descent import OTHER_UNITS_OF_Y
 from skdp.linear_model._personal_fit import best_priors
 from skdp.linear_model._personal_model import Prior, SharedModel, ridge_coefficients
-from skdp.linear_model._personal_plan import SIZES, PersonalProblem, clip_level
+from skdp.linear_model._personal_plan import SIZES, PersonalProblem, level_with_noise
 from skdp.linear_model._personal_start import root_mean_squares
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.releases import warnings_for_ends
@@ -73,7 +73,7 @@ def solve_exponential(
     """Choose a bound of the responses, then a representation, then the prior of its heads."""
     size, k = users.n_features, problem.n_components
     typical = _release_size(plan.bound, users, budget)
-    bound = clip_level(typical, budget)
+    bound = level_with_noise(typical, budget)
     users.clip_responses(bound)
     candidates = np.linalg.qr(generator.normal(size=(_N_CANDIDATES, size, k)))[0]
     losses = _losses(users, candidates, bound)

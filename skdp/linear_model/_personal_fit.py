@@ -27,7 +27,7 @@ from skdp.linear_model._personal_plan import (
     MeanReleases,
     PersonalProblem,
     PersonalReleases,
-    clip_level,
+    level_with_noise,
     loses_digits,
     release_level,
 )
@@ -76,7 +76,7 @@ def descend(
     level = _first_level(start)
     limits = level / _LEVEL_RANGE, level * _LEVEL_RANGE
     for step in steps:
-        used = clip_level(level, budget)
+        used = level_with_noise(level, budget)
         total, n_kept = _clipped_gradient(users, start.prior, used)
         released, _ = budget.release(step.gradient, total, used, rounding=users.rounding)
         start = _moved(start, released / users.n_users)

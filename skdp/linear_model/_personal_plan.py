@@ -155,14 +155,14 @@ CENTER_CERTAINTY, MEAN_CERTAINTY = 3.0, 1.5
 _SIZES = (1e-150, 1e150)  # not tuned
 
 
-def clip_level(size: float, budget: PrivacyBudget) -> float:
+def level_with_noise(size: float, budget: PrivacyBudget) -> float:
     """Return the level to clip to, a released size; without noise nothing is clipped."""
     return size if budget.is_private else NO_CLIPPING
 
 
 def release_level(search: Search, norms: np.ndarray, q: float, budget: PrivacyBudget) -> float:
     """Release a quantile of norms, to clip to."""
-    return clip_level(budget.quantile(search, norms, q=q), budget)
+    return level_with_noise(budget.quantile(search, norms, q=q), budget)
 
 
 def clipped_total(values: np.ndarray, level: float) -> np.ndarray:

@@ -20,9 +20,9 @@ from skdp.linear_model._personal_plan import (
     MeanReleases,
     PersonalProblem,
     above_noise,
-    clip_level,
     clipped_moment,
     clipped_total,
+    level_with_noise,
     mean_clip,
     release_level,
 )
@@ -271,7 +271,7 @@ def release_start(
     rows, and uses all rows together.
     """
     products, size = _release_size(plan.product_norm, users, levels, budget)
-    level = clip_level(size, budget)
+    level = level_with_noise(size, budget)
     total = clipped_moment(products, level)
     released, noise_std = budget.release(plan.products, total, level, rounding=users.rounding)
     mean = np.zeros(users.n_features), 0.0
@@ -310,7 +310,7 @@ def _release_mean(
     budget: PrivacyBudget,
 ) -> tuple[np.ndarray, float]:
     """Release the mean of clipped products; return also the std of its errors."""
-    level = clip_level(size * mean_clip(problem), budget)
+    level = level_with_noise(size * mean_clip(problem), budget)
     total = clipped_total(products, level)
     released, noise_std = budget.release(release, total, level, rounding=users.rounding)
     # Besides the noise there is the sampling error of the mean, for products of that size in random

@@ -94,7 +94,7 @@ def plan_trace_classes(problem: TraceClassProblem) -> TraceClassReleases:
     halved = bound / 2 if isinstance(bound, float) else bound
     start = plan_sum(problem, "class difference", _START_SHARE, entries, halved)
     count, share = n_steps(problem), left_of(norm, mean, start)
-    size, level = (problem.rank * sum(problem.matrix_shape) + 1,), clip_level(problem)
+    size, level = (problem.rank * sum(problem.matrix_shape) + 1,), tangent_level(problem)
     gradients = tuple(
         plan_sum(problem, f"tangent gradient {step}", share / count, size, level)
         for step in range(1, count + 1)
@@ -102,7 +102,7 @@ def plan_trace_classes(problem: TraceClassProblem) -> TraceClassReleases:
     return TraceClassReleases(norm, mean, start, gradients)
 
 
-def clip_level(problem: TraceClassProblem) -> float:
+def tangent_level(problem: TraceClassProblem) -> float:
     """Return the norm that gradients are clipped to.
 
     Of matrices of norm sqrt(d1 d2), alike in all directions, a gradient has norm sqrt(n_free + 1)
@@ -165,7 +165,7 @@ def _descend(
     assert view.center is not None
     center = view.center.reshape(problem.matrix_shape)
     design = Design(view.source, problem.matrix_shape, view.n_jobs, center=center)
-    level, size = clip_level(problem), start.left.size + start.right.size + 1
+    level, size = tangent_level(problem), start.left.size + start.right.size + 1
     point, offset, kept = start, 0.0, []
     for release in plan:
         kernel = partial(

@@ -143,19 +143,19 @@ def standardized_by(found: Scales, problem: TraceProblem) -> Transform:
     return Transform(
         center,
         (1 / np.sqrt(np.where(squares > 0, squares, 1.0))).reshape(shape),
-        are_rare=_are_rare(found.others),
+        are_rare=_are_rare(found.off_usual),
         n_hidden=int(found.is_void.sum()) if problem.cost.is_private else 0,
         largest=largest,
     )
 
 
-def _are_rare(others: np.ndarray) -> bool:
+def _are_rare(off_usual: np.ndarray) -> bool:
     """Tell whether at least half of the features are rare, and a mean record has few of these.
 
-    `others` are the fractions of the entries that are not the usual ones.
+    `off_usual` are the fractions of the entries that are not the usual ones.
     """
-    is_rare = others < _RARE
-    return bool(is_rare.mean() >= 0.5 and others[is_rare].sum() < _FEW_RARE)
+    is_rare = off_usual < _RARE
+    return bool(is_rare.mean() >= 0.5 and off_usual[is_rare].sum() < _FEW_RARE)
 
 
 def exact_standardization(design: Design, *, centered: bool) -> Transform:

@@ -21,7 +21,7 @@ from skdp.data.parts import Targets
 from skdp.data.reduce import BlockView
 from skdp.data.sources import as_source
 from skdp.linear_model._logistic_fit import (
-    clip_level,
+    gradient_level,
     residuals_of,
     warnings_for_moment,
     whitened,
@@ -405,9 +405,9 @@ def test_a_record_at_the_reach_is_clipped_if_its_class_has_less_than_half(n_clas
         scores = np.zeros((1, n_classes))
         scores[0, 0] = np.log((n_classes - 1) * probability / (1 - probability))
         length = np.linalg.norm(residuals_of(scores, np.array([0]))) * np.hypot(3.0, 1.0)
-        assert (length > clip_level(3.0, n_classes, factor=1.0)) == is_clipped
+        assert (length > gradient_level(3.0, n_classes, factor=1.0)) == is_clipped
     # The longest gradient, of a record that is surely another one.
-    assert clip_level(3.0, n_classes, factor=2.0) >= np.sqrt(n_classes / (n_classes - 1)) * 3
+    assert gradient_level(3.0, n_classes, factor=2.0) >= np.sqrt(n_classes / (n_classes - 1)) * 3
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
