@@ -513,12 +513,12 @@ def release_scales(
     counts, noise_std = budget.release(plan.sizes, counts)
     intervals, is_void = sized_intervals(counts, noise_std)
     budget.warnings += warnings_for_sizes(plan.sizes.name, intervals)
-    others = np.clip(1 - counts[:, 0] / n_rows, 0.0, 1.0)
+    off_usual = np.clip(1 - counts[:, 0] / n_rows, 0.0, 1.0)
     alone, zoomed = plan.ways.ways
     if not are_narrow(intervals).any():
-        return moments(alone, intervals, is_void, others)
+        return moments(alone, intervals, is_void, off_usual)
     intervals = _zoomed(zoomed, view, n_rows, intervals, budget)
-    return moments(zoomed.moments, intervals, is_void, others)
+    return moments(zoomed.moments, intervals, is_void, off_usual)
 
 
 def _zoomed(
@@ -549,7 +549,7 @@ def _release_moments(
     release: Release,
     intervals: Intervals,
     is_void: np.ndarray | None = None,
-    others: np.ndarray | None = None,
+    off_usual: np.ndarray | None = None,
     *,
     view: BlockView,
     n_rows: int,
@@ -559,4 +559,4 @@ def _release_moments(
     sums = view.map_sum(summing(intervals), 2 * n_columns)
     moments, noise_std = budget.release(release, sums / n_rows)
     is_void = np.zeros(n_columns, dtype=bool) if is_void is None else is_void
-    return scales_of(intervals, moments, noise_std, is_void, others)
+    return scales_of(intervals, moments, noise_std, is_void, off_usual)
