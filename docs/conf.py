@@ -30,6 +30,7 @@ exclude_patterns = ["_build"]
 
 # Docstrings. The class template lists the members, so numpydoc must not list them again.
 autosummary_generate = True
+autodoc_mock_imports = ["flwr"]  # which pins the versions of too much else
 autodoc_typehints = "none"  # types are in the docstrings, with their units
 numpydoc_show_class_members = False
 # What is documented here is public, so it needs every section; cf. [tool.numpydoc_validation].

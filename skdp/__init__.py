@@ -1,7 +1,7 @@
 """Low-rank learning under differential privacy, in scikit-learn's manner."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks
@@ -16,17 +16,19 @@ from skdp.decomposition import (
 )
 from skdp.exceptions import BudgetError, FederationError, LedgerError, PrivacyWarning
 from skdp.ledger import PrivacyLedger
-from skdp.linear_model import (
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPPersonalizedRegressor,
-    DPTraceClassifier,
-    DPTraceRegressor,
-    PersonalHead,
-)
-from skdp.model_selection import privacy_spent
-from skdp.pipeline import DPPipeline, make_dp_pipeline
-from skdp.preprocessing import DPStandardScaler
+
+if TYPE_CHECKING:
+    from skdp.linear_model import (
+        DPLinearRegression,
+        DPLogisticRegression,
+        DPPersonalizedRegressor,
+        DPTraceClassifier,
+        DPTraceRegressor,
+        PersonalHead,
+    )
+    from skdp.model_selection import privacy_spent
+    from skdp.pipeline import DPPipeline, make_dp_pipeline
+    from skdp.preprocessing import DPStandardScaler
 
 __version__ = "0.1.0"
 
@@ -58,8 +60,37 @@ __all__ = [
 ]
 
 
+# Imported when they are first asked for, so that an owner in `skdp.federated` begins fast.
+_MODULES = {
+    "datasets",
+    "federated",
+    "metrics",
+    "linear_model",
+    "model_selection",
+    "pipeline",
+    "preprocessing",
+}
+_HOMES = {
+    "DPLinearRegression": "linear_model",
+    "DPLogisticRegression": "linear_model",
+    "DPPersonalizedRegressor": "linear_model",
+    "DPPipeline": "pipeline",
+    "DPStandardScaler": "preprocessing",
+    "DPTraceClassifier": "linear_model",
+    "DPTraceRegressor": "linear_model",
+    "PersonalHead": "linear_model",
+    "make_dp_pipeline": "pipeline",
+    "privacy_spent": "model_selection",
+}
+
+
 def __getattr__(name: str) -> Any:
-    # Imported when they are first asked for.
-    if name in ("datasets", "federated", "metrics"):
+    if name in _MODULES:
         return import_module(f"skdp.{name}")
+    if name in _HOMES:
+        return getattr(import_module(f"skdp.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'skdp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -7,6 +7,6 @@ __all__ = ["ESTIMATORS"]
 
 ESTIMATORS = [
     one
-    for one in map(vars(skdp).get, sorted(skdp.__all__))
+    for one in (getattr(skdp, name) for name in sorted(skdp.__all__))
     if isinstance(one, type) and issubclass(one, PrivateEstimator)
 ]

@@ -1,0 +1,1 @@
+"""A fit across owners, as an app of Flower."""

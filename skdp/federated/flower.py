@@ -1,0 +1,201 @@
+"""Owners and a coordinator as apps of Flower, which carries their messages over a network."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from logging import ERROR, WARNING
+from typing import Any
+
+try:
+    from flwr.app import ConfigRecord, Context, Message, RecordDict
+    from flwr.clientapp import ClientApp
+    from flwr.common.logger import log
+    from flwr.serverapp import Grid, ServerApp
+except ImportError:
+    raise ImportError('skdp.federated.flower needs Flower: pip install "skdp[flower]"') from None
+
+from skdp.exceptions import FederationError
+from skdp.federated._federation import Coordinator, Federation
+from skdp.federated._owner import Owner
+
+__all__ = ["client_app", "server_app"]
+
+# One record a message, and its fields.
+_RECORD, _QUESTION, _ANSWER, _OWNER, _REFUSAL = "skdp", "question", "answer", "owner", "refusal"
+# Seconds between two looks for nodes that have come.
+_PAUSE = 2.0  # not tuned
+
+
+def client_app(
+    make_owner: Callable[[Context], Owner], save: Callable[[Any, Context], None] | None = None
+) -> ClientApp:
+    """Make the app of an owner, which a node of Flower runs.
+
+    Flower starts a process for each message. So the app makes the owner anew each time, from its
+    rows and its state.
+
+    Parameters
+    ----------
+    make_owner : callable
+        Takes the context of Flower and returns the :class:`Owner`. It passes a file as ``state``,
+        the same one for all messages of a fit. ``context.node_config`` has what belongs to the
+        node, as the folder of its rows, and ``context.run_config`` what belongs to the run.
+    save : callable or None, default=None
+        Takes the fitted model and the context, and keeps the model for this owner. It may be called
+        again with the same model.
+
+    Returns
+    -------
+    ClientApp
+        The app.
+
+    See Also
+    --------
+    server_app : The app of the server.
+
+    Notes
+    -----
+    **Privacy.** Unit, adjacency and mechanism are those of the federation. Released: the answers of
+    the owner, each of which is on disk before it leaves. Where the owner cannot answer, the server
+    gets the text of a `FederationError`, which tells no values, or else the name of the type of the
+    error: its text stays in the log of the node. Assumed public: the agreement, and when an owner
+    answers.
+
+    Examples
+    --------
+    >>> from skdp.federated import Owner
+    >>> from skdp.federated.flower import client_app  # doctest: +SKIP
+    >>> def make_owner(context):
+    ...     folder = context.node_config["folder"]
+    ...     rows = np.load(f"{folder}/rows.npy")
+    ...     return Owner(federation, context.node_config["owner"], rows, state=f"{folder}/state")
+    >>> app = client_app(make_owner)  # doctest: +SKIP
+    """
+    app = ClientApp()
+
+    @app.query()
+    def _answer(message: Message, context: Context) -> Message:  # numpydoc ignore=GL08
+        try:
+            fields = _answered(make_owner, save, message.content, context)
+        except Exception as error:
+            log(ERROR, "this owner has not answered", exc_info=error)
+            text = str(error) if isinstance(error, FederationError) else type(error).__name__
+            fields = {_REFUSAL: text}
+        return Message(RecordDict({_RECORD: ConfigRecord(fields)}), reply_to=message)
+
+    return app
+
+
+def server_app(
+    make_federation: Callable[[Context], Federation],
+    save: Callable[[Any, Context], None],
+    *,
+    patience: float = 600.0,
+) -> ServerApp:
+    """Make the app of the server, which leads a fit of owners.
+
+    It asks all nodes that are connected, and knows owners by the numbers in their answers: a node
+    has no order, may come late, and may be another one when an owner comes back.
+
+    Parameters
+    ----------
+    make_federation : callable
+        Takes the context of Flower and returns the :class:`Federation`.
+    save : callable
+        Takes the fitted model and the context, and keeps the model.
+    patience : float, default=600.0
+        Seconds to wait for the answers of all owners to one question. It has to be longer than it
+        takes Flower to notice that a node is gone, some 70 s, and an owner to come back.
+
+    Returns
+    -------
+    ServerApp
+        The app. Its run fails with a :class:`skdp.exceptions.FederationError` that names the owners
+        who have not answered in time; the budget of a fit that has begun is spent. A later run with
+        the same federation, and the same states of owners, asks again and goes on.
+
+    See Also
+    --------
+    client_app : The app of an owner.
+
+    Notes
+    -----
+    **Privacy.** A server has no private data. What it may do to owners is told in the user guide,
+    under "Across owners".
+
+    Examples
+    --------
+    >>> from skdp import DPPCA
+    >>> from skdp.federated import Federation
+    >>> from skdp.federated.flower import server_app  # doctest: +SKIP
+    >>> def make_federation(context):
+    ...     pca = DPPCA(2, row_norm=5.0, mean_norm=5.0)
+    ...     return Federation(pca, n_rows=600, n_features=4, owners=3)
+    >>> app = server_app(make_federation, lambda model, context: print(model))  # doctest: +SKIP
+    """
+    app = ServerApp()
+
+    @app.main()
+    def _lead(grid: Grid, context: Context) -> None:  # numpydoc ignore=GL08
+        coordinator = Coordinator(make_federation(context))
+        save(coordinator.run(partial(_sent, grid=grid, patience=patience)), context)
+
+    return app
+
+
+# ------------------------------
+# At an owner.
+
+
+def _answered(
+    make_owner: Callable[[Context], Owner],
+    save: Callable[[Any, Context], None] | None,
+    content: RecordDict,
+    context: Context,
+) -> dict[str, Any]:
+    """Answer one question, and save the model if there is one then."""
+    with make_owner(context) as owner:
+        if owner._path is None:
+            raise FederationError(
+                "make_owner must pass state=, a file: Flower starts a process for each message."
+            )
+        answer = owner.handle(content[_RECORD][_QUESTION])
+        if save is not None and "estimator_" in vars(owner):
+            save(owner.estimator_, context)
+        return {_OWNER: owner.number, _ANSWER: answer}
+
+
+# ------------------------------
+# At the server.
+
+
+def _sent(messages: dict[int, bytes], grid: Grid, patience: float) -> dict[int, bytes]:
+    """Ask all nodes until every owner has answered, or patience ends; the same is asked of all."""
+    (question,) = set(messages.values())
+    content = RecordDict({_RECORD: ConfigRecord({_QUESTION: question})})
+    answers, answered, end = dict[int, bytes](), set[int](), time.monotonic() + patience
+    while len(answers) < len(messages) and (left := end - time.monotonic()) > 0:
+        nodes = set(grid.get_node_ids()) - answered
+        asked = [Message(content, node, "query", ttl=left) for node in nodes]
+        for reply in grid.send_and_receive(asked, timeout=left) if asked else ():
+            node = reply.metadata.src_node_id
+            if reply.has_error():
+                # The owner may come back, as another node.
+                log(WARNING, "no answer from node %s: %s", node, reply.error.reason)
+                continue
+            _add(answers, reply.content.get(_RECORD, {}), len(messages))
+            answered.add(node)
+        if len(answers) < len(messages):
+            time.sleep(min(_PAUSE, max(0.0, end - time.monotonic())))
+    return answers
+
+
+def _add(answers: dict[int, bytes], fields: Any, n_owners: int) -> None:
+    """Add the answer of a node; a node that refuses ends the fit."""
+    if _REFUSAL in fields:
+        raise FederationError(f"A node has refused to answer: {fields[_REFUSAL]}")
+    number, answer = fields.get(_OWNER), fields.get(_ANSWER)
+    if not (isinstance(number, int) and isinstance(answer, bytes) and 0 <= number < n_owners):
+        raise FederationError("A node has answered with something else than an owner does.")
+    if answers.setdefault(number, answer) != answer:
+        raise FederationError(f"Two nodes have given different answers of owner {number}.")
