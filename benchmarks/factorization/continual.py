@@ -68,9 +68,10 @@ root mean square and {bisr_largest:.2f} times in the largest. Its optimized form
 {tuned_largest:.2f} times. A few bands do not add up to 0: a part of all old noise stays in every
 later sum.
 
-BISR needs more than a hundred buffers to be level. Of the widths here it is best with {best_bisr.n_buffers}:
-{gain_bisr:.1%} better in the root mean square, and worse in the largest. With all {best.n_buffers}
-coefficients free, the descent finds {gain:.1%}. Bands would be taken for a gain of 5%. {verdict}
+BISR needs more than a hundred buffers to be level. Of the widths here it is best with
+{best_bisr.n_buffers}: {gain_bisr:.1%} better in the root mean square, and worse in the largest.
+With all {best.n_buffers} coefficients free, the descent finds {gain:.1%}. Bands would be taken for
+a gain of 5%. {verdict}
 
 There is little to gain. No factorization, Toeplitz or not, has a root mean square below
 {bound:.3f}, which is {most:.1%} less. In the largest, the exact square root is the best Toeplitz
