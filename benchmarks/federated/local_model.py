@@ -70,17 +70,19 @@ TITLE = """\
 
 Written by `python -m benchmarks.federated.local_model --write`. Sum of squares along the private
 components over that along the best: mean ± standard deviation of {} runs. Unit: one row, which is
-all that a person has. Adjacency "replace", delta 1e-6. The center is 0, or as if public for the
-centered digits, so that there is one release, and `row_norm` is known.
+all that a person has. Adjacency "replace", delta 1e-6. The center is 0, so that there is one
+release, and `row_norm` is known: the median norm, or 1. The mean of the centered digits is taken
+off as if it were public, which is not private; nor are medians.
 
-"All rows" is one fit by somebody whom all believe. In both other columns nobody is believed:
-each person adds noise that protects it from everybody. "Noisy outer products" is the federation
-with `aggregator="none"`: the sum of n people has noise sqrt(n) times that of one fit to all rows.
-"Noisy rows" is the simplest other way: each person tells its clipped row with Gaussian noise, and
-the components are those of all noisy rows. "Chance" is what random directions capture. "People needed" is
-d / (mu r)², with d features, the mu of epsilon 1, and r the part of `row_norm`² that the mean
-square of clipped rows along the last of the components has: with fewer people, that component does
-not leave the bulk of the noise.
+"All rows" is one fit by somebody whom all believe. In both other columns nobody is believed: each
+person adds noise that protects it from everybody. "Noisy outer products" is the federation with
+`aggregator="none"`: the sum of n people has noise sqrt(n) times that of one fit to all rows. "Noisy
+rows" is the simplest other way: each person tells its clipped row with Gaussian noise, and the
+components are those of all noisy rows. Its noise is for two rows that are 2 `row_norm` apart.
+
+"Chance" is what random directions capture. "People needed" is d / (mu r)², with d features, the mu
+of epsilon 1, and r the mean square of clipped rows along the last of the components, over
+`row_norm`². With fewer people, that component does not leave the bulk of the noise.
 """
 WORKS = """\
 ## Where it works
