@@ -37,7 +37,7 @@ def client_app(
     Parameters
     ----------
     make_owner : callable
-        Takes the context of Flower and returns the :class:`Owner`. It passes a file as ``state``,
+        Takes the context of Flower and returns the :class:`skdp.federated.Owner`. It passes a file as ``state``,
         the same one for all messages of a fit. ``context.node_config`` has what belongs to the
         node, as the folder of its rows, and ``context.run_config`` what belongs to the run.
     save : callable or None, default=None
@@ -100,7 +100,8 @@ def server_app(
     Parameters
     ----------
     make_federation : callable
-        Takes the context of Flower and returns the :class:`Federation`.
+        Takes the context of Flower and returns the
+        :class:`skdp.federated.Federation`.
     save : callable
         Takes the fitted model and the context, and keeps the model.
     patience : float, default=600.0
