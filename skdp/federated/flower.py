@@ -37,9 +37,10 @@ def client_app(
     Parameters
     ----------
     make_owner : callable
-        Takes the context of Flower and returns the :class:`skdp.federated.Owner`. It passes a file as ``state``,
-        the same one for all messages of a fit. ``context.node_config`` has what belongs to the
-        node, as the folder of its rows, and ``context.run_config`` what belongs to the run.
+        Takes the context of Flower and returns the :class:`skdp.federated.Owner`. It passes a file
+        as ``state``, the same one for all messages of a fit. ``context.node_config`` has what
+        belongs to the node, as the folder of its rows, and ``context.run_config`` what belongs to
+        the run.
     save : callable or None, default=None
         Takes the fitted model and the context, and keeps the model for this owner. It may be called
         again with the same model.
