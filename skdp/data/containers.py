@@ -147,10 +147,6 @@ MISSING = {
     "keep_empty_features=True) does in a DPPipeline: from other rows would not be private.",
     "y": "Leave such records out: a constant is no response. How many are left is public.",
 }
-# Attributes that numpy and scikit-learn read of an object before they convert it.
-_PROBED_ATTRIBUTES = ("shape", "dtype", "ndim", "columns")
-# An array has at most so many dimensions: lists that are nested deeper are not converted to one.
-_MOST_DIMENSIONS = 64  # not tuned
 
 T = TypeVar("T")
 
@@ -236,7 +232,7 @@ def checked_container(X: Any) -> Any:
     Raises
     ------
     ValueError
-        If X is or holds a masked array, is a sparse matrix whose parts do not fit together, or
+        If X is a masked array, is a sparse matrix whose parts do not fit together, or
         raises an error of its own.
     """
     if is_collection(X):
@@ -255,7 +251,7 @@ def is_collection(X: Any) -> bool:
 
 def refuse_masked(X: Any) -> None:
     """Check X as `checked_container` does, but convert nothing and read no entry."""
-    if hide_error_text(_is_masked, X):
+    if isinstance(getattr(X, "data", None) if issparse(X) else X, np.ma.MaskedArray):
         raise ValueError(MASKED)
 
 
@@ -265,48 +261,6 @@ def _as_array(X: Any) -> Any:
         return X
     # Unlike `asarray`, this keeps the mask of a masked array.
     return np.asanyarray(X)
-
-
-def _is_masked(X: Any) -> bool:
-    if X is None or isinstance(X, SkdpContainer | type):
-        return False
-    if issparse(X):
-        return isinstance(getattr(X, "data", None), np.ma.MaskedArray)
-    # Code behind these attributes and behind `len` runs here first, where its errors are hidden.
-    for name in _PROBED_ATTRIBUTES:
-        getattr(X, name, None)
-    if hasattr(X, "__len__") and not isinstance(X, np.ndarray):
-        len(X)
-    return _holds_masked(X)
-
-
-def _holds_masked(X: Any) -> bool:
-    """Tell whether X is a masked array, or one is among its objects."""
-    level = [_objects_of(X) if hasattr(X, "iloc") else X]
-    # Level by level: a call for each row would take longer than the conversion of all of them.
-    for _ in range(_MOST_DIMENSIONS):
-        kinds = set(map(type, level))
-        if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
-            return True
-        nested = tuple(kind for kind in kinds if issubclass(kind, list | tuple | np.ndarray))
-        if not nested:
-            return False
-        level = list(
-            chain.from_iterable(_objects_in(part) for part in level if type(part) in nested)
-        )
-    return False
-
-
-def _objects_in(part: Any) -> Any:
-    if not isinstance(part, np.ndarray):
-        return part
-    return part.ravel() if part.dtype == object else ()
-
-
-def _objects_of(frame: Any) -> np.ndarray:
-    """Return the columns of a data frame, or the series, that hold objects rather than numbers."""
-    frame = frame.to_frame() if frame.ndim == 1 else frame
-    return np.asarray(frame.loc[:, np.asarray(frame.dtypes == np.dtype(object))], dtype=object)
 
 
 # ------------------------------
