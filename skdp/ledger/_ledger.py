@@ -17,15 +17,12 @@ from skdp.ledger._file import (
     Limit,
     attach,
     attached,
-    check_seen,
     check_sums,
     create_file,
     mark_answered,
     open_file,
     read_charges,
     read_head,
-    read_seen,
-    remember,
 )
 from skdp.privacy.sensitivity import ADJACENCIES
 
@@ -182,8 +179,7 @@ class PrivacyLedger:
     multiples of 2 ** -62 of the limit, rounded up, and are never refunded, not even after a crash.
     So the ledger is a privacy filter, which is valid however later fits depend on earlier ones
     [1]_. It guards against accidents, not against the owner of the file: a copy, or a backup that
-    is restored, has the budget again. A process that has seen more charges than such a file holds
-    refuses it; another process cannot notice. The ledger does not know the data. It is up to the
+    is restored, has the budget again. The ledger does not know the data. It is up to the
     user to pass it to all fits on the data, and to no others.
 
     References
@@ -331,10 +327,8 @@ class PrivacyLedger:
             for table, text in texts.items():
                 if text is not None:
                     attach(database, table, text)
-            seen = read_seen(database)
             database.execute("COMMIT")
             check_place(self.path, place)
-            remember(seen)
 
     def _mark_answered(self, fit: str) -> None:
         """Remember that an answer of a fit leaves: from then on its id is charged again."""
@@ -466,7 +460,6 @@ class PrivacyLedger:
             head = read_head(database, self.path)
             if self._uuid not in (None, head["uuid"]):
                 raise LedgerError(f"{self.path!r} is another ledger than the one it was.")
-            check_seen(database, self.path)
             yield database, head
 
     def __sklearn_clone__(self) -> "PrivacyLedger":

@@ -20,7 +20,7 @@ import pytest
 from parties import Talk, a_federation, an_owner, owners_of
 
 from skdp.federated._masks import pair_from
-from skdp.ledger import PrivacyLedger, _file
+from skdp.ledger import PrivacyLedger
 
 pytestmark = [
     # Small data: most of what is found is noise.
@@ -103,8 +103,6 @@ def federation():
 
 
 def first_owner(folder):
-    # A copy of a ledger that has seen less.
-    _file._SEEN.clear()
     ledger = PrivacyLedger(folder / "ledger")
     return an_owner(federation(), 0, WIDE[0], state=folder / "state", ledger=ledger)
 

@@ -6,7 +6,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from skdp import BudgetError, LedgerError, PrivacyLedger
+from skdp import BudgetError, PrivacyLedger
 
 
 @dataclass(frozen=True)
@@ -33,23 +33,6 @@ def charge_until_refused(path, mu, n_tries):
             continue
         n_charged += 1
     return n_charged
-
-
-def charge_in_steps(path, barrier, told):
-    """Charge twice, between and after what another process does; tell when that is refused."""
-    ledger, n_charged = PrivacyLedger(path), 0
-    try:
-        for _ in range(2):
-            for _ in range(2):
-                ledger.charge(Fit(1e-4), "raced")
-                n_charged += 1
-            barrier.wait(60)
-            barrier.wait(60)
-        ledger.charge(Fit(1e-4), "raced")
-    except LedgerError:
-        told.put(f"{n_charged} charged, then refused")
-    else:
-        told.put("never refused")
 
 
 def charge_and_tell(path, mu):
