@@ -6,7 +6,7 @@ from copy import copy
 from functools import partial
 from itertools import pairwise, starmap
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self, cast
 
 import numpy as np
 from scipy import sparse
@@ -31,12 +31,63 @@ from skdp.data.containers import (
     told_no_numbers,
     without_warnings,
 )
+from skdp.linalg.norms import rows_of
+
+# ------------------------------
+# Parts that are loaded one by one.
+
+Loader = Callable[[], Any]
+
+
+class Part(NamedTuple):
+    """A part of rows or of targets."""
+
+    #: By which errors name it.
+    number: int
+    #: What loads it; of targets in memory, these.
+    loader: Any
+    #: How many rows are loaded.
+    length: int
+    #: Those that are used; None for all.
+    kept: range | None = None
+
+    @property
+    def rows(self) -> range:
+        """The rows that are used."""
+        return range(self.length) if self.kept is None else self.kept
+
+
+class Parts:
+    """What is loaded again for every pass, part by part; the lengths of parts are public."""
+
+    #: Those that have rows.
+    parts: list[Part]
+    #: Adds up what a kernel gives for the parts of these numbers; None for this process.
+    pass_over: Callable[..., Any] | None = None
+
+    @property
+    def numbers(self) -> list[int]:
+        """Numbers of the parts."""
+        return [part.number for part in self.parts]
+
+    @property
+    def lengths(self) -> list[int]:
+        """How many rows each part has."""
+        return [len(part.rows) for part in self.parts]
+
+    def of_parts(self, parts: range) -> Self:
+        """Copy what another process needs to load some of the parts."""
+        one = copy(self)
+        if len(self.parts) > 1:  # else an array of targets, whatever the parts of the rows
+            one.parts = [cast("Part", None)] * parts.start + self.parts[parts.start : parts.stop]
+        return one
+
 
 # ------------------------------
 # Targets of rows, numbers or labels: in memory, or loaded part by part.
 
 
-class Targets:
+class Targets(Parts):
     """One target for each row; parts are loaded again for every pass, each once in a thread.
 
     It is a source of :func:`skdp.data.reduce.map_sum`, for passes over targets alone: each part is
@@ -44,12 +95,8 @@ class Targets:
 
     Parameters
     ----------
-    parts : sequence of callable or array-like
+    parts : list of Part
         The targets of each part: 1-D arrays, or functions without arguments that load them.
-    lengths : sequence of int
-        How many rows each part has, from 1. Public.
-    numbers : sequence of int or None, default=None
-        Numbers by which errors name the parts; ``None`` counts from 0.
     function : callable or None, default=None
         Maps an array of targets to another one, target by target.
     pass_over : callable or None, default=None
@@ -62,17 +109,12 @@ class Targets:
 
     def __init__(
         self,
-        parts: Sequence[Any],
-        lengths: Sequence[int],
-        numbers: Sequence[int] | None = None,
+        parts: list[Part],
         function: Callable[[np.ndarray], np.ndarray] | None = None,
         pass_over: Callable[..., Any] | None = None,
     ) -> None:
-        self._parts, self._lengths = list(parts), list(lengths)
-        self._numbers = list(range(len(self._parts)) if numbers is None else numbers)
-        self._function, self._pass_over = function, pass_over
-        self.pass_over = pass_over and partial(pass_over, numbers=self._numbers)
-        self.block_starts = np.cumsum([0, *self._lengths])
+        self.parts, self.pass_over, self._function = parts, pass_over, function
+        self.block_starts = np.cumsum([0, *self.lengths])
         #: First block of each part, and the end.
         self.part_starts = np.arange(len(self.block_starts))
         self.shape = int(self.block_starts[-1]), 1
@@ -81,20 +123,20 @@ class Targets:
     @classmethod
     def of(cls, values: np.ndarray) -> "Targets":
         """Wrap the targets of all rows, a checked array in memory."""
-        return cls([values], [len(values)])
+        return cls([Part(0, values, len(values))])
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        values = np.concatenate([self._load(part) for part in range(len(self._parts))])
+        values = np.concatenate(list(map(self._load, self.parts)))
         return values if dtype is None else values.astype(dtype)
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         """Return the targets of consecutive rows of one part."""
         part = int(np.searchsorted(self.block_starts, rows.start, side="right")) - 1
         if getattr(self._loaded, "part", None) != part:
-            self._loaded.values, self._loaded.part = self._load(part), part
+            self._loaded.values, self._loaded.part = self._load(self.parts[part]), part
         first = self.block_starts[part]
         return np.asarray(self._loaded.values[rows.start - first : rows.stop - first])
 
@@ -108,43 +150,31 @@ class Targets:
 
     def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> "Targets":
         """Return what a function, that takes each target by itself, makes of the targets."""
-        both = composed(self._function, function)
-        mapped = Targets(self._parts, self._lengths, self._numbers, both, self._pass_over)
-        if len(self._parts) > 1 or callable(self._parts[0]):
+        mapped = Targets(self.parts, composed(self._function, function), self.pass_over)
+        if len(self.parts) > 1 or callable(self.parts[0].loader):
             return mapped
         # In memory as a whole, they are mapped once for all passes.
-        return Targets([mapped._load(0)], self._lengths, self._numbers)
-
-    def of_parts(self, parts: range) -> "Targets":
-        """Copy what another process needs to load the targets of some parts."""
-        one = copy(self)
-        if len(self._parts) > 1:  # else an array, whatever the parts of the rows
-            one._parts = within(self._parts, parts)
-        return one
+        return Targets([self.parts[0]._replace(loader=mapped._load(self.parts[0]))])
 
     def blocks(self, group: range) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield the targets of a group of parts, as columns, with the rows they stand for."""
         for rows in starmap(slice, pairwise(self.block_starts[group.start : group.stop + 1])):
             yield rows, self[rows][:, np.newaxis]
 
-    def _load(self, part: int) -> np.ndarray:
-        raw, number = self._parts[part], self._numbers[part]
+    def _load(self, part: Part) -> np.ndarray:
+        number, raw, length, _ = part
         name, function = f"Targets of part {number}", self._function
         values = loaded(
             lambda: np.asarray(checked_container(raw() if callable(raw) else raw)),
             name,
             f"Look at y[{number}], or call it.",
         )
-        if values.shape != (self._lengths[part],) or values.dtype.kind not in "fiubUO":
-            promised = f"{self._lengths[part]} numbers or labels"
-            raise ValueError(f"The targets of part {number} must be an array of {promised}.")
+        if values.shape != (length,) or values.dtype.kind not in "fiubUO":
+            raise ValueError(
+                f"The targets of part {number} must be an array of {length} numbers or labels."
+            )
         hint = "A regression takes numbers; a classifier takes whole numbers or strings."
         return values if function is None else loaded(lambda: function(values), name, hint)
-
-
-def within(items: list[Any], parts: range) -> list[Any]:
-    """Keep the items of some parts, each in its place."""
-    return [None] * parts.start + items[parts.start : parts.stop]
 
 
 # ------------------------------
@@ -218,7 +248,6 @@ def write_npy(
 # Rows that exist only as blocks.
 
 _END = object()
-Loader = Callable[[], Any]
 #: What is said of rows in blocks, in scikit-learn's words, and what helps.
 NOT_FINITE = f"Input X contains NaN or infinity. {MISSING['X']}"
 
@@ -279,8 +308,6 @@ class RowBlocks(SkdpContainer):
     (2000, 1)
     """
 
-    #: Makes rows of parts: `RowParts`, which is set below, as it builds on this class.
-    _of_parts: ClassVar[Callable[..., "RowBlocks"]]
     # What the rows go through, each by itself; None for nothing.
     function: Callable[[Any], Any] | None = None
 
@@ -296,6 +323,9 @@ class RowBlocks(SkdpContainer):
                 f"{type(make_blocks).__name__}; an array or a memory map needs no RowBlocks."
             )
         self.make_blocks = make_blocks
+        self._describe(shape, dtype)
+
+    def _describe(self, shape: tuple[int, int], dtype: Any) -> None:
         self.shape = checked_shape(shape)
         self._n_made = self.shape[1]
         self.dtype = checked_dtype(dtype)
@@ -348,7 +378,7 @@ class RowBlocks(SkdpContainer):
             If a loader is no function, a length no integer from 0, `n_features` not positive, there
             are no rows, or `y` has not as many parts.
         """
-        return cls._of_parts(loaders, lengths, n_features, dtype, y)
+        return RowParts(loaders, lengths, n_features, dtype, y)
 
     @classmethod
     def from_npy(cls, paths: Any, y: Any = None) -> "RowBlocks":
@@ -383,7 +413,7 @@ class RowBlocks(SkdpContainer):
             raise ValueError(f"paths must be files of one number of columns, got {sorted(widths)}.")
         if targets is not None and [one.shape[0] for one in targets] != lengths:
             raise ValueError("y must have a file for each of paths, of as many entries as rows.")
-        return cls._of_parts(
+        return RowParts(
             [one.loader for one in files],
             lengths,
             widths.pop(),
@@ -430,7 +460,7 @@ class RowBlocks(SkdpContainer):
         """
         from skdp.data.parquet import row_groups
 
-        return cls._of_parts(*row_groups(paths, columns, y))
+        return RowParts(*row_groups(paths, columns, y))
 
     @property
     def is_sparse(self) -> bool:
@@ -453,6 +483,11 @@ class RowBlocks(SkdpContainer):
         if not self._seen:
             next(self._raw_blocks())
         return self._seen[0]
+
+    @property
+    def _is_stream(self) -> bool:
+        """Whether threads cannot share a pass."""
+        return True
 
     def __iter__(self) -> Iterator[RawBlock]:
         """Yield the rows, a block or a part at a time; refuse those that are not finite."""
@@ -504,8 +539,13 @@ class RowBlocks(SkdpContainer):
         for block in self._checked_blocks():
             refused_if_not_finite(block)
 
-    def _rebinned(self, starts: np.ndarray) -> Iterator[RawBlock]:
-        """Yield the rows in blocks that begin at `starts`, whatever blocks they come in."""
+    def _every(self, step: int) -> "RowBlocks":
+        """Keep every `step`-th row; a stream stays whole, as each pass has to read all of it."""
+        return self
+
+    def _blocks_of(self, _: int, starts: Sequence[int]) -> Iterator[RawBlock]:
+        """Yield the rows of a part in blocks that begin at `starts`."""
+        # A stream is one part, whose own blocks may be any.
         waiting: list[RawBlock] = []
         n_waiting, sizes = 0, iter(np.diff(starts)[:-1])
         size: Any = next(sizes, np.inf)
@@ -597,7 +637,7 @@ def _stack(parts: list[RawBlock]) -> RawBlock:
 # Rows in parts, each loaded by itself, with their targets.
 
 
-class RowParts(RowBlocks):
+class RowParts(Parts, RowBlocks):
     """A `RowBlocks` whose parts are loaded by themselves, in any order."""
 
     def __init__(
@@ -616,19 +656,17 @@ class RowParts(RowBlocks):
         y = None if y is None else _listed(y, "y")
         _check_parts(loaders, lengths, y)
         _check_n_features(n_features)
-        super().__init__(self._checked_blocks, (sum(map(int, lengths)), n_features), dtype)
-        #: Number and loader of each part that has rows, and how many.
-        self.parts = [
-            (number, loader, int(length))
-            for number, (loader, length) in enumerate(zip(loaders, lengths, strict=True))
-            if length
-        ]
+        self._describe((sum(map(int, lengths)), n_features), dtype)
+        self.parts, self.pass_over = _with_rows(loaders, lengths), pass_over
         if names is not None or is_sparse is not None:
             self._seen.append(BlockForm(bool(is_sparse), names=names))
-        #: Adds up what a kernel gives for the parts of these numbers; None for this process.
-        self.pass_over = pass_over
         #: Responses or labels, or None.
-        self.y = None if y is None else _targets(self.parts, y, pass_over)
+        self.y = None if y is None else Targets(_with_rows(y, lengths), pass_over=pass_over)
+
+    @property
+    def _is_stream(self) -> bool:
+        # Threads share a single part only if each can load the rows that it needs, and no others.
+        return len(self.parts) == 1 and not self.kind.is_mapped
 
     def load(self, part: int) -> RawBlock:
         """Load a part that has rows, and refuse what is not what was said of it.
@@ -648,15 +686,9 @@ class RowParts(RowBlocks):
         ValueError
             If it cannot be loaded, or has another shape or kind, or other columns.
         """
-        number, loader, length = self.parts[part]
-        return self._alike(*_load(number, loader), f"Part {number}", length)
-
-    def of_parts(self, parts: range) -> Self:
-        """Copy what another process needs to load some of the parts that have rows."""
-        one = self.without_targets()
-        one.parts = within(self.parts, parts)
-        vars(one).pop("make_blocks", None)  # refers to all parts
-        return one
+        number, loader, length, kept = self.parts[part]
+        rows = self._alike(*_load(number, loader), f"Part {number}", length)
+        return rows if kept is None else rows[kept.start :: kept.step]
 
     def without_targets(self) -> Self:
         """Copy the rows: targets travel by themselves, with those who read them."""
@@ -667,37 +699,25 @@ class RowParts(RowBlocks):
     def _raw_blocks(self) -> Iterator[RawBlock]:
         return map(self.load, range(len(self.parts)))
 
-
-RowBlocks._of_parts = RowParts
-
-
-class ThinnedParts(RowParts):
-    """Every `step`-th row of a `RowParts`."""
-
-    def __init__(
-        self, X: RowParts, step: int, function: Callable[[Any], Any] | None = None
-    ) -> None:
-        vars(self).update(vars(X))
-        lengths = np.array([length for *_, length in X.parts])
-        first_kept = (lengths - np.cumsum(lengths)) % step
-        kept = np.ceil((lengths - first_kept) / step).astype(int).clip(0)
-        #: Of each part with such rows its place in X, and the first of them.
-        self._places = [(int(part), int(first_kept[part])) for part in np.flatnonzero(kept)]
-        self.parts = [(*X.parts[part][:2], int(kept[part])) for part, _ in self._places]
-        self._of, self._step, self.function = X.without_targets(), step, function
-        self.shape, self.y = (int(kept.sum()), X.shape[1]), None
-
-    def load(self, part: int) -> RawBlock:
-        """Load the kept rows of a part."""
-        place, first = self._places[part]
-        return self._of.load(place)[first :: self._step]
-
-    def of_parts(self, parts: range) -> Self:
-        """Copy what another process needs to load some of the parts that have rows."""
-        one = super().of_parts(parts)
-        places = self._places[parts.start : parts.stop]
-        one._of = self._of.of_parts(range(places[0][0], places[-1][0] + 1))
+    def _every(self, step: int) -> "RowBlocks":
+        # Parts that are no memory maps are loaded as a whole.
+        one, first = copy(self), 0
+        one.parts = []
+        for part in self.parts:
+            kept = part.rows[-first % step :: step]
+            one.parts += [part._replace(kept=kept)] * bool(kept)
+            first += len(part.rows)
+        one.shape, one.y = (sum(one.lengths), self.shape[1]), None
         return one
+
+    def _blocks_of(self, part: int, starts: Sequence[int]) -> Iterator[RawBlock]:
+        return map(self._finished, blocks_at(self.load(part), starts))
+
+
+def blocks_at(rows: RawBlock, starts: Sequence[int]) -> Iterator[RawBlock]:
+    """Yield blocks of rows that begin at `starts`, as views."""
+    for a, b in pairwise(starts):
+        yield rows_of(rows, slice(a, b)) if sparse.issparse(rows) else rows[a:b]
 
 
 def mapped_blocks(
@@ -720,10 +740,9 @@ def transformed_blocks(
     return mapped_blocks(X, partial(of_finite, function=function, dtype=X.dtype), n_features)
 
 
-def _targets(parts: list[tuple[int, Loader, int]], y: list[Any], pass_over: Any) -> Targets:
-    """Return the targets of the parts that have rows."""
-    numbers, lengths = [number for number, *_ in parts], [part[2] for part in parts]
-    return Targets([y[number] for number in numbers], lengths, numbers, pass_over=pass_over)
+def _with_rows(loaders: list[Any], lengths: list[int]) -> list[Part]:
+    parts = map(Part, range(len(lengths)), loaders, map(int, lengths))
+    return [part for part in parts if part.length]
 
 
 def _listed(items: Any, name: str) -> list[Any]:

@@ -67,11 +67,6 @@ class BlockView:
         """Length of the vectors whose outer products make up the largest sum."""
         return int(self.source.shape[1])
 
-    @property
-    def is_stream(self) -> bool:
-        """Whether blocks must be read in one sequence."""
-        return getattr(_source_of(self), "is_stream", False)
-
     def map_sum(self, kernel: Kernel, size: int) -> Any:
         """Add up what a kernel gives, `size` numbers.
 
@@ -113,13 +108,14 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     # than the number of its blocks plus the number of pieces of one block.
     if getattr(source, "in_pieces", False):
         kernel = partial(_sum_pieces, kernel=kernel)
-    pass_over = getattr(source, "pass_over", getattr(_source_of(source), "pass_over", None))
-    if pass_over is not None:
+    read = _source_of(source)
+    if pass_over := getattr(read, "pass_over", None):
+        sums = (pass_over(source, kernel, size, read.numbers) for _ in range(1))
         with without_warnings():
-            return _joined(next(watched((pass_over(source, kernel, size) for _ in range(1)), 1)))
+            return _joined(next(watched(sums, 1)))
     parts = part_ranges(source)
     units = _units(parts, size)
-    is_sequence = len(units) == 1 or getattr(source, "is_stream", False)
+    is_sequence = len(units) == 1 or getattr(read, "is_stream", False)
     n_workers = 1 if is_sequence else thread_count(n_jobs)
     n_tasks = 1 if n_workers == 1 else min(_TASKS_A_WORKER * n_workers, len(units))
     # Aligned subtrees have a power of two of units: whoever sums them, the tree is the same.
@@ -130,7 +126,7 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     # have to be copied there in every pass.
     in_parts = groups if len(parts) > 1 else None
     sums = run_calls(calls, (source, kernel), n_workers, n_jobs, in_parts)
-    is_in_memory = getattr(getattr(source, "source", source), "is_repeatable", True)
+    is_in_memory = getattr(read, "is_repeatable", True)
     with nullcontext() if is_in_memory else without_warnings(), closing(sums):
         return _joined(tree_sum(watched(sums, len(calls))))
 
@@ -162,11 +158,11 @@ def part_ranges(source: Any) -> list[range]:
 def _part_starts(source: Any) -> Sequence[int]:
     whole = 0, len(source.block_starts) - 1
     # The parts of a view are those of its source.
-    return getattr(source, "part_starts", getattr(_source_of(source), "part_starts", whole))
+    return getattr(_source_of(source), "part_starts", whole)
 
 
 def _source_of(view: Any) -> Any:
-    return getattr(view, "source", None)
+    return getattr(view, "source", view)
 
 
 def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = None) -> int:

@@ -16,9 +16,9 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skdp.data.containers import MISSING, not_finite_rows
-from skdp.data.parts import Targets
+from skdp.data.parts import Parts, Targets
 from skdp.data.reduce import BlockView, Kernel, PerRow, map_sum, on_block, part_ranges, sum_depth
-from skdp.data.sources import BlockSource, PartSource, Source, digest, digest_kernel, joined_digest
+from skdp.data.sources import Source, digest, digest_kernel, joined_digest
 from skdp.linalg.norms import (
     LEAST_ROUNDING,
     UNIT_ROUNDOFF,
@@ -441,10 +441,11 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         A stream stays whole, since each pass has to read all of it anyway.
         """
         step = math.ceil(self.n_rows / at_most)
-        if step == 1 or isinstance(self.source, BlockSource):
+        source = self.source if step == 1 else self.source.every(step)
+        if source is self.source:
             return self
         norms = None if self.cache.norms is None else self.cache.norms[::step]
-        return replace(self, source=self.source.every(step), cache=RowCache(norms))
+        return replace(self, source=source, cache=RowCache(norms))
 
     def normal_product(
         self, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
@@ -728,7 +729,7 @@ def checked_digest(
 
     Other rows have been checked, and are hashed when the digest is asked for.
     """
-    if not isinstance(source, PartSource | Targets):
+    if not isinstance(getattr(source, "X", source), Parts):
         return partial(digest, source)
     hash_block = digest_kernel(source) if is_keyed else None
     n_not_finite, digests = map_sum(source, partial(_checked, hash_block=hash_block), 1, n_jobs)

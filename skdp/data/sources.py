@@ -8,15 +8,12 @@ from itertools import chain, pairwise, starmap
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.sparse import csr_array, issparse
 
 from skdp.data.containers import (
     RawBlock,
     as_canonical,
-    composed,
     hide_error_text,
-    in_c_order,
     is_mapped,
 )
 from skdp.data.parts import (
@@ -24,7 +21,7 @@ from skdp.data.parts import (
     RowBlocks,
     RowParts,
     Targets,
-    ThinnedParts,
+    blocks_at,
     mapped_blocks,
     refused_if_not_finite,
 )
@@ -37,7 +34,7 @@ from skdp.data.reduce import (
     sum_depth,
     sum_rounding,
 )
-from skdp.linalg.norms import rows_of, with_data
+from skdp.linalg.norms import with_data
 
 _CACHED_BYTES = 1 << 20  # not studied
 _BLOCK_BYTES = 1 << 24  # not studied
@@ -47,95 +44,56 @@ _SPARSE_ROWS = (4096, 65536)  # not studied
 _SPARSE_BLOCKS = 32  # not studied
 
 
-class ArraySource:
-    """Rows of a validated array, memory map or sparse matrix, read by slices."""
+class Source:
+    """Rows of an array, a sparse matrix or a `RowBlocks`, read in blocks, part by part.
 
-    #: Whether every pass reads the same rows.
-    is_repeatable = True
+    Parameters
+    ----------
+    X : ndarray, sparse matrix or RowBlocks
+        Rows. What is no `RowBlocks` is one part, and read by slices.
+    function : callable or None, default=None
+        Takes each row of an array by itself, and is applied to its blocks in every pass.
+    """
 
     def __init__(self, X: Any, function: Callable[[Any], Any] | None = None) -> None:
-        self.is_sparse = sparse.issparse(X)
-        self._function = function
-        self.X = as_canonical(X) if self.is_sparse else X
+        #: Whether every pass reads the same rows.
+        self.is_repeatable = not isinstance(X, RowBlocks)
+        if isinstance(X, RowParts):
+            X = X.without_targets()
+        self.X, self._function = as_canonical(X) if issparse(X) else X, function
         self.shape: tuple[int, int] = self.X.shape
-        self.block_starts = block_starts(*self.shape, is_sparse=self.is_sparse)
-
-    def every(self, step: int) -> "ArraySource":
-        """Keep every `step`-th row."""
-        return ArraySource(self.X[::step], self._function)
-
-    def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
-        """Yield the blocks of a group with the rows they stand for."""
-        for index in group:
-            rows = slice(self.block_starts[index], self.block_starts[index + 1])
-            block = rows_of(self.X, rows) if self.is_sparse else self.X[rows]
-            yield rows, block if self._function is None else self._function(block)
-
-
-class BlockSource:
-    """Rows of a `RowBlocks`, read in sequence: a stream cannot be entered in the middle."""
-
-    is_stream, is_repeatable = True, False
-
-    def __init__(self, X: RowBlocks) -> None:
-        self.X = X
-        self.shape = X.shape
-        self.is_sparse = X.is_sparse
-        self.block_starts = block_starts(*self.shape, is_sparse=self.is_sparse)
-
-    def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
-        """Yield all blocks with the rows they stand for."""
-        for index, block in zip(group, self.X._rebinned(self.block_starts), strict=True):
-            yield slice(self.block_starts[index], self.block_starts[index + 1]), block
-
-
-class PartSource:
-    """Rows of a `RowParts`, one part at a time."""
-
-    is_repeatable = False
-
-    def __init__(self, X: RowParts, function: Callable[[Any], Any] | None = None) -> None:
-        self.X, self.shape = X.without_targets(), X.shape
-        self._function = composed(X.function, function)
-        self.is_sparse = X.is_sparse
-        numbers = [number for number, *_ in X.parts]
-        self.pass_over = X.pass_over and partial(X.pass_over, numbers=numbers)
-        # Threads share a single part only if each can load the rows that it needs, and no others.
-        self.is_stream = len(X.parts) == 1 and not X.kind.is_mapped
-        inner = [
-            block_starts(length, X.shape[1], is_sparse=self.is_sparse) for *_, length in X.parts
-        ]
-        firsts = np.cumsum([0, *(starts[-1] for starts in inner)])
-        self.block_starts = np.append(
-            np.concatenate([one[:-1] + first for one, first in zip(inner, firsts, strict=False)]),
-            firsts[-1],
-        )
+        self.is_sparse = holds_sparse(X)
+        self.is_stream = isinstance(X, RowBlocks) and X._is_stream
+        self.pass_over, self.numbers = getattr(X, "pass_over", None), getattr(X, "numbers", None)
+        lengths = getattr(X, "lengths", self.shape[:1])
+        inner = [block_starts(n, self.shape[1], is_sparse=self.is_sparse) for n in lengths]
+        ends = np.cumsum([0, *lengths])
+        starts = [one[:-1] + first for one, first in zip(inner, ends, strict=False)]
+        self.block_starts = np.concatenate([*starts, ends[-1:]])
         #: First block of each part, and the end.
-        self.part_starts = np.cumsum([0, *(len(starts) - 1 for starts in inner)])
+        self.part_starts = np.cumsum([0, *map(len, starts)])
 
-    def every(self, step: int) -> "PartSource":
-        """Keep every `step`-th row; parts that are no memory maps are loaded as a whole."""
-        return PartSource(ThinnedParts(self.X, step, self._function))
+    def every(self, step: int) -> "Source":
+        """Keep every `step`-th row, but all rows of a stream."""
+        kept = self.X._every(step) if isinstance(self.X, RowBlocks) else self.X[::step]
+        return self if kept is self.X else Source(kept, self._function)
 
     def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
         """Yield the blocks of a group with the rows they stand for; load each part once."""
         first = int(np.searchsorted(self.part_starts, group.start, side="right")) - 1
         last = int(np.searchsorted(self.part_starts, group.stop))
         ends = self.part_starts[first : last + 1].clip(group.start, group.stop).tolist()
-        for part, inside in enumerate(starmap(range, pairwise(ends)), first):
-            yield from self._blocks_of(part, inside)
+        for part, (start, stop) in enumerate(pairwise(ends), first):
+            starts = self.block_starts[start : stop + 1]
+            inside = (starts - self.block_starts[self.part_starts[part]]).tolist()
+            slices = starmap(slice, pairwise(starts.tolist()))
+            yield from zip(slices, self._blocks_of(part, inside), strict=True)
 
-    def _blocks_of(self, part: int, group: range) -> Iterator[tuple[slice, RawBlock]]:
-        raw, first = self.X.load(part), int(self.block_starts[self.part_starts[part]])
-        for a, b in pairwise(self.block_starts[group.start : group.stop + 1].tolist()):
-            rows = slice(a - first, b - first)
-            block = rows_of(raw, rows) if sparse.issparse(raw) else in_c_order(raw[rows])
-            if self._function is not None:
-                block = in_c_order(self._function(block))
-            yield slice(a, b), block
-
-
-Source = ArraySource | BlockSource | PartSource
+    def _blocks_of(self, part: int, starts: list[int]) -> Iterator[RawBlock]:
+        if isinstance(self.X, RowBlocks):
+            return self.X._blocks_of(part, starts)
+        blocks = blocks_at(self.X, starts)
+        return blocks if self._function is None else map(self._function, blocks)
 
 
 def holds_sparse(X: Any) -> bool:
@@ -143,7 +101,7 @@ def holds_sparse(X: Any) -> bool:
     if isinstance(X, RowBlocks):
         return X.is_sparse
     # Only data frames with sparse columns have this attribute.
-    return bool(sparse.issparse(X) or hide_error_text(hasattr, X, "sparse"))
+    return bool(issparse(X) or hide_error_text(hasattr, X, "sparse"))
 
 
 def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
@@ -152,15 +110,11 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
     A `function` that takes each row by itself is applied to the rows: at once if they are in
     memory; in every pass for a memory map or a `RowBlocks`, whose dense rows it may make sparse.
     """
-    if isinstance(X, RowParts):
-        return PartSource(X, function)
-    if isinstance(X, RowBlocks):
-        if function is not None:
-            X = mapped_blocks(mapped_blocks(X, function), _without_infinities)
-        return BlockSource(X)
+    if function is not None and isinstance(X, RowBlocks):
+        return Source(mapped_blocks(mapped_blocks(X, function), _without_infinities))
     if function is None or is_mapped(X):
-        return ArraySource(X, function)
-    return ArraySource(function(as_canonical(X) if sparse.issparse(X) else X))
+        return Source(X, function)
+    return Source(function(as_canonical(X) if issparse(X) else X))
 
 
 def rounding_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> float:
@@ -200,14 +154,14 @@ def _layout(
     X: Any, shape: tuple[int, int], *, is_sparse: bool
 ) -> tuple[np.ndarray, int, list[range] | None]:
     if isinstance(X, RowParts) and X.shape == shape:
-        source = PartSource(X)
+        source = Source(X)
         return source.block_starts, shape[1], part_ranges(source)
     return block_starts(*shape, is_sparse=is_sparse), shape[1], None
 
 
 def _without_infinities(block: Any) -> Any:
     """Set to 0 what is not finite in this pass: the rows were checked in another one."""
-    if sparse.issparse(block):
+    if issparse(block):
         return with_data(block, _without_infinities(block.data))
     is_finite = np.isfinite(block)
     return block if is_finite.all() else np.where(is_finite, block, 0)

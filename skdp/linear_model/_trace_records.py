@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.reduce import map_sum, on_block
-from skdp.data.sources import ArraySource
+from skdp.data.sources import Source
 from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.linalg.norms import GridCounts, bin_counts
 from skdp.linear_model._descent import OTHER_UNITS_OF_Y, n_within
@@ -130,7 +130,7 @@ def downweight_long_rows(lengths: np.ndarray, *, downweights: bool) -> np.ndarra
 
 def sample_rows(design: Design, n_rows: int) -> np.ndarray:
     """Copy at most `n_rows` evenly spaced rows of matrices that are written out."""
-    assert isinstance(design.source, ArraySource)
+    assert isinstance(design.source, Source)
     places = np.linspace(0, design.n_records - 1, min(n_rows, design.n_records)).astype(np.int64)
     rows = design.source.X[places]
     return np.array(rows.toarray() if issparse(rows) else rows, dtype=np.float64)

@@ -13,9 +13,9 @@ from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import pdist
 
 from skdp.data.matrices import Design, RankOneMatrices
-from skdp.data.parts import Targets
+from skdp.data.parts import RowParts, Targets
 from skdp.data.rows import RowCache, Rows
-from skdp.data.sources import ArraySource, PartSource
+from skdp.data.sources import Source
 from skdp.decomposition._problem import RowsProblem
 from skdp.decomposition._rows_fit import read_rows_once
 from skdp.privacy.budget import SKIPPED
@@ -94,7 +94,7 @@ def null_entry(index):
         X = rows.source.X.copy()
         for place in {index, index[::-1]} if problem.unit.is_symmetric else {index}:
             X[place] = 0.0
-        rows.source = ArraySource(X)
+        rows.source = Source(X)
         return rows
 
     return altered(forget)
@@ -146,12 +146,12 @@ def _without(records, index, problem):
 
 
 def _without_row(source, index):
-    if isinstance(source, PartSource):
+    if isinstance(source.X, RowParts):
         return of_class(copy.copy(source), PartsWithoutRow, index=index)
-    return ArraySource(_with_null(source.X, index))
+    return Source(_with_null(source.X, index))
 
 
-class PartsWithoutRow(PartSource):
+class PartsWithoutRow(Source):
     """Rows in parts, one of which is not finite, whatever is loaded."""
 
     index = None

@@ -30,7 +30,7 @@ from skdp import (
     make_dp_pipeline,
 )
 from skdp.data import reduce
-from skdp.data.sources import ArraySource
+from skdp.data.sources import Source
 from skdp.model_selection import DPGridSearch, DPRandomizedSearch
 from skdp.privacy.budget import SKIPPED
 
@@ -156,14 +156,14 @@ def test_each_pass_is_a_task_and_the_plan_tells_how_many_there_are_at_most(famil
 )
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_passes_are_the_readings_and_named_after_what_is_released(estimator, expected, n_jobs):
-    read, blocks = [], ArraySource.blocks
+    read, blocks = [], Source.blocks
 
     def counted(source, group):
         for rows, block in blocks(source, group):
             read.append(len(block))
             yield rows, block
 
-    with patch.object(ArraySource, "blocks", counted):
+    with patch.object(Source, "blocks", counted):
         root = watched(clone(estimator).set_params(n_jobs=n_jobs), MANY)
     assert names(root) == expected
     assert root.max_subtasks >= len(expected) == sum(read) / len(MANY)

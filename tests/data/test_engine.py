@@ -139,8 +139,8 @@ def test_a_worker_that_is_killed_ends_a_fit_that_was_charged_once(tmp_path, ledg
         return rows
 
     X = parts_of(ROWS, LENGTHS)
-    number, loader, length = X.parts[2]
-    X.parts[2] = number, lambda: killing(loader()), length
+    load = X.parts[2].loader
+    X.parts[2] = X.parts[2]._replace(loader=lambda: killing(load()))
     estimator = pca("power", n_jobs=2, ledger=ledger)
     before = dict(vars(estimator))
     with parallel_config("loky"), pytest.raises(RuntimeError, match="A worker of joblib") as caught:

@@ -10,7 +10,7 @@ from scipy import sparse
 from skdp import DPPCA, DPTruncatedSVD, PrivacyLedger
 from skdp.data.parts import RowBlocks, RowParts, Targets
 from skdp.data.rows import Rows, checked_digest, open_rows
-from skdp.data.sources import ArraySource, as_source, digest
+from skdp.data.sources import Source, as_source, digest
 from skdp.privacy.clipping import clip_weights
 
 N, D, BOUND = 5000, 7, 2.5
@@ -72,7 +72,7 @@ def test_all_is_found_in_one_reading_as_in_several(container, n_jobs):
 
 
 def test_what_was_found_is_of_these_rows_and_this_bound_alone():
-    plain, (rows, _) = Rows(ArraySource(X)), opened(Rows(ArraySource(X)))
+    plain, (rows, _) = Rows(Source(X)), opened(Rows(Source(X)))
     half = partial(clip_weights, bound=BOUND / 2, n_features=D)
     center = np.full(D, 0.3)
     for view in (

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from skdp import RowBlocks
-from skdp.data.parts import PartResults, Targets, mapped_blocks
+from skdp.data.parts import Part, PartResults, Targets, mapped_blocks
 from skdp.data.reduce import map_sum, on_block
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
@@ -29,7 +29,10 @@ def summed(block):
 
 
 def targets():
-    return Targets([partial(given, PARTS[0]), PARTS[1], partial(given, PARTS[2])], [3, 1, 5])
+    loaders = [partial(given, PARTS[0]), PARTS[1], partial(given, PARTS[2])]
+    return Targets(
+        [Part(i, loader, n) for i, (loader, n) in enumerate(zip(loaders, [3, 1, 5], strict=True))]
+    )
 
 
 def test_slices_of_parts_and_passes_over_all():
@@ -61,7 +64,7 @@ def test_an_array_is_mapped_once_for_all_passes():
 
 
 def test_an_error_of_a_function_names_the_part_and_no_value():
-    words = Targets([np.array(["1", "12345%"])], [2], [4])
+    words = Targets([Part(4, np.array(["1", "12345%"]), 2)])
     with pytest.raises(ValueError, match="Targets of part 4") as caught:
         words.mapped(np.float64)[0:2]
     assert "12345" not in str(caught.value)
@@ -70,7 +73,7 @@ def test_an_error_of_a_function_names_the_part_and_no_value():
 @pytest.mark.parametrize("bad", [np.zeros((3, 1)), np.zeros(2), np.zeros(3, complex)])
 def test_other_targets_than_promised_are_refused(bad):
     with pytest.raises(ValueError, match="The targets of part 4 must be an array of 3 numbers"):
-        Targets([bad], [3], [4])[0:1]
+        Targets([Part(4, bad, 3)])[0:1]
 
 
 def test_an_error_of_a_loader_loses_its_text():
@@ -78,7 +81,7 @@ def test_an_error_of_a_loader_loses_its_text():
         raise KeyError("secret 12345")
 
     with pytest.raises(ValueError, match="Targets of part 0: The data cannot be read") as caught:
-        Targets([fails], [3])[0:1]
+        Targets([Part(0, fails, 3)])[0:1]
     assert "12345" not in str(caught.value)
     assert caught.value.__context__ is None
 
@@ -122,7 +125,7 @@ def test_views_of_parts_read_each_row_once(lengths, n_jobs):
 def test_targets_under_a_mask_are_refused(form):
     masked = np.ma.masked_equal(np.arange(3), 1)
     with pytest.raises(ValueError, match="Targets of part 4: A masked array is not accepted"):
-        Targets([form(masked)], [3], [4])[0:1]
+        Targets([Part(4, form(masked), 3)])[0:1]
 
 
 @pytest.mark.parametrize("contain", [np.asarray, sparse.csr_array])

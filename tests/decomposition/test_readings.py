@@ -7,7 +7,7 @@ import pytest
 from in_parts import in_parts
 
 from skdp import DPPCA, DPLowRankFactorizer, DPStandardScaler, DPTruncatedSVD
-from skdp.data.sources import ArraySource, PartSource
+from skdp.data.sources import Source
 from skdp.decomposition import _rows_solvers
 from skdp.decomposition._rows_plan import PROBE_LEVELS
 
@@ -17,17 +17,17 @@ N_ROWS, N_ITER = 70_000, 3
 GIVEN = {"row_norm": 9.0, "mean_norm": 9.0}
 
 
-def readings(estimator, contain=np.asarray, kind=ArraySource):
+def readings(estimator, contain=np.asarray):
     """Passes over all rows; the few that levels are told by are left out."""
     X, read = np.random.default_rng(0).normal(size=(N_ROWS, 5)) + 1.0, []
-    blocks = kind.blocks
+    blocks = Source.blocks
 
     def counted(source, group):
         for rows, block in blocks(source, group):
             read.append(len(block) * (source.shape[0] == N_ROWS))
             yield rows, block
 
-    with patch.object(kind, "blocks", counted):
+    with patch.object(Source, "blocks", counted):
         estimator.fit(contain(X))
     return sum(read) / N_ROWS
 
@@ -48,7 +48,7 @@ def readings(estimator, contain=np.asarray, kind=ArraySource):
 )
 def test_rows_in_parts_are_read_so_often(estimator, n_readings, seed):
     estimator.set_params(random_state=seed)
-    assert readings(estimator, in_parts, PartSource) == n_readings
+    assert readings(estimator, in_parts) == n_readings
 
 
 @pytest.mark.parametrize(

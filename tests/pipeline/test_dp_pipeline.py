@@ -47,7 +47,7 @@ from skdp import (
     make_dp_pipeline,
     privacy_spent,
 )
-from skdp.data.sources import ArraySource
+from skdp.data.sources import Source
 from skdp.model_selection import (
     DPGridSearch,
     epsilon_curve,
@@ -349,7 +349,7 @@ def count_calls(fit, stop):
 
 
 def test_rows_are_read_as_often_as_the_steps_read_them():
-    rows, blocks, read = [], ArraySource.blocks, []
+    rows, blocks, read = [], Source.blocks, []
 
     def counted(source, group):
         for number, block in blocks(source, group):
@@ -358,7 +358,7 @@ def test_rows_are_read_as_often_as_the_steps_read_them():
 
     def readings(fit):
         read.clear()
-        with patch.object(ArraySource, "blocks", counted):
+        with patch.object(Source, "blocks", counted):
             rows.append(fit())
         return sum(read) / len(X)
 
