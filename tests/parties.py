@@ -14,7 +14,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from skdp import DPPCA
 from skdp.federated import Coordinator, Federation, Owner
-from skdp.federated._masks import pair_from
 from skdp.federated._messages import TO_COORDINATOR, TO_OWNER, pack, unpack
 
 __all__ = [
@@ -128,7 +127,7 @@ def make_repeatable(monkeypatch, seed=b"fit"):
         return hashlib.sha256(b"%s %s %d" % (purpose, seed, next(numbers))).digest()
 
     pair = partial(from_counter, count(), b"pair")
-    monkeypatch.setattr("skdp.federated._owner.new_pair", lambda: pair_from(pair()))
+    monkeypatch.setattr("skdp.federated._owner.new_key", lambda: pair())
     noise = partial(from_counter, count(), b"noise")
     monkeypatch.setattr("skdp.federated._owner.NoiseSource.key", lambda self, *facts: noise())
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -76,12 +76,6 @@ class Agreement:
         return [self.shares.planned(self.plan.cost, release) for release in self.plan.releases]
 
 
-class Agreed(Protocol):
-    """Whoever holds an agreement."""
-
-    _agreement: Agreement
-
-
 def agree(
     estimator: Any,
     n_rows: int | None,
@@ -108,7 +102,8 @@ def agree(
     most_rows = _MOST_ROWS if is_unit_owner else n_rows
     # Not fitted, and with its own copies of the parameters.
     estimator = clone(estimator)
-    depth = _depth_of(estimator, most_rows, n_features, sparse)
+    is_sparse = sparse or estimator._resolved_unit().is_sparse
+    depth = largest_depth(most_rows, n_features, is_sparse=is_sparse) + _MORE_DEPTH
     problem = _problem_of(estimator, (n_rows, n_features), depth, sparse)
     if is_unit_owner:
         problem = replace(problem, unit=ResolvedOwner(problem.unit.adjacency))
@@ -200,12 +195,6 @@ def _checked_n_rows(n_rows: int | None, owners: int, unit: str) -> int:
         )
     check_scalar(n_rows, "n_rows", Integral, min_val=owners)
     return int(n_rows)
-
-
-def _depth_of(estimator: MatrixEstimator, most_rows: int, n_features: int, sparse: bool) -> int:
-    """Bound the chain of additions of one owner, whose rows may come in parts."""
-    is_sparse = sparse or estimator._resolved_unit().is_sparse
-    return largest_depth(most_rows, n_features, is_sparse=is_sparse) + _MORE_DEPTH
 
 
 def _problem_of(

@@ -11,7 +11,7 @@ from skdp.data.containers import as_feature_names, names_of
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.exceptions import FederationError, shortened, warn_of_privacy
-from skdp.federated._agreement import Agreed, Agreement, agree, agreement_of, no_rows, run_fit
+from skdp.federated._agreement import Agreement, agree, agreement_of, no_rows, run_fit
 from skdp.federated._masks import Story, checked_sum, digest, sum_modulo
 from skdp.federated._messages import TO_COORDINATOR, Message, pack, unpack
 from skdp.federated._owner import Owner
@@ -55,7 +55,7 @@ class Coordinator:
     skdp.exceptions.FederationError: No answer from these of the 3 owners: 0, 1, 2. Those who ...
     """
 
-    def __init__(self, federation: Agreed) -> None:
+    def __init__(self, federation: Any) -> None:
         self._agreement = agreement_of(federation)
 
     def run(self, send: Send) -> MatrixEstimator:

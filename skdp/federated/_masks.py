@@ -40,42 +40,32 @@ def sign(identity: Ed25519PrivateKey, purpose: bytes, *parts: bytes) -> bytes:
     return identity.sign(digest(_SIGNATURE, purpose, *parts))
 
 
-def check_signature(
-    identity: Ed25519PublicKey, signature: bytes, purpose: bytes, *parts: bytes
-) -> None:
-    """Refuse a signature that is not of this identity, this purpose and these parts."""
+def is_signed(identity: Ed25519PublicKey, signature: bytes, purpose: bytes, *parts: bytes) -> bool:
+    """Tell whether a signature is of this identity, this purpose and these parts."""
     try:
         identity.verify(signature, digest(_SIGNATURE, purpose, *parts))
     except InvalidSignature:
-        raise FederationError("A signature is not that of the owner it stands for.") from None
+        return False
+    return True
 
 
-def new_pair() -> X25519PrivateKey:
-    """Make the pair of keys of one owner and one fit, from the entropy of the system."""
-    return X25519PrivateKey.generate()
+def new_key() -> bytes:
+    """Make the secret key of one owner and one fit, from the entropy of the system."""
+    return X25519PrivateKey.generate().private_bytes_raw()
 
 
-def pair_from(private: bytes) -> X25519PrivateKey:
-    """Restore the pair of which `bytes_of` has given the secret key."""
-    return X25519PrivateKey.from_private_bytes(private)
+def public_of(key: bytes) -> bytes:
+    """Return the public key that belongs to a secret one."""
+    return X25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw()
 
 
-def bytes_of(pair: X25519PrivateKey) -> bytes:
-    """Return the secret key of a pair, to be kept until the fit has ended."""
-    return pair.private_bytes_raw()
-
-
-def public_of(pair: X25519PrivateKey) -> bytes:
-    """Return the public key of a pair."""
-    return pair.public_key().public_bytes_raw()
-
-
-def shared_secret(pair: X25519PrivateKey, public: bytes) -> bytes:
+def shared_secret(key: bytes, public: bytes) -> bytes:
     """Agree on a secret with the owner of a public key; refuse what is no such key.
 
     A point of low order would make the secret 0, whatever the own key: anybody would know it.
     """
     try:
+        pair = X25519PrivateKey.from_private_bytes(key)
         secret = pair.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
         secret = b""

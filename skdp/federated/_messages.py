@@ -211,14 +211,6 @@ class MessageKind(NamedTuple):
     has_array: Callable[[dict[str, Any]], bool] = lambda fields: False  # none has more than one
 
 
-def _is_any(fields: dict[str, Any]) -> bool:
-    return True
-
-
-def _is_later(fields: dict[str, Any]) -> bool:
-    return bool(fields["release"] > 0)
-
-
 _OWNER = Check("the number of an owner", _is_below)
 _RELEASE = Check(
     f"an integer in [0, {_MOST_RELEASES})", lambda value, n_owners: _is_below(value, _MOST_RELEASES)
@@ -235,14 +227,14 @@ TO_OWNER = {
     "answer": MessageKind(
         {"agreement": _DIGEST, "release": _RELEASE, "confirmations": _of_all_or_none(_SIGNATURE)},
         _SUMS,
-        _is_later,
+        lambda fields: bool(fields["release"] > 0),
     ),
 }
 TO_COORDINATOR = {
     "keys": MessageKind({"owner": _OWNER, "public": _KEY, "signature": _SIGNATURE}),
     "confirm": MessageKind({"owner": _OWNER, "signature": _SIGNATURE}),
     "answer": MessageKind(
-        {"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}, _WORDS, _is_any
+        {"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}, _WORDS, lambda fields: True
     ),
     "end": MessageKind({"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}),
 }

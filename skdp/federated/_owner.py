@@ -17,16 +17,14 @@ from sklearn.exceptions import NotFittedError
 from skdp.data.sources import digest as digest_of_rows
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.exceptions import FederationError
-from skdp.federated._agreement import Agreed, Agreement, agreement_of, run_fit, view_of
+from skdp.federated._agreement import Agreement, agreement_of, run_fit, view_of
 from skdp.federated._masks import (
     Story,
-    bytes_of,
-    check_signature,
     checked_sum,
     digest,
+    is_signed,
     masked,
-    new_pair,
-    pair_from,
+    new_key,
     public_of,
     shared_secret,
     sign,
@@ -63,10 +61,10 @@ class Handshake:
         """Make the pair of this fit, and sign its public key."""
         if state.pair:
             raise FederationError("An owner takes part in one fit, and has made its keys.")
-        pair = new_pair()
-        public = public_of(pair)
+        key = new_key()
+        public = public_of(key)
         signature = self._sign(_KEYS, _name(self._number), public)
-        state.pair = bytes_of(pair).hex()
+        state.pair = key.hex()
         fields = {"owner": self._number, "public": public.hex(), "signature": signature.hex()}
         return pack("keys", fields)
 
@@ -76,12 +74,12 @@ class Handshake:
             raise FederationError("Keys are confirmed once, after this owner has made its own.")
         publics = _bytes_of_all(asked.fields["publics"])
         signatures = _bytes_of_all(asked.fields["signatures"])
-        pair = pair_from(bytes.fromhex(state.pair))
-        if publics[self._number] != public_of(pair):
+        key = bytes.fromhex(state.pair)
+        if publics[self._number] != public_of(key):
             raise FederationError("The public key that stands for this owner is not its own.")
         for number, (public, signature) in enumerate(zip(publics, signatures, strict=True)):
             self._check(number, signature, _KEYS, _name(number), public)
-        self._secrets = _secrets_of(pair, self._number, publics)
+        self._secrets = _secrets_of(key, self._number, publics)
         state.publics = [public.hex() for public in publics]
         signature = self._sign(_CONFIRM, keys_of(state))
         return pack("confirm", {"owner": self._number, "signature": signature.hex()})
@@ -97,8 +95,7 @@ class Handshake:
         """Compute the secret with each of the other owners, if this is not done yet."""
         if not self._secrets:
             publics = [bytes.fromhex(public) for public in state.publics]
-            pair = pair_from(bytes.fromhex(state.pair))
-            self._secrets = _secrets_of(pair, self._number, publics)
+            self._secrets = _secrets_of(bytes.fromhex(state.pair), self._number, publics)
         return self._secrets
 
     def forget(self, state: OwnerState) -> None:
@@ -109,12 +106,10 @@ class Handshake:
         return sign(self._identity, purpose, self._agreement, *parts)
 
     def _check(self, number: int, signature: bytes, purpose: bytes, *parts: bytes) -> None:
-        try:
-            check_signature(self._peers[number], signature, purpose, self._agreement, *parts)
-        except FederationError:
+        if not is_signed(self._peers[number], signature, purpose, self._agreement, *parts):
             raise FederationError(
                 f"A signature is not that of the owner it stands for, by peers[{number}]."
-            ) from None
+            )
 
 
 def keys_of(state: OwnerState) -> bytes:
@@ -126,12 +121,12 @@ def _name(number: int) -> bytes:
     return str(number).encode()
 
 
-def _secrets_of(pair: Any, number: int, publics: Sequence[bytes]) -> dict[int, bytes]:
+def _secrets_of(key: bytes, number: int, publics: Sequence[bytes]) -> dict[int, bytes]:
     """Compute the secrets of one owner with the others; refuse two owners with one key."""
     if len(set(publics)) != len(publics):
         raise FederationError("Two owners have the same public key.")
     others = enumerate(publics)
-    return {peer: shared_secret(pair, public) for peer, public in others if peer != number}
+    return {peer: shared_secret(key, public) for peer, public in others if peer != number}
 
 
 def _bytes_of_all(entries: Sequence[tuple[int, str]]) -> list[bytes]:
@@ -145,9 +140,10 @@ def _check_identities(number: int, identity: Any, peers: Any, n_owners: int) -> 
             f"masked, got {type(identity).__name__}."
         )
     if len(peers) != n_owners or not all(isinstance(peer, Ed25519PublicKey) for peer in peers):
+        types = ", ".join(sorted({type(peer).__name__ for peer in peers})) or "nothing"
         raise ValueError(
             f"peers must be the {n_owners} Ed25519PublicKeys of all owners, in their order, got "
-            f"{len(peers)}{_types_of(peers)}."
+            f"{len(peers)} of {types}."
         )
     raw = [peer.public_bytes_raw() for peer in peers]
     if len(set(raw)) != n_owners:
@@ -157,11 +153,6 @@ def _check_identities(number: int, identity: Any, peers: Any, n_owners: int) -> 
             f"peers[{number}] must be the public key of identity, and is another: peers go by the "
             "numbers of the owners."
         )
-
-
-def _types_of(peers: Sequence[Any]) -> str:
-    names = sorted({type(peer).__name__ for peer in peers})
-    return f" of {', '.join(names)}" if names else ""
 
 
 # ------------------------------
@@ -313,7 +304,7 @@ class Owner:
 
     def __init__(
         self,
-        federation: Agreed,
+        federation: Any,
         number: int,
         X: Any,
         *,
@@ -391,7 +382,7 @@ class Owner:
                 "that has its state goes on."
             )
         if is_new:
-            reply = to_text(self._new_reply_to(asked))
+            reply = to_text(self._reply_or_close(asked))
             # First: whoever is interrupted after the next line must not send what is not on disk.
             self._is_saved = False
             self._state.answers[question] = reply
@@ -434,14 +425,12 @@ class Owner:
             "release. Pass state, a file, to come back in another process."
         )
 
-    def _new_reply_to(self, asked: Message) -> bytes:
+    def _reply_or_close(self, asked: Message) -> bytes:
         try:
             return self._reply_to(asked)
-        except Exception:
-            raise
-        except BaseException:
+        except BaseException as error:
             # Interrupted while the fit went on: only who comes back with the state knows where.
-            self._is_closed = True
+            self._is_closed |= not isinstance(error, Exception)
             raise
 
     def _reply_to(self, asked: Message) -> bytes:
@@ -554,7 +543,7 @@ def _checked_number(number: Any, n_owners: int) -> int:
 
 
 def _check_ledger(ledger: Any) -> None:
-    if not (ledger is None or isinstance(ledger, PrivacyLedger)):
+    if not isinstance(ledger, PrivacyLedger | None):
         raise ValueError(
             "ledger must be a PrivacyLedger or None, and no path: pass PrivacyLedger(path), or "
             f"what PrivacyLedger.create returns. Got {type(ledger).__name__}."

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -11,12 +12,10 @@ from scipy import stats
 
 from skdp import FederationError
 from skdp.federated._masks import (
-    bytes_of,
-    check_signature,
     digest,
+    is_signed,
     masked,
-    new_pair,
-    pair_from,
+    new_key,
     public_of,
     shared_secret,
     sign,
@@ -29,7 +28,7 @@ SIZE = 20_000
 
 
 def pairs_of(n_owners, seed=0):
-    return [pair_from(hashlib.sha256(b"%d %d" % (seed, i)).digest()) for i in range(n_owners)]
+    return [hashlib.sha256(b"%d %d" % (seed, i)).digest() for i in range(n_owners)]
 
 
 def secrets_of(pairs, publics=None):
@@ -274,7 +273,8 @@ IDENTITY, OTHER = (Ed25519PrivateKey.from_private_bytes(bytes([i]) * 32) for i i
 
 
 def test_signatures_are_taken():
-    check_signature(IDENTITY.public_key(), sign(IDENTITY, b"keys", b"a", b"b"), b"keys", b"a", b"b")
+    signature = sign(IDENTITY, b"keys", b"a", b"b")
+    assert is_signed(IDENTITY.public_key(), signature, b"keys", b"a", b"b")
 
 
 def flipped(data, bit):
@@ -296,35 +296,29 @@ def flipped(data, bit):
 )
 def test_signatures_of_others_are_refused(identity, purpose, parts):
     signature = sign(identity, purpose, *parts)
-    check_signature(identity.public_key(), signature, purpose, *parts)
-    with pytest.raises(FederationError, match="signature is not"):
-        check_signature(IDENTITY.public_key(), signature, b"keys", b"a", b"b")
+    assert is_signed(identity.public_key(), signature, purpose, *parts)
+    assert not is_signed(IDENTITY.public_key(), signature, b"keys", b"a", b"b")
 
 
 def test_changed_signatures_are_refused():
     signature = sign(IDENTITY, b"keys", b"a")
     changed = [flipped(signature, bit) for bit in range(8 * 64)]
     for one in [*changed, b"", signature[:-1], signature + b"\0", bytes(64)]:
-        with pytest.raises(FederationError, match="signature is not"):
-            check_signature(IDENTITY.public_key(), one, b"keys", b"a")
+        assert not is_signed(IDENTITY.public_key(), one, b"keys", b"a")
 
 
 def test_a_signature_of_the_bare_digest_stands_for_nothing():
     # What an identity signs elsewhere cannot be a message of a federation.
     signature = IDENTITY.sign(digest(b"keys", b"a"))
-    with pytest.raises(FederationError, match="signature is not"):
-        check_signature(IDENTITY.public_key(), signature, b"keys", b"a")
+    assert not is_signed(IDENTITY.public_key(), signature, b"keys", b"a")
 
 
 def test_two_owners_share_one_secret():
-    one, two = new_pair(), new_pair()
+    one, two = new_key(), new_key()
     secret = shared_secret(one, public_of(two))
     assert secret == shared_secret(two, public_of(one))
     assert len(secret) == 32
-    assert secret != shared_secret(new_pair(), public_of(one))
-    restored = pair_from(bytes_of(one))
-    assert public_of(restored) == public_of(one)
-    assert secret == shared_secret(restored, public_of(two))
+    assert secret != shared_secret(new_key(), public_of(one))
 
 
 PRIME = 2**255 - 19
@@ -349,27 +343,26 @@ def test_points_of_low_order_are_refused(point, high_bit):
             shared_secret(pair, public)
 
 
-def test_a_secret_of_zeros_is_refused_whoever_agrees_to_it():
-    class Agreeing:
-        def exchange(self, public):
-            return bytes(32)
-
+def test_a_secret_of_zeros_is_refused_whoever_agrees_to_it(monkeypatch):
+    public, agreeing = public_of(new_key()), Mock()
+    agreeing.from_private_bytes.return_value.exchange.return_value = bytes(32)
+    monkeypatch.setattr("skdp.federated._masks.X25519PrivateKey", agreeing)
     with pytest.raises(FederationError, match="not one of X25519"):
-        shared_secret(Agreeing(), public_of(new_pair()))
+        shared_secret(bytes(32), public)
 
 
 @pytest.mark.parametrize("size", [0, 31, 33, 64])
 def test_keys_of_another_size_are_refused(size):
     with pytest.raises(FederationError, match="not one of X25519"):
-        shared_secret(new_pair(), bytes(range(1, size + 1)))
+        shared_secret(new_key(), bytes(range(1, size + 1)))
 
 
 def test_no_error_tells_a_key():
     with pytest.raises(FederationError) as caught:
-        shared_secret(new_pair(), b"secret")
+        shared_secret(new_key(), b"secret")
     assert "secret" not in str(caught.value)
     assert caught.value.__context__ is None
 
 
 def test_each_pair_is_new():
-    assert len({bytes_of(new_pair()) for _ in range(20)}) == 20
+    assert len({new_key() for _ in range(20)}) == 20

@@ -9,7 +9,6 @@ import pickle
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from parties import (
     IDENTITIES,
     PARTS,
@@ -32,9 +31,9 @@ from skdp.federated._masks import (
     Story,
     checked_sum,
     masked,
-    new_pair,
-    pair_from,
+    new_key,
     public_of,
+    shared_secret,
     sign,
     signed,
     sum_modulo,
@@ -92,14 +91,14 @@ def with_keys(question, keys):
 
 
 def key_of(federation, number, identity, pair=None):
-    public = public_of(pair or new_pair())
+    public = public_of(pair or new_key())
     digest = federation._agreement.digest
     signature = sign(identity, b"keys of a fit", digest, str(number).encode(), public)
     return public.hex(), signature.hex()
 
 
 def key_under_an_old_signature(question, talk):
-    return changed(question, publics=listed(question, "publics", {1: public_of(new_pair()).hex()}))
+    return changed(question, publics=listed(question, "publics", {1: public_of(new_key()).hex()}))
 
 
 def key_of_another_name(question, talk):
@@ -275,21 +274,17 @@ def keys_of_the_server(question, talk, pairs):
 
 def test_keys_of_the_server_unmask_where_signatures_are_not_checked(monkeypatch):
     talk, question = stopped_at(1, a_federation(WITHOUT_NOISE))
-    first, pairs = talk.owners[0], {1: new_pair(), 2: new_pair()}
+    first, pairs = talk.owners[0], {1: new_key(), 2: new_key()}
     lie = keys_of_the_server(question, talk, pairs)
     assert_refused(talk, lie, "signature is not")
     without_signatures(monkeypatch)
     first.handle(lie)
     words = answer_of(first.handle(ask_first(talk, NO_SIGNATURES))).arrays[0]
     public = bytes.fromhex(first._state.publics[0])
-    secrets = {i: pair.exchange(public_key(public)) for i, pair in pairs.items()}
+    secrets = {i: shared_secret(pair, public) for i, pair in pairs.items()}
     np.testing.assert_allclose(
         shown_without_masks(talk, secrets, words), mean_of_the_first(talk), atol=1e-9
     )
-
-
-def public_key(public):
-    return X25519PublicKey.from_public_bytes(public)
 
 
 def ask_first(talk, confirmations):
@@ -329,15 +324,11 @@ def test_keys_of_an_earlier_fit_unmask_where_they_need_no_confirmation(monkeypat
     monkeypatch.setattr(Handshake, "check_confirmations", lambda *_: None)
     first = talk.owners[0]
     words = answer_of(first.handle(ask_first(talk, confirmations))).arrays[0]
-    public = public_key(bytes.fromhex(first._state.publics[0]))
-    secrets = {i: pair_of(text).exchange(public) for i, text in pairs.items()}
+    public = bytes.fromhex(first._state.publics[0])
+    secrets = {i: shared_secret(bytes.fromhex(text), public) for i, text in pairs.items()}
     np.testing.assert_allclose(
         shown_without_masks(talk, secrets, words), mean_of_the_first(talk), atol=1e-9
     )
-
-
-def pair_of(text):
-    return pair_from(bytes.fromhex(text))
 
 
 def test_a_repeated_name_lets_one_owner_unmask_another(monkeypatch):
@@ -359,18 +350,17 @@ def test_a_repeated_name_lets_one_owner_unmask_another(monkeypatch):
     monkeypatch.setattr("skdp.federated._owner._secrets_of", without_comparison)
     first.handle(lie)
     words = answer_of(first.handle(ask_first(talk, NO_SIGNATURES))).arrays[0]
-    secret = pair_of(second._state.pair).exchange(
-        public_key(bytes.fromhex(first._state.publics[0]))
-    )
+    keys = second._state.pair, first._state.publics[0]
+    secret = shared_secret(*map(bytes.fromhex, keys))
     np.testing.assert_allclose(
         shown_without_masks(talk, {1: secret, 2: secret}, words), mean_of_the_first(talk), atol=1e-9
     )
 
 
-def without_comparison(pair, number, publics):
+def without_comparison(key, number, publics):
     """Compute the secrets, two of which may be one."""
     others = enumerate(publics)
-    return {peer: pair.exchange(public_key(one)) for peer, one in others if peer != number}
+    return {peer: shared_secret(key, one) for peer, one in others if peer != number}
 
 
 def test_a_missing_owner_shows_the_sum_of_the_others(monkeypatch):
