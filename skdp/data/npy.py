@@ -1,9 +1,8 @@
 """Files of numpy as parts of rows: each is a part, and is mapped into memory."""
 
 import os
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,38 +11,37 @@ from skdp.data.containers import with_text
 _PATHS = str | bytes | os.PathLike
 
 
-class NpyFile(NamedTuple):
-    """A file of one array: what maps it into memory, and what is public of it."""
-
-    loader: Callable[[], np.ndarray]
-    shape: tuple[int, ...]
-    dtype: np.dtype
-
-
-def npy_files(paths: Any, n_dimensions: int) -> list[NpyFile]:
-    """Look at files that `numpy.save` has written; refuse those that hold something else.
+def parts_of_files(paths: Any, y: Any) -> tuple[Any, ...]:
+    """Describe files that `numpy.save` has written, and make functions that map them.
 
     Parameters
     ----------
     paths : path-like or sequence of path-like
-        The files.
-    n_dimensions : int
-        1 for targets, numbers or texts; 2 for rows, numbers.
+        Files of rows, 2-D arrays of numbers.
+    y : path-like, sequence of path-like or None
+        Files of their targets, 1-D arrays of numbers or texts.
 
     Returns
     -------
-    list of NpyFile
-        Each file with its loader, which can be pickled.
+    tuple
+        Arguments of `RowParts`: functions that can be pickled, and what is public of their rows.
 
     Raises
     ------
     OSError
         If there is no such file.
     ValueError
-        If a file holds something else.
+        If a file holds something else, or files do not fit together.
     """
-    name = "paths" if n_dimensions == 2 else "y"
-    return [_npy_file(path, n_dimensions) for path in paths_of(paths, name)]
+    loaders, rows = _mapped(paths, "paths")
+    of_targets, targets = (None, rows) if y is None else _mapped(y, "y")
+    widths, lengths = {one.shape[1] for one in rows}, [len(one) for one in rows]
+    if len(widths) > 1:
+        raise ValueError(f"paths must be files of one number of columns, got {sorted(widths)}.")
+    if [len(one) for one in targets] != lengths:
+        raise ValueError("y must have a file for each of paths, of as many entries as rows.")
+    dtype = np.float32 if all(one.dtype == np.float32 for one in rows) else np.float64
+    return loaders, lengths, widths.pop(), dtype, of_targets
 
 
 def paths_of(paths: Any, name: str = "paths") -> list[str]:
@@ -57,9 +55,15 @@ def paths_of(paths: Any, name: str = "paths") -> list[str]:
     return [os.path.abspath(os.fsdecode(path)) for path in several]
 
 
-def _npy_file(path: str, n_dimensions: int) -> NpyFile:
+def _mapped(paths: Any, name: str) -> tuple[list[partial[Any]], list[np.ndarray]]:
+    """Return what maps files, and the arrays."""
+    loaders = [partial(np.lib.format.open_memmap, path, mode="r") for path in paths_of(paths, name)]
+    return loaders, [_array_of(loader, n_dimensions=1 if name == "y" else 2) for loader in loaders]
+
+
+def _array_of(loader: partial[Any], n_dimensions: int) -> np.ndarray:
     """Map a file of one array; the text of an error is left out, unless the system raised it."""
-    loader = partial(np.lib.format.open_memmap, path, mode="r")
+    (path,) = loader.args
     text = (
         f"{path} is no file of one array of numbers or strings that numpy.save has written. Write "
         "an array of objects with astype(float) or astype(str)."
@@ -72,4 +76,4 @@ def _npy_file(path: str, n_dimensions: int) -> NpyFile:
             f"{n_dimensions}-D array of real numbers of at most 64 bits"
             f"{', or of strings' * (n_dimensions == 1)}."
         )
-    return NpyFile(loader, found.shape, found.dtype)
+    return found

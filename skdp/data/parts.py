@@ -67,7 +67,7 @@ class Parts:
 
     @property
     def numbers(self) -> list[int]:
-        """Numbers of the parts."""
+        """Return by which numbers errors name the parts."""
         return [part.number for part in self.parts]
 
     @property
@@ -405,21 +405,9 @@ class RowBlocks(SkdpContainer):
         ValueError
             If a file holds no such array, or files do not fit together.
         """
-        from skdp.data.npy import npy_files
+        from skdp.data.npy import parts_of_files
 
-        files, targets = npy_files(paths, 2), None if y is None else npy_files(y, 1)
-        lengths, widths = [one.shape[0] for one in files], {one.shape[1] for one in files}
-        if len(widths) > 1:
-            raise ValueError(f"paths must be files of one number of columns, got {sorted(widths)}.")
-        if targets is not None and [one.shape[0] for one in targets] != lengths:
-            raise ValueError("y must have a file for each of paths, of as many entries as rows.")
-        return RowParts(
-            [one.loader for one in files],
-            lengths,
-            widths.pop(),
-            np.float32 if all(one.dtype == np.float32 for one in files) else np.float64,
-            None if targets is None else [one.loader for one in targets],
-        )
+        return RowParts(*parts_of_files(paths, y))
 
     @classmethod
     def from_parquet(

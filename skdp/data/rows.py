@@ -17,7 +17,16 @@ from scipy.sparse import csr_array, issparse
 
 from skdp.data.containers import MISSING, not_finite_rows
 from skdp.data.parts import Parts, Targets
-from skdp.data.reduce import BlockView, Kernel, PerRow, map_sum, on_block, part_ranges, sum_depth
+from skdp.data.reduce import (
+    BlockView,
+    Kernel,
+    PerRow,
+    map_sum,
+    on_block,
+    part_ranges,
+    per_row,
+    sum_depth,
+)
 from skdp.data.sources import Source, digest, digest_kernel, joined_digest
 from skdp.linalg.norms import (
     LEAST_ROUNDING,
@@ -672,19 +681,18 @@ def open_rows(
         The digest, if noise is keyed by it.
     """
     bound, weighting = first or (None, None)
-    hash_block = digest_kernel(rows.source) if is_keyed else None
     keeps_norms = rows.source.is_repeatable
-    kernel = partial(
-        _opened,
-        keeps_norms=keeps_norms,
-        grid=None if keeps_norms else grid,
-        needs_signs=needs_signs,
-        weighting=weighting,
-        hash_block=hash_block,
+    kernels = (
+        per_row(on_block(methodcaller("norms"))) if keeps_norms else None,
+        None if keeps_norms or grid is None else partial(norm_counts, grid=grid),
+        on_block(methodcaller("count_not_finite")),
+        n_mostly_positive if needs_signs else None,
+        None if weighting is None else partial(_weighted_total, weighting=weighting),
+        digest_kernel(rows.source) if is_keyed else None,
     )
-    norms, counts, n_not_finite, n_positive, total, digests = map_sum(
-        rows, kernel, max(rows.n_features, 0 if grid is None else len(grid)), rows.n_jobs
-    )
+    size = max(rows.n_features, 0 if grid is None else len(grid))
+    found = map_sum(rows, partial(_all_of, kernels=kernels), size, rows.n_jobs)
+    norms, counts, n_not_finite, n_positive, total, digests = found
     cache = RowCache(
         norms,
         None if grid is None or counts is None else GridCounts.of(grid, counts, rows.n_rows),
@@ -697,29 +705,16 @@ def open_rows(
     return replace(rows, cache=cache), digest
 
 
-def _checked(rows: slice, block: Any, hash_block: Kernel | None) -> tuple[Any, ...]:
-    n_not_finite = np.asarray(float(not_finite_rows(block).sum()))
-    return n_not_finite, None if hash_block is None else hash_block(rows, block)
+def _all_of(rows: slice, block: Any, kernels: tuple[Kernel | None, ...]) -> tuple[Any, ...]:
+    return tuple(None if kernel is None else kernel(rows, block) for kernel in kernels)
 
 
-def _opened(
-    group: slice,
-    block: Block,
-    *,
-    keeps_norms: bool,
-    grid: np.ndarray | None,
-    needs_signs: bool,
-    weighting: Weighting | None,
-    hash_block: Kernel | None,
-) -> tuple[Any, ...]:
-    return (
-        PerRow(block.norms()) if keeps_norms else None,
-        None if grid is None else norm_counts(group, block, grid),
-        block.count_not_finite(),
-        n_mostly_positive(group, block) if needs_signs else None,
-        None if weighting is None else block.weighted(weighting).total(),
-        None if hash_block is None else hash_block(group, block),
-    )
+def _weighted_total(_: slice, block: Block, weighting: Weighting) -> np.ndarray:
+    return block.weighted(weighting).total()
+
+
+def _n_not_finite(_: slice, block: Any) -> np.ndarray:
+    return np.asarray(float(not_finite_rows(block).sum()))
 
 
 def checked_digest(
@@ -731,8 +726,8 @@ def checked_digest(
     """
     if not isinstance(getattr(source, "X", source), Parts):
         return partial(digest, source)
-    hash_block = digest_kernel(source) if is_keyed else None
-    n_not_finite, digests = map_sum(source, partial(_checked, hash_block=hash_block), 1, n_jobs)
+    kernels = _n_not_finite, digest_kernel(source) if is_keyed else None
+    n_not_finite, digests = map_sum(source, partial(_all_of, kernels=kernels), 1, n_jobs)
     if n_not_finite:
         raise ValueError(f"Input {name} contains NaN or infinity. {MISSING[name]}")
     return lambda: None if digests is None else joined_digest(source, digests)

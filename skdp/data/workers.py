@@ -6,11 +6,10 @@ import pickle
 import platform
 import sys
 import threading
-import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakSet
@@ -21,6 +20,8 @@ import scipy.linalg
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController, threadpool_info
+
+from skdp.data.containers import without_warnings
 
 # ------------------------------
 # Threads that share a pass over rows, and the threads of matrix products meanwhile.
@@ -245,8 +246,7 @@ def run_calls(
             expected = expected or facts
             yield refused_if_failed(unlike(expected, facts) or result)
     finally:
-        with warnings.catch_warnings():  # of results that nobody waits for
-            warnings.simplefilter("ignore")
+        with without_warnings():  # of results that nobody waits for
             results.close()
 
 
@@ -356,11 +356,8 @@ def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -
     """Compute the result of a call in a worker, and say what kind of machine that is."""
     # Whatever is raised here is returned, as joblib, dask and the like would print it. The result
     # is pickled, as some of them give arrays back that cannot be written to.
-    if this_process() == client:
-        return pickle.dumps((_machine(), _result(unpickle)))
     # Nobody sees to what another process prints. In this one, other threads may have warnings.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with nullcontext() if this_process() == client else without_warnings():
         return pickle.dumps((_machine(), _result(unpickle)))
 
 

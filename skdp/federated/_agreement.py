@@ -80,7 +80,6 @@ def agree(
     estimator: Any,
     n_rows: int | None,
     n_features: int,
-    *,
     owners: int,
     unit: str,
     aggregator: str,

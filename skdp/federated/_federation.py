@@ -266,17 +266,8 @@ class Federation:
         seed: int = 0,
         sparse: bool = False,
     ) -> None:
-        self._agreement = agreement = agree(
-            estimator,
-            n_rows,
-            n_features,
-            owners=owners,
-            unit=unit,
-            aggregator=aggregator,
-            colluding=colluding,
-            seed=seed,
-            sparse=sparse,
-        )
+        facts = n_rows, n_features, owners, unit, aggregator, colluding, seed, sparse
+        self._agreement = agreement = agree(estimator, *facts)
         warn_of_privacy(*agreement.estimator._public_warnings(agreement.problem, agreement.plan))
 
     @property

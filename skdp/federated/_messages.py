@@ -227,7 +227,7 @@ TO_OWNER = {
     "answer": MessageKind(
         {"agreement": _DIGEST, "release": _RELEASE, "confirmations": _of_all_or_none(_SIGNATURE)},
         _SUMS,
-        lambda fields: bool(fields["release"] > 0),
+        lambda fields: bool(fields["release"]),
     ),
 }
 TO_COORDINATOR = {

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from numbers import Integral, Real
+from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, NoReturn, Self
 
@@ -24,6 +24,7 @@ from skdp.ledger._file import (
     read_charges,
     read_head,
 )
+from skdp.privacy.releases import PrivacySpent
 from skdp.privacy.sensitivity import ADJACENCIES
 
 
@@ -69,24 +70,6 @@ def check_kind(head: dict[str, Any], spent: Any) -> None:
             f"fit protects {spent.unit} with adjacency {spent.adjacency!r}. It needs a ledger of "
             "its own or, if a record is a row with its response, one that was made with "
             "unit=('row', 'record')."
-        )
-
-
-def check_record(spent: Any) -> None:
-    """Refuse an object that is no record of a fit, before the file is opened."""
-    numbers = [getattr(spent, name, None) for name in NUMBERS]
-    texts = [getattr(spent, name, None) for name in ("unit", "adjacency")]
-    flags = [getattr(spent, name, None) for name in ("seeded", "enforced")]
-    are_numbers = all(isinstance(one, Real) for one in numbers)
-    if not are_numbers or not all(isinstance(one, str) for one in texts) or None in flags:
-        raise TypeError(
-            f"spent must be the record of a fit, its privacy_spent_, got {type(spent).__name__}."
-        )
-    mu, delta_tail, epsilon, delta = map(float, numbers)  # type: ignore[arg-type]
-    if not (mu >= 0 and epsilon > 0 and 0 <= delta_tail <= delta < 1):
-        raise ValueError(
-            "spent is no record: it needs mu >= 0, epsilon > 0 and 0 <= delta_tail <= delta < 1, "
-            f"got {mu!r}, {epsilon!r}, {delta_tail!r} and {delta!r}."
         )
 
 
@@ -305,7 +288,9 @@ class PrivacyLedger:
 
         Who dies in between may come back. A state of before that is no way to a second fit.
         """
-        check_record(spent)
+        if not isinstance(spent, PrivacySpent):
+            name = type(spent).__name__
+            raise TypeError(f"spent must be the record of a fit, its privacy_spent_, got {name}.")
         check_note(note)
         place = place_of(self.path)
         with self._opened(writes=True) as (database, head):

@@ -4,23 +4,14 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass
 
 from skdp import BudgetError, PrivacyLedger
+from skdp.privacy import PrivacySpent
 
 
-@dataclass(frozen=True)
-class Fit:
-    """As much of the record of a fit as a ledger reads."""
-
-    mu: float
-    epsilon: float = 1.0
-    delta: float = 1e-6
-    delta_tail: float = 0.0
-    unit: str = "row"
-    adjacency: str = "replace"
-    seeded: bool = False
-    enforced: bool = True
+def Fit(mu, epsilon=1.0, delta=1e-6, delta_tail=0.0, unit="row", adjacency="replace", **more):
+    """Make the record of a fit."""
+    return PrivacySpent(epsilon, delta, mu, unit, adjacency, (), (), delta_tail=delta_tail, **more)
 
 
 def charge_until_refused(path, mu, n_tries):
