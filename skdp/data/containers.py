@@ -161,7 +161,7 @@ def hide_error_text(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
 
 
 def with_text(text: str, function: Callable[[], T], kept: type[Exception] | tuple[()] = ()) -> T:
-    """Call a function; any error but those that are `kept` gets this text, which tells no value."""
+    """Call a function; give any error this text, but for errors of the `kept` types."""
     try:
         return function()
     except kept:
@@ -175,7 +175,7 @@ def with_text(text: str, function: Callable[[], T], kept: type[Exception] | tupl
 
 
 def loaded(loader: Callable[[], T], name: str, hint: str) -> T:
-    """Call the function that loads what `name` tells; the text of an error is hidden, if unsafe."""
+    """Call a loader; errors name what it loads, and lose any text that may hold values."""
     kind: type[Exception] = ValueError
     text = (
         "The data cannot be read: loading them raises an error, whose text is left out because it "
@@ -187,8 +187,8 @@ def loaded(loader: Callable[[], T], name: str, hint: str) -> T:
         kind = MemoryError
     except Exception as error:
         # Of any other kind of error, and of what else it holds, even a look may run foreign code.
-        told = error.args if type(error) is ValueError else ()
-        text = next((one for one in told if type(one) is str and one in SAFE_TEXTS), text)
+        texts = error.args if type(error) is ValueError else ()
+        text = next((one for one in texts if type(one) is str and one in SAFE_TEXTS), text)
     raise kind(f"{name}: {text}")
 
 
@@ -206,7 +206,7 @@ def without_warnings() -> Iterator[None]:
 def composed(
     first: Callable[[Any], Any] | None, second: Callable[[Any], Any] | None
 ) -> Callable[[Any], Any] | None:
-    """Return one function after the other, None standing for none; it can be pickled."""
+    """Return a function that calls the first and then the second; None stands for no function."""
     if first is None or second is None:
         return second if first is None else first
     return partial(_both, first, second)
@@ -276,13 +276,13 @@ def names_of(X: Any) -> list[Any] | None:
 
 
 def refuse_other_columns(names: Any, declared: Any, prefix: str = "") -> None:
-    """Refuse other names, or another order; what has none goes by position, as in scikit-learn."""
+    """Refuse other names, or another order; rows without names go by position."""
     if names is not None and not hide_error_text(lambda: names == declared):
         raise ValueError(prefix + OTHER_COLUMNS)
 
 
 def as_feature_names(names: list[Any] | None) -> list[str] | None:
-    """Return what scikit-learn takes for names of features: strings."""
+    """Return the names of the features; scikit-learn takes only strings."""
     are_strings = [isinstance(name, str) for name in names or ()]
     if any(are_strings) and not all(are_strings):
         raise ValueError("X has names of columns of several types: pass X.rename(columns=str).")
@@ -317,7 +317,7 @@ RawBlock: TypeAlias = np.ndarray | sparse.csr_array
 
 
 def checked_shape(shape: Any) -> tuple[int, int]:
-    """Return a shape in plain integers; refuse what is not two positive ones."""
+    """Return a shape of two positive integers; refuse any other."""
     is_pair = hasattr(shape, "__len__") and len(shape) == 2
     if not is_pair or not all(isinstance(n, Integral) and int(n) > 0 for n in shape):
         got = f"{shape!r}" if isinstance(shape, tuple | list) else type(shape).__name__
@@ -363,8 +363,8 @@ def canonical_csr(X: Any) -> sparse.csr_array:
 
 
 def as_canonical(X: Any) -> sparse.csr_array:
-    """Do the same with a container that was checked."""
-    X = _as_csr(X)
+    """Convert a container that was checked to CSR without duplicate entries."""
+    X = plain_csr(X)
     if X.ndim == 2 and not X.has_canonical_format:
         # To CSC and back: unlike `sort_indices`, this keeps the order of duplicates.
         X = sparse.csr_array(X.tocsc().tocsr())
@@ -373,15 +373,7 @@ def as_canonical(X: Any) -> sparse.csr_array:
 
 
 def plain_csr(X: Any) -> sparse.csr_array:
-    """Convert to CSR, and keep duplicate entries.
-
-    Every sparse matrix passes through this function or `canonical_csr`: both refuse indices out of
-    range.
-    """
-    return _as_csr(checked_container(X))
-
-
-def _as_csr(X: Any) -> sparse.csr_array:
+    """Convert a container that was checked to CSR, and keep duplicate entries."""
     if X.ndim == 2 and X.format not in ("csr", "csc"):
         X = X.tocoo(copy=False)
         X = sparse.coo_array((X.data, (X.row, X.col)), shape=X.shape)

@@ -28,15 +28,13 @@ from scipy import sparse
 from skdp.data.containers import (
     MASKED,
     RawBlock,
-    as_canonical,
     as_feature_names,
-    checked_container,
     float_dtype,
     in_c_order,
     refuse_other_columns,
     told_no_numbers,
 )
-from skdp.data.parts import PartResults, RowParts, refused_if_not_finite
+from skdp.data.parts import PartResults, RowParts, read_block, refused_if_not_finite
 from skdp.data.reduce import Kernel, part_sum, tree_sum
 from skdp.data.workers import (
     Failure,
@@ -80,7 +78,7 @@ class Chunks:
         self.name = uuid4().hex
 
     def load(self, number: int) -> Any:
-        """Compute one block in this process, as nothing in skdp does: tasks are given theirs."""
+        """Compute one block in this process; passes do not: tasks are given their blocks."""
         return computed(Delayed(self.keys[number], self.graph))
 
 
@@ -111,7 +109,7 @@ class _Pickler(Pickler):
     found: dict[str, Chunks]
 
     def persistent_id(self, value: Any) -> Any:
-        """Return by what name a worker finds the blocks of a collection."""
+        """Return the name by which a worker finds the blocks of a collection."""
         if not isinstance(value, Chunks):
             return None
         self.found[value.name] = value
@@ -217,7 +215,7 @@ def _tree(graph: Graph, keys: list[Any], prefix: str) -> Any:
 
 
 def _fused(graph: Graph, leaves: Iterable[Any]) -> Graph:
-    """Make each leaf one task with what it alone needs, so that chunks stay where they are made."""
+    """Fuse each leaf with the tasks that only this leaf needs: chunks are summed where they are."""
     graph = _task_spec.convert_legacy_graph(graph)
     kinds = _task_spec.Task, _task_spec.Alias
     needed_by: dict[Any, set[Any]] = {}
@@ -253,7 +251,7 @@ def _call(shared: bytes, part: int) -> Callable[[], Any]:
 
 @lru_cache(maxsize=4)  # not tuned: passes that may run at the same time
 def _unpickled(shared: bytes) -> tuple[Any, Kernel, int]:
-    """Unpickle what all tasks of a pass share, once: it tells of each part."""
+    """Unpickle the arguments that all tasks of a pass share, once in a worker."""
     source, kernel, size = _Unpickler(io.BytesIO(shared)).load()
     return source, kernel, size
 
@@ -286,7 +284,7 @@ def computed(result: Any) -> Any:
 
 
 class _Facts(NamedTuple):
-    """What is known of rows without reading them."""
+    """Facts of rows that are known without reading them."""
 
     n_features: int
     dtype: np.dtype
@@ -376,32 +374,23 @@ def _of_chunk(
     function: Callable[[Any], Any] | None,
     none: Any,
 ) -> Any:
-    """Map the rows of a block, and those to results that have to be finite."""
+    """Map the rows of a block; if there is a `function`, refuse rows that are not finite first."""
     if not block.shape[0]:
         return none
-    rows = in_c_order(_checked(block))
+    rows = in_c_order(read_block(block)[0])
     if before is not None:
         rows = before(rows)
     return rows if function is None else function(refused_if_not_finite(rows))
 
 
-def _checked(block: Any) -> RawBlock:
-    block = checked_container(block)
-    return as_canonical(block) if sparse.issparse(block) else np.asarray(block)
-
-
-def _is_frame(X: Any) -> bool:
-    return _is_dataframe(X, 2)
-
-
-def _is_dataframe(X: Any, ndim: int) -> bool:
+def _is_frame(X: Any, ndim: int = 2) -> bool:
     # Of the type, as an object of dask.delayed has whatever attribute is asked for.
     is_kind = hasattr(type(X), "map_partitions") and hasattr(type(X), "ndim")
     return is_kind and X.ndim == ndim
 
 
 def _facts_of(X: Any) -> _Facts:
-    """Refuse what are no rows of numbers; read none of them."""
+    """Refuse collections that are no rows of numbers, without reading them."""
     if _is_frame(X):
         return _facts_of_frame(X)
     if not isinstance(X, da.Array):
@@ -449,7 +438,7 @@ def _known_lengths(X: Any) -> tuple[int, ...]:
 
 
 def _checked_targets(y: Any, lengths: tuple[int, ...]) -> Any:
-    """Refuse targets that do not lie as the rows do."""
+    """Refuse targets in other chunks than the rows."""
     if not isinstance(y, da.Array):
         remedy = "dask.array.from_array(y, chunks=X.chunks[0])"
         if hasattr(y, "to_dask_array"):
@@ -495,7 +484,7 @@ def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
 
 def _with_target(X: Any, y: Any) -> Any:
     """Put the targets behind the columns of a data frame."""
-    if not _is_dataframe(y, 1):
+    if not _is_frame(y, 1):
         _refuse(
             f"X is a data frame of dask, and y of type {type(y).__name__}",
             "pass a column of the same data frame, as frame['label'] beside frame[features]",

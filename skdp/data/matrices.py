@@ -15,11 +15,12 @@ from scipy.sparse import issparse
 from skdp.data.containers import (
     RawBlock,
     SkdpContainer,
-    canonical_csr,
+    as_canonical,
     checked_container,
     checked_dtype,
     checked_shape,
     hide_error_text,
+    not_finite_rows,
 )
 from skdp.data.reduce import BlockView, on_block, part_ranges, sum_rounding
 from skdp.data.sources import Source, block_starts
@@ -242,12 +243,8 @@ class RankOneMatrices(SkdpContainer):
         """
         # Checked again: the user may have changed their indices since.
         for part in (self.left, self.right):
-            checked_container(part)
-        for _, block in self.blocks(range(len(self.block_starts) - 1)):
-            for part in (block.left, block.right):
-                values = part.data if sparse.issparse(part) else part
-                if not np.isfinite(values).all():
-                    raise ValueError("Input X contains NaN or infinity.")
+            if not_finite_rows(checked_container(part)).any():
+                raise ValueError("Input X contains NaN or infinity.")
 
     def blocks(self, group: range) -> Iterator[tuple[slice, "RankOneMatrices"]]:
         """Go through the blocks of a group.
@@ -279,7 +276,7 @@ def _checked_part(values: Any, name: str) -> RawBlock:
             f"{name} must hold real numbers of at most 64 bits, got dtype {part.dtype}."
         )
     if sparse.issparse(part):
-        part = canonical_csr(part)
+        part = as_canonical(part)
     return part if part.dtype in (np.float32, np.float64) else part.astype(np.float64)
 
 

@@ -56,7 +56,7 @@ def paths_of(paths: Any, name: str = "paths") -> list[str]:
 
 
 def _mapped(paths: Any, name: str) -> tuple[list[partial[Any]], list[np.ndarray]]:
-    """Return what maps files, and the arrays."""
+    """Return functions that map the files, and the arrays."""
     loaders = [partial(np.lib.format.open_memmap, path, mode="r") for path in paths_of(paths, name)]
     return loaders, [_array_of(loader, n_dimensions=1 if name == "y" else 2) for loader in loaders]
 

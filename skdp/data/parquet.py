@@ -122,7 +122,7 @@ def _check_alike(path: str, types: dict[str, Any], other: str, others: dict[str,
 
 
 def _version_of(path: str) -> tuple[str, int, int]:
-    """Return a path, and what changes whenever its file is written anew."""
+    """Return a path, and the time and size of its file, which change if it is written anew."""
     status = os.stat(path)
     return path, status.st_mtime_ns, status.st_size
 
@@ -148,7 +148,7 @@ def _rows(path: str, group: int, names: list[str], dtype: np.dtype) -> np.ndarra
 
 
 def _fill(rows: np.ndarray, columns: list[np.ndarray]) -> None:
-    """Write columns side by side, some rows at a time: what is written stays in the cache."""
+    """Write columns side by side, some rows at a time, which stay in the cache."""
     for start in range(0, len(rows), _ROWS):
         some = slice(start, start + _ROWS)
         for place, column in enumerate(columns):

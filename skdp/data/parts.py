@@ -42,13 +42,13 @@ Loader = Callable[[], Any]
 class Part(NamedTuple):
     """A part of rows or of targets."""
 
-    #: By which errors name it.
+    #: Errors name the part by this number.
     number: int
-    #: What loads it; of targets in memory, these.
+    #: Function that loads the part, or an array of targets.
     loader: Any
-    #: How many rows are loaded.
+    #: How many rows the loader gives.
     length: int
-    #: Those that are used; None for all.
+    #: The rows that are used; None for all.
     kept: range | None = None
 
     @property
@@ -58,9 +58,9 @@ class Part(NamedTuple):
 
 
 class Parts:
-    """What is loaded again for every pass, part by part; the lengths of parts are public."""
+    """A list of parts that every pass loads again; their lengths are public."""
 
-    #: Those that have rows.
+    #: The parts that have rows.
     parts: list[Part]
     #: Adds up what a kernel gives for the parts of these numbers; None for this process.
     pass_over: Callable[..., Any] | None = None
@@ -100,7 +100,7 @@ class Targets(Parts):
     function : callable or None, default=None
         Maps an array of targets to another one, target by target.
     pass_over : callable or None, default=None
-        That of a `RowParts` to which the targets belong.
+        `pass_over` of the `RowParts` to which the targets belong.
     """
 
     #: Whether every pass reads the same targets.
@@ -141,7 +141,7 @@ class Targets(Parts):
         return np.asarray(self._loaded.values[rows.start - first : rows.stop - first])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what threads have loaded."""
+        """Leave out the targets that threads have loaded."""
         return {name: value for name, value in vars(self).items() if name != "_loaded"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -149,7 +149,7 @@ class Targets(Parts):
         self._loaded = threading.local()
 
     def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> "Targets":
-        """Return what a function, that takes each target by itself, makes of the targets."""
+        """Apply a function that takes each target by itself."""
         mapped = Targets(self.parts, composed(self._function, function), self.pass_over)
         if len(self.parts) > 1 or callable(self.parts[0].loader):
             return mapped
@@ -253,7 +253,7 @@ NOT_FINITE = f"Input X contains NaN or infinity. {MISSING['X']}"
 
 
 class BlockForm(NamedTuple):
-    """What all blocks or parts of rows have in common with the first one."""
+    """Facts of the first block, which all blocks share."""
 
     is_sparse: bool
     is_mapped: bool = False
@@ -452,7 +452,7 @@ class RowBlocks(SkdpContainer):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the rows are sparse; what a function makes of public ones shows it."""
+        """Whether the rows are sparse; public rows show what the function makes."""
         if self.function is None:
             return self.kind.is_sparse
         public: Any = np.ones((2, self._n_made), self.dtype)
@@ -461,13 +461,13 @@ class RowBlocks(SkdpContainer):
 
     @property
     def feature_names(self) -> list[str] | None:
-        """What the first block calls its columns; None if they have no names."""
+        """The names of the columns of the first block; None if they have no names."""
         return None if self.function is not None else as_feature_names(self.kind.names)
 
     @property
     @without_warnings()
     def kind(self) -> BlockForm:
-        """What the first block is, which is read to see that."""
+        """The facts of the first block, which is read for them."""
         if not self._seen:
             next(self._raw_blocks())
         return self._seen[0]
@@ -569,7 +569,7 @@ class RowBlocks(SkdpContainer):
     def _raw_blocks(self) -> Iterator[RawBlock]:
         n_left = self.shape[0]
         for made in self._made():
-            block = self._alike(*_read(made), "A block of make_blocks")
+            block = self._alike(*read_block(made), "A block of make_blocks")
             n_left -= block.shape[0]
             if n_left < 0:
                 break
@@ -597,8 +597,8 @@ class RowBlocks(SkdpContainer):
         return block
 
 
-def _read(made: Any) -> tuple[RawBlock, BlockForm]:
-    """Convert a block, and see what it is."""
+def read_block(made: Any) -> tuple[RawBlock, BlockForm]:
+    """Convert a block, and find its facts."""
     made = checked_container(made)
     is_sparse = sparse.issparse(made)
     block = as_canonical(made) if is_sparse else hide_error_text(np.asarray, made)
@@ -675,11 +675,12 @@ class RowParts(Parts, RowBlocks):
             If it cannot be loaded, or has another shape or kind, or other columns.
         """
         number, loader, length, kept = self.parts[part]
-        rows = self._alike(*_load(number, loader), f"Part {number}", length)
+        name, hint = f"Part {number}", f"Call loaders[{number}]() alone to see the error."
+        rows = self._alike(*loaded(lambda: read_block(loader()), name, hint), name, length)
         return rows if kept is None else rows[kept.start :: kept.step]
 
     def without_targets(self) -> Self:
-        """Copy the rows: targets travel by themselves, with those who read them."""
+        """Copy the rows without targets: kernels bring the targets that they read."""
         one = copy(self)
         one.y = None
         return one
@@ -711,7 +712,7 @@ def blocks_at(rows: RawBlock, starts: Sequence[int]) -> Iterator[RawBlock]:
 def mapped_blocks(
     X: RowBlocks, function: Callable[[Any], Any], n_features: int | None = None
 ) -> RowBlocks:
-    """Return what a function, that takes each row by itself, makes of rows in blocks."""
+    """Apply a function that takes each row by itself to rows in blocks."""
     made = copy(X)
     made.function = composed(X.function, function)
     made.shape = X.shape[0], X.shape[1] if n_features is None else n_features
@@ -734,7 +735,7 @@ def _with_rows(loaders: list[Any], lengths: list[int]) -> list[Part]:
 
 
 def _listed(items: Any, name: str) -> list[Any]:
-    """Return what is given for each part as a list; refuse what is no sequence."""
+    """Return a list with one item for each part; refuse what is no sequence."""
     if isinstance(items, str | bytes) or not hasattr(items, "__iter__"):
         raise ValueError(
             f"{name} must be a list with one item per part, got {type(items).__name__}."
@@ -748,7 +749,7 @@ def _check_n_features(n_features: Any) -> None:
 
 
 def _check_parts(loaders: list[Any], lengths: list[Any], y: list[Any] | None) -> None:
-    """Refuse parts that are no functions, or whose lengths are no lengths."""
+    """Refuse loaders that are no functions, and lengths that are no integers from 0."""
     if len(loaders) != len(lengths):
         raise ValueError(f"lengths has {len(lengths)} numbers for {len(loaders)} loaders.")
     if y is not None and len(y) != len(loaders):
@@ -756,19 +757,13 @@ def _check_parts(loaders: list[Any], lengths: list[Any], y: list[Any] | None) ->
             f"y must have the targets of each of {len(loaders)} parts, got {len(y)} items. Pass an "
             "array, or a function that loads one, for each part."
         )
-    for number, loader in enumerate(loaders):
+    for number, (loader, length) in enumerate(zip(loaders, lengths, strict=True)):
         if not callable(loader):
             raise ValueError(
                 f"loaders must be functions without arguments, got {type(loader).__name__} for "
                 f"part {number}."
             )
-    for number, length in enumerate(lengths):
         if not isinstance(length, Integral) or isinstance(length, bool) or length < 0:
             raise ValueError(f"lengths must be integers from 0, got {length!r} for part {number}.")
     if not any(lengths):
         raise ValueError("lengths of all parts together must be positive, got 0.")
-
-
-def _load(number: int, loader: Loader) -> tuple[RawBlock, BlockForm]:
-    hint = f"Load this part alone, as loaders[{number}]() does, to see it."
-    return loaded(lambda: _read(loader()), f"Part {number}", hint)

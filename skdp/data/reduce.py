@@ -1,4 +1,4 @@
-"""The one way of passing over rows: a kernel maps each block, and one tree sums the results.
+"""The one way of passing over rows: a kernel maps each block, and one tree adds up the results.
 
 A leaf of the tree is a run of consecutive blocks, which are added one after the other. A node
 splits its leaves at the largest power of two below their number. If rows come in parts, each part
@@ -30,7 +30,7 @@ _MORE_ADDITIONS = 3  # not tuned
 #: tuple of these. Arrays are added up, and values of rows are joined. A kernel is a pure function.
 #: It can be pickled, as other processes may run it. Whatever rows hold, it raises no error.
 Kernel = Callable[[slice, Any], Any]
-#: Yields the sums of the groups of a pass, as many as it is told, as they arrive.
+#: Takes the sums of the groups of a pass, and their number; yields them as they arrive.
 Observer = Callable[[Iterator[Any], int], Iterator[Any]]
 #: That of the fit which runs in this thread, if it has callbacks; other threads have none.
 OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
@@ -156,7 +156,7 @@ def part_sum(source: Any, kernel: Kernel, size: int, part: int) -> Any:
 
 
 def part_ranges(source: Any) -> list[range]:
-    """Return the blocks of each part of a source, which is one part unless it tells others."""
+    """Return the blocks of each part of a source; without `part_starts` it is one part."""
     return list(starmap(range, pairwise(_part_starts(source))))
 
 
@@ -206,7 +206,7 @@ def _most_numbers(width: int) -> int:
 
 
 def _units(parts: list[range], size: int) -> list[list[range]]:
-    """Return what threads share, each as its leaves: parts or, of a single part, leaves."""
+    """Return what threads share, as lists of leaves: parts, or the leaves of a single part."""
     units = [_leaves(part, size) for part in parts]
     return units if len(parts) > 1 else [[leaf] for leaf in units[0]]
 

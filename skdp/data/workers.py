@@ -84,7 +84,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Tell how many threads share a pass: for ``None`` as many as a matrix product would have."""
+    """Count the threads that share a pass; ``None`` uses the threads of BLAS."""
     n_threads = effective_n_jobs(n_jobs)
     # If n_jobs is None, the caller may have set this number by joblib.
     if n_jobs is not None or n_threads != 1:
@@ -93,7 +93,7 @@ def thread_count(n_jobs: int | None) -> int:
 
 
 def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Iterator[T]:
-    """Yield what functions without arguments return, in their order; threads share the calls."""
+    """Call functions without arguments in threads; yield their results in order."""
     if n_threads == 1:
         yield from map(on_one_thread, calls)
         return
@@ -266,7 +266,7 @@ def _results(parallel: Parallel, tasks: list[Any]) -> Generator[bytes, None, Non
 def _tasks(
     calls: Sequence[Callable[..., Any]], shared: tuple[Any, ...], in_parts: Sequence[range]
 ) -> list[Any]:
-    """Pickle what all calls share, once, and of what has parts those that a call reads."""
+    """Pickle the shared arguments once, and for each call the parts that it reads."""
     # Bytes, as joblib would write arrays to files, rows in memory too.
     divided: dict[int, Any] = {}
     try:
@@ -293,12 +293,12 @@ def cannot_be_sent(kind: str) -> ValueError:
 
 
 class Pickler(CloudPickler):
-    """Keeps what has parts out of the bytes, and lists it in `divided`; keeps strides of arrays."""
+    """Lists values with parts in `divided` instead of pickling them; keeps strides of arrays."""
 
     divided: dict[int, Any] | None = None
 
     def persistent_id(self, value: Any) -> int | None:
-        """Return by what key a value is put in again; None for what is pickled."""
+        """Return the key of a value that has parts; None pickles the value."""
         if self.divided is None or not hasattr(type(value), "of_parts"):
             return None
         self.divided[id(value)] = value
@@ -386,7 +386,7 @@ def _result(unpickle: Callable[[], Callable[[], Any]]) -> Any:
 
 @cache
 def _machine() -> Facts:
-    """Return what the last bit of a result depends on."""
+    """Return the facts that the last bit of a result depends on."""
     core: Any = getattr(np, "_core", None) or np.core  # until numpy 2
     features = core._multiarray_umath.__cpu_features__
     return {
@@ -404,7 +404,7 @@ def _machine() -> Facts:
 
 
 def unlike(expected: Facts, facts: Facts) -> Failure | None:
-    """Refuse workers of several kinds: a count may differ there in its last bit."""
+    """Refuse workers of several kinds: their sums may differ in the last bit."""
     names = [
         f"{name} ({', '.join(sorted(expected[name] ^ facts[name]))})"
         for name in expected

@@ -72,7 +72,7 @@ class Agreement:
 
     @property
     def layouts(self) -> list[ShareLayout]:
-        """How the releases of the default path are handed in."""
+        """The layouts of the releases of the default path."""
         return [self.shares.planned(self.plan.cost, release) for release in self.plan.releases]
 
 
@@ -87,7 +87,7 @@ def agree(
     seed: int,
     sparse: bool,
 ) -> Agreement:
-    """Check what is agreed on, and plan the fit; no data are needed."""
+    """Check the facts that owners agree on, and plan the fit without data."""
     _check_choice("unit", unit, UNITS)
     _check_choice("aggregator", aggregator, AGGREGATORS)
     _check_sizes(n_features, owners, colluding, seed)
@@ -129,7 +129,7 @@ def agree(
 
 
 def agreement_of(federation: Any) -> Agreement:
-    """Return what a party agrees on; refuse what is no federation."""
+    """Return the agreement of a federation; refuse other objects."""
     agreement = getattr(federation, "_agreement", None)
     if not isinstance(agreement, Agreement):
         raise TypeError(f"federation must be a Federation, got {type(federation).__name__}.")
@@ -180,7 +180,7 @@ def _check_estimator(estimator: Any, unit: str) -> None:
 
 
 def _checked_n_rows(n_rows: int | None, owners: int, unit: str) -> int:
-    """Return the number of units that sums are about."""
+    """Return the number of units: rows, or owners."""
     if unit == "owner":
         if n_rows is not None and n_rows != owners:
             raise ValueError(
@@ -255,7 +255,7 @@ def view_of(agreement: Agreement, X: Any) -> AgreedRows:
 
 
 def no_rows(agreement: Agreement) -> AgreedRows:
-    """Return a row of zeros, for a party that has no rows."""
+    """Return a row of zeros: the coordinator has no rows."""
     zeros = np.zeros((1, agreement.n_features))
     return view_of(agreement, csr_array(zeros) if agreement.problem.is_sparse else zeros)
 
@@ -267,7 +267,7 @@ def run_fit(
     *,
     charge: Callable[[PrivacySpent], None] | None = None,
 ) -> tuple[MatrixEstimator, list[str]]:
-    """Run the fit on the rows of one party; return the model, that of all parties, and warnings."""
+    """Run the fit on the rows of one party; return the model of all parties, and warnings."""
     estimator = clone(agreement.estimator)
     n_own = rows.source.shape[0] if agreement.is_unit_owner else 1
     budget = ShareBudget.open(

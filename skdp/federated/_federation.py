@@ -39,8 +39,8 @@ class Coordinator:
 
     Notes
     -----
-    **Privacy.** A coordinator has no private data. What it may do to owners is told in the user
-    guide, under "Across owners".
+    **Privacy.** A coordinator has no private data. The user guide says what it may do to owners,
+    under "Across owners".
 
     Examples
     --------
@@ -95,16 +95,16 @@ class _Asking:
     def __init__(self, agreement: Agreement, send: Send) -> None:
         self._agreement, self._send = agreement, send
         self._number = 0
-        self._told: list[np.ndarray] = []  # the sum of the release before
+        self._last_sum: list[np.ndarray] = []  # of the release before, in words
         keys, self._confirmations = self._gather_keys() if agreement.is_masked else (b"", [])
         self._story = Story(agreement.digest, keys)
 
     def exchange(self, layout: ShareLayout, part: np.ndarray) -> np.ndarray:
         """Ask all owners for their counts of a release, and add these up."""
         answers = self._ask_for_next("answer", self._story.of(layout))
-        told = sum_modulo([answer.arrays[0] for answer in answers], layout.words)
-        total = checked_sum(told, layout)
-        self._told = [told]
+        words = sum_modulo([answer.arrays[0] for answer in answers], layout.words)
+        total = checked_sum(words, layout)
+        self._last_sum = [words]
         self._story.add(total)
         self._number += 1
         return total
@@ -113,14 +113,14 @@ class _Asking:
         """Tell all owners the last sum; check that all of them have reached the same end."""
         self._ask_for_next("end", self._story.of(None))
 
-    def _ask_for_next(self, expected: str, told: bytes) -> list[Message]:
+    def _ask_for_next(self, expected: str, story: bytes) -> list[Message]:
         confirmations = self._confirmations if self._number == 0 else []
         fields = {"release": self._number, "confirmations": confirmations}
-        answers = self._ask("answer", fields, *self._told, expected=expected)
+        answers = self._ask("answer", fields, *self._last_sum, expected=expected)
         if any(answer.fields["release"] != self._number for answer in answers):
             raise FederationError("An owner has answered for another release.")
         # In the clear, so that a fit with owners who disagree ends here, and not in noise.
-        if any(answer.fields["digest"] != told.hex() for answer in answers):
+        if any(answer.fields["digest"] != story.hex() for answer in answers):
             raise FederationError(
                 "Owners disagree about the fit: its releases, its sums or the versions of its "
                 "libraries."
@@ -128,7 +128,7 @@ class _Asking:
         return answers
 
     def _gather_keys(self) -> tuple[bytes, list[list[Any]]]:
-        """Ask all owners for keys, then for their word that they have seen those of all."""
+        """Ask all owners for their keys, then ask them to confirm the keys of all."""
         answers = self._ask("keys", {})
         publics, signatures = _listed(answers, "public"), _listed(answers, "signature")
         confirmed = self._ask("confirm", {"publics": publics, "signatures": signatures})

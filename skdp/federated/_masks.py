@@ -1,4 +1,4 @@
-"""Masks that cancel in the sum of all owners; what a party was told, on which they hang."""
+"""Masks that cancel in the sum of all owners, and the story that their keys depend on."""
 
 import hashlib
 import struct
@@ -80,11 +80,11 @@ def masked(
     number: int,
     n_owners: int,
     secrets: Mapping[int, bytes],
-    told: bytes,
+    story: bytes,
 ) -> np.ndarray:
     """Hide the counts of an owner by a mask for each of its peers.
 
-    Each two owners derive a key for each release from their shared secret and from `told`, the
+    Each two owners derive a key for each release from their shared secret and from `story`, the
     digest of all that both were told: the agreement, all public keys, the release, how it is laid
     out, and all sums so far. Their mask is the stream of that key. The owner of the smaller number
     adds it, modulo the words, and the other subtracts it: every mask is added once and subtracted
@@ -99,7 +99,7 @@ def masked(
     stream = bytearray(total.nbytes + _BLOCK - 1)
     mask = np.frombuffer(stream, words, total.size).reshape(total.shape)
     for peer, secret in secrets.items():
-        _cipher(secret, told, *sorted((number, peer))).update_into(zeros, stream)
+        _cipher(secret, story, *sorted((number, peer))).update_into(zeros, stream)
         (np.add if number < peer else np.subtract)(total, mask, out=total)
     return total
 
@@ -122,43 +122,43 @@ def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
     return total.view(signed(words))
 
 
-def _cipher(secret: bytes, told: bytes, lower: int, upper: int) -> CipherContext:
+def _cipher(secret: bytes, story: bytes, lower: int, upper: int) -> CipherContext:
     """Start the stream of two owners: AES in counter mode from 0, as its key has no other use.
 
     The numbers are in the key: masks of peers with one public key differ, and do not cancel.
     """
-    info = digest(_MASK, told, _NUMBERS.pack(lower, upper))
+    info = digest(_MASK, story, _NUMBERS.pack(lower, upper))
     key = HKDF(SHA256(), length=32, salt=None, info=info).derive(secret)
     return Cipher(algorithms.AES256(key), modes.CTR(bytes(_BLOCK))).encryptor()
 
 
 # ------------------------------
-# What a party has been told.
+# The story of a fit: all that a party was told.
 
-# The std is told to this part of a step, of which it has 16 to 32.
+# The std is rounded to this part of a step; it has 16 to 32 steps.
 _PARTS_OF_STEP = 1024  # not tuned
 
 
 class Story:
     """The agreement, the keys of the fit, and the sums of all releases so far.
 
-    Masks hang on it, so that owners who were told different stories disagree.
+    Keys of masks depend on it: masks of owners who were told different stories do not cancel.
     """
 
     def __init__(self, agreement: bytes, keys: bytes = b"", sums: Iterable[np.ndarray] = ()):
-        self._told, self._number = digest(b"skdp story", agreement, keys), 0
+        self._digest, self._number = digest(b"skdp story", agreement, keys), 0
         for total in sums:
             self.add(total)
 
     def add(self, total: np.ndarray) -> None:
         """Go on with the sum of the next release."""
-        self._told = digest(self._told, total.astype("<i8").tobytes())
+        self._digest = digest(self._digest, total.astype("<i8").tobytes())
         self._number += 1
 
     def of(self, layout: ShareLayout | None) -> bytes:
         """Hash the story and the layout of the next release; None stands for the end of the fit."""
         if layout is None:
-            return digest(self._told, b"end")
+            return digest(self._digest, b"end")
         facts = (
             str(self._number),
             layout.name,
@@ -169,13 +169,13 @@ class Story:
             layout.step.hex(),
             layout.words.str,
         )
-        return digest(self._told, b"release", *(fact.encode() for fact in facts))
+        return digest(self._digest, b"release", *(fact.encode() for fact in facts))
 
 
-def checked_sum(told: np.ndarray, layout: ShareLayout) -> np.ndarray:
-    """Refuse a sum of another type or size, or beyond what all owners together can hand in."""
-    if told.dtype != signed(layout.words) or told.shape != (layout.size,):
+def checked_sum(total: np.ndarray, layout: ShareLayout) -> np.ndarray:
+    """Refuse a sum of another type or size, or one that no counts of all owners add up to."""
+    if total.dtype != signed(layout.words) or total.shape != (layout.size,):
         raise FederationError("A sum has another type or size than its release.")
-    if told.min() < -layout.largest or told.max() > layout.largest:
+    if total.min() < -layout.largest or total.max() > layout.largest:
         raise FederationError("A sum has a number beyond its public bound.")
-    return told.astype(np.int64)
+    return total.astype(np.int64)

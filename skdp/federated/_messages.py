@@ -32,7 +32,7 @@ _WORDS = {text: np.dtype(text) for text in ("<u4", "<u8")}
 
 
 class Message(NamedTuple):
-    """A message that is as its table says; arrays are read-only and in one dimension."""
+    """A message that its table allows; arrays are read-only and in one dimension."""
 
     kind: str
     fields: dict[str, Any]
@@ -109,7 +109,7 @@ def _decode(head: bytes) -> dict[str, Any]:
 
 
 def _split(data: bytes, most: int) -> tuple[bytes, memoryview]:
-    """Take a head of at most so many bytes off, without copying what follows."""
+    """Split a message into its head, of at most `most` bytes, and the rest, which is not copied."""
     if not isinstance(data, bytes):
         raise FederationError("A message must be bytes.")
     if len(data) < _START.size:
@@ -125,7 +125,7 @@ def _split(data: bytes, most: int) -> tuple[bytes, memoryview]:
 
 
 def _check_fields(fields: dict[str, Any], kind: "MessageKind", n_owners: int) -> None:
-    """Refuse fields that are missing, unknown or not as they should be."""
+    """Refuse missing, unknown and wrong fields."""
     missing = sorted(kind.fields.keys() - fields.keys())
     if missing:
         raise FederationError(f"A message lacks the fields {missing}.")
@@ -141,7 +141,7 @@ def _check_fields(fields: dict[str, Any], kind: "MessageKind", n_owners: int) ->
 def _read_arrays(
     described: Any, body: memoryview, kind: "MessageKind", fields: dict[str, Any]
 ) -> list[np.ndarray]:
-    """Look at the arrays that follow a head; refuse other types, shapes and sizes."""
+    """View the arrays that follow a head; refuse other types, shapes and sizes."""
     if not isinstance(described, list) or len(described) != kind.has_array(fields):
         raise FederationError("Field 'arrays' of a message must describe those of its kind.")
     types = [_array_type(one, kind) for one in described]
@@ -159,7 +159,7 @@ def _array_type(described: Any, kind: "MessageKind") -> tuple[np.dtype, int]:
 
 
 def _is_entry_of(number: int, entry: Any) -> bool:
-    """Whether this is [number, ...] of one owner; neither True nor 1.0 is a number of one."""
+    """Whether an entry is a pair that begins with this int; True and 1.0 are no ints."""
     match entry:
         case [named, _]:
             return type(named) is int and named == number
@@ -179,7 +179,7 @@ class Check(NamedTuple):
 
 
 def _hex(n_bytes: int) -> Check:
-    """Make the check of so many bytes in hexadecimal digits, of which each has one spelling."""
+    """Check for `n_bytes` bytes of lowercase hex."""
     pattern = re.compile(f"[0-9a-f]{{{2 * n_bytes}}}")
     return Check(
         f"{2 * n_bytes} hexadecimal digits in lower case",
@@ -188,7 +188,7 @@ def _hex(n_bytes: int) -> Check:
 
 
 def _of_all(check: Check) -> Check:
-    """Make the check of a list of [number, value] of all owners."""
+    """Check for a list with a pair [number, value] for each owner."""
 
     def holds(entries: Any, n_owners: int) -> bool:
         check_all_owners(entries, n_owners)
@@ -198,7 +198,7 @@ def _of_all(check: Check) -> Check:
 
 
 def _of_all_or_none(check: Check) -> Check:
-    """Make the check of a list of all owners, which may be empty instead."""
+    """Check for such a list, or for an empty one."""
     what, holds = _of_all(check)
     return Check(f"empty or {what}", lambda value, n_owners: value == [] or holds(value, n_owners))
 

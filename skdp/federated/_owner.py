@@ -42,7 +42,7 @@ _KEYS, _CONFIRM = b"keys of a fit", b"confirmation of all keys"
 
 
 class Handshake:
-    """What one owner says of keys: its own, signed, and that it has seen those of all.
+    """Signs the key of one owner, and confirms that the owner has seen the keys of all.
 
     Keys are bound to one fit. Whoever replays a key of an earlier fit, or shows different keys to
     different owners, lacks the confirmation of the owner whose key it is.
@@ -58,7 +58,7 @@ class Handshake:
         self._secrets = dict[int, bytes]()
 
     def make_keys(self, state: OwnerState) -> bytes:
-        """Make the pair of this fit, and sign its public key."""
+        """Make the key of this fit, and sign its public key."""
         if state.pair:
             raise FederationError("An owner takes part in one fit, and has made its keys.")
         key = new_key()
@@ -69,7 +69,7 @@ class Handshake:
         return pack("keys", fields)
 
     def confirm(self, state: OwnerState, asked: Message) -> bytes:
-        """Check the keys of all owners, and confirm to all that it is these."""
+        """Check the keys of all owners, and confirm them by a signature."""
         if not state.pair or state.publics:
             raise FederationError("Keys are confirmed once, after this owner has made its own.")
         publics = _bytes_of_all(asked.fields["publics"])
@@ -85,14 +85,14 @@ class Handshake:
         return pack("confirm", {"owner": self._number, "signature": signature.hex()})
 
     def check_confirmations(self, state: OwnerState, asked: Message) -> None:
-        """Refuse to begin before every owner has confirmed the very keys that this one has seen."""
+        """Refuse to begin before every owner has confirmed the keys that this owner has seen."""
         if not state.publics or not asked.fields["confirmations"]:
             raise FederationError("A masked fit begins with the confirmations of all owners.")
         for number, signature in enumerate(_bytes_of_all(asked.fields["confirmations"])):
             self._check(number, signature, _CONFIRM, keys_of(state))
 
     def secrets(self, state: OwnerState) -> dict[int, bytes]:
-        """Compute the secret with each of the other owners, if this is not done yet."""
+        """Return the secret with each of the other owners; compute it once."""
         if not self._secrets:
             publics = [bytes.fromhex(public) for public in state.publics]
             self._secrets = _secrets_of(bytes.fromhex(state.pair), self._number, publics)
@@ -113,7 +113,7 @@ class Handshake:
 
 
 def keys_of(state: OwnerState) -> bytes:
-    """Hash the public keys of all owners; nothing if there are none."""
+    """Hash the public keys of all owners; return no bytes if there are no keys."""
     return digest(*map(bytes.fromhex, state.publics)) if state.publics else b""
 
 
@@ -323,8 +323,8 @@ class Owner:
         # A link is followed once: it may lead elsewhere later.
         self._path = None if state is None else Path(os.path.realpath(state))
         # An owner who comes back with other rows would mix two datasets in one fit.
-        told_apart = "" if state is None else digest_of_rows(self._rows.source).hex()
-        self._state = load_state(self._path, agreement.digest.hex(), number, told_apart)
+        digest_of_own = "" if state is None else digest_of_rows(self._rows.source).hex()
+        self._state = load_state(self._path, agreement.digest.hex(), number, digest_of_own)
         self._is_saved, self._is_closed, self._is_marked = True, False, False
         self._lock, self._process = Lock(), os.getpid()
         self._fit: RunningFit | None = None
@@ -491,11 +491,11 @@ class Owner:
         finalize(self, self._fit.stop)
         self._keep(self._fit.next())
 
-    def _go_on(self, told: np.ndarray) -> None:
+    def _go_on(self, words: np.ndarray) -> None:
         """Check the sum of the release before, and run up to the next one."""
         assert self._fit is not None
         assert self._waiting is not None
-        total = checked_sum(told, self._waiting.layout)
+        total = checked_sum(words, self._waiting.layout)
         try:
             found = self._fit.go_on(total)
         except Exception:
@@ -526,12 +526,12 @@ class Owner:
         """Add a share of the noise, round, and mask the counts; never twice for one release."""
         layout = waiting.layout
         counts = counts_of(waiting.part, layout, NoiseSource().key())
-        told = self._story.of(layout)
+        story = self._story.of(layout)
         words = counts.astype(layout.words)
         if self._handshake is not None:
             n_owners, secrets = self._agreement.n_owners, self._handshake.secrets(self._state)
-            words = masked(counts, layout.words, self.number, n_owners, secrets, told)
-        fields = {"owner": self.number, "release": number, "digest": told.hex()}
+            words = masked(counts, layout.words, self.number, n_owners, secrets, story)
+        fields = {"owner": self.number, "release": number, "digest": story.hex()}
         return pack("answer", fields, words)
 
 

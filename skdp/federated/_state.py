@@ -29,7 +29,7 @@ class OwnerState:
 
     agreement: str  # digest
     owner: int  # number
-    rows: str  # digest of the rows of this owner; empty if they need not be told apart
+    rows: str  # digest of the rows of this owner; empty if the state is kept in memory
     fit: str = field(default_factory=token_hex)  # by which a ledger knows what it was charged for
     pair: str = ""  # secret key of the fit, until it has ended
     publics: list[str] = field(default_factory=list)  # public keys of all owners
@@ -43,7 +43,7 @@ class OwnerState:
         self._saved = self._text()
 
     def save(self, path: Path | None) -> None:
-        """Write the state, so that it is on disk as a whole or not at all."""
+        """Write the whole state to disk, or nothing."""
         if path is None:
             return
         if not path.exists():
@@ -60,7 +60,7 @@ class OwnerState:
 
 
 def load_state(path: Path | None, agreement: str, owner: int, rows: str) -> OwnerState:
-    """Read the state of an owner who comes back, or begin one; refuse that of another fit."""
+    """Read the state of an owner who comes back, or begin one; refuse the state of another fit."""
     new = OwnerState(agreement, owner, rows)
     if path is None:
         return new
@@ -79,7 +79,7 @@ def load_state(path: Path | None, agreement: str, owner: int, rows: str) -> Owne
 
 
 def _found_or_begun(database: sqlite3.Connection, path: Path, new: str) -> str:
-    """Read what is in a file; begin with a new state in an empty one, whoever has left it so."""
+    """Read the state in a file; write a new state to an empty file."""
     database.execute("BEGIN IMMEDIATE")
     if not rows_of(database, "SELECT name FROM sqlite_master"):
         # For its user only, as are the journals beside it then.

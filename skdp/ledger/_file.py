@@ -294,13 +294,13 @@ _TEXTS = "CREATE TABLE IF NOT EXISTS {} (id INTEGER PRIMARY KEY, text TEXT NOT N
 
 
 def attach(database: sqlite3.Connection, table: str, text: str) -> None:
-    """Add a text to the newest charge: a note, or the id of a fit that may come back."""
+    """Add a text to the newest charge: a note, or the id of a fit across owners."""
     database.execute(_TEXTS.format(table))
     database.execute(f"INSERT INTO {table} SELECT max(id), ? FROM charge", (text,))
 
 
 def mark_answered(database: sqlite3.Connection, fit: str) -> None:
-    """Add to the charges of a fit that it has answered."""
+    """Mark the charges of a fit that has answered."""
     for table in ("fit", "answered"):
         database.execute(_TEXTS.format(table))
     database.execute(
@@ -309,14 +309,14 @@ def mark_answered(database: sqlite3.Connection, fit: str) -> None:
 
 
 def attached(database: sqlite3.Connection, table: str) -> dict[int, str]:
-    """Read the texts of one kind, by the numbers of their charges."""
+    """Read the texts of one table, by the numbers of their charges."""
     if not rows_of(database, f"SELECT 1 FROM sqlite_master WHERE name = '{table}'"):
         return {}
     return {one["id"]: one["text"] for one in rows_of(database, f"SELECT * FROM {table}")}
 
 
 def check_sums(database: sqlite3.Connection, head: dict[str, Any], path: str) -> None:
-    """Refuse a file whose totals are not the sums of its charges, or that lacks charges."""
+    """Refuse a file that lacks charges, or whose totals are not the sums of its charges."""
     (sums,) = rows_of(
         database,
         "SELECT coalesce(sum(spent), 0) AS spent, coalesce(sum(tails), 0) AS tails, "

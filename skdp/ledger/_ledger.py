@@ -74,7 +74,7 @@ def check_kind(head: dict[str, Any], spent: Any) -> None:
 
 
 def refusal(path: str, spent: Any, limit: Limit, head: dict[str, Any]) -> str:
-    """Return the text of a refusal, which tells what is left."""
+    """Return the text of a refusal, which says what is left."""
     left = limit.epsilon_of_fit(limit.room_beside(head["tails"]) - head["spent"])
     more = ""
     if spent.delta_tail:
@@ -316,7 +316,7 @@ class PrivacyLedger:
             check_place(self.path, place)
 
     def _mark_answered(self, fit: str) -> None:
-        """Remember that an answer of a fit leaves: from then on its id is charged again."""
+        """Mark a fit whose answer leaves: the next charge of its id counts again."""
         with self._opened(writes=True) as (database, _):
             mark_answered(database, fit)
             database.execute("COMMIT")

@@ -129,8 +129,6 @@ def test_what_leads_out_of_a_matrix_is_found(form, name):
     assert not fits_together(matrix)
     with pytest.raises(ValueError, match="parts that do not fit together"):
         checked_container(matrix)
-    with pytest.raises(ValueError, match="parts that do not fit together"):
-        plain_csr(matrix)
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 1), (1, 12, 4), (4, 5, 2)])
