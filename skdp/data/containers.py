@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain
 from numbers import Integral
 from typing import Any, TypeAlias, TypeVar
 
@@ -23,7 +22,7 @@ def fits_together(X: Any) -> bool:
     """Tell whether all indices of a sparse matrix are within its shape and its other parts.
 
     scipy trusts them without a check. This takes a few passes over the indices and none over the
-    values. Only the indices of LIL and DOK are copied, as these are not arrays.
+    values. LIL, DOK and DIA are copied.
 
     Parameters
     ----------
@@ -35,8 +34,10 @@ def fits_together(X: Any) -> bool:
     bool
         False where scipy, or a product, might read or write memory that X does not own.
     """
-    fits = _FITS.get(X.format)
-    return fits is not None and bool(fits(X))
+    if X.format in ("bsr", "csc", "csr"):
+        return _fits_compressed(X)
+    # scipy checks the indices of the other formats where it makes COO of them.
+    return _fits_coo(X.tocoo(copy=False))
 
 
 def _fits_compressed(X: Any) -> bool:
@@ -65,38 +66,6 @@ def _fits_coo(X: Any) -> bool:
     return all(len(each) == len(X.data) and _are_within(each, length) for each, length in axes)
 
 
-def _fits_dia(X: Any) -> bool:
-    offsets = X.offsets
-    if not _are_lists(offsets) or not _is_array(X.data, 2) or len(offsets) != len(X.data):
-        return False
-    is_within = not len(offsets) or -X.shape[0] < offsets.min() <= offsets.max() < X.shape[1]
-    return is_within and len(np.unique(offsets)) == len(offsets)
-
-
-def _fits_lil(X: Any) -> bool:
-    if not X.rows.shape == X.data.shape == X.shape[:1]:
-        return False
-    lines, values = X.rows.tolist(), X.data.tolist()
-    if set(map(type, chain(lines, values))) - {list}:
-        return False
-    is_even = [*map(len, lines)] == [*map(len, values)]
-    return is_even and _are_within(np.array([*chain.from_iterable(lines)]), X.shape[1])
-
-
-def _fits_dok(X: Any) -> bool:
-    places = np.array([*X.keys()]).reshape(-1, X.ndim).T
-    return all(map(_are_within, places, X.shape))
-
-
-_FITS: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("bsr", "csc", "csr"), _fits_compressed),
-    "coo": _fits_coo,
-    "dia": _fits_dia,
-    "dok": _fits_dok,
-    "lil": _fits_lil,
-}
-
-
 def _is_array(values: Any, n_dimensions: int) -> bool:
     return isinstance(values, np.ndarray) and values.ndim == n_dimensions
 
@@ -107,10 +76,7 @@ def _are_lists(*parts: Any) -> bool:
 
 
 def _are_within(indices: np.ndarray, length: int) -> bool:
-    if not len(indices):
-        return True
-    is_whole = indices.dtype.kind in "iu"
-    return is_whole and bool(indices.min() >= 0 and indices.max() < length)
+    return not len(indices) or bool(indices.min() >= 0 and indices.max() < length)
 
 
 # ------------------------------
@@ -239,7 +205,7 @@ def checked_container(X: Any) -> Any:
         raise ValueError(COLLECTION)
     X = hide_error_text(_as_array, X)
     refuse_masked(X)
-    if issparse(X) and not hide_error_text(fits_together, X):
+    if issparse(X) and not with_text(INVALID_SPARSE, lambda: fits_together(X)):
         raise ValueError(INVALID_SPARSE)
     return X
 

@@ -230,7 +230,7 @@ class RankOneMatrices(SkdpContainer):
         ndarray of shape (n_matrices, n_rows * n_columns)
             Entries in C order.
         """
-        left, right = _dense(checked_container(self.left)), _dense(checked_container(self.right))
+        left, right = _dense(self.left), _dense(self.right)
         return (left[:, :, None] * right[:, None, :]).reshape(self.shape)
 
     def check(self) -> None:
@@ -335,10 +335,7 @@ def _dense(part: Any) -> np.ndarray:
 
 def _taken(part: RawBlock, rows: slice | np.ndarray) -> RawBlock:
     """Take rows of a factor, without a copy if they are consecutive."""
-    if isinstance(rows, slice) and sparse.issparse(part):
-        return rows_of(part, rows)
-    # Checked again: the user may have changed its indices.
-    return checked_container(part)[rows]
+    return rows_of(part, rows) if isinstance(rows, slice) and issparse(part) else part[rows]
 
 
 # ------------------------------

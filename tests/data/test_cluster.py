@@ -18,7 +18,7 @@ from joblib import parallel_config
 from packaging.version import Version
 from sklearn.model_selection import GridSearchCV
 
-from skdp import DPPCA, DPLinearRegression, DPTruncatedSVD, PrivacyLedger, RowBlocks
+from skdp import DPPCA, DPLinearRegression, DPTruncatedSVD, RowBlocks
 
 SEED, D = 2**90, 6
 LENGTHS = [300, 1, 2500, 1, 200, 400]
@@ -65,13 +65,6 @@ def started(**more):
 def client():
     with started(n_workers=2) as cluster, Client(cluster) as found:
         yield found
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    return PrivacyLedger.create(
-        tmp_path / "people.skdp", dataset="people", epsilon=1000.0, delta=1e-5
-    )
 
 
 def test_a_cluster_finds_the_same_bits(client):

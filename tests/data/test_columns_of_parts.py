@@ -18,7 +18,6 @@ from skdp import (
     DPPipeline,
     DPStandardScaler,
     DPTruncatedSVD,
-    PrivacyLedger,
     RowBlocks,
 )
 from skdp.data.containers import OTHER_COLUMNS
@@ -84,13 +83,6 @@ ESTIMATORS = {
     "pca": DPPCA(1, row_norm=5.0, mean_norm=5.0),
     "scaler": DPStandardScaler(bounds=(-5, 5)),
 }
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    return PrivacyLedger.create(
-        tmp_path / "people.skdp", dataset="people", epsilon=1000.0, delta=1e-5
-    )
 
 
 def refused(function):

@@ -123,13 +123,6 @@ REFUSED = {
 }
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    return PrivacyLedger.create(
-        tmp_path / "people.skdp", dataset="people", epsilon=1000.0, delta=1e-5
-    )
-
-
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_refused_is_mended_by_what_the_error_says(case, ledger):
     made, words, mended = REFUSED[case]

@@ -15,7 +15,7 @@ from joblib import Parallel, delayed, parallel_config, register_parallel_backend
 from joblib.parallel import ThreadingBackend
 from scipy.sparse import csr_array
 
-from skdp import DPPCA, PrivacyLedger, RowBlocks
+from skdp import DPPCA, RowBlocks
 from skdp.data import workers
 from skdp.data.parts import Targets
 from skdp.data.reduce import PerRow, map_sum
@@ -117,13 +117,6 @@ def test_other_processes_find_the_same_bits(n_jobs):
     assert [bits(one) for one in nested] == fits
     with parallel_config("loky", n_jobs=1):
         assert [bits(pca(solver).fit(dense)) for solver in ("covariance", "power")] == fits
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    return PrivacyLedger.create(
-        tmp_path / "people.skdp", dataset="people", epsilon=1000.0, delta=1e-5
-    )
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no process is killed like this here")

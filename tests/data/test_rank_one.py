@@ -392,11 +392,3 @@ def test_resampling_takes_rank_one_matrices(make, tool):
     X, rows = tool(make(LEFT, RIGHT), np.arange(N), random_state=0)
     assert np.any(rows != np.arange(N))
     assert_array_equal(X.toarray(), DENSE[rows])
-
-
-def test_indices_that_were_written_to_are_found_before_they_are_used():
-    X = RankOneMatrices.from_indices([0, 1, 1], [2, 0, 1], shape=(2, 3))
-    X.left.indices[1] = 99_999_999
-    for use in (lambda: X.toarray(), lambda: X[[0, 2]], lambda: X[np.array([True, False, True])]):
-        with pytest.raises(ValueError, match="parts that do not fit together"):
-            use()
