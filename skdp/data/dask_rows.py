@@ -29,6 +29,7 @@ from skdp.data.containers import (
     MASKED,
     RawBlock,
     as_feature_names,
+    composed,
     float_dtype,
     in_c_order,
     refuse_other_columns,
@@ -353,13 +354,15 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
     """
     facts = _facts_of(X)
     made = method(_parts([lambda: facts.public], [facts.public.shape[0]], facts))
-    is_final = isinstance(made, PartResults)
-    rows, function = (made.rows, made.function) if is_final else (made, None)
     none: Any = np.empty((0, *made.shape[1:]), made.dtype)
-    none = sparse.csr_array(none) if not is_final and made.is_sparse else none
+    function: Any
+    if isinstance(made, PartResults):
+        function = composed(made.rows.function, composed(refused_if_not_finite, made.function))
+    else:
+        function, none = made.function, sparse.csr_array(none) if made.is_sparse else none
     blocks = _as_array(X)
     return blocks.map_blocks(
-        partial(_of_chunk, before=rows.function, function=function, none=none),
+        partial(_of_chunk, function=function, none=none),
         name=f"skdp-{name}-{uuid4().hex}",
         dtype=made.dtype,
         meta=none,
@@ -368,19 +371,9 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
     )
 
 
-def _of_chunk(
-    block: Any,
-    before: Callable[[Any], Any] | None,
-    function: Callable[[Any], Any] | None,
-    none: Any,
-) -> Any:
-    """Map the rows of a block; if there is a `function`, refuse rows that are not finite first."""
-    if not block.shape[0]:
-        return none
-    rows = in_c_order(read_block(block)[0])
-    if before is not None:
-        rows = before(rows)
-    return rows if function is None else function(refused_if_not_finite(rows))
+def _of_chunk(block: Any, function: Callable[[Any], Any], none: Any) -> Any:
+    """Map the rows of a block; `none` stands for the result of no rows."""
+    return function(in_c_order(read_block(block)[0])) if block.shape[0] else none
 
 
 def _is_frame(X: Any, ndim: int = 2) -> bool:

@@ -199,7 +199,7 @@ class PartResults:
     """
 
     def __init__(
-        self, X: Iterable[Any], function: Callable[[Any], Any], shape: tuple[int, ...], dtype: Any
+        self, X: "RowBlocks", function: Callable[[Any], Any], shape: tuple[int, ...], dtype: Any
     ) -> None:
         self.rows, self.function, self.shape, self.dtype = X, function, shape, np.dtype(dtype)
 
