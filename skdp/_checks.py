@@ -27,9 +27,9 @@ from skdp.data.containers import (
     UNREADABLE,
     canonical_csr,
     checked_container,
+    flaw_of_columns,
     is_collection,
     plain_csr,
-    told_no_numbers,
 )
 from skdp.data.parts import RowBlocks, RowParts, Targets
 from skdp.exceptions import shortened
@@ -313,7 +313,7 @@ def _redacted(error: Exception, X: Any) -> Exception:
     # An error of foreign code may fail to print itself.
     with suppress(Exception):
         text = str(error)
-        flaw = f" {told_no_numbers(X)}".rstrip()
+        flaw = f" {flaw_of_columns(X)}".rstrip()
     kinds: Any = [kind for kind in (TypeError, MemoryError) if isinstance(error, kind)]
     known = _KNOWN.match(text)
     if known is None or _is_foreign(error):

@@ -255,11 +255,11 @@ def as_feature_names(names: list[Any] | None) -> list[str] | None:
     return names if any(are_strings) else None
 
 
-def told_no_numbers(X: Any) -> str:
+def flaw_of_columns(X: Any) -> str:
     """Name the columns of a data frame whose types are no real numbers; "" if there are none."""
     bad = [str(name) for name, is_number in types_of(X) if not is_number]
-    told = f"X has columns that are no real numbers: {shortened(bad)}: pass X.drop(columns={bad})"
-    return f"{told}, or columns of numbers made of them." * bool(bad)
+    flaw = f"X has columns that are no real numbers: {shortened(bad)}: pass X.drop(columns={bad})"
+    return f"{flaw}, or columns of numbers made of them." * bool(bad)
 
 
 def types_of(X: Any) -> list[tuple[Any, bool]]:

@@ -30,10 +30,10 @@ from skdp.data.containers import (
     RawBlock,
     as_feature_names,
     composed,
+    flaw_of_columns,
     float_dtype,
     in_c_order,
     refuse_other_columns,
-    told_no_numbers,
 )
 from skdp.data.parts import PartResults, RowParts, read_block, refused_if_not_finite
 from skdp.data.reduce import Kernel, part_sum, tree_sum
@@ -410,7 +410,7 @@ def _facts_of(X: Any) -> _Facts:
 
 
 def _facts_of_frame(X: Any) -> _Facts:
-    if flaw := told_no_numbers(X):
+    if flaw := flaw_of_columns(X):
         raise ValueError(flaw)
     is_single = all(dtype == np.float32 for dtype in X.dtypes)
     dtype = np.dtype(np.float32 if is_single else np.float64)

@@ -21,6 +21,7 @@ from skdp.data.containers import (
     checked_dtype,
     checked_shape,
     composed,
+    flaw_of_columns,
     hide_error_text,
     in_c_order,
     is_mapped,
@@ -28,7 +29,6 @@ from skdp.data.containers import (
     names_of,
     of_finite,
     refuse_other_columns,
-    told_no_numbers,
     without_warnings,
 )
 from skdp.linalg.norms import rows_of
@@ -602,7 +602,7 @@ def read_block(made: Any) -> tuple[RawBlock, BlockForm]:
     made = checked_container(made)
     is_sparse = sparse.issparse(made)
     block = as_canonical(made) if is_sparse else hide_error_text(np.asarray, made)
-    flaw = hide_error_text(told_no_numbers, made) if block.dtype.kind not in "fiub" else ""
+    flaw = hide_error_text(flaw_of_columns, made) if block.dtype.kind not in "fiub" else ""
     return block, BlockForm(is_sparse, is_mapped(block), hide_error_text(names_of, made), flaw)
 
 
