@@ -82,8 +82,8 @@ def _are_within(indices: np.ndarray, length: int) -> bool:
 # ------------------------------
 # Checks of a container: all data enter through here.
 
-#: Stands for the text of any error that a container raises itself. A container may be any object
-#: with code of its own, and the text may contain private values.
+#: Replaces the text of any error that a container raises. A container may be any object with code
+#: of its own, and its text may contain private values.
 UNREADABLE = (
     "The data cannot be read: converting them raises an error, whose text is left out because it "
     "may contain values. numpy.asarray(X, dtype=float), or a loop over the blocks, shows it."
@@ -107,7 +107,7 @@ OTHER_COLUMNS = (
 )
 #: Texts of errors that contain no values.
 SAFE_TEXTS = (UNREADABLE, MASKED, INVALID_SPARSE, COLLECTION, OTHER_COLUMNS)
-#: What helps where X or y has something missing.
+#: Advice for missing values of X or y.
 MISSING = {
     "X": "Fill missing values by a constant, as SimpleImputer(strategy='constant', "
     "keep_empty_features=True) does in a DPPipeline: from other rows would not be private.",
@@ -152,7 +152,7 @@ def loaded(loader: Callable[[], T], name: str, hint: str) -> T:
     except MemoryError:
         kind = MemoryError
     except Exception as error:
-        # Of any other kind of error, and of what else it holds, even a look may run foreign code.
+        # Only plain texts are looked at: a look at anything else may run foreign code.
         texts = error.args if type(error) is ValueError else ()
         text = next((one for one in texts if type(one) is str and one in SAFE_TEXTS), text)
     raise kind(f"{name}: {text}")
@@ -277,7 +277,7 @@ def _is_real(dtype: Any) -> bool:
 
 
 # ------------------------------
-# Types and shapes of matrices, and sparse ones in the one form that skdp computes with.
+# Types and shapes of matrices; sparse matrices become CSR, with which skdp computes.
 
 RawBlock: TypeAlias = np.ndarray | sparse.csr_array
 
@@ -343,7 +343,7 @@ def plain_csr(X: Any) -> sparse.csr_array:
     if X.ndim == 2 and X.format not in ("csr", "csc"):
         X = X.tocoo(copy=False)
         X = sparse.coo_array((X.data, (X.row, X.col)), shape=X.shape)
-        # This need not be true, but without it the conversion would add duplicates up.
+        # Even if there are duplicates: else the conversion would add them up.
         X.has_canonical_format = True
     X = X.tocsr()
     # A new object: the old one may be flagged as canonical although it is not.
@@ -380,7 +380,7 @@ def finite(rows: Any) -> Any:
         array: np.ndarray = np.asarray(rows, dtype=float_dtype(rows))
     if np.isfinite(array).all():
         return array
-    # Half of the largest number leaves room for what is computed from it to round up.
+    # Half of the largest number: results that round up must not overflow.
     largest = float(np.finfo(array.dtype).max) / 2
     return np.nan_to_num(array, nan=0.0, posinf=largest, neginf=-largest)
 

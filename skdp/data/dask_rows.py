@@ -56,9 +56,9 @@ except ImportError:  # it is not public: without it, what makes a chunk stays a 
     _task_spec = None  # type: ignore[assignment]
 
 Graph = dict[Any, Any]
-# A power of two: each task takes as long as several additions of small sums.
+# A power of two. The overhead of a task is as long as several additions of small sums.
 _ADDED_AT_ONCE = 8  # not tuned
-# Those of the task that runs in this thread, by the names of their collections.
+# Blocks of the task in this thread, by the names of their collections.
 _BLOCKS: ContextVar[dict[str, Any]] = ContextVar("blocks")
 
 
@@ -67,7 +67,7 @@ class Chunks:
 
     def __init__(self, collection: Any) -> None:
         (optimized,) = optimize(collection)
-        # Optimizing drops what has been computed already, and waits at workers.
+        # Optimizing drops futures, whose results wait at workers.
         futures = {
             key: value
             for key, value in dict(collection.__dask_graph__()).items()
@@ -75,7 +75,7 @@ class Chunks:
         }
         self.graph: Graph = {**futures, **dict(optimized.__dask_graph__())}
         self.keys = list(flatten(optimized.__dask_keys__()))
-        # Of no other collection, ever: workers remember what they have unpickled.
+        # Unique for ever: workers remember what they have unpickled.
         self.name = uuid4().hex
 
     def load(self, number: int) -> Any:
@@ -208,7 +208,7 @@ def _tree(graph: Graph, keys: list[Any], prefix: str) -> Any:
     while len(keys) > 1:
         groups = [keys[i : i + _ADDED_AT_ONCE] for i in range(0, len(keys), _ADDED_AT_ONCE)]
         sums = {(prefix, level, i): (_added, *group) for i, group in enumerate(groups)}
-        # One that is left over waits for the next level.
+        # A single key that is left over waits for the next level.
         keys = [*sums] if len(groups[-1]) > 1 else [*sums][:-1] + groups[-1]
         graph |= {key: sums[key] for key in keys if key in sums}
         level += 1
@@ -377,7 +377,7 @@ def _of_chunk(block: Any, function: Callable[[Any], Any], none: Any) -> Any:
 
 
 def _is_frame(X: Any, ndim: int = 2) -> bool:
-    # Of the type, as an object of dask.delayed has whatever attribute is asked for.
+    # Types are asked, as an object of dask.delayed has every attribute.
     is_kind = hasattr(type(X), "map_partitions") and hasattr(type(X), "ndim")
     return is_kind and X.ndim == ndim
 

@@ -17,11 +17,11 @@ try:
 except ImportError:
     raise ImportError('RowBlocks.from_parquet needs pyarrow: pip install "skdp[parquet]"') from None
 
-# Columns that are decoded at a time: what they need comes on top of the part.
+# Columns that are decoded at a time. Their memory comes on top of that of the part.
 _COLUMNS = 16  # not studied
-# Rows of them that are written at a time.
+# Rows of these columns that are written at a time.
 _ROWS = 4096  # not studied
-# Files whose metadata are kept: to read those of 50 groups of 200 columns takes 20 ms.
+# Files whose metadata are kept. Metadata of 50 groups of 200 columns take 20 ms to read.
 _FILES = 16  # not studied
 _LABELS = (pa.types.is_string, pa.types.is_large_string)
 _NUMBERS = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean)
@@ -101,7 +101,7 @@ def _types(path: str, schema: Any, columns: list[str] | None, y: str | None) -> 
             raise ValueError(f"{path} has {times} {name!r}.")
         kind = types[name] = schema.field(name).type
         if name == y and pa.types.is_dictionary(kind):
-            # How labels are numbered may differ from file to file.
+            # Files may number labels differently.
             kind = types[name] = kind.value_type
         if not any(is_taken(kind) for is_taken in (*_NUMBERS, *(_LABELS if name == y else ()))):
             taken = "numbers, booleans or strings" if name == y else "numbers or booleans"

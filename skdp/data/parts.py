@@ -62,7 +62,7 @@ class Parts:
 
     #: The parts that have rows.
     parts: list[Part]
-    #: Adds up what a kernel gives for the parts of these numbers; None for this process.
+    #: Sums a kernel over the parts of these numbers; None sums in this process.
     pass_over: Callable[..., Any] | None = None
 
     @property
@@ -248,7 +248,7 @@ def write_npy(
 # Rows that exist only as blocks.
 
 _END = object()
-#: What is said of rows in blocks, in scikit-learn's words, and what helps.
+#: Error of rows in blocks, in scikit-learn's words, with advice.
 NOT_FINITE = f"Input X contains NaN or infinity. {MISSING['X']}"
 
 
@@ -259,7 +259,7 @@ class BlockForm(NamedTuple):
     is_mapped: bool = False
     #: Names of columns, in their order; None if they have none.
     names: list[Any] | None = None
-    #: Says which columns are no numbers.
+    #: Names the columns that are no numbers.
     flaw: str = ""
 
 
@@ -308,7 +308,7 @@ class RowBlocks(SkdpContainer):
     (2000, 1)
     """
 
-    # What the rows go through, each by itself; None for nothing.
+    # Maps each row by itself; None keeps the rows.
     function: Callable[[Any], Any] | None = None
 
     def __init__(
@@ -329,7 +329,7 @@ class RowBlocks(SkdpContainer):
         self.shape = checked_shape(shape)
         self._n_made = self.shape[1]
         self.dtype = checked_dtype(dtype)
-        # Of the first block. Shared with what functions make of these rows.
+        # Facts of the first block. Copies with other functions share this list.
         self._seen: list[BlockForm] = []
 
     @classmethod
@@ -548,11 +548,11 @@ class RowBlocks(SkdpContainer):
                 # A copy: the function may use the same array for its next block.
                 waiting.append(block[start:].copy())
                 n_waiting += block.shape[0] - start
-        # The last one waits until it is known that no other row comes.
+        # The last block waits until the stream has ended: one row more is an error.
         yield self._finished(_stack(waiting))
 
     def _finished(self, block: RawBlock) -> RawBlock:
-        # Only here: a row may round otherwise in a block of another length.
+        # Applied to these blocks: in blocks of other lengths, rows may round otherwise.
         block = in_c_order(block)
         return block if self.function is None else in_c_order(self.function(block))
 

@@ -19,11 +19,11 @@ from skdp.data.containers import without_warnings
 from skdp.data.workers import run_calls, thread_count
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
-# If there are more than two leaves, they hold at most so many numbers together, 64 MB.
+# All leaves together hold at most so many numbers, 64 MB, unless there are only two.
 _LEAF_NUMBERS = 1 << 23  # not studied
-# Subtrees for each thread or process: several, as some take longer than others.
+# Subtrees for each thread or process. There are several, as some take longer than others.
 _TASKS_A_WORKER = 4  # not studied
-# Additions that a chain has beside those within a block and in the tree.
+# Additions of a chain besides those within a block and those in the tree.
 _MORE_ADDITIONS = 3  # not tuned
 
 #: Maps the rows that a block stands for, and the block, to an array, to values `PerRow`, or to a
@@ -32,7 +32,7 @@ _MORE_ADDITIONS = 3  # not tuned
 Kernel = Callable[[slice, Any], Any]
 #: Takes the sums of the groups of a pass, and their number; yields them as they arrive.
 Observer = Callable[[Iterator[Any], int], Iterator[Any]]
-#: That of the fit which runs in this thread, if it has callbacks; other threads have none.
+#: Observer of the fit in this thread, if that has callbacks; other threads have none.
 OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 

@@ -43,7 +43,7 @@ from skdp.linalg.norms import (
 # ------------------------------
 # One block of rows ``weight * (row - center)``, dense or sparse.
 
-# Numbers that are worked on at a time, to stay in cache: half a megabyte.
+# Numbers of a step that should stay in cache: half a megabyte.
 _PART = 1 << 16  # not studied
 
 
@@ -68,7 +68,7 @@ class _BaseBlock(ABC):
 
     def count_not_finite(self) -> np.ndarray:
         """Count the raw rows with an entry that is not finite."""
-        # The norm of finite entries may overflow, so the entries have to tell.
+        # Finite entries may have an infinite norm: so the entries are looked at.
         doubted = ~np.isfinite(self.norms())
         return np.asarray(float(not_finite_rows(self.raw[doubted]).sum()))
 
@@ -628,8 +628,8 @@ class AgreedRows(Rows):  # numpydoc ignore=PR02
                 f"A sum over X has a chain of {own_depth} additions, and at most "
                 f"{self.agreed_depth} have been agreed: pass X as one array, or in fewer parts."
             )
-        # A fit may wait for days. Whoever changes X in the meantime must not find that rows are
-        # clipped by the norms that they once had.
+        # A fit may wait for days. If X changes meanwhile, rows must not be clipped by their old
+        # norms.
         self.source.is_repeatable = False
 
     @property
@@ -644,8 +644,8 @@ class AgreedRows(Rows):  # numpydoc ignore=PR02
 
 
 # ------------------------------
-# The first pass over rows: all that a fit needs before its first release, in one reading. With a
-# public bound that is a sum of clipped rows, too.
+# The first pass over rows computes all that a fit needs before its first release. With a public
+# bound it also sums the clipped rows.
 
 
 def open_rows(

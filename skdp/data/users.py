@@ -21,8 +21,7 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 LARGEST_VALUE = 1e60  # not tuned
 # A batch should stay in cache between the products that are computed from it.
 _BATCH_ENTRIES = 1 << 18  # not studied
-# Number of users in a block, who are batched together. It is small, so that there are enough blocks
-# for threads to share.
+# Users of a block, who are batched together. There are few, so that threads have enough blocks.
 _BLOCK_SLOTS = 1024  # not studied
 # Number of padded lengths between two powers of two: padding adds at most a quarter of the rows, or
 # makes their number even.

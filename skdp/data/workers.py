@@ -24,7 +24,7 @@ from threadpoolctl import ThreadpoolController, threadpool_info
 from skdp.data.containers import without_warnings
 
 # ------------------------------
-# Threads that share a pass over rows, and the threads of matrix products meanwhile.
+# Threads that share a pass over rows; meanwhile matrix products have one thread.
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ def _work(tasks: deque[Any]) -> None:
 
 def on_one_thread(call: Callable[[], T]) -> T:
     """Call a function with one BLAS thread and without warnings of numpy."""
-    # What overflows becomes null: a warning of numpy would tell of single rows.
+    # Rows that overflow become null. A warning of numpy would tell of single rows.
     with one_blas_thread(), np.errstate(all="ignore"):
         return call()
 
@@ -267,7 +267,7 @@ def _tasks(
     calls: Sequence[Callable[..., Any]], shared: tuple[Any, ...], in_parts: Sequence[range]
 ) -> list[Any]:
     """Pickle the shared arguments once, and for each call the parts that it reads."""
-    # Bytes, as joblib would write arrays to files, rows in memory too.
+    # Bytes, because joblib writes arrays to files, even rows in memory.
     divided: dict[int, Any] = {}
     try:
         common = _pickled(shared, divided)
@@ -354,9 +354,9 @@ def _run(common: bytes, own: bytes, client: tuple[str, int]) -> bytes:
 
 def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -> bytes:
     """Compute the result of a call in a worker, and say what kind of machine that is."""
-    # Whatever is raised here is returned, as joblib, dask and the like would print it. The result
-    # is pickled, as some of them give arrays back that cannot be written to.
-    # Nobody sees to what another process prints. In this one, other threads may have warnings.
+    # Errors are returned, because joblib or dask would print them. The result is pickled, because
+    # some backends return read-only arrays. Only another process is silenced: in this one, other
+    # threads may have warnings.
     with nullcontext() if this_process() == client else without_warnings():
         return pickle.dumps((_machine(), _result(unpickle)))
 

@@ -28,11 +28,11 @@ from skdp.units import Interaction, ResolvedRow
 
 UNITS = ("row", "owner")
 AGGREGATORS = ("masked", "trusted", "none")
-# Nobody else knows how many rows an owner has who is a unit as a whole. What the rounding of their
-# sum is charged for takes a bound.
+# Bound on the rows of an owner who is a unit. Their number is private, and the rounding of their
+# sum depends on it.
 _MOST_ROWS = 1 << 24  # not tuned
-# Additions beyond those of rows in one part: of up to 2 ** 14 parts, and one for the division by
-# the number of rows.
+# Additions besides those of rows in one part: those of up to 2 ** 14 parts, and one for the
+# division by the number of rows.
 _MORE_DEPTH = 15  # not tuned
 
 
@@ -95,11 +95,11 @@ def agree(
         raise TypeError(f"sparse must be True or False, got {type(sparse).__name__}.")
     _check_estimator(estimator, unit)
     n_rows = _checked_n_rows(n_rows, owners, unit)
-    # Small types of numpy would wrap where counts of all owners are added up.
+    # Sums of small numpy integers would wrap.
     n_features, owners, colluding, seed = map(int, (n_features, owners, colluding, seed))
     is_unit_owner = unit == "owner"
     most_rows = _MOST_ROWS if is_unit_owner else n_rows
-    # Not fitted, and with its own copies of the parameters.
+    # The clone is not fitted, and has its own copies of the parameters.
     estimator = clone(estimator)
     is_sparse = sparse or estimator._resolved_unit().is_sparse
     depth = largest_depth(most_rows, n_features, is_sparse=is_sparse) + _MORE_DEPTH
@@ -110,7 +110,7 @@ def agree(
     n_honest = 1 if aggregator == "none" else owners - colluding
     shares = Shares(owners, n_honest, problem.n_units, _largest_of(problem))
     for release in {line for path in plan.paths for line in path}:
-        # Refuses what rounding or words cannot hold, before anybody reads data.
+        # Refuses releases that rounding or words cannot hold, before anybody reads data.
         shares.planned(plan.cost, release)
     model = type(estimator).__name__, parameters_by_value(estimator)
     facts = (n_rows, n_features, owners, unit, aggregator, colluding, seed, bool(sparse))
@@ -226,7 +226,7 @@ def _versions() -> tuple[str, str]:
 
 
 # ------------------------------
-# The one fit: what differs between parties is whose rows it reads, and who answers.
+# The one fit. Parties differ in the rows that it reads, and in who answers.
 
 
 def view_of(agreement: Agreement, X: Any) -> AgreedRows:

@@ -119,7 +119,7 @@ class _Asking:
         answers = self._ask("answer", fields, *self._last_sum, expected=expected)
         if any(answer.fields["release"] != self._number for answer in answers):
             raise FederationError("An owner has answered for another release.")
-        # In the clear, so that a fit with owners who disagree ends here, and not in noise.
+        # Digests are sent in the clear: a fit of owners who disagree ends here, not in noise.
         if any(answer.fields["digest"] != story.hex() for answer in answers):
             raise FederationError(
                 "Owners disagree about the fit: its releases, its sums or the versions of its "
@@ -309,7 +309,7 @@ class Federation:
         identities = [Ed25519PrivateKey.generate() for _ in parts]
         peers = [identity.public_key() for identity in identities]
         with ExitStack() as stack:
-            # Nobody answers before the first owner, who charges the fit of all.
+            # The first owner charges the fit of all, before anybody answers.
             owners = [
                 stack.enter_context(
                     self._owner_of(
@@ -355,7 +355,7 @@ class Federation:
         agreement = self._agreement
         shares = agreement.shares
         n_bytes = sum(layout.n_bytes for layout in agreement.layouts)
-        # Two for keys, one for each release of the longest path, and the end.
+        # Two exchanges for keys, one for each release of the longest path, and one for the end.
         n_exchanges = 2 * agreement.is_masked + max(map(len, agreement.plan.paths)) + 1
         return (
             f"Federation of {shares.n_owners} owners, {shares.n_honest} honest "

@@ -22,7 +22,7 @@ from skdp.privacy.shares import ShareLayout
 
 _MASK, _SIGNATURE = b"skdp federated mask 1", b"skdp federated signature 1"
 _LENGTH, _NUMBERS = struct.Struct("<Q"), struct.Struct("<QQ")
-# Bytes of a block of AES. The buffer of `update_into` is longer than a stream, by one less.
+# Bytes of a block of AES. `update_into` needs a buffer that is 15 bytes longer than the stream.
 _BLOCK = 16  # not tuned
 
 
@@ -135,7 +135,7 @@ def _cipher(secret: bytes, story: bytes, lower: int, upper: int) -> CipherContex
 # ------------------------------
 # The story of a fit: all that a party was told.
 
-# The std is rounded to this part of a step; it has 16 to 32 steps.
+# The story has the std, of 16 to 32 steps, rounded to this part of a step.
 _PARTS_OF_STEP = 1024  # not tuned
 
 

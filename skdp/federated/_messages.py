@@ -18,13 +18,13 @@ import numpy as np
 
 from skdp.exceptions import FederationError
 
-# Length of the head and CRC-32 of what follows, which finds accidents and no attacks.
+# Length of the head, and CRC-32 of the rest: it finds accidents, no attacks.
 _START = struct.Struct("<II")
 # Heads are padded to multiples of this, so that the numbers after them are aligned.
 _ALIGNMENT = 8  # not tuned
-# Public bounds of the length of a head: a key and a signature in hex for each owner, and the rest.
+# Public bounds on the length of a head: for each owner a key and a signature in hex, and the rest.
 _HEAD, _HEAD_OF_OWNER = 1024, 256  # not tuned
-# An exchange of a fit has a number below this.
+# Bound on the number of an exchange.
 _MOST_RELEASES = 2**31  # not tuned
 
 _SUMS = {text: np.dtype(text) for text in ("<i4", "<i8")}
@@ -99,8 +99,7 @@ def _decode(head: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(head.decode("ascii"))
         is_same = isinstance(fields, dict) and _encode(fields) == head
-    # Numbers that are not finite are not written. Deep nesting, which no message has, ends in a
-    # RecursionError.
+    # `_encode` refuses NaN and infinity. Deep nesting raises a RecursionError.
     except (ValueError, RecursionError):
         is_same = False
     if not is_same:
@@ -218,7 +217,7 @@ _RELEASE = Check(
 # As long as those of SHA-256, X25519 and Ed25519.
 _DIGEST, _KEY, _SIGNATURE = _hex(32), _hex(32), _hex(64)  # not tuned
 
-# The question for an answer brings the sum of the release before, if there is one.
+# An owner is asked for an answer with the sum of the release before, if there is one.
 TO_OWNER = {
     "keys": MessageKind({"agreement": _DIGEST}),
     "confirm": MessageKind(

@@ -199,7 +199,7 @@ class RunningFit:
     def stop(self) -> None:
         """End the fit, wherever it is."""
         self._answers.put(None)
-        # The garbage collector may end a fit while it runs, and in its own thread.
+        # The garbage collector may stop a fit from within the thread of the fit.
         if self._thread is not current_thread():
             self._thread.join()
 
@@ -376,23 +376,23 @@ class Owner:
         question = digest(message).hex()
         is_new = question not in self._state.answers
         if self._is_closed and (is_new or not self._is_saved):
-            # Nor is it saved: who comes back with the state goes on from what is on disk.
+            # Nothing is saved: who comes back with the state goes on from the file.
             raise FederationError(
                 "The fit has ended for this owner, which was closed or interrupted: another one "
                 "that has its state goes on."
             )
         if is_new:
             reply = to_text(self._reply_or_close(asked))
-            # First: whoever is interrupted after the next line must not send what is not on disk.
+            # Marked first: after an interrupt, no answer may leave that is not on disk.
             self._is_saved = False
             self._state.answers[question] = reply
         if not self._is_saved:
-            # On disk before it leaves: whoever asks again must get the same. If this fails, nothing
-            # leaves, and who asks again asks for the same noise.
+            # Saved before it leaves: who asks again must get the same answer. If the save fails,
+            # nothing leaves, and who asks again gets the same noise.
             self._state.save(self._path)
             self._is_saved = True
         if self._ledger is not None and self._state.is_charged and not self._is_marked:
-            # Before it leaves: a state of before would draw other noise, for a second fit.
+            # Marked before it leaves: an older state would draw other noise, which is a second fit.
             self._ledger._mark_answered(self._state.fit)
             self._is_marked = True
         return from_text(self._state.answers[question])
@@ -429,7 +429,7 @@ class Owner:
         try:
             return self._reply_to(asked)
         except BaseException as error:
-            # Interrupted while the fit went on: only who comes back with the state knows where.
+            # An interrupted fit stands at an unknown place: only the saved state can go on.
             self._is_closed |= not isinstance(error, Exception)
             raise
 
@@ -472,8 +472,8 @@ class Owner:
         if self._ledger is not None:
             name, n_owners = type(self._agreement.estimator).__name__, self._agreement.n_owners
             what, fit = f"{name} of {n_owners} owners", self._state.fit
-            # Who dies before the first answer is saved comes back with this id, and is not charged
-            # again.
+            # An owner who dies before the first answer is saved comes back with this id, and is not
+            # charged again.
             charge = partial(self._ledger._charge, what=what, fit=fit)
         self._run(charge=charge)
         self._state.is_charged = True
@@ -499,8 +499,8 @@ class Owner:
         try:
             found = self._fit.go_on(total)
         except Exception:
-            # Sums that no fit has lead here, and parts that cannot be loaded. The text of the
-            # error could tell what followed.
+            # Impossible sums end here, and parts that cannot be loaded. The text of the error could
+            # tell private values.
             self._end()
             self._state.save(self._path)
             raise FederationError("The fit has ended: it cannot go on.") from None

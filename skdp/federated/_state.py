@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 # The name tells the version of what is in it: one row.
 _TABLE = "skdp_owner_1"
-# Of two owners with one state, who would draw noise twice, the second one to save finds another
-# state than its own. The new one is there already if a save was interrupted after its end.
+# Two owners with one state would draw noise twice: the second one to save finds a state that is not
+# its own, and is refused. An interrupted save may have written the new state already.
 _SAVE = f"UPDATE {_TABLE} SET state = :new WHERE state IN (:old, :new)"
 
 
@@ -82,7 +82,7 @@ def _found_or_begun(database: sqlite3.Connection, path: Path, new: str) -> str:
     """Read the state in a file; write a new state to an empty file."""
     database.execute("BEGIN IMMEDIATE")
     if not rows_of(database, "SELECT name FROM sqlite_master"):
-        # For its user only, as are the journals beside it then.
+        # Only its user may read it; its journals get the same mode.
         path.chmod(0o600)
         database.execute(f"CREATE TABLE {_TABLE} (state TEXT NOT NULL)")
         insert(database, _TABLE, {"state": new})
@@ -103,7 +103,7 @@ def _not_written(path: Path, error: Exception) -> OSError:
 
 
 def _not_read(path: Path, error: Exception) -> FederationError:
-    # Not its text, which could show a part of the state.
+    # Without the text of the error, which could show a part of the state.
     kind = type(error).__name__
     return FederationError(f"state={str(path)!r} cannot be read as that of an owner: {kind}.")
 

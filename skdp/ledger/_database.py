@@ -27,7 +27,7 @@ _SETTINGS = (
     # With a lower setting, a power cut can restore the journal and undo the last change.
     "synchronous = EXTRA",
     "fullfsync = ON",
-    # What is deleted or replaced is overwritten: the file may have held a key.
+    # Deleted data are overwritten: the file may have held a key.
     "secure_delete = ON",
 )
 
@@ -37,7 +37,7 @@ def connected(
     path: str | Path, failed: Callable[[Exception], Exception]
 ) -> Iterator[sqlite3.Connection]:
     """Open an existing file for one operation; if that goes wrong, raise what `failed` returns."""
-    # Not before there is a file.
+    # Imported late: most fits have no file.
     import sqlite3
 
     with _LOCK:
@@ -61,7 +61,7 @@ def connected(
 
 def rows_of(database: sqlite3.Connection, query: str) -> list[dict[str, Any]]:
     """Read all rows of a query, each as a dict with the names of its columns."""
-    # Closed in any case: an error could keep the cursor, and its lock, beyond the connection.
+    # An error that is kept would keep an open cursor, and its lock, beyond the connection.
     with closing(database.execute(query)) as cursor:
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 #: Number of units in the whole limit.
 WHOLE = 2**62  # not tuned
-# Relative: half of what the functions of Gaussian differential privacy round to the safe side.
+# Relative: half of the margin by which mu is rounded to the safe side.
 _LESS_SAFETY = 5e-10  # not tuned
-# Relative: by how much epsilons of sums are rounded to the safe side.
+# Relative: margin by which epsilons of sums are rounded to the safe side.
 _SAFETY = 1e-12  # not tuned
 
 
@@ -85,8 +85,7 @@ class Limit:
         if delta_tail >= self.delta:
             return -1
         mu = gaussian_dp.mu_from_epsilon_delta(self.epsilon, self.delta, delta_tail)
-        # mu has been rounded down by twice as much. There must be room for a fit with exactly this
-        # tail.
+        # mu was rounded down by twice as much. A fit with exactly this tail must have room.
         mu *= 1 + _LESS_SAFETY
         return min(WHOLE, math.floor(Fraction(mu) ** 2 / Fraction(self.mu) ** 2 * WHOLE))
 
@@ -104,7 +103,7 @@ class Limit:
         else:
             epsilon = largest_epsilon(mu, delta, delta_tail)
             mu_of = partial(gaussian_dp.mu_from_epsilon_delta, delta=delta, delta_tail=delta_tail)
-        # By rounding, this epsilon may cost more than the units: lower it until it does not.
+        # Rounding may make this epsilon too expensive: lower it until it fits.
         less = _SAFETY
         while epsilon > 0 and self._units_of(mu_of(epsilon)) > units:
             epsilon *= max(0.0, 1 - less)
@@ -131,7 +130,7 @@ def _units(part: Fraction, whole: Fraction) -> int:
 
 
 # ------------------------------
-# The file: its tables and triggers, and what reads and writes them.
+# The file: tables, triggers, reading and writing.
 
 # The letters "skdp".
 _APPLICATION_ID, _VERSION = 0x736B6470, 1  # not tuned
@@ -216,7 +215,7 @@ def create_file(path: str, head: dict[str, Any]) -> None:
     try:
         _write_head(path, head)
     except BaseException:
-        # Nothing was charged to a file that is not complete.
+        # Nothing was charged to an incomplete file.
         os.unlink(path)
         raise
 

@@ -440,7 +440,7 @@ class PrivacyLedger:
         """Open the file, and check that it is the file that this object was made for."""
         with open_file(self.path) as database:
             if writes:
-                # From here on nobody else can write, so that what is read stays true.
+                # Nobody else can write from here on: the head stays true.
                 database.execute("BEGIN IMMEDIATE")
             head = read_head(database, self.path)
             if self._uuid not in (None, head["uuid"]):
@@ -469,5 +469,5 @@ def _is_alike(units: int, kept: int) -> bool:
 
 
 def _now() -> str:
-    # For people: charges are ordered by their numbers, not by time.
+    # Shown to people only: numbers order the charges.
     return datetime.now(UTC).isoformat()
