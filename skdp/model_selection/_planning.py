@@ -16,7 +16,8 @@ from skdp.exceptions import warnings_together
 from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.linear_model._targets import given_classes
 from skdp.model_selection._search import BaseDPSearch
-from skdp.pipeline._composition import SharedBudget, private_steps, private_within
+from skdp.pipeline._composition import private_within
+from skdp.pipeline._holders import SharedBudget, private_steps
 from skdp.privacy import Plan, Release
 from skdp.privacy.plan import largest_epsilon
 from skdp.privacy.precision import plain

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from html import escape
 from typing import Any, NamedTuple
 
@@ -12,7 +11,6 @@ from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
@@ -21,21 +19,24 @@ from skdp import decomposition, linear_model, preprocessing
 from skdp._estimator import PrivateEstimator, check_asks_for_no_data
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.model_selection._planned_fits import (
+    SEARCHES,
     candidate_of,
     composed,
-    is_accepted,
     planned_cost,
-    planned_fits,
     records_of,
+    repeated,
 )
 from skdp.model_selection._search import BaseDPSearch, DPGridSearch, DPRandomizedSearch
 from skdp.pipeline import DPPipeline
-from skdp.pipeline._composition import (
+from skdp.pipeline._composition import private_within
+from skdp.pipeline._holders import (
+    HOLDERS,
     SharedBudget,
+    calls_objects,
+    fitted_once,
     is_passed_through,
     is_stateless,
     private_steps,
-    private_within,
 )
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import PrivacySpent
@@ -45,8 +46,6 @@ from skdp.privacy.noise import may_be_guessed
 # Holders: estimators of scikit-learn that hold others, and may learn from the data themselves.
 
 # What a holder learns itself, or gives away, in the words of a report.
-_CLASSES = "learned from y, without privacy, which classes there are"
-_SEEDS = "gives its members seeds that may be guessed, and keeps these"
 _MEMORY = "has memory, which keeps rows, and repeats a fit, noise and all, of the same data"
 _WATCHED = "has callbacks that ask for rows, and may keep them or their scores"
 _DENSITY = "may have learned from the data how dense its output is (sparse_threshold=0)"
@@ -57,15 +56,6 @@ _OBJECTS = "calls what is no plain function, and may have learned or keep rows"
 
 # Transformers whose output is always dense.
 _GIVES_DENSE = frozenset({DPPCA, DPLowRankFactorizer, DPTruncatedSVD})
-
-
-def complaint_of(estimator: Any) -> str | None:
-    """Say what a holder has learned itself, without privacy; empty if nothing.
-
-    None stands for what is not known, as of a subclass.
-    """
-    complain = _complaints_of_holders().get(type(estimator))
-    return None if complain is None else complain(estimator)
 
 
 def complaint_of_warnings(step: Any) -> str:
@@ -111,26 +101,12 @@ def _is_dense(part: Any) -> bool:
     return is_centered or type(part) in _GIVES_DENSE
 
 
-@cache
-def _complaints_of_holders() -> dict[type, Callable[[Any], str]]:
-    # These take long to import, trees and all.
-    from sklearn import ensemble, multioutput
-    from sklearn.feature_extraction.text import HashingVectorizer
-
-    return {
-        ensemble.BaggingClassifier: lambda holder: _SEEDS,
-        ensemble.BaggingRegressor: lambda holder: _SEEDS,
-        ColumnTransformer: _of_columns,
-        FeatureUnion: lambda holder: "",
-        # Both learn nothing where they call plain functions.
-        **dict.fromkeys((FunctionTransformer, HashingVectorizer), lambda step: _OBJECTS),
-        multioutput.MultiOutputClassifier: lambda holder: _CLASSES,
-        multioutput.MultiOutputRegressor: lambda holder: "",
-        Pipeline: _of_pipeline,
-        TransformedTargetRegressor: lambda holder: _INVERSE if holder.check_inverse else "",
-        ensemble.VotingClassifier: lambda holder: _CLASSES,
-        ensemble.VotingRegressor: lambda holder: "",
-    }
+_COMPLAINTS: dict[type, Callable[[Any], str]] = {
+    ColumnTransformer: _of_columns,
+    FeatureUnion: lambda holder: "",
+    Pipeline: _of_pipeline,
+    TransformedTargetRegressor: lambda holder: _INVERSE if holder.check_inverse else "",
+}
 
 
 # ------------------------------
@@ -154,14 +130,14 @@ AS_DECLARED = "as its author declares"
 CALLS = "calls functions, which are not checked"
 
 _LEARNED, _LEARNS = "learned from the data without privacy", "learns from data without privacy"
-_MAY_HAVE = "may have learned from the data without privacy, or fitted more often than is counted"
+_UNKNOWN_HOLDER = "holds private steps, and skdp does not know what it keeps"
 _INFINITE = "had an epsilon of inf, which is no privacy"
 _GUESSABLE = "had a random_state that may be guessed, and with it the noise"
 _MAY_KEEP = "may keep more than was released, as a subclass"
 _CHOSE = "chose by scores computed from the data without privacy; DPGridSearch chooses privately"
 _SCORES = "keeps scores computed from the data without privacy"
 _ONE_SEED = "fitted with one seed several times, which tells more than is counted"
-_UNCOUNTED = "fitted private steps more often than is counted"
+_UNCOUNTED = "fitted private steps in ways that are not counted"
 
 
 class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
@@ -208,8 +184,7 @@ class _Met(NamedTuple):
     """What a walk has met: errors are raised at its end, if all steps are private."""
 
     errors: list[ValueError]
-    # by the ``id`` of each private estimator, and of the estimators that hold the present one
-    paths: dict[int, str]
+    paths: dict[int, str]  # by the ``id`` of each private estimator
 
 
 def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
@@ -218,8 +193,6 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
     A private estimator must not stand in two places.
     """
     record = _own_record(estimator)
-    if record is not None:
-        _check_met_once(id(estimator), path, met)
     if isinstance(estimator, str) and estimator == "drop":
         return
     if type(estimator) is FrozenEstimator:
@@ -231,57 +204,61 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
             _check_met_once(each, _FrozenPath(path), met)
     elif is_passed_through(estimator):
         yield PrivacyStep(path, "passthrough", LEARNS_NOTHING)
-    elif record is None and isinstance(estimator, BaseSearchCV):
+    elif record is not None:
+        _check_met_once(id(estimator), path, met)
+        yield _private(path, estimator, record)
+        yield from _steps_of_ours(estimator, path, met)
+    elif issubclass(type(estimator), (PrivateEstimator, *_OURS)):
+        raise _not_fitted(estimator)
+    elif type(estimator) in SEARCHES:
         yield from _steps_of_search(estimator, path, met)
-    elif record is not None or id(estimator) not in met.paths:
-        # What a step holds is looked at first: where none of it is private, as in a forest, the
-        # step stands for all of it.
-        yield from _with_itself(estimator, record, path, _inner_steps(estimator, path, met))
+    elif type(estimator) in HOLDERS:
+        # What it holds is looked at first: it raises an error if it is not fitted.
+        inner = _inner_steps(HOLDERS[type(estimator)].fitted(estimator), path, met)
+        if note := _COMPLAINTS[type(estimator)](estimator):
+            yield PrivacyStep(path, type(estimator).__name__, NOT_PRIVATE, note=note)
+        yield from inner
+    else:
+        yield _without_privacy(estimator, path)
 
 
-def _inner_steps(estimator: Any, path: str, met: _Met) -> list[PrivacyStep]:
-    """Walk through what an estimator holds, which may hold it in turn."""
-    met.paths.setdefault(id(estimator), path)
+def _inner_steps(parts: Iterable[tuple[str, Any]], path: str, met: _Met) -> list[PrivacyStep]:
+    """Walk through what an estimator holds; errors are kept for the end."""
     inner: list[PrivacyStep] = []
-    for name, part in _fitted_parts(estimator):
+    for name, part in parts:
         try:
             inner += fitted_steps(part, _joined(path, name), met)
         except ValueError as error:
             met.errors.append(error)
-    if _own_record(estimator) is None:
-        # What is not private may stand in several places.
-        del met.paths[id(estimator)]
     return inner
 
 
-def _with_itself(
-    estimator: Any, record: PrivacySpent | None, path: str, inner: list[PrivacyStep]
-) -> Iterable[PrivacyStep]:
-    """Put a step before those that it holds; leave it out if it learns nothing beyond these."""
+def _steps_of_ours(estimator: Any, path: str, met: _Met) -> Iterable[PrivacyStep]:
+    """Walk through what a pipeline or a search of skdp has fitted."""
+    parts: list[tuple[str, Any]] = []
+    if isinstance(estimator, SharedBudget):
+        parts = list(vars(estimator)["pipeline_"].steps)
+    elif isinstance(estimator, BaseDPSearch) and estimator.refit:
+        parts = [("estimator", estimator.best_estimator_)]
+    # They fit public steps to public rows, and show none of their warnings.
+    return map(_unwarned, _inner_steps(parts, path, met))
+
+
+def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
+    """Return a step that has no budget, and holds nothing that is looked at."""
     name = type(estimator).__name__
-    if record is not None:
-        # What shares a budget fits public steps to public rows, and shows none of their warnings.
-        is_silent = isinstance(estimator, SharedBudget | BaseDPSearch)
-        return (_private(path, estimator, record), *(map(_unwarned, inner) if is_silent else inner))
-    if isinstance(estimator, PrivateEstimator):
-        raise _not_fitted(estimator)
     if is_stateless(estimator):
         told, given = complaint_of_warnings(estimator), estimator.get_params(deep=False)
         # A class may be called as a function is; a dtype is not.
         calls = any(callable(one) for name, one in given.items() if name != "dtype")
         status = NOT_PRIVATE if told else LEARNS_NOTHING
-        return (PrivacyStep(path, name, status, note=told or (CALLS if calls else "")),)
-    note = complaint_of(estimator)
-    if note is None and any(step.records for step in inner):
-        note = _MAY_HAVE
-    elif note is None:
-        inner, holds_private = [], isinstance(estimator, BaseEstimator) and private_steps(estimator)
-        # Without records its private estimators, if any, are patterns for fits it did not keep.
-        note = _MAY_HAVE if holds_private else _LEARNED if _is_fitted(estimator) else _LEARNS
-    # What calls objects needs no fit.
-    if not inner and note not in (_LEARNED, _LEARNS, _OBJECTS):
-        check_is_fitted(estimator)
-    return (PrivacyStep(path, name, NOT_PRIVATE, note=note), *inner) if note else inner
+        return PrivacyStep(path, name, status, note=told or (CALLS if calls else ""))
+    note = _LEARNED if _is_fitted(estimator) else _LEARNS
+    if calls_objects(estimator):
+        note = _OBJECTS
+    elif isinstance(estimator, BaseEstimator) and private_steps(estimator):
+        note = _UNKNOWN_HOLDER
+    return PrivacyStep(path, name, NOT_PRIVATE, note=note)
 
 
 def _unwarned(step: PrivacyStep) -> PrivacyStep:
@@ -352,41 +329,29 @@ def _steps_of_search(search: Any, path: str, met: _Met) -> Iterator[PrivacyStep]
 
 def _search_itself(search: Any, path: str) -> PrivacyStep:
     """Return the search as a step: what its fits on the folds have cost, and how it chose."""
-    name, n_candidates = type(search).__name__, len(search.cv_results_["params"])
-    fits, is_known = _fits_of_candidates(search)
-    seeds = [getattr(step, "random_state", None) for step, _ in fits]
+    candidates, is_counted = search.cv_results_["params"], True
+    try:
+        fits = [step for one in candidates for step in fitted_once(candidate_of(search, one))]
+        records = records_of(repeated(planned_cost(fits), int(search.n_splits_)))
+    except ValueError:
+        fits, records, is_counted = [], (), False
+    seeds = [getattr(step, "random_state", None) for step in fits]
     seeded = any(seed is not None for seed in seeds)
     guessable = any(map(may_be_guessed, seeds))
-    records = tuple(
-        replace(record, guessable=guessable) for record in records_of(planned_cost(fits))
-    )
     complaints = {
-        _CHOSE if n_candidates > 1 else _SCORES: True,
-        _UNCOUNTED: not is_known,
+        _CHOSE if len(candidates) > 1 else _SCORES: True,
+        _UNCOUNTED: not is_counted,
         _INFINITE: any(np.isinf(record.epsilon) for record in records),
         _GUESSABLE: guessable,
         _ONE_SEED: seeded,
-        _MAY_HAVE: not type(search).__module__.startswith("sklearn."),
     }
+    records = tuple(replace(record, guessable=guessable) for record in records)
+    name = type(search).__name__
     return PrivacyStep(path, name, NOT_PRIVATE, records, _note(complaints), seeded)
 
 
 def _note(complaints: dict[str, bool]) -> str:
     return ", and ".join(complaint for complaint, applies in complaints.items() if applies)
-
-
-def _fits_of_candidates(search: Any) -> tuple[list[tuple[Any, int]], bool]:
-    """List the private fits on the folds, and tell whether the list is complete."""
-    fits, is_known = [], True
-    for params in search.cv_results_["params"]:
-        try:
-            planned = planned_fits(candidate_of(search, params))
-        except ValueError:
-            is_known = False
-        else:
-            # A candidate that `fit` refuses has no score, and has released nothing.
-            fits += [(step, n * int(search.n_splits_)) for step, n in planned if is_accepted(step)]
-    return fits, is_known
 
 
 def _own_record(estimator: Any) -> PrivacySpent | None:
@@ -407,61 +372,6 @@ def _joined(path: str, name: str) -> str:
     return f"{path}__{name}" if path else name
 
 
-def _fitted_parts(estimator: Any) -> list[tuple[str, Any]]:
-    """Return the names and the fitted parts of an estimator, as far as they can be known."""
-    if isinstance(estimator, Pipeline | DPPipeline):
-        return list(vars(estimator).get("pipeline_", estimator).steps)
-    if isinstance(estimator, FeatureUnion):
-        return list(estimator.transformer_list)
-    if isinstance(estimator, ColumnTransformer):
-        check_is_fitted(estimator)
-        return [
-            (name, part)
-            for name, part, columns in estimator.transformers_
-            if not _selects_nothing(columns)
-        ]
-    if isinstance(estimator, TransformedTargetRegressor):
-        check_is_fitted(estimator)
-        return [("transformer", estimator.transformer_), ("regressor", estimator.regressor_)]
-    return _held_parts(estimator)
-
-
-def _held_parts(estimator: Any) -> list[tuple[str, Any]]:
-    """Return the fitted estimators that any other kind of estimator holds."""
-    # Only its own attributes: others may be forwarded from an estimator that it wraps.
-    attributes = getattr(estimator, "__dict__", {})
-    several = _flattened(attributes.get("estimators_", ()))
-    names = [str(number) for number in range(len(several))]
-    given = attributes.get("estimators")
-    if isinstance(given, list) and all(isinstance(one, tuple) for one in given):
-        given_names = [name for name, part in given if not is_passed_through(part)]
-        names = given_names if len(given_names) == len(several) else names
-    parts = list(zip(names, several, strict=True))
-    # Beside `estimators_`, a single estimator is the unfitted pattern for these.
-    single = () if several else ("best_estimator_", "estimator_", "base_estimator_")
-    first = next((name for name in single if _is_fitted(attributes.get(name))), None)
-    if first is not None:
-        parts.append(("estimator", attributes[first]))
-    if _is_fitted(attributes.get("final_estimator_")):
-        parts.append(("final_estimator", attributes["final_estimator_"]))
-    return parts or [
-        (f"{name}{number or ''}", part)
-        for name in attributes
-        for number, part in enumerate(_flattened(attributes[name]))
-        if isinstance(part, BaseEstimator) and _is_fitted(part)
-    ]
-
-
-def _flattened(held: Any) -> list[Any]:
-    if isinstance(held, dict):
-        return _flattened(list(held.values()))
-    if isinstance(held, np.ndarray) and held.dtype != object:
-        return []
-    if isinstance(held, list | tuple | np.ndarray):
-        return [part for one in held for part in _flattened(one)]
-    return [held] if hasattr(held, "fit") else []
-
-
 def _is_fitted(estimator: Any) -> bool:
     if not hasattr(estimator, "fit"):
         return False
@@ -470,14 +380,6 @@ def _is_fitted(estimator: Any) -> bool:
     except NotFittedError:
         return False
     return True
-
-
-def _selects_nothing(columns: Any) -> bool:
-    """Tell whether a transformer is given no columns, and thus is not fitted."""
-    if isinstance(columns, str | slice) or np.ndim(columns) == 0:
-        return False
-    chosen = np.asarray(columns)
-    return chosen.size == 0 or (chosen.dtype == bool and not chosen.any())
 
 
 # ------------------------------
@@ -561,8 +463,9 @@ class PrivacyReport:  # numpydoc ignore=PR02
 def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
     """Tell what a fitted estimator has spent, all of its steps together, and whether it is private.
 
-    Visits every step of pipelines, unions, column transformers, searches and other estimators that
-    hold estimators, however they are nested. The records of steps with a ``privacy_spent_`` are
+    Visits every step of pipelines, unions, column transformers, transformed targets, frozen
+    estimators, grid and randomized searches, and of pipelines and searches of skdp, however they
+    are nested. The records of steps with a ``privacy_spent_`` are
     composed. The report names the other steps that have learned from the data without privacy. It
     is about these steps: what was done before, as to choose a bound or a list of categories, is not
     checked.
@@ -610,8 +513,9 @@ def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
     their own. It is called frozen and not counted. If it was fitted to the same rows, then either
     it learned from them without privacy, or its record has to be added with ``compose``.
 
-    A search of scikit-learn has fitted every candidate on every fold. All of these fits are
-    counted, from its candidates and folds, in addition to the last fit. In the record, fits of
+    A ``GridSearchCV`` or ``RandomizedSearchCV`` has fitted every candidate on every fold. All of
+    these fits are counted, from its candidates and folds, in addition to the last fit, unless it
+    searches over a search or over another estimator that holds private ones. In the record, fits of
     equal cost are one release of sensitivity 1 that spends as much. The candidate was chosen by
     scores that are computed from the rows without privacy, and they are kept. So the search is not
     private, even if there was nothing to choose.
@@ -619,11 +523,10 @@ def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
     Steps that learn nothing are known by their class. Whether a function of a
     ``FunctionTransformer`` mixes rows cannot be seen, and the verdict says so. Private steps that
     were fitted before, and are kept beside the clones that were fitted of them, are counted, and
-    listed "as given". Estimators of unknown classes that hold private ones are called not private,
-    because it is not known what they learn themselves. Also called not private are:
+    listed "as given". All other estimators that hold private ones, such as ensembles, are called
+    not private, and their fits are not counted: skdp does not know what they keep. Also called not
+    private are:
 
-    - bags, which seed the noise of their members by small numbers and keep these;
-    - classifiers that hold others, as their classes come from y;
     - a ``ColumnTransformer`` that looks how dense its output is, unless ``sparse_threshold=0``;
     - a ``TransformedTargetRegressor`` that tries its functions on y, unless
       ``check_inverse=False``;

@@ -25,9 +25,9 @@ from skdp.model_selection._score import (
     row_losses,
 )
 from skdp.pipeline._candidates import BudgetSplit, Candidate, params_for_mu
-from skdp.pipeline._composition import SharedBudget, adjacency_of, common_unit
+from skdp.pipeline._composition import adjacency_of, common_unit
 from skdp.pipeline._fitting import (
-    Search,
+    Fits,
     SpendsOneBudget,
     fit_candidates,
     refit,
@@ -35,6 +35,7 @@ from skdp.pipeline._fitting import (
     total,
     with_one_record,
 )
+from skdp.pipeline._holders import SharedBudget
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, derived_seed, draw_seed
 from skdp.privacy.plan import PrivacyCost
@@ -112,7 +113,7 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsOneBudget):
         warn_of_privacy(*warnings)
         return self
 
-    def _search(self, X: Any, y: Any, scoring: Any) -> Search:
+    def _search(self, X: Any, y: Any, scoring: Any) -> Fits:
         """Refuse what is not acceptable; return what is to be fitted."""
         refuse_blocks(X, type(self).__name__)
         seed = draw_seed(self.random_state)
@@ -157,7 +158,7 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsOneBudget):
             "skdp.model_selection.private_score releases one, on rows that no fit has used."
         )
 
-    def _set_results(self, search: Search, best: int, model: Any, spent: PrivacySpent) -> None:
+    def _set_results(self, search: Fits, best: int, model: Any, spent: PrivacySpent) -> None:
         # An earlier fit may have set what this one does not.
         self.__dict__.pop("best_estimator_", None)
         self._set_features(model)
@@ -179,7 +180,7 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsOneBudget):
         return given
 
 
-def _choice_plan(search: Search, *, is_bounded: bool) -> Plan | None:
+def _choice_plan(search: Fits, *, is_bounded: bool) -> Plan | None:
     """Plan the choice, which refuses a mu that is too small; None if there is nothing to choose."""
     mu, n_candidates = search.split.choice_mu, len(search.candidates)
     if not mu:
@@ -189,7 +190,7 @@ def _choice_plan(search: Search, *, is_bounded: bool) -> Plan | None:
     return plan_choice(n_candidates, cost, unit, adjacency, is_bounded=is_bounded)
 
 
-def _chosen(search: Search, losses: np.ndarray, plan: Plan) -> tuple[int, list[str]]:
+def _chosen(search: Fits, losses: np.ndarray, plan: Plan) -> tuple[int, list[str]]:
     """Choose privately by the losses of the rows; return the warnings of the releases too."""
     seed = search.seed_of("choice")
     noise = NoiseSource(seed, () if seed is None else digests(losses))

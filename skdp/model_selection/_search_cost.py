@@ -1,28 +1,27 @@
 """What a search of scikit-learn on private rows would cost, before it is made."""
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_scalar
 
 from skdp.exceptions import counted
 from skdp.model_selection._planned_fits import (
+    SEARCHES,
     PlannedCost,
     candidate_of,
     composed,
     n_splits_of,
     params_of_search,
     planned_cost,
-    planned_fits,
     records_of,
+    repeated,
 )
 from skdp.model_selection._report import guarantee
-from skdp.pipeline._composition import has_budget, private_steps
+from skdp.pipeline._holders import fitted_once, has_budget, private_steps
 from skdp.privacy import PrivacySpent, gaussian_dp
 from skdp.privacy.plan import largest_epsilon
 
@@ -115,12 +114,12 @@ def search_cost(
     Raises
     ------
     TypeError
-        If `search` is not a search of scikit-learn.
+        If `search` is any other search.
     ValueError
-        If the number of fits or their cost is not known in advance: with successive halving, with a
-        splitter that needs data, or with an `epsilon` that is drawn without a seed. If there is no
-        private step, or one does not accept its parameters. If the steps protect different units or
-        differ in adjacency.
+        If the number of fits or their cost is not known in advance: with a search within the
+        search or other holders of private steps than compositions, with a splitter that needs data,
+        or with an `epsilon` that is drawn without a seed. If there is no private step, or one does
+        not accept its parameters. If the steps protect different units or differ in adjacency.
 
     See Also
     --------
@@ -146,15 +145,15 @@ def search_cost(
     """
     for name, size in (("n_samples", n_samples), ("n_features", n_features)):
         check_scalar(size, name, Integral, min_val=1)
-    if not isinstance(search, BaseSearchCV):
+    if type(search) not in SEARCHES:
         raise TypeError(
             "search must be a GridSearchCV or a RandomizedSearchCV of scikit-learn, got "
-            f"{type(search).__name__}."
+            f"{type(search).__name__}, whose fits are not counted: keep a ledger."
         )
     candidates = [candidate_of(search, params) for params in params_of_search(search)]
     for candidate in candidates:
         _check_first_step(candidate, int(n_samples), int(n_features))
-    costs = [planned_cost(planned_fits(candidate)) for candidate in candidates]
+    costs = [planned_cost(fitted_once(candidate)) for candidate in candidates]
     if not any(costs):
         raise ValueError(f"{type(search.estimator).__name__} has no private step.")
     n_splits = n_splits_of(search)
@@ -179,11 +178,9 @@ def _most_expensive(
     costs: list[PlannedCost], n_splits: int, *, refit: bool, same_unit: bool
 ) -> tuple[PlannedCost, PrivacySpent]:
     """Compose all fits on the folds with the most expensive last fit."""
-    folds: PlannedCost = Counter()
-    for cost in costs:
-        folds.update({record: times * n_splits for record, times in cost.items()})
+    folds = repeated(sum(costs, PlannedCost()), n_splits)
     # Equal costs are composed once: there may be many candidates.
-    last = {frozenset(cost.items()): cost for cost in costs}.values() if refit else [Counter()]
+    last = {frozenset(cost.items()): cost for cost in costs}.values() if refit else [PlannedCost()]
     wholes = [folds + cost for cost in last]
     return max(
         ((whole, composed(records_of(whole), same_unit=same_unit)) for whole in wholes),

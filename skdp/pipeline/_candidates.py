@@ -25,9 +25,8 @@ from skdp.pipeline._composition import (
     configured_step,
     in_public,
     is_columns,
-    is_passed_through,
-    is_stateless,
 )
+from skdp.pipeline._holders import is_passed_through, is_stateless
 from skdp.pipeline._public_rows import TWICE, are_numbers, stand_ins
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
 from skdp.preprocessing import DPStandardScaler

@@ -1,20 +1,20 @@
 """The steps that share one budget: which are private, their columns, their shares, their checks."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
-from inspect import getclosurevars, signature
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from inspect import signature
 from numbers import Integral, Real
-from types import BuiltinFunctionType, FunctionType, MethodDescriptorType
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn import get_config
+from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, OneHotEncoder
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.metaestimators import _BaseComposition
@@ -27,6 +27,7 @@ from skdp.data.parts import RowBlocks, RowParts, Targets, mapped_blocks
 from skdp.data.rows import checked_digest
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import shortened
+from skdp.linear_model import DPPersonalizedRegressor
 from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.linear_model._targets import (
     as_numbers,
@@ -39,151 +40,19 @@ from skdp.linear_model._targets import (
     labels_in,
 )
 from skdp.pipeline._delegation import DelegatesMixin
+from skdp.pipeline._holders import (
+    HOLDERS,
+    SharedBudget,
+    has_budget,
+    instead_of,
+    is_passed_through,
+    is_stateless,
+)
 from skdp.pipeline._public_rows import are_numbers
 from skdp.pipeline._public_steps import fitted_to_nothing, is_finite, transformed
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy.precision import plain
-from skdp.units import SparseRow
-
-# ------------------------------
-# Which steps of an estimator are private, learn nothing, or are not fitted.
-
-
-@cache
-def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
-    """Return the classes that learn nothing, some only where parameters say all.
-
-    Their subclasses may learn. The tag requires_fit=False is no proof: a Gaussian process has it,
-    too.
-    """
-    # Imputers take long to import, neighbors and all.
-    from sklearn.feature_extraction import FeatureHasher
-    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
-    from sklearn.impute import SimpleImputer
-
-    functions = ("analyzer", "preprocessor", "strip_accents", "tokenizer")
-    return {
-        **{kind: {} for kind in (AdditiveChi2Sampler, Binarizer, FeatureHasher)},
-        **{kind: {} for kind in (FunctionTransformer, HashingVectorizer, Normalizer)},
-        CountVectorizer: {
-            "vocabulary": lambda given: given is not None,
-            "input": lambda given: given == "content",
-            **dict.fromkeys(functions, lambda given: not callable(given)),
-        },
-        OneHotEncoder: {
-            "categories": lambda given: not isinstance(given, str),
-            "handle_unknown": lambda given: given == "ignore",
-            **dict.fromkeys(("min_frequency", "max_categories"), lambda given: given is None),
-        },
-        SimpleImputer: {
-            "strategy": lambda given: given == "constant",
-            "keep_empty_features": bool,
-            "add_indicator": lambda given: not given,
-        },
-    }
-
-
-# What to take in the place of steps that learn without privacy, by the names of their classes. A
-# sparse or robust regression has no twin: ours is least squares.
-_TWINS = {
-    name: twin
-    for twin, names in {
-        "DPLinearRegression": ("LinearRegression", "Ridge", "RidgeCV"),
-        "DPLogisticRegression": ("LogisticRegression", "LogisticRegressionCV"),
-        "DPPCA": ("IncrementalPCA", "PCA"),
-        "DPStandardScaler": ("RobustScaler", "StandardScaler"),
-        "DPStandardScaler, or a FunctionTransformer with public ends of the columns": (
-            "MaxAbsScaler",
-            "MinMaxScaler",
-        ),
-        "DPTruncatedSVD": ("TruncatedSVD",),
-        "plain functions": ("FunctionTransformer", "HashingVectorizer"),
-        "HashingVectorizer, or CountVectorizer(vocabulary=[...]) of texts and without functions": (
-            "CountVectorizer",
-            "TfidfVectorizer",
-        ),
-        'OneHotEncoder(categories=[...], handle_unknown="ignore")': ("OneHotEncoder",),
-        'SimpleImputer(strategy="constant", keep_empty_features=True)': ("SimpleImputer",),
-    }.items()
-    for name in names
-}
-
-
-class SharedBudget:
-    """Marks an estimator of steps that share its budget: it has one record, and no step has."""
-
-    steps: Any
-    shares: Any
-
-
-def has_budget(estimator: Any) -> bool:
-    """Tell whether an estimator has a budget of its own."""
-    return isinstance(estimator, PrivateEstimator | SharedBudget)
-
-
-def private_steps(estimator: BaseEstimator) -> dict[str, Any]:
-    """Return what has a budget within an estimator, by prefixes such as ``"dppca__"`` or ""."""
-    if has_budget(estimator):
-        return {"": estimator}
-    parameters = estimator.get_params(deep=True)
-    # What these hold is not fitted, or has no budget of its own.
-    whole = tuple(
-        f"{name}__"
-        for name, value in parameters.items()
-        if is_passed_through(value) or isinstance(value, SharedBudget)
-    )
-    return {
-        f"{name}__": value
-        for name, value in parameters.items()
-        if has_budget(value) and not name.startswith(whole)
-    }
-
-
-def is_stateless(step: Any) -> bool:
-    """Tell whether an estimator learns nothing from the rows that it is fitted to."""
-    conditions = _stateless().get(type(step))
-    if conditions is None or not _is_plain(step.get_params(deep=False)):
-        return False
-    return all(accepts(getattr(step, name)) for name, accepts in conditions.items())
-
-
-# What is called and learns nothing, beside functions.
-_PLAIN = (BuiltinFunctionType, MethodDescriptorType, np.ufunc, type(np.mean), type)
-
-
-def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
-    """Tell whether parameters are made of values and plain functions, as far as can be seen.
-
-    Other objects that are called, as methods of estimators and caches, may learn or keep rows.
-    """
-    held: Iterable[Any] = given if isinstance(given, list | tuple) else ()
-    if hasattr(given, "fit") and hasattr(given, "get_params"):
-        return is_stateless(given)
-    if isinstance(given, Mapping):
-        held = given.values()
-    elif isinstance(given, partial):
-        held = given.func, given.args, given.keywords
-    elif isinstance(given, FunctionType):
-        used = getclosurevars(given)
-        # Functions of modules, which it may call, are not looked into.
-        named = [one for one in used.globals.values() if hasattr(one, "get_params")]
-        held = used.nonlocals, named, given.__defaults__, given.__kwdefaults__, vars(given)
-    elif callable(given):
-        return isinstance(given, _PLAIN)
-    return id(given) in met or all(_is_plain(one, met | {id(given)}) for one in held)
-
-
-def instead_of(step: Any) -> str:
-    """Name what to take in the place of a step that may learn without privacy."""
-    return _TWINS.get(type(step).__name__, "a private step, or one that learns nothing")
-
-
-def is_passed_through(step: Any) -> bool:
-    """Tell whether a fit leaves a step as it is: it is frozen, "passthrough", "drop" or None."""
-    is_none = step is None or (isinstance(step, str) and step in ("passthrough", "drop"))
-    # A subclass may fit what it holds.
-    return is_none or type(step) is FrozenEstimator
-
+from skdp.units import Unit
 
 # ------------------------------
 # A ColumnTransformer as the first step: its private parts are fitted one by one, to their columns.
@@ -367,6 +236,10 @@ def _default_share(name: str, step: Any) -> float:
 
 # ------------------------------
 # Checks of the steps that share a budget, and of the data that they get.
+
+
+# A plan needs a shape. Only the unit is read off the plan, and it is the same for all shapes.
+_SOME_ROWS, _SOME_FEATURES = 1000, 1000  # not tuned
 
 
 class Step(NamedTuple):
@@ -579,8 +452,7 @@ def _not_private(step: Step, *, is_behind: bool) -> Iterator[str]:
     if isinstance(estimator, FrozenEstimator):
         check_is_fitted(estimator)
     if is_columns(estimator):
-        public = [*estimator.transformers, ("remainder", estimator.remainder, None)]
-        for part, one, _ in public:
+        for part, one in HOLDERS[ColumnTransformer].given(estimator):
             if is_columns(one):
                 yield f"{where}a ColumnTransformer within another is not supported."
             elif not has_budget(one):
@@ -601,7 +473,9 @@ def _not_private(step: Step, *, is_behind: bool) -> Iterator[str]:
 
 def common_unit(steps: Sequence[Step]) -> str:
     """Return the unit that all private steps protect together; refuse units that are no rows."""
-    units = {_unit_of(step.estimator) for step in steps if step.is_private}
+    private = [step.estimator for step in steps if step.is_private]
+    # Of one without the parameter, as of users, a fit decides.
+    units = {unit_of(one)[0] if hasattr(one, "privacy_unit") else "user" for one in private}
     # A record is a row with its response, where a pipeline is fitted to both.
     unit = "record" if units == {"row", "record"} else " and ".join(sorted(units))
     if unit not in ("row", "record", "response"):
@@ -612,11 +486,27 @@ def common_unit(steps: Sequence[Step]) -> str:
     return unit
 
 
-def _unit_of(estimator: Any) -> str:
-    given = getattr(estimator, "privacy_unit", "user")
-    if isinstance(given, str):
-        return given
-    return "row" if isinstance(given, SparseRow) else type(given).__name__
+def unit_of(step: Any) -> tuple[str, bool]:
+    """Return the name of the unit that a step protects, and whether it enforces the bounds."""
+    if isinstance(step, DPPersonalizedRegressor):
+        # Without groups, which only metadata routing brings through a search, every row is a user.
+        is_routed = get_config()["enable_metadata_routing"]
+        has_users = is_routed or step.require_groups or step.user_column is not None
+        return "user" if has_users else "row", True
+    given = getattr(step, "privacy_unit", None)
+    if isinstance(step, SharedBudget):
+        return str(given), all(unit_of(one)[1] for one in private_within(step).values())
+    if isinstance(step, PrivateClassifier):
+        # Classes that are taken from the labels are promised to be public.
+        return str(given), step.classes is not None
+    if given is None:
+        plan = step.plan(_SOME_ROWS, _SOME_FEATURES)
+        return plan.unit, plan.enforced
+    if isinstance(given, Unit):
+        # Infinite bounds, which need such an epsilon, do not change the unit.
+        unit = given.resolve(step.adjacency, math.inf)
+        return unit.name, unit.is_enforced
+    return str(given), True
 
 
 def configured_step(step: Step, parameters: dict[str, Any]) -> Any:

@@ -16,9 +16,9 @@ from skdp.data.containers import checked_container
 from skdp.data.parts import RowBlocks
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.pipeline._candidates import Candidate
-from skdp.pipeline._composition import SharedBudget, adjacency_of, common_unit, steps_of
+from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
 from skdp.pipeline._fitting import (
-    Search,
+    Fits,
     SpendsOneBudget,
     fit_candidates,
     planned_fit,
@@ -26,6 +26,7 @@ from skdp.pipeline._fitting import (
     total,
     with_one_record,
 )
+from skdp.pipeline._holders import SharedBudget
 from skdp.pipeline._public_rows import are_numbers, plain_rows, shape_of, stand_ins
 from skdp.pipeline._public_steps import transformed
 from skdp.privacy import Plan, PrivacySpent
@@ -311,7 +312,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsOneBudget):
         """Return what a fit spends, with the part of delta that its steps reserve."""
         steps = steps_of(self)
         nothing = Candidate({}, ({},) * len(steps))
-        return Search(self, steps, [nothing], None, None, super()._cost()).split.cost
+        return Fits(self, steps, [nothing], None, None, super()._cost()).split.cost
 
     def _keep(self, pipeline: Pipeline, spent: PrivacySpent) -> None:
         """Set the fitted attributes."""
@@ -319,7 +320,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsOneBudget):
         self.pipeline_, self.privacy_spent_ = pipeline, spent
 
 
-def _plan_of(search: Search) -> Plan:
+def _plan_of(search: Fits) -> Plan:
     """Put the plans of all steps together; behind a released width a step is one line."""
     parts, budgets = [], search.split.search
     for number, share in budgets.shares.items():

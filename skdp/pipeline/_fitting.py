@@ -37,7 +37,6 @@ from skdp.pipeline._candidates import (
     split_budget,
 )
 from skdp.pipeline._composition import (
-    SharedBudget,
     Step,
     adjacency_of,
     as_checked,
@@ -49,11 +48,11 @@ from skdp.pipeline._composition import (
     configured_step,
     fitted_columns,
     is_columns,
-    is_passed_through,
     steps_of,
     with_classes,
 )
 from skdp.pipeline._delegation import DelegatesMixin
+from skdp.pipeline._holders import SharedBudget, is_passed_through
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, derived_seed
@@ -67,7 +66,7 @@ FEATURE_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 
 @dataclass
-class Search:
+class Fits:
     """What the fits of a search need, and what they leave behind."""
 
     estimator: Any
@@ -150,7 +149,7 @@ def search_of(
     seed: int | None = None,
     refits: bool = False,
     n_planned: int | None = None,
-) -> Search:
+) -> Fits:
     """Refuse what is not acceptable; return what is to be fitted, at that cost in all.
 
     With `n_planned`, X is public and stands for so many rows to come, and there is no y.
@@ -161,7 +160,7 @@ def search_of(
     given, lack_classes = with_classes(estimator, targets)
     steps = steps_of(given)
     candidates = candidates_of(grid, given, steps)
-    search = Search(given, steps, candidates, X, y, cost, seed, refits, lack_classes, rows=X)
+    search = Fits(given, steps, candidates, X, y, cost, seed, refits, lack_classes, rows=X)
     for name, step, *_ in steps:
         if is_columns(step):
             check_rows_of_columns(name, step, X, are_private=n_planned is None)
@@ -183,7 +182,7 @@ def search_of(
 
 
 @_in_arrays
-def _open(search: Search) -> None:
+def _open(search: Fits) -> None:
     """Let the first private step read its rows, after the public steps before it are fitted."""
     budgets = search.split.search
     first = next(i for i, step in enumerate(search.steps) if step.is_private)
@@ -198,7 +197,7 @@ def _open(search: Search) -> None:
         search.opened[number] = label, [one], one._problem(rows, search.y)
 
 
-def _rows_behind(search: Search, step: Step, fitted: Any, X: Any) -> Any:
+def _rows_behind(search: Fits, step: Step, fitted: Any, X: Any) -> Any:
     """Return what the next step gets."""
     if step.columns is not None:
         return X
@@ -209,7 +208,7 @@ def _rows_behind(search: Search, step: Step, fitted: Any, X: Any) -> Any:
     return finite(rows) if is_columns(step.estimator) else rows
 
 
-def warnings_for_fits(search: Search) -> list[str]:
+def warnings_for_fits(search: Fits) -> list[str]:
     """Plan all fits, which refuses what the budget cannot pay for; return their warnings.
 
     Of a step that has a last fit, only the warnings about that fit count.
@@ -228,7 +227,7 @@ def warnings_for_fits(search: Search) -> list[str]:
 
 
 @_in_arrays
-def fit_candidates(search: Search) -> list[Any]:
+def fit_candidates(search: Fits) -> list[Any]:
     """Fit all candidates; return their models, which share fitted steps where they can."""
     members = range(len(search.candidates))
     models = _fit_from(search, members, search.before, search.rows, search.split.search)
@@ -236,7 +235,7 @@ def fit_candidates(search: Search) -> list[Any]:
 
 
 @_in_arrays
-def refit(search: Search, chosen: int, model: Any) -> Any:
+def refit(search: Fits, chosen: int, model: Any) -> Any:
     """Fit the chosen candidate again, beginning with the first step that has a last fit.
 
     The steps before it have spent their whole part, and are kept.
@@ -249,7 +248,7 @@ def refit(search: Search, chosen: int, model: Any) -> Any:
 
 
 def _fit_from(
-    search: Search, members: Sequence[int], fitted: Sequence[Any], X: Any, budgets: FitBudgets
+    search: Fits, members: Sequence[int], fitted: Sequence[Any], X: Any, budgets: FitBudgets
 ) -> dict[int, Any]:
     """Fit all steps after the `fitted` ones, for the candidates that have these in common.
 
@@ -279,7 +278,7 @@ def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int
     return list(groups.values())
 
 
-def _configured(search: Search, number: int, candidate: int, budgets: FitBudgets) -> Any:
+def _configured(search: Fits, number: int, candidate: int, budgets: FitBudgets) -> Any:
     """Clone a step with the parameters of a candidate and, if it is private, its budget."""
     step = search.steps[number]
     configured = configured_step(step, search.candidates[candidate].of_steps[number])
@@ -289,7 +288,7 @@ def _configured(search: Search, number: int, candidate: int, budgets: FitBudgets
 
 
 def planned_fit(
-    search: Search, number: int, candidate: int, budgets: FitBudgets
+    search: Fits, number: int, candidate: int, budgets: FitBudgets
 ) -> tuple[Any, Any, Plan]:
     """Return a private step whose rows are known, as it will be fitted; its problem; its plan."""
     step = _configured(search, number, candidate, budgets)
@@ -298,7 +297,7 @@ def planned_fit(
 
 
 def _fit_step(
-    search: Search, before: Sequence[Any], candidates: Sequence[int], X: Any, budgets: FitBudgets
+    search: Fits, before: Sequence[Any], candidates: Sequence[int], X: Any, budgets: FitBudgets
 ) -> list[Any]:
     """Fit one step once, for candidates that differ only in its free parameters."""
     number = len(before)
@@ -325,7 +324,7 @@ def _fit_step(
 
 
 def _labeled(
-    search: Search, candidates: Sequence[int], number: int, budgets: FitBudgets
+    search: Fits, candidates: Sequence[int], number: int, budgets: FitBudgets
 ) -> tuple[str, list[Any]]:
     """Return a label for the next fit of a step, and the step for each candidate, with a seed."""
     label = search.next_label(budgets.name, search.steps[number])
@@ -360,7 +359,7 @@ def fit_together(
     return warnings
 
 
-def _assembled(search: Search, fitted: Sequence[Any]) -> Any:
+def _assembled(search: Fits, fitted: Sequence[Any]) -> Any:
     """Put fitted steps together as they were."""
     if not search.steps[0].name:
         return fitted[0]
@@ -388,7 +387,7 @@ class SpendsOneBudget(Watched, DelegatesMixin):
     def _cost(self) -> PrivacyCost:
         return PrivacyCost(float(plain(self.epsilon)), float(plain(self.delta)))
 
-    def _begin(self, search: Search) -> PrivacySpent:
+    def _begin(self, search: Fits) -> PrivacySpent:
         """Give the warnings that follow from public facts; let the first fit charge the whole.
 
         Return the record of the whole, without its releases.
@@ -431,7 +430,7 @@ def total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent:
     )
 
 
-def with_one_record(model: Any, search: Search, spent: PrivacySpent, ledger: Any) -> list[str]:
+def with_one_record(model: Any, search: Fits, spent: PrivacySpent, ledger: Any) -> list[str]:
     """Give a model and its private steps the record of the whole; return their warnings.
 
     Where candidates share a fit of a step and differ in what they make of it, the warnings follow

@@ -18,7 +18,7 @@ from skdp import (
 )
 from skdp.model_selection import DPGridSearch, epsilon_curve, matched_noise
 from skdp.model_selection._planning import _with_epsilon
-from skdp.pipeline._composition import private_steps
+from skdp.pipeline._holders import private_steps
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 from skdp.privacy.plan import largest_epsilon
 from skdp.units import Entry, FrobeniusChange, SparseRow

@@ -252,7 +252,7 @@ def spoiled(value):
         ((ColumnTransformer([("a", SCALER, [0])], sparse_threshold=0), PCA), in_parts(X), "load"),
         ((SCALER, PCA), RowBlocks(lambda: [X], X.shape), "one stream"),
         ((SCALER, DPPCA(9)), in_parts(X), "n_components=9"),
-        ((DPPCA(2, privacy_unit=Entry((0, 1))),), in_parts(X), "Entry"),
+        ((DPPCA(2, privacy_unit=Entry((0, 1))),), in_parts(X), "entry"),
         ((SCALER, DPLogisticRegression(classes=[0, 1])), in_parts(X), "from_partitions"),
         ((SCALER,), in_parts(csr_array(X)), "with_mean"),
     ],

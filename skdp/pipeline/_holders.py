@@ -1,0 +1,233 @@
+"""Which estimators are private, learn nothing, are not fitted, or hold others."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
+from inspect import getclosurevars
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.kernel_approximation import AdditiveChi2Sampler
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, OneHotEncoder
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._estimator import PrivateEstimator
+
+# ------------------------------
+# Which steps of an estimator are private, learn nothing, or are not fitted.
+
+
+@cache
+def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
+    """Return the classes that learn nothing, some only where parameters say all.
+
+    Their subclasses may learn. The tag requires_fit=False is no proof: a Gaussian process has it,
+    too.
+    """
+    # Imputers take long to import, neighbors and all.
+    from sklearn.feature_extraction import FeatureHasher
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+    from sklearn.impute import SimpleImputer
+
+    functions = ("analyzer", "preprocessor", "strip_accents", "tokenizer")
+    return {
+        **{kind: {} for kind in (AdditiveChi2Sampler, Binarizer, FeatureHasher)},
+        **{kind: {} for kind in (FunctionTransformer, HashingVectorizer, Normalizer)},
+        CountVectorizer: {
+            "vocabulary": lambda given: given is not None,
+            "input": lambda given: given == "content",
+            **dict.fromkeys(functions, lambda given: not callable(given)),
+        },
+        OneHotEncoder: {
+            "categories": lambda given: not isinstance(given, str),
+            "handle_unknown": lambda given: given == "ignore",
+            **dict.fromkeys(("min_frequency", "max_categories"), lambda given: given is None),
+        },
+        SimpleImputer: {
+            "strategy": lambda given: given == "constant",
+            "keep_empty_features": bool,
+            "add_indicator": lambda given: not given,
+        },
+    }
+
+
+# What to take in the place of steps that learn without privacy, by the names of their classes. A
+# sparse or robust regression has no twin: ours is least squares.
+_TWINS = {
+    name: twin
+    for twin, names in {
+        "DPLinearRegression": ("LinearRegression", "Ridge", "RidgeCV"),
+        "DPLogisticRegression": ("LogisticRegression", "LogisticRegressionCV"),
+        "DPPCA": ("IncrementalPCA", "PCA"),
+        "DPStandardScaler": ("RobustScaler", "StandardScaler"),
+        "DPStandardScaler, or a FunctionTransformer with public ends of the columns": (
+            "MaxAbsScaler",
+            "MinMaxScaler",
+        ),
+        "DPTruncatedSVD": ("TruncatedSVD",),
+        "plain functions": ("FunctionTransformer", "HashingVectorizer"),
+        "HashingVectorizer, or CountVectorizer(vocabulary=[...]) of texts and without functions": (
+            "CountVectorizer",
+            "TfidfVectorizer",
+        ),
+        'OneHotEncoder(categories=[...], handle_unknown="ignore")': ("OneHotEncoder",),
+        'SimpleImputer(strategy="constant", keep_empty_features=True)': ("SimpleImputer",),
+    }.items()
+    for name in names
+}
+
+
+class SharedBudget:
+    """Marks an estimator of steps that share its budget: it has one record, and no step has."""
+
+    steps: Any
+    shares: Any
+
+
+def has_budget(estimator: Any) -> bool:
+    """Tell whether an estimator has a budget of its own."""
+    return isinstance(estimator, PrivateEstimator | SharedBudget)
+
+
+def private_steps(estimator: BaseEstimator) -> dict[str, Any]:
+    """Return what has a budget within an estimator, by prefixes such as ``"dppca__"`` or ""."""
+    if has_budget(estimator):
+        return {"": estimator}
+    parameters = estimator.get_params(deep=True)
+    # What these hold is not fitted, or has no budget of its own.
+    whole = tuple(
+        f"{name}__"
+        for name, value in parameters.items()
+        if is_passed_through(value) or isinstance(value, SharedBudget)
+    )
+    return {
+        f"{name}__": value
+        for name, value in parameters.items()
+        if has_budget(value) and not name.startswith(whole)
+    }
+
+
+def is_stateless(step: Any) -> bool:
+    """Tell whether an estimator learns nothing from the rows that it is fitted to."""
+    conditions = _stateless().get(type(step))
+    if conditions is None or calls_objects(step):
+        return False
+    return all(accepts(getattr(step, name)) for name, accepts in conditions.items())
+
+
+def calls_objects(step: Any) -> bool:
+    """Tell whether a class that may learn nothing calls what may have learned or keep rows."""
+    return type(step) in _stateless() and not _is_plain(step.get_params(deep=False))
+
+
+# What is called and learns nothing, beside functions.
+_PLAIN = (BuiltinFunctionType, MethodDescriptorType, np.ufunc, type(np.mean), type)
+
+
+def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
+    """Tell whether parameters are made of values and plain functions, as far as can be seen.
+
+    Other objects that are called, as methods of estimators and caches, may learn or keep rows.
+    """
+    held: Iterable[Any] = given if isinstance(given, list | tuple) else ()
+    if hasattr(given, "fit") and hasattr(given, "get_params"):
+        return is_stateless(given)
+    if isinstance(given, Mapping):
+        held = given.values()
+    elif isinstance(given, partial):
+        held = given.func, given.args, given.keywords
+    elif isinstance(given, FunctionType):
+        used = getclosurevars(given)
+        # Functions of modules, which it may call, are not looked into.
+        named = [one for one in used.globals.values() if hasattr(one, "get_params")]
+        held = used.nonlocals, named, given.__defaults__, given.__kwdefaults__, vars(given)
+    elif callable(given):
+        return isinstance(given, _PLAIN)
+    return id(given) in met or all(_is_plain(one, met | {id(given)}) for one in held)
+
+
+def instead_of(step: Any) -> str:
+    """Name what to take in the place of a step that may learn without privacy."""
+    return _TWINS.get(type(step).__name__, "a private step, or one that learns nothing")
+
+
+def is_passed_through(step: Any) -> bool:
+    """Tell whether a fit leaves a step as it is: it is frozen, "passthrough", "drop" or None."""
+    is_none = step is None or (isinstance(step, str) and step in ("passthrough", "drop"))
+    # A subclass may fit what it holds.
+    return is_none or type(step) is FrozenEstimator
+
+
+# ------------------------------
+# What holds other estimators, and is known to fit each of them once.
+
+
+class Parts(NamedTuple):
+    """How to list the parts of a kind of estimator, by their names: before a fit, and after it."""
+
+    given: Callable[[Any], list[tuple[str, Any]]]
+    fitted: Callable[[Any], list[tuple[str, Any]]]
+
+
+def _given_columns(holder: Any) -> list[tuple[str, Any]]:
+    parts = [(name, part) for name, part, _ in holder.transformers]
+    return [*parts, ("remainder", holder.remainder)]
+
+
+def _fitted_columns(holder: Any) -> list[tuple[str, Any]]:
+    check_is_fitted(holder)
+    parts = holder.transformers_
+    return [(name, part) for name, part, columns in parts if not _selects_nothing(columns)]
+
+
+def _selects_nothing(columns: Any) -> bool:
+    """Tell whether a transformer is given no columns, and thus is not fitted."""
+    if isinstance(columns, str | slice) or np.ndim(columns) == 0:
+        return False
+    chosen = np.asarray(columns)
+    return chosen.size == 0 or (chosen.dtype == bool and not chosen.any())
+
+
+def _given_targets(holder: Any) -> list[tuple[str, Any]]:
+    return [("transformer", holder.transformer), ("regressor", holder.regressor)]
+
+
+def _fitted_targets(holder: Any) -> list[tuple[str, Any]]:
+    check_is_fitted(holder)
+    return [("transformer", holder.transformer_), ("regressor", holder.regressor_)]
+
+
+def _steps(holder: Any) -> list[tuple[str, Any]]:
+    return list(holder.steps)
+
+
+def _transformers(holder: Any) -> list[tuple[str, Any]]:
+    return list(holder.transformer_list)
+
+
+#: By exact class: a subclass may fit its parts more often, and keep more.
+HOLDERS: dict[type, Parts] = {
+    ColumnTransformer: Parts(_given_columns, _fitted_columns),
+    FeatureUnion: Parts(_transformers, _transformers),
+    Pipeline: Parts(_steps, _steps),
+    TransformedTargetRegressor: Parts(_given_targets, _fitted_targets),
+}
+
+
+def fitted_once(estimator: Any) -> list[Any]:
+    """List the private estimators that one fit fits; refuse what may fit them more often."""
+    if has_budget(estimator):
+        return [estimator]
+    if parts := HOLDERS.get(type(estimator)):
+        return [step for _, part in parts.given(estimator) for step in fitted_once(part)]
+    is_open = isinstance(estimator, BaseEstimator) and not is_passed_through(estimator)
+    if is_open and private_steps(estimator):
+        raise ValueError(
+            f"How often {type(estimator).__name__} fits its private steps is not counted. Keep a "
+            "ledger, which counts the fits that are made."
+        )
+    return []
