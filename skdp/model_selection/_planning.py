@@ -16,8 +16,8 @@ from skdp.exceptions import warnings_together
 from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.linear_model._targets import given_classes
 from skdp.model_selection._search import BaseDPSearch
-from skdp.pipeline._composition import private_within
-from skdp.pipeline._holders import SharedBudget, private_steps
+from skdp.pipeline._composition import innermost
+from skdp.pipeline._holders import private_steps
 from skdp.privacy import Plan, Release
 from skdp.privacy.plan import largest_epsilon
 from skdp.privacy.precision import plain
@@ -396,7 +396,7 @@ def epsilon_curve(
     is_list = epsilons.ndim == 1 and epsilons.size > 0
     if not is_list or not ((epsilons > 0) & np.isfinite(epsilons)).all():
         raise ValueError(f"epsilons must be a list of positive finite numbers, got {epsilons!r}.")
-    steps = _innermost(_checked_steps(estimator)).values()
+    steps = innermost(_checked_steps(estimator)).values()
     for step in steps:
         if isinstance(step, PrivateClassifier):
             given_classes(step.classes)
@@ -439,7 +439,7 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
             raise ValueError(f"{prefix}epsilon must be finite, got {step.epsilon!r}.")
         if step.delta == 0:
             raise ValueError(f"{prefix}delta must be positive, got 0: there is no mu to match.")
-    for prefix, step in _innermost(steps).items():
+    for prefix, step in innermost(steps).items():
         unit = getattr(step, "privacy_unit", "user")
         if isinstance(step, DPLowRankFactorizer) or unit not in _UNITS:
             raise ValueError(
@@ -448,17 +448,6 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
                 f"units {_UNITS} can. Factors of single rows, as DPLowRankFactorizer has, cannot."
             )
     return steps
-
-
-def _innermost(steps: dict[str, Any]) -> dict[str, Any]:
-    """Replace each pipeline of one budget by the private steps that share it."""
-    return {
-        prefix + name: one
-        for prefix, step in steps.items()
-        for name, one in (
-            private_within(step) if isinstance(step, SharedBudget) else {"": step}
-        ).items()
-    }
 
 
 def _check_searched(estimator: Any) -> None:

@@ -28,7 +28,7 @@ from skdp.model_selection._planned_fits import (
 )
 from skdp.model_selection._search import BaseDPSearch, DPGridSearch, DPRandomizedSearch
 from skdp.pipeline import DPPipeline
-from skdp.pipeline._composition import private_within
+from skdp.pipeline._composition import innermost
 from skdp.pipeline._holders import (
     HOLDERS,
     SharedBudget,
@@ -88,14 +88,12 @@ def _is_dense(part: Any) -> bool:
         return part == "drop"
     if type(part) is FrozenEstimator:
         return _is_dense(part.estimator)
-    if type(part) is FeatureUnion:
-        return all(_is_dense(one) for _, one in part.transformer_list)
     if type(part) is Pipeline:
         steps = [step for _, step in part.steps if step is not None and step != "passthrough"]
         return bool(steps) and _is_dense(steps[-1])
-    if type(part) is ColumnTransformer:
-        parts = [*(one for _, one, _ in part.transformers), part.remainder]
-        return part.sparse_threshold == 0 or all(map(_is_dense, parts))
+    if parts := HOLDERS.get(type(part)):
+        is_made_dense = getattr(part, "sparse_threshold", None) == 0
+        return is_made_dense or all(_is_dense(one) for _, one in parts.given(part))
     # A scaler that centers takes no sparse rows.
     is_centered = type(part) is DPStandardScaler and part.with_mean
     return is_centered or type(part) in _GIVES_DENSE
@@ -235,11 +233,11 @@ def _inner_steps(parts: Iterable[tuple[str, Any]], path: str, met: _Met) -> list
 
 def _steps_of_ours(estimator: Any, path: str, met: _Met) -> Iterable[PrivacyStep]:
     """Walk through what a pipeline or a search of skdp has fitted."""
-    parts: list[tuple[str, Any]] = []
+    kept, parts = vars(estimator), list[tuple[str, Any]]()
     if isinstance(estimator, SharedBudget):
-        parts = list(vars(estimator)["pipeline_"].steps)
-    elif isinstance(estimator, BaseDPSearch) and estimator.refit:
-        parts = [("estimator", estimator.best_estimator_)]
+        parts = kept["pipeline_"].steps
+    elif isinstance(estimator, BaseDPSearch) and "best_estimator_" in kept:
+        parts = [("estimator", kept["best_estimator_"])]
     # They fit public steps to public rows, and show none of their warnings.
     return map(_unwarned, _inner_steps(parts, path, met))
 
@@ -256,7 +254,7 @@ def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
     note = _LEARNED if _is_fitted(estimator) else _LEARNS
     if calls_objects(estimator):
         note = _OBJECTS
-    elif isinstance(estimator, BaseEstimator) and private_steps(estimator):
+    elif private_steps(estimator):
         note = _UNKNOWN_HOLDER
     return PrivacyStep(path, name, NOT_PRIVATE, note=note)
 
@@ -283,13 +281,10 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
 
 def _kinds_of(estimator: Any) -> set[type]:
     """Return the classes of an estimator and of the private steps that it has fitted."""
-    inner: Iterable[Any] = ()
-    if isinstance(estimator, BaseDPSearch):
-        # A choice among candidates may tell of whatever the private steps keep.
-        inner = private_steps(estimator.estimator).values()
-    elif isinstance(estimator, SharedBudget):
-        inner = private_within(estimator).values()
-    return {type(estimator)}.union(*map(_kinds_of, inner))
+    # A choice among candidates may tell of whatever the private steps keep.
+    held = estimator.estimator if isinstance(estimator, BaseDPSearch) else estimator
+    steps = private_steps(held)
+    return {type(one) for one in (estimator, *steps.values(), *innermost(steps).values())}
 
 
 class _FrozenPath(str):

@@ -28,7 +28,6 @@ from skdp.data.sources import digests
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.linear_model._targets import checked_responses
 from skdp.pipeline._delegation import DelegatesMixin
-from skdp.pipeline._public_rows import real_numbers
 from skdp.pipeline._public_steps import losses_by_rows, quietly, restored, transformed
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
 from skdp.privacy.noise import NoiseSource, draw_seed
@@ -292,6 +291,8 @@ def _reconstruction_errors(model: Any, rows: Any) -> np.ndarray:
     steps = _steps_of(model)
     back = np.asarray(restored(steps, transformed(steps, rows)))
     given = hide_error_text(np.asarray, rows)
+    if given.dtype.kind not in "biuf":
+        given = hide_error_text(np.asarray, rows, np.float64)
     if back.shape != given.shape:
         raise ValueError(
             f"scoring='reconstruction' needs rows of shape {given.shape} back, got shape "
@@ -301,7 +302,6 @@ def _reconstruction_errors(model: Any, rows: Any) -> np.ndarray:
 
 
 def _squared_distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    one, other = real_numbers(one, np.nan), real_numbers(other, np.nan)
     apart = np.subtract(one, other, dtype=np.result_type(one, other, np.float32))
     return np.asarray(np.square(apart).sum(axis=1))
 

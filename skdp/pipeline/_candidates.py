@@ -27,7 +27,7 @@ from skdp.pipeline._composition import (
     is_columns,
 )
 from skdp.pipeline._holders import is_passed_through, is_stateless
-from skdp.pipeline._public_rows import TWICE, are_numbers, stand_ins
+from skdp.pipeline._public_rows import stand_ins
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy.plan import PrivacyCost, largest_epsilon
@@ -164,7 +164,7 @@ def path_of(
         if step.columns is not None or number < (n_fitted or 0):
             continue
         if is_columns(configured):
-            two = next(stand_ins(like, are_numbers=are_numbers(like)))
+            two = next(stand_ins(like))
             like = _public_result(step.name, in_public(configured), two)
             n_rows, is_checked = n_planned or _shape_of(X)[0], True
         elif is_checked:
@@ -212,17 +212,11 @@ def _like_behind(configured: Any, step: Step, n_rows: int, like: Any) -> Any:
         return np.ones((3, most), dtype)
     # Public rows tell whether the step takes as many features, and how many it makes of them: the
     # same that its fit is compared with.
-    two = next(stand_ins(like, are_numbers=True))
+    two = next(stand_ins(like))
     if not hasattr(configured, "transform"):
         redact_errors(configured.predict)(two)
         return None
-    made = _public_result(step.name, configured, two)
-    if len(shape := np.shape(made)) != 2 or shape[0] != TWICE:
-        raise ValueError(f"Step {step.name!r} makes {shape} of rows of shape {np.shape(two)}.")
-    if not are_numbers(made):
-        # The next step may refuse some texts, and would tell of single rows.
-        raise ValueError(f"Step {step.name!r}, behind a private step, makes what are no numbers.")
-    return made
+    return _public_result(step.name, configured, two)
 
 
 def _in_same_layout(made: Any, like: Any) -> Any:

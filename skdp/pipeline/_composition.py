@@ -122,8 +122,7 @@ def _flaw(name: str, step: Any, rows: Any) -> str:
         made = transformed([(name, fitted_to_nothing(name, step, rows))], rows)
     except ValueError as error:
         return str(error)
-    is_fine = getattr(getattr(made, "dtype", None), "kind", "") in "biuf" and is_finite(made)
-    return "" if is_fine else f"Step {name!r} leaves NaN, infinity or what is no number."
+    return "" if is_finite(made) else f"Step {name!r} leaves NaN or infinity."
 
 
 def _flawed_columns(name: str, step: Any, rows: Any) -> str:
@@ -309,6 +308,17 @@ def private_within(estimator: SharedBudget) -> dict[str, Any]:
     return {step.name: step.estimator for step in _expanded(estimator.steps) if step.is_private}
 
 
+def innermost(steps: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace each pipeline of one budget by the private steps that share it, by their prefixes."""
+    return {
+        prefix + name: one
+        for prefix, step in steps.items()
+        for name, one in (
+            private_within(step) if isinstance(step, SharedBudget) else {"": step}
+        ).items()
+    }
+
+
 def adjacency_of(steps: Sequence[Step]) -> str:
     """Return the one adjacency of all private steps; refuse several."""
     adjacencies = sorted({step.estimator.adjacency for step in steps if step.is_private})
@@ -393,6 +403,12 @@ def _refusals(whole: Any, steps: Sequence[Step], number: int) -> Iterator[str]:
     step, is_last = steps[number], number == len(steps) - 1
     if isinstance(step.estimator, str) and step.estimator == "drop":
         yield f"Step {step.name!r}: 'drop' would leave no columns."
+    output = getattr(step.estimator, "_sklearn_output_config", {}).get("transform", "default")
+    if output != "default" and not is_last:
+        yield (
+            f"Step {step.name!r} returns data frames, which no next step takes: set "
+            "set_output(transform='default') of it."
+        )
     if step.is_private and isinstance(whole, SharedBudget):
         yield from _not_left_alone(whole, step)
     yield from _not_private(step, is_behind=any(one.is_private for one in steps[:number]))

@@ -27,7 +27,7 @@ from skdp.pipeline._fitting import (
     with_one_record,
 )
 from skdp.pipeline._holders import SharedBudget
-from skdp.pipeline._public_rows import are_numbers, plain_rows, shape_of, stand_ins
+from skdp.pipeline._public_rows import plain_rows, shape_of, stand_ins
 from skdp.pipeline._public_steps import transformed
 from skdp.privacy import Plan, PrivacySpent
 from skdp.privacy.noise import draw_seed
@@ -95,22 +95,22 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsOneBudget):
     records together are records, a record being a row with its response. Mechanisms and what is
     released: those of the steps; `plan` lists all of it before a fit. The squares of mu of all
     steps add up to that of (`epsilon`, `delta`). Shares do not depend on X, even where a step
-    decides how many columns it leaves. Each step works on every row by itself; a row, or a text,
-    that a step without privacy refuses becomes a row of zeros, and what it makes is finite and of
-    the type that public rows give. Assumed public: the shape of X, its dtype, whether it is dense
-    or sparse, feature names, and parameters. All steps check y before anything is spent. After an
-    error that comes later, the whole is spent and nothing is published. Not covered: what
-    `predict`, `transform` and `score` return, and the running time.
+    decides how many columns it leaves. Each step works on every row by itself. One without privacy
+    makes 2-D arrays or sparse matrices of real numbers, or is refused: what it makes is finite and
+    of the type that public rows give, and a row, or a text, of which it makes anything else becomes
+    a row of zeros. Assumed public: the shape of X, its dtype, whether it is dense or sparse,
+    feature names, and parameters. All steps check y before anything is spent. After an error that
+    comes later, the whole is spent and nothing is published. Not covered: what `predict`,
+    `transform` and `score` return, and the running time.
 
     There are no `memory`, which would repeat a fit where the data are the same, `verbose`,
-    `transform_input`, `set_output` (set it of the steps) and parameters of `fit`.
+    `transform_input`, `set_output` (set it of the last step) and parameters of `fit`.
 
     Rows in parts (:meth:`skdp.RowBlocks.from_partitions`), with their targets, and collections of
     dask are taken, and not those of one stream. Every step reads them again, through the steps
-    before it, block by block: nothing as long as X is kept. Steps without privacy have to make 2-D
-    arrays or sparse matrices of numbers, and a ColumnTransformer is not taken. What `transform` and
-    `predict` return is computed when it is read, and a row that a step without privacy refuses is
-    one of zeros there.
+    before it, block by block: nothing as long as X is kept. A ColumnTransformer is not taken. What
+    `transform` and `predict` return is computed when it is read, and a row that a step without
+    privacy refuses is one of zeros there.
 
     Examples
     --------
@@ -227,7 +227,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsOneBudget):
             raise ValueError(f"n_features={n_features} does not fit like, of shape {shape}.")
         # The layout of rows in parts, of which no value is read, is public.
         if not isinstance(rows, RowBlocks):
-            rows = next(stand_ins(rows, are_numbers=are_numbers(rows)))
+            rows = next(stand_ins(rows))
         cost = super()._cost()
         return _plan_of(search_of(self, [{}], rows, cost=cost, n_planned=n_samples))
 

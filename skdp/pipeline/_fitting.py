@@ -7,7 +7,6 @@ from functools import cached_property, partial
 from types import SimpleNamespace
 from typing import Any
 
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
@@ -59,8 +58,6 @@ from skdp.privacy.noise import NoiseSource, derived_seed
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import plain
 
-# Rows between steps key the noise: they are the same whatever the settings of scikit-learn.
-_in_arrays = config_context(transform_output="default")
 #: What scikit-learn's validation sets on an estimator.
 FEATURE_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
@@ -181,7 +178,6 @@ def search_of(
     return search
 
 
-@_in_arrays
 def _open(search: Fits) -> None:
     """Let the first private step read its rows, after the public steps before it are fitted."""
     budgets = search.split.search
@@ -226,7 +222,6 @@ def warnings_for_fits(search: Fits) -> list[str]:
     return warnings
 
 
-@_in_arrays
 def fit_candidates(search: Fits) -> list[Any]:
     """Fit all candidates; return their models, which share fitted steps where they can."""
     members = range(len(search.candidates))
@@ -234,7 +229,6 @@ def fit_candidates(search: Fits) -> list[Any]:
     return [models[j] for j in members]
 
 
-@_in_arrays
 def refit(search: Fits, chosen: int, model: Any) -> Any:
     """Fit the chosen candidate again, beginning with the first step that has a last fit.
 

@@ -1,8 +1,9 @@
 """Which estimators are private, learn nothing, are not fitted, or hold others."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from inspect import getclosurevars
+from operator import attrgetter
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType
 from typing import Any, NamedTuple
 
@@ -93,10 +94,12 @@ def has_budget(estimator: Any) -> bool:
     return isinstance(estimator, PrivateEstimator | SharedBudget)
 
 
-def private_steps(estimator: BaseEstimator) -> dict[str, Any]:
+def private_steps(estimator: Any) -> dict[str, Any]:
     """Return what has a budget within an estimator, by prefixes such as ``"dppca__"`` or ""."""
     if has_budget(estimator):
         return {"": estimator}
+    if is_passed_through(estimator) or not isinstance(estimator, BaseEstimator):
+        return {}
     parameters = estimator.get_params(deep=True)
     # What these hold is not fitted, or has no budget of its own.
     whole = tuple(
@@ -169,8 +172,8 @@ def is_passed_through(step: Any) -> bool:
 class Parts(NamedTuple):
     """How to list the parts of a kind of estimator, by their names: before a fit, and after it."""
 
-    given: Callable[[Any], list[tuple[str, Any]]]
-    fitted: Callable[[Any], list[tuple[str, Any]]]
+    given: Callable[[Any], Sequence[tuple[str, Any]]]
+    fitted: Callable[[Any], Sequence[tuple[str, Any]]]
 
 
 def _given_columns(holder: Any) -> list[tuple[str, Any]]:
@@ -201,14 +204,7 @@ def _fitted_targets(holder: Any) -> list[tuple[str, Any]]:
     return [("transformer", holder.transformer_), ("regressor", holder.regressor_)]
 
 
-def _steps(holder: Any) -> list[tuple[str, Any]]:
-    return list(holder.steps)
-
-
-def _transformers(holder: Any) -> list[tuple[str, Any]]:
-    return list(holder.transformer_list)
-
-
+_steps, _transformers = attrgetter("steps"), attrgetter("transformer_list")
 #: By exact class: a subclass may fit its parts more often, and keep more.
 HOLDERS: dict[type, Parts] = {
     ColumnTransformer: Parts(_given_columns, _fitted_columns),
@@ -224,8 +220,7 @@ def fitted_once(estimator: Any) -> list[Any]:
         return [estimator]
     if parts := HOLDERS.get(type(estimator)):
         return [step for _, part in parts.given(estimator) for step in fitted_once(part)]
-    is_open = isinstance(estimator, BaseEstimator) and not is_passed_through(estimator)
-    if is_open and private_steps(estimator):
+    if private_steps(estimator):
         raise ValueError(
             f"How often {type(estimator).__name__} fits its private steps is not counted. Keep a "
             "ledger, which counts the fits that are made."

@@ -1,9 +1,9 @@
 """Sends rows through fitted steps, so that no error, warning or type tells of single rows.
 
 Behind a private release a single finite row may overflow in a step, become NaN, which the next step
-would refuse, become complex, or be refused itself. So the output of a step is made finite and
-converted to the kind of output that public rows give, and a row that a step refuses becomes a row
-of zeros. A step that refuses public rows is refused for all rows, which is public.
+would refuse, become complex, or be refused itself. So the output of a step is made finite and gets
+the form that public rows give, and a row that becomes anything else is a row of zeros. A step that
+makes no real numbers of public rows is refused for all rows, which is public.
 """
 
 import warnings
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import parallel_config
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 from sklearn import config_context
 from sklearn.utils.validation import _num_samples
 
@@ -24,24 +24,26 @@ from skdp.data.containers import finite, not_finite_rows, types_of, with_nan
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.exceptions import warn_of_privacy
 from skdp.pipeline._public_rows import (
-    LOSSES,
     TWICE,
-    Kind,
+    Form,
     are_numbers,
     are_single,
-    exchanged,
+    form_of,
     hold_categories,
-    kind_of,
-    kind_of_losses,
     plain_rows,
-    row_repeated,
+    row_twice,
     shape_of,
     stand_ins,
     two_of,
+    with_row_at,
 )
 
 # Of how many classes a score is tried with public labels.
 _MOST_CLASSES = 10  # not tuned
+# Rows between steps key the noise: they are the same whatever the settings of scikit-learn.
+_in_arrays = config_context(transform_output="default")
+_NO_FRAMES = " FunctionTransformer(validate=True) and set_output(transform='default') make arrays."
+_WANTED = "must return a 2-D array or a sparse matrix of real numbers, with a row for each"
 
 
 def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -57,42 +59,48 @@ def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
 def by_rows(what: str, function: Callable[..., Any], rows: Any) -> Any:
     """Apply a function that takes each row by itself; `what` names it in errors.
 
-    The result is of the kind that public rows give. A row of numbers, or a single text, that the
-    function refuses becomes 0.
+    The result is an array or CSR of the form that public rows give. A row of numbers, or a single
+    text, that the function refuses becomes 0.
     """
     rows = plain_rows(rows)
-    are_plain = are_numbers(rows)
-    public, kind = _public_kind(what, function, rows, are_plain)
+    public, form = _public_form(what, function, rows)
     result = _attempt(function, (rows,))
-    if isinstance(result, Exception) and (kind is None or not are_single(rows)):
+    if isinstance(result, Exception) and (form is None or not are_single(rows)):
         _refuse_numbers(what, rows)
-        if kind is None or not are_plain:
+        are_plain = are_numbers(rows)
+        if form is None or not are_plain:
             raise ValueError((are_plain and public.error) or _told(what, result))
-    if kind is None or public.inputs is None:
-        # Public rows give nothing to compare with, so the result keeps the kind that it has.
-        own_kind = quietly(kind_of, result, are_plain)
-        return result if own_kind is None else quietly(own_kind.converted, result, 0.0)
-    return _of_kind(what, function, (rows,), result, kind, public.inputs, 0.0)
+    if form is not None:
+        return _of_form(function, (rows,), result, form)
+    # A step that was fitted to some categories may refuse all public rows. So as not to tell of
+    # single rows, what it makes has one type.
+    own = form_of(result)
+    if own is None or not own.shape:
+        raise ValueError(f"{what} {_WANTED}.")
+    made = result.astype(np.float64)
+    return own._replace(dtype=made.dtype).read(made, made.shape[0])
 
 
-def _public_kind(
-    what: str, function: Callable[..., Any], rows: Any, are_plain: bool
-) -> tuple["_Public", Kind | None]:
-    """Try a function with public rows like those given; refuse one that does not go by rows."""
-    public = _public(what, function, [stand_ins(rows, are_numbers=are_plain)])
-    if public.inputs is None:
+def _public_form(
+    what: str, function: Callable[..., Any], rows: Any
+) -> tuple["_Public", Form | None]:
+    """Try a function with public rows like those given; refuse one that does not make numbers."""
+    public = _public(what, function, [stand_ins(rows)])
+    if not public.inputs:
         return public, None
-    shape = shape_of(public.results)
-    if shape[:1] != (TWICE,):
-        raise ValueError(f"{what} must return a row for each, got shape {shape} for {TWICE} rows.")
-    kind = quietly(kind_of, public.results, are_plain)
+    made = public.results
+    form, shape = form_of(made), shape_of(made)
+    if form is None or not form.shape or shape[0] != TWICE:
+        mend = _NO_FRAMES if hasattr(made, "iloc") else ""
+        given = f"{type(made).__name__} of shape {shape} and type {getattr(made, 'dtype', None)}"
+        raise ValueError(f"{what} {_WANTED}, got {given} for {TWICE} public rows.{mend}")
     _check_by_rows(what, function, public)
-    return public, kind
+    return public, form
 
 
 def _check_by_rows(what: str, function: Callable[..., Any], public: "_Public") -> None:
     """Refuse a function that looks at all rows together, where public rows show it."""
-    alone = () if public.inputs is None else _alone(function, public.inputs)
+    alone = _alone(function, public.inputs) if public.inputs else ()
     if any(_differ(public.results, row, one) for row, one in enumerate(alone)):
         raise ValueError(
             f"{what} must take each row by itself, but what it makes of a public row changes "
@@ -101,39 +109,28 @@ def _check_by_rows(what: str, function: Callable[..., Any], public: "_Public") -
 
 
 def in_blocks(what: str, function: Callable[..., Any], rows: RowBlocks) -> RowBlocks:
-    """Do the same with rows in blocks, when these are read; refuse what does not make numbers."""
-    public, kind = _public_kind(what, function, rows, True)
-    if public.inputs is None:
+    """Do the same with rows in blocks, when these are read; they keep the type of the blocks."""
+    public, form = _public_form(what, function, rows)
+    if form is None:
         raise ValueError(public.error)
-    made = None if kind is None else quietly(kind.converted, public.results, 0.0)
-    is_array = issparse(made) or isinstance(made, np.ndarray)
-    if made is None or not is_array or made.ndim != 2 or made.dtype.kind not in "biuf":
-        raise ValueError(
-            f"{what} must make 2-D arrays or sparse matrices of numbers, of rows in parts."
-        )
-    of_block = partial(
-        _of_block, what=what, function=function, public=public.inputs, kind=kind, dtype=rows.dtype
-    )
-    return mapped_blocks(rows, of_block, made.shape[1])
+    of_block = partial(_of_block, function=function, form=form, dtype=rows.dtype)
+    return mapped_blocks(rows, of_block, form.shape[0])
 
 
-def _of_block(
-    rows: Any, what: str, function: Callable[..., Any], public: Any, kind: Any, dtype: np.dtype
-) -> Any:
+@_in_arrays
+def _of_block(rows: Any, function: Callable[..., Any], form: Form, dtype: np.dtype) -> Any:
     """Return what a public step makes of a block: it raises nothing, and each row is by itself."""
     rows = rows.astype(dtype, copy=False)
-    # Threads have settings of their own.
-    with config_context(transform_output="default"), np.errstate(all="ignore"):
-        result = _attempt(function, (rows,))
-        made = _of_kind(what, function, (rows,), result, kind, public, 0.0)
-        made = (csr_array(made) if issparse(made) else made).astype(dtype, copy=False)
+    with np.errstate(all="ignore"):
+        made = _of_form(function, (rows,), _attempt(function, (rows,)), form)
+        made = made.astype(dtype, copy=False)
         was_null = not_finite_rows(rows)
         if not was_null.any():
             return finite(made)
         # What is missing may be filled. If it is not, or is refused, the next step sees it.
         is_null = not_finite_rows(made) & was_null
         for row in np.flatnonzero(was_null).tolist():
-            is_null[row] |= isinstance(_attempt(function, (row_repeated(rows, row),)), Exception)
+            is_null[row] |= isinstance(_attempt(function, (row_twice(rows, row),)), Exception)
         return with_nan(finite(made), is_null)
 
 
@@ -146,27 +143,27 @@ def losses_by_rows(
     """
     inputs = (plain_rows(inputs[0]), *inputs[1:])
     are_plain = are_numbers(inputs[0])
-    ways: list[Iterable[Any]] = [stand_ins(inputs[0], are_numbers=are_plain)]
+    ways: list[Iterable[Any]] = [stand_ins(inputs[0])]
     for responses in inputs[1:]:
         first = [number for number, one in enumerate(classes[:_MOST_CLASSES]) if not np.ndim(one)]
         of_class = [two_of(responses, (classes[i], classes[i - 1])) for i in first]
-        ways.append([*of_class, *stand_ins(responses, are_numbers=are_numbers(responses))])
+        ways.append([*of_class, *stand_ins(responses)])
     public = _public(what, function, ways)
-    if public.inputs is None and not are_plain:
+    if not public.inputs and not are_plain:
         # The function may know some texts and refuse all others, among them the public ones. Then
         # there is nothing to compare with, so that each row is taken by itself.
         warn_of_privacy(
             f"{public.error or _told(what)} It was called with public texts. Errors that it "
             "raises for rows of X are not shown, and such rows have the worst loss."
         )
-        return np.asarray(quietly(LOSSES.made_of, list(_alone(function, inputs)), np.nan))
+        return np.asarray(Form((), np.dtype(float)).of_rows(list(_alone(function, inputs))))
     result = _attempt(function, inputs)
     if isinstance(result, Exception):
         _refuse_numbers(what, inputs[0])
-    if public.inputs is None:
+    if not public.inputs:
         raise ValueError(public.error or _told(what))
-    kind = quietly(kind_of_losses, public.results)
-    if kind is None:
+    form = _form_of_losses(public.results)
+    if form is None:
         raise ValueError(
             f"{what} must return one score for each of {_num_samples(inputs[0])} rows, got shape "
             f"{shape_of(public.results)} of {type(public.results).__name__} for {TWICE} rows that "
@@ -175,13 +172,21 @@ def losses_by_rows(
     # Responses that differ show what looks at all of them, if some are predicted well.
     for each in product(public.inputs[:1], *ways[1:]):
         _check_by_rows(what, function, _public(what, function, [[one] for one in each]))
-    return np.asarray(_of_kind(what, function, inputs, result, kind, public.inputs, np.nan))
+    return np.asarray(_of_form(function, inputs, result, form))
+
+
+def _form_of_losses(result: Any) -> Form | None:
+    try:
+        form = quietly(lambda: form_of(np.asarray(result)))
+    except Exception:
+        return None
+    return form if form is not None and np.shape(result) == (TWICE,) else None
 
 
 class _Public(NamedTuple):
     """Public rows that a function accepts, and their results; or the error that it raises."""
 
-    inputs: Sequence[Any] | None
+    inputs: Sequence[Any]  # () if it accepts none
     results: Any
     error: str
 
@@ -195,7 +200,7 @@ def _public(what: str, function: Callable[..., Any], ways: Sequence[Iterable[Any
         except Exception as raised:
             # Categories come from the private data, and the error may show them.
             error = error or _told(what, raised, is_public=not any(map(hold_categories, inputs)))
-    return _Public(None, None, error)
+    return _Public((), None, error)
 
 
 def _attempt(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
@@ -213,7 +218,7 @@ def _differ(result: Any, row: int, alone: Any) -> bool:
     if isinstance(alone, Exception):
         return True
     try:
-        first, second = _numbers(row_repeated(result, row)), _numbers(row_repeated(alone, 0))
+        first, second = _numbers(row_twice(result, row)), _numbers(row_twice(alone, 0))
         return not np.allclose(first, second, equal_nan=True)
     except Exception:
         return False
@@ -242,70 +247,50 @@ def _told(what: str, error: Exception | None = None, *, is_public: bool = False)
     return f"{what} raises an error, whose text may tell values and is left out."
 
 
-def _of_kind(
-    what: str,
-    function: Callable[..., Any],
-    inputs: Sequence[Any],
-    result: Any,
-    kind: Kind,
-    public: Sequence[Any],
-    fill: float,
-) -> Any:
-    """Convert a result to the kind of public results; redo it where single rows are of another."""
+def _of_form(function: Callable[..., Any], inputs: Sequence[Any], result: Any, form: Form) -> Any:
+    """Give a result the form of public results; redo it where single rows have another one."""
     n_rows = _num_samples(inputs[0])
-    if _admits(kind, result, n_rows, exactly=True):
-        return quietly(kind.converted, result, fill)
-    # A narrower type, such as whole numbers, is lossless but may come from a single row.
-    is_narrow = _admits(kind, result, n_rows)
+    made = _read(form, result, n_rows)
+    if made is not None:
+        return made
     singles = {
         row: one
         for row, one in enumerate(_alone(function, inputs))
-        if not _admits(kind, one, TWICE, exactly=is_narrow)
+        if _read(form, one, TWICE) is None
     }
-    if is_narrow and len(singles) == n_rows:
-        # Every row is narrow by itself, so the type tells of none of them.
-        return quietly(kind.converted, result, fill)
-    made = quietly(kind.made_of, list(singles.values()), fill)
-    if len(singles) == n_rows and made is not None:
-        return made
-    # Public rows take the places of the odd ones. The number of rows stays, because what is
+    odd, others = list(singles), quietly(form.of_rows, list(singles.values()))
+    if len(odd) == n_rows:
+        return others
+    # Another row takes the places of the odd ones. The number of rows stays, because what is
     # computed of the others must not depend, not even by rounding, on how many rows are odd.
-    odd = list(singles)
-    beside = [row_repeated(one, 0, len(odd)) for one in public]
-    parts = [exchanged(one, odd, other) for one, other in zip(inputs, beside, strict=True)]
-    result = _attempt(function, parts)
-    if not _admits(kind, result, n_rows):
-        # Together the rows give a kind that none of them gives alone.
-        made = quietly(kind.made_of, list(_alone(function, inputs)), fill)
-        if made is None:
-            raise ValueError(_told(what))
-        return made
-    rows = quietly(kind.converted, result, fill)
-    return rows if made is None else exchanged(rows, odd, made)
+    another = next(row for row in range(n_rows) if row not in singles)
+    parts = [with_row_at(one, another, odd) for one in inputs]
+    made = _read(form, _attempt(function, parts), n_rows)
+    if made is None:
+        # Together the rows make what none of them makes alone.
+        return quietly(form.of_rows, list(_alone(function, inputs)))
+    return form.with_rows(made, odd, others)
 
 
 def _alone(function: Callable[..., Any], inputs: Sequence[Any]) -> Iterator[Any]:
     """Apply a function to each row by itself; the function gets the row two times."""
-    csr = [one.tocsr() if issparse(one) else one for one in inputs]
     for row in range(_num_samples(inputs[0])):
-        parts = zip((row_repeated(one, row) for one in csr), inputs, strict=True)
-        yield _attempt(
-            function, [two.asformat(one.format) if issparse(one) else two for two, one in parts]
-        )
+        yield _attempt(function, [row_twice(one, row) for one in inputs])
 
 
-def _admits(kind: Kind, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+def _read(form: Form, result: Any, n_rows: int) -> Any:
     try:
-        return bool(quietly(kind.admits, result, n_rows, exactly))
+        return quietly(form.read, result, n_rows)
     except Exception:
-        return False
+        return None
 
 
+@_in_arrays
 def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     """Fit a step that learns nothing, to public rows instead of the private ones."""
     are_plain = are_numbers(rows)
-    public = _public(f"Step {name!r}", step.fit, [stand_ins(rows, are_numbers=are_plain)])
-    if public.inputs is not None:
+    public = _public(f"Step {name!r}", step.fit, [stand_ins(rows)])
+    if public.inputs:
         return public.results
     # A step that refuses all public rows may be one for texts that it knows.
     if are_plain:
@@ -317,6 +302,7 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     return fitted
 
 
+@_in_arrays
 def transformed(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
     """Send rows through fitted steps, except "passthrough" and None; finite rows stay finite."""
     for name, step in steps:
@@ -333,9 +319,7 @@ def transformed(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
 
 
 def _finite(rows: Any) -> Any:
-    """Make numbers finite; rows that may hold texts stay as they are."""
-    kind = getattr(getattr(rows, "dtype", None), "kind", "")
-    return finite(rows) if hasattr(rows, "select_dtypes") or kind == "f" else rows
+    return finite(rows) if rows.dtype.kind == "f" else rows
 
 
 def is_finite(rows: Any) -> bool:
@@ -352,6 +336,7 @@ def is_finite(rows: Any) -> bool:
     return bool(np.isfinite(values).all())
 
 
+@_in_arrays
 def restored(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
     """Send rows back through fitted steps, the last step first, and keep them finite."""
     for name, step in reversed(steps):

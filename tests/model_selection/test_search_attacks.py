@@ -65,13 +65,6 @@ SEARCHES = {
         {"dppca__n_components": [1, 2]},
         lambda model, X, y: -np.abs(model.predict(X) - y),
     ),
-    "objects": (
-        make_pipeline(
-            FunctionTransformer(lambda rows: rows.astype(object) * 1e10), DPTruncatedSVD(1)
-        ),
-        {"dptruncatedsvd__n_components": [1, 2]},
-        lambda model, X, y: model.transform(X)[:, 0],
-    ),
     "pipeline": (
         make_pipeline(Normalizer(), PCA, REGRESSION),
         {"dppca__n_components": [1, 2], "dptraceregressor__n_iter": [2]},

@@ -3,7 +3,6 @@
 from contextlib import ExitStack
 
 import numpy as np
-import pandas as pd
 import pytest
 from in_parts import in_chunks, in_parts
 from scipy.sparse import csr_array
@@ -104,7 +103,6 @@ STEPS = {
         ),
         CLASSIFIER,
     ),
-    "names": (SCALER, FunctionTransformer(pd.DataFrame), PCA, CLASSIFIER),
 }
 ROWS = {
     "huge": (np.full(4, 1e300), 1),
@@ -132,7 +130,7 @@ def neighbors(row):
     return rows, labels
 
 
-IN_PARTS = tuple(name for name in STEPS if name not in ("columns", "names"))
+IN_PARTS = tuple(name for name in STEPS if name != "columns")
 
 
 def replayed(name, adjacency, before, data):

@@ -247,7 +247,7 @@ def spoiled(value):
             "by itself",
         ),
         ((FunctionTransformer(lambda rows: 1 / 0), PCA), in_parts(X), "division"),
-        ((FunctionTransformer(lambda rows: rows.astype(str)), PCA), in_parts(X), "of numbers"),
+        ((FunctionTransformer(lambda rows: rows.astype(str)), PCA), in_parts(X), "real numbers"),
         ((FunctionTransformer(np.ravel), PCA), in_parts(X), "a row for each"),
         ((ColumnTransformer([("a", SCALER, [0])], sparse_threshold=0), PCA), in_parts(X), "load"),
         ((SCALER, PCA), RowBlocks(lambda: [X], X.shape), "one stream"),

@@ -1,4 +1,4 @@
-"""One row changes neither the kind of what steps and scores return, nor what others get."""
+"""One row changes neither the form of what steps and scores return, nor what others get."""
 
 import tracemalloc
 import warnings
@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.sparse import coo_array, csr_array, issparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
@@ -17,10 +18,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder
 from watched import SEED, moved, watched
 
-from skdp import DPPCA, DPTraceRegressor, PrivacyLedger, PrivacyWarning
+from skdp import DPPCA, DPStandardScaler, DPTraceRegressor, PrivacyWarning, make_dp_pipeline
 from skdp.model_selection import DPGridSearch, private_score
 from skdp.model_selection._score import row_losses
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
+from skdp.privacy import PrivacyBudget
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -49,20 +51,8 @@ def has_odd(rows):
     return (np.asarray(rows) < 0).any(axis=1)
 
 
-def in_objects(rows, odd):
-    made = rows.astype(object)
-    for row in np.flatnonzero(has_odd(rows)):
-        for column in range(rows.shape[1]):
-            made[row, column] = odd
-    return made
-
-
-def in_list(rows, odd):
-    return [odd if bad else list(row) for row, bad in zip(rows, has_odd(rows), strict=True)]
-
-
-def all_if_odd(rows, converted):
-    return converted(rows) if has_odd(rows).any() else rows
+def all_if_odd(rows, converted, *more):
+    return converted(rows, *more) if has_odd(rows).any() else rows
 
 
 def with_wrong_indices(rows):
@@ -76,27 +66,30 @@ class Secret:
     __array__ = __len__ = __repr__ = __float__
 
 
-# With what is made of the odd row, which is made of it alone.
+def with_object(rows):
+    made = rows.astype(object)
+    made[has_odd(rows)] = Secret()
+    return made
+
+
+# What is made of the odd row, or of all rows where one is odd.
 FUNCTIONS = {
-    "complex": (np.emath.sqrt, [None, 0.0, None]),
-    "logarithm": (np.emath.log, [None, np.log(2.0), None]),
-    "real part": (lambda rows: in_objects(rows, 2 + 3j), 2.0),
-    "text": (lambda rows: in_objects(rows, "secret"), 0.0),
-    "text of a number": (lambda rows: in_objects(rows, "1.5"), 1.5),
-    "texts": (lambda rows: np.array(in_list(rows, ["secret"] * 3)), 0.0),
-    "nothing": (lambda rows: in_objects(rows, None), 0.0),
-    "object": (lambda rows: in_objects(rows, Secret()), 0.0),
-    "integer": (lambda rows: in_objects(rows, 10**400), 0.0),
-    "short": (lambda rows: in_list(rows, [1.0]), 0.0),
-    "no row": (lambda rows: in_list(rows, 1.0), 0.0),
+    "complex": (np.emath.sqrt, 0.0),
+    "objects": (lambda rows: all_if_odd(rows, with_object), 0.0),
+    "texts": (lambda rows: all_if_odd(rows, np.ndarray.astype, str), 0.0),
+    "list": (lambda rows: all_if_odd(rows, lambda odd: [[1.0]] * len(odd)), 0.0),
     "dropped": (lambda rows: rows[~has_odd(rows)], 0.0),
+    "flat": (lambda rows: all_if_odd(rows, np.ravel), 0.0),
+    "number": (lambda rows: all_if_odd(rows, np.sum), 0.0),
+    "wrong indices": (lambda rows: all_if_odd(rows, with_wrong_indices), 0.0),
     "sparse": (lambda rows: all_if_odd(rows, csr_array), WITH_ODD[ODD]),
     "frame": (lambda rows: all_if_odd(rows, pd.DataFrame), WITH_ODD[ODD]),
     "narrow": (lambda rows: all_if_odd(rows, np.float16), np.float16(WITH_ODD[ODD])),
-    "flat": (lambda rows: all_if_odd(rows, np.ravel), 0.0),
-    "number": (lambda rows: all_if_odd(rows, np.sum), 0.0),
-    "masked": (lambda rows: np.ma.masked_less(rows, 0), [None, 0.0, None]),
-    "wrong indices": (lambda rows: all_if_odd(rows, with_wrong_indices), 0.0),
+    "wide": (
+        lambda rows: all_if_odd(rows.astype(np.float32), np.float64),
+        np.float32(WITH_ODD[ODD]),
+    ),
+    "fractions": (lambda rows: all_if_odd(rows.astype(int), lambda odd: odd + 0.5), 0),
 }
 
 
@@ -109,80 +102,88 @@ def sent(step, rows):
         return transformed([("step", step)], rows)
 
 
-def kind(result):
-    if hasattr(result, "columns"):
-        return type(result), list(result.columns), list(result.dtypes), list(result.index)
-    return type(result), result.dtype, result.shape
-
-
-def dense(result):
-    return result.toarray() if issparse(result) else np.asarray(result)
-
-
 def check_only_the_odd_row_differs(before, after):
-    assert kind(before) == kind(after)
-    before, after = dense(before), dense(after)
+    for facts in ("shape", "dtype"):
+        assert getattr(before, facts) == getattr(after, facts)
+    assert type(before) is type(after)
+    before, after = (one.toarray() if issparse(one) else one for one in (before, after))
     np.testing.assert_array_equal(np.delete(before, ODD, axis=0), np.delete(after, ODD, axis=0))
     return after[ODD]
 
 
 @pytest.mark.covered(at_most=8)
-@pytest.mark.parametrize(
-    ("container", "output"),
-    [(name, "default") for name in CONTAINERS]
-    # scikit-learn makes no frames of sparse results.
-    + [(name, "pandas") for name in ("array", "single", "list", "pandas", "polars")],
-)
-def test_a_refused_row_is_zero_and_changes_no_kind(container, output):
-    made = CONTAINERS[container]
-    step = AdditiveChi2Sampler().set_output(transform=output)
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_refused_row_is_zero_and_changes_no_form(container):
+    made, step = CONTAINERS[container], AdditiveChi2Sampler()
     odd = check_only_the_odd_row_differs(sent(step, made(X)), sent(step, made(WITH_ODD)))
     assert (odd == 0).all()
 
 
+@pytest.mark.parametrize("output", ["default", "pandas"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_row_that_gets_something_else_changes_no_kind(name):
+def test_a_row_that_gets_something_else_changes_no_form(name, output):
     function, expected = FUNCTIONS[name]
     step = FunctionTransformer(function)
-    odd = check_only_the_odd_row_differs(sent(step, X), sent(step, WITH_ODD))
-    for found, one in zip(odd, np.broadcast_to(expected, odd.shape), strict=True):
-        assert np.isfinite(found)
-        assert one is None or found == one
+    with config_context(transform_output=output):
+        odd = check_only_the_odd_row_differs(sent(step, X), sent(step, WITH_ODD))
+    np.testing.assert_array_equal(odd, np.broadcast_to(expected, odd.shape))
 
 
-def test_a_frame_keeps_its_names_and_types():
-    def made(rows):
-        frame = pd.DataFrame({"a": rows[:, 0].astype(np.float32), "b": rows[:, 1] > 1, "c": 3})
-        return frame.astype({"a": complex}).iloc[:, ::-1] if has_odd(rows).any() else frame
+REFUSED = {
+    "list": (np.ndarray.tolist, "list"),
+    "frame": (pd.DataFrame, "DataFrame"),
+    "series": (lambda rows: pd.Series(rows[:, 0]), "Series"),
+    "masked": (np.ma.masked_array, "MaskedArray"),
+    "complex": (lambda rows: rows * 1j, "complex128"),
+    "objects": (lambda rows: rows.astype(object), "object"),
+    "texts": (lambda rows: rows.astype(str), "<U32"),
+    "1-D": (lambda rows: rows[:, 0], r"shape \(2,\)"),
+    "3-D": (lambda rows: rows[:, :, np.newaxis], r"shape \(2, 3, 1\)"),
+    "transposed": (np.transpose, r"shape \(3, 2\)"),
+    "complex sparse": (lambda rows: csr_array(rows * 1j), "complex128"),
+    "number": (np.sum, "float64"),
+    "nothing": (lambda rows: None, "NoneType"),
+}
 
-    step = FunctionTransformer(made)
-    before = sent(step, X)
-    assert list(before.dtypes) == [np.float64, bool, np.int64]
-    check_only_the_odd_row_differs(before, sent(step, WITH_ODD))
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_step_that_makes_no_array_of_real_numbers_is_refused_before_anything_is_spent(
+    name, monkeypatch
+):
+    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+    function, given = REFUSED[name]
+    step, scaler = FunctionTransformer(function), DPStandardScaler()
+    told = f"^Step 'functiontransformer' must return a 2-D array or a sparse matrix.*{given}"
+    for steps in ((step, scaler), (scaler, step, DPPCA(2))):
+        with pytest.raises(ValueError, match=told):
+            make_dp_pipeline(*steps).fit(X)
+    with pytest.raises(ValueError, match=told):
+        DPGridSearch(make_pipeline(step, DPPCA(2)), {"dppca__whiten": [True, False]}).fit(X)
 
 
-def test_complex_results_are_their_real_parts_for_all_rows():
-    found = sent(FunctionTransformer(np.fft.fft), X)
-    assert found.dtype == np.float64
-    np.testing.assert_array_equal(found, np.fft.fft(X).real)
+def test_a_step_that_returns_frames_is_refused_before_anything_is_spent(monkeypatch):
+    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+    for first in (DPStandardScaler(), Normalizer()):
+        first.set_output(transform="pandas")
+        with pytest.raises(ValueError, match=r"returns data frames.*set_output"):
+            make_dp_pipeline(first, DPPCA(2)).fit(X)
+    with pytest.raises(ValueError, match=r"got DataFrame.*validate=True"):
+        make_dp_pipeline(FunctionTransformer(), DPPCA(2)).fit(pd.DataFrame(X))
+    frame = pd.DataFrame(X, columns=NAMES)
+    pipeline = make_dp_pipeline(FunctionTransformer(validate=True), DPPCA(2))
+    monkeypatch.undo()
+    pipeline[-1].set_output(transform="pandas")
+    assert list(pipeline.fit(frame).transform(frame)) == ["dppca0", "dppca1"]
 
 
-def test_texts_that_are_made_of_numbers_stay_texts():
-    def worded(rows):
-        return [
-            "secret" * 3 if bad else f"{row[0]:.0f}"
-            for row, bad in zip(rows, has_odd(rows), strict=True)
-        ]
-
-    step = FunctionTransformer(worded)
-    assert sent(step, X) == worded(X)
-    counts = [sent(HashingVectorizer(n_features=64), sent(step, rows)) for rows in (X, WITH_ODD)]
-    check_only_the_odd_row_differs(*counts)
-
-    def refusing(rows):
-        return [3 if bad else f"{row[0]:.0f}" for row, bad in zip(rows, has_odd(rows), strict=True)]
-
-    assert all(isinstance(one, str) for one in sent(FunctionTransformer(refusing), WITH_ODD))
+@pytest.mark.parametrize("dtype", [np.float32, int, np.float64])
+def test_what_refuses_all_public_rows_makes_one_type(dtype):
+    texts = np.array([["yes" if row[0] > 1 else "no"] for row in X], dtype=object)
+    codes = OneHotEncoder(sparse_output=False, dtype=dtype).fit([["no"], ["yes"]])
+    assert sent(FrozenEstimator(codes), texts).dtype == np.float64
+    words = FrozenEstimator(FunctionTransformer(lambda rows: rows if "no" in rows else 1 / 0))
+    with pytest.raises(ValueError, match="must return a 2-D array"):
+        sent(words, texts)
 
 
 TEXTS = [f"one {number} two {number % 7}" for number in range(40)]
@@ -234,61 +235,50 @@ def test_refused_texts_are_not_all_in_memory_as_dense_rows():
     assert peak < 30 * 8 * step.n_features / 2
 
 
-def test_what_makes_another_number_of_rows_is_refused_by_public_rows():
-    with pytest.raises(ValueError, match=r"a row for each, got shape \(3, 2\) for 2 rows"):
-        sent(FunctionTransformer(np.transpose), X)
-
-
 @pytest.mark.covered(at_most=1)
-@pytest.mark.parametrize("container", ["single", "single csr", "pandas"])
-def test_what_a_search_publishes_has_the_kind_that_public_rows_give(container):
-    first = AdditiveChi2Sampler()
-    if container == "pandas":
-        first.set_output(transform="pandas")
+@pytest.mark.parametrize("container", ["single", "single csr"])
+def test_what_a_search_publishes_has_the_type_that_public_rows_give(container):
     found = []
     for rows in (X, WITH_ODD):
         pca = DPPCA(2, row_norm=2.0, mean_norm=2.0)
-        search = DPGridSearch(make_pipeline(first, pca), {"dppca__whiten": [False, True]})
-        last = search.fit(CONTAINERS[container](rows)).best_estimator_[-1]
-        found.append((last.components_.dtype, list(getattr(last, "feature_names_in_", ()))))
-    assert found[0] == found[1]
-    assert found[0][0] == (np.float64 if container == "pandas" else np.float32)
-    assert len(found[0][1]) == (9 if container == "pandas" else 0)
+        pipeline = make_pipeline(AdditiveChi2Sampler(), pca)
+        search = DPGridSearch(pipeline, {"dppca__whiten": [False, True]})
+        found.append(search.fit(CONTAINERS[container](rows)).best_estimator_[-1].components_.dtype)
+    assert found == [np.float32, np.float32]
 
 
+def with_secret(rows):
+    return [Secret() if bad else row[0] for row, bad in zip(rows, has_odd(rows), strict=True)]
+
+
+# Scores, and the loss of the odd row.
 SCORERS = {
-    "text": lambda model, rows, y: in_objects(rows, "secret")[:, 0],
-    "complex": lambda model, rows, y: -np.emath.sqrt(rows[:, 1]),
-    "object": lambda model, rows, y: [
-        Secret() if bad else row[0] for row, bad in zip(rows, has_odd(rows), strict=True)
-    ],
-    "list": lambda model, rows, y: [
-        "secret" if bad else -float(row[0] * one)
-        for row, bad, one in zip(rows, has_odd(rows), y, strict=True)
-    ],
-    "sequence": lambda model, rows, y: [
-        [1.0, 2.0] if bad else -row[0] for row, bad in zip(rows, has_odd(rows), strict=True)
-    ],
-    "dropped": lambda model, rows, y: -rows[~has_odd(rows), 0],
-    "number": lambda model, rows, y: all_if_odd(rows, np.sum)[..., 0],
-    "masked": lambda model, rows, y: -np.ma.masked_less(rows[:, 1], 0),
-    "whole": lambda model, rows, y: np.array([0 if bad else -1 for bad in has_odd(rows)]),
-    "narrow": lambda model, rows, y: all_if_odd(rows, np.float16)[:, 0],
+    "complex": (lambda model, rows, y: -np.emath.sqrt(rows[:, 1]), 1e100),
+    "object": (lambda model, rows, y: with_secret(rows), 1e100),
+    "list": (lambda model, rows, y: ["x" if bad else 1.0 for bad in has_odd(rows)], 1e100),
+    "dropped": (lambda model, rows, y: -rows[~has_odd(rows), 0], 1e100),
+    "number": (lambda model, rows, y: all_if_odd(rows, np.sum)[..., 0], 1e100),
+    "whole": (lambda model, rows, y: np.array([0 if bad else -1 for bad in has_odd(rows)]), 0.0),
+    "fractions": (lambda model, rows, y: [-0.5 if bad else -1 for bad in has_odd(rows)], 0.5),
+    "narrow": (
+        lambda model, rows, y: all_if_odd(rows, np.float16)[:, 0],
+        -np.float16(WITH_ODD[ODD, 0]),
+    ),
+    "series": (lambda model, rows, y: pd.Series(rows[:, 1]).astype("Float64"), 2.0),
 }
 
 
 @pytest.mark.parametrize("name", SCORERS)
 def test_a_score_that_is_no_number_is_the_worst_and_changes_no_other(name):
-    model = DPTraceRegressor(epsilon=np.inf).fit(X, Y)
+    scoring, expected = SCORERS[name]
     losses = []
     for rows in (X, WITH_ODD):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            losses.append(row_losses(SCORERS[name], model, rows, Y))
+            losses.append(row_losses(scoring, None, rows, Y))
     np.testing.assert_array_equal(*(np.delete(one, ODD) for one in losses))
     assert losses[1].dtype == np.float64
-    converts = {"complex": 0.0, "whole": 0.0, "narrow": -np.float16(WITH_ODD[ODD, 0])}
-    assert losses[1][ODD] == converts.get(name, 1e100)
+    assert losses[1][ODD] == expected
 
 
 @pytest.mark.parametrize("container", [np.asarray, list, pd.Series])
@@ -307,13 +297,6 @@ def test_a_label_that_a_score_does_not_know_is_the_worst(container):
     assert after[ODD] == 1e100
 
 
-def test_scores_that_are_whole_for_public_rows_keep_their_fractions():
-    model = DPTraceRegressor(epsilon=np.inf).fit(X, Y)
-    scoring = lambda model, rows, y: np.array([-max(0, row[0] - 1) for row in rows])  # noqa: E731
-    expected = np.maximum(0, X[:, 0] - 1)
-    np.testing.assert_array_equal(row_losses(scoring, model, X, Y), expected)
-
-
 def test_texts_are_judged_one_by_one_where_public_ones_are_refused():
     texts = np.array([[f"{row[0]:.3f}"] for row in X], dtype=object)
     known = set(texts.ravel())
@@ -325,23 +308,6 @@ def test_texts_are_judged_one_by_one_where_public_ones_are_refused():
     with pytest.warns(PrivacyWarning, match="called with public texts"):
         found = row_losses(scoring, None, texts, None)
     np.testing.assert_array_equal(found, texts.ravel().astype(float))
-
-
-@pytest.mark.parametrize("name", ["text", "complex", "dropped", "sequence"])
-def test_a_search_goes_on_after_such_a_score(tmp_path, name):
-    ledger = PrivacyLedger.create(
-        tmp_path / "ledger.skdp", dataset="rows", epsilon=9.0, delta=1e-5, unit="record"
-    )
-    search = DPGridSearch(
-        DPTraceRegressor(n_iter=2), {"n_iter": [1, 2]}, scoring=SCORERS[name], ledger=ledger
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", PrivacyWarning)
-        search.fit(WITH_ODD, Y)
-    assert len(ledger.entries()) == 1
-    score = private_score(search.best_estimator_, WITH_ODD, Y, scoring=SCORERS[name])
-    assert np.isfinite(score.value)
 
 
 @pytest.mark.parametrize(
@@ -431,7 +397,7 @@ def test_no_such_score_moves_a_search_further_than_declared(name):
         return DPGridSearch(
             make_pipeline(Normalizer(), regression),
             {"dptraceregressor__n_iter": [1, 2]},
-            scoring=lambda model, rows, y: SCORERS[name](model, rows * model[-1].n_iter, y),
+            scoring=lambda model, rows, y: SCORERS[name][0](model, rows * model[-1].n_iter, y),
             random_state=SEED,
         )
 
