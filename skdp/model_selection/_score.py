@@ -375,7 +375,8 @@ def private_score(
     Parameters
     ----------
     estimator : estimator
-        A fitted estimator that may be published.
+        A fitted estimator that may be published. A pipeline whose steps hand on data frames or
+        texts needs a callable `scoring`.
     X : array-like of shape (n_samples, n_features)
         Rows to protect.
     y : array-like of shape (n_samples,) or None, default=None
