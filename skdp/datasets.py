@@ -22,7 +22,18 @@ __all__ = [
 ]
 
 # ------------------------------
-# What several makers of data share: checks of singular values, and correlated features.
+# What several makers of data share: checks of parameters, and correlated features.
+
+_COUNT = [Interval(Integral, 1, None, closed="left")]  # not tuned
+_NOT_NEGATIVE = [Interval(Real, 0, None, closed="left")]  # not tuned
+_PROBABILITY = [Interval(Real, 0, 1, closed="both")]  # not tuned
+_CORRELATION = [Interval(Real, -1, 1, closed="neither")]  # not tuned
+
+
+def _checked(**constraints: Any) -> Any:
+    """Decorate a maker of data, which also takes a `random_state`, to check its parameters."""
+    constraints["random_state"] = ["random_state"]
+    return validate_params(constraints, prefer_skip_nested_validation=True)
 
 
 def checked_singular_values(
@@ -58,16 +69,7 @@ def correlated(X: np.ndarray, correlation: float) -> np.ndarray:
 # Random graphs.
 
 
-@validate_params(
-    {
-        "n_nodes": [Interval(Integral, 1, None, closed="left")],
-        "n_communities": [Interval(Integral, 1, None, closed="left")],
-        "p_within": [Interval(Real, 0, 1, closed="both")],
-        "p_between": [Interval(Real, 0, 1, closed="both")],
-        "random_state": ["random_state"],
-    },
-    prefer_skip_nested_validation=True,
-)
+@_checked(n_nodes=_COUNT, n_communities=_COUNT, p_within=_PROBABILITY, p_between=_PROBABILITY)
 def make_block_graph(
     n_nodes: int = 1000,
     *,
@@ -179,16 +181,12 @@ _TASTE_CONCENTRATION = 0.5  # not tuned
 _MOST_ROUNDS = 20  # not tuned
 
 
-@validate_params(
-    {
-        "n_users": [Interval(Integral, 1, None, closed="left")],
-        "n_items": [Interval(Integral, 1, None, closed="left")],
-        "n_interactions": [Interval(Integral, 1, None, closed="left"), None],
-        "popularity": [Interval(Real, 0, None, closed="left")],
-        "n_tastes": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    },
-    prefer_skip_nested_validation=True,
+@_checked(
+    n_users=_COUNT,
+    n_items=_COUNT,
+    n_interactions=[*_COUNT, None],
+    popularity=_NOT_NEGATIVE,
+    n_tastes=_COUNT,
 )
 def make_interactions(
     n_users: int = 1000,
@@ -330,15 +328,7 @@ def _draw_cells(rates: np.ndarray, tables: np.ndarray, random: np.random.RandomS
 # Dense matrices with a known subspace.
 
 
-@validate_params(
-    {
-        "n_samples": [Interval(Integral, 1, None, closed="left")],
-        "n_features": [Interval(Integral, 1, None, closed="left")],
-        "k": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    },
-    prefer_skip_nested_validation=True,
-)
+@_checked(n_samples=_COUNT, n_features=_COUNT, k=_COUNT)
 def make_spiked(
     n_samples: int = 1000, n_features: int = 100, *, k: int = 5, random_state: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -387,16 +377,12 @@ def make_spiked(
     return X, components
 
 
-@validate_params(
-    {
-        "n_samples": [Interval(Integral, 1, None, closed="left")],
-        "n_features": [Interval(Integral, 1, None, closed="left")],
-        "singular_values": ["array-like"],
-        "coherence": [Interval(Real, 1, None, closed="left"), None],
-        "symmetric": ["boolean"],
-        "random_state": ["random_state"],
-    },
-    prefer_skip_nested_validation=True,
+@_checked(
+    n_samples=_COUNT,
+    n_features=_COUNT,
+    singular_values=["array-like"],
+    coherence=[Interval(Real, 1, None, closed="left"), None],
+    symmetric=["boolean"],
 )
 def make_low_rank(
     n_samples: int = 1000,
@@ -531,20 +517,16 @@ def _orthogonal_signs(row: np.ndarray, column: np.ndarray) -> np.ndarray:
 # Rows of many users, whose regressions share a representation.
 
 
-@validate_params(
-    {
-        "n_users": [Interval(Integral, 1, None, closed="left")],
-        "n_features": [Interval(Integral, 1, None, closed="left")],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "rows_per_user": [Interval(Integral, 1, None, closed="left"), tuple, list],
-        "scales": ["array-like", None],
-        "mean": [Real, "array-like", None],
-        "intercept": [Interval(Real, None, None, closed="neither")],
-        "correlation": [Interval(Real, -1, 1, closed="neither")],
-        "noise": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-    },
-    prefer_skip_nested_validation=True,
+@_checked(
+    n_users=_COUNT,
+    n_features=_COUNT,
+    n_components=_COUNT,
+    rows_per_user=[*_COUNT, tuple, list],
+    scales=["array-like", None],
+    mean=[Real, "array-like", None],
+    intercept=[Interval(Real, None, None, closed="neither")],
+    correlation=_CORRELATION,
+    noise=_NOT_NEGATIVE,
 )
 def make_personalized_regression(
     n_users: int = 500,
@@ -667,19 +649,15 @@ def _numbers(name: str, given: Any, default: np.ndarray) -> np.ndarray:
 # Measurements of a low-rank matrix.
 
 
-@validate_params(
-    {
-        "n_samples": [Interval(Integral, 1, None, closed="left")],
-        "shape": [tuple, list],
-        "rank": [Interval(Integral, 1, None, closed="left")],
-        "norm": [Interval(Real, 0, None, closed="left")],
-        "singular_values": ["array-like", None],
-        "design": [StrOptions({"gaussian", "completion", "tasks"})],
-        "column_correlation": [Interval(Real, -1, 1, closed="neither")],
-        "noise": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-    },
-    prefer_skip_nested_validation=True,
+@_checked(
+    n_samples=_COUNT,
+    shape=[tuple, list],
+    rank=_COUNT,
+    norm=_NOT_NEGATIVE,
+    singular_values=["array-like", None],
+    design=[StrOptions({"gaussian", "completion", "tasks"})],
+    column_correlation=_CORRELATION,
+    noise=_NOT_NEGATIVE,
 )
 def make_trace_regression(
     n_samples: int = 1000,
