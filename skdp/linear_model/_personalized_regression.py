@@ -141,26 +141,254 @@ class PersonalHead:  # numpydoc ignore=PR02
         return r2_of(y, self.predict(X), sample_weight)
 
 
-class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin):
-    """Methods of a fitted personal regression: none spends budget, or keeps the rows passed in."""
+class DPPersonalizedRegressor(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, PrivateEstimator
+):
+    r"""Linear models of many users on a shared representation, with user-level privacy.
 
+    Each user has a few labeled rows and a model of its own, :math:`y = x^T \theta_j + b_j` plus
+    noise. The :math:`\theta_j` differ in few directions, the same for all. `fit` releases these and
+    a mean model, protecting all rows of a user together. The head, a user's own model, is computed
+    from the release and the user's rows; it goes to its owner, nowhere else.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of directions in which users differ, at most the number of features. 0 is a mean
+        model alone, a pooled linear regression; it needs `mean_head`.
+    epsilon : float, default=1.0
+        Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
+        ``inf`` switches the noise and the clipping off.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 <= delta < 1``, well below one over the
+        number of users. 0 is pure differential privacy, for ``solver="exponential"`` only.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        Neighboring datasets differ by exchanging all rows of one user for any others, or by one
+        user who is null and contributes to nothing, which takes less noise and promises less:
+        :doc:`/user_guide/what_is_protected`.
+    user_column : int, str or None, default=None
+        Column of X that holds the ids of the users, numbers or strings: its place, or its name in a
+        data frame. It is not a feature, but `n_features_in_` counts it. ``None`` takes the ids from
+        the argument `groups` of the methods.
+    require_groups : bool, default=False
+        Whether a fit without ids is an error. Otherwise every row is a user of its own, with a
+        `PrivacyWarning`, and the unit of the record is ``"row"``.
+    max_rows_per_user : int or None, default=None
+        How many rows of a user are used at most, the first ones; ``None`` is all. Privacy does not
+        depend on it.
+    fit_intercept : bool, default=True
+        Whether to center rows and responses, and to give heads an intercept, whose prior variance
+        follows how far users' levels differ.
+    mean_head : bool, default=True
+        Whether to release the mean model of all users, from which heads start. Without it heads
+        start from 0, in the coordinates of centered rows and responses.
+    decorrelate : bool, default=True
+        Whether to make features uncorrelated by a released second moment. False saves .15 of the
+        budget, .4 with ``n_components=0``, and is right for uncorrelated features of variance 1.
+    solver : {"gradient", "altmin", "exponential"}, default="gradient"
+        How directions are fitted. ``"gradient"`` releases gradients, of n_features * n_components
+        numbers. ``"altmin"`` releases the normal equations of as many unknowns, 500 at most; it
+        needs many more users. ``"exponential"`` chooses one of 1000 random representations, of 8
+        numbers at most, without `fit_intercept`, `mean_head` and `decorrelate`.
+    n_iter : int, default=4
+        For "gradient" and "altmin": number of steps, 0 to 100. 0 leaves all budget to the start.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
+    n_jobs : int or None, default=None
+        Threads that share the data; no number depends on it. ``None`` uses the threads of BLAS.
+    random_state : int, RandomState or Generator instance or None, default=None
+        ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
+        ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
+        one that can be guessed voids the guarantee.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Directions in which users differ, for centered rows in their own units: the transpose of
+        the whitening times an orthonormal basis. Without a column of ids. Covered by the guarantee.
+    whitening_ : ndarray of shape (n_features, n_features) or None
+        Symmetric matrix that decorrelates centered rows. Covered by the guarantee.
+    mean_ : ndarray of shape (n_features,)
+        Center of the rows; 0 if hidden by noise, or not fitted. Covered by the guarantee.
+    coef_ : ndarray of shape (n_features,)
+        Coefficients of the mean model; 0 where noise hides them. Covered by the guarantee.
+    intercept_ : float
+        Intercept of the mean model. Covered by the guarantee.
+    prior_variances_ : ndarray of shape (n_components,)
+        Variances of the users' coordinates along the components. Covered by the guarantee.
+    intercept_variance_ : float
+        Prior variance of a user's intercept; 0 if there is none. Covered by the guarantee.
+    noise_variance_ : float
+        Variance of the noise of a response: the penalty of heads. Covered by the guarantee.
+    prior_mix_ : float
+        Share of the prior variance that is spread evenly over all directions: 0, .03, .1, .3 or 1,
+        which is ridge regression. Covered by the guarantee.
+    snr_ : float
+        Signal of the weakest component, in units of the largest eigenvalue of the noise; 0 with
+        ``n_components=0`` and "exponential". Covered by the guarantee.
+    privacy_spent_ : PrivacySpent
+        Record of every release; its unit is ``"user"``, or ``"row"`` if there were no ids. Public.
+    n_features_in_ : int
+        Number of columns of X, including one of ids. Public.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, if X has names that are strings. Public.
+
+    See Also
+    --------
+    PersonalHead : The model of one user.
+    DPTraceRegressor : One model for all, with privacy for each row.
+    sklearn.linear_model.Ridge : The model that a user can fit alone.
+
+    Notes
+    -----
+    **Privacy.** Unit: a user with all rows and responses, however many and whatever these are; a
+    single row if there are no ids. Adjacency: `adjacency`. Mechanism: Gaussian, with "exponential"
+    the exponential one, accounted for exactly in Gaussian differential privacy. Released: searches
+    for norms, medians and numbers of rows, a center, the second moments of the features and of each
+    user's products of rows and responses, the mean of these products, the sums of gradients or
+    normal equations, and votes; each user is clipped as a whole. `plan` lists every release before
+    a fit, `privacy_spent_` afterwards. A head is computed from these releases and its owner's rows,
+    which gives *joint* differential privacy: all that the other users get together has nearly the
+    same distribution, whatever one user's rows are. Assumed public: the numbers of users and
+    features, names and dtype of X, and parameters; not the ids, nor how many rows a user has. NaN
+    and infinity are refused, which tells that there are none. Not covered: heads; what `head`,
+    `personalize`, `predict` (with `support` or without), `score` and `transform` return, noise-free
+    functions of the rows passed in; and the running time. No assumption about the data is made.
+
+    The model, the start from an outer product, "altmin" and the joint guarantee are those of Jain,
+    Rush, Smith, Song and Guha Thakurta (NeurIPS 2021), with other releases and other clipping.
+    :doc:`/personalization` has proofs, what differs and why, and references;
+    :doc:`/user_guide/personal_models` tells how to use it.
+
+    Memory is a copy of X in float64, padded by at most a quarter. A fit with all releases reads it
+    ``n_iter + 10`` times, "altmin" once more, "exponential" 3 times, the mean model 6 times. A step
+    takes O(n_rows * n_features * n_components); "altmin" stores a square matrix of its unknowns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPPersonalizedRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> basis = np.linalg.qr(rng.normal(size=(10, 2)))[0]
+    >>> groups = np.repeat(np.arange(2000), 8)  # 2000 users with 8 rows each
+    >>> coefs = rng.normal(size=(2000, 2)) @ basis.T
+    >>> X = rng.normal(size=(16000, 10))
+    >>> y = (X * coefs[groups]).sum(axis=1) + 0.3 * rng.normal(size=16000)
+    >>> model = DPPersonalizedRegressor(n_components=2, epsilon=2.0).fit(X, y, groups)
+    >>> model.components_.shape, model.privacy_spent_.unit
+    ((2, 10), 'user')
+
+    A new user with 8 rows, who was not in the fit and costs nobody privacy:
+
+    >>> own = basis @ [1.0, -1.0]
+    >>> X_own = rng.normal(size=(8, 10))
+    >>> head = model.head(X_own, X_own @ own)
+    >>> bool(np.linalg.norm(head.coef_ - own) < 0.3 * np.linalg.norm(own))
+    True
+    """
+
+    __metadata_request__fit = {"groups": True}  # noqa: RUF012
     __metadata_request__predict = {"groups": True, "support": True}  # noqa: RUF012
     __metadata_request__score = {"groups": True}  # noqa: RUF012
 
-    user_column: int | str | None
-    require_groups: bool
-    max_rows_per_user: int | None
-    n_jobs: int | None
-    mean_: np.ndarray
-    whitening_: np.ndarray | None
-    components_: np.ndarray
-    coef_: np.ndarray
-    intercept_: float
-    prior_variances_: np.ndarray
-    intercept_variance_: float
-    noise_variance_: float
-    prior_mix_: float
-    snr_: float
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateEstimator._parameter_constraints,
+        **PERSONAL_CONSTRAINTS,
+    }
+
+    _warnings = staticmethod(warnings_for_users)
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "replace",
+        user_column: int | str | None = None,
+        require_groups: bool = False,
+        max_rows_per_user: int | None = None,
+        fit_intercept: bool = True,
+        mean_head: bool = True,
+        decorrelate: bool = True,
+        solver: str = "gradient",
+        n_iter: int = 4,
+        ledger: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.user_column = user_column
+        self.require_groups = require_groups
+        self.max_rows_per_user = max_rows_per_user
+        self.fit_intercept = fit_intercept
+        self.mean_head = mean_head
+        self.decorrelate = decorrelate
+        self.solver = solver
+        self.n_iter = n_iter
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Fit the shared representation and mean model, spending the whole budget.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows of all users.
+        y : array-like of shape (n_rows,)
+            Responses.
+        groups : array-like of shape (n_rows,) or None, default=None
+            Whose rows these are: ids of the users, numbers or strings. None takes them from
+            `user_column`; without that, every row is a user of its own, with a warning.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X, y, groups or a parameter is not acceptable; nothing has been spent then.
+        """
+        self._fit((X, groups), y)
+        return self
+
+    # A shape of X tells no number of users.
+    def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:  # type: ignore
+        """Return what a fit would release and spend, from public facts: nothing is read or spent.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of **users**, not of rows: how many rows they have is private.
+        n_features : int
+            Number of columns of the X to come, including a `user_column`.
+        like : object or None, default=None
+            An X like the future one. Nothing in this plan depends on it.
+
+        Returns
+        -------
+        Plan
+            All releases of a fit with ids of users, in order. A fit without ids has the releases of
+            as many users as rows, and the unit of its record is ``"row"``.
+
+        Raises
+        ------
+        TypeError
+            If `like` is nothing that `fit` takes.
+        ValueError
+            If a parameter is not acceptable, as in `fit`.
+        """
+        return super().plan(n_samples, n_features, like=like)
+
+    # No method that follows spends budget, or keeps the rows passed in.
 
     def head(self, X: Any, y: Any) -> PersonalHead:
         """Fit the model of one user, who may be new; it costs nobody privacy.
@@ -185,10 +413,6 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
             If X or y is not acceptable.
         """
         X = checked_container(X)
-        if getattr(X, "ndim", 2) != 2:
-            raise ValueError(
-                f"X must have two dimensions, got shape {X.shape}: reshape one row to (1, -1)."
-            )
         self._check_features(X)
         if len(X) == 0:
             return self._head(self.coef_.copy(), self.intercept_)
@@ -339,6 +563,57 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         rows, _ = self._rows_and_ids(X)
         return np.asarray((rows - self.mean_) @ self.components_.T)
 
+    def _problem(self, X: Any, y: Any) -> tuple[PersonalProblem, Data]:
+        given, groups = X
+        data = check_input(given, y, groups, plain(self.user_column), type(self).__name__)
+        if data.ids is None and self.require_groups:
+            raise ValueError(
+                "require_groups=True, but there are no ids of users: pass groups to fit, or "
+                "user_column. In a Pipeline or a search, groups arrive only with metadata routing "
+                "enabled."
+            )
+        unit = ResolvedRow if data.ids is None else ResolvedUser
+        problem = self._problem_of(unit, data.n_users, data.rows.shape[1], data.rows.dtype)
+        check_features(given, self, reset=True)
+        users = data.users(problem.max_rows_per_user, self.n_jobs)
+        hashed = data.rows, data.responses, data.codes.astype(np.float64)
+        return problem, (users, partial(digests, *hashed))
+
+    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> PersonalProblem:
+        width = n_features - (self.user_column is not None)
+        return self._problem_of(ResolvedUser, n_samples, width, float_dtype(like))
+
+    def _problem_of(
+        self, unit: type[ResolvedUnit], n_units: int, n_features: int, dtype: np.dtype
+    ) -> PersonalProblem:
+        facts = {"n_units": n_units, "n_features": n_features, "dtype": dtype}
+        return checked_problem(self._asked(PersonalProblem, unit=unit(self.adjacency), **facts))
+
+    def _plan(self, problem: PersonalProblem) -> Any:
+        return (plan_exponential if problem.solver == "exponential" else plan_personal)(problem)
+
+    def _solve(self, problem: PersonalProblem, plan: Any, *opened: Any) -> SharedModel:
+        solve = solve_exponential if problem.solver == "exponential" else solve_personal
+        return solve(problem, plan, *opened)
+
+    def _set_attributes(self, result: SharedModel, problem: PersonalProblem) -> tuple[str, ...]:
+        dtype, prior = problem.dtype, result.prior
+        basis, coef = prior.basis, prior.mean
+        self.whitening_ = None
+        if result.whitening is not None:
+            basis, coef = result.whitening @ basis, result.whitening @ coef
+            self.whitening_ = in_dtype(result.whitening, dtype)
+        self.mean_ = in_dtype(result.center, dtype)
+        self.components_ = in_dtype(basis.T, dtype)
+        self.coef_ = in_dtype(coef, dtype)
+        self.intercept_ = float(result.response_center - coef @ result.center)
+        self.prior_variances_ = in_dtype(prior.variances, dtype)
+        self.intercept_variance_ = float(prior.intercept_variance)
+        self.noise_variance_ = float(prior.noise_variance)
+        self.prior_mix_ = float(prior.mix)
+        self.snr_ = float(result.snr)
+        return tuple(warnings_for_model(result, problem))
+
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
@@ -421,6 +696,12 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         response_center = self.intercept_ + float(center @ self.coef_)
         return SharedModel(center, response_center, whitening, prior, self.snr_)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Few rows are not enough for a good score.
+        tags.regressor_tags.poor_score = bool(self.epsilon < 100)
+        return tags
+
 
 def _first_halves(codes: np.ndarray, n_users: int) -> np.ndarray:
     """Mark the first half of the rows of each user, rounded down."""
@@ -430,304 +711,3 @@ def _first_halves(codes: np.ndarray, n_users: int) -> np.ndarray:
     ranks = np.empty(len(codes), dtype=np.intp)
     ranks[order] = np.arange(len(codes)) - np.repeat(starts, counts)
     return np.asarray(ranks < (counts // 2)[codes])
-
-
-class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
-    r"""Linear models of many users on a shared representation, with user-level privacy.
-
-    Each user has a few labeled rows and a model of its own, :math:`y = x^T \theta_j + b_j` plus
-    noise. The :math:`\theta_j` differ in few directions, the same for all. `fit` releases these and
-    a mean model, protecting all rows of a user together. The head, a user's own model, is computed
-    from the release and the user's rows; it goes to its owner, nowhere else.
-
-    Parameters
-    ----------
-    n_components : int, default=2
-        Number of directions in which users differ, at most the number of features. 0 is a mean
-        model alone, a pooled linear regression; it needs `mean_head`.
-    epsilon : float, default=1.0
-        Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
-        ``inf`` switches the noise and the clipping off.
-    delta : float, default=1e-6
-        Probability with which the guarantee may fail, ``0 <= delta < 1``, well below one over the
-        number of users. 0 is pure differential privacy, for ``solver="exponential"`` only.
-    adjacency : {"replace", "zero_out"}, default="replace"
-        Neighboring datasets differ by exchanging all rows of one user for any others, or by one
-        user who is null and contributes to nothing, which takes less noise and promises less:
-        :doc:`/user_guide/what_is_protected`.
-    user_column : int, str or None, default=None
-        Column of X that holds the ids of the users, numbers or strings: its place, or its name in a
-        data frame. It is not a feature, but `n_features_in_` counts it. ``None`` takes the ids from
-        the argument `groups` of the methods.
-    require_groups : bool, default=False
-        Whether a fit without ids is an error. Otherwise every row is a user of its own, with a
-        `PrivacyWarning`, and the unit of the record is ``"row"``.
-    max_rows_per_user : int or None, default=None
-        How many rows of a user are used at most, the first ones; ``None`` is all. Privacy does not
-        depend on it.
-    fit_intercept : bool, default=True
-        Whether to center rows and responses, and to give heads an intercept, whose prior variance
-        follows how far users' levels differ.
-    mean_head : bool, default=True
-        Whether to release the mean model of all users, from which heads start. Without it heads
-        start from 0, in the coordinates of centered rows and responses.
-    decorrelate : bool, default=True
-        Whether to make features uncorrelated by a released second moment. False saves .15 of the
-        budget, .4 with ``n_components=0``, and is right for uncorrelated features of variance 1.
-    solver : {"gradient", "altmin", "exponential"}, default="gradient"
-        How directions are fitted. ``"gradient"`` releases gradients, of n_features * n_components
-        numbers. ``"altmin"`` releases the normal equations of as many unknowns, 500 at most; it
-        needs many more users. ``"exponential"`` chooses one of 1000 random representations, of 8
-        numbers at most, without `fit_intercept`, `mean_head` and `decorrelate`.
-    n_iter : int, default=4
-        For "gradient" and "altmin": number of steps, 0 to 100. 0 leaves all budget to the start.
-    ledger : PrivacyLedger or None, default=None
-        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
-    n_jobs : int or None, default=None
-        Threads that share the data; no number depends on it. ``None`` uses the threads of BLAS.
-    random_state : int, RandomState or Generator instance or None, default=None
-        ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
-        ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
-        one that can be guessed voids the guarantee.
-
-    Attributes
-    ----------
-    components_ : ndarray of shape (n_components, n_features)
-        Directions in which users differ, for centered rows in their own units: the transpose of
-        the whitening times an orthonormal basis. Without a column of ids. Covered by the guarantee.
-    whitening_ : ndarray of shape (n_features, n_features) or None
-        Symmetric matrix that decorrelates centered rows. Covered by the guarantee.
-    mean_ : ndarray of shape (n_features,)
-        Center of the rows; 0 if hidden by noise, or not fitted. Covered by the guarantee.
-    coef_ : ndarray of shape (n_features,)
-        Coefficients of the mean model; 0 where noise hides them. Covered by the guarantee.
-    intercept_ : float
-        Intercept of the mean model. Covered by the guarantee.
-    prior_variances_ : ndarray of shape (n_components,)
-        Variances of the users' coordinates along the components. Covered by the guarantee.
-    intercept_variance_ : float
-        Prior variance of a user's intercept; 0 if there is none. Covered by the guarantee.
-    noise_variance_ : float
-        Variance of the noise of a response: the penalty of heads. Covered by the guarantee.
-    prior_mix_ : float
-        Share of the prior variance that is spread evenly over all directions: 0, .03, .1, .3 or 1,
-        which is ridge regression. Covered by the guarantee.
-    snr_ : float
-        Signal of the weakest component, in units of the largest eigenvalue of the noise; 0 with
-        ``n_components=0`` and "exponential". Covered by the guarantee.
-    privacy_spent_ : PrivacySpent
-        Record of every release; its unit is ``"user"``, or ``"row"`` if there were no ids. Public.
-    n_features_in_ : int
-        Number of columns of X, including one of ids. Public.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the columns, if X has names that are strings. Public.
-
-    See Also
-    --------
-    PersonalHead : The model of one user.
-    DPTraceRegressor : One model for all, with privacy for each row.
-    sklearn.linear_model.Ridge : The model that a user can fit alone.
-
-    Notes
-    -----
-    **Privacy.** Unit: a user with all rows and responses, however many and whatever these are; a
-    single row if there are no ids. Adjacency: `adjacency`. Mechanism: Gaussian, with "exponential"
-    the exponential one, accounted for exactly in Gaussian differential privacy. Released: searches
-    for norms, medians and numbers of rows, a center, the second moments of the features and of each
-    user's products of rows and responses, the mean of these products, the sums of gradients or
-    normal equations, and votes; each user is clipped as a whole. `plan` lists every release before
-    a fit, `privacy_spent_` afterwards. A head is computed from these releases and its owner's rows,
-    which gives *joint* differential privacy: all that the other users get together has nearly the
-    same distribution, whatever one user's rows are. Assumed public: the numbers of users and
-    features, names and dtype of X, and parameters; not the ids, nor how many rows a user has. NaN
-    and infinity are refused, which tells that there are none. Not covered: heads; what `head`,
-    `personalize`, `predict` (with `support` or without), `score` and `transform` return, noise-free
-    functions of the rows passed in; and the running time. No assumption about the data is made.
-
-    The model, the start from an outer product, "altmin" and the joint guarantee are those of Jain,
-    Rush, Smith, Song and Guha Thakurta (NeurIPS 2021), with other releases and other clipping.
-    :doc:`/personalization` has proofs, what differs and why, and references;
-    :doc:`/user_guide/personal_models` tells how to use it.
-
-    Memory is a copy of X in float64, padded by at most a quarter. A fit with all releases reads it
-    ``n_iter + 10`` times, "altmin" once more, "exponential" 3 times, the mean model 6 times. A step
-    takes O(n_rows * n_features * n_components); "altmin" stores a square matrix of its unknowns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdp import DPPersonalizedRegressor
-    >>> rng = np.random.default_rng(0)
-    >>> basis = np.linalg.qr(rng.normal(size=(10, 2)))[0]
-    >>> groups = np.repeat(np.arange(2000), 8)  # 2000 users with 8 rows each
-    >>> coefs = rng.normal(size=(2000, 2)) @ basis.T
-    >>> X = rng.normal(size=(16000, 10))
-    >>> y = (X * coefs[groups]).sum(axis=1) + 0.3 * rng.normal(size=16000)
-    >>> model = DPPersonalizedRegressor(n_components=2, epsilon=2.0).fit(X, y, groups)
-    >>> model.components_.shape, model.privacy_spent_.unit
-    ((2, 10), 'user')
-
-    A new user with 8 rows, who was not in the fit and costs nobody privacy:
-
-    >>> own = basis @ [1.0, -1.0]
-    >>> X_own = rng.normal(size=(8, 10))
-    >>> head = model.head(X_own, X_own @ own)
-    >>> bool(np.linalg.norm(head.coef_ - own) < 0.3 * np.linalg.norm(own))
-    True
-    """
-
-    __metadata_request__fit = {"groups": True}  # noqa: RUF012
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrivateEstimator._parameter_constraints,
-        **PERSONAL_CONSTRAINTS,
-    }
-
-    _warnings = staticmethod(warnings_for_users)
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        adjacency: str = "replace",
-        user_column: int | str | None = None,
-        require_groups: bool = False,
-        max_rows_per_user: int | None = None,
-        fit_intercept: bool = True,
-        mean_head: bool = True,
-        decorrelate: bool = True,
-        solver: str = "gradient",
-        n_iter: int = 4,
-        ledger: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.user_column = user_column
-        self.require_groups = require_groups
-        self.max_rows_per_user = max_rows_per_user
-        self.fit_intercept = fit_intercept
-        self.mean_head = mean_head
-        self.decorrelate = decorrelate
-        self.solver = solver
-        self.n_iter = n_iter
-        self.ledger = ledger
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Fit the shared representation and mean model, spending the whole budget.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows of all users.
-        y : array-like of shape (n_rows,)
-            Responses.
-        groups : array-like of shape (n_rows,) or None, default=None
-            Whose rows these are: ids of the users, numbers or strings. None takes them from
-            `user_column`; without that, every row is a user of its own, with a warning.
-
-        Returns
-        -------
-        Self
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If X, y, groups or a parameter is not acceptable; nothing has been spent then.
-        """
-        self._fit((X, groups), y)
-        return self
-
-    # A shape of X tells no number of users.
-    def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:  # type: ignore
-        """Return what a fit would release and spend, from public facts: nothing is read or spent.
-
-        Parameters
-        ----------
-        n_samples : int
-            Number of **users**, not of rows: how many rows they have is private.
-        n_features : int
-            Number of columns of the X to come, including a `user_column`.
-        like : object or None, default=None
-            An X like the future one. Nothing in this plan depends on it.
-
-        Returns
-        -------
-        Plan
-            All releases of a fit with ids of users, in order. A fit without ids has the releases of
-            as many users as rows, and the unit of its record is ``"row"``.
-
-        Raises
-        ------
-        TypeError
-            If `like` is nothing that `fit` takes.
-        ValueError
-            If a parameter is not acceptable, as in `fit`.
-        """
-        return super().plan(n_samples, n_features, like=like)
-
-    def _problem(self, X: Any, y: Any) -> tuple[PersonalProblem, Data]:
-        given, groups = X
-        data = check_input(given, y, groups, plain(self.user_column), type(self).__name__)
-        if data.ids is None and self.require_groups:
-            raise ValueError(
-                "require_groups=True, but there are no ids of users: pass groups to fit, or "
-                "user_column. In a Pipeline or a search, groups arrive only with metadata routing "
-                "enabled."
-            )
-        unit = ResolvedRow if data.ids is None else ResolvedUser
-        problem = self._problem_of(unit, data.n_users, data.rows.shape[1], data.rows.dtype)
-        check_features(given, self, reset=True)
-        users = data.users(problem.max_rows_per_user, self.n_jobs)
-        hashed = data.rows, data.responses, data.codes.astype(np.float64)
-        return problem, (users, partial(digests, *hashed))
-
-    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> PersonalProblem:
-        width = n_features - (self.user_column is not None)
-        return self._problem_of(ResolvedUser, n_samples, width, float_dtype(like))
-
-    def _problem_of(
-        self, unit: type[ResolvedUnit], n_units: int, n_features: int, dtype: np.dtype
-    ) -> PersonalProblem:
-        facts = {"n_units": n_units, "n_features": n_features, "dtype": dtype}
-        return checked_problem(self._asked(PersonalProblem, unit=unit(self.adjacency), **facts))
-
-    def _plan(self, problem: PersonalProblem) -> Any:
-        return (plan_exponential if problem.solver == "exponential" else plan_personal)(problem)
-
-    def _solve(self, problem: PersonalProblem, plan: Any, *opened: Any) -> SharedModel:
-        solve = solve_exponential if problem.solver == "exponential" else solve_personal
-        return solve(problem, plan, *opened)
-
-    def _set_attributes(self, result: SharedModel, problem: PersonalProblem) -> tuple[str, ...]:
-        dtype, prior = problem.dtype, result.prior
-        basis, coef = prior.basis, prior.mean
-        self.whitening_ = None
-        if result.whitening is not None:
-            basis, coef = result.whitening @ basis, result.whitening @ coef
-            self.whitening_ = in_dtype(result.whitening, dtype)
-        self.mean_ = in_dtype(result.center, dtype)
-        self.components_ = in_dtype(basis.T, dtype)
-        self.coef_ = in_dtype(coef, dtype)
-        self.intercept_ = float(result.response_center - coef @ result.center)
-        self.prior_variances_ = in_dtype(prior.variances, dtype)
-        self.intercept_variance_ = float(prior.intercept_variance)
-        self.noise_variance_ = float(prior.noise_variance)
-        self.prior_mix_ = float(prior.mix)
-        self.snr_ = float(result.snr)
-        return tuple(warnings_for_model(result, problem))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # Few rows are not enough for a good score.
-        tags.regressor_tags.poor_score = bool(self.epsilon < 100)
-        return tags
