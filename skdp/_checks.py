@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
 from html import escape
 from inspect import signature
 from numbers import Integral, Real
@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, Options, validate_parameter_constraints
 from sklearn.utils._set_output import _auto_wrap_is_configured, _get_output_config
-from sklearn.utils.validation import _check_n_features, validate_data
+from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
 from skdp.data.containers import (
     MISSING,
@@ -28,10 +28,12 @@ from skdp.data.containers import (
     canonical_csr,
     checked_container,
     flaw_of_columns,
+    float_dtype,
     is_collection,
     plain_csr,
 )
-from skdp.data.parts import RowBlocks, RowParts, Targets
+from skdp.data.parts import PartResults, RowBlocks, RowParts, transformed_blocks
+from skdp.data.sources import holds_sparse
 from skdp.exceptions import shortened
 from skdp.ledger import LEFT_OUT, PrivacyLedger
 from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
@@ -368,7 +370,7 @@ def refuse_blocks(X: Any, estimator_name: str) -> None:
 
 
 def refuse_stream(X: Any, estimator_name: str) -> None:
-    """Refuse rows in one stream, which have no targets."""
+    """Refuse rows in one stream, which bring no targets along."""
     if isinstance(X, RowBlocks) and not isinstance(X, RowParts):
         raise ValueError(
             f"X is a RowBlocks of one stream, which has no targets for {estimator_name}: pass "
@@ -382,8 +384,11 @@ def check_given(y: Any, estimator_name: str) -> None:
         raise ValueError(f"{estimator_name} requires y to be passed, but the target y is None.")
 
 
-def targets_of(X: RowParts, y: Any, estimator_name: str) -> Targets:
-    """Return the targets that rows in parts bring along; refuse others."""
+def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
+    """Return the `Targets` that rows in parts bring along, and refuse others; else the y given."""
+    if not isinstance(X, RowParts):
+        check_given(y, estimator_name)
+        return y
     if X.y is None:
         raise ValueError(
             f"{estimator_name} takes y from rows in parts, and these have none: pass y to "
@@ -397,16 +402,54 @@ def targets_of(X: RowParts, y: Any, estimator_name: str) -> Targets:
     return X.y
 
 
-def check_width(X: Any, n_columns: int) -> None:
-    """Refuse transformed rows of another width."""
-    if X.shape[1] != n_columns:
-        raise ValueError(f"X has {X.shape[1]} columns, where {n_columns} are expected.")
+# Rows for a fitted estimator: whether they come in blocks is asked here, and in no method.
 
 
-@redact_errors
 def check_rows_of(X: Any, estimator: Any, *, accept_sparse: Any = "csr") -> Any:
-    """Validate rows, and the names of their features, for a fitted estimator."""
-    return validate_data(estimator, X, **{**INPUT, "accept_sparse": accept_sparse}, reset=False)
+    """Validate rows, and the names of their features; blocks are checked when they are read."""
+    check_is_fitted(estimator)
+    if not isinstance(X, RowBlocks):
+        settings = {**INPUT, "accept_sparse": accept_sparse, "reset": False}
+        return redact_errors(lambda X: validate_data(estimator, X, **settings))(X)
+    check_features(X, estimator)
+    _refuse_sparse(X, accept_sparse)
+    return X
+
+
+def check_transformed(
+    X: Any, n_columns: int, estimator_name: str, *, accept_sparse: Any = "csr"
+) -> Any:
+    """Validate rows that were transformed; blocks are checked when they are read."""
+    _refuse_sparse(X, accept_sparse)
+    checked = X if isinstance(X, RowBlocks) else check_rows(X, estimator_name)
+    if checked.shape[1] != n_columns:
+        raise ValueError(f"X has {checked.shape[1]} columns, where {n_columns} are expected.")
+    return checked
+
+
+def _refuse_sparse(X: Any, accept_sparse: Any) -> None:
+    if not accept_sparse and holds_sparse(X):
+        raise TypeError("Sparse data was passed for X, but dense data is required.")
+
+
+def transformed(rows: Any, function: Callable[[Any], Any], n_columns: int | None = None) -> Any:
+    """Map checked rows by a function of each: at once, or blocks when they are read."""
+    if isinstance(rows, RowBlocks):
+        return transformed_blocks(rows, function, n_columns)
+    return function(rows)
+
+
+def results_of(rows: Any, function: Callable[[Any], np.ndarray]) -> Any:
+    """Compute results for checked rows: at once, or `PartResults` for those in blocks."""
+    if not isinstance(rows, RowBlocks):
+        return function(rows)
+    none = function(np.empty((0, rows.shape[1]), rows.dtype))
+    of_block = partial(_of_block, function=function, dtype=none.dtype)
+    return PartResults(rows, of_block, (rows.shape[0], *none.shape[1:]), none.dtype)
+
+
+def _of_block(block: Any, function: Callable[[Any], np.ndarray], dtype: np.dtype) -> np.ndarray:
+    return function(block.astype(float_dtype(block), copy=False)).astype(dtype, copy=False)
 
 
 def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:

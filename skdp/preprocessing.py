@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import (
     by_chunks,
     check_features,
-    check_rows,
     check_rows_of,
     check_rows_or_blocks,
-    check_width,
+    check_transformed,
+    transformed,
 )
 from skdp._estimator import N_JOBS, Data, PrivateEstimator, check_not_pure
 from skdp._scales import (
@@ -30,7 +30,6 @@ from skdp._scales import (
     release_scales,
 )
 from skdp.data.containers import finite, float_dtype
-from skdp.data.parts import RowBlocks, transformed_blocks
 from skdp.data.rows import Rows, checked_digest
 from skdp.data.sources import as_source, holds_sparse, rounding_of
 from skdp.exceptions import counted, shortened
@@ -312,12 +311,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         ndarray, CSR matrix, RowBlocks or dask array of shape (n_samples, n_features)
             The rows in the units of the scales, in the kind of container that was given.
         """
-        check_is_fitted(self)
         self._check_sparse(holds_sparse(X))
-        if isinstance(X, RowBlocks):
-            check_features(X, self)
-            return transformed_blocks(X, self._scaling.apply)
-        return self._scaling.apply(check_rows_of(X, self))
+        return transformed(check_rows_of(X, self), self._scaling.apply)
 
     @by_chunks
     def inverse_transform(self, X: Any) -> Any:
@@ -335,11 +330,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         """
         check_is_fitted(self)
         self._check_sparse(holds_sparse(X))
-        is_blocks = isinstance(X, RowBlocks)
-        checked = X if is_blocks else check_rows(X, type(self).__name__)
-        check_width(checked, self.n_features_in_)
-        undo = self._scaling.undo
-        return transformed_blocks(X, undo) if is_blocks else undo(checked)
+        rows = check_transformed(X, self.n_features_in_, type(self).__name__)
+        return transformed(rows, self._scaling.undo)
 
     def _problem(self, X: Any, y: Any) -> tuple[ScaleProblem, Data]:
         checked = check_rows_or_blocks(X, type(self).__name__)

@@ -198,7 +198,7 @@ def _block_length(n_rows: int, n_features: int, *, is_sparse: bool) -> int:
 
 
 def sum_of_results(
-    results: PartResults,
+    results: PartResults | np.ndarray,
     function: Callable[[slice, np.ndarray], Any],
     size: int,
     n_jobs: int | None,
@@ -209,7 +209,7 @@ def sum_of_results(
 
     Parameters
     ----------
-    results : PartResults
+    results : PartResults or ndarray
         Results for rows.
     function : callable
         Maps the rows that a block stands for, and their results, to an array.
@@ -228,6 +228,8 @@ def sum_of_results(
     ValueError
         If a row is not finite.
     """
+    if isinstance(results, np.ndarray):
+        return function(slice(0, len(results)), results)
     kernel = partial(_of_block, results=results.function, function=function)
     return map_sum(as_source(results.rows), kernel, size, n_jobs)
 

@@ -13,18 +13,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import (
     ANY_BOUND,
-    INPUT,
     by_chunks,
     check_features,
     check_numbers,
-    check_rows,
     check_rows_of,
     check_rows_or_blocks,
-    check_width,
+    check_transformed,
+    transformed,
 )
 from skdp._estimator import N_JOBS, Data, PrivateEstimator, in_dtype
 from skdp.data.containers import float_dtype
-from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts, transformed_blocks
+from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts
 from skdp.data.rows import Rows
 from skdp.data.sources import Source, as_source, digest, holds_sparse, rounding_of
 from skdp.decomposition._entries_plan import plan_entries, resolve_entries
@@ -166,11 +165,8 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         ndarray, RowBlocks or dask array of shape (n_samples, n_components)
             Coordinates of the rows; those of blocks or chunks are computed when they are read.
         """
-        check_is_fitted(self)
-        if isinstance(X, RowBlocks):
-            check_features(X, self)
-            return transformed_blocks(X, self._projection.apply, self._n_features_out)
-        return self._projection.apply(check_rows_of(X, self))
+        rows = check_rows_of(X, self)
+        return transformed(rows, self._projection.apply, self._n_features_out)
 
     @by_chunks
     def inverse_transform(self, X: Any) -> Any:
@@ -188,17 +184,18 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             they are read.
         """
         check_is_fitted(self)
-        if isinstance(X, RowBlocks):
-            check_width(X, self._n_features_out)
-            return transformed_blocks(X, self._projection.undo, self.components_.shape[1])
-        checked = check_numbers(X, "X", dtype=INPUT["dtype"], estimator=self)
-        return self._projection.undo(checked)
+        width, name = self._n_features_out, type(self).__name__
+        rows = check_transformed(X, width, name, accept_sparse=False)
+        return transformed(rows, self._projection.undo, self.components_.shape[1])
 
     def _problem(self, X: Any, y: Any) -> tuple[MatrixProblem, Data]:
         checked = self._checked(X)
         problem = self._problem_of(tuple(checked.shape), like=checked)
-        if problem.unit.is_symmetric:
-            _check_symmetric(checked, problem.given_unit)
+        if problem.unit.is_symmetric and not is_symmetric(checked):
+            raise ValueError(
+                f"{problem.given_unit} needs a symmetric matrix, and X is not. If it is a graph of "
+                "which one triangle is stored, pass X + X.T; skdp.units.Entry takes any matrix."
+            )
         # Takes X as given, because the checked X has lost the names of its features.
         check_features(X, self, reset=True)
         return problem, self._view(checked, problem)
@@ -221,10 +218,12 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             center = _checked_center(center, shape[1])
         unit, given_unit = self._resolved_unit(), f"privacy_unit={self.privacy_unit!r}"
         support = self._support[type(unit)]
-        if support.has_bases and isinstance(like, RowParts):
+        # To see that a matrix is symmetric takes all of it, and bases have a vector for each row.
+        refused = RowBlocks if unit.is_symmetric else RowParts if support.has_bases else ()
+        if isinstance(like, refused):
             raise ValueError(
-                f"{given_unit} needs an array or a memory map, got rows in parts: its fit holds a "
-                "vector for each row. These are taken with privacy_unit='row'."
+                f"{given_unit} needs an array or a memory map, got RowBlocks, which are taken with "
+                "privacy_unit='row'."
             )
         self._check_unused_bounds(given_unit, has_bases=support.has_bases)
         is_sparse = holds_sparse(like)
@@ -311,9 +310,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         raw = view_of(as_source(X), self.n_jobs)
         rows, rows_digest = read_rows_once(problem, raw, is_keyed=self._is_keyed)
         if rows.cache.n_not_finite:
-            if isinstance(X, RowBlocks):
-                raise ValueError(NOT_FINITE)
-            check_rows(X, type(self).__name__)
+            raise ValueError(NOT_FINITE)
         return rows, lambda: rows_digest
 
     def _as_decomposed(self, X: Any) -> Any:
@@ -344,17 +341,6 @@ def _checked_center(center: Any, n_features: int) -> np.ndarray:
     if checked.shape != (n_features,):
         raise ValueError(f"center has shape {checked.shape}, but X has {n_features} features.")
     return checked
-
-
-def _check_symmetric(X: Any, given_unit: str) -> None:
-    """Refuse a square X that is not symmetric, or not in memory, where this cannot be checked."""
-    if isinstance(X, RowBlocks):
-        raise ValueError(f"{given_unit} needs a matrix in memory, got RowBlocks.")
-    if not is_symmetric(X):
-        raise ValueError(
-            f"{given_unit} needs a symmetric matrix, and X is not. If it is a graph of which one "
-            "triangle is stored, pass X + X.T; skdp.units.Entry takes any matrix."
-        )
 
 
 def warnings_for_factors(result: Factors, wanted: int, problem: MatrixProblem) -> list[str]:

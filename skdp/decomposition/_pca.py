@@ -7,9 +7,8 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, Options, RealNotInt, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import by_chunks, check_features, check_numbers, check_rows_of, in_parts
+from skdp._checks import by_chunks, check_rows_of, in_parts, results_of
 from skdp._estimator import in_dtype
-from skdp.data.parts import PartResults, RowBlocks
 from skdp.data.sources import sum_of_results
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.decomposition._problem import Factors, MatrixProblem, choose_rank
@@ -78,14 +77,7 @@ class GaussianModelMixin:
         ndarray, PartResults or dask array of shape (n_samples,)
             Log-likelihoods; those of blocks or chunks are computed when they are read.
         """
-        check_is_fitted(self)
-        if not isinstance(X, RowBlocks):
-            return self._log_likelihoods(check_rows_of(X, self, accept_sparse=False))
-        check_features(X, self)
-        return PartResults(X, self._of_block, X.shape[:1], np.float64)
-
-    def _of_block(self, block: Any) -> np.ndarray:
-        return self._log_likelihoods(check_numbers(block, "X"))
+        return results_of(check_rows_of(X, self, accept_sparse=False), self._log_likelihoods)
 
     def _log_likelihoods(self, X: np.ndarray) -> np.ndarray:
         X = self._as_decomposed(X)  # type: ignore[attr-defined]
@@ -116,9 +108,7 @@ class GaussianModelMixin:
         """
         X, _ = in_parts(X)
         scores = self.score_samples(X)
-        if isinstance(scores, PartResults):
-            return float(sum_of_results(scores, _total, 1, self.n_jobs)) / len(scores)
-        return float(np.mean(scores))
+        return float(sum_of_results(scores, _total, 1, self.n_jobs)) / len(scores)
 
     @property
     def _projection(self) -> Projection:

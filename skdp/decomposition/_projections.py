@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import INPUT, by_chunks, check_numbers, check_rows, check_width, in_parts
+from skdp._checks import INPUT, by_chunks, check_numbers, check_transformed, in_parts, transformed
 from skdp.data.containers import checked_container, finite
-from skdp.data.parts import NOT_FINITE, RowBlocks, transformed_blocks
+from skdp.data.parts import NOT_FINITE
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.privacy import PrivacySpent
@@ -95,9 +95,10 @@ class ReconstructionMixin:
         """
         X, _ = in_parts(X)
         scores = self.transform(X)  # type: ignore[attr-defined]
-        checked = X if isinstance(X, RowBlocks) else check_rows(X, type(self).__name__)
+        checked = check_transformed(X, self.components_.shape[1], type(self).__name__)
         (squares, _), (inside, _) = (Rows(as_source(of)).squared_norm() for of in (checked, scores))
-        if isinstance(X, RowBlocks) and not np.isfinite(inside):
+        # Rows in blocks have been read by now: those that are not finite became NaN.
+        if np.isnan(inside):
             raise ValueError(NOT_FINITE)
         return -max(squares - inside, 0.0) / (checked.shape[0] * checked.shape[1])
 
@@ -156,12 +157,8 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
             Coordinates of the rows; those of blocks or chunks are computed when they are read.
         """
         size, n_features = self.components_.shape
-        if not isinstance(X, RowBlocks):
-            X = check_rows(X, type(self).__name__)
-        check_width(X, n_features)
-        if isinstance(X, RowBlocks):
-            return transformed_blocks(X, Projection(self.components_).apply, size)
-        return Rows(as_source(X)).matmul(self.components_.T)
+        rows = check_transformed(X, n_features, type(self).__name__)
+        return transformed(rows, Projection(self.components_).apply, size)
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Map coordinates back to the space of the rows.

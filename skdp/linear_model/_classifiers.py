@@ -11,27 +11,10 @@ from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from skdp._checks import (
-    ANY_BOUND,
-    by_chunks,
-    check_features,
-    check_given,
-    check_rows,
-    check_rows_of,
-    in_parts,
-    refuse_stream,
-    targets_of,
-)
-from skdp._estimator import (
-    N_JOBS,
-    Data,
-    PrivateEstimator,
-    check_finite_bound,
-    check_not_pure,
-    in_dtype,
-)
+from skdp._checks import ANY_BOUND, by_chunks, in_parts, results_of
+from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
 from skdp.data.containers import float_dtype
-from skdp.data.parts import PartResults, RowBlocks, RowParts, Targets
+from skdp.data.parts import Targets
 from skdp.data.sources import (
     as_source,
     depth_of,
@@ -42,26 +25,26 @@ from skdp.data.sources import (
 )
 from skdp.linear_model._logistic_fit import Estimate, opened, solve_logistic, warnings_for_size
 from skdp.linear_model._logistic_plan import LabeledRows, LogisticProblem, plan_logistic
+from skdp.linear_model._supervised import Shape, SupervisedEstimator
 from skdp.linear_model._targets import (
     checked_codes,
     checked_labels,
     checked_weights,
     classes_in,
     codes_in_part,
-    codes_of,
     given_classes,
     labels_in,
+    refuse_others,
     weights_of,
 )
 from skdp.units import ResolvedRecord, ResolvedRecordOfPromisedClasses
 
 
-class PrivateClassifier(ClassifierMixin, PrivateEstimator):
+class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
     """A linear classifier of private records, the classes of which are public."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrivateEstimator._parameter_constraints,
-        **N_JOBS,
+        **SupervisedEstimator._parameter_constraints,
         # Checked with the labels of y.
         "classes": "no_validation",
         "privacy_unit": [StrOptions({"record"})],
@@ -69,10 +52,6 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     }
 
     classes: Any
-    adjacency: str
-    epsilon: float
-    n_jobs: int | None
-    coef_: np.ndarray
     intercept_: np.ndarray
     _most_classes: ClassVar[float] = math.inf
     _kind: ClassVar[type[LogisticProblem]] = LogisticProblem
@@ -172,80 +151,45 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         float
             1 at best.
         """
-        name = type(self).__name__
         X, y = in_parts(X, y)
-        refuse_stream(X, name)
         found = self._results(X, lambda scores: _of_classes(scores).argmax(axis=1))
-        if isinstance(X, RowParts):
-            codes = targets_of(X, y, name).mapped(partial(checked_codes, classes=self.classes_))
-        else:
-            check_given(y, name)
-            codes = Targets.of(checked_codes(y, self.classes_))
+        codes = self._targets(X, y).mapped(partial(checked_codes, classes=self.classes_))
         check_consistent_length(found, codes)
         weights = checked_weights(sample_weight, len(found))
-        of_rows = partial(_n_right, codes=codes, weights=weights)
-        if isinstance(found, PartResults):
-            right, total = sum_of_results(found, of_rows, 2, self.n_jobs)
-        else:
-            right, total = of_rows(slice(0, len(found)), found)
+        kernel = partial(_n_right, codes=codes, weights=weights)
+        right, total = sum_of_results(found, kernel, 2, self.n_jobs)
         return float(right / total)
 
     def _results(self, X: Any, function: Callable[[np.ndarray], np.ndarray]) -> Any:
         """Map the scores of rows; those of rows in blocks when they are asked for, by blocks."""
-        check_is_fitted(self)
+        rows = self._rows_of(X)
         slopes, intercept = self.coef_.reshape(len(self.intercept_), -1), self.intercept_
 
         def of_rows(rows: Any) -> np.ndarray:
             scores = np.asarray(rows @ slopes.T + intercept)
             return np.asarray(function(scores.ravel() if len(intercept) == 1 else scores))
 
-        if not isinstance(X, RowBlocks):
-            return of_rows(self._rows_of(X))
-        rows, name = self._read(X)[0], type(self).__name__
-        check_features(rows, self)
-        none = of_rows(np.empty((0, rows.shape[1]), rows.dtype))
-        shape = rows.shape[0], *none.shape[1:]
-        return PartResults(rows, lambda raw: of_rows(check_rows(raw, name)), shape, none.dtype)
+        return results_of(rows, of_rows)
 
-    def _read(self, X: Any) -> tuple[Any, tuple[int, int] | None]:
-        """Return rows, and the shape of the matrices that they are, if X is 3-D."""
-        return X, None
+    def _checked(self, y: Any) -> np.ndarray:
+        return checked_labels(y)
 
-    def _rows_of(self, X: Any) -> Any:
-        return check_rows_of(self._read(X)[0], self)
-
-    def _problem(self, X: Any, y: Any) -> tuple[LogisticProblem, Data]:
-        name, (rows, given) = type(self).__name__, self._read(X)
-        refuse_stream(rows, name)
-        is_in_parts = isinstance(rows, RowParts)
-        checked = rows if is_in_parts else check_rows(rows, name)
-        if is_in_parts:
-            y = targets_of(rows, y, name)
-        elif isinstance(y, Targets):
-            y = np.asarray(y)
-        classes, codes = self._classes_and_codes(y)
-        check_consistent_length(checked, codes)
-        n_records, n_features = checked.shape
-        problem = self._problem_of(n_records, n_features, classes, checked, given)
-        check_features(rows, self, reset=True)
-        view = LabeledRows(as_source(checked), self.n_jobs, codes=codes)
-        if not is_in_parts:
-            return problem, (view, lambda: (*digests(view.source, codes), problem.labels))
+    def _opened(self, rows: Any, shape: Shape, targets: Targets) -> tuple[LogisticProblem, Data]:
+        classes, codes = self._classes_and_codes(targets)
+        problem = self._problem_of(rows, rows.shape, shape, classes)
+        view = LabeledRows(as_source(rows), self.n_jobs, codes=codes)
         view, of_rows = opened(problem, view, is_keyed=self._is_keyed)
         return problem, (view, lambda: (of_rows, *digests(codes), problem.labels))
 
     def _classes_and_codes(self, y: Any) -> tuple[np.ndarray, Targets]:
         """Refuse bad labels; return the classes, and the place of each label among them."""
-        check_given(y, type(self).__name__)
-        is_in_parts = isinstance(y, Targets)
-        labels = labels_in(y, self.n_jobs) if is_in_parts else checked_labels(y)
+        targets = y if isinstance(y, Targets) else Targets.of(checked_labels(y))
+        labels = labels_in(targets, self.n_jobs)
         classes = self._known_classes(labels)
-        codes = codes_of(labels, classes)
-        if is_in_parts:
-            return classes, y.mapped(partial(codes_in_part, classes=classes))
-        return classes, Targets.of(codes)
+        refuse_others(labels, classes)
+        return classes, targets.mapped(partial(codes_in_part, classes=classes))
 
-    def _known_classes(self, labels: np.ndarray | None) -> np.ndarray:
+    def _known_classes(self, labels: np.ndarray | None = None) -> np.ndarray:
         if labels is None or self.classes is not None:
             classes = given_classes(self.classes)
         else:
@@ -258,35 +202,29 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
             )
         return classes
 
-    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> LogisticProblem:
-        classes = self._known_classes(None)
-        rows, given = self._read(like)
-        refuse_stream(rows, type(self).__name__)
-        return self._problem_of(n_samples, n_features, classes, rows, given)
-
     def _problem_of(
-        self, n_records: int, n_features: int, classes: np.ndarray, rows: Any, given: Any
+        self, rows: Any, size: tuple[int, int], shape: Shape, classes: np.ndarray | None = None
     ) -> LogisticProblem:
         check_not_pure(type(self).__name__, self._cost())
-        is_promised = self.classes is None
+        is_promised, is_sparse = self.classes is None, holds_sparse(rows)
         unit = ResolvedRecordOfPromisedClasses if is_promised else ResolvedRecord
-        shape, is_sparse = (n_records, n_features), holds_sparse(rows)
+        classes = self._known_classes() if classes is None else classes
         problem = self._asked(
             self._kind,
             unit=unit(self.adjacency),
-            n_units=n_records,
-            n_features=n_features,
+            n_units=size[0],
+            n_features=size[1],
             labels=tuple(classes.tolist()),
             label_dtype=classes.dtype,
-            rounding=rounding_of(rows, shape, is_sparse=is_sparse),
-            depth=depth_of(rows, shape, is_sparse=is_sparse),
+            rounding=rounding_of(rows, size, is_sparse=is_sparse),
+            depth=depth_of(rows, size, is_sparse=is_sparse),
             dtype=float_dtype(rows),
-            **self._layout(n_features, given),
+            **self._layout(size[1], shape),
         )
         check_finite_bound("row_norm", problem.row_norm, problem.cost)
         return problem
 
-    def _layout(self, n_features: int, given: tuple[int, int] | None) -> dict[str, Any]:
+    def _layout(self, n_features: int, shape: Shape) -> dict[str, Any]:
         """Return public facts that not all classifiers have."""
         return {}
 
@@ -422,6 +360,9 @@ class DPLogisticRegression(PrivateClassifier):
     """
 
     _plan, _solve = staticmethod(plan_logistic), staticmethod(solve_logistic)
+
+    def _read(self, X: Any) -> tuple[Any, None]:
+        return X, None
 
     def __init__(
         self,

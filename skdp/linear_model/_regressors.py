@@ -8,34 +8,24 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import (
-    ANY_BOUND,
-    by_chunks,
-    check_features,
-    check_given,
-    check_rows,
-    check_rows_of,
-    in_parts,
-    targets_of,
-)
-from skdp._estimator import (
-    N_JOBS,
-    Data,
-    PrivateEstimator,
-    check_finite_bound,
-    check_not_pure,
-    in_dtype,
-)
+from skdp._checks import ANY_BOUND, by_chunks, in_parts, results_of
+from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
 from skdp._scales import checked_interval
 from skdp.data.matrices import Design, RankOneMatrices
-from skdp.data.parts import PartResults, RowBlocks, RowParts, Targets
+from skdp.data.parts import Targets
 from skdp.data.rows import checked_digest
-from skdp.data.sources import as_source, digests
+from skdp.data.sources import as_source
 from skdp.linalg.matrices import FixedRank
 from skdp.linear_model._descent import n_votes
-from skdp.linear_model._targets import as_numbers, as_numbers_or_nan, r2_of, r2_of_parts
+from skdp.linear_model._supervised import Shape, SupervisedEstimator
+from skdp.linear_model._targets import (
+    as_numbers,
+    as_numbers_or_nan,
+    checked_responses,
+    r2_of,
+    refuse_columns,
+)
 from skdp.linear_model._trace_descent import Estimate
 from skdp.linear_model._trace_fit import solve_trace, warnings_for_size
 from skdp.linear_model._trace_plan import plan_trace
@@ -44,12 +34,9 @@ from skdp.linear_model._trace_problem import (
     TRACE_CONSTRAINTS,
     UNITS,
     TraceProblem,
-    as_rows,
-    check_blocks,
+    check_parts,
     check_rank,
-    check_same_shape,
     checked_covariance,
-    checked_data,
     facts_of,
     source_of,
 )
@@ -58,23 +45,17 @@ from skdp.privacy import Plan
 from skdp.privacy.precision import plain
 
 
-class PrivateRegressor(RegressorMixin, PrivateEstimator):
+class PrivateRegressor(RegressorMixin, SupervisedEstimator):
     """A linear regression of private records, by a descent with clipped gradients."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrivateEstimator._parameter_constraints,
-        **N_JOBS,
+        **SupervisedEstimator._parameter_constraints,
         "response_bound": [*ANY_BOUND, None],
         "fit_intercept": ["boolean"],
         "n_iter": [Interval(Integral, 1, 10_000, closed="both")],
     }
 
-    adjacency: str
     privacy_unit: str
-    epsilon: float
-    n_jobs: int | None
-    coef_: np.ndarray
-    _shape: tuple[int, ...] = ()  # of the matrices, if there are any
     _plan, _solve = staticmethod(plan_trace), staticmethod(solve_trace)
     _warnings = staticmethod(warnings_for_size)
 
@@ -98,20 +79,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
             `RowBlocks` a block or a part at a time: iterate
             over them, or write them to a file by ``to_npy(path)``.
         """
-        check_is_fitted(self)
-        rows, shape = self._read(X)
-        check_same_shape(shape, self._shape, type(self).__name__)
-        if isinstance(rows, RowBlocks):
-            check_features(rows, self)
-            of_block = partial(self._predicted_block, dtype=rows.dtype)
-            return PartResults(rows, of_block, rows.shape[:1], rows.dtype)
-        if isinstance(rows, RankOneMatrices):
-            rows.check()
-            check_features(rows, self)
-            if len(rows) == 0:
-                return np.zeros(0)
-            return self._predicted(rows)
-        return self._predicted(check_rows_of(rows, self))
+        return results_of(self._rows_of(X), self._predicted)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Compute the coefficient of determination of predictions.
@@ -134,24 +102,15 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
             1 at best.
         """
         X, y = in_parts(X, y)
-        if isinstance(X, RowParts):
-            responses = targets_of(X, y, type(self).__name__).mapped(as_numbers)
-            return r2_of_parts(responses, self.predict(X), sample_weight, self.n_jobs)
-        predictions = self.predict(X)
-        check_given(y, type(self).__name__)
-        if isinstance(X, RowBlocks):
-            predictions = np.concatenate(list(predictions))
-        return r2_of(y, predictions, sample_weight)
+        predictions, responses = self.predict(X), self._targets(X, y).mapped(as_numbers)
+        return r2_of(responses, predictions, sample_weight, self.n_jobs)
 
     def _predicted(self, rows: Any) -> np.ndarray:
+        if rows.shape[0] == 0:
+            return np.zeros(0, rows.dtype)
         if self.feature_bounds_ is None and not isinstance(rows, RankOneMatrices):
             return np.asarray(rows @ self.coef_.ravel() + self.intercept_)
         return np.asarray((self._products(rows) + self.intercept_).astype(rows.dtype))
-
-    def _predicted_block(self, block: Any, dtype: np.dtype) -> np.ndarray:
-        if block.shape[0] == 0:
-            return np.zeros(0, dtype)
-        return self._predicted(check_rows(block, type(self).__name__)).astype(dtype)
 
     def _products(self, rows: Any) -> np.ndarray:
         """Multiply features, clipped as those of the fit were, by the coefficients."""
@@ -159,50 +118,28 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         design = Design(source_of(rows, None), (self.n_features_in_, 1), self.n_jobs)
         return design.clipped_inner(self.coef_.ravel(), self.feature_bounds_)
 
-    def _read(self, X: Any) -> tuple[Any, tuple[int, int] | None]:
-        """Return rows, and the shape of the matrices that they are, if X has matrices."""
-        return as_rows(X)
+    def _checked(self, y: Any) -> np.ndarray:
+        refuse_columns(y, type(self).__name__)
+        return checked_responses(y)
 
-    def _problem(self, X: Any, y: Any) -> tuple[TraceProblem, Data]:
-        rows, given = self._read(X)
-        if isinstance(rows, RowBlocks):
-            return self._problem_of_parts(rows, y)
-        checked, responses = checked_data(rows, y, type(self).__name__)
-        n_records, n_features = checked.shape
-        problem = self._problem_of(checked, n_records, n_features, given)
-        check_features(rows, self, reset=True)
-        source = source_of(checked, problem.factors)
-        design = Design(source, problem.matrix_shape, self.n_jobs)
-        records = Records(design, Targets.of(responses), float(problem.fit_intercept))
-        hashed: tuple[Any, ...] = (source,)
+    def _opened(self, rows: Any, shape: Shape, targets: Targets) -> tuple[TraceProblem, Data]:
+        problem = self._problem_of(rows, rows.shape, shape)
+        source = source_of(rows, problem.factors)
+        hashed = [source]
         if isinstance(source, RankOneMatrices):
-            hashed = as_source(source.left), as_source(source.right)
-        return problem, (records, partial(digests, *hashed, responses))
-
-    def _problem_of_parts(self, X: Any, y: Any) -> tuple[TraceProblem, Data]:
-        """Do the same for rows in parts, which are read once, and nothing else is read of them."""
-        problem = self._problem_of(X, X.shape[0], X.shape[1], None)
-        responses = targets_of(X, y, type(self).__name__)
-        check_features(X, self, reset=True)
-        source, numbers = as_source(X), responses.mapped(as_numbers)
+            hashed = [as_source(source.left), as_source(source.right)]
         checked = partial(checked_digest, n_jobs=self.n_jobs, is_keyed=self._is_keyed)
-        of_responses, of_rows = checked(numbers, name="y"), checked(source)
+        of_targets = checked(targets.mapped(as_numbers), name="y")
+        digests = [*map(checked, hashed), of_targets]
         design = Design(source, problem.matrix_shape, self.n_jobs)
-        later = responses.mapped(as_numbers_or_nan)
+        later = targets.mapped(as_numbers_or_nan)
         records = Records(design, later, float(problem.fit_intercept))
-        return problem, (records, lambda: (of_rows(), of_responses()))
+        return problem, (records, lambda: tuple(digest() for digest in digests))
 
-    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> TraceProblem:
-        rows, given = self._read(like)
-        return self._problem_of(rows, n_samples, n_features, given)
-
-    def _problem_of(
-        self, rows: Any, n_records: int, n_features: int, given: tuple[int, int] | None
-    ) -> TraceProblem:
+    def _problem_of(self, rows: Any, size: tuple[int, int], shape: Shape) -> TraceProblem:
         check_not_pure(type(self).__name__, self._cost())
-        asked = plain(getattr(self, "matrix_shape", None))
-        facts = facts_of(rows, n_records, n_features, asked, given)
-        check_blocks(rows, facts["factors"], self.privacy_unit, type(self).__name__)
+        facts = facts_of(rows, size, plain(getattr(self, "matrix_shape", None)), shape)
+        check_parts(rows, facts["factors"], self.privacy_unit, type(self).__name__)
         unit = UNITS[self.privacy_unit](self.adjacency)
         problem = self._asked(TraceProblem, **facts, unit=unit, **self._more_facts(facts))
         check_finite_bound("response_bound", problem.response_bound, problem.cost)

@@ -10,6 +10,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from skdp._checks import check_numbers, redact_errors
+from skdp.data.containers import refuse_masked
 from skdp.data.parts import PartResults, Targets
 from skdp.data.reduce import PerRow, map_sum, on_block
 from skdp.data.rows import checked_digest
@@ -38,6 +39,20 @@ def _number(response: Any) -> float:
         return math.nan
 
 
+def refuse_columns(y: Any, estimator_name: str) -> None:
+    """Refuse several responses per record, and say how to fit them."""
+    refuse_masked(y)
+    first = y[0] if isinstance(y, list | tuple) and len(y) else None
+    shape = getattr(y, "shape", None) or (1, redact_errors(np.size)(first))
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"y should be a 1d array, got {shape[1]} columns: {estimator_name} fits one response. "
+            "sklearn.multioutput.MultiOutputRegressor fits each column by itself, and every one of "
+            "these fits spends epsilon. Related columns are tasks, to be fitted together: "
+            "RankOneMatrices.from_tasks(X, tasks, n_tasks), where a row has one response."
+        )
+
+
 @redact_errors
 def checked_responses(y: Any) -> np.ndarray:
     """Return responses in float64; refuse all but lists of finite numbers, naming no value."""
@@ -58,20 +73,14 @@ def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     return weights
 
 
-def r2_of(y: Any, predictions: np.ndarray, sample_weight: Any) -> float:
-    """Compute the coefficient of determination; refuse bad data, naming no value."""
-    responses = checked_responses(y)
+def r2_of(y: Any, predictions: Any, sample_weight: Any, n_jobs: int | None = None) -> float:
+    """Compute the coefficient of determination, that of `PartResults` by sums over parts."""
+    responses = y if isinstance(y, Targets) else Targets.of(checked_responses(y))
     check_consistent_length(predictions, responses)
-    weights = checked_weights(sample_weight, len(predictions))
-    return float(r2_score(responses, predictions, sample_weight=weights))
-
-
-def r2_of_parts(
-    responses: Targets, predictions: PartResults, sample_weight: Any, n_jobs: int | None
-) -> float:
-    """Compute the coefficient of determination, by sums over parts."""
-    checked_digest(responses, n_jobs, is_keyed=False, name="y")
     weights = checked_weights(sample_weight, len(responses))
+    if not isinstance(predictions, PartResults):
+        return float(r2_score(np.asarray(responses), predictions, sample_weight=weights))
+    checked_digest(responses, n_jobs, is_keyed=False, name="y")
     weight, total = map_sum(responses, partial(_totals, weights=weights), 2, n_jobs)
     kernel = partial(_squares, responses=responses, mean=total / weight, weights=weights)
     lost, spread = sum_of_results(predictions, kernel, 2, n_jobs)
@@ -114,13 +123,10 @@ def checked_labels(y: Any) -> np.ndarray:
     """Return labels as a 1-D array; refuse all but plain numbers or strings, naming none."""
     raveled = column_or_1d(y, warn=True)
     labels = np.asarray(check_array(raveled, ensure_2d=False, dtype=None, input_name="y"))
-    if labels.dtype.kind == "f" and np.any(labels != np.round(labels)):
-        raise ValueError(
-            "Unknown label type: continuous. Labels, in y and in classes, are whole numbers or "
-            "strings."
-        )
+    are_fractions = labels.dtype.kind == "f" and np.any(labels != np.round(labels))
     kinds = set(map(type, labels.tolist()))
-    if not any(all(issubclass(kind, wanted) for kind in kinds) for wanted in _KINDS):
+    are_alike = any(all(issubclass(kind, wanted) for kind in kinds) for wanted in _KINDS)
+    if are_fractions or not are_alike:
         raise ValueError(_UNKNOWN)
     return labels
 
@@ -134,20 +140,16 @@ def given_classes(classes: Any) -> np.ndarray:
         )
     try:
         found = np.unique(checked_labels(classes))
-    except (TypeError, ValueError) as error:
-        raise ValueError(_wanted(classes)) from error
-    if len({isinstance(label, str) for label in classes}) > 1:
-        # NumPy has turned the numbers into strings, which no number in y equals.
-        raise ValueError(_wanted(classes))
-    if len(found) < 2 or len(found) < len(classes):
+        # NumPy turns numbers beside strings into strings, which no number in y equals.
+        are_mixed = len({isinstance(label, str) for label in classes}) > 1
+    except (TypeError, ValueError):
+        are_mixed = True
+    if are_mixed or len(found) < 2 or len(found) < len(classes):
         raise ValueError(
-            f"classes must be two or more labels, all of them different, got {classes!r}."
+            "classes must be a list of two or more different labels, all whole numbers or all "
+            f"strings, got {classes!r}."
         )
     return found
-
-
-def _wanted(classes: Any) -> str:
-    return f"classes must be a list of whole numbers, or of strings, got {classes!r}."
 
 
 @redact_errors
@@ -186,16 +188,18 @@ def _found(y: Any) -> np.ndarray:
     return np.unique(checked_labels(y))
 
 
-@redact_errors
 def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the place of each label among the sorted classes; -1 for one that is none of them."""
+    """Return the place of each label among the sorted classes; -1 for one that is none of them.
+
+    Each label is looked at by itself, whatever code of its own it has: rows are private.
+    """
     kinds = {labels.dtype.kind, classes.dtype.kind}
     if kinds <= set("biuf") and np.abs(classes.astype(np.float64)).max() < _EXACT:
         return _places_of(labels.astype(np.float64), classes.astype(np.float64))
     if kinds == {"U"}:
         return _places_of(labels, classes)
-    places = _places(classes)
-    return np.array([places.get(label, -1) for label in labels.tolist()], dtype=np.intp)
+    places = {label: place for place, label in enumerate(classes.tolist())}
+    return np.array([_place(label, places) for label in labels.tolist()], dtype=np.intp)
 
 
 def checked_codes(y: Any, classes: np.ndarray) -> np.ndarray:
@@ -204,24 +208,16 @@ def checked_codes(y: Any, classes: np.ndarray) -> np.ndarray:
 
 
 def codes_in_part(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the same of a part that is read again: each label by itself, as rows are private.
+    """Return the same of a part that is read again.
 
     A string among the numbers of a list turns all of them into strings: these are numbers again.
     """
-    if labels.dtype.kind == "O":
-        places = _places(classes)
-        return np.array([_place(label, places) for label in labels.tolist()], dtype=np.intp)
     if labels.dtype.kind == "U" and not isinstance(classes.tolist()[0], str):
         labels = as_numbers_or_nan(labels)
     return known_codes(labels, classes)
 
 
-def _places(classes: np.ndarray) -> dict[Any, int]:
-    return {label: place for place, label in enumerate(classes.tolist())}
-
-
 def _place(label: Any, places: dict[Any, int]) -> int:
-    """Return the place of a label, whatever code of its own it has."""
     try:
         return places.get(label, -1)
     except Exception:
@@ -234,12 +230,10 @@ def _places_of(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return np.where(classes[places] == labels, places, -1)
 
 
-def codes_of(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the place of each label among the classes; refuse another label, naming none."""
-    codes = known_codes(labels, classes)
-    if codes.min(initial=0) < 0:
+def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:
+    """Refuse labels that are not among the classes, naming none."""
+    if known_codes(labels, classes).min(initial=0) < 0:
         raise ValueError(
             "y has a label that is not among classes; it is not named, as it is private. Pass all "
             "labels that there may be as classes."
         )
-    return codes

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit
 from sklearn.base import _fit_context
 
-from skdp._checks import FINITE_BOUND, check_rows_of
+from skdp._checks import FINITE_BOUND
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.rows import Block
@@ -35,14 +35,8 @@ from skdp.linear_model._logistic_plan import (
     plan_norm,
     with_norms,
 )
-from skdp.linear_model._trace_problem import (
-    TRACE_CONSTRAINTS,
-    as_rows,
-    check_rank,
-    check_same_shape,
-    matrix_shape_of,
-    smaller,
-)
+from skdp.linear_model._supervised import Shape
+from skdp.linear_model._trace_problem import TRACE_CONSTRAINTS, check_rank, matrix_shape_of, smaller
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.plan import left_of, plan_sum
@@ -393,23 +387,22 @@ class DPTraceClassifier(PrivateClassifier):
         self._fit(X, y)
         return self
 
-    def _read(self, X: Any) -> tuple[Any, tuple[int, int] | None]:
+    def _read(self, X: Any) -> tuple[Any, Shape]:
         if holds_sparse(X) or isinstance(X, RankOneMatrices):
             raise TypeError(
                 f"Sparse data was passed for X, or RankOneMatrices, but {type(self).__name__} "
                 "takes dense data: an array with all entries."
             )
-        return as_rows(X)
+        return super()._read(X)
 
-    def _rows_of(self, X: Any) -> Any:
-        rows, shape = self._read(X)
-        check_same_shape(shape, self.coef_.shape, type(self).__name__)
-        return check_rows_of(rows, self)
+    @property
+    def _shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self.coef_.shape
 
-    def _layout(self, n_features: int, given: tuple[int, int] | None) -> dict[str, Any]:
-        shape = matrix_shape_of(plain(self.matrix_shape), given, n_features)
-        check_rank(self.rank, shape)
-        return {"matrix_shape": shape}
+    def _layout(self, n_features: int, shape: Shape) -> dict[str, Any]:
+        matrix_shape = matrix_shape_of(plain(self.matrix_shape), shape, n_features)
+        check_rank(self.rank, matrix_shape)
+        return {"matrix_shape": matrix_shape}
 
     def _set_attributes(self, result: Estimate, problem: LogisticProblem) -> tuple[str, ...]:
         warnings = super()._set_attributes(result, problem)

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_consistent_length
 
-from skdp._checks import check_given, check_numbers, check_rows, redact_errors, refuse_stream
-from skdp.data.containers import float_dtype, refuse_masked
+from skdp._checks import check_numbers
+from skdp.data.containers import float_dtype
 from skdp.data.matrices import RankOneMatrices
-from skdp.data.parts import RowBlocks
+from skdp.data.parts import RowParts
 from skdp.data.reduce import sum_rounding
 from skdp.data.sources import Source, as_source, block_starts, holds_sparse, rounding_of
 from skdp.linalg.matrices import tangent_dimension
-from skdp.linear_model._targets import checked_responses
+from skdp.linear_model._supervised import Shape
 from skdp.privacy.plan import PrivacyCost
 from skdp.units import ResolvedRecord, ResolvedResponse, ResolvedUnit
 
@@ -155,56 +154,16 @@ def _checked_side(name: str, covariance: Any, size: int) -> np.ndarray | None:
 
 
 # ------------------------------
-# Matrices and responses, checked, and public facts about them.
+# Public facts about matrices.
 
 # Sparse vectors of at most so many entries are written out piece by piece, so that each feature can
 # have its own center and scale; not studied.
 _LONGEST_WRITTEN_OUT = 64
 
 
-def as_rows(X: Any) -> tuple[Any, tuple[int, int] | None]:
-    """Reshape 3-D matrices to rows; return also their shape, None for 2-D X."""
-    if isinstance(X, RowBlocks):
-        return X, None
-    if isinstance(X, RankOneMatrices):
-        return X, X.matrix_shape
-    refuse_masked(X)
-    if issparse(X) or getattr(X, "ndim", None) == 2:
-        return X, None
-    if not hasattr(X, "ndim") and redact_errors(np.ndim)(_first(X)) != 2:
-        return X, None
-    array = redact_errors(np.asarray)(X)
-    if array.ndim != 3:
-        return X, None
-    n_records, n_rows, n_columns = array.shape
-    return array.reshape(n_records, n_rows * n_columns), (n_rows, n_columns)
-
-
-def checked_data(rows: Any, y: Any, estimator_name: str) -> tuple[Any, np.ndarray]:
-    """Refuse bad matrices or responses, naming no value."""
-    if not isinstance(rows, RankOneMatrices):
-        rows = check_rows(rows, estimator_name)
-    elif len(rows) == 0:
-        raise ValueError("X has 0 sample(s), while a minimum of 1 is required.")
-    else:
-        rows.check()
-    check_given(y, estimator_name)
-    _refuse_columns(y, estimator_name)
-    responses = checked_responses(y)
-    check_consistent_length(rows, responses)
-    return rows, responses
-
-
-def check_same_shape(shape: tuple[int, int] | None, fitted: tuple[int, ...], name: str) -> None:
-    """Refuse matrices of another shape than those of the fit; None for rows."""
-    if shape is not None and shape != fitted:
-        raise ValueError(f"X has matrices of shape {shape}, but {name} was fitted with {fitted}.")
-
-
-def facts_of(
-    rows: Any, n_records: int, n_features: int, asked: Any, given: tuple[int, int] | None
-) -> dict[str, Any]:
+def facts_of(rows: Any, size: tuple[int, int], asked: Any, given: Shape) -> dict[str, Any]:
     """Return public facts about matrices of the shape `asked`, or else `given`."""
+    n_records, n_features = size
     shape = matrix_shape_of(asked, given, n_features)
     is_sparse, is_short = holds_sparse(rows), n_features <= _LONGEST_WRITTEN_OUT
     factors = None
@@ -218,7 +177,7 @@ def facts_of(
         "coef_shape": (n_features,) if given is None or factors is not None else shape,
         "dtype": float_dtype(rows),
         "is_sparse": is_sparse and factors is None,
-        "rounding": _rounding(rows, (n_records, n_features), shape, factors),
+        "rounding": _rounding(rows, size, shape, factors),
         "factors": factors,
         "is_dense": (not is_sparse and factors is None) or (is_sparse and is_short),
     }
@@ -238,13 +197,12 @@ def _rounding(
     return sum_rounding(block_starts(size[0], width, is_sparse=width == 0), size[1])
 
 
-def check_blocks(
+def check_parts(
     X: Any, factors: tuple[bool, bool] | None, privacy_unit: str, estimator_name: str
 ) -> None:
-    """Refuse rows in blocks that cannot be fitted, from public facts."""
-    if not isinstance(X, RowBlocks):
+    """Refuse rows in parts that cannot be fitted, from public facts."""
+    if not isinstance(X, RowParts):
         return
-    refuse_stream(X, estimator_name)
     if privacy_unit == "response":
         raise ValueError(
             "X is in parts, but privacy_unit='response' needs public matrices in memory: all of "
@@ -267,24 +225,7 @@ def source_of(rows: Any, factors: tuple[bool, bool] | None) -> Source | RankOneM
     return as_source(rows)
 
 
-def _first(X: Any) -> Any:
-    return X[0] if isinstance(X, list | tuple) and len(X) else None
-
-
-def _refuse_columns(y: Any, name: str) -> None:
-    """Refuse several responses per record, and say how to fit them."""
-    refuse_masked(y)
-    shape = getattr(y, "shape", None) or (1, redact_errors(np.size)(_first(y)))
-    if len(shape) == 2 and shape[1] > 1:
-        raise ValueError(
-            f"y should be a 1d array, got {shape[1]} columns: {name} fits one response. "
-            "sklearn.multioutput.MultiOutputRegressor fits each column by itself, and every one of "
-            "these fits spends epsilon. Related columns are tasks, to be fitted together: "
-            "RankOneMatrices.from_tasks(X, tasks, n_tasks), where a row has one response."
-        )
-
-
-def matrix_shape_of(asked: Any, given: tuple[int, int] | None, n_features: int) -> tuple[int, int]:
+def matrix_shape_of(asked: Any, given: Shape, n_features: int) -> tuple[int, int]:
     """Return the shape `asked`, or else the one `given`; refuse one that does not fit."""
     if asked is None:
         return given or (n_features, 1)

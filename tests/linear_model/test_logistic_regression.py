@@ -1,6 +1,5 @@
 """The logistic regression: its twin of scikit-learn, its classes, its warnings, what is null."""
 
-import pickle
 import warnings
 from types import SimpleNamespace
 
@@ -11,12 +10,11 @@ from class_cells import Cell, null_record
 from harness import record, replay
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
 
-from skdp import DPLogisticRegression, PrivacyLedger, PrivacyWarning
+from skdp import DPLogisticRegression, PrivacyWarning
 from skdp.data.parts import Targets
 from skdp.data.reduce import BlockView
 from skdp.data.sources import as_source
@@ -141,21 +139,6 @@ def test_a_class_without_records_keeps_its_column(labels):
     assert set(model.predict(X)) <= set(labels)
 
 
-@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
-def test_a_label_that_is_no_class_is_refused_without_naming_it(tmp_path, adjacency):
-    ledger = PrivacyLedger.create(
-        tmp_path / "x.skdp", dataset="x", epsilon=9.0, delta=1e-5, unit="record"
-    )
-    X, codes = drawn(50, 2)
-    labels = np.where(np.arange(50) == 7, "secret", NAMES[codes])
-    model = DPLogisticRegression(classes=NAMES[:2], ledger=ledger, adjacency=adjacency)
-    with pytest.raises(ValueError, match="not among classes") as refused:
-        model.fit(X, labels)
-    assert "secret" not in str(refused.value)
-    assert not hasattr(model, "n_features_in_")
-    assert ledger.entries() == []
-
-
 @pytest.mark.parametrize(
     "classes", [[1], [], [1, 1], "ab", 3, [0.5, 1.5], [[0, 1]], [0, np.nan], [None, 1], [0, "a"]]
 )
@@ -180,12 +163,7 @@ def test_what_gives_no_guarantee_is_refused(parameters, message):
         private(**parameters).fit(X, codes)
 
 
-def test_labels_of_one_class_and_numbers_are_refused():
-    X, codes = drawn(20, 2)
-    with pytest.raises(ValueError, match="one class only"):
-        DPLogisticRegression().fit(X, 0 * codes)
-    with pytest.raises(ValueError, match="Unknown label type"):
-        DPLogisticRegression().fit(X, X[:, 0])
+def test_a_plan_needs_classes():
     with pytest.raises(ValueError, match="pass classes"):
         DPLogisticRegression().plan(20, 4)
 
@@ -204,14 +182,15 @@ class _Foreign(str):
         raise ValueError(f"this is {self!r}")
 
 
-def test_no_error_of_a_foreign_label_tells_it():
+def test_a_foreign_label_is_none_of_the_classes_and_no_error_tells_it():
     X, codes = drawn(20, 2)
     labels = np.array([_Foreign(name) for name in NAMES[codes]], dtype=object)
     model = private(classes=["ash", "birch"], epsilon=np.inf)
-    for read in (model.fit, model.fit(X, NAMES[codes]).score):
-        with pytest.raises(ValueError, match="text is left out") as refused:
-            read(X, labels)
-        assert refused.value.__cause__ is refused.value.__context__ is None
+    with pytest.raises(ValueError, match="not among classes") as refused:
+        model.fit(X, labels)
+    assert refused.value.__cause__ is refused.value.__context__ is None
+    assert not any(name in str(refused.value) for name in NAMES)
+    assert model.fit(X, NAMES[codes]).score(X, labels) == 0
 
 
 KINDS_OF_LABELS = {
@@ -249,36 +228,6 @@ def test_labels_that_cannot_be_compared_are_refused_unnamed(odd, classes):
         DPLogisticRegression(classes=classes).fit(X, labels)
     assert not any(name in str(refused.value) for name in NAMES)
     assert refused.value.__cause__ is refused.value.__context__ is None
-
-
-@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-def test_a_refused_label_leaves_a_fitted_classifier_as_it_was():
-    X, codes = drawn(500, 2)
-    model = DPLogisticRegression(classes=[0, 1], epsilon=4.0).fit(X, codes)
-    before = dict(vars(model))
-    with pytest.raises(ValueError, match="not among classes"):
-        model.fit(X[:, :2], np.where(np.arange(500) == 3, 5, codes))
-    assert vars(model) == before
-
-
-@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-def test_a_column_of_labels_is_taken_with_a_warning():
-    X, codes = drawn(500, 2)
-    with pytest.warns(DataConversionWarning, match="column-vector y"):
-        model = DPLogisticRegression(classes=[0, 1], epsilon=4.0).fit(X, codes[:, np.newaxis])
-    assert model.coef_.shape == (1, 4)
-
-
-@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-def test_columns_go_by_their_names():
-    X, codes = drawn(500, 2)
-    frame = pd.DataFrame(X, columns=list("abcd"))
-    model = DPLogisticRegression(classes=[0, 1], epsilon=4.0).fit(frame, codes)
-    assert model.feature_names_in_.tolist() == list("abcd")
-    for method in (model.predict, model.predict_proba, model.decision_function):
-        for other in (frame[list("bacd")], frame.rename(columns={"a": "z"}), frame[["a"]]):
-            with pytest.raises(ValueError, match="names should match"):
-                method(other)
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -428,17 +377,15 @@ def test_no_step_multiplies_by_a_square_matrix(monkeypatch):
     X, codes = drawn(500, 2, n_features=9)
     model = private(epsilon=4.0).fit(csr_array(X), codes)
     n_steps = sum("gradient" in one.name for one in model.privacy_spent_.releases)
-    # Norms of the rows, the moment, norms of whitened rows, steps.
-    assert sizes == ["rows", 12**2, "rows", *[11 * 2] * n_steps]
+    # The moment, norms of whitened rows, steps: the opening has found the norms of the rows.
+    assert sizes == [12**2, "rows", *[11 * 2] * n_steps]
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-def test_pickles_and_types():
+def test_types_and_shapes():
     X, codes = drawn(1000, 2)
     model = private().fit(X.astype(np.float32), codes)
-    again = pickle.loads(pickle.dumps(model))
-    assert again.coef_.dtype == again.intercept_.dtype == np.float32
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert model.coef_.dtype == model.intercept_.dtype == np.float32
     assert model.decision_function(X).shape == (1000,)
     assert model.predict_proba(X).sum(axis=1) == pytest.approx(1)
 

@@ -1,0 +1,118 @@
+"""Where X and y of regressions and classifiers enter, in any layout: as rows, and their targets."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from skdp._checks import (
+    check_features,
+    check_rows_of,
+    check_rows_or_blocks,
+    redact_errors,
+    refuse_stream,
+    targets_of,
+)
+from skdp._estimator import N_JOBS, Data, PrivateEstimator
+from skdp.data.containers import refuse_masked
+from skdp.data.matrices import RankOneMatrices
+from skdp.data.parts import RowBlocks, RowParts, Targets
+
+#: Of the matrices that rows are; None for rows of features.
+Shape = tuple[int, int] | None
+
+
+class SupervisedEstimator(PrivateEstimator):
+    """An estimator of private records, each of which has a target."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateEstimator._parameter_constraints,
+        **N_JOBS,
+    }
+
+    adjacency: str
+    epsilon: float
+    n_jobs: int | None
+    coef_: np.ndarray
+    _shape: tuple[int, ...] = ()  # of the matrices of the fit, if there are any
+
+    def _read(self, X: Any) -> tuple[Any, Shape]:
+        """Return rows, and the shape of the matrices that they are."""
+        return as_rows(X)
+
+    def _rows_of(self, X: Any) -> Any:
+        """Validate the rows of X for a fitted estimator; blocks are checked when they are read."""
+        check_is_fitted(self)
+        rows, shape = self._read(X)
+        if shape not in (None, self._shape):
+            raise ValueError(
+                f"X has matrices of shape {shape}, but {type(self).__name__} was fitted with "
+                f"{self._shape}."
+            )
+        if not isinstance(rows, RankOneMatrices):
+            return check_rows_of(rows, self)
+        rows.check()
+        check_features(rows, self)
+        return rows
+
+    def _problem(self, X: Any, y: Any) -> tuple[Any, Data]:
+        name, (rows, shape) = type(self).__name__, self._read(X)
+        refuse_stream(rows, name)
+        is_factored = isinstance(rows, RankOneMatrices)
+        checked = checked_factors(rows) if is_factored else check_rows_or_blocks(rows, name)
+        targets = self._targets(checked, y)
+        check_consistent_length(checked, targets)
+        opened = self._opened(checked, shape, targets)
+        check_features(rows, self, reset=True)
+        return opened
+
+    def _targets(self, X: Any, y: Any) -> Targets:
+        """Return the targets that rows in parts bring along, or else those of y, checked."""
+        given = targets_of(X, y, type(self).__name__)
+        return given if isinstance(X, RowParts) else Targets.of(self._checked(given))
+
+    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> Any:
+        rows, shape = self._read(like)
+        refuse_stream(rows, type(self).__name__)
+        return self._problem_of(rows, (n_samples, n_features), shape)
+
+    @abstractmethod
+    def _checked(self, y: Any) -> np.ndarray:
+        """Return responses or labels as a 1-D array; refuse bad ones, naming none."""
+
+    @abstractmethod
+    def _opened(self, rows: Any, shape: Shape, targets: Targets) -> tuple[Any, Data]:
+        """Refuse targets, or rows in parts, that are not checked yet; return problem and data."""
+
+    @abstractmethod
+    def _problem_of(self, rows: Any, size: tuple[int, int], shape: Shape) -> Any:
+        """Return what a fit to so many rows of so many features, or of such matrices, is asked."""
+
+
+def as_rows(X: Any) -> tuple[Any, Shape]:
+    """Reshape 3-D matrices to rows; return also their shape, None for 2-D X."""
+    if isinstance(X, RowBlocks):
+        return X, None
+    if isinstance(X, RankOneMatrices):
+        return X, X.matrix_shape
+    refuse_masked(X)
+    if issparse(X) or getattr(X, "ndim", None) == 2:
+        return X, None
+    first = X[0] if isinstance(X, list | tuple) and len(X) else None
+    if not hasattr(X, "ndim") and redact_errors(np.ndim)(first) != 2:
+        return X, None
+    array = redact_errors(np.asarray)(X)
+    if array.ndim != 3:
+        return X, None
+    n_records, n_rows, n_columns = array.shape
+    return array.reshape(n_records, n_rows * n_columns), (n_rows, n_columns)
+
+
+def checked_factors(X: RankOneMatrices) -> RankOneMatrices:
+    """Refuse matrices of rank one that no estimator can be fitted to."""
+    X.check()
+    if len(X) == 0:
+        raise ValueError("X has 0 sample(s), while a minimum of 1 is required.")
+    return X
