@@ -1,18 +1,12 @@
 """skdp's own contract for entries, edges and the other units beside whole rows."""
 
-import pickle
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.model_selection import GridSearchCV
-from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, RowBlocks
 from skdp.datasets import make_block_graph, make_low_rank
@@ -56,34 +50,6 @@ def data_of(cell):
     if cell.startswith(("edge", "spectral")):
         return GRAPH
     return (TABLE > 0.3).astype(float) if cell == "interaction" else TABLE
-
-
-@every_estimator
-@every_cell
-def test_only_documented_attributes_and_parameters(make, cell):
-    estimator = estimator_of(make, cell)
-    parameters = estimator.get_params()
-    X = data_of(cell)
-    estimator.fit(pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])]))
-    assert estimator.get_params() == parameters
-    kept = set(vars(estimator)) - set(parameters)
-    documented = {*RESULTS, "privacy_spent_", "n_features_in_", "feature_names_in_"}
-    # What is public stays without a name of its own.
-    documented |= {"coherence_right_", "failed_", "_unit"}
-    if cell not in ("interaction", "short rows"):
-        documented |= {"left_components_", "coherence_left_"}
-        assert estimator.left_components_.shape == (len(X), 2)
-    if make is DPPCA:
-        documented |= {"mean_", "noise_variance_", "n_components_", "n_samples_"}
-    assert kept == documented
-    assert all(name in make.__doc__ for name in kept - {"_unit"})
-    spent = estimator.privacy_spent_
-    assert spent.unit == ("row" if cell == "short rows" else cell.partition(",")[0])
-    assert spent.enforced == (not cell.startswith("spectral"))
-    assert "promised" in repr(spent) or spent.enforced
-    restored = pickle.loads(pickle.dumps(estimator.set_params(random_state=SECRET)))
-    assert restored.random_state is None
-    np.testing.assert_array_equal(restored.components_, estimator.components_)
 
 
 @pytest.mark.covered(at_most=6)
@@ -345,14 +311,3 @@ def test_interactions_are_transformed_as_they_are_decomposed(make, contain):
     if make is DPPCA:
         likelihoods = fitted.score_samples(3 * table)
         np.testing.assert_allclose(likelihoods, fitted.score_samples(table))
-
-
-def test_grid_search_and_pipeline():
-    digits, target = load_digits(return_X_y=True)
-    pipeline = make_pipeline(
-        DPPCA(n_components=8, privacy_unit=Entry((0, 16)), random_state=SECRET),
-        GaussianNB(),
-    )
-    search = GridSearchCV(pipeline, {"dppca__epsilon": [0.01, 1e4]}, cv=3).fit(digits, target)
-    assert search.best_params_ == {"dppca__epsilon": 1e4}
-    assert search.best_score_ > 0.8

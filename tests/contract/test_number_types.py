@@ -106,73 +106,61 @@ ROW_CASES = [
     ("n_jobs", 1, NORMS),
     ("random_state", 77, NORMS),
 ]
-TRACE_CASES = [
-    ("rank", 2, {}),
-    ("matrix_shape", [3, 2], {}),
+COMMON_CASES = [
     ("epsilon", 2.501953125, {}),
     ("delta", 2.0**-13, {}),
+    ("n_jobs", 1, {}),
+    ("random_state", 77, {}),
+]
+TRACE_CASES = [
+    *COMMON_CASES,
+    ("rank", 2, {}),
+    ("matrix_shape", [3, 2], {}),
     ("response_bound", 3.001953125, {}),
     ("n_iter", 3, {}),
     ("clip_quantile", 0.300048828125, {}),
     ("covariance", np.diag([1.0, 2.001953125, 3.0]), {}, 0),
     ("covariance", COVARIANCE, {}, 1),
-    ("n_jobs", 1, {}),
-    ("random_state", 77, {}),
 ]
 
 LINEAR_CASES = [
-    ("epsilon", 2.501953125, {}),
-    ("delta", 2.0**-13, {}),
+    *COMMON_CASES,
     ("bounds", [-3.001953125, 20.0], {}),
     ("response_bound", 3.001953125, {}),
     ("n_iter", 3, {}),
-    ("n_jobs", 1, {}),
-    ("random_state", 77, {}),
 ]
 
 LOGISTIC_CASES = [
-    ("epsilon", 2.501953125, {}),
-    ("delta", 2.0**-13, {}),
+    *COMMON_CASES,
     ("row_norm", 23.015625, {}),
-    ("n_jobs", 1, {}),
-    ("random_state", 77, {}),
 ]
 
 TRACE_CLASS_CASES = [("rank", 2, {}), ("matrix_shape", [3, 2], {}), *LOGISTIC_CASES]
 
 PROMISED = {"privacy_unit": FrobeniusChange(2.0), "solver": "alternating"}
 FACTOR_CASES = [
+    *COMMON_CASES,
     ("n_components", 3, {}),
-    ("epsilon", 2.501953125, {}),
-    ("delta", 2.0**-13, {}),
     ("row_norm", 23.015625, {}),
     ("n_iter", 3, PROMISED),
     ("n_oversamples", 2, PROMISED),
     ("max_memory", 0, {"privacy_unit": FrobeniusChange(2.0)}),
     ("privacy_unit__sensitivity", 2.501953125, PROMISED),
     ("privacy_unit__largest", 9.0078125, PROMISED),
-    ("n_jobs", 1, {}),
-    ("random_state", 77, {}),
 ]
 
 PERSONAL_CASES = [
+    *COMMON_CASES,
     ("n_components", 3, {}),
-    ("epsilon", 2.501953125, {}),
-    ("delta", 2.0**-13, {}),
     ("user_column", 3, {}),
     ("n_iter", 3, {}),
     ("max_rows_per_user", 2, {}),
-    ("n_jobs", 1, {}),
-    ("random_state", 77, {}),
 ]
 
 SCALER_CASES = [
-    ("epsilon", 2.501953125, {}),
-    ("delta", 2.0**-13, {}),
+    *COMMON_CASES,
     ("bounds", [-20.015625, 30.015625], {}),
     ("clip", 2.501953125, {}),
-    ("n_jobs", 1, {}),
-    ("random_state", 77, {}),
 ]
 
 

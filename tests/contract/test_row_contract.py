@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from noise_records import drawn_noise, noise_of
+from noise_records import drawn_noise
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -35,37 +35,7 @@ def assert_same_fit(first, second, **tolerance):
         )
 
 
-def neighbor():
-    other = X.copy()
-    other[0] = -other[1]
-    return other
-
-
 # Randomness
-
-
-@every_estimator
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"epsilon": 2.0},
-        {"delta": 2e-6},
-        {"row_norm": 1.1},
-        {"adjacency": "zero_out"},
-        {"random_state": SECRET + 1},
-        {"n_components": 3},
-    ],
-    ids=lambda change: next(iter(change)),
-)
-def test_any_other_parameter_or_neighbor_has_noise_of_its_own(make, change):
-    # Shared noise at two epsilons, or on two neighbors, solves for the data exactly.
-    base = {"n_components": 2, "random_state": SECRET, **GIVEN}
-    noise = [
-        noise_of(make(**{**base, **more}), data)
-        for more, data in ([{}, X], [{}, neighbor()], [change, X])
-    ]
-    for other in noise[1:]:
-        assert not np.isin(noise[0], other).any()
 
 
 @every_estimator
@@ -148,26 +118,6 @@ def test_values_that_differ_by_rounding_share_no_noise(make, solver):
 
 @every_estimator
 @every_solver
-@pytest.mark.parametrize("norms", [GIVEN, {}], ids=["given", "private"])
-def test_nothing_but_the_documented_attributes_is_kept(make, solver, norms):
-    estimator = make(2, solver=solver, **norms)
-    parameters = estimator.get_params()
-    estimator.fit(pd.DataFrame(X, columns=[f"x{i}" for i in range(12)]))
-    assert estimator.get_params() == parameters
-    kept = set(vars(estimator)) - set(parameters)
-    documented = {*RESULTS, "privacy_spent_", "row_norm_", "n_features_in_", "feature_names_in_"}
-    # What is public stays without a name of its own.
-    documented.add("_unit")
-    if make is DPPCA:
-        documented |= {"mean_", "noise_variance_", "n_components_", "n_samples_"}
-    assert kept == documented
-    assert all(name in make.__doc__ for name in kept - {"_unit"})
-    for name in kept:
-        assert 500 not in np.shape(getattr(estimator, name))
-
-
-@every_estimator
-@every_solver
 def test_rows_beyond_the_bound_count_as_rows_at_the_bound(make, solver):
     at_bound, beyond = X.copy(), X.copy()
     at_bound[0] = np.eye(12)[0]
@@ -185,8 +135,6 @@ def noiseless(estimator, data):
 
 
 BAD_DATA = {
-    "NaN": (np.where(np.arange(12) == 3, np.nan, X), "NaN"),
-    "infinity": (np.where(np.arange(12) == 3, -np.inf, X), "infinity"),
     "sparse NaN": (sparse.csr_array(np.where(np.arange(12) == 3, np.nan, X)), "NaN"),
     "infinity by duplicates": (
         sparse.csr_array(([1.5e308, 1.5e308], [0, 0], [0, *[2] * 500]), shape=(500, 12)),
@@ -248,31 +196,20 @@ BAD_PCA_PARAMETERS = {
 
 
 def assert_refused(estimator, data, message, monkeypatch):
-    """Refused before a budget is opened, leaving the estimator as it was."""
+    """Refused before a budget is opened, leaving the estimator as it was; return the message."""
     before = dict(vars(estimator))
-
     monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
-    with pytest.raises((ValueError, TypeError), match=message):
+    with pytest.raises((ValueError, TypeError), match=message) as refused:
         estimator.fit(data)
     assert dict(vars(estimator)) == before
+    return str(refused.value)
 
 
 @every_estimator
 @pytest.mark.parametrize("bad", BAD_DATA)
 def test_bad_data_are_refused_before_anything_is_spent(make, bad, monkeypatch):
     data, message = BAD_DATA[bad]
-    fitted = make(2, **GIVEN).fit(X[:, :5])
-    assert_refused(fitted, data, message, monkeypatch)
-    assert fitted.n_features_in_ == 5
-
-
-@every_estimator
-@pytest.mark.parametrize("bad", BAD_DATA)
-def test_errors_tell_neither_rows_nor_values(make, bad):
-    data, _ = BAD_DATA[bad]
-    with pytest.raises((ValueError, TypeError)) as refused:
-        make(2, **GIVEN).fit(data)
-    told = str(refused.value)
+    told = assert_refused(make(2, **GIVEN).fit(X[:, :5]), data, message, monkeypatch)
     assert not any(value in told for value in ("secret", *(f"{x:.4f}"[:6] for x in X[0])))
 
 
@@ -297,21 +234,13 @@ def test_mle_needs_more_rows_than_columns():
 # Any finite data fit
 
 
+# Of odd shapes: the laws have the odd values.
 STRANGE_DATA = {
-    "constant columns": np.where(np.arange(12) < 6, X, 7.0),
-    "zeros": np.zeros((30, 12)),
-    "duplicates": np.tile(X[0], (30, 1)),
     "one row": X[:1],
     "one feature": X[:, :1],
     "one number": np.array([[3.0]]),
     "more columns than rows": X[:5],
-    "huge": np.full((30, 12), 1e300),
-    "largest": np.full((30, 12), np.finfo(float).max) * np.where(np.arange(12) % 2, 1, -1),
-    "tiny": X[:30] * 1e-300,
-    "denormal": np.full((30, 12), 5e-324),
     "one huge row": np.vstack([X[:30], np.full(12, 1e300)]),
-    "far from the origin": X[:30] + 1e12,
-    "all scales": 10.0 ** np.linspace(-300, 300, 360).reshape(30, 12),
 }
 
 

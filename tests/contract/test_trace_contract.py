@@ -1,8 +1,6 @@
 """skdp's own contract for the trace regression, beside scikit-learn's checks."""
 
 import copy
-import inspect
-import re
 import warnings
 from functools import cache, partial
 
@@ -13,7 +11,7 @@ from noise_records import noise_of, without_cut
 from scipy import sparse
 from sizes import sizes_for_counts
 from sklearn.base import clone
-from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_validate, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -45,15 +43,6 @@ CELLS = {
     "response": {"privacy_unit": "response"},
     "response, spectral": {"privacy_unit": "response", "init": "spectral"},
     "response, bounded": {"privacy_unit": "response", "response_bound": 20.0},
-}
-KEPT = {
-    "left_components_",
-    "singular_values_",
-    "right_components_",
-    "intercept_",
-    "feature_bounds_",
-    "privacy_spent_",
-    "n_features_in_",
 }
 
 every_cell = pytest.mark.parametrize("cell", CELLS)
@@ -117,43 +106,6 @@ def test_any_other_parameter_has_noise_of_its_own():
     for name, value in [*others.items(), *(("covariance", pair) for pair in pairs)]:
         other = clone(estimator).set_params(**{name: value})
         assert not np.isin(base, noise_of(other, X, y)).any(), name
-
-
-@pytest.mark.covered(at_most=3)
-@every_cell
-def test_any_neighbor_has_noise_of_its_own(cell):
-    other_X, other_y = X.copy(), y.copy()
-    other_X[5, 0, 0] += 1e-9
-    other_y[5] += 1e-9
-    noise_with = partial(noise_of, estimator_of(cell, random_state=SECRET))
-    base = noise_with(X, y)
-    for neighbor in ((other_X, y), (X, other_y), (X[::-1], y)):
-        assert not np.isin(base, noise_with(*neighbor)).any()
-
-
-@pytest.mark.parametrize("contain", [np.array, sparse.csr_array])
-def test_any_neighbor_of_rank_one_has_noise_of_its_own(contain):
-    left, right = TASKS.left, TASKS.right.toarray()
-    noise_with = partial(noise_of, estimator_of("rgrad", random_state=SECRET))
-    base = noise_with(RankOneMatrices(contain(left), contain(right)), TASK_y)
-    other_left, other_right, other_y = left.copy(), right.copy(), TASK_y.copy()
-    for changed in (other_left[3], other_right[3], other_y[3:4]):
-        changed += 1e-9
-    for factors, responses in (
-        ((other_left, right), TASK_y),
-        ((left, other_right), TASK_y),
-        ((left, right), other_y),
-    ):
-        other = noise_with(RankOneMatrices(*map(contain, factors)), responses)
-        assert not np.isin(base, other).any()
-
-
-def test_a_generator_seeds_every_fit_anew():
-    for generator in (np.random.RandomState(0), np.random.default_rng(0)):
-        estimator = estimator_of("rgrad", random_state=generator)
-        first = noise_of(estimator, X, y)
-        assert not np.isin(first, noise_of(estimator, X, y)).any()
-        assert estimator.privacy_spent_.seeded
 
 
 # Containers and layouts
@@ -347,29 +299,6 @@ def test_vectors_have_vectors_of_coefficients():
 # What is kept
 
 
-@every_cell
-def test_nothing_but_the_documented_attributes_is_kept(cell):
-    estimator = estimator_of(cell, matrix_shape=SHAPE)
-    parameters = estimator.get_params()
-    estimator.fit(pd.DataFrame(FLAT, columns=[f"x{i}" for i in range(12)]), y)
-    after = estimator.get_params()
-    assert all(after[name] is parameters[name] for name in parameters)
-    kept = set(vars(estimator)) - set(parameters)
-    assert kept == {*KEPT, "feature_names_in_", "_shape", "_coef_shape"}
-    public = {name for name in kept if not name.startswith("_")} | {"coef_", "coef_matrix_"}
-    # Python 3.13 takes the indentation off a docstring, earlier ones leave it.
-    documented = inspect.getdoc(type(estimator)).splitlines()
-    for name in public:
-        assert any(line.startswith(f"{name} : ") for line in documented), name
-    for name in kept | public:
-        assert N not in np.shape(getattr(estimator, name)), name
-    spent = estimator.privacy_spent_
-    assert spent.unit == estimator.privacy_unit
-    assert spent.adjacency == estimator.adjacency
-    assert spent.enforced
-    assert (spent.delta_tail > 0) == (estimator.init == "spectral")
-
-
 def test_names_are_those_of_the_last_fit():
     estimator = DPTraceRegressor(matrix_shape=SHAPE)
     frame = pd.DataFrame(FLAT, columns=[f"x{i}" for i in range(12)])
@@ -412,23 +341,14 @@ def with_one(array, value):
     return array
 
 
+# Laws have NaN and infinity.
 BAD_X = {
-    "NaN": (with_one(X, np.nan), "Input X contains NaN"),
-    "NaN in rows": (with_one(FLAT, np.nan), "Input X contains NaN"),
-    "infinity": (with_one(X, -np.inf), "Input X contains infinity"),
-    "sparse NaN": (sparse.csr_array(with_one(FLAT, np.nan)), "Input X contains NaN"),
     "infinity by duplicates": (
         sparse.csr_array(([1.5e308] * 2, [0, 0], [0, *[2] * N]), shape=(N, 12)),
         "Input X contains infinity",
     ),
-    "NaN in a factor": (RankOneMatrices(with_one(TASKS.left, np.nan), TASKS.right), "NaN"),
-    "infinity in a factor": (
-        RankOneMatrices(TASKS.left, with_one(TASKS.right.toarray(), np.inf)),
-        "infinity",
-    ),
     "no matrices of rank one": (TASKS[:0], "0 sample"),
     "text": (np.full(X.shape, "secret"), "could not convert string to float"),
-    "text in rows": (np.full(FLAT.shape, "secret"), "could not convert string to float"),
     "complex numbers": (X + 1j, "Complex data not supported"),
     "1-D": (FLAT[0], "Expected 2D array"),
     "4-D": (X[..., np.newaxis], "dim 4"),
@@ -439,8 +359,6 @@ BAD_X = {
     "fewer records than responses": (X[:-1], "inconsistent numbers of samples"),
 }
 BAD_Y = {
-    "NaN": (with_one(y, np.nan), "Input y contains NaN"),
-    "infinity": (with_one(y, np.inf), "Input y contains infinity"),
     "nothing": (None, "requires y to be passed, but the target y is None"),
     "too long": (np.append(y, 1.0), "inconsistent numbers of samples"),
     "two columns": (
@@ -455,7 +373,6 @@ BAD_Y = {
 }
 BAD_PARAMETERS = {
     "rank=0": "'rank' .* Got 0",
-    "rank=1.5": "'rank' .* Got 1.5",
     "rank=4": r"rank=4 exceeds the smaller side .* \(4, 3\).* matrix_shape",
     "matrix_shape=(3, 4)": r"matrix_shape=\(3, 4\) does not fit X: it should be \(4, 3\)",
     "matrix_shape=(12, 1)": r"matrix_shape=\(12, 1\) does not fit X: it should be \(4, 3\)",
@@ -464,57 +381,31 @@ BAD_PARAMETERS = {
     "matrix_shape=(-4, -3)": r"matrix_shape=\(-4, -3\) does not fit X",
     "matrix_shape=(0, 3)": r"matrix_shape=\(0, 3\) does not fit X",
     "matrix_shape=12": "'matrix_shape' .* Got 12",
-    "matrix_shape='43'": "'matrix_shape' .* Got '43'",
-    "epsilon=0": "'epsilon' .* Got 0",
-    "epsilon=-1.0": "'epsilon' .* Got -1.0",
-    "epsilon=float('nan')": "'epsilon' .* Got nan",
-    "epsilon='small'": "'epsilon' .* Got 'small'",
     "delta=0": "delta=0 asks for pure differential privacy.*pass a positive delta",
-    "delta=1.0": "'delta' .* Got 1.0",
-    "delta=-1e-6": "'delta' .* Got -1e-06",
-    "delta=float('nan')": "'delta' .* Got nan",
     "privacy_unit='row'": "'privacy_unit' .* Got 'row'",
-    "adjacency='add'": "'adjacency' .* Got 'add'",
     "response_bound=float('inf')": "response_bound=inf with epsilon=1.0",
     "response_bound=0": "'response_bound' .* Got 0",
-    "response_bound=-1.0": "'response_bound' .* Got -1.0",
     "response_bound=float('nan')": "'response_bound' .* Got nan",
     "response_bound=1e101": "'response_bound' .* Got 1e\\+101",
-    "response_bound=(0, 1)": "'response_bound'",
-    "fit_intercept=None": "'fit_intercept' .* Got None",
     "init='zero'": "'init' .* Got 'zero'",
     "n_iter=0": "'n_iter' .* Got 0",
     "n_iter=10_001": "'n_iter' .* Got 10001",
-    "n_iter=2.0": "'n_iter' .* Got 2.0",
     "clip_quantile=0": "'clip_quantile' .* Got 0",
     "clip_quantile=1": "'clip_quantile' .* Got 1",
-    "clip_quantile=1e-300": "'clip_quantile' .* Got 1e-300",
     "clip_quantile='median'": "'clip_quantile' .* Got 'median'",
     "covariance='public'": "covariance, got 'public', must be",
     "covariance=1.0": "covariance, got float, must be",
-    "covariance=None": "covariance, got NoneType, must be",
     "covariance=(None, None)": r"a pair \(row_cov, col_cov\), one of them None at most",
     "covariance=(np.eye(4),)": r"a pair \(row_cov, col_cov\), one of them None at most",
-    "covariance=(np.eye(4), np.eye(3), None)": "one of them None at most",
     "covariance=np.eye(4)": "covariance, got ndarray, must be",
     "covariance=(np.eye(3), None)": r"row_cov of covariance .* shape \(4, 4\), got shape \(3, 3\)",
-    "covariance=(np.eye(4)[:3], None)": r"row_cov of .* shape \(4, 4\), got shape \(3, 4\)",
     "covariance=(np.tri(4), None)": "row_cov of covariance must be a symmetric matrix",
     "covariance=(np.ones(4), None)": "row_cov of covariance is no matrix: Expected 2D array",
     "covariance=(np.ones((4, 4)), None)": "row_cov of covariance must be positive definite",
-    "covariance=(-np.eye(4), None)": "row_cov of covariance must be positive definite",
-    "covariance=(np.zeros((4, 4)), None)": "row_cov of covariance must be positive definite",
     "covariance=(np.full((4, 4), np.nan), None)": "row_cov contains NaN",
     "covariance=('identity', None)": "could not convert string to float",
-    "covariance=(2.0, None)": "row_cov of covariance is no matrix: Expected 2D array",
-    "covariance=(None, np.eye(4))": r"col_cov of covariance .* shape \(3, 3\), got shape \(4, 4\)",
     "covariance=(None, np.diag([1.0, 1.0, 0.0]))": "col_cov of .* must be positive definite",
     "covariance=(None, np.full((3, 3), np.inf))": "col_cov contains infinity",
-    "n_jobs=0": "n_jobs == 0",
-    "n_jobs='all'": "'n_jobs' .* Got 'all'",
-    "n_jobs=1.5": "'n_jobs' .* Got 1.5",
-    "random_state=-1": "'random_state' .* Got -1",
-    "random_state='secret'": "'random_state' .* Got 'secret'",
 }
 
 
@@ -586,15 +477,6 @@ def test_rank_of_vectors_is_one(monkeypatch):
         assert refused.match(r"rank=2 exceeds .* whose shape is \(12, 1\).* matrix_shape=")
 
 
-def test_a_column_of_responses_is_taken_with_a_warning():
-    estimator = DPTraceRegressor(2, random_state=SECRET)
-    with pytest.warns(DataConversionWarning, match="column-vector y"):
-        column = clone(estimator).fit(X, y[:, np.newaxis])
-    assert_same_fit(column, estimator.fit(X, y), rtol=0)
-    for responses in (y.tolist(), pd.Series(y), y.reshape(1, -1)[0]):
-        assert_same_fit(clone(estimator).fit(X, responses), column, rtol=0)
-
-
 def test_matrices_of_other_shapes_are_not_predicted():
     fitted = DPTraceRegressor(2).fit(X, y)
     with pytest.raises(NotFittedError):
@@ -612,85 +494,7 @@ def test_matrices_of_other_shapes_are_not_predicted():
     assert fitted.predict(TASKS[:0]).shape == (0,)
 
 
-# Any finite data fit
-
-
-SMALL = X[:30]
-SIGNS = np.where(np.arange(30) % 2, 1.0, -1.0)
-STRANGE_DATA = {
-    "zeros": (np.zeros_like(SMALL), np.zeros(30)),
-    "zero matrices": (np.zeros_like(SMALL), y[:30]),
-    "constant responses": (SMALL, np.full(30, 7.0)),
-    "constant columns": (np.where(np.arange(3) < 2, SMALL, 7.0), y[:30]),
-    "duplicates": (np.tile(SMALL[0], (30, 1, 1)), y[:30]),
-    "one record": (SMALL[:1], y[:1]),
-    "two records": (SMALL[:2], y[:2]),
-    "huge": (np.full_like(SMALL, 1e300), np.full(30, 1e300)),
-    "largest": (np.finfo(float).max * np.sign(SMALL), np.finfo(float).max * SIGNS),
-    "huge responses": (SMALL, 1e300 * SIGNS),
-    "large": (SMALL * 1e160, y[:30] * 1e160),
-    "tiny": (SMALL * 1e-300, y[:30] * 1e-300),
-    "denormal": (np.full_like(SMALL, 5e-324), np.full(30, 5e-324)),
-    "one huge record": (
-        np.concatenate([SMALL[:-1], np.full((1, *SHAPE), 1e300)]),
-        np.append(y[:29], -1e300),
-    ),
-    "far from the origin": (SMALL + 1e12, y[:30] - 1e12),
-    "all scales": (
-        10.0 ** np.linspace(-300, 300, SMALL.size).reshape(SMALL.shape),
-        10.0 ** np.linspace(300, -300, 30),
-    ),
-}
-
-
-def rank_one_of(matrices):
-    return RankOneMatrices(matrices[:, :, 0], matrices[:, 0])
-
-
-def flat_of(matrices):
-    return matrices.reshape(len(matrices), -1)
-
-
-LAYOUTS = {
-    "matrices": np.asarray,
-    "vectors": flat_of,
-    "sparse vectors": lambda matrices: sparse.csr_array(flat_of(matrices)),
-    "rank one": rank_one_of,
-}
-STRANGE_CELLS = {
-    **{cell: CELLS[cell] for cell in CELLS if cell not in ("covariances", "identity")},
-    "rgrad, response, zero_out": {"privacy_unit": "response", "adjacency": "zero_out"},
-}
-STRANGE_FITS = [
-    *((cell, layout) for cell in STRANGE_CELLS for layout in ("matrices", "vectors")),
-    *(
-        (cell, layout)
-        for cell in ("rgrad", "rgrad, spectral", "response")
-        for layout in ("sparse vectors", "rank one")
-    ),
-]
-
-
-@pytest.mark.covered(at_most=3)
-@pytest.mark.parametrize(("cell", "layout"), STRANGE_FITS)
-@pytest.mark.parametrize("epsilon", [1.0, np.inf])
-def test_any_finite_data_fit_without_warnings_about_them(cell, layout, epsilon):
-    estimator = DPTraceRegressor(epsilon=epsilon, n_iter=2, **STRANGE_CELLS[cell])
-    for strange, (matrices, responses) in STRANGE_DATA.items():
-        with warnings.catch_warnings(), np.errstate(all="raise"):
-            warnings.simplefilter("error")
-            warnings.simplefilter("ignore", PrivacyWarning)
-            estimator.fit(LAYOUTS[layout](matrices), responses)
-        for name in (*KEPT - {"privacy_spent_"}, "coef_", "coef_matrix_"):
-            found = getattr(estimator, name)
-            assert found is None or np.isfinite(found).all(), (strange, name)
-        shares = [release.share for release in estimator.privacy_spent_.releases]
-        assert sum(shares) <= 1 + 1e-12
-
-
 # Warnings, of public facts only
-
-OF_RELEASED_VALUES = re.compile("Too few responses differ|.*number that it covers")
 
 
 def messages_of(estimator, X, y):
@@ -707,10 +511,6 @@ def test_warnings():
     assert {warning.filename for warning in caught} == {__file__}
     with pytest.warns(PrivacyWarning, match="number of responses, 397"):
         generous(delta=0.1, privacy_unit="response").fit(X, y)
-    with pytest.warns(PrivacyWarning, match="an int below .*, may be guessed"):
-        generous(random_state=42).fit(X, y)
-    with pytest.warns(PrivacyWarning, match="Generator, may be guessed"):
-        generous(random_state=np.random.default_rng(0)).fit(X, y)
     with pytest.warns(PrivacyWarning, match="397 records with epsilon=0.1 are too few for 1. coef"):
         DPTraceRegressor(2, epsilon=0.1).fit(X, y)
     with pytest.warns(PrivacyWarning, match="The coefficients do not stand out"):
@@ -721,40 +521,15 @@ def test_warnings():
             assert messages_of(estimator, X, y) == []
 
 
-@pytest.mark.covered(at_most=5)
-@every_cell
-def test_warnings_do_not_depend_on_the_data(cell):
-    # Those that do depend on released values only, and are tested with them.
-    estimator = estimator_of(cell, random_state=7, delta=0.01, epsilon=0.01)
-    data = [(np.zeros_like(X), y), (X, np.zeros(N)), (X * 1e300, y * 1e300), (X, y + 1e9)]
-    with without_cut():
-        expected = messages_of(estimator, X, y)
-        assert len(expected) == 3
-        for matrices, responses in data:
-            messages = messages_of(estimator, matrices, responses)
-            assert [text for text in messages if not OF_RELEASED_VALUES.match(text)] == expected
-
-
-def test_a_warning_turned_into_an_error_leaves_what_was_paid_for():
-    # With that little every draw of 150 leaves nothing; with .01 one in thirty leaves a value.
-    estimator = DPTraceRegressor(2, epsilon=0.001, covariance="identity", random_state=SECRET)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", "The coefficients do not")
-        with pytest.raises(PrivacyWarning, match="stand out from the noise"):
-            estimator.fit(X, y)
-    assert estimator.coef_.shape == SHAPE
-    np.testing.assert_array_equal(estimator.singular_values_, 0)
-    assert estimator.privacy_spent_.epsilon == 0.001
-
-
 # In scikit-learn's company
 
 
 @pytest.mark.covered(at_most=1)
-@pytest.mark.parametrize("data", ["rows", "rank one", "sparse"])
+@pytest.mark.parametrize("data", ["rows", "matrices", "rank one", "sparse"])
 def test_search_and_cross_validation(data):
     matrices, responses = {
         "rows": (FLAT, y),
+        "matrices": (X, y),
         "rank one": (TASKS, TASK_y),
         "sparse": (sparse.csr_array(FLAT), y),
     }[data]
@@ -770,13 +545,6 @@ def test_search_and_cross_validation(data):
     scores = cross_validate(exact, matrices, responses, cv=4)["test_score"]
     assert scores.shape == (4,)
     assert scores.min() > 0.8
-
-
-def test_search_with_matrices():
-    grid = {"epsilon": [0.01, np.inf]}
-    search = GridSearchCV(DPTraceRegressor(2, random_state=SECRET), grid, cv=3).fit(X, y)
-    assert search.best_params_["epsilon"] == np.inf
-    assert search.best_score_ > 0.8
 
 
 def test_pipeline():

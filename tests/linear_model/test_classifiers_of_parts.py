@@ -106,12 +106,6 @@ def test_no_pass_brings_back_numbers_of_rows(kind, monkeypatch):
     assert 0 < max(sizes) < 600
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_plan_of_parts_is_that_of_their_fit(kind):
-    rows, model = in_parts(in_container(kind), Y, CUTS), private(kind)
-    assert model._problem(rows, None)[0] == model._problem_like(N, 6, rows)
-
-
 @pytest.mark.parametrize("kind", ["dense", "matrices"])
 def test_the_rounding_of_many_parts_is_theirs(kind):
     """Of so many rows that it matters."""
@@ -166,21 +160,6 @@ def test_parts_with_labels_of_two_kinds_are_refused():
     rows = RowBlocks.from_partitions(loaders, [4000, N - 4000], 6, y=labels)
     with pytest.raises(ValueError, match="Unknown label type: unknown"):
         private("dense", classes=None).fit(rows)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("kind", KINDS)
-def test_rows_that_are_not_finite_are_refused_before_anything_is_spent(tmp_path, kind, bad):
-    ledger = PrivacyLedger.create(
-        tmp_path / "x.skdp", dataset="x", epsilon=9.0, delta=1e-5, unit="record"
-    )
-    spoiled = X.copy()
-    spoiled[1500, 2] = bad
-    model = private(kind, ledger=ledger)
-    with pytest.raises(ValueError, match="Input X contains NaN or infinity"):
-        model.fit(in_parts(in_container(kind, spoiled), Y, CUTS))
-    assert ledger.entries() == []
-    assert not hasattr(model, "n_features_in_")
 
 
 @pytest.mark.parametrize("kind", ["dense", "matrices"])

@@ -571,15 +571,6 @@ def test_good_data_give_no_doubts():
     assert told == []
 
 
-def test_a_plan_counts_users():
-    X, y, groups, _, _ = draw(50)
-    model = personalized(epsilon=1.0)
-    planned = model.plan(50, N_FEATURES)
-    spent = model.fit(X, y, groups).privacy_spent_
-    assert [line.name for line in planned.releases] == [line.name for line in spent.releases]
-    assert planned.unit == spent.unit == "user"
-
-
 def test_rows_in_parts_are_refused():
     rows = RowBlocks(lambda: [np.ones((6, 2))], (6, 2))
     with pytest.raises(ValueError, match="RowBlocks, which DPPersonalizedRegressor does not take"):

@@ -75,15 +75,6 @@ def test_layouts_give_one_fit():
     assert again.predict_proba(X).shape == (400, 2)
 
 
-def test_labels_of_y_are_classes_with_a_warning():
-    X, y, _ = drawn(1000)
-    with pytest.warns(PrivacyWarning, match="which labels occur becomes public"):
-        model = DPTraceClassifier(epsilon=4.0).fit(X, np.array(["no", "yes"])[y])
-    assert model.classes_.tolist() == ["no", "yes"]
-    assert set(model.predict(X)) == {"no", "yes"}
-    assert not model.privacy_spent_.enforced
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from noise_records import without_cut
-from sklearn.base import clone
 
 from skdp import DPTraceRegressor
 from skdp.datasets import make_trace_regression
@@ -169,13 +168,3 @@ def test_later_steps_get_more_but_not_all(n_steps):
     assert math.fsum(one.share for one in plan.releases) == pytest.approx(1)
     assert np.all(np.diff(shares) > 0)
     assert shares[0] > 1e-3 * shares[-1]
-
-
-def test_a_clone_has_the_same_parameters_and_no_fit():
-    X, y, _ = measured(100)
-    model = fitted(X, y, covariance=(np.eye(8), None))
-    copy = clone(model)
-    assert not hasattr(copy, "privacy_spent_")
-    assert copy.get_params().keys() == model.get_params().keys()
-    np.testing.assert_array_equal(copy.covariance[0], np.eye(8))
-    assert copy.covariance[1] is None
