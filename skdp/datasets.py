@@ -1,5 +1,6 @@
 """Synthetic data with a known structure."""
 
+import math
 from numbers import Integral, Real
 from typing import Any
 
@@ -754,9 +755,12 @@ def make_trace_regression(
     if design == "gaussian":
         X = correlated(random.normal(size=(n_samples, *shape)), column_correlation)
     elif design == "completion":
-        X = _single_cells(n_samples, *shape, random)
+        cells = [random.randint(size, size=n_samples) for size in shape]
+        ones = RankOneMatrices.from_indices(cells[0], cells[1], shape)
+        X = RankOneMatrices(np.sqrt(math.prod(shape)) * ones.left, ones.right)
     else:
-        X = _task_rows(n_samples, *shape, random)
+        rows = np.sqrt(shape[1]) * random.normal(size=(n_samples, shape[0]))
+        X = RankOneMatrices.from_tasks(rows, random.randint(shape[1], size=n_samples), shape[1])
     M = (left * values) @ right.T
     y = _inner_products(X, left * values, right) + noise * random.normal(size=n_samples)
     return X, y, M
@@ -770,22 +774,6 @@ def _values_of_matrix(singular_values: Any, rank: int, norm: float, n_most: int)
         raise ValueError(f"rank={rank} must be at most {n_most}, the smaller number in shape.")
     values = np.linspace(2, 1, rank)
     return norm / np.linalg.norm(values) * values
-
-
-def _single_cells(
-    n_samples: int, n_rows: int, n_columns: int, random: np.random.RandomState
-) -> RankOneMatrices:
-    rows = random.randint(n_rows, size=n_samples)
-    columns = random.randint(n_columns, size=n_samples)
-    cells = RankOneMatrices.from_indices(rows, columns, (n_rows, n_columns))
-    return RankOneMatrices(np.sqrt(n_rows * n_columns) * cells.left, cells.right)
-
-
-def _task_rows(
-    n_samples: int, n_features: int, n_tasks: int, random: np.random.RandomState
-) -> RankOneMatrices:
-    X = np.sqrt(n_tasks) * random.normal(size=(n_samples, n_features))
-    return RankOneMatrices.from_tasks(X, random.randint(n_tasks, size=n_samples), n_tasks)
 
 
 def _inner_products(

@@ -6,7 +6,6 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp._checks import check_numbers, check_rows
-from skdp.data.containers import checked_container
 from skdp.linalg import spectrum
 from skdp.linalg.spectrum import orthonormal_basis, principal_sines
 
@@ -63,7 +62,7 @@ def captured_variance(components: Any, X: Any) -> float:
     Raises
     ------
     ValueError
-        If `components` is sparse or has more rows than columns, as if X were passed in its place.
+        If `components` has more rows than columns, as if X were passed in its place.
 
     Notes
     -----
@@ -75,13 +74,11 @@ def captured_variance(components: Any, X: Any) -> float:
     >>> captured_variance([[1, 0]], [[3, 4], [0, 0]])
     0.36
     """
-    is_sparse = issparse(checked_container(components))
-    if not is_sparse:
-        components = check_numbers(components, "components")
-    if is_sparse or len(components) > np.shape(components)[-1]:
+    components = check_numbers(components, "components")
+    if len(components) > components.shape[1]:
         raise ValueError(
-            f"components has shape {np.shape(components)}, but should be dense and have at most as "
-            "many rows as columns: call captured_variance(components, X), not the other way round."
+            f"components has shape {components.shape}, but should have at most as many rows as "
+            "columns: call captured_variance(components, X), not the other way round."
         )
     X = check_rows(X, "captured_variance").astype(np.float64, copy=False)
     basis = orthonormal_basis(components.T)

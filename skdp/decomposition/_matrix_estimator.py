@@ -313,10 +313,6 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             raise ValueError(NOT_FINITE)
         return rows, lambda: rows_digest
 
-    def _as_decomposed(self, X: Any) -> Any:
-        """Transform rows as the unit has transformed those of the fit."""
-        return self._unit.normalize(X)
-
     @property
     def _projection(self) -> Projection:
         return Projection(self.components_, self._unit.normalize)

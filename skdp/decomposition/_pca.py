@@ -15,131 +15,7 @@ from skdp.decomposition._problem import Factors, MatrixProblem, choose_rank
 from skdp.decomposition._projections import Projection
 
 
-class GaussianModelMixin:
-    """Coordinates and likelihood of rows under released components, variances and mean.
-
-    The model is that of probabilistic PCA [1]_: a low-rank covariance plus isotropic noise.
-
-    References
-    ----------
-    .. [1] M. E. Tipping, C. M. Bishop (1999). "Probabilistic principal component analysis". Journal
-       of the Royal Statistical Society B 61(3). :doi:`10.1111/1467-9868.00196`
-    """
-
-    components_: np.ndarray
-    explained_variance_: np.ndarray
-    mean_: np.ndarray
-    noise_variance_: float
-    whiten: bool
-    n_jobs: int | None
-
-    def get_covariance(self) -> np.ndarray:
-        """Covariance of the probabilistic model: components and isotropic noise.
-
-        Returns
-        -------
-        ndarray of shape (n_features, n_features)
-            Model covariance. Covered by the guarantee.
-        """
-        check_is_fitted(self)
-        excess = np.maximum(self.explained_variance_ - self.noise_variance_, 0.0)
-        covariance = (self.components_.T * excess) @ self.components_
-        covariance.flat[:: len(covariance) + 1] += self.noise_variance_
-        return np.asarray(covariance)
-
-    def get_precision(self) -> np.ndarray:
-        """Inverse of the model covariance, with no variance below the rounding of the largest.
-
-        Returns
-        -------
-        ndarray of shape (n_features, n_features)
-            Model precision. Covered by the guarantee.
-        """
-        check_is_fitted(self)
-        along, outside = self._model_variances()
-        # Takes an explicit basis of the orthogonal complement. The identity less the components has
-        # a rounding error, and dividing by a small variance outside would blow this up.
-        rest = np.linalg.qr(self.components_.T, mode="complete")[0][:, len(along) :]
-        precision = (self.components_.T / along) @ self.components_ + rest @ rest.T / outside
-        return np.asarray((precision + precision.T) / 2)
-
-    @by_chunks
-    def score_samples(self, X: Any) -> Any:
-        """Log-likelihood of each row under the probabilistic model.
-
-        Parameters
-        ----------
-        X : {array-like, RowBlocks, dask collection} of shape (n_samples, n_features)
-            Rows; what is returned is not covered by the guarantee.
-
-        Returns
-        -------
-        ndarray, PartResults or dask array of shape (n_samples,)
-            Log-likelihoods; those of blocks or chunks are computed when they are read.
-        """
-        return results_of(check_rows_of(X, self, accept_sparse=False), self._log_likelihoods)
-
-    def _log_likelihoods(self, X: np.ndarray) -> np.ndarray:
-        X = self._as_decomposed(X)  # type: ignore[attr-defined]
-        centered = X - self.mean_.astype(np.float64)
-        # Does without the precision, whose entries cancel if the model is degenerate.
-        scores = centered @ self.components_.T
-        rest = centered - scores @ self.components_
-        along, outside = self._model_variances()
-        n_outside = centered.shape[1] - len(along)
-        squares = np.square(scores) @ (1 / along) + np.square(rest).sum(axis=1) / outside
-        log_volume = np.log(2 * np.pi * along).sum() + n_outside * np.log(2 * np.pi * outside)
-        return np.asarray(-0.5 * (squares + log_volume))
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-likelihood of rows under the probabilistic model.
-
-        Parameters
-        ----------
-        X : {array-like, RowBlocks, dask collection} of shape (n_samples, n_features)
-            Rows; what is returned is not covered by the guarantee.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        float
-            Mean log-likelihood.
-        """
-        X, _ = in_parts(X)
-        scores = self.score_samples(X)
-        return float(sum_of_results(scores, _total, 1, self.n_jobs)) / len(scores)
-
-    @property
-    def _projection(self) -> Projection:
-        stds = self._whitening_stds() if self.whiten else None
-        return super()._projection._replace(mean=self.mean_, stds=stds)  # type: ignore[misc]
-
-    def _model_variances(self) -> tuple[np.ndarray, float]:
-        """Return the variances along the components, and the variance outside.
-
-        No variance is below the rounding error of the largest, so that even a degenerate model has
-        a likelihood.
-        """
-        variances = self.explained_variance_.astype(np.float64)
-        largest = max(float(variances.max()), self.noise_variance_) or 1.0
-        rounding = np.finfo(self.components_.dtype).eps * largest
-        smallest = max(self.noise_variance_, rounding, np.finfo(np.float64).tiny)
-        along = np.maximum(variances, smallest)
-        is_whole = len(along) == self.components_.shape[1]
-        return along, float(along.min()) if is_whole else smallest
-
-    def _whitening_stds(self) -> np.ndarray:
-        """Return standard deviations for whitening, at least that of the noise variance."""
-        smallest = max(self.noise_variance_, np.finfo(self.explained_variance_.dtype).eps)
-        return np.sqrt(np.maximum(self.explained_variance_, smallest))
-
-
-def _total(_: slice, scores: np.ndarray) -> np.ndarray:
-    return np.asarray(scores.sum())
-
-
-class DPPCA(GaussianModelMixin, MatrixEstimator):
+class DPPCA(MatrixEstimator):
     """Principal component analysis with differential privacy for rows, entries or edges.
 
     One entry is not one person: if a person is a row, keep ``privacy_unit="row"``. The other units
@@ -325,6 +201,86 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    # The Gaussian model is that of probabilistic PCA, a low-rank covariance plus isotropic noise:
+    # M. E. Tipping, C. M. Bishop (1999), Journal of the Royal Statistical Society B 61(3).
+
+    def get_covariance(self) -> np.ndarray:
+        """Covariance of the probabilistic model: components and isotropic noise.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features)
+            Model covariance. Covered by the guarantee.
+        """
+        check_is_fitted(self)
+        excess = np.maximum(self.explained_variance_ - self.noise_variance_, 0.0)
+        covariance = (self.components_.T * excess) @ self.components_
+        covariance.flat[:: len(covariance) + 1] += self.noise_variance_
+        return np.asarray(covariance)
+
+    def get_precision(self) -> np.ndarray:
+        """Inverse of the model covariance, with no variance below the rounding of the largest.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features)
+            Model precision. Covered by the guarantee.
+        """
+        check_is_fitted(self)
+        along, outside = self._model_variances()
+        # Takes an explicit basis of the orthogonal complement. The identity less the components has
+        # a rounding error, and dividing by a small variance outside would blow this up.
+        rest = np.linalg.qr(self.components_.T, mode="complete")[0][:, len(along) :]
+        precision = (self.components_.T / along) @ self.components_ + rest @ rest.T / outside
+        return np.asarray((precision + precision.T) / 2)
+
+    @by_chunks
+    def score_samples(self, X: Any) -> Any:
+        """Log-likelihood of each row under the probabilistic model.
+
+        Parameters
+        ----------
+        X : {array-like, RowBlocks, dask collection} of shape (n_samples, n_features)
+            Rows; what is returned is not covered by the guarantee.
+
+        Returns
+        -------
+        ndarray, PartResults or dask array of shape (n_samples,)
+            Log-likelihoods; those of blocks or chunks are computed when they are read.
+        """
+        return results_of(check_rows_of(X, self, accept_sparse=False), self._log_likelihoods)
+
+    def _log_likelihoods(self, X: np.ndarray) -> np.ndarray:
+        rows = self._unit.normalize(X)
+        centered = rows - self.mean_.astype(np.float64)
+        # Does without the precision, whose entries cancel if the model is degenerate.
+        scores = centered @ self.components_.T
+        rest = centered - scores @ self.components_
+        along, outside = self._model_variances()
+        n_outside = centered.shape[1] - len(along)
+        squares = np.square(scores) @ (1 / along) + np.square(rest).sum(axis=1) / outside
+        log_volume = np.log(2 * np.pi * along).sum() + n_outside * np.log(2 * np.pi * outside)
+        return np.asarray(-0.5 * (squares + log_volume))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of rows under the probabilistic model.
+
+        Parameters
+        ----------
+        X : {array-like, RowBlocks, dask collection} of shape (n_samples, n_features)
+            Rows; what is returned is not covered by the guarantee.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            Mean log-likelihood.
+        """
+        X, _ = in_parts(X)
+        scores = self.score_samples(X)
+        return float(sum_of_results(scores, _total, 1, self.n_jobs)) / len(scores)
+
     def _set_factors(self, factors: Factors, problem: MatrixProblem) -> int:
         n_rows, dtype = problem.shape[0], problem.dtype
         degrees_of_freedom = max(n_rows - 1, 1)
@@ -347,3 +303,31 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         )
         self._set_components(factors.leading(n_components), kept, total, dtype)
         return wanted
+
+    @property
+    def _projection(self) -> Projection:
+        stds = self._whitening_stds() if self.whiten else None
+        return super()._projection._replace(mean=self.mean_, stds=stds)
+
+    def _model_variances(self) -> tuple[np.ndarray, float]:
+        """Return the variances along the components, and the variance outside.
+
+        No variance is below the rounding error of the largest, so that even a degenerate model has
+        a likelihood.
+        """
+        variances = self.explained_variance_.astype(np.float64)
+        largest = max(float(variances.max()), self.noise_variance_) or 1.0
+        rounding = np.finfo(self.components_.dtype).eps * largest
+        smallest = max(self.noise_variance_, rounding, np.finfo(np.float64).tiny)
+        along = np.maximum(variances, smallest)
+        is_whole = len(along) == self.components_.shape[1]
+        return along, float(along.min()) if is_whole else smallest
+
+    def _whitening_stds(self) -> np.ndarray:
+        """Return standard deviations for whitening, at least that of the noise variance."""
+        smallest = max(self.noise_variance_, np.finfo(self.explained_variance_.dtype).eps)
+        return np.sqrt(np.maximum(self.explained_variance_, smallest))
+
+
+def _total(_: slice, scores: np.ndarray) -> np.ndarray:
+    return np.asarray(scores.sum())

@@ -141,14 +141,11 @@ def _checked_side(name: str, covariance: Any, size: int) -> np.ndarray | None:
         matrix = check_numbers(covariance, name)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} of covariance is no matrix: {error}") from error
-    if matrix.shape != (size, size) or not np.allclose(matrix, matrix.T):
+    is_symmetric = matrix.shape == (size, size) and np.allclose(matrix, matrix.T)
+    if not is_symmetric or np.linalg.eigvalsh(matrix)[0] <= 1e-12 * np.abs(matrix).max():
         raise ValueError(
-            f"{name} of covariance must be a symmetric matrix of shape {(size, size)}, got shape "
-            f"{matrix.shape}."
-        )
-    if np.linalg.eigvalsh(matrix)[0] <= 1e-12 * np.abs(matrix).max():
-        raise ValueError(
-            f"{name} of covariance must be positive definite; its smallest eigenvalue is not."
+            f"{name} of covariance must be a symmetric and positive definite matrix of shape "
+            f"{(size, size)}, got shape {matrix.shape}."
         )
     return matrix
 

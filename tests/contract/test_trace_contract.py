@@ -399,12 +399,12 @@ BAD_PARAMETERS = {
     "covariance=(np.eye(4),)": r"a pair \(row_cov, col_cov\), one of them None at most",
     "covariance=np.eye(4)": "covariance, got ndarray, must be",
     "covariance=(np.eye(3), None)": r"row_cov of covariance .* shape \(4, 4\), got shape \(3, 3\)",
-    "covariance=(np.tri(4), None)": "row_cov of covariance must be a symmetric matrix",
+    "covariance=(np.tri(4), None)": "row_cov of covariance must be a symmetric and positive",
     "covariance=(np.ones(4), None)": "row_cov of covariance is no matrix: Expected 2D array",
-    "covariance=(np.ones((4, 4)), None)": "row_cov of covariance must be positive definite",
+    "covariance=(np.ones((4, 4)), None)": "row_cov of covariance must be a symmetric and positive",
     "covariance=(np.full((4, 4), np.nan), None)": "row_cov contains NaN",
     "covariance=('identity', None)": "could not convert string to float",
-    "covariance=(None, np.diag([1.0, 1.0, 0.0]))": "col_cov of .* must be positive definite",
+    "covariance=(None, np.diag([1.0, 1.0, 0.0]))": "col_cov of .* positive definite",
     "covariance=(None, np.full((3, 3), np.inf))": "col_cov contains infinity",
 }
 
