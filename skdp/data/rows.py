@@ -17,6 +17,7 @@ from scipy.sparse import csr_array, issparse
 
 from skdp.data.containers import MISSING, not_finite_rows
 from skdp.data.parts import Parts, Targets
+from skdp.data.people import People
 from skdp.data.reduce import (
     BlockView,
     Kernel,
@@ -59,6 +60,26 @@ class _BaseBlock(ABC):
         self.is_null = np.zeros(raw.shape[0], dtype=bool)
         self._weights, self._is_weighted = np.ones(raw.shape[0]), False
         self._norms: np.ndarray | None = None
+        #: What each row counts in every sum, after clipping; None if it counts as one.
+        self.mass: np.ndarray | None = None
+
+    def with_mass(self, mass: np.ndarray) -> Self:
+        """Let each row count as much as it has mass, once in every sum."""
+        block = copy.copy(self)
+        block.mass = mass
+        return block
+
+    def added(self, values: np.ndarray) -> np.ndarray:
+        """Multiply values of rows, about to be summed, by the mass of their rows."""
+        if self.mass is None:
+            return values
+        return self.mass.reshape(-1, *[1] * (values.ndim - 1)) * values
+
+    def half_added(self, values: np.ndarray) -> np.ndarray:
+        """Multiply both factors of a sum of products of rows by this: by the root of the mass."""
+        if self.mass is None:
+            return values
+        return np.sqrt(self.mass).reshape(-1, *[1] * (values.ndim - 1)) * values
 
     def norms(self) -> np.ndarray:
         """Compute the norms of the centered rows before weighting, or upper bounds of these."""
@@ -130,13 +151,16 @@ class DenseBlock(_BaseBlock):
     def total(self) -> np.ndarray:
         """Sum the rows."""
         rows = self._summed_rows
-        return self._weights @ rows if self._is_weighted else rows.sum(axis=0)
+        if self._is_weighted or self.mass is not None:
+            return self.added(self._weights) @ rows
+        return np.asarray(rows.sum(axis=0))
 
     def gram(self) -> np.ndarray:
         """Sum the outer products of the rows, overwriting the rows: no other method may follow."""
         rows = self._summed_rows
-        if self._is_weighted:
-            rows = np.multiply(rows, self._weights[:, np.newaxis], out=self._scratch)
+        if self._is_weighted or self.mass is not None:
+            weights = self.half_added(self._weights)
+            rows = np.multiply(rows, weights[:, np.newaxis], out=self._scratch)
         return rows.T @ rows
 
     def dense(self) -> np.ndarray:
@@ -152,7 +176,7 @@ class DenseBlock(_BaseBlock):
         # Computed from norms: squares of a long row may overflow, even if those of the weighted row
         # do not.
         norms = np.where(self._weights == 0, 0.0, self.norms())
-        return np.asarray(np.square(self._weights * norms).sum())
+        return np.asarray(self.added(np.square(self._weights * norms)).sum())
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`."""
@@ -166,7 +190,7 @@ class DenseBlock(_BaseBlock):
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`."""
         # Transposed, it takes half the time.
-        return (self._times_weights(left).T @ self._summed_rows).T
+        return (self.added(self._times_weights(left)).T @ self._summed_rows).T
 
     def _computed_norms(self) -> np.ndarray:
         return row_norms(self._rows)
@@ -196,13 +220,13 @@ class SparseBlock(_BaseBlock):
 
     def gram(self) -> np.ndarray:
         """Sum the outer products of the rows."""
-        rows = self._weighted_csr()
+        rows, weights = self._weighted_csr()
         gram = (rows.T @ rows).toarray()
         if self._center is not None:
             # (A - w m')' (A - w m') is expanded, for weighted rows A, weights w and center m.
-            cross = np.outer(rows.T @ self._weights, self._center)
+            cross = np.outer(rows.T @ weights, self._center)
             gram -= cross + cross.T
-            gram += (self._weights @ self._weights) * np.outer(self._center, self._center)
+            gram += (weights @ weights) * np.outer(self._center, self._center)
         return gram
 
     def dense(self) -> np.ndarray:
@@ -216,11 +240,11 @@ class SparseBlock(_BaseBlock):
 
     def squared_norm(self) -> np.ndarray:
         """Sum the squared norms of the rows."""
-        rows = self._weighted_csr()
+        rows, weights = self._weighted_csr()
         total = np.square(rows.data).sum()
         if self._center is not None:
-            total -= 2 * (rows.T @ self._weights) @ self._center
-            total += (self._weights @ self._weights) * (self._center @ self._center)
+            total -= 2 * (rows.T @ weights) @ self._center
+            total += (weights @ weights) * (self._center @ self._center)
         return np.asarray(total)
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
@@ -232,7 +256,7 @@ class SparseBlock(_BaseBlock):
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`."""
-        left = self._times_weights(left)
+        left = self.added(self._times_weights(left))
         product = transposed(self._rows) @ left
         if self._center is not None:
             product -= np.outer(self._center, left.sum(axis=0))
@@ -246,8 +270,10 @@ class SparseBlock(_BaseBlock):
     def _drop_rows(self, is_dropped: np.ndarray) -> None:
         self._rows = with_data(self._rows, np.where(self._repeated(is_dropped), 0, self._rows.data))
 
-    def _weighted_csr(self) -> csr_array:
-        return with_data(self._rows, self._rows.data * self._repeated(self._weights))
+    def _weighted_csr(self) -> tuple[csr_array, np.ndarray]:
+        """Return both factors of a sum of products of rows, and the weights that are in each."""
+        weights = self.half_added(self._weights)
+        return with_data(self._rows, self._rows.data * self._repeated(weights)), weights
 
     def _repeated(self, values: np.ndarray) -> np.ndarray:
         return np.repeat(values, np.diff(self._rows.indptr))
@@ -302,6 +328,8 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         Maps an array of norms to weights; None for weights of 1.
     cache : RowCache
         Results of an earlier pass over the centered rows.
+    people : People or None, default=None
+        Whose rows these are. Then each person counts once in every sum.
     """
 
     source: Source
@@ -310,6 +338,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     bound: float = np.inf
     weighting: Weighting | None = None
     cache: RowCache = field(default_factory=RowCache)
+    people: People | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the cache out: other processes are sent rows that come in parts, and read these."""
@@ -317,8 +346,8 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
-        return self.source.shape[0]
+        """Number of rows or, where whole people are protected, of people."""
+        return self.source.shape[0] if self.people is None else self.people.n_people
 
     @property
     def n_features(self) -> int:
@@ -346,6 +375,8 @@ class Rows(BlockView):  # numpydoc ignore=PR02
             )
             if self.weighting is not None:
                 block = block.weighted(self.weighting, None if known is None else known[rows])
+            if self.people is not None:
+                block = block.with_mass(self.people.weights[rows])
             yield rows, block
 
     def centered(self, center: np.ndarray) -> Self:
@@ -376,7 +407,8 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def counted_norms(self, grid: np.ndarray) -> GridCounts:
         """Count the norms before weighting on a grid; those of the cache if there are any."""
         if self.cache.norms is not None:
-            return GridCounts.in_all(grid, self.cache.norms, self.n_rows)
+            weights = None if self.people is None else self.people.weights
+            return GridCounts.in_all(grid, self.cache.norms, self.n_rows, weights)
         if self.cache.norm_counts is not None:
             return self.cache.norm_counts
         kernel = partial(norm_counts, grid=grid)
@@ -390,7 +422,8 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         """
         if self.cache.n_mostly_positive is not None:
             return self.cache.n_mostly_positive
-        return float(Rows(self.source, self.n_jobs).map_sum(n_mostly_positive, 1))
+        raw = Rows(self.source, self.n_jobs, people=self.people)
+        return float(raw.map_sum(n_mostly_positive, 1))
 
     def total(self) -> tuple[np.ndarray, float]:
         """Sum the rows; return the sum, of shape (n_features,), and its rounding."""
@@ -447,14 +480,25 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def subsample(self, at_most: int) -> "Rows":
         """Return a view of every k-th row, with the smallest k that leaves no more than `at_most`.
 
-        A stream stays whole, since each pass has to read all of it anyway.
+        A stream stays whole, since each pass has to read all of it anyway. Of people it takes one
+        row each of every k-th.
         """
+        if self.people is not None:
+            return self._sample_of_people(self.people, at_most)
         step = math.ceil(self.n_rows / at_most)
         source = self.source if step == 1 else self.source.every(step)
         if source is self.source:
             return self
         norms = None if self.cache.norms is None else self.cache.norms[::step]
         return replace(self, source=source, cache=RowCache(norms))
+
+    def _sample_of_people(self, people: People, at_most: int) -> "Rows":
+        if not self.source.is_repeatable:
+            return self
+        chosen, sample = people.sample(at_most)
+        norms = None if self.cache.norms is None else self.cache.norms[chosen]
+        source, cache = self.source.at(chosen), RowCache(norms)
+        return replace(self, source=source, cache=cache, people=sample)
 
     def normal_product(
         self, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
@@ -526,6 +570,8 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     @property
     def depth(self) -> int:
         """Longest chain of additions in a sum over the rows."""
+        if self.people is not None:
+            return self.people.depth(self.width, is_sparse=self.source.is_sparse)
         return sum_depth(self.block_starts, self.width, part_ranges(self))
 
     def _rounding(self, degree: int, n_columns: int = 0) -> float:
@@ -550,12 +596,12 @@ def _rmatmul(rows: slice, block: Block, left: np.ndarray) -> np.ndarray:
 
 def norm_counts(_: slice, block: Block, grid: np.ndarray) -> np.ndarray:
     """Count the norms in the bins of a grid, and in one more those beyond; NaN is nowhere."""
-    return bin_counts(block.norms(), np.append(grid, np.inf)).astype(np.float64)
+    return bin_counts(block.norms(), np.append(grid, np.inf), block.mass).astype(np.float64)
 
 
 def n_mostly_positive(_: slice, block: Block) -> np.ndarray:
     """Count the rows that are mostly positive."""
-    return np.asarray(block.are_mostly_positive().sum())
+    return np.asarray(block.added(block.are_mostly_positive()).sum())
 
 
 def _normal_product(
@@ -578,17 +624,19 @@ def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
 def _projection_counts(
     rows: slice, block: Block, basis: np.ndarray, edges: np.ndarray
 ) -> np.ndarray:
-    return bin_counts(_projection_norms(rows, block, basis), edges).astype(np.float64)
+    norms = _projection_norms(rows, block, basis)
+    return bin_counts(norms, edges, block.mass).astype(np.float64)
 
 
 def _clipped_squares(_: slice, block: Block, basis: np.ndarray, weighting: Weighting) -> np.ndarray:
     projections = block.matmul(basis)
-    return np.asarray(weighting(row_norms(projections)) @ np.square(projections))
+    return np.asarray(weighting(row_norms(projections)) @ block.added(np.square(projections)))
 
 
 def _projected_moment(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
     projections, size = block.matmul(basis), basis.shape[1]
     moment = np.zeros((size + 1, size + 1))
+    projections = block.half_added(projections)
     moment[:size, :size] = projections.T @ projections
     moment[size, size] = block.squared_norm() - np.trace(moment)
     return moment

@@ -78,6 +78,10 @@ class Source:
         kept = self.X._every(step) if isinstance(self.X, RowBlocks) else self.X[::step]
         return self if kept is self.X else Source(kept, self._function)
 
+    def at(self, places: np.ndarray) -> "Source":
+        """Keep the rows of an array at these places."""
+        return Source(self.X[places], self._function)
+
     def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
         """Yield the blocks of a group with the rows they stand for; load each part once."""
         first = int(np.searchsorted(self.part_starts, group.start, side="right")) - 1

@@ -146,12 +146,14 @@ class GridCounts(NamedTuple):
         return cls(grid, np.cumsum(in_bins[:-1]), n_units)
 
     @classmethod
-    def in_all(cls, grid: np.ndarray, values: np.ndarray, n_units: int) -> "GridCounts":
+    def in_all(
+        cls, grid: np.ndarray, values: np.ndarray, n_units: int, weights: np.ndarray | None = None
+    ) -> "GridCounts":
         """Count the values of units; the NaN of a null unit is counted nowhere.
 
         There are `n_units` of them in all, of which `values` may hold a part.
         """
-        return cls.of(grid, bin_counts(values, np.append(grid, np.inf)), n_units)
+        return cls.of(grid, bin_counts(values, np.append(grid, np.inf), weights), n_units)
 
     def zeros_last(self) -> "GridCounts":
         """Move the first point, and what does not exceed it, behind all others.
@@ -162,19 +164,23 @@ class GridCounts(NamedTuple):
         in_order = np.append(self.up_to_points[1:] - n_zeros, self.up_to_points[-1])
         return GridCounts(np.roll(self.grid, -1), in_order, self.n_units)
 
-    def up_to(self, point: float) -> int:
+    def up_to(self, point: float) -> float:
         """Return how many values are counted up to a point, in the order of the grid."""
-        return int(self.up_to_points[self.grid == point][0])
+        # Not as an int: weights of a person that moved past it would count as a whole one or none.
+        return float(self.up_to_points[self.grid == point][0])
 
 
-def bin_counts(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+def bin_counts(
+    values: np.ndarray, edges: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
     """Count the values in each bin: those above the previous edge and at most its own edge.
 
     The last bin also takes larger values. The NaN of a null unit is counted nowhere. The counts are
-    exact: only a budget may release them.
+    exact: only a budget may release them. With `weights` each value counts as much as its own.
     """
-    bins = np.searchsorted(edges, values[~np.isnan(values)])
-    return np.bincount(np.minimum(bins, len(edges) - 1), minlength=len(edges))
+    is_there = ~np.isnan(values)
+    bins = np.minimum(np.searchsorted(edges, values[is_there]), len(edges) - 1)
+    return np.bincount(bins, None if weights is None else weights[is_there], len(edges))
 
 
 def kept_squares(bound: float, q: float, points: np.ndarray, fractions: np.ndarray) -> float:
