@@ -328,11 +328,13 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
         problem = self._problem_of_size(*planned_size(n_samples, n_features, public_like(like)))
         return plan_of(problem, self._plan(problem))
 
-    def _fit(self, X: Any, y: Any = None) -> None:
-        """Fit in the one order that keeps a fit private."""
+    def _fit(self, X: Any, y: Any = None, **users: Any) -> None:
+        """Fit in the one order that keeps a fit private; `users` tells whose the rows are."""
         with warnings_together(type(self).__name__):
-            with restored_on_error(self, partial(self._passes_to_tell, X)):
-                problem, data = self._problem(*in_parts(X, y))
+            # How many rows people have is private: of their fits no number of passes is told.
+            n_passes = self._passes_to_tell if users.get("users") is None else _no_number
+            with restored_on_error(self, partial(n_passes, X)):
+                problem, data = self._problem(*in_parts(X, y), **users)
                 warnings = self._keep(*self._release(problem, data, warn_of_privacy))
             # Last: if warnings are turned into errors, the model that was paid for remains.
             warn_of_privacy(*warnings)
@@ -453,6 +455,9 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
         would be free of it. `digest` hashes all data of the fit, which takes a pass over them.
         """
         return NoiseSource(seed, (type(self).__name__, parameters_by_value(self), digest()))
+
+
+def _no_number(X: Any) -> None: ...
 
 
 def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], ...]:

@@ -875,3 +875,4 @@ class ResolvedUser(ResolvedUnit):
 
     name: ClassVar[str] = "user"
     counted: ClassVar[str] = "users"
+    remedy: ClassVar[str] = "more users, a larger epsilon or a tighter row_norm"

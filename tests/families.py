@@ -13,6 +13,7 @@ import entry_cells
 import entry_neighbors
 import factor_cells
 import fed_streams
+import people_cells
 import row_cells
 import scaler_cells
 import toy
@@ -111,6 +112,22 @@ FAMILIES = (
         is_reached=row_cells.is_reached,
         slips=row_cells.SLIPS,
         setting=row_cells.setting,
+    ),
+    Family(
+        name="people",
+        cells=people_cells.CELLS,
+        datasets=people_cells.datasets,
+        strange=people_cells.strange_datasets,
+        groups=people_cells.groups,
+        strangers=people_cells.strangers,
+        released=row_cells.released,
+        public=row_cells.public,
+        recorded=lambda cell: ("user", True),
+        is_reached=people_cells.is_reached,
+        slips=people_cells.SLIPS,
+        setting=people_cells.setting,
+        arguments=lambda data: data.arguments,
+        n_units=lambda arguments: len(set(arguments[1])),
     ),
     Family(
         name="entries",

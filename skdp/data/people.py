@@ -1,12 +1,21 @@
 """Whose rows these are: each person counts once in every sum, however many rows it has."""
 
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
-from typing import Self
+from types import NoneType
+from typing import Any, Self
+from uuid import UUID
 
 import numpy as np
 
+from skdp.data.containers import checked_container, hide_error_text
 from skdp.data.sources import largest_depth
+from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
+
+# ------------------------------
+# What each row of a person counts.
 
 # Weights are multiples of 2 ** -24. So sums of weights, such as counts, are exact in any order.
 _BITS = 24  # not tuned
@@ -41,10 +50,6 @@ class People:
         """Place of the first row of each person that has rows."""
         return np.unique(self.codes, return_index=True)[1]
 
-    def depth(self, n_features: int, *, is_sparse: bool) -> int:
-        """Bound the longest chain of additions of any number of rows."""
-        return largest_depth(MOST_ROWS, n_features, is_sparse=is_sparse) + _MORE_ADDITIONS
-
     def sample(self, at_most: int) -> tuple[np.ndarray, "People"]:
         """Choose one row each of some people, by their numbers; return its places, and whose it is.
 
@@ -63,3 +68,109 @@ def _weights(codes: np.ndarray, n_people: int) -> np.ndarray:
     place[order] = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
     parts, rest = np.divmod(all_parts, np.maximum(counts, 1))
     return (parts[codes] + (place < rest[codes])) / all_parts
+
+
+def people_of(users: Any, n_rows: int, unit: Any) -> People | None:
+    """Return the people of rows if they are the unit; refuse ids or the unit without the other."""
+    is_user = isinstance(unit, str) and unit == "user"
+    if users is None:
+        if is_user:
+            raise ValueError(
+                "privacy_unit='user' needs users, an id for each row: pass them to fit. A step of "
+                "a pipeline or a search does not get them yet."
+            )
+        return None
+    if not is_user:
+        raise ValueError(f"users is for privacy_unit='user', got privacy_unit={unit!r}.")
+    ids = checked_ids(users, "users")
+    if len(ids) != n_rows:
+        raise ValueError(f"users has {len(ids)} ids, but X has {n_rows} rows.")
+    names, codes = check_users(ids)
+    return People.of(codes, len(names))
+
+
+def depth_of_people(n_features: int, *, is_sparse: bool) -> int:
+    """Bound the longest chain of additions of any number of rows."""
+    return largest_depth(MOST_ROWS, n_features, is_sparse=is_sparse) + _MORE_ADDITIONS
+
+
+def rounding_of_people(shape: tuple[int, int], *, is_sparse: bool) -> float:
+    """Bound the rounding of sums over so many people, whatever rows they have."""
+    depth = depth_of_people(shape[1], is_sparse=is_sparse)
+    return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * shape[0])
+
+
+# ------------------------------
+# Ids of people, checked.
+
+# Ids of one of these kinds can be sorted, which puts equal ones side by side.
+_KINDS = (str, bytes, int, UUID, date)
+
+
+def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return sorted ids, and the number of the user of each row; errors name no id."""
+    names, codes = None, None
+    # The error of a comparison may name ids: it is replaced by one that does not.
+    with suppress(Exception):
+        if _can_be_sorted(ids):
+            names, codes = np.unique(ids, return_inverse=True)
+    if names is None or codes is None:
+        raise ValueError(
+            "The ids of users must be of one kind, all integers or all strings, with none missing."
+        )
+    if names.dtype.kind == "f":
+        _check_float_ids(names)
+    return names, codes.ravel()
+
+
+def _can_be_sorted(ids: np.ndarray) -> bool:
+    """Tell whether ids are of one sortable kind, with none missing."""
+    if ids.dtype.kind == "f":
+        return True
+    if ids.dtype.kind == "T":
+        # In this dtype a missing id equals itself.
+        ids = ids.astype(object)
+    if np.not_equal(ids, ids).any():
+        return False
+    if ids.dtype.kind != "O":
+        return ids.dtype.kind in "biuSUM"
+    return all(issubclass(one, kind_of_ids(ids)) for one in set(map(type, ids)))
+
+
+def kind_of_ids(ids: np.ndarray) -> type:
+    """Return the kind of ids; NoneType for any that is not accepted."""
+    by_code = {"U": str, "T": str, "S": bytes, "M": date, **dict.fromkeys("biuf", int)}
+    if ids.dtype.kind != "O":
+        return by_code.get(ids.dtype.kind, NoneType)
+    return next((kind for kind in _KINDS if isinstance(ids[0], kind)), NoneType)
+
+
+def _check_float_ids(names: np.ndarray) -> None:
+    """Refuse floats that are no ids, or that several users may share."""
+    if not np.isfinite(names).all():
+        raise ValueError("An id of a user is NaN or infinite; each row must have a finite one.")
+    if not np.equal(names, np.rint(names)).all():
+        raise ValueError(
+            "The ids of users are fractions; pass integers or strings, and no weights."
+        )
+    if np.abs(names).max(initial=0) >= 2.0 ** np.finfo(names.dtype).nmant:
+        raise ValueError(
+            f"The ids of users are too large for {names.dtype}, which cannot distinguish all of "
+            "them; pass integers or strings."
+        )
+
+
+def checked_ids(ids: Any, name: str) -> np.ndarray:
+    """Return ids as an array that keeps missing ones: among strings they would become strings."""
+    ids = checked_container(ids)
+    kind = object if isinstance(ids, list | tuple) else None
+    given = hide_error_text(np.asarray, ids, dtype=kind)
+    if given.ndim == 2 and given.shape[1] == 1:
+        given = given.ravel()
+    if given.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, got shape {given.shape}.")
+    if given.dtype != object:
+        return given
+    # Ids of several kinds stay objects, which `check_users` refuses.
+    numbers = hide_error_text(np.asarray, given.tolist())
+    return numbers if numbers.dtype.kind in "biuf" else given

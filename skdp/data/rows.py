@@ -17,7 +17,7 @@ from scipy.sparse import csr_array, issparse
 
 from skdp.data.containers import MISSING, not_finite_rows
 from skdp.data.parts import Parts, Targets
-from skdp.data.people import People
+from skdp.data.people import People, depth_of_people
 from skdp.data.reduce import (
     BlockView,
     Kernel,
@@ -571,7 +571,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def depth(self) -> int:
         """Longest chain of additions in a sum over the rows."""
         if self.people is not None:
-            return self.people.depth(self.width, is_sparse=self.source.is_sparse)
+            return depth_of_people(self.width, is_sparse=self.source.is_sparse)
         return sum_depth(self.block_starts, self.width, part_ranges(self))
 
     def _rounding(self, degree: int, n_columns: int = 0) -> float:

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -24,6 +25,7 @@ from skdp._checks import (
 from skdp._estimator import N_JOBS, Data, PrivateEstimator, in_dtype
 from skdp.data.containers import float_dtype
 from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts
+from skdp.data.people import people_of, rounding_of_people
 from skdp.data.rows import Rows
 from skdp.data.sources import Source, as_source, digest, holds_sparse, rounding_of
 from skdp.decomposition._entries_plan import plan_entries, resolve_entries
@@ -44,7 +46,7 @@ from skdp.exceptions import counted
 from skdp.linalg.spectrum import coherence, is_symmetric
 from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.precision import plain
-from skdp.units import ResolvedRow, ResolvedUnit, supported_unit
+from skdp.units import ResolvedRow, ResolvedUnit, ResolvedUser, supported_unit
 
 # Few columns are at most this fraction, and together have nearly all of the variance.
 _FEW, _NEARLY_ALL = 0.2, 0.99  # not studied
@@ -125,7 +127,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     _warnings = staticmethod(warnings_for_rows)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, users: Any = None) -> Self:
         """Find the components, spending the whole budget.
 
         Parameters
@@ -134,6 +136,8 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             Rows to protect.
         y : None
             Ignored.
+        users : array-like of shape (n_samples,) or None, default=None
+            Whose each row is, for ``privacy_unit="user"``: ids of one kind, integers or strings.
 
         Returns
         -------
@@ -143,9 +147,9 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         Raises
         ------
         ValueError
-            If X or a parameter is not acceptable; nothing has been spent then.
+            If X, `users` or a parameter is not acceptable; nothing has been spent then.
         """
-        self._fit(X)
+        self._fit(X, users=users)
         return self
 
     @by_chunks
@@ -188,9 +192,11 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         rows = check_transformed(X, width, name, accept_sparse=False)
         return transformed(rows, self._projection.undo, self.components_.shape[1])
 
-    def _problem(self, X: Any, y: Any) -> tuple[MatrixProblem, Data]:
+    def _problem(self, X: Any, y: Any, users: Any = None) -> tuple[MatrixProblem, Data]:
         checked = self._checked(X)
-        problem = self._problem_of(tuple(checked.shape), like=checked)
+        people = people_of(users, checked.shape[0], self.privacy_unit)
+        n_units = checked.shape[0] if people is None else people.n_people
+        problem = self._problem_of((n_units, checked.shape[1]), like=checked)
         if problem.unit.is_symmetric and not is_symmetric(checked):
             raise ValueError(
                 f"{problem.given_unit} needs a symmetric matrix, and X is not. If it is a graph of "
@@ -198,7 +204,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             )
         # Takes X as given, because the checked X has lost the names of its features.
         check_features(X, self, reset=True)
-        return problem, self._view(checked, problem)
+        return problem, self._view(checked, problem, partial(Rows, people=people))
 
     def _checked(self, X: Any) -> Any:
         # Where norms are computed anyway, `_view` tells by them whether the rows are finite.
@@ -227,6 +233,10 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             )
         self._check_unused_bounds(given_unit, has_bases=support.has_bases)
         is_sparse = holds_sparse(like)
+        if isinstance(unit, ResolvedUser):
+            rounding = rounding_of_people(shape, is_sparse=is_sparse)
+        else:
+            rounding = rounding_of(like, shape, is_sparse=is_sparse or unit.is_sparse)
         facts = {
             "unit": unit,
             "given_unit": given_unit,
@@ -235,7 +245,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             "shape": shape,
             "is_sparse": is_sparse,
             "dtype": float_dtype(like),
-            "rounding": rounding_of(like, shape, is_sparse=is_sparse or unit.is_sparse),
+            "rounding": rounding,
             "center": center,
             "releases_mean": not self._is_pca or isinstance(center, str),
             **changes,
@@ -248,6 +258,8 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         given, name = self.privacy_unit, type(self).__name__
         if isinstance(given, str) and given == "row":
             return ResolvedRow(self.adjacency)
+        if isinstance(given, str) and given == "user" and ResolvedUser in self._support:
+            return ResolvedUser(self.adjacency)
         return supported_unit(given, self.adjacency, float(self.epsilon), self._support, name)
 
     def _check_unused_bounds(self, given_unit: str, *, has_bases: bool) -> None:
@@ -311,7 +323,10 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         rows, rows_digest = read_rows_once(problem, raw, is_keyed=self._is_keyed)
         if rows.cache.n_not_finite:
             raise ValueError(NOT_FINITE)
-        return rows, lambda: rows_digest
+        if (people := rows.people) is None:
+            return rows, lambda: rows_digest
+        # The same rows of other people are other data.
+        return rows, lambda: (rows_digest, people.codes.tobytes())
 
     @property
     def _projection(self) -> Projection:

@@ -20,6 +20,7 @@ from skdp.units import (
     ResolvedSparseRow,
     ResolvedSpectralChange,
     ResolvedUnit,
+    ResolvedUser,
 )
 
 
@@ -122,15 +123,17 @@ class Support:
     count: Callable[[tuple[int, int]], int] = itemgetter(0)
 
 
+# Of rows, and of people who have several: benchmarks/high_dimension/captured.md, "power, 4 steps".
+_OF_ROWS = Support(
+    {"covariance": 0, "adaptive": 0, "power": 3},
+    centered=("covariance", "adaptive", "power"),
+    has_bases=False,
+)
 #: What depends on the unit, for each unit.
-# Of rows: benchmarks/high_dimension/captured.md, "power, 4 steps". "power" of edges:
-# benchmarks/house/constants.md. Else not studied.
+# "power" of edges: benchmarks/house/constants.md. Else not studied.
 SUPPORT: dict[type[ResolvedUnit], Support] = {
-    ResolvedRow: Support(
-        {"covariance": 0, "adaptive": 0, "power": 3},
-        centered=("covariance", "adaptive", "power"),
-        has_bases=False,
-    ),
+    ResolvedRow: _OF_ROWS,
+    ResolvedUser: _OF_ROWS,
     ResolvedEntry: Support(
         {"alternating": 5, "deflation": 5, "input": 0},
         centered=("alternating", "deflation", "input"),

@@ -1,11 +1,7 @@
 """Rows, responses and users of a personal regression, checked."""
 
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
-from types import NoneType
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 from sklearn.utils import _safe_indexing
@@ -13,11 +9,9 @@ from sklearn.utils.validation import check_consistent_length
 
 from skdp._checks import INPUT, check_given, check_numbers, refuse_blocks
 from skdp.data.containers import checked_container, hide_error_text
+from skdp.data.people import check_users, checked_ids
 from skdp.data.users import Users
 from skdp.linear_model._targets import checked_responses
-
-# Ids of one of these kinds can be sorted, which puts equal ones side by side.
-_KINDS = (str, bytes, int, UUID, date)
 
 
 @dataclass(frozen=True)
@@ -67,7 +61,7 @@ def check_rows_and_ids(
         X, ids = _split(X, user_column)
     rows = check_numbers(X, "X", dtype=INPUT["dtype"], estimator=estimator_name)
     if groups is not None:
-        given = _checked_groups(groups)
+        given = checked_ids(groups, "groups")
         check_consistent_length(rows, given)
         if ids is not None and not _are_same(ids, given):
             raise ValueError(
@@ -76,75 +70,6 @@ def check_rows_and_ids(
             )
         ids = given
     return rows, ids
-
-
-def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return sorted ids, and the number of the user of each row; errors name no id."""
-    names, codes = None, None
-    # The error of a comparison may name ids: it is replaced by one that does not.
-    with suppress(Exception):
-        if _can_be_sorted(ids):
-            names, codes = np.unique(ids, return_inverse=True)
-    if names is None or codes is None:
-        raise ValueError(
-            "The ids of users must be of one kind, all integers or all strings, with none missing."
-        )
-    if names.dtype.kind == "f":
-        _check_float_ids(names)
-    return names, codes.ravel()
-
-
-def _can_be_sorted(ids: np.ndarray) -> bool:
-    """Tell whether ids are of one sortable kind, with none missing."""
-    if ids.dtype.kind == "f":
-        return True
-    if ids.dtype.kind == "T":
-        # In this dtype a missing id equals itself.
-        ids = ids.astype(object)
-    if np.not_equal(ids, ids).any():
-        return False
-    if ids.dtype.kind != "O":
-        return ids.dtype.kind in "biuSUM"
-    return all(issubclass(one, kind_of_ids(ids)) for one in set(map(type, ids)))
-
-
-def kind_of_ids(ids: np.ndarray) -> type:
-    """Return the kind of ids; NoneType for any that is not accepted."""
-    by_code = {"U": str, "T": str, "S": bytes, "M": date, **dict.fromkeys("biuf", int)}
-    if ids.dtype.kind != "O":
-        return by_code.get(ids.dtype.kind, NoneType)
-    return next((kind for kind in _KINDS if isinstance(ids[0], kind)), NoneType)
-
-
-def _check_float_ids(names: np.ndarray) -> None:
-    """Refuse floats that are no ids, or that several users may share."""
-    if not np.isfinite(names).all():
-        raise ValueError("An id of a user is NaN or infinite; each row must have a finite one.")
-    if not np.equal(names, np.rint(names)).all():
-        raise ValueError(
-            "The ids of users are fractions; pass integers or strings, and no weights."
-        )
-    if np.abs(names).max(initial=0) >= 2.0 ** np.finfo(names.dtype).nmant:
-        raise ValueError(
-            f"The ids of users are too large for {names.dtype}, which cannot distinguish all of "
-            "them; pass integers or strings."
-        )
-
-
-def _checked_groups(groups: Any) -> np.ndarray:
-    """Return ids as an array that keeps missing ones: among strings they would become strings."""
-    groups = checked_container(groups)
-    kind = object if isinstance(groups, list | tuple) else None
-    given = hide_error_text(np.asarray, groups, dtype=kind)
-    if given.ndim == 2 and given.shape[1] == 1:
-        given = given.ravel()
-    if given.ndim != 1:
-        raise ValueError(f"groups must have one dimension, got shape {given.shape}.")
-    if given.dtype != object:
-        return given
-    # Ids of several kinds stay objects, which `check_users` refuses.
-    numbers = hide_error_text(np.asarray, given.tolist())
-    return numbers if numbers.dtype.kind in "biuf" else given
 
 
 def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
@@ -158,7 +83,7 @@ def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
     place = _place_of(X, user_column)
     others = [column for column in range(X.shape[1]) if column != place]
     rows, ids = (hide_error_text(_safe_indexing, X, part, axis=1) for part in (others, place))
-    return rows, _checked_groups(ids)
+    return rows, checked_ids(ids, "user_column")
 
 
 def _place_of(X: Any, user_column: int | str) -> int:

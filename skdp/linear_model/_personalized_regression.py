@@ -16,6 +16,7 @@ from sklearn.utils.validation import _get_feature_names, check_is_fitted
 from skdp._checks import check_features, check_rows_of, redact_errors
 from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp.data.containers import checked_container, float_dtype
+from skdp.data.people import check_users, kind_of_ids
 from skdp.data.sources import digests
 from skdp.linalg.norms import row_products
 from skdp.linear_model._personal_exponential import plan_exponential, solve_exponential
@@ -25,13 +26,7 @@ from skdp.linear_model._personal_fit import (
     warnings_for_model,
     warnings_for_users,
 )
-from skdp.linear_model._personal_input import (
-    PersonalData,
-    check_input,
-    check_rows_and_ids,
-    check_users,
-    kind_of_ids,
-)
+from skdp.linear_model._personal_input import PersonalData, check_input, check_rows_and_ids
 from skdp.linear_model._personal_model import Prior, SharedModel
 from skdp.linear_model._personal_plan import (
     PERSONAL_CONSTRAINTS,

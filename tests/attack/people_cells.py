@@ -1,0 +1,157 @@
+"""Fits that protect people with several rows, and people who break what is not careful."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import row_cells
+from harness import Group, Slip, altered, fit_with, without_row
+from recording import RecordingBudget
+from row_cells import ADJACENCIES, D, adversarial_rows, is_reached, setting
+from scipy.sparse import csr_array
+
+from skdp import DPPCA, DPTruncatedSVD
+from skdp.datasets import make_spiked
+
+__all__ = ["CELLS", "SLIPS", "is_reached", "setting"]
+
+N_PEOPLE = 40
+
+
+class SVDOfPeople(DPTruncatedSVD):
+    """Takes users by their place, too."""
+
+    __doc__ = DPTruncatedSVD.__doc__
+
+    def fit(self, X, users=None):
+        return super().fit(X, users=users)
+
+
+class PCAOfPeople(DPPCA):
+    """Takes users by their place, too."""
+
+    __doc__ = DPPCA.__doc__
+
+    def fit(self, X, users=None):
+        return super().fit(X, users=users)
+
+
+BY_PLACE = {DPTruncatedSVD: SVDOfPeople, DPPCA: PCAOfPeople}
+
+
+@dataclass(frozen=True)
+class Cell(row_cells.Cell):
+    """One way to ask for a fit."""
+
+    layout: str = "dense"
+
+    def __call__(self, **more):
+        """Make an estimator."""
+        made = super().__call__(privacy_unit="user", **more)
+        return BY_PLACE[type(made)](**made.get_params(deep=False))
+
+    def __str__(self):
+        return f"{super().__str__()}, {self.layout}"
+
+
+def _cells():
+    for number, cell in enumerate(row_cells.CELLS):
+        layout = "csr" if number % 3 == 0 and cell.model != "pca, public center" else "dense"
+        yield Cell(*vars(cell).values(), layout)
+
+
+CELLS = tuple(_cells())
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows, and whose they are."""
+
+    X: np.ndarray
+    users: np.ndarray
+    layout: str = "dense"
+
+    @property
+    def arguments(self):
+        """What `fit` is given."""
+        return csr_array(self.X) if self.layout == "csr" else self.X, self.users
+
+    def with_first(self, rows, generator):
+        """Give the first person other rows, at any places; the others keep their order."""
+        others = self.users != 0
+        places = np.sort(generator.integers(0, others.sum() + 1, len(rows)))
+        X = np.insert(self.X[others], places, rows, axis=0)
+        return Data(X, np.insert(self.users[others], places, 0), self.layout)
+
+
+def people(matrix, cell):
+    """Give each row of a matrix to a person, with a few more that are like it."""
+    generator = np.random.default_rng(4)
+    users = generator.permutation(
+        np.repeat(np.arange(N_PEOPLE), generator.integers(1, 5, N_PEOPLE))
+    )
+    signs = generator.choice([1.0, 1.0, -1.0], (len(users), 1))
+    return Data(np.clip(signs * matrix[users], -1e308, 1e308), users, cell.layout)
+
+
+def datasets(cell):
+    """Ordinary people."""
+    return {"spiked": people(make_spiked(N_PEOPLE, D, k=2, random_state=0)[0], cell)}
+
+
+def strange_datasets(cell):
+    """Finite numbers that are far from ordinary."""
+    found = row_cells.strange_datasets(cell)
+    return {name: people(matrix, cell) for name, matrix in found.items()}
+
+
+def groups(cell, data):
+    """People in the place of the first one, with 1 to 300 rows."""
+    fitted, _ = fit_with(cell(), data.arguments, RecordingBudget)
+    generator = np.random.default_rng(0)
+    rows = list(adversarial_rows(data.X, fitted.components_).values())
+    rows += [scale * generator.normal(size=D) for scale in (0.1, 1.0, 10.0)]
+    own = [row[np.newaxis] for row in rows]
+    own += [
+        np.repeat(row[np.newaxis], n, axis=0)
+        for row, n in zip(rows, (2, 7, 50, 300) * 4, strict=False)
+    ]
+    own += [generator.choice([-1.0, 1.0], (300, 1)) * fitted.components_[0]]
+    own += [10.0 ** generator.uniform(-3, 3, (50, 1)) * generator.normal(size=(50, D))]
+    found = [data, *(data.with_first(one, generator) for one in own)]
+    # Last with rows at the same places, so that sums without these round alike.
+    is_first = (data.users == 0)[:, np.newaxis]
+    X = np.where(is_first, generator.normal(size=data.X.shape), data.X)
+    found.append(Data(X, data.users, data.layout))
+    arguments = [one.arguments for one in found]
+    if cell.adjacency == "replace":
+        return [Group(arguments)]
+    return [Group(arguments, origin=data.arguments, make_null=lambda: null_person(0))]
+
+
+def null_person(number):
+    """Make all rows of a person null in every fit inside."""
+
+    def forget(rows, problem):
+        return without_row(rows, problem, np.flatnonzero(rows.people.codes == number))
+
+    return altered(forget)
+
+
+def strangers(cell, data):
+    """Give rows with nothing in common but the number of people, even in their number."""
+    one_each = np.zeros((N_PEOPLE, D))
+    many = np.repeat(np.arange(N_PEOPLE), 20)
+    other = -3 * np.random.default_rng(7).normal(size=(len(many), D)) + 1e4
+    found = (Data(one_each, np.arange(N_PEOPLE)), Data(other, many))
+    return [Data(one.X, one.users, cell.layout).arguments for one in found]
+
+
+SLIPS = {
+    f"{release}, {adjacency}": Slip(function, release, Cell(model, solver, adjacency))
+    for model, solver, function, release in (
+        ("svd", "covariance", "second_moment", "second moment"),
+        ("svd", "power", "clipped_projection", "step 1"),
+        ("pca", "covariance", "row_sum", "mean"),
+    )
+    for adjacency in ADJACENCIES
+}
