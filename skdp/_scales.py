@@ -106,22 +106,25 @@ def summing(intervals: Intervals) -> Kernel:
 
 
 def _counts(block: Block | DenseMatrices, place: Place, n_bins: int) -> np.ndarray:
-    values, columns, n_zeros = _entries(block)
-    n_columns = len(n_zeros)
+    values, columns, n_zeros, mass = _entries(block)
+    n_columns, is_there = len(n_zeros), ~np.isnan(values)
     places = place(values, columns) + n_bins * columns
-    counts = np.bincount(places[~np.isnan(values)], minlength=n_columns * n_bins)
+    weights = None if mass is None else np.broadcast_to(mass, values.shape)[is_there]
+    counts = np.bincount(places[is_there], weights, n_columns * n_bins).astype(np.float64)
     every = np.arange(n_columns)
     counts[place(np.zeros(n_columns), every) + n_bins * every] += n_zeros
-    return counts.reshape(n_columns, n_bins).astype(np.float64)
+    return counts.reshape(n_columns, n_bins)
 
 
 def _sums(block: Block | DenseMatrices, intervals: Intervals) -> np.ndarray:
-    values, columns, n_zeros = _entries(block)
+    values, columns, n_zeros, mass = _entries(block)
     every = np.arange(len(n_zeros))
     units = intervals.units(values, columns)
     squares = np.square(units) - 0.5
     is_null = np.isnan(units)
     units[is_null], squares[is_null] = 0.0, 0.0
+    if mass is not None:
+        units, squares = mass * units, mass * squares
     of_zero = intervals.units(np.zeros(len(every)), every)
     zeros = n_zeros * np.stack([of_zero, np.square(of_zero) - 0.5])
     if values.ndim == 2:
@@ -130,14 +133,24 @@ def _sums(block: Block | DenseMatrices, intervals: Intervals) -> np.ndarray:
     return np.stack(sums) + zeros
 
 
-def _entries(block: Block | DenseMatrices) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the stored entries, their columns, and how many zeros each column has beside them."""
+def _entries(
+    block: Block | DenseMatrices,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return the stored entries, their columns, and how many zeros each column has beside them.
+
+    Last is what each entry counts, if the rows of a person count once together.
+    """
     raw: Any = entries_of(block) if isinstance(block, DenseMatrices) else block.raw
+    mass = getattr(block, "mass", None)
     n_rows, n_columns = raw.shape
     if not issparse(raw):
-        return np.asarray(raw, np.float64), np.arange(n_columns), np.zeros(n_columns, np.intp)
-    stored = np.bincount(raw.indices, minlength=n_columns)
-    return raw.data.astype(np.float64), raw.indices.astype(np.intp), n_rows - stored
+        mass = None if mass is None else mass[:, np.newaxis]
+        return np.asarray(raw, np.float64), np.arange(n_columns), np.zeros(n_columns, np.intp), mass
+    of_entries = None if mass is None else np.repeat(mass, np.diff(raw.indptr))
+    n_zeros = (n_rows if mass is None else mass.sum()) - np.bincount(
+        raw.indices, of_entries, n_columns
+    )
+    return raw.data.astype(np.float64), raw.indices.astype(np.intp), n_zeros, of_entries
 
 
 # ------------------------------

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin, _fit_context
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import (
@@ -30,12 +30,13 @@ from skdp._scales import (
     release_scales,
 )
 from skdp.data.containers import finite, float_dtype
+from skdp.data.people import keyed_by_people, people_of, rounding_of_people
 from skdp.data.rows import Rows, checked_digest
 from skdp.data.sources import as_source, holds_sparse, rounding_of
 from skdp.exceptions import counted, shortened
 from skdp.linalg.norms import with_data
 from skdp.privacy import Plan
-from skdp.units import ResolvedRow
+from skdp.units import ResolvedRow, ResolvedUser
 
 __all__ = ["DPStandardScaler"]
 
@@ -51,6 +52,13 @@ class ScaledRow(ResolvedRow):
     """One row, whose entries are clipped one by one."""
 
     remedy: ClassVar[str] = "more rows, fewer columns, or a larger epsilon"
+
+
+@dataclass(frozen=True)
+class ScaledUser(ResolvedUser):
+    """All rows of one user, whose entries are clipped one by one."""
+
+    remedy: ClassVar[str] = "more users, fewer columns, or a larger epsilon"
 
 
 def plan_scaler(problem: ScaleProblem) -> ScaleReleases:
@@ -171,6 +179,9 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
         number of units.
+    privacy_unit : {"row", "user"}, default="row"
+        What is protected: one row, or a user with all of its rows, each of which then counts once.
+        `fit` takes `users` then.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
@@ -247,13 +258,11 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         **PrivateEstimator._parameter_constraints,
         **N_JOBS,
         "with_mean": ["boolean"],
+        "privacy_unit": [StrOptions({"row", "user"})],
         # `checked_interval` checks it.
         "bounds": "no_validation",
         "clip": [Interval(Real, 0, None, closed="neither"), None],
     }
-
-    #: The only unit, as other estimators name it.
-    privacy_unit: ClassVar[str] = "row"
 
     def __init__(
         self,
@@ -261,6 +270,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         with_mean: bool = True,
         epsilon: float = 1.0,
         delta: float = 1e-6,
+        privacy_unit: str = "row",
         adjacency: str = "replace",
         bounds: Any = None,
         clip: float | None = 5.0,
@@ -271,6 +281,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         self.with_mean = with_mean
         self.epsilon = epsilon
         self.delta = delta
+        self.privacy_unit = privacy_unit
         self.adjacency = adjacency
         self.bounds = bounds
         self.clip = clip
@@ -279,7 +290,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, users: Any = None) -> Self:
         """Find the means and variances, spending the whole budget.
 
         Parameters
@@ -288,13 +299,15 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
             Rows to protect; sparse ones with ``with_mean=False`` only.
         y : None
             Ignored.
+        users : array-like of shape (n_samples,) or None, default=None
+            Whose each row is, for ``privacy_unit="user"``: ids of one kind, integers or strings.
 
         Returns
         -------
         DPStandardScaler
             The fitted estimator.
         """
-        self._fit(X)
+        self._fit(X, users=users)
         return self
 
     @by_chunks
@@ -333,30 +346,38 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         rows = check_transformed(X, self.n_features_in_, type(self).__name__)
         return transformed(rows, self._scaling.undo)
 
-    def _problem(self, X: Any, y: Any) -> tuple[ScaleProblem, Data]:
+    def _problem(self, X: Any, y: Any, users: Any = None) -> tuple[ScaleProblem, Data]:
         checked = check_rows_or_blocks(X, type(self).__name__)
-        problem = self._problem_of(*checked.shape, like=checked)
+        people = people_of(users, checked.shape[0], self.privacy_unit)
+        n_units = checked.shape[0] if people is None else people.n_people
+        problem = self._problem_of(n_units, checked.shape[1], like=checked)
         # Takes X as given, because the checked X has lost the names of its features.
         check_features(X, self, reset=True)
         source = as_source(checked)
         digest = checked_digest(source, self.n_jobs, is_keyed=self._is_keyed)
-        return problem, (Rows(source, self.n_jobs), digest)
+        return problem, (Rows(source, self.n_jobs, people=people), keyed_by_people(digest, people))
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> ScaleProblem:
         return self._problem_of(n_samples, n_features, like=like)
 
-    def _problem_of(self, n_rows: int, n_features: int, *, like: Any) -> ScaleProblem:
+    def _problem_of(self, n_units: int, n_features: int, *, like: Any) -> ScaleProblem:
         """Refuse parameters that contradict each other or the public facts."""
         is_sparse = holds_sparse(like)
         self._check_sparse(is_sparse)
         check_not_pure(type(self).__name__, self._cost())
         interval = None if self.bounds is None else checked_interval(self.bounds, n_features)
+        is_user, shape = self.privacy_unit == "user", (n_units, n_features)
+        rounding = (
+            rounding_of_people(shape, is_sparse=is_sparse)
+            if is_user
+            else rounding_of(like, shape, is_sparse=is_sparse)
+        )
         return self._asked(
             ScaleProblem,
-            unit=ScaledRow(self.adjacency),
-            n_units=n_rows,
+            unit=(ScaledUser if is_user else ScaledRow)(self.adjacency),
+            n_units=n_units,
             n_features=n_features,
-            rounding=rounding_of(like, (n_rows, n_features), is_sparse=is_sparse),
+            rounding=rounding,
             interval=interval,
         )
 

@@ -1,5 +1,6 @@
 """Whose rows these are: each person counts once in every sum, however many rows it has."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -87,6 +88,11 @@ def people_of(users: Any, n_rows: int, unit: Any) -> People | None:
         raise ValueError(f"users has {len(ids)} ids, but X has {n_rows} rows.")
     names, codes = check_users(ids)
     return People.of(codes, len(names))
+
+
+def keyed_by_people(digest: Callable[[], Any], people: People | None) -> Callable[[], Any]:
+    """Hash whose the rows are, too: the same rows of other people are other data."""
+    return digest if people is None else lambda: (digest(), people.codes.tobytes())
 
 
 def depth_of_people(n_features: int, *, is_sparse: bool) -> int:

@@ -25,7 +25,7 @@ from skdp._checks import (
 from skdp._estimator import N_JOBS, Data, PrivateEstimator, in_dtype
 from skdp.data.containers import float_dtype
 from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts
-from skdp.data.people import people_of, rounding_of_people
+from skdp.data.people import keyed_by_people, people_of, rounding_of_people
 from skdp.data.rows import Rows
 from skdp.data.sources import Source, as_source, digest, holds_sparse, rounding_of
 from skdp.decomposition._entries_plan import plan_entries, resolve_entries
@@ -323,10 +323,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         rows, rows_digest = read_rows_once(problem, raw, is_keyed=self._is_keyed)
         if rows.cache.n_not_finite:
             raise ValueError(NOT_FINITE)
-        if (people := rows.people) is None:
-            return rows, lambda: rows_digest
-        # The same rows of other people are other data.
-        return rows, lambda: (rows_digest, people.codes.tobytes())
+        return rows, keyed_by_people(lambda: rows_digest, rows.people)
 
     @property
     def _projection(self) -> Projection:

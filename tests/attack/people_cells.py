@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import row_cells
+import scaler_cells
 from harness import Group, Slip, altered, fit_with, without_row
 from recording import RecordingBudget
 from row_cells import ADJACENCIES, D, adversarial_rows, is_reached, setting
 from scipy.sparse import csr_array
 
-from skdp import DPPCA, DPTruncatedSVD
+from skdp import DPPCA, DPStandardScaler, DPTruncatedSVD
 from skdp.datasets import make_spiked
 
 __all__ = ["CELLS", "SLIPS", "is_reached", "setting"]
@@ -83,25 +84,25 @@ class Data:
         return Data(X, np.insert(self.users[others], places, 0), self.layout)
 
 
-def people(matrix, cell):
+def people(matrix, layout):
     """Give each row of a matrix to a person, with a few more that are like it."""
-    generator = np.random.default_rng(4)
+    generator, n_people = np.random.default_rng(4), len(matrix)
     users = generator.permutation(
-        np.repeat(np.arange(N_PEOPLE), generator.integers(1, 5, N_PEOPLE))
+        np.repeat(np.arange(n_people), generator.integers(1, 5, n_people))
     )
     signs = generator.choice([1.0, 1.0, -1.0], (len(users), 1))
-    return Data(np.clip(signs * matrix[users], -1e308, 1e308), users, cell.layout)
+    return Data(np.clip(signs * matrix[users], -1e308, 1e308), users, layout)
 
 
 def datasets(cell):
     """Ordinary people."""
-    return {"spiked": people(make_spiked(N_PEOPLE, D, k=2, random_state=0)[0], cell)}
+    return {"spiked": people(make_spiked(N_PEOPLE, D, k=2, random_state=0)[0], cell.layout)}
 
 
 def strange_datasets(cell):
     """Finite numbers that are far from ordinary."""
     found = row_cells.strange_datasets(cell)
-    return {name: people(matrix, cell) for name, matrix in found.items()}
+    return {name: people(matrix, cell.layout) for name, matrix in found.items()}
 
 
 def groups(cell, data):
@@ -117,6 +118,11 @@ def groups(cell, data):
     ]
     own += [generator.choice([-1.0, 1.0], (300, 1)) * fitted.components_[0]]
     own += [10.0 ** generator.uniform(-3, 3, (50, 1)) * generator.normal(size=(50, D))]
+    return groups_of(cell, data, own, generator)
+
+
+def groups_of(cell, data, own, generator):
+    """Give the first person each of these lists of rows."""
     found = [data, *(data.with_first(one, generator) for one in own)]
     # Last with rows at the same places, so that sums without these round alike.
     is_first = (data.users == 0)[:, np.newaxis]
@@ -139,11 +145,66 @@ def null_person(number):
 
 def strangers(cell, data):
     """Give rows with nothing in common but the number of people, even in their number."""
-    one_each = np.zeros((N_PEOPLE, D))
-    many = np.repeat(np.arange(N_PEOPLE), 20)
-    other = -3 * np.random.default_rng(7).normal(size=(len(many), D)) + 1e4
-    found = (Data(one_each, np.arange(N_PEOPLE)), Data(other, many))
-    return [Data(one.X, one.users, cell.layout).arguments for one in found]
+    n_people, n_features = len(set(data.users)), data.X.shape[1]
+    many = np.repeat(np.arange(n_people), 20)
+    other = -3 * np.random.default_rng(7).normal(size=(len(many), n_features)) + 1e4
+    one_each = Data(np.zeros((n_people, n_features)), np.arange(n_people), data.layout)
+    return [one.arguments for one in (one_each, Data(other, many, data.layout))]
+
+
+# ------------------------------
+# The scaler: people with several rows, in the places where rows break it.
+
+
+class ScalerOfPeople(DPStandardScaler):
+    """Takes users by their place, too."""
+
+    __doc__ = DPStandardScaler.__doc__
+
+    def fit(self, X, users=None):
+        return super().fit(X, users=users)
+
+
+@dataclass(frozen=True)
+class ScalerCell(scaler_cells.Cell):
+    """One way to ask for scales."""
+
+    def __call__(self, **more):
+        """Make a scaler."""
+        made = super().__call__(privacy_unit="user", **more)
+        return ScalerOfPeople(**made.get_params(deep=False))
+
+
+SCALER_CELLS = tuple(
+    ScalerCell(*vars(cell).values()) for cell in scaler_cells.CELLS if cell.container != "parts"
+)
+
+
+def scaled_datasets(cell):
+    """Columns of people."""
+    found = scaler_cells.datasets(cell)
+    return {name: people(scaler_cells.dense(X), cell.container) for name, X in found.items()}
+
+
+def scaled_strange_datasets(cell):
+    """Finite numbers that are far from ordinary."""
+    found = scaler_cells.strange_datasets(cell)
+    return {name: people(scaler_cells.dense(X), cell.container) for name, X in found.items()}
+
+
+def scaled_groups(cell, data):
+    """People in the place of the first one, with rows that break what is not careful."""
+    generator = np.random.default_rng(0)
+    rows = [scaler_cells.dense(X)[0] for X, *_ in _rows_of(cell, data)]
+    own = [row[np.newaxis] for row in rows]
+    own += [np.repeat(row[np.newaxis], 30, axis=0) for row in rows[::3]]
+    own += [np.array(rows)[generator.integers(0, len(rows), 50)] for _ in range(3)]
+    return groups_of(cell, data, own, generator)
+
+
+def _rows_of(cell, data):
+    (group,) = scaler_cells.groups(cell, cell.contain(data.X[:60]))
+    return group.datasets
 
 
 SLIPS = {
