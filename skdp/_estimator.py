@@ -328,6 +328,19 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
         problem = self._problem_of_size(*planned_size(n_samples, n_features, public_like(like)))
         return plan_of(problem, self._plan(problem))
 
+    def get_metadata_routing(self) -> Any:
+        """Request ids of users where whole users are protected; needs no `set_fit_request`.
+
+        Returns
+        -------
+        MetadataRequest
+            What scikit-learn passes on to `fit` and other methods, if metadata routing is enabled.
+        """
+        routing = super().get_metadata_routing()
+        if routing.fit.requests.get("users", False) is None:
+            routing.fit.add_request(param="users", alias=self.privacy_unit == "user")
+        return routing
+
     def _fit(self, X: Any, y: Any = None, **users: Any) -> None:
         """Fit in the one order that keeps a fit private; `users` tells whose the rows are."""
         with warnings_together(type(self).__name__):

@@ -876,3 +876,10 @@ class ResolvedUser(ResolvedUnit):
     name: ClassVar[str] = "user"
     counted: ClassVar[str] = "users"
     remedy: ClassVar[str] = "more users, a larger epsilon or a tighter row_norm"
+
+
+@dataclass(frozen=True)
+class ResolvedUserOfPromisedClasses(ResolvedUser):
+    """All rows of one user with their classes; the caller promises which classes there are."""
+
+    is_enforced: ClassVar[bool] = False

@@ -15,6 +15,7 @@ from skdp._checks import ANY_BOUND, by_chunks, in_parts, results_of
 from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
 from skdp.data.containers import float_dtype
 from skdp.data.parts import Targets
+from skdp.data.people import People, depth_of_people, keyed_by_people, rounding_of_people
 from skdp.data.sources import (
     as_source,
     depth_of,
@@ -37,7 +38,13 @@ from skdp.linear_model._targets import (
     refuse_others,
     weights_of,
 )
-from skdp.units import ResolvedRecord, ResolvedRecordOfPromisedClasses
+from skdp.units import (
+    ResolvedRecord,
+    ResolvedRecordOfPromisedClasses,
+    ResolvedUnit,
+    ResolvedUser,
+    ResolvedUserOfPromisedClasses,
+)
 
 
 class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
@@ -47,7 +54,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         **SupervisedEstimator._parameter_constraints,
         # Checked with the labels of y.
         "classes": "no_validation",
-        "privacy_unit": [StrOptions({"record"})],
+        "privacy_unit": [StrOptions({"record", "user"})],
         "row_norm": [*ANY_BOUND, None],
     }
 
@@ -174,12 +181,16 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
     def _checked(self, y: Any) -> np.ndarray:
         return checked_labels(y)
 
-    def _opened(self, rows: Any, shape: Shape, targets: Targets) -> tuple[LogisticProblem, Data]:
+    def _opened(
+        self, rows: Any, shape: Shape, targets: Targets, people: People | None
+    ) -> tuple[LogisticProblem, Data]:
         classes, codes = self._classes_and_codes(targets)
-        problem = self._problem_of(rows, rows.shape, shape, classes)
-        view = LabeledRows(as_source(rows), self.n_jobs, codes=codes)
+        n_units = rows.shape[0] if people is None else people.n_people
+        problem = self._problem_of(rows, (n_units, rows.shape[1]), shape, classes)
+        view = LabeledRows(as_source(rows), self.n_jobs, codes=codes, people=people)
         view, of_rows = opened(problem, view, is_keyed=self._is_keyed)
-        return problem, (view, lambda: (of_rows, *digests(codes), problem.labels))
+        digest = partial(_digest, of_rows, codes, problem.labels)
+        return problem, (view, keyed_by_people(digest, people))
 
     def _classes_and_codes(self, y: Any) -> tuple[np.ndarray, Targets]:
         """Refuse bad labels; return the classes, and the place of each label among them."""
@@ -207,7 +218,15 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
     ) -> LogisticProblem:
         check_not_pure(type(self).__name__, self._cost())
         is_promised, is_sparse = self.classes is None, holds_sparse(rows)
-        unit = ResolvedRecordOfPromisedClasses if is_promised else ResolvedRecord
+        unit: type[ResolvedUnit]
+        if self.privacy_unit == "user":
+            unit = ResolvedUserOfPromisedClasses if is_promised else ResolvedUser
+            rounding = rounding_of_people(size, is_sparse=is_sparse)
+            depth = depth_of_people(size[1], is_sparse=is_sparse)
+        else:
+            unit = ResolvedRecordOfPromisedClasses if is_promised else ResolvedRecord
+            rounding = rounding_of(rows, size, is_sparse=is_sparse)
+            depth = depth_of(rows, size, is_sparse=is_sparse)
         classes = self._known_classes() if classes is None else classes
         problem = self._asked(
             self._kind,
@@ -216,8 +235,8 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
             n_features=size[1],
             labels=tuple(classes.tolist()),
             label_dtype=classes.dtype,
-            rounding=rounding_of(rows, size, is_sparse=is_sparse),
-            depth=depth_of(rows, size, is_sparse=is_sparse),
+            rounding=rounding,
+            depth=depth,
             dtype=float_dtype(rows),
             **self._layout(size[1], shape),
         )
@@ -242,6 +261,10 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         # Few records are not enough for a good score.
         tags.classifier_tags.poor_score = bool(self.epsilon < 100)
         return tags
+
+
+def _digest(of_rows: bytes | None, codes: Targets, labels: tuple[Any, ...]) -> tuple[Any, ...]:
+    return of_rows, *digests(codes), labels
 
 
 def _n_right(
@@ -274,8 +297,9 @@ class DPLogisticRegression(PrivateClassifier):
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
         number of units.
-    privacy_unit : {"record"}, default="record"
-        What is protected: one record, that is a row with its label.
+    privacy_unit : {"record", "user"}, default="record"
+        What is protected: one record, that is a row with its label; or a user with all of its
+        records, each user counting once. `fit` takes `users` then.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
@@ -388,7 +412,7 @@ class DPLogisticRegression(PrivateClassifier):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, users: Any = None) -> Self:
         """Fit the coefficients, spending the whole budget.
 
         Parameters
@@ -398,6 +422,8 @@ class DPLogisticRegression(PrivateClassifier):
         y : array-like of shape (n_records,) or None, default=None
             Labels, which are whole numbers or strings, for a dask collection in the same chunks;
             ``None`` if rows in parts bring theirs.
+        users : array-like of shape (n_records,) or None, default=None
+            Whose each record is, for ``privacy_unit="user"``: ids of one kind, integers or strings.
 
         Returns
         -------
@@ -407,9 +433,9 @@ class DPLogisticRegression(PrivateClassifier):
         Raises
         ------
         ValueError
-            If X, y or a parameter is not acceptable; nothing has been spent then.
+            If X, y, `users` or a parameter is not acceptable; nothing has been spent then.
         """
-        self._fit(X, y)
+        self._fit(X, y, users=users)
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -249,18 +249,18 @@ def warnings_for_size(problem: LogisticProblem, plan: Plan) -> Iterator[str]:
         yield LABELS_BECOME_PUBLIC
     if not problem.cost.is_private:
         return
-    least = _least(problem)
+    least, units = _least(problem), f"{problem.n_units} {problem.unit.counted}"
     if problem.strength < least:
         yield (
-            f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are few for "
+            f"{units} with epsilon={problem.cost.epsilon:g} are few for "
             f"{counted(problem.n_free, 'coefficient')} of a class: probabilities may be worse than "
             "the frequencies of the classes. Pass at least "
-            f"{math.ceil(10 * least / problem.strength) / 10:g} times as many records, a larger "
+            f"{math.ceil(10 * least / problem.strength) / 10:g} times as many, a larger "
             f"epsilon, or {problem.fewer}."
         )
     if is_norm_guessed(problem):
         yield (
-            f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few to find "
+            f"{units} with epsilon={problem.cost.epsilon:g} are too few to find "
             "the norm to which rows are clipped: they are taken to be standardized, and clipped "
             "to the root of the number of features. Pass row_norm, a public bound of most norms."
         )
@@ -467,7 +467,8 @@ def _clipped_gradient(
     residuals *= weights[:, np.newaxis]
     residuals[weights == 0] = 0.0
     of_rows = shrunk * residuals
-    return np.vstack([block.rmatmul(of_rows), of_rows.sum(axis=0), residuals.sum(axis=0)])
+    sums = block.added(of_rows).sum(axis=0), block.added(residuals).sum(axis=0)
+    return np.vstack([block.rmatmul(of_rows), *sums])
 
 
 def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -527,8 +528,8 @@ def _loss_sums(
     residuals[block.is_null] = 0.0
     losses = logsumexp(scores, axis=1) - scores[np.arange(len(scores)), places]
     last = np.zeros(residuals.shape[1])
-    last[0] = losses[~block.is_null].sum()
-    return np.vstack([block.rmatmul(residuals), residuals.sum(axis=0), last])
+    last[0] = block.added(losses)[~block.is_null].sum()
+    return np.vstack([block.rmatmul(residuals), block.added(residuals).sum(axis=0), last])
 
 
 # ------------------------------

@@ -107,6 +107,7 @@ def _joint_moment(
     others = np.column_stack([np.full(len(labels), constant), labels])
     others[block.is_null] = 0.0
     cross = block.rmatmul(others)
+    others = block.half_added(others)
     # Last, as it overwrites the rows.
     return np.block([[block.gram(), cross], [cross.T, others.T @ others]])
 

@@ -14,6 +14,7 @@ from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
 from skdp._scales import checked_interval
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
+from skdp.data.people import People
 from skdp.data.rows import checked_digest
 from skdp.data.sources import as_source
 from skdp.linalg.matrices import FixedRank
@@ -122,7 +123,9 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         refuse_columns(y, type(self).__name__)
         return checked_responses(y)
 
-    def _opened(self, rows: Any, shape: Shape, targets: Targets) -> tuple[TraceProblem, Data]:
+    def _opened(
+        self, rows: Any, shape: Shape, targets: Targets, people: People | None
+    ) -> tuple[TraceProblem, Data]:
         problem = self._problem_of(rows, rows.shape, shape)
         source = source_of(rows, problem.factors)
         hashed = [source]

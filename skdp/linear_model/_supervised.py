@@ -19,6 +19,7 @@ from skdp._estimator import N_JOBS, Data, PrivateEstimator
 from skdp.data.containers import refuse_masked
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks, RowParts, Targets
+from skdp.data.people import People, people_of
 
 #: Of the matrices that rows are; None for rows of features.
 Shape = tuple[int, int] | None
@@ -32,6 +33,7 @@ class SupervisedEstimator(PrivateEstimator):
         **N_JOBS,
     }
 
+    privacy_unit: str
     adjacency: str
     epsilon: float
     n_jobs: int | None
@@ -57,14 +59,15 @@ class SupervisedEstimator(PrivateEstimator):
         check_features(rows, self)
         return rows
 
-    def _problem(self, X: Any, y: Any) -> tuple[Any, Data]:
+    def _problem(self, X: Any, y: Any, users: Any = None) -> tuple[Any, Data]:
         name, (rows, shape) = type(self).__name__, self._read(X)
         refuse_stream(rows, name)
         is_factored = isinstance(rows, RankOneMatrices)
         checked = checked_factors(rows) if is_factored else check_rows_or_blocks(rows, name)
         targets = self._targets(checked, y)
         check_consistent_length(checked, targets)
-        opened = self._opened(checked, shape, targets)
+        people = people_of(users, checked.shape[0], self.privacy_unit)
+        opened = self._opened(checked, shape, targets, people)
         check_features(rows, self, reset=True)
         return opened
 
@@ -83,7 +86,9 @@ class SupervisedEstimator(PrivateEstimator):
         """Return responses or labels as a 1-D array; refuse bad ones, naming none."""
 
     @abstractmethod
-    def _opened(self, rows: Any, shape: Shape, targets: Targets) -> tuple[Any, Data]:
+    def _opened(
+        self, rows: Any, shape: Shape, targets: Targets, people: People | None
+    ) -> tuple[Any, Data]:
         """Refuse targets, or rows in parts, that are not checked yet; return problem and data."""
 
     @abstractmethod

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy.special import expit
 from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
 
 from skdp._checks import FINITE_BOUND
 from skdp.data.matrices import Design, RankOneMatrices
@@ -325,6 +326,7 @@ class DPTraceClassifier(PrivateClassifier):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateClassifier._parameter_constraints,
+        "privacy_unit": [StrOptions({"record"})],
         "rank": TRACE_CONSTRAINTS["rank"],
         "matrix_shape": TRACE_CONSTRAINTS["matrix_shape"],
         # Without a bound there would be no unit for the steps.

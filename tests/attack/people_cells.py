@@ -1,7 +1,8 @@
 """Fits that protect people with several rows, and people who break what is not careful."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import class_cells
 import numpy as np
 import row_cells
 import scaler_cells
@@ -10,7 +11,7 @@ from recording import RecordingBudget
 from row_cells import ADJACENCIES, D, adversarial_rows, is_reached, setting
 from scipy.sparse import csr_array
 
-from skdp import DPPCA, DPStandardScaler, DPTruncatedSVD
+from skdp import DPPCA, DPLogisticRegression, DPStandardScaler, DPTruncatedSVD
 from skdp.datasets import make_spiked
 
 __all__ = ["CELLS", "SLIPS", "is_reached", "setting"]
@@ -205,6 +206,113 @@ def scaled_groups(cell, data):
 def _rows_of(cell, data):
     (group,) = scaler_cells.groups(cell, cell.contain(data.X[:60]))
     return group.datasets
+
+
+# ------------------------------
+# Classifiers: people with several records, whose labels may differ.
+
+
+class ClassifierOfPeople(DPLogisticRegression):
+    """Takes users by their place, too."""
+
+    __doc__ = DPLogisticRegression.__doc__
+
+    def fit(self, X, y=None, users=None):
+        return super().fit(X, y, users=users)
+
+
+@dataclass(frozen=True)
+class ClassCell(class_cells.Cell):
+    """One way to ask for a fit."""
+
+    def __call__(self, **more):
+        """Make a classifier."""
+        made = super().__call__(privacy_unit="user", **more)
+        return ClassifierOfPeople(**made.get_params(deep=False))
+
+
+CLASS_CELLS = tuple(
+    ClassCell(*vars(cell).values())
+    for cell in class_cells.CELLS
+    if not cell.has_matrices and "parts" not in cell.container
+)
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records as they are before they come into a container, and whose they are."""
+
+    data: class_cells.Data
+    users: np.ndarray
+
+    @property
+    def arguments(self):
+        """What `fit` is given."""
+        return *self.data.arguments, self.users
+
+    def with_first(self, rows, labels, generator):
+        """Give the first person other records, at any places; the others keep their order."""
+        others = self.users != 0
+        places = np.sort(generator.integers(0, others.sum() + 1, len(rows)))
+        data = replace(
+            self.data,
+            rows=np.insert(self.data.rows[others], places, rows, axis=0),
+            labels=np.insert(self.data.labels[others], places, labels),
+        )
+        return Records(data, np.insert(self.users[others], places, 0))
+
+
+def of_people(data):
+    """Give each record to a person, with a few more that are like it."""
+    generator, n_people = np.random.default_rng(4), len(data.rows)
+    users = generator.permutation(
+        np.repeat(np.arange(n_people), generator.integers(1, 5, n_people))
+    )
+    return Records(replace(data, rows=data.rows[users], labels=data.labels[users]), users)
+
+
+def class_datasets(cell):
+    """Ordinary records of people, and such as are all alike or far away."""
+    return {name: of_people(data) for name, data in class_cells.datasets(cell).items()}
+
+
+def class_strange_data(cell):
+    """Data that numerical methods do not like, all finite."""
+    return {name: of_people(data) for name, data in class_cells.strange_data(cell).items()}
+
+
+def class_groups(cell, records):
+    """People in the place of the first one: those of single records, and mixtures of these."""
+    generator = np.random.default_rng(0)
+    first = np.unique(records.users, return_index=True)[1]
+    single = replace(records.data, rows=records.data.rows[first], labels=records.data.labels[first])
+    plain = class_cells.Cell(**vars(cell))
+    (group,) = class_cells.groups(plain, single)
+    rows = np.array([scaler_cells.dense(X)[0] for X, _ in group.datasets], np.float64)
+    labels = np.array([y[0] for _, y in group.datasets])
+    chosen = [[number] for number in range(len(rows))]
+    chosen += [[number] * 25 for number in range(0, len(rows), 3)]
+    chosen += [generator.integers(0, len(rows), 40) for _ in range(4)]
+    found = [records, *(records.with_first(rows[i], labels[i], generator) for i in chosen)]
+    is_first = (records.users == 0)[:, np.newaxis]
+    other = np.where(is_first, generator.normal(size=records.data.rows.shape), records.data.rows)
+    found.append(Records(replace(records.data, rows=other), records.users))
+    arguments = [one.arguments for one in found]
+    if cell.adjacency == "replace":
+        return [Group(arguments)]
+    return [Group(arguments, origin=records.arguments, make_null=lambda: null_person(0))]
+
+
+def class_strangers(cell, records):
+    """Give records with nothing in common but the number of people and the classes."""
+    data, n_people = records.data, len(set(records.users))
+    first = np.unique(records.users, return_index=True)[1]
+    one_each = replace(data, rows=0 * data.rows[first], labels=data.labels[first])
+    other = replace(data, rows=1e4 - 3 * data.rows[::-1], labels=data.labels[::-1])
+    return [
+        Records(one_each, np.arange(n_people)).arguments,
+        Records(other, records.users).arguments,
+    ]
 
 
 SLIPS = {

@@ -1,0 +1,203 @@
+"""People with several rows, protected whole: laws of fits that replay on neighbors cannot give."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import people_cells
+import pytest
+import sklearn
+from contract_laws import noise_of
+from in_parts import in_parts
+from scipy.sparse import csr_array
+from sklearn.model_selection import GridSearchCV, GroupShuffleSplit, cross_val_score
+
+from skdp import (
+    DPPCA,
+    DPLogisticRegression,
+    DPLowRankFactorizer,
+    DPStandardScaler,
+    DPTruncatedSVD,
+    PrivacyLedger,
+    make_dp_pipeline,
+)
+from skdp.federated import Federation
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+N_PEOPLE, N_FEATURES, SECRET = 200, 4, 2**90 + 5
+KINDS = {
+    "svd": lambda **more: DPTruncatedSVD(2, **more),
+    "svd, power": lambda **more: DPTruncatedSVD(2, solver="power", **more),
+    "svd, adaptive": lambda **more: DPTruncatedSVD(2, solver="adaptive", **more),
+    "pca": lambda **more: DPPCA(2, **more),
+    "scaler": lambda **more: DPStandardScaler(with_mean=False, **more),
+    "scaler, bounds": lambda **more: DPStandardScaler(with_mean=False, bounds=(-3, 3), **more),
+    "classifier": lambda **more: DPLogisticRegression(classes=[0, 1, 2], **more),
+}
+CONTAINERS = {
+    "dense": np.asarray,
+    "csr": csr_array,
+    "parts": in_parts,
+}
+of_kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+def rows_of_people(seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N_PEOPLE, N_FEATURES)) * [3, 2, 1, 0.5] + 0.5
+    y = np.clip(np.rint(X[:, 0] + rng.normal(size=N_PEOPLE)), 0, 2).astype(int)
+    return X, y, np.repeat(np.arange(N_PEOPLE), rng.integers(1, 9, N_PEOPLE))
+
+
+def fitted(kind, X, y, **more):
+    users = more.pop("users", None)
+    estimator = KINDS[kind](**more)
+    targets = (y,) if kind == "classifier" else ()
+    return estimator.fit(X, *targets, **({} if users is None else {"users": users}))
+
+
+def numbers_of(model):
+    names = ("components_", "explained_variance_", "mean_", "var_", "coef_", "intercept_")
+    return [getattr(model, name) for name in names if hasattr(model, name)]
+
+
+def assert_close(one, other, tolerance):
+    for a, b in zip(numbers_of(one), numbers_of(other), strict=True):
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+@of_kinds
+@pytest.mark.parametrize("container", ["dense", "csr"])
+def test_rows_that_are_repeated_change_nothing(kind, container):
+    (X, y, codes), contain = rows_of_people(), CONTAINERS[container]
+    facts = {"epsilon": math.inf, "random_state": SECRET}
+    once = fitted(kind, contain(X), y, **facts)
+    often = fitted(kind, contain(X[codes]), y[codes], users=codes, privacy_unit="user", **facts)
+    # Without noise the optimum of the classifier is found to a tolerance.
+    assert_close(often, once, 1e-4 if kind == "classifier" else 1e-9)
+
+
+@of_kinds
+def test_people_with_one_row_are_rows_bit_for_bit(kind):
+    X, y, _ = rows_of_people()
+    facts = {"epsilon": math.inf, "random_state": SECRET}
+    one_each = fitted(kind, X, y, users=np.arange(N_PEOPLE), privacy_unit="user", **facts)
+    assert_close(one_each, fitted(kind, X, y, **facts), 0.0)
+
+
+@of_kinds
+def test_the_plan_and_the_record_are_per_user(kind, tmp_path):
+    X, y, codes = rows_of_people()
+    ledger = PrivacyLedger.create(
+        tmp_path / "ledger", dataset="visits", epsilon=3.0, delta=1e-5, unit="user"
+    )
+    model = fitted(kind, X[codes], y[codes], users=codes, privacy_unit="user", ledger=ledger)
+    plan = KINDS[kind](privacy_unit="user").plan(N_PEOPLE, N_FEATURES, like=X)
+    assert plan.unit == model.privacy_spent_.unit == "user"
+    assert f"{N_PEOPLE} users" in ledger.entries()[0]["what"]
+    assert plan.releases[0].name == model.privacy_spent_.releases[0].name
+    assert plan.releases[0].share == model.privacy_spent_.releases[0].share
+
+
+BY_PLACE = [people_cells.CELLS[0], people_cells.SCALER_CELLS[0], people_cells.CLASS_CELLS[0]]
+
+
+@pytest.mark.parametrize("cell", BY_PLACE, ids=str)
+def test_other_people_of_the_same_rows_get_other_noise(cell):
+    X, y, codes = rows_of_people()
+    other = codes.copy()
+    other[np.flatnonzero(codes == 1)[0]] = 0
+    targets = (y[codes] % 2,) if cell in people_cells.CLASS_CELLS else ()
+    noises = [
+        noise_of(cell(random_state=SECRET), X[codes], *targets, ids)
+        for ids in (codes, codes, other)
+    ]
+    np.testing.assert_array_equal(noises[0], noises[1])
+    assert not np.isin(noises[0], noises[2]).any()
+
+
+@of_kinds
+@pytest.mark.parametrize("container", ["csr", "parts"])
+def test_people_come_in_any_container(kind, container):
+    if kind == "classifier" and container == "parts":
+        pytest.skip("its parts bring their labels")
+    X, y, codes = rows_of_people()
+    facts = {"epsilon": math.inf, "random_state": SECRET, "privacy_unit": "user", "users": codes}
+    dense = fitted(kind, X[codes], y[codes], **facts)
+    other = fitted(kind, CONTAINERS[container](X[codes]), y[codes], **facts)
+    assert_close(dense, other, 1e-4 if kind == "classifier" else 1e-9)
+
+
+IDS = {
+    "strings": lambda codes: [f"p{code:03d}" for code in codes],
+    "objects": lambda codes: np.array([f"p{code:03d}" for code in codes], dtype=object),
+    "series": lambda codes: pd.Series(codes, index=codes[::-1]),
+    "column": lambda codes: codes[:, np.newaxis],
+    "floats": lambda codes: codes.astype(float),
+}
+
+
+@pytest.mark.parametrize("ids", IDS)
+def test_ids_are_integers_or_strings_in_any_container(ids):
+    X, _, codes = rows_of_people()
+    facts = {"epsilon": math.inf, "random_state": SECRET, "privacy_unit": "user"}
+    expected = fitted("pca", X[codes], None, users=codes, **facts)
+    assert_close(fitted("pca", X[codes], None, users=IDS[ids](codes), **facts), expected, 0.0)
+
+
+BAD = {
+    "none": (None, "privacy_unit='user' needs users"),
+    "too few": (np.arange(5), "users has 5 ids"),
+    "missing": (np.where(np.arange(N_PEOPLE) == 3, np.nan, 1.0), "NaN"),
+    "mixed": ([*range(N_PEOPLE - 1), "Jane"], "of one kind"),
+    "fractions": (np.linspace(0, 1, N_PEOPLE), "fractions"),
+    "a table": (np.zeros((N_PEOPLE, 2)), "one dimension"),
+}
+
+
+@of_kinds
+@pytest.mark.parametrize("bad", BAD)
+def test_bad_ids_are_refused_before_anything_is_spent(kind, bad, monkeypatch):
+    X, y, _ = rows_of_people()
+    users, text = BAD[bad]
+    monkeypatch.setattr("skdp.privacy.PrivacyBudget.of", lambda *_: pytest.fail("was opened"))
+    with pytest.raises(ValueError, match=text) as refused:
+        fitted(kind, X, y, users=users, privacy_unit="user")
+    assert "Jane" not in str(refused.value)
+
+
+@of_kinds
+def test_ids_without_the_unit_are_refused(kind):
+    X, y, _ = rows_of_people()
+    with pytest.raises(ValueError, match="users is for privacy_unit='user'"):
+        fitted(kind, X, y, users=np.arange(N_PEOPLE))
+
+
+def test_who_does_not_protect_people_says_so():
+    X, y, _ = rows_of_people()
+    with pytest.raises(ValueError, match="privacy_unit='user'"):
+        DPLowRankFactorizer(2, privacy_unit="user").fit(X)
+    with pytest.raises(ValueError, match="privacy_unit"):
+        Federation(DPPCA(2, privacy_unit="user"), n_rows=90, n_features=4, owners=3)
+    pipeline = make_dp_pipeline(
+        DPStandardScaler(privacy_unit="user"), DPLogisticRegression(privacy_unit="user")
+    )
+    with pytest.raises(ValueError, match="got user"):
+        pipeline.fit(X, y)
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_searches_of_scikit_learn_hand_ids_on(routing):
+    X, y, codes = rows_of_people()
+    X, y = X[codes], y[codes]
+    model = DPLogisticRegression(classes=[0, 1, 2], epsilon=30.0, privacy_unit="user")
+    split = GroupShuffleSplit(2, random_state=0)
+    with sklearn.config_context(enable_metadata_routing=routing):
+        groups = {} if routing else {"groups": codes}
+        params = {"users": codes, **({"groups": codes} if routing else {})}
+        scores = cross_val_score(model, X, y, cv=split, params=params, **groups)
+        search = GridSearchCV(model, {"row_norm": [2.0, 4.0]}, cv=split, error_score="raise")
+        search.fit(X, y, groups=codes, users=codes)
+    assert len(scores) == 2
+    assert search.best_estimator_.privacy_spent_.unit == "user"
