@@ -43,15 +43,17 @@ class DPPCA(MatrixEstimator):
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 <= delta < 1``, well below one over the
         number of units. 0 is pure differential privacy, for entries, edges and spectral changes.
-    privacy_unit : "row" or object of skdp.units, default="row"
-        What is protected: one row of X, or what the object says, with its bounds. All units and
-        their solvers are in :doc:`/user_guide/entries_and_edges`.
+    privacy_unit : "row", "user" or object of skdp.units, default="row"
+        What is protected: one row of X; with ``"user"`` a user with all of its rows, each user
+        counting once, for which `fit` takes `users`: :doc:`/user_guide/people_with_several_rows`;
+        or what the object says, with its bounds. All units and their solvers are in
+        :doc:`/user_guide/entries_and_edges`.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     row_norm : float or None, default=None
         Public bound on the Euclidean norm of a row **after** centering, in the units of X, only for
-        ``privacy_unit="row"`` and else refused; longer rows are scaled down to it. From 1e-100 to
+        rows and users, and else refused; longer rows are scaled down to it. From 1e-100 to
         1e100, or ``inf`` with ``epsilon=inf``. ``None`` estimates a quantile of the norms
         privately, as :ref:`private-scale` says; with ``epsilon=inf`` it clips nothing.
     mean_norm : float or None, default=None
