@@ -6,7 +6,7 @@
 import csv
 from dataclasses import dataclass
 
-__all__ = ["EARLIER", "TABLES", "Row", "Table"]
+__all__ = ["EARLIER", "TABLES", "Row", "Table", "parsed"]
 
 
 @dataclass(frozen=True)
