@@ -5,8 +5,8 @@ From raw rows to a private classifier
 Fit a scaler and a classifier to rows in raw units under one epsilon, and publish both.
 
 Rows come in raw units. A scaler and a classifier are fitted to them under one epsilon, labels
-included, and everything that comes out may be published. A few public rows tell before what each
-epsilon buys, and a picture shows what privacy costs in accuracy.
+included, and everything that comes out may be published. A few public rows show before the fit what
+each epsilon buys, and a picture shows what privacy costs in accuracy.
 
 The data are made up: 3000 people of whom age, income, visits and the year of joining are known, and
 whether they came again.
@@ -46,8 +46,8 @@ X_public, X_private, y_public, y_private = train_test_split(X, y, train_size=500
 # One pipeline, one epsilon
 # -------------------------
 # Incomes are a thousand times as large as ages, and years are far from 0. The scaler brings all
-# columns to one unit. Between which ends a column lies, and which labels there may be, is known to
-# everybody. It must not come from private rows.
+# columns to one unit. Everybody knows between which ends a column lies, and which labels there may
+# be. These facts must not come from private rows.
 
 bounds = ([18, 0, 0, 2005], [90, 150_000, 10, 2024])
 planned = make_dp_pipeline(
@@ -57,9 +57,9 @@ planned = make_dp_pipeline(
 # %%
 # How much epsilon
 # ----------------
-# More epsilon scores better; the question is what each one buys. A curve from public rows tells.
-# Each public fit gets the noise-to-signal ratio of the private fit. At the same epsilon it would get
-# far more noise, as it has fewer rows.
+# A larger epsilon scores better. A curve from public rows shows how much better. Each public fit
+# gets the noise-to-signal ratio of the private fit. At the same epsilon it would get far more
+# noise, as it has fewer rows.
 #
 # ``random_state`` of the pipeline stays ``None``: the noise is fresh in every fit, so the numbers
 # change a little from run to run. The fixed seeds on this page make and split rows. They seed no
@@ -110,8 +110,8 @@ print(f"epsilon={spent.epsilon:g}, {len(spent.releases)} releases, accuracy {acc
 #
 # Accuracy against epsilon
 # ------------------------
-# The star is the private fit. The curve has the same noise, and fewer rows to learn from. Dashed is
-# what public rows come to by themselves, without privacy.
+# The star is the private fit. The curve has the same noise, and fewer rows to learn from. The
+# dashed line is what public rows reach by themselves, without privacy.
 
 exact = make_pipeline(StandardScaler(), LogisticRegression())
 splits = ShuffleSplit(10, test_size=0.25, random_state=0)

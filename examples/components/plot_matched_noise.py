@@ -6,11 +6,11 @@ Tune settings on a hundred public rows, with the noise that the private fit will
 
 Settings that are chosen by looking at private rows cost privacy, and a search is many looks. Public
 rows cost nothing, but there are few of them, and the same epsilon means far more noise among few
-rows than among many. Tuned at it, everything that is simple wins.
-:func:`skdp.model_selection.matched_noise` gives a fit to few rows the noise that the private fit
-will have beside its many, and :func:`skdp.model_selection.epsilon_curve` tells by such fits what
-each epsilon will buy. This example compares both with the truth, which nobody has in earnest: many
-private fits, each of them paid for.
+rows than among many. With so much noise the simplest settings win.
+:func:`skdp.model_selection.matched_noise` gives a fit to few rows the noise-to-signal ratio that
+the private fit to many rows will have. :func:`skdp.model_selection.epsilon_curve` makes such fits,
+and tells what each epsilon will buy. This example compares both with the truth: many private fits,
+each of which costs. In practice nobody has these.
 """
 
 import warnings
@@ -116,8 +116,8 @@ for name, found in (
 # The picture
 # -----------
 # On the left the curve from few public rows runs beside the truth; it ends somewhat lower, as
-# components of 75 rows are those of 75 rows. On the right the same noise has its best number of
-# components about where the private fits have it, and the same epsilon does not.
+# components of 75 rows are those of 75 rows. On the right, fits with the same noise have their best
+# number of components about where the private fits have it. Fits with the same epsilon do not.
 
 blue, red, gray = "#1f5fa8", "#c8452d", "#5f6368"
 # sphinx_gallery_alt = "Two panels. Left: variance captured by private fits rises with epsilon, within the band that public rows told. Right: the likelihood by number of components of private fits follows that of public rows with the same noise, not with the same epsilon."

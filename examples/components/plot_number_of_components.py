@@ -28,10 +28,10 @@ n_samples, n_features = X.shape
 # Before the fit
 # --------------
 # The bounds come from what is known of such images: pixels go from 0 to 16, and a quarter of them
-# is ink. One row of norm ``row_norm`` can move the matrix of second moments by ``sensitivity``, and
-# the noise is made to that measure, with the share of the budget that the mean leaves. A released
-# variance then has an error of standard deviation ``error``. And a direction is visible only if
-# its variance is above ``edge``: below that, the noise itself has larger eigenvalues.
+# is ink. One row of norm ``row_norm`` can move the matrix of second moments by ``sensitivity``. The
+# noise is in proportion to that, and follows from the share of the budget that the mean leaves. A
+# released variance then has an error of standard deviation ``error``. And a direction is visible
+# only if its variance is above ``edge``: below that, the noise itself has larger eigenvalues.
 
 settings = {"epsilon": 2.0, "delta": 1e-6}
 row_norm = 40.0

@@ -5,9 +5,9 @@ What a bad bound costs
 Too large a bound on rows costs far more than too small a bound.
 
 A private PCA scales rows longer than ``row_norm`` down to it. With a large bound hardly any row is
-touched, but the noise is made to the measure of the bound, and grows with its square. With a
-small bound there is little noise, but all rows get the same length. This example takes both to the
-extreme, on scikit-learn's digits, whose rows have a norm of 34 after centering (the median).
+changed, but the noise grows with the square of the bound. With a small bound there is little noise,
+but all rows get the same length. This example takes both to the extreme, on scikit-learn's digits,
+whose rows have a norm of 34 after centering (the median).
 """
 
 import warnings

@@ -1,7 +1,7 @@
 """Write a folder for each party: `python make_parties.py FOLDER`.
 
-A folder stands for a machine. In earnest each owner has its own rows already, makes its own key, and
-gets the public keys of the others in a way that the server cannot change.
+A folder stands for a machine. In practice each owner already has its own rows, makes its own key,
+and gets the public keys of the others in a way that the server cannot change.
 """
 
 import sys

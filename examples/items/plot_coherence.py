@@ -5,10 +5,10 @@ What coherence costs, and what large entries cost
 When one entry is protected, components that sit on a few places cost more noise.
 
 If one entry is protected, as with :class:`skdp.units.Entry`, the noise in a product with a released
-basis is made to the measure of the basis' largest row. A basis that is spread evenly has no large
-row, one that sits on a few places has. The number for this is the *coherence*: 1 for a unit vector
-whose n entries all have the same size, n for one with a single entry that is not zero. This example
-takes two things apart that usually come together: coherence, and the size of the entries.
+basis follows the largest row of the basis. A basis that is spread evenly has no large row. A basis
+that sits on a few places has a large row. The number for this is the *coherence*: 1 for a unit
+vector whose n entries all have the same size, n for one with a single entry that is not zero. This
+example takes two things apart that usually come together: coherence, and the size of the entries.
 
 The matrices have one singular vector on each side, whose entries are plus or minus the same number
 on n / coherence places and zero elsewhere. So the matrix is a block, and is scaled here such that
@@ -65,7 +65,8 @@ def repeated(X, exact, solver, epsilon, n_fits):
 # basis. To see coherence and nothing else, everything has to be the same for every matrix but the
 # coherence: here the singular value is 30 times step / mu, always. Since a more coherent block has
 # a smaller singular value, epsilon must make up for that, and grows into the hundreds, where it
-# does not protect anybody. It is a knob for the noise in this section, and no example to follow.
+# does not protect anybody. In this section epsilon only sets the noise. Do not take such an epsilon
+# for your own fits.
 
 signal = 30
 
@@ -88,12 +89,12 @@ for coherence, (found, released), (found_by_input, _) in zip(
     print(f"{coherence:9d}  {found:11.2f}  {found_by_input:5.2f}  {released:18.0f}")
 
 # %%
-# Noise on every entry does not care where the vector sits. The iteration does, but it loses little,
-# even where the vector sits on two places: rows of a basis that stick out are cut before it is
-# multiplied, so that the noise stays small, and afterwards the rows that are nothing but noise are
-# shrunk. Blocks flatter the shrinkage, for they end sharply. Vectors whose
-# entries fall off by a power law lose more: at the same signal .98 was left at a coherence of 75,
-# and .85 at 312.
+# With noise on every entry it does not matter where the vector sits. For the iteration it matters,
+# but the iteration loses little, even where the vector sits on two places. Rows of a basis that
+# stick out are cut before the basis is multiplied, so that the noise stays small. Afterwards the
+# rows that are nothing but noise are shrunk. Blocks are easy for the shrinkage, because they end
+# sharply. Vectors whose entries fall off by a power law lose more: at the same signal .98 was left
+# at a coherence of 75, and .85 at 312.
 #
 # The middle picture shows ``coherence_right_``, which is released anyway. It follows the exact
 # coherence as long as the vector is found.
@@ -102,7 +103,7 @@ for coherence, (found, released), (found_by_input, _) in zip(
 # ------------------------------
 # Now the other way round, as it happens with data: epsilon is 1, and the entries are bounded. A
 # vector on few places then belongs to a small block, which has a small singular value. It drowns,
-# with either solver. Not the noise has grown, the signal is gone: one entry of a small block
+# with either solver. The noise has not grown, but the signal is gone: one entry of a small block
 # matters, and one entry is what the noise has to hide.
 
 with warnings.catch_warnings():

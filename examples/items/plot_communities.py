@@ -105,8 +105,8 @@ for epsilon, *values in zip(epsilons, *curves.values(), strict=True):
 # of the communities found. **The middle picture is not private**: its dots are the edges. It shows
 # the owner of the graph that the order makes sense, and must not be published.
 #
-# What the guarantee does not do: an edge is not a person. Somebody with 75 friends, as here, is
-# hidden as a group of 75 edges is, which at these epsilons is hardly at all. And that people are in
+# What the guarantee does not do: an edge is not a person. Somebody with 75 friends, as here, is a
+# group of 75 edges. At these epsilons such a group is hardly hidden at all. And that people are in
 # one community follows from the edges of others, too; this is what the fit is for.
 
 colors = np.array(["#1f5fa8", "#c8452d", "#e0a526"])

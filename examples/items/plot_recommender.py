@@ -42,9 +42,10 @@ print(f"clicks of a user: median {np.median(clicks):.0f}, most {clicks[-1]:.0f}"
 # ---------
 # The first three protect a click, that is one entry of the table: whether this user met this item.
 # "alternating" multiplies the table by released bases; "input" adds noise to every entry, and is
-# the baseline; the unit ``Interaction`` gives each user the same weight, those with fewer than 20
-# clicks less. The last one protects all clicks of a user together. A row is scaled to norm 1 for
-# this, which looks at one row at a time, so that 1 is an exact bound.
+# the baseline; the unit ``Interaction`` gives each user the same weight, but less to users with
+# fewer than 20 clicks. The last two protect all clicks of a user together, with the mean as a guide
+# and without. A row is scaled to norm 1 for this, which looks at one row at a time, so that 1 is an
+# exact bound.
 #
 # There are 750,000 entries. ``delta`` has to be far below one over their number, and skdp warns of
 # the default.
@@ -78,8 +79,9 @@ def fit(name, epsilon):
 # %%
 # What is captured
 # ----------------
-# How much of the table's sum of squares do the item vectors hold, of what the exact ones do? That
-# is a noise-free function of the table, which only an example may print.
+# The exact item vectors hold a part of the table's sum of squares. What share of this part do the
+# private ones hold? The answer is a noise-free function of the table, which only an example may
+# print.
 
 exact = TruncatedSVD(n_components, algorithm="arpack").fit(X)
 best = captured_variance(exact.components_, X)
@@ -144,9 +146,10 @@ print(f"by chance: {np.mean(groups[:, np.newaxis] == groups):.0%}")
 # %%
 # Items for a user
 # ----------------
-# ``transform`` says what the clicks of a user are worth in each component, and
-# ``inverse_transform`` what that is worth in items. The largest are recommended, what the user has
-# met left out. One click of each user is hidden from the fit, to be looked for among 25 items.
+# ``transform`` turns the clicks of a user into a number for each component, and
+# ``inverse_transform`` turns these into a score for each item. The items with the largest scores
+# are recommended, without those that the user has met. One click of each user is hidden from the
+# fit, to be looked for among 25 items.
 
 positions = X.indptr[:-1] + np.random.default_rng(0).integers(np.diff(X.indptr))
 hidden = X.indices[positions]

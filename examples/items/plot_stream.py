@@ -9,8 +9,9 @@ by: entries arrive in any order, in parts, with corrections, and none of them is
 are two sketches, to which the noise was added before the first entry came. This example sends one
 matrix both ways and compares what is left of it, with one entry protected in either case.
 
-The matrix is a photograph, for only one reason: of its low-rank approximations one sees how good
-they are. A pixel is nobody's secret, and hiding single ones does not hide what is in a picture.
+The matrix is a photograph, for only one reason: everybody can see how good its low-rank
+approximations are. A pixel is nobody's secret, and hiding single ones does not hide what is in a
+picture.
 """
 
 import warnings
@@ -120,8 +121,8 @@ for name, models in shown.items():
 # In a larger matrix of this kind singular values grow faster than noise does: size helps both.
 #
 # Components that do not stand out from the noise have the singular value 0, and so no part in
-# ``reconstruct``: a picture of few stripes is one of few components. How many there are is told by
-# a :class:`skdp.PrivacyWarning`, which was silenced above.
+# ``reconstruct``: a picture of few stripes is one of few components. A :class:`skdp.PrivacyWarning`
+# tells how many there are; it was silenced above.
 
 gray = "#5f6368"
 # sphinx_gallery_alt = "Eight pictures of a temple: the photograph, its best approximation of rank 10, and private ones, in memory and as a stream, that get clearer from epsilon 1 to 16."

@@ -2,16 +2,16 @@
 Half of a picture, and what others teach about the rest
 =======================================================
 
-Learn from many users what they share, and fit a model for each on the own device.
+Learn from many users what they share, and fit a model for each user on the user's own device.
 
 Many people each have a few rows of a regression of their own. :class:`skdp.DPPersonalizedRegressor`
 learns from all of them what their regressions have in common, with privacy at the level of a whole
-person, and publishes it. Each person then fits a *head* to the own rows, on the own device: it is
-nobody else's business, and costs no privacy at all.
+person, and publishes it. Each person then fits a *head* to their own rows, on their own device.
+The head is for nobody else, and costs no privacy at all.
 
 Here a person is one image of a digit, of which 32 of the 64 pixels, at random, are seen. A row is a
 pixel: where it is, and how dark. The other 32 pixels are predicted. Images are used for only one
-reason: one sees how good the predictions are.
+reason: everybody can see how good the predictions are.
 """
 
 import warnings
@@ -61,8 +61,8 @@ print(f"{n_people} people, {len(y)} rows of {X.shape[1]} features")
 # is no secret, so that nothing need be whitened. ``random_state`` stays ``None``.
 #
 # 1797 people are few for this epsilon: the third component hardly stands out from the noise, and in
-# half of the fits a :class:`skdp.PrivacyWarning` says so. ``snr_`` is what it is about: released,
-# and free to look at.
+# half of the fits a :class:`skdp.PrivacyWarning` says so. The warning is about ``snr_``. This
+# number is released, so you may look at it for free.
 
 model = DPPersonalizedRegressor(3, epsilon=1.0, delta=1e-5, decorrelate=False)
 with warnings.catch_warnings():

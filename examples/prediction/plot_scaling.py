@@ -4,10 +4,10 @@ Scaling before a private classifier
 
 Bring ages, incomes and years to one scale before a private classifier sees them.
 
-Ages, incomes and years in one table: noise that is made to the measure of incomes buries all else.
-:class:`skdp.DPStandardScaler` finds a center and a scale of every column, for a part of the budget.
-This example shows how well it finds them, with and without public bounds, and what that does for
-the classifier behind it.
+A table has ages, incomes and years. Noise that is large enough for incomes buries all other
+columns. :class:`skdp.DPStandardScaler` finds a center and a scale of every column, for a part of
+the budget. This example shows how well it finds them, with and without public bounds, and what that
+does for the classifier behind it.
 """
 
 import warnings

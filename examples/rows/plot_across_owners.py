@@ -36,7 +36,7 @@ def captured(model):
 # - *Masked sums.* All owners run one fit. Each adds a share of the noise to its part of a sum, and
 #   masks hide all but the sum of all parts.
 # - *The local model.* There are no masks, so that each owner has to add all of the noise to its
-#   part: the sum has it as many times as there are owners.
+#   part. The sum then has this noise once for each owner.
 # - *Each owner alone* fits its own rows and shows its model. The points are means over the owners.
 #
 # All of them protect one row, at an epsilon of 1.
