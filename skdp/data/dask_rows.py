@@ -5,7 +5,6 @@ A sum goes from `sum_in_graph` through `_sum_of_part`, a task for each chunk, to
 """
 
 import asyncio
-import io
 import math
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,12 +38,12 @@ from skdp.data.parts import PartResults, RowParts, read_block, refused_if_not_fi
 from skdp.data.reduce import Kernel, part_sum, tree_sum
 from skdp.data.workers import (
     Failure,
-    Pickler,
     answer,
-    cannot_be_sent,
+    pickled,
     refused_if_failed,
     this_process,
     unlike,
+    unpickled,
 )
 
 # ------------------------------
@@ -104,22 +103,8 @@ class _Given:
         return _BLOCKS.get()[self.name]
 
 
-class _Pickler(Pickler):
-    """Keeps `Chunks` out of the bytes, and lists them in `found`."""
-
-    found: dict[str, Chunks]
-
-    def persistent_id(self, value: Any) -> Any:
-        """Return the name by which a worker finds the blocks of a collection."""
-        if not isinstance(value, Chunks):
-            return None
-        self.found[value.name] = value
-        return value.name
-
-
-class _Unpickler(pickle.Unpickler):
-    def persistent_load(self, name: str) -> _Given:
-        return _Given(name)
+def _name_of_chunks(value: Any) -> str | None:
+    return value.name if isinstance(value, Chunks) else None
 
 
 def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int]) -> Any:
@@ -145,22 +130,10 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
     object
         The sum, in the one tree.
     """
-    graph, top = pass_graph(*_shared((source, kernel, size)), numbers, name_of(kernel))
+    shared, found = pickled((source, kernel, size), _name_of_chunks)
+    graph, top = pass_graph(shared, found, numbers, name_of(kernel))
     _, total = pickle.loads(computed(Delayed(top, HighLevelGraph.from_collections(top, graph))))
     return refused_if_failed(total)
-
-
-def _shared(value: Any) -> tuple[bytes, dict[str, Chunks]]:
-    """Pickle what all tasks share, and list the chunks that it reads."""
-    file = io.BytesIO()
-    pickler = _Pickler(file)
-    pickler.found = {}
-    try:
-        pickler.dump(value)
-        return file.getvalue(), pickler.found
-    except Exception as error:
-        kind = type(error).__name__
-    raise cannot_be_sent(kind)
 
 
 def pass_graph(
@@ -253,7 +226,7 @@ def _call(shared: bytes, part: int) -> Callable[[], Any]:
 @lru_cache(maxsize=4)  # not tuned: passes that may run at the same time
 def _unpickled(shared: bytes) -> tuple[Any, Kernel, int]:
     """Unpickle the arguments that all tasks of a pass share, once in a worker."""
-    source, kernel, size = _Unpickler(io.BytesIO(shared)).load()
+    source, kernel, size = unpickled(shared, _Given)
     return source, kernel, size
 
 

@@ -268,41 +268,29 @@ def _tasks(
 ) -> list[Any]:
     """Pickle the shared arguments once, and for each call the parts that it reads."""
     # Bytes, because joblib writes arrays to files, even rows in memory.
-    divided: dict[int, Any] = {}
-    try:
-        common = _pickled(shared, divided)
-        return [
-            delayed(_run)(
-                common,
-                _pickled((call, {key: one.of_parts(parts) for key, one in divided.items()})),
-                this_process(),
-            )
-            for call, parts in zip(calls, in_parts, strict=True)
-        ]
-    except Exception as error:
-        kind = type(error).__name__
-    raise cannot_be_sent(kind)
-
-
-def cannot_be_sent(kind: str) -> ValueError:
-    """Make the error of a pass that cannot be pickled, from the name of what pickling raises."""
-    return ValueError(
-        f"What a pass needs cannot be sent to other processes: pickling raises {kind}. Pass "
-        "functions that can be pickled, or leave the pass to threads of this process."
+    common, divided = pickled(shared, _key_of_parts)
+    own = (
+        pickled((call, {key: one.of_parts(parts) for key, one in divided.items()}))[0]
+        for call, parts in zip(calls, in_parts, strict=True)
     )
+    return [delayed(_run)(common, one, this_process()) for one in own]
 
 
-class Pickler(CloudPickler):
-    """Lists values with parts in `divided` instead of pickling them; keeps strides of arrays."""
+def _key_of_parts(value: Any) -> int | None:
+    return id(value) if hasattr(type(value), "of_parts") else None
 
-    divided: dict[int, Any] | None = None
 
-    def persistent_id(self, value: Any) -> int | None:
-        """Return the key of a value that has parts; None pickles the value."""
-        if self.divided is None or not hasattr(type(value), "of_parts"):
-            return None
-        self.divided[id(value)] = value
-        return id(value)
+class _Pickler(CloudPickler):
+    """Puts values that have a key into `apart`, does not pickle them; keeps strides of arrays."""
+
+    apart: dict[Any, Any]
+    key_of: Callable[[Any], Any]
+
+    def persistent_id(self, value: Any) -> Any:
+        """Return the key of a value that is not pickled, or None."""
+        if (key := self.key_of(value)) is not None:
+            self.apart[key] = value
+        return key
 
     def reducer_override(self, value: Any) -> Any:
         """Keep the strides of an array."""
@@ -327,25 +315,40 @@ def _with_strides(
 
 
 class _Unpickler(pickle.Unpickler):
-    divided: dict[int, Any]
+    of_key: Callable[[Any], Any]
 
-    def persistent_load(self, key: int) -> Any:
-        return self.divided[key]
+    def persistent_load(self, key: Any) -> Any:
+        return self.of_key(key)
 
 
-def _pickled(value: Any, divided: dict[int, Any] | None = None) -> bytes:
+def pickled(
+    value: Any, key_of: Callable[[Any], Any] = lambda _: None
+) -> tuple[bytes, dict[Any, Any]]:
+    """Pickle a value; return the bytes and, by their keys, the values within that have a key."""
     file = io.BytesIO()
-    pickler = Pickler(file)
-    pickler.divided = divided
-    pickler.dump(value)
-    return file.getvalue()
+    pickler = _Pickler(file)
+    pickler.apart, pickler.key_of = {}, key_of
+    try:
+        pickler.dump(value)
+        return file.getvalue(), pickler.apart
+    except Exception as error:
+        kind = type(error).__name__
+    raise ValueError(
+        f"What a pass needs cannot be sent to other processes: pickling raises {kind}. Pass "
+        "functions that can be pickled, or leave the pass to threads of this process."
+    )
+
+
+def unpickled(data: bytes, of_key: Callable[[Any], Any]) -> Any:
+    """Unpickle a value; `of_key` returns what takes the place of the values with keys."""
+    unpickler = _Unpickler(io.BytesIO(data))
+    unpickler.of_key = of_key
+    return unpickler.load()
 
 
 def _unpickled(common: bytes, own: bytes) -> Callable[[], Any]:
     call, divided = pickle.loads(own)
-    unpickler = _Unpickler(io.BytesIO(common))
-    unpickler.divided = divided
-    return partial(call, *unpickler.load())
+    return partial(call, *unpickled(common, divided.__getitem__))
 
 
 def _run(common: bytes, own: bytes, client: tuple[str, int]) -> bytes:

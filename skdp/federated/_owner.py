@@ -364,14 +364,12 @@ class Owner:
 
     def _handle(self, message: bytes) -> bytes:
         asked = unpack(message, TO_OWNER, self._agreement.n_owners)
-        if asked.fields["agreement"] != self._agreement.digest.hex():
-            mine, other = (
-                digest[:16] for digest in (self._agreement.digest.hex(), asked.fields["agreement"])
-            )
+        mine, other = self._agreement.digest.hex(), asked.fields["agreement"]
+        if other != mine:
             raise FederationError(
-                f"A message is about another agreement than that of this owner: {other}, not "
-                f"{mine}. All parties make the same Federation, with the same versions of skdp and "
-                "numpy; print it to compare."
+                f"A message is about another agreement than that of this owner: {other[:16]}, not "
+                f"{mine[:16]}. All parties make the same Federation, with the same versions of "
+                "skdp and numpy; print it to compare."
             )
         question = digest(message).hex()
         is_new = question not in self._state.answers

@@ -202,7 +202,7 @@ def loud(rows):
 
 
 def test_another_process_warns_of_nothing():
-    common, own = workers._pickled((ROWS,)), workers._pickled((loud, {}))
+    (common, _), (own, _) = workers.pickled((ROWS,)), workers.pickled((loud, {}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         _, result = pickle.loads(workers._run(common, own, ("client", 0)))
@@ -221,7 +221,7 @@ def test_another_process_warns_of_nothing():
     ],
 )
 def test_arrays_are_sent_with_their_strides(array):
-    sent = pickle.loads(workers._pickled(array))
+    sent = pickle.loads(workers.pickled(array)[0])
     assert (sent.strides, sent.dtype) == (array.strides, array.dtype)
     np.testing.assert_array_equal(sent, array)
 

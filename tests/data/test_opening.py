@@ -1,34 +1,30 @@
 """The first reading of rows: what it finds is what readings of their own would find."""
 
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import pytest
+from in_parts import in_parts
 from scipy import sparse
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyLedger
-from skdp.data.parts import RowBlocks, RowParts, Targets
+from skdp.data.parts import RowBlocks, Targets
 from skdp.data.rows import Rows, checked_digest, open_rows
 from skdp.data.sources import Source, as_source, digest
 from skdp.privacy.clipping import clip_weights
 
 N, D, BOUND = 5000, 7, 2.5
+LENGTHS = [1, 2999, 2000]
 X = np.random.default_rng(0).normal(size=(N, D)) + 0.3
 CONTAINERS = {
     "dense": lambda: X,
     "float32": lambda: X.astype(np.float32),
     "sparse": lambda: sparse.csr_array(np.where(X > 0.5, X, 0)),
     "blocks": lambda: RowBlocks(lambda: iter(np.array_split(X, 11)), X.shape),
-    "parts": lambda: parts_of(lambda a, b: X[a:b]),
+    "parts": lambda: in_parts(X, lengths=LENGTHS),
 }
 CLIP = partial(clip_weights, bound=BOUND, n_features=D)
 GRID = np.geomspace(0.1, 10, 50)
-
-
-def parts_of(make):
-    cuts = [0, 1, 3000, N]
-    return RowParts([partial(make, a, b) for a, b in pairwise(cuts)], np.diff(cuts), D, np.float64)
 
 
 def opened(rows, **asked):
@@ -115,7 +111,7 @@ def test_a_source_alone_is_checked_and_hashed(container):
 def test_parts_that_are_not_finite_are_refused(container, value, is_keyed):
     changed = X.copy()
     changed[N - 1, 3] = value
-    rows = parts_of(lambda a, b: container(changed[a:b]))
+    rows = in_parts(container(changed), lengths=LENGTHS)
     with pytest.raises(ValueError, match="Input X contains NaN or infinity"):
         checked_digest(as_source(rows), None, is_keyed=is_keyed)
     with pytest.raises(ValueError, match="Input y contains NaN or infinity"):

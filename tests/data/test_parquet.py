@@ -4,13 +4,13 @@ import builtins
 import pickle
 import sys
 from decimal import Decimal
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from in_parts import in_parts
 
 from skdp import DPPCA, PrivacyLedger, RowBlocks
 
@@ -39,12 +39,7 @@ def files(tmp_path):
 
 def parts_of(columns=slice(None)):
     """Rows in the same parts, from memory."""
-    return RowBlocks.from_partitions(
-        [lambda a=a, b=b: X[a:b, columns] for a, b in pairwise(CUTS)],
-        np.diff(CUTS),
-        X[:, columns].shape[1],
-        np.float32,
-    )
+    return in_parts(X[:, columns], lengths=np.diff(CUTS))
 
 
 def fitted(rows, n_jobs=1):
