@@ -82,15 +82,8 @@ class Chunks:
         return computed(Delayed(self.keys[number], self.graph))
 
 
-class Chunk:
-    """Loads one block."""
-
-    def __init__(self, chunks: Any, number: int) -> None:
-        self.chunks, self.number = chunks, number
-
-    def __call__(self) -> Any:
-        """Return the block."""
-        return self.chunks.load(self.number)
+def _block_of(chunks: Any, number: int) -> Any:
+    return chunks.load(number)
 
 
 class _Given:
@@ -417,9 +410,9 @@ def _checked_targets(y: Any, lengths: tuple[int, ...]) -> Any:
     return y
 
 
-def _loaders(X: Any) -> list[Chunk]:
+def _loaders(X: Any) -> list[Callable[[], Any]]:
     chunks = Chunks(X)
-    return [Chunk(chunks, number) for number in range(len(chunks.keys))]
+    return [partial(_block_of, chunks, number) for number in range(len(chunks.keys))]
 
 
 def _parts(loaders: Any, lengths: Any, facts: _Facts, targets: Any = None) -> RowParts:
