@@ -23,7 +23,6 @@ from skdp import (
     DPTraceClassifier,
     DPTraceRegressor,
     DPTruncatedSVD,
-    RowBlocks,
 )
 from skdp.data import dask_rows, workers
 from skdp.data.dask_rows import rows_in_parts
@@ -290,12 +289,6 @@ def test_blocks_of_a_task_are_gone_when_it_ends():
         assert not any(one() is not None for one in alive)
     finally:
         gc.enable()
-
-
-def test_the_parts_of_row_blocks_and_chunks_are_read_alike():
-    parts = RowBlocks.from_partitions([partial(made, i) for i in range(9)], [10] * 9, D)
-    fits = [DPTruncatedSVD(2, random_state=SEED).fit(X) for X in (parts, SOURCES["delayed"]())]
-    assert bits(fits[0]) == bits(fits[1])
 
 
 @pytest.mark.parametrize("n", [*range(1, 20), 63, 64, 65, 511, 513])

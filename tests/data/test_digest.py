@@ -2,10 +2,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdp import DPTruncatedSVD, RowBlocks
+from skdp import RowBlocks
 from skdp.data.sources import as_source, digest
-
-SECRET = 2**127 + 5
 
 
 def make_data(n_rows=5000, n_features=7, density=0.5):
@@ -127,23 +125,3 @@ def test_digest_leaves_the_data_alone():
         part.flags.writeable = False
     digest(as_source(matrix))
     assert matrix.nnz == X.size
-
-
-@pytest.mark.parametrize("solver", ["covariance", "power"])
-@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-def test_digest_of_a_seeded_fit_costs_no_pass(solver):
-    passes = []
-
-    def make_blocks():
-        yield from (X[start : start + 1000] for start in range(0, len(X), 1000))
-        passes.append("whole")
-
-    def count_passes(random_state, epsilon=1.0):
-        passes.clear()
-        DPTruncatedSVD(
-            2, epsilon=epsilon, row_norm=1.0, solver=solver, random_state=random_state
-        ).fit(RowBlocks(make_blocks, X.shape))
-        return len(passes)
-
-    assert count_passes(None) > 0
-    assert count_passes(SECRET) == count_passes(None)

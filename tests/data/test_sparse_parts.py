@@ -61,13 +61,6 @@ def as_kind(part, kind):
     return spoil
 
 
-def shifted(part, first):
-    def spoil(matrix):
-        getattr(matrix, part)[:] += first
-
-    return spoil
-
-
 def put_into_dict(matrix, place):
     # In old versions of scipy it is a dict itself.
     dict.__setitem__(getattr(matrix, "_dict", matrix), place, 1.0)

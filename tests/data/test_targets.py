@@ -1,8 +1,6 @@
 """Targets of rows, loaded part by part."""
 
-import itertools
 import pickle
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,7 +12,6 @@ from sklearn.metrics import roc_auc_score
 from skdp import RowBlocks
 from skdp.data.parts import Part, PartResults, Targets, mapped_blocks
 from skdp.data.reduce import map_sum, on_block
-from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 
 PARTS = [np.arange(3.0), np.array([7.0]), np.arange(10.0, 15.0)]
@@ -102,23 +99,6 @@ def test_rows_in_parts_bring_their_targets_and_can_be_mapped(tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "half.npy"), X[:, 2:] ** 2)
     with pytest.raises(ValueError, match="targets of each of 3 parts"):
         RowBlocks.from_partitions(loaders, [3, 0, 6], 4, y=[PARTS[0]])
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2, 3])
-@pytest.mark.parametrize("lengths", [[9000], [5000, 1, 3999], [1] * 5 + [0, 8995]])
-def test_views_of_parts_read_each_row_once(lengths, n_jobs):
-    X = np.random.default_rng(0).normal(size=(9000, 4))
-    ends = np.cumsum([0, *lengths])
-    loaders = [partial(given, X[a:b]) for a, b in itertools.pairwise(ends)]
-    rows = Rows(as_source(RowBlocks.from_partitions(loaders, lengths, 4)), n_jobs)
-    total = rows.total()[0]
-    np.testing.assert_allclose(total, X.sum(axis=0))
-    np.testing.assert_array_equal(total, replace(rows, n_jobs=1).total()[0])
-    grid = np.array([1.0, 2.0, 3.0])
-    norms = np.linalg.norm(X, axis=1)
-    assert [rows.counted_norms(grid).up_to(point) for point in grid] == [
-        np.count_nonzero(norms <= point) for point in grid
-    ]
 
 
 @pytest.mark.parametrize("form", [lambda masked: masked, lambda masked: partial(given, masked)])

@@ -109,17 +109,6 @@ def test_an_error_tells_whose_rows_it_is_about():
     assert caught.value.__notes__ == ["This is about parts[1]."]
 
 
-def test_kinds_of_rows_are_told():
-    with pytest.raises(ValueError, match=r"X must be dense, as agreed on by sparse=False.* sparse"):
-        a_federation().fit([pd.DataFrame(PARTS[0]), PARTS[1], csr(PARTS[2])])
-    with pytest.raises(ValueError, match=r"X must be sparse, as agreed on by sparse=True.* dense"):
-        a_federation(DPPCA(1, row_norm=5.0, center=False), sparse=True).fit(PARTS)
-
-
-def csr(rows):
-    return pytest.importorskip("scipy.sparse").csr_array(rows)
-
-
 def blocks_of(frame):
     return RowBlocks(lambda: [frame], frame.shape)
 
@@ -159,21 +148,6 @@ def test_what_is_no_ledger_is_refused_at_once(given):
         an_owner(a_federation(), 0, ledger=given)
     with pytest.raises(ValueError, match=r"ledger must be a PrivacyLedger or None, and no path"):
         a_federation().fit(PARTS, ledger=given)
-
-
-@pytest.mark.parametrize(
-    ("peers", "match"),
-    [
-        ([key.public_bytes_raw() for key in PEERS[:3]], "got 3 of bytes"),
-        (IDENTITIES[:3], "got 3 of Ed25519PrivateKey"),
-        (dict(enumerate(PEERS[:3])), "got 3 of int"),
-        (PEERS[1:3], "got 2 of Ed25519PublicKey"),
-        (PEERS[2::-1], r"peers\[0\] must be .*: peers go by the numbers of the owners"),
-    ],
-)
-def test_peers_that_are_something_else(peers, match):
-    with pytest.raises(ValueError, match=match):
-        an_owner(a_federation(), 0, peers=peers)
 
 
 def test_peers_in_another_order_are_named():
