@@ -46,13 +46,6 @@ def test_sparse_is_a_bool(sparse):
     assert repr(a_federation(sparse=np.bool_(False))) == repr(a_federation())
 
 
-def test_a_missing_number_of_rows_is_told_of_the_unit():
-    with pytest.raises(
-        TypeError, match=r"n_rows must be the number of rows .*unit='row', got None"
-    ):
-        a_federation(n_rows=None)
-
-
 def test_the_agreement_is_printed_to_be_compared():
     """Parties who disagree see it, wherever each has made its own."""
     federation = a_federation()
