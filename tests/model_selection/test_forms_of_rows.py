@@ -18,10 +18,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder
 from watched import SEED, moved, watched
 
-from skdp import DPPCA, DPStandardScaler, DPTraceRegressor, PrivacyWarning, make_dp_pipeline
+from skdp import (
+    DPPCA,
+    DPStandardScaler,
+    DPTraceRegressor,
+    PrivacyWarning,
+    RankOneMatrices,
+    make_dp_pipeline,
+)
 from skdp.model_selection import DPGridSearch, private_score
 from skdp.model_selection._score import row_losses
-from skdp.pipeline._public_steps import fitted_to_nothing, transformed
+from skdp.pipeline._public_rows import stand_ins
+from skdp.pipeline._public_steps import fitted_to_nothing, losses_by_rows, transformed
 from skdp.privacy import PrivacyBudget
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -406,3 +414,62 @@ def test_no_such_score_moves_a_search_further_than_declared(name):
     with watched([budget.released for budget in before]) as after:
         search().fit(WITH_ODD, Y)
     assert max(moved(before, after)) <= 1 + 1e-12
+
+
+# ------------------------------
+# Public rows in the place of private ones: of every container, and telling nothing of it.
+
+LEFT, RIGHT = GENERATOR.standard_normal((60, 4)), GENERATOR.standard_normal((60, 3))
+MATRICES = {
+    "dense": RankOneMatrices(LEFT, RIGHT),
+    "sparse": RankOneMatrices(csr_array(LEFT), csr_array(RIGHT.astype(np.float32))),
+    "cells": RankOneMatrices.from_indices([0, 1] * 30, [0, 1, 2] * 20, (2, 3)),
+}
+PRODUCTS = LEFT[:, 0] * RIGHT[:, 0]
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_matrices_of_rank_one_are_searched_and_scored(name):
+    rows = MATRICES[name]
+    search = DPGridSearch(DPTraceRegressor(), {"rank": [1, 2]}).fit(rows, PRODUCTS)
+    assert search.best_params_["rank"] in (1, 2)
+    assert np.isfinite(private_score(search.best_estimator_, rows, PRODUCTS).value)
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_a_refused_matrix_has_the_worst_loss_and_changes_no_other(name):
+    rows = MATRICES[name]
+
+    def _losses(matrices, responses):
+        if (responses == PRODUCTS[ODD]).any():
+            raise ValueError
+        return matrices.toarray().sum(axis=1)
+
+    losses = losses_by_rows("scoring", _losses, rows, PRODUCTS)
+    expected = rows.toarray().sum(axis=1)
+    assert np.isnan(losses[ODD])
+    np.testing.assert_array_equal(np.delete(losses, ODD), np.delete(expected, ODD))
+
+
+def raising_all(rows):
+    raise ValueError(f"bad {rows['a'].tolist()}")
+
+
+@pytest.mark.parametrize("labels", [["Alice", "Bob"], [41.5, 7.5]])
+def test_no_error_of_public_rows_shows_a_category(labels):
+    frame = pd.DataFrame({"a": pd.Categorical(labels * 4), "b": np.ones(8)})
+    texts = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            losses_by_rows("scoring", raising_all, frame)
+        except ValueError as error:
+            texts.append(str(error))
+    texts += [str(one.message) for one in caught]
+    assert len(texts) == 1
+    assert not any(str(label) in texts[0] for label in labels)
+
+
+def test_the_width_of_texts_changes_no_public_row():
+    made = [[rows.tolist() for rows in stand_ins(np.array([text] * 4))] for text in ("1", "12345")]
+    assert made[0] == made[1]

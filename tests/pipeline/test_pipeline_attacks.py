@@ -3,6 +3,7 @@
 from contextlib import ExitStack
 
 import numpy as np
+import pandas as pd
 import pytest
 from in_parts import in_chunks, in_parts
 from scipy.sparse import csr_array
@@ -259,18 +260,28 @@ def test_the_largest_rows_raise_nothing_and_warn_of_nothing(name, dtype):
 
 
 def refusing_long(rows):
+    rows = np.asarray(rows)
     if np.abs(rows).max() > 1e10:
         raise ValueError
     return np.asfortranarray(rows @ np.linspace(-1, 1, 600).reshape(30, 20))
 
 
-@pytest.mark.parametrize("order", "CF")
+IN_ORDERS = {
+    "rows": np.ascontiguousarray,
+    "columns": np.asfortranarray,
+    "frame": pd.DataFrame,
+    "frame of columns": lambda rows: pd.DataFrame(dict(enumerate(rows.T))),
+}
+
+
+@pytest.mark.parametrize("order", IN_ORDERS)
 def test_a_row_that_a_step_refuses_changes_no_bit_of_the_norms_of_others(order):
     # Norms are counted. They round otherwise if the rows come in another memory order.
-    rows = np.array(np.random.default_rng(0).lognormal(size=(40, 30)), order=order)
-    changed = rows.copy(order)
+    rows = np.random.default_rng(0).lognormal(size=(40, 30))
+    changed = rows.copy()
     changed[7] = 1e200
     norms, others = (
-        Rows(as_source(by_rows("Step", refusing_long, one))).norms() for one in (rows, changed)
+        Rows(as_source(by_rows("Step", refusing_long, IN_ORDERS[order](one)))).norms()
+        for one in (rows, changed)
     )
     np.testing.assert_array_equal(np.delete(norms, 7), np.delete(others, 7))
