@@ -132,7 +132,11 @@ class PlainParametersMixin:
     _doc_link_module, _doc_link_template = "skdp", "{address}"
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
-        return {"address": address_of_page(type(self))}
+        base, name = os.environ.get("SKDP_DOCS_URL", "").rstrip("/"), type(self).__name__
+        # Pages are named as classes are imported.
+        is_at_the_top = hasattr(sys.modules["skdp"], name)
+        room = "skdp" if is_at_the_top else type(self).__module__.partition("._")[0]
+        return {"address": escape(f"{base}/generated/{room}.{name}.html") if base else ""}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -144,15 +148,6 @@ class PlainParametersMixin:
         names = [name for name in self._parameter_constraints if hasattr(self, name)]
         given = {name: getattr(self, name) for name in names}
         validate_plain(self._parameter_constraints, given, type(self).__name__)
-
-
-def address_of_page(kind: type) -> str:
-    """Return the address of the page of a class, below SKDP_DOCS_URL; empty if that is not set."""
-    base, name = os.environ.get("SKDP_DOCS_URL", "").rstrip("/"), kind.__name__
-    # Pages are named as classes are imported.
-    is_at_the_top = hasattr(sys.modules["skdp"], name)
-    room = "skdp" if is_at_the_top else kind.__module__.partition("._")[0]
-    return escape(f"{base}/generated/{room}.{name}.html") if base else ""
 
 
 def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_name: str) -> None:
@@ -278,7 +273,7 @@ _KNOWN = re.compile(
         )
     )
 )
-# Packages whose errors may be quoted. An object in X could raise one of these texts itself, with
+# Errors of these packages may be quoted. An object in X could raise one of the texts above with
 # values in it.
 _KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"})
 _HINTS = {
@@ -286,7 +281,7 @@ _HINTS = {
     "if it is one row.",
     **{f"Input {name} contains NaN": f" {mend}" for name, mend in MISSING.items()},
 }
-# Of entries that are no numbers; the columns that may have them are named.
+# These texts are about entries that are no numbers; the error then names the columns.
 _NO_NUMBERS = ("could not convert string", "float() argument", UNREADABLE)
 
 
@@ -321,14 +316,14 @@ def _redacted(error: Exception, X: Any) -> Exception:
     if known is None or _is_foreign(error):
         kinds, message = {*kinds} - {TypeError}, text if text in SAFE_TEXTS else UNREADABLE
     else:
-        # Only a list of names, a line each, has no end of its own.
+        # A list of names, one a line, ends without a period.
         message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
         message += "".join(hint for sign, hint in _HINTS.items() if sign in message)
     return next(iter(kinds), ValueError)(message + flaw * message.startswith(_NO_NUMBERS))
 
 
 def _is_foreign(error: Exception) -> bool:
-    """Whether foreign code, such as a method of an entry, raised it: it may say anything."""
+    """Whether foreign code, such as a method of an entry, raised the error."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -351,10 +346,10 @@ def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: bool = True) -
 
 
 def check_rows_or_blocks(X: Any, estimator_name: str, *, ensure_all_finite: bool = True) -> Any:
-    """Validate X, all of which is read if it is a stream."""
+    """Check rows, and read all blocks of a stream."""
     if not isinstance(X, RowBlocks):
         return check_rows(X, estimator_name, ensure_all_finite=ensure_all_finite)
-    # Parts are checked by the first pass of a fit.
+    # The first pass of a fit checks parts.
     if not isinstance(X, RowParts):
         X.check()
     return X
@@ -385,7 +380,7 @@ def check_given(y: Any, estimator_name: str) -> None:
 
 
 def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
-    """Return the `Targets` that rows in parts bring along, and refuse others; else the y given."""
+    """Return the `Targets` of rows in parts, which take no y; for other rows return y."""
     if not isinstance(X, RowParts):
         check_given(y, estimator_name)
         return y
@@ -402,11 +397,11 @@ def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
     return X.y
 
 
-# Rows for a fitted estimator: whether they come in blocks is asked here, and in no method.
+# Rows for a fitted estimator. Only these functions ask whether rows come in blocks.
 
 
 def check_rows_of(X: Any, estimator: Any, *, accept_sparse: Any = "csr") -> Any:
-    """Validate rows, and the names of their features; blocks are checked when they are read."""
+    """Check rows, and the names of their features; reading checks blocks."""
     check_is_fitted(estimator)
     if not isinstance(X, RowBlocks):
         settings = {**INPUT, "accept_sparse": accept_sparse, "reset": False}
@@ -419,7 +414,7 @@ def check_rows_of(X: Any, estimator: Any, *, accept_sparse: Any = "csr") -> Any:
 def check_transformed(
     X: Any, n_columns: int, estimator_name: str, *, accept_sparse: Any = "csr"
 ) -> Any:
-    """Validate rows that were transformed; blocks are checked when they are read."""
+    """Check transformed rows, and their width; reading checks blocks."""
     _refuse_sparse(X, accept_sparse)
     checked = X if isinstance(X, RowBlocks) else check_rows(X, estimator_name)
     if checked.shape[1] != n_columns:
@@ -433,14 +428,14 @@ def _refuse_sparse(X: Any, accept_sparse: Any) -> None:
 
 
 def transformed(rows: Any, function: Callable[[Any], Any], n_columns: int | None = None) -> Any:
-    """Map checked rows by a function of each: at once, or blocks when they are read."""
+    """Map checked rows by a function of each row; blocks are mapped when they are read."""
     if isinstance(rows, RowBlocks):
         return transformed_blocks(rows, function, n_columns)
     return function(rows)
 
 
 def results_of(rows: Any, function: Callable[[Any], np.ndarray]) -> Any:
-    """Compute results for checked rows: at once, or `PartResults` for those in blocks."""
+    """Compute results of checked rows; those of blocks are `PartResults`."""
     if not isinstance(rows, RowBlocks):
         return function(rows)
     none = function(np.empty((0, rows.shape[1]), rows.dtype))
@@ -454,7 +449,7 @@ def _of_block(block: Any, function: Callable[[Any], np.ndarray], dtype: np.dtype
 
 def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:
     """Check number and names of features against a fit, or set them; read no values."""
-    # The first block, if it is read to see its names, raises errors of ours.
+    # This may read the first block, which raises errors of skdp.
     names = X.feature_names if isinstance(X, RowBlocks) else None
     if names is None:
         redact_errors(lambda X: validate_data(estimator, X, reset=reset, skip_check_array=True))(X)

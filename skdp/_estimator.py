@@ -1,4 +1,4 @@
-"""What all private estimators share: progress, the order of a fit, its plan, budget and seed."""
+"""The base of all private estimators: progress, the order of a fit, plan, budget and seed."""
 
 import math
 from abc import abstractmethod
@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from functools import partial
 from inspect import signature
 from numbers import Integral, Real
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from sklearn.utils import check_scalar, get_tags
@@ -32,7 +32,7 @@ from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import plain
 from skdp.privacy.sensitivity import ADJACENCIES
-from skdp.units import ResolvedUnit, Unit
+from skdp.units import Unit
 
 # ------------------------------
 # Progress of fits, for the callbacks of scikit-learn 1.9; below that, estimators have none.
@@ -43,9 +43,9 @@ try:
 except ImportError:
     CallbackSupportMixin = None
 
-# What a hook can ask for beside the estimator and its task.
+# Arguments of a hook beside the estimator and its task.
 _OF_DATA = {"X", "y", "metadata", "fitted_estimator"}
-# What the start of a fit leaves on an estimator.
+# Attributes that the start of a fit leaves on an estimator.
 _OF_A_FIT = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 
 if CallbackSupportMixin is None:
@@ -91,7 +91,7 @@ class Progress:
     fit, is ignored: to stop where a score says so would depend on the data.
     """
 
-    #: Tells what a pass is for, once there is one.
+    #: Tells what the next pass is for, once the budget is open.
     budget: PrivacyBudget | None = None
 
     def __init__(self, estimator: Any, context: Any) -> None:
@@ -102,7 +102,7 @@ class Progress:
         task = self.begin(self.subtask(_next_of(self.budget), n_groups))
         for number in range(1, n_groups + 1):
             group = self.begin(task.subcontext(f"group {number}"))
-            # What a kernel does is no pass of its own.
+            # A sum within a kernel is no pass of the fit.
             token = OBSERVER.set(None)
             try:
                 value = next(groups)
@@ -110,15 +110,15 @@ class Progress:
                 OBSERVER.reset(token)
             self.end(group)
             if number == n_groups:
-                # Now, as nobody asks for more.
+                # Now: nobody asks for another value.
                 self.end(task)
             yield value
 
     def subtask(self, name: str, n_tasks: int | None) -> Any:
-        """Return the next task of the fit; it has so many itself, or nobody knows how many."""
+        """Return the next task of the fit, which has `n_tasks` tasks itself; None if not known."""
         context = self.context
         if context.max_subtasks == len(context._children_map):
-            # No fit fails for what was announced.
+            # A fit with more tasks than announced goes on.
             context.max_subtasks = None
         return context.subcontext(name, max_subtasks=n_tasks)
 
@@ -131,7 +131,7 @@ class Progress:
         task.call_on_fit_task_end(estimator=self.estimator)
 
 
-# That of the pipeline or search that fits its steps in this thread.
+# The progress of the pipeline or search that fits its steps in this thread.
 _WHOLE: ContextVar[Progress | None] = ContextVar("whole", default=None)
 
 
@@ -145,7 +145,9 @@ def set_up(estimator: Any) -> Any:
 
 
 @contextmanager
-def told(estimator: Any, task: Any, n_passes: Callable[[], int | None] | None) -> Iterator[None]:
+def reporting(
+    estimator: Any, task: Any, n_passes: Callable[[], int | None] | None
+) -> Iterator[None]:
     """Tell callbacks of the passes of a fit, or of the fits of steps if it has no `n_passes`."""
     progress = None if task is None else Progress(estimator, task)
     if progress and n_passes:
@@ -171,7 +173,7 @@ def told_how_many_fits(n_fits: int) -> None:
 @contextmanager
 def fitted_within(step: Any, name: str) -> Iterator[None]:
     """Make the fit of a step a task of the fit of the whole."""
-    # Nobody would tear callbacks of its own down.
+    # Callbacks of its own are dropped, as nobody would tear them down.
     vars(step).pop("_skl_callbacks", None)
     whole = _WHOLE.get()
     if whole is None:
@@ -189,22 +191,22 @@ def fitted_within(step: Any, name: str) -> Iterator[None]:
 
 
 def opened_within(name: str) -> AbstractContextManager[None]:
-    """Make the passes that are made for a step before its fit tasks of a task of the whole."""
+    """Make the passes before the fit of a step the tasks of a task of the whole."""
     whole = _WHOLE.get()
     if whole is None:
         return nullcontext()
-    return told(whole.estimator, whole.subtask(name, None), lambda: None)
+    return reporting(whole.estimator, whole.subtask(name, None), lambda: None)
 
 
 def name_passes_by(budget: PrivacyBudget) -> None:
-    """Name the passes that follow after what the budget releases next."""
+    """Name each pass that follows after the next release of the budget."""
     observer = OBSERVER.get()
     if isinstance(observer, Progress):
         observer.budget = budget
 
 
 def most_lines(plan: Plan) -> int:
-    """Count what a fit releases on the longest path; all counts of a search are one."""
+    """Count the releases on the longest path; all counts of a search are one."""
     return max(len(set(map(_line, path))) for path in plan.paths)
 
 
@@ -226,13 +228,13 @@ def check_unwatched(
     estimator: Any,
     remedy: str = "pass them to set_callbacks of the whole, and none here",
 ) -> None:
-    """Refuse callbacks of what is fitted as a part of a whole, where nobody would call them."""
+    """Refuse callbacks of a part of a whole, which nobody would call."""
     if getattr(estimator, "_skl_callbacks", None):
         raise TypeError(f"{where}{type(estimator).__name__} has callbacks of its own: {remedy}.")
 
 
 def check_asks_for_no_data(callback: Any) -> None:
-    """Refuse a callback that asks for what tells of rows."""
+    """Refuse a callback whose hooks ask for data or fitted estimators."""
     for hook in ("on_fit_task_begin", "on_fit_task_end"):
         function = getattr(callback, hook, None)
         asked = sorted(_OF_DATA & signature(function).parameters.keys()) if function else []
@@ -252,29 +254,10 @@ T = TypeVar("T")
 #: A view of the data that solvers read, and a function that hashes all data of a fit.
 Data = tuple[Any, Callable[[], Any]]
 
-#: Constraint of estimators that share their work among threads.
-N_JOBS: dict[str, Any] = {"n_jobs": [Integral, None]}
-# The first two change where a fit is charged and how it is computed, but not its result. The last
-# is the seed.
+# The ledger and the threads do not change the result of a fit; the seed is the key itself.
 _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
-# That of all constructors.
+# Default of all constructors.
 _DEFAULT_DELTA = 1e-6  # not studied
-
-
-class Problem(Protocol):
-    """What a fit is asked for: checked parameters, as plain numbers, and public facts."""
-
-    @property
-    def unit(self) -> ResolvedUnit:
-        """Privacy unit: what is protected."""
-
-    @property
-    def n_units(self) -> int:
-        """Number of units in the data."""
-
-    @property
-    def cost(self) -> PrivacyCost:
-        """What the fit may spend."""
 
 
 class BudgetMixin(PlainParametersMixin):
@@ -298,6 +281,11 @@ class BudgetMixin(PlainParametersMixin):
 
 class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
     """An estimator whose `fit` spends a privacy budget."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BudgetMixin._parameter_constraints,
+        "n_jobs": [Integral, None],
+    }
 
     def plan(self, n_samples: Any, n_features: int | None = None, *, like: Any = None) -> Plan:
         """List what a fit would release and spend. No data are read, and nothing is spent.
@@ -341,7 +329,7 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
             routing.fit.add_request(param="users", alias=self.privacy_unit == "user")
         return routing
 
-    def _fit(self, X: Any, y: Any = None, **users: Any) -> None:
+    def _fit(self, X: Any, y: Any = None, **users: Any) -> Self:
         """Fit in the one order that keeps a fit private; `users` tells whose the rows are."""
         with warnings_together(type(self).__name__):
             # How many rows people have is private: of their fits no number of passes is told.
@@ -351,6 +339,7 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
                 warnings = self._keep(*self._release(problem, data, warn_of_privacy))
             # Last: if warnings are turned into errors, the model that was paid for remains.
             warn_of_privacy(*warnings)
+        return self
 
     def _release(
         self, problem: Any, data: Data, warn: Callable[..., None]
@@ -374,7 +363,7 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
 
     @abstractmethod
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> Any:
-        """Return the problem of a fit to data of that size, which have not been seen."""
+        """Return the problem of a fit to data of that size, of which only `like` is known."""
 
     def _problem_of_size(self, n_samples: int, n_features: int, like: Any) -> Any:
         """Return the same, unless `like` is of another number of features."""
@@ -407,7 +396,7 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
         """Return the warnings of a family that follow from public facts."""
         return ()
 
-    def _public_warnings(self, problem: Problem, plan: Plan) -> list[str]:
+    def _public_warnings(self, problem: Any, plan: Plan) -> list[str]:
         """Return these warnings, and those of delta and the seed."""
         counted, seed = problem.unit.counted, self.random_state
         settings = warnings_for_settings(problem.cost, counted, problem.n_units, seed)
@@ -426,7 +415,7 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
         return view, budget, algorithm_generator(seed)
 
     def _n_passes(self, plan: Plan) -> int | None:
-        """Return how many passes over the data a fit takes, or few more; None if not known."""
+        """Return an upper limit of the passes of a fit over the data; None if there is none."""
         # Without noise some fits go on until they have converged. Else there are one for each
         # release, two more, and two that hash the data.
         return most_lines(plan) + 2 + 2 * self._is_keyed if plan.cost.is_private else None
@@ -450,7 +439,7 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
         return PrivacyCost(epsilon, delta, reserved)
 
     def _asked(self, kind: type[T], **facts: Any) -> T:
-        """Make a dataclass of parameters, as plain values, and of facts, which take precedence."""
+        """Fill a dataclass with the parameters as plain values; `facts` take precedence."""
         names = kind.__dataclass_fields__  # type: ignore[attr-defined]
         given = {name: plain(getattr(self, name)) for name in names if hasattr(self, name)}
         values = {**given, "cost": self._cost(), **facts}
@@ -474,7 +463,7 @@ def _no_number(X: Any) -> None: ...
 
 
 def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], ...]:
-    """Return what sets the noise and the result of a fit apart: names and plain values."""
+    """Return the names and plain values of all parameters that change the result of a fit."""
     values = estimator.get_params(deep=False).items()
     return tuple(
         sorted(
@@ -498,12 +487,12 @@ def restored_on_error(
     # One thread for the whole fit, not only in passes over the data: sums round in the same way
     # however many fits run at once, so that a seed repeats every bit.
     limits = nullcontext() if estimator.random_state is None else one_blas_thread()
-    # Before the state is remembered: what is restored has to be torn down, too.
+    # Before the state is remembered, as callbacks of the restored state are torn down.
     task = set_up(estimator)
     before = dict(estimator.__dict__)
     try:
         # Overflowing values become null. An exception or a warning would tell of single units.
-        with limits, np.errstate(all="ignore"), told(estimator, task, n_passes):
+        with limits, np.errstate(all="ignore"), reporting(estimator, task, n_passes):
             yield
     except BaseException:
         estimator.__dict__.clear()
@@ -511,8 +500,8 @@ def restored_on_error(
         raise
 
 
-def plan_of(problem: Problem, parts: Any) -> Plan:
-    """Plan releases with the cost and the unit of a problem."""
+def plan_of(problem: Any, parts: Any) -> Plan:
+    """Plan releases with the cost and the unit of a problem, which has `n_units`, too."""
     unit = problem.unit
     return Plan(
         problem.cost, parts, unit=unit.name, adjacency=unit.adjacency, enforced=unit.is_enforced
@@ -520,14 +509,14 @@ def plan_of(problem: Problem, parts: Any) -> Plan:
 
 
 def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, Any]:
-    """Return the size and the kind of an X, from its shape too; refuse what `plan` cannot take."""
+    """Return the size of X, which may be given as a shape, and `like`; refuse bad arguments."""
     refuse_masked(like)
     if isinstance(n_samples, tuple) and len(n_samples) > 1 and n_features is None:
         like = np.zeros((1, *n_samples[1:])) if like is None else like
         n_samples, n_features = n_samples[0], math.prod(n_samples[1:])
     is_data = hasattr(like, "shape") or isinstance(like, list | tuple | None)
     if isinstance(like, type) or not is_data:
-        # Only its type is named: its printed form may hold values.
+        # The error names only the type: the printed form may hold values.
         kind = like.__name__ if isinstance(like, type) else type(like).__name__
         raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
     for name, size in (("n_samples", n_samples), ("n_features", n_features)):
@@ -564,7 +553,7 @@ def check_finite_bound(name: str, bound: float | None, cost: PrivacyCost) -> Non
 
 
 def check_not_pure(name: str, cost: PrivacyCost, remedy: str = "") -> None:
-    """Refuse pure differential privacy for an estimator, or a parameter, with Gaussian noise."""
+    """Refuse delta=0 for an estimator, or a parameter, that needs Gaussian noise."""
     if cost.is_pure:
         raise ValueError(
             "delta=0 asks for pure differential privacy, which the Gaussian noise of "

@@ -1,4 +1,4 @@
-"""Private preparation of columns."""
+"""Private scaling of columns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from skdp._checks import (
     check_transformed,
     transformed,
 )
-from skdp._estimator import N_JOBS, Data, PrivateEstimator, check_not_pure
+from skdp._estimator import Data, PrivateEstimator, check_not_pure
 from skdp._scales import (
     MOST_NOISE,
     ScaleProblem,
@@ -41,15 +41,15 @@ from skdp.units import ResolvedRow, ResolvedUser
 __all__ = ["DPStandardScaler"]
 
 # ------------------------------
-# What a scaler protects, and how it shares its budget out.
+# The unit and the plan of a scaler.
 
-# Without bounds: shares of the signed sizes and, if a column needs it, of the places in intervals.
+# Shares without bounds: of the signed sizes, and of places in intervals, if a column needs these.
 _SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
 
 
 @dataclass(frozen=True)
 class ScaledRow(ResolvedRow):
-    """One row, whose entries are clipped one by one."""
+    """One row; each of its entries is clipped."""
 
     remedy: ClassVar[str] = "more rows, fewer columns, or a larger epsilon"
 
@@ -62,7 +62,7 @@ class ScaledUser(ResolvedUser):
 
 
 def plan_scaler(problem: ScaleProblem) -> ScaleReleases:
-    """Plan all releases in their order; with bounds it is one."""
+    """Plan all releases, in order; bounds leave one."""
     has_sizes = problem.interval is None and problem.cost.is_private
     moments = 1 - _SIZES_SHARE if has_sizes else 1.0
     return plan_scales(problem, sizes=_SIZES_SHARE, places=(_PLACES_SHARE,), moments=moments)
@@ -73,7 +73,7 @@ def plan_scaler(problem: ScaleProblem) -> ScaleReleases:
 
 
 class Scaling(NamedTuple):
-    """What is done to each column, as functions of arrays and of CSR matrices."""
+    """Functions that scale each column of arrays and of CSR matrices, and undo that."""
 
     center: np.ndarray
     scale: np.ndarray
@@ -81,7 +81,7 @@ class Scaling(NamedTuple):
     clip: float | None
 
     def apply(self, X: Any) -> Any:
-        """Scale rows; not centered ones are clipped around the center too, but a 0 stays 0."""
+        """Scale and clip rows; without centering a 0 stays 0."""
         return _by_column(X, self._scaled)
 
     def undo(self, X: Any) -> Any:
@@ -136,30 +136,21 @@ def warnings_for_scales(
     """Warn of columns whose scale, or place, noise hides."""
     if not problem.cost.is_private:
         return
-    for which, what in (
-        (
-            scales.is_void,
-            "show no number but 0 above the noise, and are taken to lie between 0 and 1",
-        ),
-        (
-            scales.is_flat & ~scales.is_void,
-            "hardly vary beside their intervals, as far as noise can tell, and get small scales, "
-            "which may be far off",
-        ),
-    ):
+    void = "show no number but 0 above the noise, and are taken to lie between 0 and 1"
+    flat = (
+        "hardly vary beside their intervals, as far as noise can tell, and get small scales, which "
+        "may be far off"
+    )
+    for which, what in ((scales.is_void, void), (scales.is_flat & ~scales.is_void, flat)):
         if which.any():
-            named = _named(np.flatnonzero(which), names)
-            yield f"Columns that {what}: {named}. Use {_remedy(problem)}."
+            shown = shortened([str(names[column]) for column in np.flatnonzero(which).tolist()])
+            told = f"{which.sum()} of {len(names)} ({shown})"
+            yield f"Columns that {what}: {told}. Use {_remedy(problem)}."
 
 
 def _remedy(problem: ScaleProblem) -> str:
     better = "" if problem.interval is None else " that fit better, and"
     return f"{problem.unit.remedy}. Pass bounds{better} that are known without looking at X"
-
-
-def _named(columns: np.ndarray, names: Sequence[Any]) -> str:
-    shown = shortened([str(names[column]) for column in columns])
-    return f"{len(columns)} of {len(names)} ({shown})"
 
 
 class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
@@ -256,7 +247,6 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateEstimator._parameter_constraints,
-        **N_JOBS,
         "with_mean": ["boolean"],
         "privacy_unit": [StrOptions({"row", "user"})],
         # `checked_interval` checks it.
@@ -307,8 +297,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         DPStandardScaler
             The fitted estimator.
         """
-        self._fit(X, users=users)
-        return self
+        return self._fit(X, users=users)
 
     @by_chunks
     def transform(self, X: Any) -> Any:
@@ -351,7 +340,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         people = people_of(users, checked.shape[0], self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
         problem = self._problem_of(n_units, checked.shape[1], like=checked)
-        # Takes X as given, because the checked X has lost the names of its features.
+        # The checked X has lost the names of its features.
         check_features(X, self, reset=True)
         source = as_source(checked)
         digest = checked_digest(source, self.n_jobs, is_keyed=self._is_keyed)

@@ -19,7 +19,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_features, check_rows, check_rows_of
-from skdp._estimator import N_JOBS, PrivateEstimator
+from skdp._estimator import PrivateEstimator
 from skdp.data.reduce import sum_rounding
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts, digest, holds_sparse
@@ -160,7 +160,6 @@ class ClippedMean(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
 
     _parameter_constraints = {  # noqa: RUF012
         **PrivateEstimator._parameter_constraints,
-        **N_JOBS,
         "row_norm": [Interval(Real, 0, None, closed="neither")],
     }
 

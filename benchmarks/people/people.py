@@ -133,9 +133,9 @@ errors. The docstring of the script says what was measured.
 
 {table}
 
-Whole people lose the least of all ways that protect a person, or as little as the best. One row each
-has the same noise, and a larger error of sampling: where noise dominates, with few people or a small
-epsilon, it is as good. Caps pay for every row with noise, and lose more the higher they are.
+Whole people lose the least of all ways that protect a person, or as little as the best. One row
+each has the same noise, and a larger error of sampling: where noise dominates, with few people or a
+small epsilon, it is as good. Caps pay for each row with noise.
 """
 
 if __name__ == "__main__":

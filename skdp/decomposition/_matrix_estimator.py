@@ -1,4 +1,4 @@
-"""What the estimators of matrices share: checks, reading, projections, warnings of units."""
+"""The base of estimators of matrices: checks, reading, projections, and warnings."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from skdp._checks import (
     check_transformed,
     transformed,
 )
-from skdp._estimator import N_JOBS, Data, PrivateEstimator, in_dtype
+from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp.data.containers import float_dtype
 from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts
 from skdp.data.people import keyed_by_people, people_of, rounding_of_people
@@ -48,7 +48,7 @@ from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.precision import plain
 from skdp.units import ResolvedRow, ResolvedUnit, ResolvedUser, supported_unit
 
-# Few columns are at most this fraction, and together have nearly all of the variance.
+# "Few" columns are at most this fraction; "nearly all" of the variance is at least that.
 _FEW, _NEARLY_ALL = 0.2, 0.99  # not studied
 # The largest variance is more than so many times the median one.
 _LARGEST_RATIO = 1e4  # not studied
@@ -71,7 +71,7 @@ def warnings_for_units(factors: Factors, n_features: int) -> list[str]:
     n_few = int(_FEW * n_features)
     is_alone = variances[:n_few].sum() > _NEARLY_ALL * variances.sum()
     median = float(np.median(variances))
-    # A variance that is noise tells of none.
+    # A median variance that may be noise counts as 0.
     median *= median > _VISIBLE * factors.eigenvalue_noise
     if not is_alone or variances[0] <= _LARGEST_RATIO * median:
         return []
@@ -82,14 +82,8 @@ def warnings_for_units(factors: Factors, n_features: int) -> list[str]:
     ]
 
 
-# Attributes that only some parameters give: a refit must not keep those of the fit before.
-_OPTIONAL_ATTRIBUTES = (
-    "coherence_left_",
-    "coherence_right_",
-    "failed_",
-    "left_components_",
-    "row_norm_",
-)
+# Attributes that only units with bases have; a refit drops those of the fit before.
+_OF_BASES = ("coherence_left_", "coherence_right_", "failed_", "left_components_")
 # Warn if less than this fraction of the squared coordinates of rows is signal.
 _LEAST_SIGNAL = 0.5  # not studied
 
@@ -99,14 +93,13 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateEstimator._parameter_constraints,
-        **N_JOBS,
         # `_resolved_unit` checks it.
         "privacy_unit": "no_validation",
         "row_norm": [*ANY_BOUND, None],
         "n_iter": [Interval(Integral, 1, 100, closed="both"), StrOptions({"auto"})],
         "n_oversamples": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
     }
-    #: For estimators that publish the components, and no reconstruction.
+    #: Constraints of estimators that publish components, but no reconstruction.
     _component_constraints: ClassVar[dict[str, Any]] = {
         "mean_norm": [*ANY_BOUND, None],
         "solver": [
@@ -117,7 +110,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         "coherence_bound": [Interval(Real, 1, None, closed="left"), None],
     }
 
-    #: The units that the estimator can protect, and what goes with each.
+    #: What the estimator supports for each unit.
     _support: ClassVar[dict[type[ResolvedUnit], Support]] = SUPPORT
     _is_pca: ClassVar[bool] = False
     # For estimators that have no parameters of these names.
@@ -149,8 +142,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         ValueError
             If X, `users` or a parameter is not acceptable; nothing has been spent then.
         """
-        self._fit(X, users=users)
-        return self
+        return self._fit(X, users=users)
 
     @by_chunks
     def transform(self, X: Any) -> Any:
@@ -202,12 +194,12 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
                 f"{problem.given_unit} needs a symmetric matrix, and X is not. If it is a graph of "
                 "which one triangle is stored, pass X + X.T; skdp.units.Entry takes any matrix."
             )
-        # Takes X as given, because the checked X has lost the names of its features.
+        # The checked X has lost the names of its features.
         check_features(X, self, reset=True)
         return problem, self._view(checked, problem, partial(Rows, people=people))
 
     def _checked(self, X: Any) -> Any:
-        # Where norms are computed anyway, `_view` tells by them whether the rows are finite.
+        # `_view` computes the norms, which tell whether rows are finite.
         has_norms = isinstance(self.privacy_unit, str)
         return check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
 
@@ -224,7 +216,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             center = _checked_center(center, shape[1])
         unit, given_unit = self._resolved_unit(), f"privacy_unit={self.privacy_unit!r}"
         support = self._support[type(unit)]
-        # To see that a matrix is symmetric takes all of it, and bases have a vector for each row.
+        # The check of symmetry needs the whole matrix, and bases have a vector for each row.
         refused = RowBlocks if unit.is_symmetric else RowParts if support.has_bases else ()
         if isinstance(like, refused):
             raise ValueError(
@@ -263,7 +255,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return supported_unit(given, self.adjacency, float(self.epsilon), self._support, name)
 
     def _check_unused_bounds(self, given_unit: str, *, has_bases: bool) -> None:
-        """Refuse bounds that would not act: with bases those of norms, else the one on bases."""
+        """Refuse unused bounds: of norms if the solver has bases, else the bound on bases."""
         names, purpose, hint = ["coherence_bound"], "iterations whose noise follows bases", ""
         if has_bases:
             names, purpose = ["row_norm", "mean_norm"], "privacy_unit='row'"
@@ -283,7 +275,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return solve_entries(problem, plan, *opened)
 
     def _set_attributes(self, result: Factors, problem: MatrixProblem) -> list[str]:
-        for name in _OPTIONAL_ATTRIBUTES:
+        for name in (*_OF_BASES, "row_norm_"):
             self.__dict__.pop(name, None)
         self._unit = problem.unit
         wanted = self._set_factors(result, problem)
@@ -296,7 +288,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
     @abstractmethod
     def _set_factors(self, factors: Factors, problem: MatrixProblem) -> int:
-        """Set attributes from the factors; return how many components the parameters ask for."""
+        """Set attributes from the factors; return how many components were asked for."""
 
     def _set_components(
         self, factors: Factors, variances: np.ndarray, total: float, dtype: np.dtype

@@ -1,13 +1,13 @@
-"""Private classifiers of rows: what all share, and logistic regression."""
+"""Private classifiers: their base, and the logistic regression of rows."""
 
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import log_softmax, softmax
-from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
@@ -28,12 +28,12 @@ from skdp.linear_model._logistic_fit import Estimate, opened, solve_logistic, wa
 from skdp.linear_model._logistic_plan import LabeledRows, LogisticProblem, plan_logistic
 from skdp.linear_model._supervised import Shape, SupervisedEstimator
 from skdp.linear_model._targets import (
-    checked_codes,
     checked_labels,
     checked_weights,
     classes_in,
     codes_in_part,
     given_classes,
+    known_codes,
     labels_in,
     refuse_others,
     weights_of,
@@ -62,7 +62,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
     intercept_: np.ndarray
     _most_classes: ClassVar[float] = math.inf
     _kind: ClassVar[type[LogisticProblem]] = LogisticProblem
-    _warnings = staticmethod(warnings_for_size)
+    _checked, _warnings = staticmethod(checked_labels), staticmethod(warnings_for_size)
 
     @by_chunks
     def decision_function(self, X: Any) -> Any:
@@ -160,7 +160,8 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         """
         X, y = in_parts(X, y)
         found = self._results(X, lambda scores: _of_classes(scores).argmax(axis=1))
-        codes = self._targets(X, y).mapped(partial(checked_codes, classes=self.classes_))
+        labels = self._targets(X, y).mapped(checked_labels)
+        codes = labels.mapped(partial(known_codes, classes=self.classes_))
         check_consistent_length(found, codes)
         weights = checked_weights(sample_weight, len(found))
         kernel = partial(_n_right, codes=codes, weights=weights)
@@ -168,7 +169,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return float(right / total)
 
     def _results(self, X: Any, function: Callable[[np.ndarray], np.ndarray]) -> Any:
-        """Map the scores of rows; those of rows in blocks when they are asked for, by blocks."""
+        """Map the scores of rows by a function; blocks are mapped when they are read."""
         rows = self._rows_of(X)
         slopes, intercept = self.coef_.reshape(len(self.intercept_), -1), self.intercept_
 
@@ -177,9 +178,6 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
             return np.asarray(function(scores.ravel() if len(intercept) == 1 else scores))
 
         return results_of(rows, of_rows)
-
-    def _checked(self, y: Any) -> np.ndarray:
-        return checked_labels(y)
 
     def _opened(
         self, rows: Any, shape: Shape, targets: Targets, people: People | None
@@ -244,7 +242,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return problem
 
     def _layout(self, n_features: int, shape: Shape) -> dict[str, Any]:
-        """Return public facts that not all classifiers have."""
+        """Return public facts that only some classifiers have."""
         return {}
 
     def _set_attributes(self, result: Estimate, problem: LogisticProblem) -> tuple[str, ...]:
@@ -410,33 +408,6 @@ class DPLogisticRegression(PrivateClassifier):
         self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, *, users: Any = None) -> Self:
-        """Fit the coefficients, spending the whole budget.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_records, n_features)
-            Rows of the records; a `RowBlocks` of parts, with their labels.
-        y : array-like of shape (n_records,) or None, default=None
-            Labels, which are whole numbers or strings, for a dask collection in the same chunks;
-            ``None`` if rows in parts bring theirs.
-        users : array-like of shape (n_records,) or None, default=None
-            Whose each record is, for ``privacy_unit="user"``: ids of one kind, integers or strings.
-
-        Returns
-        -------
-        Self
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If X, y, `users` or a parameter is not acceptable; nothing has been spent then.
-        """
-        self._fit(X, y, users=users)
-        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

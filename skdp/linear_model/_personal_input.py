@@ -1,4 +1,4 @@
-"""Rows, responses and users of a personal regression, checked."""
+"""Checks of the rows, responses and users of a personal regression."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ class PersonalData:
     responses: np.ndarray
     # Number of the user of each row.
     codes: np.ndarray
-    # The ids of the users, ascending; None if there are none.
+    # Ascending ids of the users; None if there are no ids.
     ids: np.ndarray | None
 
     @property
@@ -34,13 +34,13 @@ class PersonalData:
     def users(
         self, max_rows_per_user: int | None, n_jobs: int | None, is_used: Any = slice(None)
     ) -> Users:
-        """Copy the rows of all users, or those marked as used, into batches."""
+        """Copy the rows that `is_used` marks into batches of users."""
         rows, responses, codes = self.rows[is_used], self.responses[is_used], self.codes[is_used]
         return Users(rows, responses, codes, self.n_users, max_rows_per_user, n_jobs)
 
 
 def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: str) -> PersonalData:
-    """Refuse bad data, naming no value."""
+    """Refuse bad data, and name no value."""
     rows, ids = check_rows_and_ids(X, groups, user_column, estimator_name)
     check_given(y, estimator_name)
     responses = checked_responses(y)
@@ -76,7 +76,7 @@ def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
     """Take the column of ids out of X, which may be a frame with strings in it."""
     X = checked_container(X)
     if not hasattr(X, "shape"):
-        # With another dtype, a missing id beside strings would become a string.
+        # With another dtype, a missing id among strings would become a string.
         X = hide_error_text(np.asarray, X, dtype=object)
     if len(X.shape) != 2:
         raise ValueError(f"X must have two dimensions to have a user_column, got shape {X.shape}.")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import N_JOBS, check_not_pure
+from skdp._estimator import check_not_pure
 from skdp._scales import OTHER_UNITS_OF_X
 from skdp.data.reduce import map_sum
 from skdp.data.sources import as_source
@@ -32,7 +32,6 @@ from skdp.units import ResolvedUnit
 
 #: Constraints of parameters that scikit-learn checks.
 PERSONAL_CONSTRAINTS: dict[str, Any] = {  # not tuned
-    **N_JOBS,
     "n_components": [Interval(Integral, 0, None, closed="left")],
     "user_column": [Integral, str, None],
     "require_groups": ["boolean"],

@@ -352,8 +352,7 @@ class DPPersonalizedRegressor(
         ValueError
             If X, y, groups or a parameter is not acceptable; nothing has been spent then.
         """
-        self._fit((X, groups), y)
-        return self
+        return self._fit((X, groups), y)
 
     # A shape of X tells no number of users.
     def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:  # type: ignore
@@ -653,18 +652,14 @@ class DPPersonalizedRegressor(
         """Replace predictions of rows whose users have a head."""
         assert data.ids is not None
         names, codes = check_users(ids)
-        known = data.ids
-        if kind_of_ids(names) is not kind_of_ids(known):
+        if kind_of_ids(names) is not kind_of_ids(data.ids):
             raise ValueError(
                 "The ids of X and of the support are of different types: pass integers for both, "
                 "or strings."
             )
-        if names.dtype.kind != known.dtype.kind:
-            # Numpy would compare integers of different types as floats, and take some for equal.
-            names, known = names.astype(object), known.astype(object)
-        is_known, places = np.isin(names, known), np.full(len(names), -1)
-        places[is_known] = np.searchsorted(known, names[is_known])
-        owners = places[codes]
+        # Numpy would compare integers of different types as floats, and take some for equal.
+        known = {one: place for place, one in enumerate(data.ids.tolist())}
+        owners = np.array([known.get(one, -1) for one in names.tolist()], dtype=np.intp)[codes]
         has_head = owners >= 0
         coefs, intercepts = self._models(data)
         personal = row_products(rows[has_head], coefs[owners[has_head]])

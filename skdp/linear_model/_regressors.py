@@ -1,12 +1,12 @@
-"""Private regressions: what all share, on rows of features, and on matrices."""
+"""Private linear regressions: their base, that of rows of features, and that of matrices."""
 
 import math
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import RegressorMixin, _fit_context
+from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._checks import ANY_BOUND, by_chunks, in_parts, results_of
@@ -25,7 +25,6 @@ from skdp.linear_model._targets import (
     as_numbers_or_nan,
     checked_responses,
     r2_of,
-    refuse_columns,
 )
 from skdp.linear_model._trace_descent import Estimate
 from skdp.linear_model._trace_fit import solve_trace, warnings_for_size
@@ -57,6 +56,7 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
     }
 
     privacy_unit: str
+    _checked = staticmethod(checked_responses)
     _plan, _solve = staticmethod(plan_trace), staticmethod(solve_trace)
     _warnings = staticmethod(warnings_for_size)
 
@@ -114,14 +114,10 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         return np.asarray((self._products(rows) + self.intercept_).astype(rows.dtype))
 
     def _products(self, rows: Any) -> np.ndarray:
-        """Multiply features, clipped as those of the fit were, by the coefficients."""
+        """Clip features as the fit did, and multiply them by the coefficients."""
         assert self.feature_bounds_ is not None
         design = Design(source_of(rows, None), (self.n_features_in_, 1), self.n_jobs)
         return design.clipped_inner(self.coef_.ravel(), self.feature_bounds_)
-
-    def _checked(self, y: Any) -> np.ndarray:
-        refuse_columns(y, type(self).__name__)
-        return checked_responses(y)
 
     def _opened(
         self, rows: Any, shape: Shape, targets: Targets, people: People | None
@@ -153,7 +149,7 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         return None if most is None else most - n_votes(plan)
 
     def _more_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Return public facts that not all regressions have."""
+        """Return public facts that only some regressions have."""
         return {}
 
     def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
@@ -170,8 +166,8 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         return tags
 
 
-# Steps of a weak and of a strong signal, and from where it is strong: records times mu beside the
-# root of the number of features. benchmarks/trace_regression/scales.md, "Steps".
+# How many steps a weak and a strong signal get. The signal is the number of records times mu over
+# the root of the number of features. benchmarks/trace_regression/scales.md, "Steps".
 _STEPS, _STRONG = (5, 10), 130.0
 
 
@@ -305,33 +301,8 @@ class DPLinearRegression(PrivateRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the coefficients, spending the whole budget.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
-            Rows of the records; a `RowBlocks` in parts, with their responses.
-        y : array-like of shape (n_samples,) or None, default=None
-            Responses, for a dask collection in the same chunks; None for rows in parts, which bring
-            theirs along.
-
-        Returns
-        -------
-        Self
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If X, y or a parameter is not acceptable; nothing has been spent then.
-        """
-        self._fit(X, y)
-        return self
-
     def _read(self, X: Any) -> tuple[Any, None]:
-        """Refuse matrices, and name what takes them."""
+        """Refuse matrices, and name the estimator that takes them."""
         rows, shape = super()._read(X)
         if shape is not None or isinstance(rows, RankOneMatrices):
             raise ValueError(
@@ -527,33 +498,6 @@ class DPTraceRegressor(PrivateRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the coefficients, spending the whole budget.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape \
-                (n_records, n_features), array-like of \
-                shape (n_records, d1, d2), or RankOneMatrices
-            Matrices of the records; a `RowBlocks` in parts, with their responses.
-        y : array-like of shape (n_records,) or None, default=None
-            Responses, for a dask collection in the same chunks; None for rows in parts, which bring
-            theirs along.
-
-        Returns
-        -------
-        Self
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If X, y or a parameter is not acceptable; nothing has been spent then.
-        """
-        self._fit(X, y)
-        return self
-
     @property
     def coef_(self) -> np.ndarray:  # type: ignore[override]
         """Coefficient array in the layout of X."""
@@ -567,12 +511,7 @@ class DPTraceRegressor(PrivateRegressor):
 
     def _more_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
         shape = facts["matrix_shape"]
-        check_rank(
-            self.rank,
-            shape,
-            " Cells of a table, given by their rows and columns, are "
-            "RankOneMatrices.from_indices(rows, columns, shape).",
-        )
+        check_rank(self.rank, shape)
         return {"covariance": checked_covariance(self.covariance, shape)}
 
     def _reserved_part(self) -> float:

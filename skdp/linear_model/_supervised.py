@@ -1,10 +1,12 @@
-"""Where X and y of regressions and classifiers enter, in any layout: as rows, and their targets."""
+"""The door of regressions and classifiers, which turns X and y into rows and targets."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.base import _fit_context
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skdp._checks import (
@@ -15,37 +17,63 @@ from skdp._checks import (
     refuse_stream,
     targets_of,
 )
-from skdp._estimator import N_JOBS, Data, PrivateEstimator
+from skdp._estimator import Data, PrivateEstimator
 from skdp.data.containers import refuse_masked
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks, RowParts, Targets
 from skdp.data.people import People, people_of
 
-#: Of the matrices that rows are; None for rows of features.
+#: Shape of the matrices that are the rows; None if rows have features.
 Shape = tuple[int, int] | None
 
 
 class SupervisedEstimator(PrivateEstimator):
     """An estimator of private records, each of which has a target."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrivateEstimator._parameter_constraints,
-        **N_JOBS,
-    }
-
     privacy_unit: str
     adjacency: str
     epsilon: float
     n_jobs: int | None
     coef_: np.ndarray
+    #: Returns responses or labels as a 1-D array; refuses bad ones, and names none.
+    _checked: Callable[[Any], np.ndarray]
     _shape: tuple[int, ...] = ()  # of the matrices of the fit, if there are any
 
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, *, users: Any = None) -> Self:
+        """Fit the coefficients, spending the whole budget.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape \
+                (n_records, n_features), array-like of shape (n_records, d1, d2), or RankOneMatrices
+            Rows of features, or matrices, of the records, in a layout that the class takes. A
+            `RowBlocks` has to be in parts, which bring their targets along.
+        y : array-like of shape (n_records,) or None, default=None
+            Responses, or labels, which are whole numbers or strings; for a dask collection in the
+            same chunks, for rows in parts None.
+        users : array-like of shape (n_records,) or None, default=None
+            Whose each record is, for ``privacy_unit="user"`` of a class that takes it: ids of one
+            kind, integers or strings.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X, y, `users` or a parameter is not acceptable; nothing has been spent then.
+        """
+        return self._fit(X, y, users=users)
+
     def _read(self, X: Any) -> tuple[Any, Shape]:
-        """Return rows, and the shape of the matrices that they are."""
+        """Return the rows of X, and the shape of the matrices in X."""
         return as_rows(X)
 
     def _rows_of(self, X: Any) -> Any:
-        """Validate the rows of X for a fitted estimator; blocks are checked when they are read."""
+        """Check X for a fitted estimator, and return its rows; reading checks blocks."""
         check_is_fitted(self)
         rows, shape = self._read(X)
         if shape not in (None, self._shape):
@@ -72,7 +100,7 @@ class SupervisedEstimator(PrivateEstimator):
         return opened
 
     def _targets(self, X: Any, y: Any) -> Targets:
-        """Return the targets that rows in parts bring along, or else those of y, checked."""
+        """Return the targets of rows in parts, or else y, checked."""
         given = targets_of(X, y, type(self).__name__)
         return given if isinstance(X, RowParts) else Targets.of(self._checked(given))
 
@@ -82,18 +110,14 @@ class SupervisedEstimator(PrivateEstimator):
         return self._problem_of(rows, (n_samples, n_features), shape)
 
     @abstractmethod
-    def _checked(self, y: Any) -> np.ndarray:
-        """Return responses or labels as a 1-D array; refuse bad ones, naming none."""
-
-    @abstractmethod
     def _opened(
         self, rows: Any, shape: Shape, targets: Targets, people: People | None
     ) -> tuple[Any, Data]:
-        """Refuse targets, or rows in parts, that are not checked yet; return problem and data."""
+        """Read rows in parts, and targets, and refuse bad ones; return the problem and the data."""
 
     @abstractmethod
     def _problem_of(self, rows: Any, size: tuple[int, int], shape: Shape) -> Any:
-        """Return what a fit to so many rows of so many features, or of such matrices, is asked."""
+        """Return the problem of a fit to so many rows and features, or to matrices of a shape."""
 
 
 def as_rows(X: Any) -> tuple[Any, Shape]:

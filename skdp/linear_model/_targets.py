@@ -10,7 +10,6 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from skdp._checks import check_numbers, redact_errors
-from skdp.data.containers import refuse_masked
 from skdp.data.parts import PartResults, Targets
 from skdp.data.reduce import PerRow, map_sum, on_block
 from skdp.data.rows import checked_digest
@@ -26,7 +25,7 @@ def as_numbers(responses: np.ndarray) -> np.ndarray:
 
 
 def as_numbers_or_nan(responses: np.ndarray) -> np.ndarray:
-    """Do the same in a later pass: what is no number any more becomes NaN, each by itself."""
+    """Convert responses that are read again; each that is no number any more becomes NaN."""
     if responses.dtype.kind in "fiub":
         return as_numbers(responses)
     return np.array([_number(response) for response in responses.tolist()], dtype=np.float64)
@@ -39,29 +38,15 @@ def _number(response: Any) -> float:
         return math.nan
 
 
-def refuse_columns(y: Any, estimator_name: str) -> None:
-    """Refuse several responses per record, and say how to fit them."""
-    refuse_masked(y)
-    first = y[0] if isinstance(y, list | tuple) and len(y) else None
-    shape = getattr(y, "shape", None) or (1, redact_errors(np.size)(first))
-    if len(shape) == 2 and shape[1] > 1:
-        raise ValueError(
-            f"y should be a 1d array, got {shape[1]} columns: {estimator_name} fits one response. "
-            "sklearn.multioutput.MultiOutputRegressor fits each column by itself, and every one of "
-            "these fits spends epsilon. Related columns are tasks, to be fitted together: "
-            "RankOneMatrices.from_tasks(X, tasks, n_tasks), where a row has one response."
-        )
-
-
 @redact_errors
 def checked_responses(y: Any) -> np.ndarray:
-    """Return responses in float64; refuse all but lists of finite numbers, naming no value."""
+    """Return responses in float64; refuse others than finite numbers, and name no value."""
     raveled = column_or_1d(y, warn=True)
     return np.asarray(check_array(raveled, ensure_2d=False, dtype=np.float64, input_name="y"))
 
 
 def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
-    """Return the weights of rows in a score in float64, or None."""
+    """Return the weights of a score in float64, or None."""
     if sample_weight is None:
         return None
     weights = check_numbers(sample_weight, "sample_weight", ensure_2d=False)
@@ -74,7 +59,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
 
 
 def r2_of(y: Any, predictions: Any, sample_weight: Any, n_jobs: int | None = None) -> float:
-    """Compute the coefficient of determination, that of `PartResults` by sums over parts."""
+    """Compute the coefficient of determination; for `PartResults` sum over the parts."""
     responses = y if isinstance(y, Targets) else Targets.of(checked_responses(y))
     check_consistent_length(predictions, responses)
     weights = checked_weights(sample_weight, len(responses))
@@ -88,7 +73,7 @@ def r2_of(y: Any, predictions: Any, sample_weight: Any, n_jobs: int | None = Non
 
 
 def weights_of(weights: np.ndarray | None, rows: slice) -> np.ndarray:
-    """Return the weights of some rows: without any, each is 1."""
+    """Return the weights of some rows; without weights each is 1."""
     return np.ones(rows.stop - rows.start) if weights is None else weights[rows]
 
 
@@ -109,18 +94,18 @@ def _squares(
 
 
 # ------------------------------
-# Labels of records, and their numbers among public classes.
+# Labels of records, and the places of labels among the sorted classes.
 
 _UNKNOWN = "Unknown label type: unknown. Labels, in y and in classes, are whole numbers or strings."
-# Whole numbers below it are told apart as floats.
+# Floats tell all smaller whole numbers apart.
 _EXACT = 2.0**53  # not tuned
-# Labels are of one of these kinds.
+# All labels have one of these types.
 _KINDS: tuple[Any, ...] = (str, (int, float))
 
 
 @redact_errors
 def checked_labels(y: Any) -> np.ndarray:
-    """Return labels as a 1-D array; refuse all but plain numbers or strings, naming none."""
+    """Return labels as a 1-D array; refuse others than numbers or strings, and name none."""
     raveled = column_or_1d(y, warn=True)
     labels = np.asarray(check_array(raveled, ensure_2d=False, dtype=None, input_name="y"))
     are_fractions = labels.dtype.kind == "f" and np.any(labels != np.round(labels))
@@ -132,7 +117,7 @@ def checked_labels(y: Any) -> np.ndarray:
 
 
 def given_classes(classes: Any) -> np.ndarray:
-    """Return public classes, sorted; refuse None, what are no classes, and fewer than two."""
+    """Return the public classes, sorted; refuse None, bad labels, and fewer than two."""
     if classes is None:
         raise ValueError(
             "classes=None takes the labels of y, which are not known before a fit: pass classes, "
@@ -154,7 +139,7 @@ def given_classes(classes: Any) -> np.ndarray:
 
 @redact_errors
 def classes_in(labels: np.ndarray) -> np.ndarray:
-    """Return the classes that occur, sorted; refuse one alone."""
+    """Return the labels that occur, sorted; refuse a single one."""
     found = np.unique(labels)
     if len(found) < 2:
         raise ValueError(
@@ -165,7 +150,7 @@ def classes_in(labels: np.ndarray) -> np.ndarray:
 
 
 def labels_in(targets: Targets, n_jobs: int | None) -> np.ndarray:
-    """Find all labels that occur in targets in parts, in one pass; refuse bad ones, naming none."""
+    """Find all labels that occur, in one pass; refuse bad labels, and name none."""
     flaws, found, are_strings = map_sum(targets, on_block(_labels_in_part), 0, n_jobs)
     for flaw in filter(None, [*flaws, _UNKNOWN * (len(set(are_strings)) > 1)]):
         raise ValueError(flaw)
@@ -173,7 +158,7 @@ def labels_in(targets: Targets, n_jobs: int | None) -> np.ndarray:
 
 
 def _labels_in_part(column: np.ndarray) -> tuple[PerRow, PerRow, PerRow]:
-    """Return what is wrong with the labels of a part, which they are, and whether strings."""
+    """Return the flaw of the labels of a part, the labels, and whether they are strings."""
     flaw, found = "", column[:0, 0]
     try:
         found = _found(column[:, 0])
@@ -189,9 +174,9 @@ def _found(y: Any) -> np.ndarray:
 
 
 def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the place of each label among the sorted classes; -1 for one that is none of them.
+    """Return the place of each label among the sorted classes; -1 for any other label.
 
-    Each label is looked at by itself, whatever code of its own it has: rows are private.
+    An error of one label does not change the places of others: rows are private.
     """
     kinds = {labels.dtype.kind, classes.dtype.kind}
     if kinds <= set("biuf") and np.abs(classes.astype(np.float64)).max() < _EXACT:
@@ -202,15 +187,10 @@ def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return np.array([_place(label, places) for label in labels.tolist()], dtype=np.intp)
 
 
-def checked_codes(y: Any, classes: np.ndarray) -> np.ndarray:
-    """Return the same of labels that are checked first."""
-    return known_codes(checked_labels(y), classes)
-
-
 def codes_in_part(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the same of a part that is read again.
+    """Return the places of labels that are read again.
 
-    A string among the numbers of a list turns all of them into strings: these are numbers again.
+    NumPy turns a list of numbers with one string into strings: this makes them numbers again.
     """
     if labels.dtype.kind == "U" and not isinstance(classes.tolist()[0], str):
         labels = as_numbers_or_nan(labels)
@@ -225,13 +205,13 @@ def _place(label: Any, places: dict[Any, int]) -> int:
 
 
 def _places_of(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Search sorted classes for labels that compare as they do."""
+    """Search the sorted classes for labels of their type."""
     places = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
     return np.where(classes[places] == labels, places, -1)
 
 
 def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:
-    """Refuse labels that are not among the classes, naming none."""
+    """Refuse labels that are not among the classes, and name none."""
     if known_codes(labels, classes).min(initial=0) < 0:
         raise ValueError(
             "y has a label that is not among classes; it is not named, as it is private. Pass all "

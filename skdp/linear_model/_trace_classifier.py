@@ -1,13 +1,12 @@
-"""Classification of private matrices: its plan, its fit, the estimator."""
+"""Classification of private matrices: the plan, the fit, and the estimator."""
 
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import expit
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from skdp._checks import FINITE_BOUND
@@ -44,7 +43,7 @@ from skdp.privacy.plan import left_of, plan_sum
 from skdp.privacy.precision import plain
 
 # ------------------------------
-# What a fit is asked for, and its releases, from public facts.
+# The problem, and the plan of the releases.
 
 _MEAN_SHARE, _START_SHARE = 0.05, 0.2  # not studied
 # Clip level of gradients, as a fraction of the length of a long one.
@@ -53,7 +52,7 @@ _CLIP = 0.35  # not studied
 
 @dataclass(frozen=True)
 class TraceClassProblem(LogisticProblem):
-    """What a logistic regression of matrices is asked for; its coefficients have a rank."""
+    """Problem of a logistic regression of matrices, whose coefficients have a rank."""
 
     matrix_shape: tuple[int, int]
     rank: int
@@ -67,12 +66,12 @@ class TraceClassProblem(LogisticProblem):
 
     @property
     def n_free(self) -> int:
-        """Number of free coefficients, to each of which noise is added."""
+        """Number of free coefficients, each of which gets noise."""
         return tangent_dimension(self.matrix_shape, self.rank)
 
 
 class TraceClassReleases(NamedTuple):
-    """What a fit releases, in this order."""
+    """All releases of a fit, in order."""
 
     norm: Release | None  # by which matrices are clipped; None if it is given, or guessed
     mean: Release
@@ -81,11 +80,11 @@ class TraceClassReleases(NamedTuple):
 
 
 def plan_trace_classes(problem: TraceClassProblem) -> TraceClassReleases:
-    """Plan all releases in their order."""
+    """Plan all releases, in order."""
     norm, entries = plan_norm(problem), (problem.n_features,)
     bound = clip_norm(problem) if norm is None else norm.name
     mean = plan_sum(problem, "mean matrix", _MEAN_SHARE, entries, bound)
-    # The difference of a label from 1/2 is as long as 1/2.
+    # A label differs by 1/2 from 1/2.
     halved = bound / 2 if isinstance(bound, float) else bound
     start = plan_sum(problem, "class difference", _START_SHARE, entries, halved)
     count, share = n_steps(problem), left_of(norm, mean, start)
@@ -128,11 +127,11 @@ def solve_trace_classes(
     """
     view, rounding = with_norms(view), problem.rounding
     norm = release_norm(problem, plan.norm, view, budget, quantile=0.5)
-    # Beyond a released median; a norm that is given, or guessed, is the bound itself.
+    # A released median is raised; a given or guessed norm is the bound itself.
     bound = norm if plan.norm is None else level_factor(problem) * norm
     total, _ = clipped(view, bound).total()
     mean = budget.release(plan.mean, total, bound, rounding=rounding).value / problem.n_units
-    # Clipped anew: the mean may make a matrix longer.
+    # Matrices are clipped again, as subtracting the mean may make one longer.
     view = with_norms(view.centered(mean))
     kernel = partial(_class_difference, codes=view.codes)
     total = clipped(view, bound).map_sum(kernel, problem.n_features)[:, 0]
@@ -162,16 +161,9 @@ def _descend(
     design = Design(view.source, problem.matrix_shape, view.n_jobs, center=center)
     level, size = tangent_level(problem), start.left.size + start.right.size + 1
     point, offset, kept = start, 0.0, []
+    clip = partial(_clipped_gradients, codes=view.codes, known=view.cache.norms, scale=scale)
     for release in plan:
-        kernel = partial(
-            _clipped_gradients,
-            codes=view.codes,
-            known=view.cache.norms,
-            scale=scale,
-            point=point,
-            offset=offset,
-            level=level,
-        )
+        kernel = partial(clip, point=point, offset=offset, level=level)
         total = design.map_sum(kernel, size)
         noisy = budget.release(release, total, level, rounding=problem.rounding).value
         step = _STEP / problem.n_units * noisy
@@ -199,7 +191,7 @@ def _clipped_gradients(
     offset: float,
     level: float,
 ) -> np.ndarray:
-    """Sum gradients at clipped matrices, clipped themselves; `known` are norms from before."""
+    """Clip matrices, and sum their clipped gradients; `known` are norms of an earlier pass."""
     assert isinstance(matrices, DenseMatrices)
     bound, unit = scale
     norms = matrices.norms() if known is None else known[rows]
@@ -207,7 +199,7 @@ def _clipped_gradients(
     shrunk = matrices.values * shrinking[:, np.newaxis, np.newaxis]
     coordinates, inner = DenseMatrices(shrunk).tangent(point, 1.0)
     places = codes[rows]
-    # Where the label is not known, the record is null.
+    # A record with an unknown label is null.
     coordinates.multiply(np.where(places < 0, np.nan, expit(inner + offset) - places))
     weights = clip_weights(coordinates.norms(), level, coordinates.size)
     return coordinates.weighted_sum(weights)
@@ -329,7 +321,7 @@ class DPTraceClassifier(PrivateClassifier):
         "privacy_unit": [StrOptions({"record"})],
         "rank": TRACE_CONSTRAINTS["rank"],
         "matrix_shape": TRACE_CONSTRAINTS["matrix_shape"],
-        # Without a bound there would be no unit for the steps.
+        # The bound is the unit of the steps.
         "row_norm": [FINITE_BOUND, None],
     }
 
@@ -362,32 +354,6 @@ class DPTraceClassifier(PrivateClassifier):
         self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the coefficients, spending the whole budget.
-
-        Parameters
-        ----------
-        X : {array-like, RowBlocks, dask collection} of shape (n_records, n_features) or \
-                (n_records, d1, d2)
-            Matrices of the records; a `RowBlocks` has rows in parts, with their labels.
-        y : array-like of shape (n_records,) or None, default=None
-            Labels, which are whole numbers or strings, for a dask collection in the same chunks;
-            ``None`` if rows in parts bring theirs.
-
-        Returns
-        -------
-        Self
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If X, y or a parameter is not acceptable; nothing has been spent then.
-        """
-        self._fit(X, y)
-        return self
 
     def _read(self, X: Any) -> tuple[Any, Shape]:
         if holds_sparse(X) or isinstance(X, RankOneMatrices):

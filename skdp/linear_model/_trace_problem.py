@@ -1,4 +1,4 @@
-"""What a trace regression is asked for, and its data, checked."""
+"""The problem of a trace regression: checked parameters, and public facts of the matrices."""
 
 import math
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from skdp.units import ResolvedRecord, ResolvedResponse, ResolvedUnit
 
 #: Units by the value of `privacy_unit`.
 UNITS: dict[str, type[ResolvedUnit]] = {"record": ResolvedRecord, "response": ResolvedResponse}
-#: Part of delta for the failure of the test of a spectral start; not studied.
+#: The test of a spectral start may fail with this part of delta; not studied.
 DELTA_TAIL = 0.1
 TRACE_CONSTRAINTS: dict[str, Any] = {
     "rank": [Interval(Integral, 1, None, closed="left")],
@@ -60,7 +60,7 @@ class TraceProblem:
     response_bound: float | None
     fit_intercept: bool
     n_iter: int
-    # What follows is as it stands for rows of features.
+    # The defaults are those of rows of features.
     covariance: Covariance = "private"
     rank: int = 1
     clip_quantile: float | str = "auto"
@@ -79,7 +79,7 @@ class TraceProblem:
 
     @property
     def n_free(self) -> int:
-        """Number of free coefficients, to each of which noise is added."""
+        """Number of free coefficients, each of which gets noise."""
         return tangent_dimension(self.matrix_shape, self.rank) + self.fit_intercept
 
     @property
@@ -104,22 +104,22 @@ class TraceProblem:
 
 
 def smaller(rank: int) -> str:
-    """Name what leaves fewer coefficients of matrices to find."""
+    """Name the parameters that reduce the number of free coefficients."""
     return "a smaller rank or matrix_shape" if rank > 1 else "a smaller matrix_shape"
 
 
-def check_rank(rank: int, shape: tuple[int, int], hint: str = "") -> None:
+def check_rank(rank: int, shape: tuple[int, int]) -> None:
     """Refuse a rank that matrices of that shape cannot have."""
     if rank > min(shape):
         raise ValueError(
             f"rank={rank} exceeds the smaller side of the matrices, whose shape is {shape}. Pass a "
             "smaller rank, or matrix_shape=(n_rows, n_columns): without it 2-D X has matrices of "
-            f"shape (n_features, 1).{hint}"
+            "shape (n_features, 1)."
         )
 
 
 def checked_covariance(given: Any, matrix_shape: tuple[int, int]) -> Covariance:
-    """Refuse anything but a name or a pair of covariances, of which one may be None."""
+    """Refuse others than a name, or a pair of covariances, one of which may be None."""
     if isinstance(given, str) and given in ("private", "identity"):
         return given
     sides = given if isinstance(given, tuple | list) else ()
@@ -153,8 +153,8 @@ def _checked_side(name: str, covariance: Any, size: int) -> np.ndarray | None:
 # ------------------------------
 # Public facts about matrices.
 
-# Sparse vectors of at most so many entries are written out piece by piece, so that each feature can
-# have its own center and scale; not studied.
+# A fit writes sparse vectors of at most so many entries out, block by block, so that each feature
+# can have its own center and scale; not studied.
 _LONGEST_WRITTEN_OUT = 64
 
 
@@ -188,7 +188,7 @@ def _rounding(
 ) -> float:
     if factors is None:
         return rounding_of(rows, size, is_sparse=holds_sparse(rows))
-    # Blocks are as long as those of the source, whose width counts dense columns only.
+    # The width of the source, which sets the length of its blocks, counts dense columns only.
     sides = zip(matrix_shape, factors, strict=True)
     width = sum(length for length, is_sparse in sides if not is_sparse)
     return sum_rounding(block_starts(size[0], width, is_sparse=width == 0), size[1])
@@ -197,7 +197,7 @@ def _rounding(
 def check_parts(
     X: Any, factors: tuple[bool, bool] | None, privacy_unit: str, estimator_name: str
 ) -> None:
-    """Refuse rows in parts that cannot be fitted, from public facts."""
+    """Refuse rows in parts that the estimator cannot fit, by public facts."""
     if not isinstance(X, RowParts):
         return
     if privacy_unit == "response":
@@ -223,7 +223,7 @@ def source_of(rows: Any, factors: tuple[bool, bool] | None) -> Source | RankOneM
 
 
 def matrix_shape_of(asked: Any, given: Shape, n_features: int) -> tuple[int, int]:
-    """Return the shape `asked`, or else the one `given`; refuse one that does not fit."""
+    """Return the shape `asked`, or else `given`; refuse a shape that does not fit X."""
     if asked is None:
         return given or (n_features, 1)
     is_pair = len(asked) == 2 and all(isinstance(n, Integral) and int(n) > 0 for n in asked)

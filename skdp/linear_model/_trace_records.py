@@ -1,4 +1,4 @@
-"""Records of a trace regression, and sums over them: clipped vectors, scales, covariances."""
+"""Sums over the records of a trace regression: clipped vectors, scales and covariances."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -65,12 +65,12 @@ def _clipped(
 # ------------------------------
 # Weights that keep a few long public matrices from ruling all others; they cost no privacy.
 
-# A quantile has this fraction of the sizes above it; outliers are larger than so many times that
-# quantile. No larger fraction is ever left out, as so many are hardly errors. Not studied.
+# Outliers exceed a quantile so many times; this fraction of the sizes exceeds the quantile. No
+# larger fraction is left out, as so many values are hardly errors. Not studied.
 _LARGEST_FRACTION = 0.05
 _LONGEST = 5.0
-# Coordinates this many times as long as the median take no part: rounded beside them, the others
-# would be lost. Not studied.
+# Coordinates so many times as long as the median are left out: beside them, rounding would lose the
+# others. Not studied.
 _LONGEST_COORDINATES = 1e3
 
 
@@ -105,7 +105,7 @@ def _inverse_sizes(part: sparse.csr_array) -> np.ndarray:
     counts = np.bincount(part.indices, minlength=part.shape[1])
     inverses = np.ones(part.shape[1])
     is_kept = counts > 0
-    # Sizes are sorted column by column: of each, the place of the lower median.
+    # Sizes are sorted within each column. These are the places of the lower medians.
     middles = (np.cumsum(counts) - counts + (counts - 1) // 2)[is_kept]
     medians = sizes[order[middles]].astype(np.float64)
     inverses[is_kept] = 1 / np.where(
@@ -141,19 +141,19 @@ def sample_rows(design: Design, n_rows: int) -> np.ndarray:
 
 # From 1e-12 to 1e18; smaller values count as 0, in the first bin. Not studied.
 _EXPONENTS = np.arange(-40, 61)
-#: How many powers there are.
+#: Number of powers of two.
 N_POWERS = len(_EXPONENTS)
-# Larger values could overflow where their exponents are computed: not studied.
+# The exponents of larger values could overflow. Not studied.
 _LARGEST = 1e300
-# Root mean square of numbers spread evenly in a bin, in units of its power of two. That power is in
-# the middle of the bin, so that an indicator's size is taken to be nearly 1.
+# Root mean square of numbers spread evenly in a bin, in units of its power of two, which is the
+# middle of the bin. So the size of an indicator is estimated as nearly 1.
 _SIZE_IN_BIN = math.sqrt(7 / 6)  # not tuned
 # Not studied.
 _LEAST_SPREAD = 1e-12
-# Size of responses in bins that noise hides, in units of the largest visible one: as for normal
-# responses. Not studied.
+# Noise hides some bins. Their responses are taken to have this size, in units of the largest
+# visible bin, as normal responses have. Not studied.
 _HIDDEN_SIZE = 0.6
-# The fraction of the responses off the center is taken to be no smaller; not studied.
+# Smallest estimate of the fraction of the responses off the center; not studied.
 _LEAST_FRACTION = 0.02
 
 
@@ -187,12 +187,12 @@ def release_spread(
     # has to be right.
     counts = map_sum(responses, on_block(count_by_power), N_POWERS, n_jobs)
     released, noise_std = budget.release(plan, counts[np.newaxis])
-    # A wide margin: one bin filled by noise, many powers too high, would rule the mean square.
+    # The margin is wide: a bin of noise alone, many powers too high, would rule the mean square.
     edge = noise_std / len(responses) * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
     noisy = released[0] / len(responses)
     fractions = np.where(noisy > edge, noisy, 0.0)
     largest, powers = int(np.flatnonzero(fractions).max(initial=0)), 2.0**_EXPONENTS
-    # No warning of values in the first bin: they are 0, as a constant is after centering.
+    # The first bin gets no warning: it has zeros, such as a centered constant.
     budget.warnings += warnings_for_ends(
         plan.name, powers[[max(largest, 1)]], powers, OTHER_UNITS_OF_Y
     )
@@ -241,13 +241,13 @@ def exact_norm(design: Design) -> float:
 
 
 # ------------------------------
-# Private covariances of the rows and of the columns of matrices, to whiten them with.
+# Private covariances of the rows and of the columns of matrices, which whiten them.
 
-# Maps of rows and of columns, None for the identity.
+# Maps of rows and of columns; None is the identity.
 Maps = list[np.ndarray | None]
 
-# The descent still converges if a curvature is this many times as large as estimated, as it soon
-# shortens its steps. Not studied.
+# The descent converges even if a curvature is so many times its estimate, as steps soon get
+# shorter. Not studied.
 _TOLERATED = 3.0
 
 
@@ -277,7 +277,7 @@ def release_whitening(
 
 
 def exact_whitening(design: Design) -> tuple[Maps, float]:
-    """Compute what `release_whitening` releases from public matrices, without their outliers."""
+    """Compute the same maps from public matrices, without their outliers."""
     is_inlier = inlier_mask(design)
     is_left_out = Targets.of(np.where(is_inlier, 0.0, np.nan))
     maps, least_variance = Maps([None, None]), 1.0
@@ -314,7 +314,7 @@ def _second_moments(
 
 
 def diagonal_reach(size: int) -> float:
-    """Bound the largest of so many normal numbers, but for rare cases."""
+    """Bound the largest of so many normal numbers; it is rarely exceeded."""
     return math.sqrt(2 * math.log(2 * size))
 
 
@@ -328,7 +328,7 @@ def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, floa
         variances, least_variance = _cleaned(moment, edge, noise_std**2)
         return 1 / np.sqrt(variances), least_variance
     values, vectors = np.linalg.eigh(moment)
-    # Of a symmetric noise matrix: the largest eigenvalue, and the mean square of all.
+    # The largest eigenvalue of a symmetric noise matrix, and the mean square of all eigenvalues.
     edge, variance = noise_std * math.sqrt(2 * len(values)), noise_std**2 * (len(values) + 1) / 2
     variances, least_variance = _cleaned(values, edge, variance)
     return (vectors / np.sqrt(variances)) @ vectors.T, least_variance

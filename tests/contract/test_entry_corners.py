@@ -19,18 +19,6 @@ def _quick_post_processing(monkeypatch):
     monkeypatch.setattr("skdp.linalg.denoising._N_STEPS", 2)
 
 
-@ignore_warnings
-@pytest.mark.parametrize("solver", ["alternating", "deflation"])
-def test_an_iteration_that_fails_says_so_and_has_spent_everything(solver):
-    cell = Cell("entry", solver, "svd", bounds="clicks", coherence_bound=1.0)
-    fitted = cell().fit(cell.data(np.random.default_rng(2)))
-    assert fitted.failed_
-    assert sum(r.share for r in fitted.privacy_spent_.releases) == pytest.approx(1, abs=1e-12)
-    assert any(release.name == "skipped" for release in fitted.privacy_spent_.releases)
-    generous = Cell("entry", solver, "svd", bounds="clicks", coherence_bound=100.0)
-    assert not generous().fit(cell.data(np.random.default_rng(2))).failed_
-
-
 def small_matrices(cell):
     """Matrices with hardly any rows or columns."""
     n, d = cell.shape

@@ -20,7 +20,6 @@ from sklearn.pipeline import make_pipeline
 
 from skdp import (
     DPPCA,
-    DPLinearRegression,
     DPLogisticRegression,
     DPPipeline,
     DPStandardScaler,
@@ -169,11 +168,6 @@ def test_passes_are_the_readings_and_named_after_what_is_released(estimator, exp
     assert root.max_subtasks >= len(expected) == sum(read) / len(MANY)
     n_groups = {len(subtasks(one)) for one in subtasks(root)}
     assert max(n_groups) > 1 or n_jobs == 1
-
-
-def test_steps_of_their_own_number_are_announced():
-    root = watched(DPLinearRegression(), X, X[:, 0])
-    assert root.max_subtasks >= len(names(root))
 
 
 def classifier(**more):

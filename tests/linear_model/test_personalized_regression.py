@@ -89,14 +89,6 @@ def test_the_mean_model_is_least_squares_without_noise():
     np.testing.assert_allclose(head.coef_, model.coef_, rtol=1e-12, atol=1e-12)
 
 
-def test_offsets_make_hardly_a_difference():
-    plain, moved = draw(2000, offset=0.0), draw(2000, offset=50.0)
-    scores = []
-    for X, y, groups, _, _ in (plain, moved):
-        scores.append(personalized().fit(X, y, groups).score(X, y, groups=groups))
-    assert scores[1] > scores[0] - 0.15
-
-
 @pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("make", ["uniform", "binary", "counts", "normal"])
 @pytest.mark.parametrize("level", [0.0, 3.0])
@@ -285,8 +277,6 @@ def test_heads_know_the_names_of_their_columns():
     np.testing.assert_allclose(head.predict(table), head.predict(X))
     with pytest.raises(ValueError, match="other columns, or another order"):
         head.predict(table[list("hgfedcba")])
-    with pytest.raises(ValueError, match="expecting 8 features"):
-        model.head(X[0], y[:1])
 
 
 def test_the_transform_is_what_heads_are_linear_in():
