@@ -43,9 +43,9 @@ try:
 except ImportError:
     CallbackSupportMixin = None
 
-# Arguments of a hook beside the estimator and its task.
+# Arguments of hooks that hold data, or what is computed from data.
 _OF_DATA = {"X", "y", "metadata", "fitted_estimator"}
-# Attributes that the start of a fit leaves on an estimator.
+# Attributes that scikit-learn sets on an estimator when its fit begins.
 _OF_A_FIT = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 
 if CallbackSupportMixin is None:
@@ -84,25 +84,26 @@ else:
 
 
 class Progress:
-    """The tasks of one fit: its passes over the data or, of a whole, the fits of its steps.
+    """The tasks of one fit, as callbacks see them.
 
-    Callbacks see these tasks, each pass named after what is released next, and the groups of a
-    pass, each of which one thread takes at a time. They see no data. What they return, to stop a
-    fit, is ignored: to stop where a score says so would depend on the data.
+    The tasks of an estimator are its passes over the data, each named after what is released next.
+    The tasks of a pass are its groups of blocks, each of which one thread computes. The tasks of a
+    pipeline or a search, the *whole*, are the fits of its steps. Callbacks see no data. If they ask
+    to stop a fit, they are ignored: to stop where a score says so would depend on the data.
     """
 
-    #: Tells what the next pass is for, once the budget is open.
+    #: Names the passes by its releases, once it is open.
     budget: PrivacyBudget | None = None
 
     def __init__(self, estimator: Any, context: Any) -> None:
         self.estimator, self.context = estimator, context
 
     def __call__(self, groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
-        """Yield the sums of the groups of a pass; each group is a task of that of the pass."""
+        """Yield the sums of the groups of a pass; the pass is a task, and each group a subtask."""
         task = self.begin(self.subtask(_next_of(self.budget), n_groups))
         for number in range(1, n_groups + 1):
             group = self.begin(task.subcontext(f"group {number}"))
-            # A sum within a kernel is no pass of the fit.
+            # A pass inside a kernel is not reported.
             token = OBSERVER.set(None)
             try:
                 value = next(groups)
@@ -110,15 +111,15 @@ class Progress:
                 OBSERVER.reset(token)
             self.end(group)
             if number == n_groups:
-                # Now: nobody asks for another value.
+                # Before the last yield: nobody may ask for more.
                 self.end(task)
             yield value
 
     def subtask(self, name: str, n_tasks: int | None) -> Any:
-        """Return the next task of the fit, which has `n_tasks` tasks itself; None if not known."""
+        """Return the next task of the fit; None for `n_tasks` if nobody knows its subtasks."""
         context = self.context
         if context.max_subtasks == len(context._children_map):
-            # A fit with more tasks than announced goes on.
+            # A fit may have more tasks than were announced.
             context.max_subtasks = None
         return context.subcontext(name, max_subtasks=n_tasks)
 
@@ -131,24 +132,22 @@ class Progress:
         task.call_on_fit_task_end(estimator=self.estimator)
 
 
-# The progress of the pipeline or search that fits its steps in this thread.
+# Progress of the pipeline or search whose steps this thread fits.
 _WHOLE: ContextVar[Progress | None] = ContextVar("whole", default=None)
 
 
-def set_up(estimator: Any) -> Any:
-    """Set up the callbacks of an estimator; return the task of its fit, None if there are none.
+def begin_callbacks(estimator: Any) -> Any:
+    """Set up the callbacks of an estimator; return the task of its fit, or None without any.
 
-    `_fit_context` of scikit-learn tears them down by what this leaves on the estimator.
+    `_fit_context` of scikit-learn finds what this sets on the estimator, and tears it down.
     """
     has_any = "_skl_callbacks" in vars(estimator)
     return estimator._init_callback_context(max_subtasks=None) if has_any else None
 
 
 @contextmanager
-def reporting(
-    estimator: Any, task: Any, n_passes: Callable[[], int | None] | None
-) -> Iterator[None]:
-    """Tell callbacks of the passes of a fit, or of the fits of steps if it has no `n_passes`."""
+def report(estimator: Any, task: Any, n_passes: Callable[[], int | None] | None) -> Iterator[None]:
+    """Report the passes of a fit to callbacks; without `n_passes`, the fits of its steps."""
     progress = None if task is None else Progress(estimator, task)
     if progress and n_passes:
         task.max_subtasks = n_passes()
@@ -163,8 +162,8 @@ def reporting(
         progress.end(task)
 
 
-def told_how_many_fits(n_fits: int) -> None:
-    """Tell callbacks that the fit of a whole begins, and how many tasks it has."""
+def announce_fits(n_fits: int) -> None:
+    """Tell callbacks that the fit of a pipeline or search begins, with so many tasks."""
     if whole := _WHOLE.get():
         whole.context.max_subtasks = n_fits
         whole.begin(whole.context)
@@ -173,7 +172,7 @@ def told_how_many_fits(n_fits: int) -> None:
 @contextmanager
 def fitted_within(step: Any, name: str) -> Iterator[None]:
     """Make the fit of a step a task of the fit of the whole."""
-    # Callbacks of its own are dropped, as nobody would tear them down.
+    # Nobody would tear down callbacks of the step itself.
     vars(step).pop("_skl_callbacks", None)
     whole = _WHOLE.get()
     if whole is None:
@@ -191,27 +190,27 @@ def fitted_within(step: Any, name: str) -> Iterator[None]:
 
 
 def opened_within(name: str) -> AbstractContextManager[None]:
-    """Make the passes before the fit of a step the tasks of a task of the whole."""
+    """Report passes for a step before its fit, as one task of the whole."""
     whole = _WHOLE.get()
     if whole is None:
         return nullcontext()
-    return reporting(whole.estimator, whole.subtask(name, None), lambda: None)
+    return report(whole.estimator, whole.subtask(name, None), lambda: None)
 
 
 def name_passes_by(budget: PrivacyBudget) -> None:
-    """Name each pass that follows after the next release of the budget."""
+    """Name the next passes by what the budget releases next."""
     observer = OBSERVER.get()
     if isinstance(observer, Progress):
         observer.budget = budget
 
 
 def most_lines(plan: Plan) -> int:
-    """Count the releases on the longest path; all counts of a search are one."""
+    """Count the releases on the longest path, all counts of a search as one."""
     return max(len(set(map(_line, path))) for path in plan.paths)
 
 
 def _next_of(budget: PrivacyBudget | None) -> str:
-    """Name what a pass is for."""
+    """Name a pass by the releases that may come next."""
     if budget is None:
         return "opening"
     n_released, paths = len(budget._releases), budget._open_paths or ()
@@ -228,13 +227,13 @@ def check_unwatched(
     estimator: Any,
     remedy: str = "pass them to set_callbacks of the whole, and none here",
 ) -> None:
-    """Refuse callbacks of a part of a whole, which nobody would call."""
+    """Refuse callbacks of a part of a pipeline or search, where nobody would call them."""
     if getattr(estimator, "_skl_callbacks", None):
         raise TypeError(f"{where}{type(estimator).__name__} has callbacks of its own: {remedy}.")
 
 
 def check_asks_for_no_data(callback: Any) -> None:
-    """Refuse a callback whose hooks ask for data or fitted estimators."""
+    """Refuse a callback that asks for data, or for what is computed from data."""
     for hook in ("on_fit_task_begin", "on_fit_task_end"):
         function = getattr(callback, hook, None)
         asked = sorted(_OF_DATA & signature(function).parameters.keys()) if function else []
@@ -333,7 +332,7 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
         """Fit in the one order that keeps a fit private; `users` tells whose the rows are."""
         with warnings_together(type(self).__name__):
             # How many rows people have is private: of their fits no number of passes is told.
-            n_passes = self._passes_to_tell if users.get("users") is None else _no_number
+            n_passes = self._expected_passes if users.get("users") is None else _no_number
             with restored_on_error(self, partial(n_passes, X)):
                 problem, data = self._problem(*in_parts(X, y), **users)
                 warnings = self._keep(*self._release(problem, data, warn_of_privacy))
@@ -366,7 +365,7 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
         """Return the problem of a fit to data of that size, of which only `like` is known."""
 
     def _problem_of_size(self, n_samples: int, n_features: int, like: Any) -> Any:
-        """Return the same, unless `like` is of another number of features."""
+        """Return that problem; refuse a `like` with another number of features."""
         shape = getattr(like, "shape", (n_samples, n_features))
         dimensions = (2, 3) if get_tags(self).input_tags.three_d_array else (2,)
         if len(shape) not in dimensions or math.prod(shape[1:]) != n_features:
@@ -397,7 +396,7 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
         return ()
 
     def _public_warnings(self, problem: Any, plan: Plan) -> list[str]:
-        """Return these warnings, and those of delta and the seed."""
+        """Return all warnings from public facts: of delta, of the seed, and of the family."""
         counted, seed = problem.unit.counted, self.random_state
         settings = warnings_for_settings(problem.cost, counted, problem.n_units, seed)
         return [*settings, *self._warnings(problem, plan)]
@@ -415,13 +414,13 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
         return view, budget, algorithm_generator(seed)
 
     def _n_passes(self, plan: Plan) -> int | None:
-        """Return an upper limit of the passes of a fit over the data; None if there is none."""
-        # Without noise some fits go on until they have converged. Else there are one for each
-        # release, two more, and two that hash the data.
+        """Return about how many passes over the data a fit takes; None if that is unknown."""
+        # Without noise some fits go on until they have converged. With noise there is a pass for
+        # each release, two more, and two that hash the data.
         return most_lines(plan) + 2 + 2 * self._is_keyed if plan.cost.is_private else None
 
-    def _passes_to_tell(self, X: Any) -> int | None:
-        """Count the passes of a fit before X is checked; a fit that will be refused has none."""
+    def _expected_passes(self, X: Any) -> int | None:
+        """Count the passes of a fit before X is checked; None if the fit will be refused."""
         like = X[0] if isinstance(X, tuple) else X
         try:
             return self._n_passes(self.plan(like.shape[0], math.prod(like.shape[1:]), like=like))
@@ -463,7 +462,7 @@ def _no_number(X: Any) -> None: ...
 
 
 def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], ...]:
-    """Return the names and plain values of all parameters that change the result of a fit."""
+    """Return the names and plain values of the parameters that decide on noise and result."""
     values = estimator.get_params(deep=False).items()
     return tuple(
         sorted(
@@ -480,19 +479,19 @@ def restored_on_error(
 ) -> Iterator[None]:
     """Silence numpy during a fit; if the fit raises, restore the attributes of the estimator.
 
-    Callbacks are told of `n_passes`, or of the fits of steps if there is no such function.
+    Callbacks see the passes of the fit; without `n_passes`, they see the fits of its steps.
     """
     # Refuses a bad n_jobs before anything else happens.
     thread_count(getattr(estimator, "n_jobs", None))
     # One thread for the whole fit, not only in passes over the data: sums round in the same way
     # however many fits run at once, so that a seed repeats every bit.
     limits = nullcontext() if estimator.random_state is None else one_blas_thread()
-    # Before the state is remembered, as callbacks of the restored state are torn down.
-    task = set_up(estimator)
+    # Before the state is copied: callbacks have to be torn down after an error, too.
+    task = begin_callbacks(estimator)
     before = dict(estimator.__dict__)
     try:
         # Overflowing values become null. An exception or a warning would tell of single units.
-        with limits, np.errstate(all="ignore"), reporting(estimator, task, n_passes):
+        with limits, np.errstate(all="ignore"), report(estimator, task, n_passes):
             yield
     except BaseException:
         estimator.__dict__.clear()
@@ -509,7 +508,7 @@ def plan_of(problem: Any, parts: Any) -> Plan:
 
 
 def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, Any]:
-    """Return the size of X, which may be given as a shape, and `like`; refuse bad arguments."""
+    """Return the size of X, which `n_samples` may hold as a shape, and its kind, checked."""
     refuse_masked(like)
     if isinstance(n_samples, tuple) and len(n_samples) > 1 and n_features is None:
         like = np.zeros((1, *n_samples[1:])) if like is None else like

@@ -24,7 +24,7 @@ from skdp.units import ResolvedUnit
 
 
 def checked_interval(bounds: Any, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the public ends of all columns; refuse such as noise or floats cannot deal with."""
+    """Return the lower and the upper bounds of all columns; refuse unusable ones."""
     try:
         low, high = bounds
     except (TypeError, ValueError):
@@ -42,7 +42,7 @@ def checked_interval(bounds: Any, n_features: int) -> tuple[np.ndarray, np.ndarr
 
 
 def _checked_end(end: Any, bounds: Any, n_features: int) -> np.ndarray:
-    """Spread a number, or one for each column, over the columns."""
+    """Return one bound for each column, from a number or from one for each."""
     try:
         # Strings of digits, and complex numbers, are no numbers here.
         is_number = np.asarray(end).dtype.kind in "iufO"
@@ -69,7 +69,7 @@ def _wanted(bounds: Any) -> str:
 # ------------------------------
 # Kernels: what a block of rows, dense or sparse, adds to statistics of its columns.
 
-#: Maps numbers, and the columns where they stand, to bins; NaN to any.
+#: Maps numbers and their columns to bins; NaN may go to any bin.
 Place = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -82,7 +82,7 @@ class Intervals(NamedTuple):
 
     @classmethod
     def of(cls, low: np.ndarray, high: np.ndarray) -> "Intervals":
-        """Make them of their ends."""
+        """Make intervals from their ends."""
         return cls(low + (high - low) / 2, (high - low) / 2)
 
     def units(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -163,7 +163,7 @@ _FIRST, _LAST = -40, 60  # not studied
 _N_POWERS = _LAST - _FIRST + 1  # not tuned
 #: Bins of a column: 0, the positive powers, and the negative ones.
 N_BINS = 2 * _N_POWERS + 1  # not tuned
-# Noise alone shows a bin in one of so many histograms.
+# Noise alone makes a bin visible in one of so many histograms.
 _CAUTION = 20  # not studied
 
 
@@ -179,21 +179,21 @@ def _ends() -> tuple[np.ndarray, np.ndarray]:
 
 
 def place_size(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the bin of each number by its sign and power of two; one for NaN, too."""
+    """Return the bin of each number by its sign and power of two; NaN gets any bin."""
     exponents = np.clip(np.frexp(values)[1] - 1, _FIRST, _LAST) - _FIRST
     return np.where(values == 0, 0, 1 + exponents + np.where(values < 0, _N_POWERS, 0))
 
 
 def is_visible(counts: np.ndarray, noise_std: float, n_columns: int = 1) -> np.ndarray:
-    """Tell which counts noise alone hardly reaches in so many such histograms."""
+    """Tell which counts noise alone hardly reaches, in `n_columns` such histograms."""
     return counts > noise_std * math.sqrt(2 * math.log(_CAUTION * counts.size * n_columns))
 
 
 def sized_intervals(counts: np.ndarray, noise_std: float) -> tuple[Intervals, np.ndarray]:
-    """Find an interval for each column, and which columns hide where they lie.
+    """Find an interval for each column, and the columns that show nothing but 0.
 
-    An interval is the hull of all visible bins. Columns of which noise hides all bins but that of 0
-    are averaged into one with less noise, whose hull, with 0, they share.
+    An interval is the hull of all visible bins. If noise hides all bins of a column but that of 0,
+    the column takes the hull, with 0, of the average of all such columns, which has less noise.
     """
     visible = is_visible(counts, noise_std)
     is_hidden = ~visible[:, 1:].any(axis=1)
@@ -204,13 +204,13 @@ def sized_intervals(counts: np.ndarray, noise_std: float) -> tuple[Intervals, np
     lowest, highest = _ends()
     low = np.where(visible, lowest, np.inf).min(axis=1)
     high = np.where(visible, highest, -np.inf).max(axis=1)
-    # Nothing but 0 is to be seen: any interval will do.
+    # Such columns show nothing but 0: any interval will do.
     is_void = high <= low
     return Intervals.of(low, np.where(is_void, 1.0, high)), is_void
 
 
 def warnings_for_sizes(name: str, intervals: Intervals) -> list[str]:
-    """Warn of columns that reach the first or the last bin, beyond which sizes are not told."""
+    """Warn of columns that reach the first or the last bin, beyond which sizes are unknown."""
     far = np.abs(intervals.middle) + intervals.half
     ends = 2.0 ** np.array([_FIRST + 1, _LAST + 1])
     return warnings_for_ends(name, far, ends, OTHER_UNITS_OF_X)
@@ -219,14 +219,14 @@ def warnings_for_sizes(name: str, intervals: Intervals) -> list[str]:
 # ------------------------------
 # The plan: releases and their shares, from public facts.
 
-# Bins of an interval, all columns together: more would cost memory. Numbers of bins of one column,
-# as powers of two.
+# Largest number of bins of all columns together, for the memory; and limits of the number of bins
+# of one column, as powers of two.
 _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
-# Noise of many bins together hides where most rows are. Where a closer look follows there are only
-# so many, times the square of the rows beside the noise of one bin:
+# The joint noise of too many bins hides where most rows are. If a closer look follows, the bins
+# before it are at most so many times the squared ratio of the rows to the noise of one bin:
 # benchmarks/trace_regression/scales.md.
 _CLEAR = 0.1
-#: Noise of a mean from here on, in units of half an interval, hides most centers and scales.
+#: Larger noise of a mean, in units of half an interval, hides most centers and scales.
 MOST_NOISE = 0.1  # not studied
 _SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in intervals"
 _UNBOUNDED = ("rough column moments", _MOMENTS)
@@ -270,11 +270,7 @@ ScaleReleases = Release | CenteredReleases | SizedReleases
 
 
 def plan_scales(
-    problem: ScaleProblem,
-    *,
-    sizes: float,
-    places: tuple[float, ...],
-    moments: float,
+    problem: ScaleProblem, *, sizes: float, places: tuple[float, ...], moments: float
 ) -> ScaleReleases:
     """Plan all releases in their order; those of places take their shares from the moments."""
     if problem.interval is not None:
@@ -345,11 +341,11 @@ def _moment_change(rounding: float, *, n_rows: int, n_columns: int, adjacency: s
 
 # Columns with a larger ratio of their ends are as wide as they are far from 0.
 _LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
-# Fractions of the rows that the visible bins of a level have to hold, the second less one standard
-# deviation of its noise. With less, a second place with a fifth of the rows would be lost, or what
-# a column says of the few rows that have not the number of most others.
+# Fractions of the rows that the visible bins of a level have to hold: by their counts, and by the
+# counts less one standard deviation of their noise. With less, the interval could leave out another
+# cluster with a fifth of the rows, or the few rows that differ from most others.
 _MOST, _LEAST = 0.95, 0.75  # benchmarks/scaling/columns.md
-# Coarser levels than this number of bins would gain less than they risk.
+# Levels with fewer bins would gain less than they risk.
 _FEWEST_BINS = 16  # benchmarks/classification/constants.md
 
 
@@ -365,7 +361,7 @@ def are_narrow(intervals: Intervals) -> np.ndarray:
 
 
 def are_tiny(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarray:
-    """Tell which intervals are as short as so many equal bins of those before let them be."""
+    """Tell which intervals are so short that `n_bins` bins of those before were too coarse."""
     return np.asarray(intervals.half * n_bins < _FEWEST_BINS * before.half)
 
 
@@ -428,9 +424,10 @@ _ROUNDING = 16 * np.finfo(np.float64).eps  # not tuned
 
 
 class Scales(NamedTuple):
-    """Centers and variances of columns, and whether one hardly varies, as far as noise tells.
+    """Centers and variances of columns, as far as noise tells.
 
-    `off_usual` are the fractions of the entries that differ from the usual one, 1 where unknown.
+    A column that `is_flat` hardly varies, and one that `is_void` shows nothing but 0. `off_usual`
+    are the fractions of the entries that differ from the usual one, 1 where unknown.
     """
 
     center: np.ndarray
@@ -449,7 +446,7 @@ def scales_of(
 ) -> Scales:
     """Compute centers and variances from the means of t and of t^2 - 1/2.
 
-    Each is drawn to its mean over all columns by the fraction of its spread that is noise.
+    Each is shrunk toward its mean over all columns by the fraction of its spread that is noise.
     """
     largest = intervals.largest
     means, squares = moments[0], moments[1] + 0.5
@@ -457,12 +454,12 @@ def scales_of(
     variances = squares - means**2 + noise_std**2
     # The variance of 2 m e is added, for a mean m with the noise e.
     noise = noise_std * math.sqrt(1 + 4 * min(float(np.mean(means**2)), 1.0))
-    means, _ = _drawn_together(means, noise_std)
-    variances, kept = _drawn_together(variances, noise)
+    means, _ = _shrunk_to_mean(means, noise_std)
+    variances, kept = _shrunk_to_mean(variances, noise)
     deviation = math.sqrt(kept) * noise
     least = max(deviation, _LEAST_VARIANCE) if noise_std else 0.0
     center = intervals.middle + intervals.half * np.clip(means, -largest, largest)
-    # What columns are drawn to has noise itself, of one column as much as of the column.
+    # The mean over all columns has noise, too, though less.
     left = noise * math.sqrt(kept + (1 - kept) / len(variances))
     is_flat = variances <= max(_HIDDEN * left, least)
     if not noise_std:
@@ -488,8 +485,8 @@ def _rounded_squares(intervals: Intervals) -> np.ndarray:
     return _ROUNDING * intervals.middle**2
 
 
-def _drawn_together(values: np.ndarray, noise_std: float) -> tuple[np.ndarray, float]:
-    """Draw values to their mean; return them, and the fraction of the differences that is kept."""
+def _shrunk_to_mean(values: np.ndarray, noise_std: float) -> tuple[np.ndarray, float]:
+    """Shrink values toward their mean; return also the fraction of the differences that is kept."""
     if not noise_std:
         return values, 1.0
     mean, spread = float(np.mean(values)), float(np.var(values))
@@ -535,11 +532,7 @@ def release_scales(
 
 
 def _zoomed(
-    plan: ZoomedReleases,
-    view: BlockView,
-    n_rows: int,
-    intervals: Intervals,
-    budget: PrivacyBudget,
+    plan: ZoomedReleases, view: BlockView, n_rows: int, intervals: Intervals, budget: PrivacyBudget
 ) -> Intervals:
     """Release where the entries of narrow columns lie in their intervals, and shrink these."""
     is_narrow = are_narrow(intervals)

@@ -11,7 +11,7 @@ from types import FrameType
 __all__ = ["BudgetError", "FederationError", "LedgerError", "PrivacyWarning"]
 
 
-# So many names are listed in a warning.
+# A warning lists at most so many names.
 _MOST_NAMED = 10  # not tuned
 
 
@@ -66,7 +66,7 @@ class LedgerError(RuntimeError):
 
 
 def shortened(names: Sequence[str]) -> str:
-    """List names in a warning: if there are many, the first ones."""
+    """Join names for a warning; if there are many, only the first ones."""
     more = len(names) - _MOST_NAMED
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
@@ -77,39 +77,39 @@ def counted(number: int, noun: str) -> str:
 
 
 # ------------------------------
-# Warnings of privacy: those of a fit are one, at its end.
+# Warnings of privacy: a fit gives one, at its end, with all messages.
 
 # Packages on the call stack between a line of the user and a fit, or at the start of a thread.
 _BETWEEN = {"concurrent", "contextlib", "joblib", "multiprocessing", "runpy", "threading"}
 _BETWEEN |= {"skdp", "sklearn"}
 # Numbers, and lists of them, but not those in names such as dppca-2.
 _NUMBERS = re.compile(r"(?<![\w-])\d+(?:[.,e+\- ]*\d+)*")
-# What the fit, or the whole of several fits, that goes on has to say.
+# Messages of the fit, pipeline or search that is running.
 _GATHERED: ContextVar[list[str] | None] = ContextVar("gathered", default=None)
-#: Words of a warning of what nobody has chosen: a process is told once, whatever the numbers.
+#: Words of a message about a default: a process gives it once, whatever its numbers.
 THE_DEFAULT = ", the default,"
-_told_once = set[str]()
+_given_once = set[str]()
 
 
 def warn_of_privacy(*messages: str) -> None:
-    """Warn, at the end of what `warnings_together` surrounds.
+    """Warn; inside `warnings_together`, at its end.
 
-    A warning that a filter turns into an error is one at once: what comes next may spend budget.
+    If a filter turns a message into an error, it is raised at once, before budget is spent.
     """
     with warnings_together() as gathered:
         for message in messages:
             action = _action(message)
             if action == "error":
                 _warn(message)
-            elif action != "ignore" and _NUMBERS.sub("#", message) not in _told_once:
+            elif action != "ignore" and _NUMBERS.sub("#", message) not in _given_once:
                 gathered.append(message)
 
 
 @contextmanager
 def warnings_together(of: str = "") -> Iterator[list[str]]:
-    """Make one warning of all within: of those that differ in numbers only, the last.
+    """Join all messages into one warning; of those that differ in numbers only, keep the last.
 
-    A larger whole takes them over, and says what they are `of`.
+    An outer call takes the messages over, and says what they are `of`.
     """
     whole, messages = _GATHERED.get(), list[str]()
     token = _GATHERED.set(messages)
@@ -117,16 +117,16 @@ def warnings_together(of: str = "") -> Iterator[list[str]]:
         yield messages
     finally:
         _GATHERED.reset(token)
-    told = {_NUMBERS.sub("#", message): message for message in messages}
+    distinct = {_NUMBERS.sub("#", message): message for message in messages}
     if whole is not None:
-        whole += [f"{of}: {message}" if of else message for message in told.values()]
-    elif told:
-        _warn("\n".join(told.values()))
-        _told_once.update(key for key in told if THE_DEFAULT in key)
+        whole += [f"{of}: {message}" if of else message for message in distinct.values()]
+    elif distinct:
+        _warn("\n".join(distinct.values()))
+        _given_once.update(key for key in distinct if THE_DEFAULT in key)
 
 
 def _action(message: str) -> str:
-    """Return what filters do to a warning; those of modules or lines see all of them together."""
+    """Return what filters do to a message; filters of modules or lines see the joined warning."""
     for action, text, category, *where in warnings.filters:
         is_general = issubclass(PrivacyWarning, category) and where == [None, 0]
         if is_general and (text is None or text.match(message)):

@@ -255,7 +255,7 @@ def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, floa
             "such as (0, 1) for clicks or (1, 5) for stars."
         )
     lower, upper = values.tolist()
-    check_size(unit, max(-lower, upper), epsilon)
+    checked_size(unit, max(-lower, upper), epsilon)
     if math.isfinite(epsilon) and upper - lower < SMALLEST_BOUND:
         raise ValueError(
             f"bounds={bounds!r} of privacy_unit={unit!r} must be at least {SMALLEST_BOUND} apart."
@@ -263,13 +263,14 @@ def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, floa
     return max(lower, -NO_CLIPPING), min(upper, NO_CLIPPING)
 
 
-def check_size(unit: Unit, size: float, epsilon: float) -> None:
-    """Refuse bounds so large that no noise hides an entry."""
+def checked_size(unit: Unit, size: float, epsilon: float) -> float:
+    """Return the largest size of an entry as a float; refuse one that no noise could hide."""
     if math.isfinite(epsilon) and not size <= NO_CLIPPING:
         raise ValueError(
             f"privacy_unit={unit!r} with epsilon={epsilon} gives no guarantee: its bounds must be "
             f"at most {NO_CLIPPING} in size."
         )
+    return min(float(size), NO_CLIPPING)
 
 
 # ------------------------------
@@ -738,9 +739,7 @@ class SpectralChange(Unit):
         self.largest = largest
 
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedSpectralChange:
-        largest = float(self.largest)
-        check_size(self, largest, epsilon)
-        return ResolvedSpectralChange(adjacency, min(largest, NO_CLIPPING))
+        return ResolvedSpectralChange(adjacency, checked_size(self, self.largest, epsilon))
 
 
 class FrobeniusChange(Unit):
@@ -784,9 +783,7 @@ class FrobeniusChange(Unit):
         self.largest = largest
 
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedFrobeniusChange:
-        largest = float(self.largest)
-        check_size(self, largest, epsilon)
-        size = min(largest, NO_CLIPPING)
+        size = checked_size(self, self.largest, epsilon)
         return ResolvedFrobeniusChange(adjacency, size, float(self.sensitivity))
 
 

@@ -25,7 +25,7 @@ from skdp import (
     PrivacyWarning,
     make_dp_pipeline,
 )
-from skdp.exceptions import _told_once
+from skdp.exceptions import _given_once
 from skdp.model_selection import DPGridSearch, epsilon_curve, private_score
 from skdp.units import Update
 
@@ -146,10 +146,10 @@ def test_what_a_fit_had_to_say_is_lost_with_the_fit():
 
 @pytest.fixture
 def nothing_told():
-    before = set(_told_once)
-    _told_once.clear()
+    before = set(_given_once)
+    _given_once.clear()
     yield
-    _told_once.update(before)
+    _given_once.update(before)
 
 
 @pytest.mark.usefixtures("nothing_told")

@@ -162,7 +162,7 @@ def plan_entries(problem: EntriesProblem) -> EntryReleases:
     total = _plan_total(problem, total_share) if total_share else None
     share = 1 - math.fsum([mean_share, total_share])
     if problem.solver == "input":
-        change = partial(_matrix_change, unit, problem.shape)
+        change = partial(float, unit.whole(problem.shape) * (1 + LEAST_ROUNDING))
         entries = cost.release("matrix", "gaussian", share, change, {}, shape=problem.shape)
         return EntryReleases(mean, total, entries)
     core_share = _CORE_SHARE
@@ -227,10 +227,6 @@ def _squares_change(unit: MatrixUnit, point: np.ndarray, rounding: float) -> flo
     if not unit.is_second_moment:
         slack = slack * unit.largest * (unit.largest + 2 * float(np.abs(point).max()))
     return unit.squares(point) * (1 + LEAST_ROUNDING) + slack
-
-
-def _matrix_change(unit: MatrixUnit, shape: tuple[int, int]) -> float:
-    return unit.whole(shape) * (1 + LEAST_ROUNDING)
 
 
 def _with_rounding(change: float, rounding: float) -> float:

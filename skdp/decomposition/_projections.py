@@ -17,15 +17,15 @@ from skdp.privacy import PrivacySpent
 
 
 class Projection(NamedTuple):
-    """What is done to rows and to coordinates, as functions of arrays and of CSR matrices.
+    """The map from rows to coordinates and back, for arrays and CSR matrices.
 
-    It keeps nothing else of a fit.
+    It holds nothing else of a fit.
     """
 
     components: np.ndarray
-    normalize: Callable[[Any], Any] | None = None  # as the unit has transformed the rows of a fit
+    normalize: Callable[[Any], Any] | None = None  # what the unit does to rows first
     mean: np.ndarray | None = None
-    stds: np.ndarray | None = None  # of the coordinates, where these are divided by them
+    stds: np.ndarray | None = None  # that coordinates are divided by
 
     def apply(self, X: Any) -> np.ndarray:
         """Project rows; finite ones may overflow, and stay finite all the same."""

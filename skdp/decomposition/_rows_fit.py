@@ -17,17 +17,18 @@ from skdp.decomposition._rows_plan import (
     RowReleases,
     SolverReleases,
     Way,
+    bound_of_mean,
     norm_quantile,
     plan_norm,
     plan_solver,
 )
 from skdp.decomposition._rows_solvers import (
     Decomposition,
+    PositiveMean,
     decompose,
     decompose_guided,
     passes_positivity_test,
     release_mean,
-    release_positive_mean,
     solve_adaptive,
     solve_covariance,
     solve_guided_power,
@@ -40,13 +41,13 @@ from skdp.privacy.releases import SCALE_GRID, Search
 
 
 def read_rows_once(problem: RowsProblem, raw: Rows, *, is_keyed: bool) -> tuple[Rows, bytes | None]:
-    """Read all rows once, for all that the first releases need; return them and their digest."""
-    rows, bound = raw, _bound_of_mean(problem)
+    """Read all rows once for the first releases; return them, with what was found, and a digest."""
+    rows, bound = raw, bound_of_mean(problem)
     if isinstance(problem.center, np.ndarray):
         rows = raw.centered(problem.center)
     # If the bound of the mean is public, this reading sums the clipped rows, too.
     first = None
-    if problem.releases_mean and bound is not None:
+    if problem.releases_mean and not isinstance(bound, str):
         first = bound, _weighting(bound, raw.n_features)
     return open_rows(
         rows,
@@ -55,13 +56,6 @@ def read_rows_once(problem: RowsProblem, raw: Rows, *, is_keyed: bool) -> tuple[
         first=first,
         grid=SCALE_GRID,
     )
-
-
-def _bound_of_mean(problem: RowsProblem) -> float | None:
-    """Return the bound of the rows whose mean is released, if it is public."""
-    if problem.center is None and problem.mean_norm is None:
-        return problem.row_norm
-    return problem.mean_norm
 
 
 def solve_rows(
@@ -102,7 +96,9 @@ def _solve_guided(
     generator: np.random.Generator,
 ) -> Factors:
     """Release the mean of rows that are mostly positive, and the components that it guides."""
-    mean, *again = (release_positive_mean(one, clipped, budget) for one in way.means)
+    mean, *again = (
+        PositiveMean(*release_mean(one, clipped, budget), one.share) for one in way.means
+    )
     if isinstance(way.solver, PowerReleases):
         mean = mean.averaged(*again)
         factors = solve_guided_power(rows, way.solver, budget, mean, generator)
@@ -110,10 +106,7 @@ def _solve_guided(
         guided = partial(decompose_guided, axis=mean.axis)
         factors = solve_clipped(problem, way.solver, rows, budget, generator, guided)
     return replace(
-        factors,
-        mean=mean.mean,
-        mean_noise_variance=mean.noise_std**2,
-        row_norm=float(rows.bound),
+        factors, mean=mean.mean, mean_noise_variance=mean.noise_std**2, row_norm=float(rows.bound)
     )
 
 
@@ -133,17 +126,17 @@ def clip_to_norm(
         norms = norms.zeros_last() if q < 0.5 else norms
         bound = budget.quantile(search, norms, q=q)
         budget.warnings += _warnings_for_tail(
-            search, budget.counted[search.name], bound, q, norms.n_units
+            search, budget.search_counts[search.name], bound, q, norms.n_units
         )
     assert bound is not None
     return rows.clipped(bound, _weighting(bound, rows.n_features))
 
 
 # A bound is warned of if it probably leaves less than this part of the sum of squares. The estimate
-# uses points above the bound, up to this factor.
+# uses points from the bound up to this multiple of it.
 _LEAST_KEPT, _NEAR = 0.5, 5.0  # benchmarks/diagonal_prior/tails.md
-# Fractions of rows must differ from the quantile, and from 1, by so many deviations of noise and by
-# so much.
+# The estimate uses a fraction of the rows only if it differs from the quantile, and from 1, by at
+# least so many standard deviations of the noise, and by at least so much.
 _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
 
 

@@ -1,4 +1,4 @@
-"""What a fit that protects rows is asked for, "auto" resolved, and what it then releases."""
+"""Checks, "auto" and the releases of a fit that protects rows, from public facts."""
 
 import math
 from collections.abc import Iterator
@@ -21,14 +21,15 @@ _MEAN_NORM, ROW_NORM = "mean norm", "row norm"
 # ------------------------------
 # Checks of the parameters, and the values that "auto" stands for.
 
-# With so many features, rows may be spread over many more dimensions than matter, but eigenvectors
-# are still cheap.
+# Between these numbers of features, rows may be spread over many more dimensions than matter, and
+# eigenvectors are still cheap.
 _ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp, adaptive"
 # With more features, clipped projections lose less to noise than the d x d matrix does, and cost
 # less. Exchanging a row moves a step twice as far, so that steps pay only with more features.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
-# Beside the mean "auto" iterates from so many features on, if n mu / d is below the second number,
-# benchmarks/diagonal_prior/solvers.md, or, for one component, the last: benchmarks/guided/guided.md
+# If the mean guides the fit, "auto" iterates from so many features on, where n mu / d is below the
+# second number, benchmarks/diagonal_prior/solvers.md, or, for one component, below the last one:
+# benchmarks/guided/guided.md
 _FEWEST_ITERATED_FEATURES, _LEAST_STRENGTH, _LEAST_STRENGTH_OF_ONE = 400, 10.0, 5.0
 # Largest ratio of the norm of the center to that of sparse rows. Beyond it the square of the center
 # leaves no digit for the squares of the rows.
@@ -78,7 +79,7 @@ def resolve_rows(problem: RowsProblem) -> RowsProblem:
 
 
 def _guided_solver(problem: RowsProblem, solver: str) -> str | None:
-    """Choose the solver beside the mean, from public facts; None if the mean must not guide."""
+    """Choose the solver that the mean guides, from public facts; None if it must not guide."""
     n_rows, n_features = problem.shape
     has_default_steps = problem.n_iter == problem.n_oversamples == "auto"
     may_guide = problem.cost.is_private and problem.releases_mean and problem.center is None
@@ -171,8 +172,8 @@ _NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bou
 # For strong signals the quantile of the norms is the median at this signal, and grows by so much
 # for each factor of e.
 _SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
-# For weak signals, up to the first number, it is the lowest one, and from the second one on that of
-# strong signals: benchmarks/diagonal_prior/components.md, "Private bounds"
+# Up to the first of these signals the quantile is the lowest one; from the second on, it is that of
+# strong signals; in between it rises: benchmarks/diagonal_prior/components.md, "Private bounds"
 _LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)
 
 
@@ -324,12 +325,17 @@ def _guide_shares(problem: RowsProblem) -> tuple[float, float]:
 
 
 def _plan_mean(problem: RowsProblem, name: str, share: float) -> Release:
-    norm, follows = problem.mean_norm, _MEAN_NORM
-    if norm is None and not isinstance(problem.center, str):
-        norm, follows = problem.row_norm, ROW_NORM
     n_rows, n_features = problem.shape
-    change, bound = partial(_mean_change, n_rows=n_rows), follows if norm is None else norm
-    return plan_sum(problem, name, share, (n_features,), bound, change)
+    change = partial(_mean_change, n_rows=n_rows)
+    return plan_sum(problem, name, share, (n_features,), bound_of_mean(problem), change)
+
+
+def bound_of_mean(problem: RowsProblem) -> float | str:
+    """Return the bound of rows for their mean, or the name of the search that finds it."""
+    norm, search = problem.mean_norm, _MEAN_NORM
+    if norm is None and problem.center is None:
+        norm, search = problem.row_norm, ROW_NORM
+    return search if norm is None else norm
 
 
 def _mean_change(row_norm: float, rounding: float, *, n_rows: int, adjacency: str) -> float:

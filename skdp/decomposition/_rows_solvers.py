@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -58,7 +59,7 @@ def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | 
     .. math:: \frac t3 \min\left(1, \frac{5t}{l}\right)^2 \frac{\bar e}{e_i}, \qquad
         l = \max(\mathrm{trace} / k,\ t).
 
-    If all features hold the same, it changes no eigenvector. Without noise it is 0, and without a
+    If all features hold the same, it changes no eigenvector. It is 0 without noise, and 0 without a
     number of components.
     """
     if noise_std == 0 or n_components is None:
@@ -73,14 +74,12 @@ def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | 
 
 
 def decompose(
-    noisy: np.ndarray,
-    noise_std: float,
-    squared_bound: float = 1.0,
-    n_components: int | None = None,
+    noisy: np.ndarray, noise_std: float, squared_bound: float = 1.0, n_components: int | None = None
 ) -> Factors:
     """Decompose a released second moment; it and its noise are in units of `squared_bound`.
 
-    If `n_components` is given, they span those of the moment less `feature_penalty`.
+    If `n_components` is given, so many components span the leading eigenvectors of the moment less
+    its `feature_penalty`.
     """
     # Symmetric noise has half the variance off the diagonal, and that moves the eigenvalues.
     off_diagonal_std = noise_std * np.sqrt(0.5)
@@ -102,9 +101,9 @@ def decompose(
 def _turned(
     matrix: np.ndarray, vectors: np.ndarray, second_moments: np.ndarray, n_turned: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Turn the first columns to the eigenvectors of `matrix` in their span.
+    """Turn the first columns to the eigenvectors of `matrix` within their span.
 
-    The penalty has chosen their span. Within it, the largest second moment comes first again.
+    The penalty decides on the span alone. Within it, second moments descend again.
     """
     span = vectors[:, :n_turned]
     values, turn = np.linalg.eigh(span.T @ matrix @ span)
@@ -196,11 +195,6 @@ def passes_positivity_test(count: Release, rows: Rows, budget: PrivacyBudget) ->
     return bool(noisy > rows.n_rows / 2)
 
 
-def release_positive_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> PositiveMean:
-    """Release the mean of rows, clipped to ``rows.bound``, as a guide."""
-    return PositiveMean(*release_mean(mean, rows, budget), mean.share)
-
-
 def release_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> Released:
     """Release the mean of rows, clipped to ``rows.bound``."""
     total, rounding = rows.total()
@@ -218,20 +212,16 @@ _FAR = 10.0  # not tuned
 
 
 def decompose_guided(
-    noisy: np.ndarray,
-    noise_std: float,
-    axis: np.ndarray,
-    squared_bound: float = 1.0,
-    n_components: int | None = None,
+    noisy: np.ndarray, noise_std: float, axis: np.ndarray, **asked: Any
 ) -> Factors:
     """Decompose a released second moment, guided by `axis` unless it holds little of the moment.
 
-    The moment and its noise are in units of `squared_bound`.
+    What else is asked goes to `decompose`, or to `decompose_with_axis`.
     """
     value, total = float(axis @ noisy @ axis), float(np.trace(noisy))
     if value < _LEAST_VALUE * max(noise_std, total / len(noisy)):
-        return decompose(noisy, noise_std, squared_bound, n_components)
-    return decompose_with_axis(noisy, noise_std, axis, squared_bound, n_components)
+        return decompose(noisy, noise_std, **asked)
+    return decompose_with_axis(noisy, noise_std, axis, **asked)
 
 
 def decompose_with_axis(
@@ -458,7 +448,7 @@ def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
 
 def _can_be_refined(values: np.ndarray, estimate: Released) -> bool:
     """Whether all of these eigenvalues stand out, and still suffer from noise."""
-    n_features, off_diagonal_std = len(estimate.value), _off_diagonal_std(estimate)
+    n_features, off_diagonal_std = len(estimate.value), estimate.noise_std * np.sqrt(0.5)
     if values.min() < _MARGIN * noise_edge(off_diagonal_std, n_features):
         return False
     # The captured variance that noise would cost if the matrix got the whole share. To second order
@@ -479,11 +469,6 @@ def _release_step(
     return Released(noisy / squared_bound, noise_std / squared_bound)
 
 
-def _off_diagonal_std(estimate: Released) -> float:
-    """Return the noise off the diagonal, where symmetric noise has half the variance."""
-    return estimate.noise_std * np.sqrt(0.5)
-
-
 def _refine(
     estimate: Released, basis: np.ndarray, columns: np.ndarray, noise_std: float
 ) -> Released:
@@ -493,7 +478,7 @@ def _refine(
     diagonal = np.einsum("ij,ij->j", basis, before)
     shrunk = np.einsum("ij,ij->j", basis, columns)
     kept = np.clip(shrunk / np.where(diagonal > 0, diagonal, np.inf), _SMALLEST_SIGNAL, 1.0)
-    relative_variances = np.square(noise_std / kept / _off_diagonal_std(estimate))
+    relative_variances = np.square(noise_std / kept / (estimate.noise_std * np.sqrt(0.5)))
     # In the second step the noise of the estimate is still that of the first release: the step,
     # whose share is larger, gets more weight than its precision alone would give.
     weights = 1 / (1 + relative_variances)
@@ -558,7 +543,7 @@ def solve_power(
     :arxiv:`1311.2495`) and J. Nicolas, C. Sabater, M. Maouche, S. Ben Mokhtar, M. Coates (2024,
     :arxiv:`2411.01931`).
     """
-    sample = level_sample(rows)
+    sample = rows.subsample(_LEVEL_ROWS)
     basis = random_basis(rows.n_features, plan.steps[0][1].shape[1], generator)
     for step in plan.steps:
         (product, product_std), rows = release_step(step, rows, sample, budget, basis)
@@ -571,7 +556,7 @@ def solve_power(
         eigenvalues=denoise_eigenvalues(eigenvalues[::-1], moment_std * np.sqrt(0.5)),
         total=float(np.trace(moment)),
         eigenvalue_noise=moment_std,
-        n_above_noise=count_above_noise(product, product_std),
+        n_above_noise=count_above_edge(product, product_std),
     )
 
 
@@ -597,15 +582,10 @@ def release_step(
     return budget.release(planned_product, product, rows.bound, level, rounding=rounding), rows
 
 
-def count_above_noise(noisy: np.ndarray, noise_std: float) -> int:
+def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
     """Count the singular values that exceed the largest one of noise alone."""
     edge = noise_std * np.sum(np.sqrt(noisy.shape))
     return int(np.sum(np.linalg.svd(noisy, compute_uv=False) > edge))
-
-
-def level_sample(rows: Rows) -> Rows:
-    """Return as many of the rows as the choice of a clip level needs."""
-    return rows.subsample(_LEVEL_ROWS)
 
 
 def release_projected_moment(
@@ -646,14 +626,14 @@ def solve_guided_power(
     """
     axis = positive_mean.axis
     groups = _groups(axis)
-    sample = level_sample(rows)
+    sample = rows.subsample(_LEVEL_ROWS)
     columns = generator.normal(size=plan.steps[0][1].shape)
     for step in plan.steps:
         basis = orthonormal_basis(_without_axis(axis, columns))
         (noisy, noise_std), rows = release_step(step, rows, sample, budget, basis)
         noisy = _without_axis(axis, noisy)
         columns = _shrunk_by_group(noisy, noise_std, groups)
-    n_above_noise = int(positive_mean.stands_out) + count_above_noise(noisy, noise_std)
+    n_above_noise = int(positive_mean.stands_out) + count_above_edge(noisy, noise_std)
     factors = _release_spectrum(rows, plan.projected_moment, budget, positive_mean, columns)
     return replace(factors, n_above_noise=n_above_noise)
 

@@ -14,7 +14,7 @@ from skdp.data.rows import Rows
 from skdp.decomposition._entries_matrix import gaussian_norm
 from skdp.decomposition._problem import EntriesProblem, Factors, rank_of
 from skdp.linalg.matrices import FixedRank
-from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
+from skdp.linalg.norms import EXACT, LEAST_ROUNDING, UNIT_ROUNDOFF
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.sketches import (
     CountSketch,
@@ -26,7 +26,7 @@ from skdp.linalg.sketches import (
 )
 from skdp.linalg.spectrum import orthonormal_basis
 from skdp.privacy import PrivacyBudget, Release, Released, sensitivity
-from skdp.privacy.budget import EXACT, to_counts
+from skdp.privacy.budget import to_counts
 from skdp.privacy.plan import PrivacyCost
 from skdp.units import ResolvedEntry, ResolvedFrobeniusChange, ResolvedUpdate
 
@@ -70,8 +70,8 @@ class Sketches:
 
     right: Sketch  # of the columns
     left: Sketch  # of the rows
-    # For each sketch, the probability that it lengthens a fixed matrix by more than is assumed. If
-    # the data may depend on the sketch, this is 0, and the bound is that of the worst case.
+    # The probability that each sketch lengthens a fixed matrix more than the plan assumes: 0 if the
+    # data may depend on the sketch, as the plan then assumes the worst case.
     tails: tuple[float, float] = (0.0, 0.0)
 
     @property
@@ -250,7 +250,7 @@ class StreamState:
             # NaN gets past the clipping: data may change after they were checked.
             clipped[~np.isfinite(clipped)] = 0.0
             counts = to_counts(clipped, self.value_step)
-            right.add_both(left, sums, rows[part], columns[part], counts)
+            right.add_both(left, sums, (rows[part], columns[part]), counts)
 
     def add_one(self, row: int, column: int, value: float) -> None:
         """Add one update."""
@@ -400,7 +400,7 @@ def _least_squares(right: Side, left: Side, rows: np.ndarray) -> tuple[np.ndarra
 
 
 def _fitted(whole: Side, sketched: Side, other: np.ndarray) -> np.ndarray:
-    r"""Fit one factor, given the other: L, with Y as `whole` and Z as `sketched`, or R, vice versa.
+    r"""Fit L to a given R, with Y as `whole` and Z as `sketched`; or R to a given L, vice versa.
 
     With :math:`W = \Phi^T R`, :math:`\|Y - L W^T\|^2 / c_1^2 + \|Z - R L^T \Psi\|^2 / c_2^2` has
     two independent parts. Outside the span of :math:`\Psi` only the first term depends on L; inside

@@ -59,7 +59,7 @@ class UpdateReceiver:
     """A stream, or a shard of it, to which updates are added."""
 
     _shape: tuple[int, int]
-    # None while an update is written, and once no more updates are taken, for the reason below.
+    # None while an update is written, and after the last one; `_closed_reason` says why.
     _state: StreamState | None
     _closed_reason = ""
 
@@ -170,21 +170,6 @@ class StreamShard(UpdateReceiver):  # numpydoc ignore=PR01
                 # A copy: another thread may add to the state while it is being pickled.
                 kept["_state"] = copy.deepcopy(self._state)
             return kept
-
-
-class ForkGuard:
-    """Keeps a stream to the process that drew its noise: a fork of it would be a second copy."""
-
-    def __init__(self) -> None:
-        self._fork_guard = _current_process()
-
-    def check(self) -> None:
-        """Refuse to go on in a fork."""
-        if _current_process() != self._fork_guard:
-            raise ValueError(
-                "This stream was opened in another process. Two processes that go on with it would "
-                "share its noise, and show how their updates differ. Update it where it was opened."
-            )
 
 
 # Renewed in every fork: process ids alone may be the same in two namespaces, or be used again.
@@ -317,7 +302,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         plan = plan_of(problem, plan_stream(problem, count_unit))
         title = f"{type(self).__name__}, {self._shape[0]} x {self._shape[1]}"
         budget = self._open_budget(plan, title)
-        self._fork_guard = ForkGuard()
+        self._process = _current_process()
         self._has_ended = False
         right, left = self._noisy_sums = tuple(
             budget.sums_with_initial_noise(release, unit=count_unit, correlation=correlation)
@@ -339,7 +324,12 @@ class BaseStream(BudgetMixin, UpdateReceiver):
 
     def _open_state(self) -> StreamState:
         state = super()._open_state()
-        self._fork_guard.check()
+        # A fork of a stream would be a second copy of it.
+        if _current_process() != self._process:
+            raise ValueError(
+                "This stream was opened in another process. Two processes that go on with it would "
+                "share its noise, and show how their updates differ. Update it where it was opened."
+            )
         return state
 
     def _resolved_unit(self) -> StreamUnit:
@@ -435,7 +425,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
 
 
 def _checked_shape(shape: Any, n_components: int) -> tuple[int, int]:
-    """Refuse a shape that no matrix with so many components has."""
+    """Return the shape; refuse a side that is shorter than the number of components."""
     checked = checked_shape(shape)
     if n_components > min(checked):
         raise ValueError(

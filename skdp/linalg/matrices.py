@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.linalg.norms import row_norms, sparse_row_norms
+from skdp.linalg.norms import exponents_of, row_norms, sparse_row_norms
 
 # ------------------------------
 # Matrices of fixed rank: their factors, tangent vectors, and the retraction.
@@ -370,7 +370,7 @@ def _factor_norms(factors: Any) -> np.ndarray:
 def _spectral_norms(matrices: np.ndarray) -> np.ndarray:
     """Compute the largest singular values; inf for matrices that are not finite."""
     peaks = np.abs(matrices).max(axis=(1, 2))
-    exponents = np.clip(np.frexp(peaks)[1], -1000, 1000)
+    exponents = exponents_of(peaks)
     scaled = matrices * np.ldexp(1.0, -exponents)[:, np.newaxis, np.newaxis]
     is_finite = np.isfinite(peaks)
     scaled[~is_finite] = 0.0

@@ -10,6 +10,8 @@ from scipy.special import ndtr, ndtri
 # floating-point number. Beyond it, squares of scaled entries are safe as they are.
 _EXPONENT_RANGE = (-1000, 1000)  # not tuned
 UNIT_ROUNDOFF = 2.0**-53  # not tuned
+#: Floats represent all integers up to this one.
+EXACT = 2.0**53  # not tuned
 # Least relative rounding that every sensitivity includes. It leaves room for what bounds leave out:
 # a basis, for example, is orthonormal only up to rounding.
 LEAST_ROUNDING = 1e-5  # not tuned
@@ -47,14 +49,14 @@ def row_squares(values: np.ndarray) -> np.ndarray:
 
 def _scaled_norms(values: np.ndarray) -> np.ndarray:
     """Compute the norms of rows whose squares may overflow or underflow."""
-    exponents = _exponents(np.abs(values).max(axis=1))
+    exponents = exponents_of(np.abs(values).max(axis=1))
     scaled = values * np.ldexp(1.0, -exponents)[:, None]
     return np.ldexp(np.sqrt(row_squares(scaled)), exponents)
 
 
 def sparse_row_norms(rows: csr_array) -> np.ndarray:
     """Compute the Euclidean norms of the rows of a CSR array without duplicate entries."""
-    exponents = _exponents(_reduce_rows(np.maximum, np.abs(rows.data), rows.indptr))
+    exponents = exponents_of(_reduce_rows(np.maximum, np.abs(rows.data), rows.indptr))
     scaled = rows.data * np.repeat(np.ldexp(1.0, -exponents), np.diff(rows.indptr))
     scaled *= scaled
     return np.ldexp(np.sqrt(_reduce_rows(np.add, scaled, rows.indptr)), exponents)
@@ -83,7 +85,8 @@ def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
     return np.where(np.isinf(norms), np.inf, bounds)
 
 
-def _exponents(peaks: np.ndarray) -> np.ndarray:
+def exponents_of(peaks: np.ndarray) -> np.ndarray:
+    """Return exponents of 2 that scale numbers to at most 1, as far as their powers are normal."""
     return np.clip(np.frexp(peaks)[1], *_EXPONENT_RANGE)
 
 

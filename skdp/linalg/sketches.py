@@ -9,11 +9,15 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, issparse
 from scipy.special import lambertw
 
-from skdp.linalg.norms import row_norms
+from skdp.linalg.norms import EXACT, row_norms
 from skdp.linalg.spectrum import random_basis
 
 #: Room for rounding, where norms of a drawn sketch are computed in floating point.
 NORM_MARGIN = 1 + 1e-9  # not tuned
+
+
+#: Two arrays: one for each side of a matrix.
+Pair = tuple[np.ndarray, np.ndarray]
 
 
 class Sketch(ABC):
@@ -39,18 +43,12 @@ class Sketch(ABC):
         return np.asarray(self.integers @ values) * self.unit
 
     @abstractmethod
-    def add_both(
-        self,
-        left: Self,
-        sums: tuple[np.ndarray, np.ndarray],
-        rows: np.ndarray,
-        columns: np.ndarray,
-        counts: np.ndarray,
-    ) -> None:
+    def add_both(self, left: Self, sums: Pair, cells: Pair, counts: np.ndarray) -> None:
         """Add counts in cells of a matrix to both of its sums, modulo 2 ** 64.
 
         This is the sketch of the columns, and `left`, of the same kind, that of the rows. The sums
-        are the matrix times this sketch, and the transposed matrix times `left`.
+        are the matrix times this sketch, and the transposed matrix times `left`. Cells are given by
+        their rows and columns.
         """
 
     @abstractmethod
@@ -100,15 +98,9 @@ class CountSketch(Sketch):
         starts = np.arange(self.shape[0] + 1)
         return csr_array((self._signs.astype(np.float64), self._buckets, starts), shape=self.shape)
 
-    def add_both(
-        self,
-        left: "CountSketch",
-        sums: tuple[np.ndarray, np.ndarray],
-        rows: np.ndarray,
-        columns: np.ndarray,
-        counts: np.ndarray,
-    ) -> None:
+    def add_both(self, left: "CountSketch", sums: Pair, cells: Pair, counts: np.ndarray) -> None:
         """Add updates of a matrix to both of its sums, each update to two numbers."""
+        rows, columns = cells
         self._add(sums[0], rows, columns, counts)
         left._add(sums[1], columns, rows, counts)
 
@@ -132,8 +124,6 @@ class CountSketch(Sketch):
 
 # Entries are multiples of 2 to the power of minus this number.
 _BITS = 20  # not tuned
-# Floats represent all integers up to this one, so that products in floating point are exact.
-_EXACT = 2.0**53  # not tuned
 # A block is multiplied as a dense matrix if it has at most so many cells for each update.
 _LEAST_FILLING = 16  # not studied
 
@@ -154,19 +144,12 @@ class HaarSketch(Sketch):
         self.row_norm = float(row_norms(values).max()) * NORM_MARGIN
         self.spectral_norm = float(np.linalg.norm(values, 2)) * NORM_MARGIN
 
-    def add_both(
-        self,
-        left: "HaarSketch",
-        sums: tuple[np.ndarray, np.ndarray],
-        rows: np.ndarray,
-        columns: np.ndarray,
-        counts: np.ndarray,
-    ) -> None:
+    def add_both(self, left: "HaarSketch", sums: Pair, cells: Pair, counts: np.ndarray) -> None:
         """Add updates of a matrix to both of its sums, by two matrix products."""
         if not len(counts):
             return
-        some_rows, rows, n_rows = _touched(rows, left.shape[0])
-        some_columns, columns, n_columns = _touched(columns, self.shape[0])
+        some_rows, rows, n_rows = _touched(cells[0], left.shape[0])
+        some_columns, columns, n_columns = _touched(cells[1], self.shape[0])
         block = _gathered(rows, columns, counts, (n_rows, n_columns))
         sums[0][some_rows] += self._exact_product(block, some_columns)
         sums[1][some_columns] += left._exact_product(block.T, some_rows)
@@ -180,7 +163,7 @@ class HaarSketch(Sketch):
         integers = self.integers[cells]
         entries = block.data if issparse(block) else block
         largest = float(np.abs(entries, dtype=np.float64).max()) * self._largest
-        if largest * len(integers) < _EXACT:
+        if largest * len(integers) < EXACT:
             return np.asarray(block.astype(np.float64, copy=False) @ integers).astype(np.int64)
         return np.asarray(block.astype(np.int64, copy=False) @ integers.astype(np.int64))
 
@@ -208,7 +191,7 @@ def _gathered(
 ) -> Any:
     """Add up the updates of each cell: dense and in floating point where that is exact."""
     largest = float(np.abs(counts, dtype=np.float64).max())
-    if math.prod(shape) <= _LEAST_FILLING * len(counts) and largest * len(counts) < _EXACT:
+    if math.prod(shape) <= _LEAST_FILLING * len(counts) and largest * len(counts) < EXACT:
         cells = rows * shape[1] + columns
         return np.bincount(cells, weights=counts, minlength=math.prod(shape)).reshape(shape)
     return coo_array((counts, (rows, columns)), shape=shape).tocsr()

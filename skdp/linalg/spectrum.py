@@ -19,7 +19,7 @@ def random_basis(n_features: int, size: int, generator: np.random.Generator) -> 
 
 
 def orthonormal_basis(vectors: np.ndarray) -> np.ndarray:
-    """Compute orthonormal columns whose span holds those of `vectors`, whatever their rank."""
+    """Compute orthonormal columns whose span holds all `vectors`, whatever the rank of these."""
     # Its signs need no choice of ours. LAPACK reflects a column to the side opposite to its own
     # first entry, so that the triangle takes the sign: flipping columns of `vectors` changes no bit
     # of the basis.

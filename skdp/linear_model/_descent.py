@@ -134,7 +134,7 @@ _STEP = 0.015  # not tuned
 # Grid around a point, in units of the distance to the next one; 0 leaves the point as it is.
 _AROUND = np.linspace(-1.0, 1.0, 255)  # not studied
 _STEP_AROUND = float(_AROUND[1] - _AROUND[0])  # not tuned
-# So many distinguish centers that differ by one part in a hundred million.
+# So many tell centers apart that differ by one part in a hundred million.
 _MOST_REFINEMENTS = 3  # not studied
 
 
@@ -158,16 +158,13 @@ def plan_median(
 
 
 def affordable_refinements(n_points: int, largest: float) -> int:
-    """Compute how many refinements fit into `largest` counts; one is worth more than its noise."""
+    """Compute how many refinements `largest` counts allow; the first is always worth its noise."""
     spare = largest - search_steps(n_points)
     return int(np.clip(spare / search_steps(len(_AROUND)), 1, _MOST_REFINEMENTS))
 
 
 def median_of_responses(
-    searches: Sequence[Search],
-    responses: Targets,
-    budget: PrivacyBudget,
-    n_jobs: int | None = None,
+    searches: Sequence[Search], responses: Targets, budget: PrivacyBudget, n_jobs: int | None = None
 ) -> float:
     """Release the median of responses, or of the mean responses of users.
 

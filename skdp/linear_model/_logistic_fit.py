@@ -44,8 +44,8 @@ from skdp.privacy.releases import warnings_for_ends
 # Least eigenvalue, as a fraction of the largest, and of the mean. Neither mattered:
 # benchmarks/classification/constants.md.
 _LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
-# A variance is visible from so many standard deviations of its noise on, and far out from so many
-# medians on: benchmarks/classification/units.md.
+# A variance is visible if it exceeds so many standard deviations of its noise, and far out if it
+# exceeds so many medians: benchmarks/classification/units.md.
 _VISIBLE, _FAR_OUT = 4.0, 5.0
 
 
@@ -54,8 +54,8 @@ class Whitening:
     """The map :math:`z = A (x - m)`, whose values are clipped to norm `reach`.
 
     `vectors` are the eigenvectors of A, `spread` the variances of z along them, `largest` is the
-    spectral norm of A, and `is_clear` whether any eigenvalue exceeds the noise. Of columns that
-    `are_unlike`, noise hides most, and some stand far out.
+    spectral norm of A, and `is_clear` tells whether any eigenvalue exceeds the noise. Columns
+    `are_unlike` if noise hides most of them, and a few vary far more.
     """
 
     mean: np.ndarray
@@ -78,8 +78,8 @@ def whitening_of(
 ) -> Whitening:
     """Whiten by the noisy covariance, with the edge of its noise as the least eigenvalue.
 
-    The mean is drawn to 0 as far as it is noise. A whitened row is clipped to the root mean square
-    norm that it has by this. All of that is post-processing.
+    The mean is shrunk toward 0 as far as it is noise. The `reach`, to which whitened rows are
+    clipped, is their root mean square norm by this covariance. All of that is post-processing.
     """
     off_diagonal_std = noise_std * math.sqrt(0.5)
     noisy = moment[:n_features, n_features] / constant
@@ -109,7 +109,7 @@ def _are_unlike(variances: np.ndarray, noise_std: float) -> bool:
 
 
 def _without_noise(mean: np.ndarray, noise_std: float) -> np.ndarray:
-    """Draw a mean to 0 by the fraction of its squared length that is noise."""
+    """Shrink a mean toward 0 by the fraction of its squared length that is noise."""
     square = float(row_squares(mean[None])[0])
     return mean * max(0.0, 1 - len(mean) * noise_std**2 / square) if square else mean
 
@@ -164,8 +164,8 @@ def centered(weights: np.ndarray) -> np.ndarray:
 # signal: noisy weights make flat losses, and higher levels clip less, up to the second. With hardly
 # any signal the third one leaves more: benchmarks/classification/constants.md.
 _CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
-# The noise is taken to be larger by so many standard deviations of its square, unless the signal is
-# weak, with less strength, of two classes or of more: then it would leave nothing.
+# The squared noise is raised by so many of its standard deviations, but not below these strengths
+# of two classes and of more, where nothing would be left.
 _MARGIN, _WEAK_OF_TWO, _WEAK_OF_MORE = 2.0, 5.0, 15.0  # benchmarks/classification/constants.md
 
 
@@ -191,12 +191,12 @@ def shrunk_mean(
     fraction: float,
     margin: float,
 ) -> np.ndarray:
-    """Average the last half of the iterates, and draw them to the fractions of the classes.
+    """Average the last half of the iterates, and shrink it toward the fractions of the classes.
 
-    What is kept is one less the fraction of the variance of the scores that is noise, as James and
-    Stein have it. Noise of a gradient stays in an iterate until later steps take it out, which they
-    hardly do in directions in which whitened rows vary little. `step_noise` is what a gradient
-    adds to an entry of the weights.
+    The factor is 1 minus the fraction of the variance of the scores that is noise (James-Stein).
+    Noise of a gradient stays in the iterates until later steps correct it, and they hardly do so in
+    directions in which whitened rows vary little. `step_noise` is the standard deviation that a
+    gradient adds to an entry of the weights.
     """
     n_steps, n_classes = len(iterates), start.shape[1]
     mean = np.mean(iterates[n_steps // 2 :], axis=0)
@@ -213,7 +213,7 @@ def shrunk_mean(
 
 
 def _with_margin(parts: np.ndarray, n_copies: int, margin: float) -> float:
-    """Add up variances, and a margin of the squared length of noise that has so many copies."""
+    """Add up variances, and a margin in standard deviations of the squared length of the noise."""
     return float(parts.sum() + margin * math.sqrt(2 * np.sum(parts**2) / n_copies))
 
 
@@ -235,11 +235,12 @@ LABELS_BECOME_PUBLIC = (
     "classes=None takes the labels of y for the classes: which labels occur becomes public by this "
     "fit, and is not protected. Pass classes, a list of all labels that there may be."
 )
-# With less strength than that, of two classes or of more, probabilities may be worse than the
-# fractions of the classes; not studied.
+# Below these strengths, of two classes and of more, probabilities may be worse than the frequencies
+# of the classes; not studied.
 _LEAST_OF_TWO, _LEAST_OF_MORE = 12.0, 15.0
-# With less strength of its records, and less of what is its due among equal classes, a class is not
-# sorted: for two classes the area under the curve is then .5 to .85 instead of .9; not studied.
+# A class is probably lost if its records have less than this strength, and are fewer than this part
+# of an equal share. For two classes the area under the curve is then .5 to .85 instead of .9; not
+# studied.
 _LEAST_OF_CLASS, _LEAST_OF_DUE = 2.5, 0.5
 
 
@@ -303,12 +304,13 @@ def _least(problem: LogisticProblem) -> float:
 # ------------------------------
 # Gradient steps on whitened rows.
 
-# What other classes have together, where a gradient at the reach is as long as the clip level.
+# If the other classes together have this probability, a gradient at the reach is exactly as long as
+# the clip level.
 _CLIP = 0.5  # benchmarks/classification/constants.md
 # Length of a step: below 4, where a step on whitened rows would no longer converge:
 # benchmarks/classification/constants.md.
 _STEP_OF_TWO, _STEP_A_CLASS, _LARGEST_STEP = 2.0, 0.4, 4.0
-# Numbers of whitened rows that are held at a time, 16 MB.
+# Whitened rows are computed in parts of so many numbers, 16 MB.
 _PART = 1 << 21  # not studied
 
 
@@ -394,10 +396,10 @@ def descend(
 
 
 def gradient_level(reach: float, n_classes: int, factor: float) -> float:
-    """Return the length of a gradient at the reach whose class has the probability 1/2.
+    """Return the length of a gradient at the reach if the true class has the probability 1/2.
 
-    The others have as much of the rest as each other. So at a `factor` of 1 a gradient at the reach
-    is clipped if its record is more wrong than right; from 2 on none of two classes is.
+    The other classes share the rest equally. So at a `factor` of 1 a gradient at the reach is
+    clipped if the true class is less likely than that. From 2 on none of two classes is clipped.
     """
     wrong = min(1.0, _CLIP * factor)
     return wrong * math.sqrt(n_classes / (n_classes - 1)) * math.hypot(reach, 1.0)
@@ -455,7 +457,7 @@ def _clipped_gradient(
     shrinking_of: Kernel,
     level: float,
 ) -> np.ndarray:
-    """Sum products of rows with residuals; then these, shrunk as the rows are, and as they are."""
+    """Sum products of rows with residuals; residuals, shrunk as the rows are; plain residuals."""
     shrinking = shrinking_of(rows, block)
     shrunk = shrinking[:, :1]
     scores = shrunk * (block.matmul(slopes) - offsets[0]) + offsets[1]
@@ -472,7 +474,7 @@ def _clipped_gradient(
 
 
 def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Subtract from the probabilities of all classes that of the true one, which is 1."""
+    """Return the probabilities of all classes, less 1 for the true class."""
     residuals = np.asarray(softmax(scores, axis=1))
     residuals[np.arange(len(codes)), codes] -= 1
     return residuals
@@ -488,8 +490,8 @@ def optimum(view: LabeledRows, n_classes: int) -> np.ndarray:
     """Minimize the penalized logistic loss; the last row of what is returned are the intercepts.
 
     The penalty is that of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns:
-    with two classes for the difference of their weights, with more for those of each class.
-    How many steps that takes depends on the data: it is for epsilon=inf, where nothing is private.
+    of two classes it is for the difference of their weights, of more for the weights of each. The
+    number of steps depends on the data: this is for epsilon=inf alone, where nothing is private.
     """
     n_rows, size = view.n_rows, view.n_features
     mean = view.total()[0] / n_rows
@@ -595,8 +597,8 @@ def solve_logistic(
     start = start_of(moment, whitening, beside, n_units)
     weights = descend(problem, plan.gradients, whitened(view, whitening), start, budget)
     weights = on_rows(weights, whitening.root, whitening.mean)
-    told = warnings_for_moment(problem, whitening), warnings_for_classes(problem, fractions)
-    return Estimate(weights, tuple(chain(*told)))
+    warnings = warnings_for_moment(problem, whitening), warnings_for_classes(problem, fractions)
+    return Estimate(weights, tuple(chain(*warnings)))
 
 
 def release_norm(
@@ -607,9 +609,9 @@ def release_norm(
     *,
     quantile: float,
 ) -> float:
-    """Return the norm that rows are clipped to; if it is released, the wanted quantile.
+    """Return the norm that rows are clipped to; if it is released, by the exponential mechanism.
 
-    The exponential mechanism chooses it.
+    It then chooses a norm near the wanted quantile.
     """
     if release is None:
         return clip_norm(problem)

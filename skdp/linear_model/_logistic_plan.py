@@ -61,23 +61,23 @@ class LogisticProblem:
 
 @dataclass(eq=False)
 class LabeledRows(Rows):
-    """Rows, each with the number of its class; one with a negative number is null, as of NaN."""
+    """Rows, each with the number of its class; a row whose number is negative is null."""
 
     codes: Targets = field(kw_only=True)
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
-        """Yield blocks of centered and weighted rows, without those of no known class."""
+        """Yield blocks of centered and weighted rows, without rows of no known class."""
         for rows, block in super().blocks(group):
             yield rows, block.without(self.codes[rows] < 0)
 
 
 def with_norms(view: LabeledRows) -> LabeledRows:
-    """Compute the norms of rows in memory, once for all passes; of others each has its own."""
+    """Compute the norms of rows in memory once for all passes; others are computed in each pass."""
     return replace(view, cache=RowCache(view.norms())) if view.source.is_repeatable else view
 
 
 def weighting_to(bound: float, n_features: int) -> Weighting:
-    """Return what clips rows of so many features to a norm."""
+    """Return the weighting that clips rows of so many features to a norm."""
     return partial(clip_weights, bound=bound, n_features=n_features)
 
 
@@ -123,10 +123,10 @@ _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
 # Steps: more where the noise of one is small beside a whitened gradient:
 # benchmarks/classification/constants.md.
 _STEPS_OF_TWO, _STEPS_OF_MORE, _STEP_LIMITS = 10, 14, (8, 100)
-# So many records may exceed the norm that is released, divided by mu, but no more than half:
+# The released norm may clip so many records, divided by mu, but no more than half of all:
 # benchmarks/classification/constants.md.
 _BEYOND_NORM, _BEYOND_NORM_LIMITS = 350.0, (0.0, 0.5)
-# From so much strength a class on, levels of whitened rows and gradients rise, up to four times:
+# From this strength per class on, the levels of whitened rows and gradients rise, up to fourfold:
 # benchmarks/classification/constants.md.
 _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS = 60.0, (1 / 16, 1.0)
 
@@ -154,7 +154,7 @@ def plan_logistic(problem: LogisticProblem) -> LogisticReleases:
 
 
 def is_norm_guessed(problem: LogisticProblem) -> bool:
-    """Tell whether the norm of the rows is taken for that of standardized ones."""
+    """Tell whether noise would hide the norms of the rows, which are then taken as standardized."""
     is_private = problem.cost.is_private
     return is_private and problem.row_norm is None and _counts(problem) < _LEAST_COUNT
 
@@ -166,7 +166,7 @@ def n_steps(problem: LogisticProblem) -> int:
 
 
 def norm_quantile(problem: LogisticProblem) -> float:
-    """Return the fraction of records whose norms the released one is not to clip."""
+    """Return the quantile of the norms that is released: the others are clipped to it."""
     return 1 - clipped_fraction(_counts(problem), _BEYOND_NORM, _BEYOND_NORM_LIMITS)
 
 

@@ -37,7 +37,7 @@ _N_CANDIDATES = 1000
 _BOUND_SHARE, _CANDIDATE_SHARE, _PRIOR_SHARE = 0.2, 0.65, 0.15
 # Fraction of the users whose responses are smaller than the bound.
 _QUANTILE = 0.9  # not studied
-# Mixes of the prior, each with variances of the noise in units of those of the coefficients.
+# Pairs: a mix of the prior, and the variance of the noise in units of that of a coefficient.
 _PRIORS = tuple((mix, noise) for mix in (0.0, 0.3, 1.0) for noise in (0.03, 0.3))  # not studied
 # Relative to the squared size of the features: far above rounding errors.
 _PENALTY = 1e-9  # not tuned

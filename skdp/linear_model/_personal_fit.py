@@ -303,7 +303,7 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
 
 
 def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
-    """Return what maps heads to coefficients and intercepts of original rows, and their mean.
+    """Return a map of heads to coefficients and intercepts for original rows, and their mean.
 
     The length is even, so that the numbers of every user start at a multiple of 16 bytes.
     """
@@ -376,9 +376,8 @@ def _errors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
 # ------------------------------
 # Warnings, from public facts and released values.
 
-# With a smaller signal than that, a representation is no better than none. The signal is the
-# largest eigenvalue of a sum of products if all users agreed, in units of that of the noise. Not
-# studied.
+# With a smaller signal, a representation is no better than none. The signal is the ratio of the
+# largest eigenvalues of a sum of products, if all users agreed, and of its noise. Not studied.
 _LEAST_SIGNAL = 3.0
 
 

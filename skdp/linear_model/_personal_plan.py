@@ -285,7 +285,7 @@ def plan_personal(problem: PersonalProblem) -> PersonalReleases:
 
 
 def mean_clip(problem: PersonalProblem) -> float:
-    """Return the clip level of the mean products, in units of that of their second moment.
+    """Return the clip level of the mean products, relative to the level of their second moment.
 
     A low level harms a mean more than a second moment, of which only the directions matter. A high
     level is right if the noise of the mean is small beside it.

@@ -103,10 +103,10 @@ class UserLevels:
 def release_user_levels(
     plan: tuple[Search, ...], users: Users, row_count: float, budget: PrivacyBudget
 ) -> UserLevels:
-    """Release the typical size of a user's mean response, and its ratio to that of a response.
+    """Release the typical size of a user's mean response, and how much larger a response is.
 
-    The variance of the mean of m responses is that of the levels plus a part 1 / m of that within
-    users; the variance of a response is the sum of both.
+    The mean of m responses has the variance between levels plus 1 / m of the variance within users.
+    A single response has the sum of both variances.
     """
     (of_size, of_ratio), (means, sizes) = plan, users.map_users(_means_and_sizes).T
     size = budget.quantile(of_size, means, q=_LEVEL_QUANTILE) / _ABOVE

@@ -324,9 +324,9 @@ def descend(
     the noise has only as many dimensions as these matrices do. The schedule of levels and shares is
     ours.
 
-    `spread` is that of the responses, inf for no clipping, and `quantile` the fraction of the
-    gradients that are not to be clipped. `least_curvature` bounds how fast the noise of earlier
-    steps decays.
+    `spread` is the spread of the responses, inf without clipping, and `quantile` the wanted
+    fraction of unclipped gradients. `least_curvature` bounds how fast the noise of earlier steps
+    decays.
     """
     dimension = tangent_dimension(start.shape, start.rank) + clipping.has_intercept
     # At 0 the residuals are the responses. If these are normal, this level leaves the wanted

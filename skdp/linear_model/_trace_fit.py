@@ -50,7 +50,7 @@ class Transform:
 
     S, the `multiplier`, is a number or, for vectors, one for each entry. `least_variance` is the
     smallest variance of the fitted matrices along any direction, as far as it is known. Entries of
-    :math:`(X_i - C) \circ S` are clipped to the size that `largest` has for each, if not None.
+    :math:`(X_i - C) \circ S` are clipped to the sizes in `largest`, unless that is None.
     Noise hides the scales of `n_hidden` features, and `are_rare` tells whether most features have
     their usual value in most of the records.
     """
@@ -117,9 +117,9 @@ _RARE = 0.25
 # With fewer rare features than that in a mean record, many records have none, and their gradients
 # are short; not studied.
 _FEW_RARE = 2.0
-# Standardized entries are clipped to that size: benchmarks/trace_regression/unlike_columns.md,
-# "spiked" and "linear in long tails". Where noise hides the scale, that of others is unknown, and
-# they must not be larger than the feature itself is taken to be.
+# Standardized entries are clipped to the first size: benchmarks/trace_regression/unlike_columns.md,
+# "spiked" and "linear in long tails". Where noise hides the scale of a feature, its entries are
+# clipped to the size that the feature is taken to have.
 _LARGEST, _LARGEST_OF_HIDDEN = 16.0, 1.0
 
 # Sample of public rows, for a rough median and quantile: its length, and its size where rows are
@@ -278,14 +278,10 @@ def warnings_for_fit(
         )
 
 
-def _are_rows(problem: TraceProblem) -> bool:
-    """Tell whether records are rows of features, which have no rank to choose."""
-    return min(problem.matrix_shape) == 1
-
-
 def _fewer(problem: TraceProblem) -> str:
     """Name what leaves fewer coefficients to find."""
-    return "fewer features" if _are_rows(problem) else smaller(problem.rank)
+    # Rows of features have no rank to choose.
+    return "fewer features" if min(problem.matrix_shape) == 1 else smaller(problem.rank)
 
 
 def _has_rare_cells(problem: TraceProblem, transform: Transform) -> bool:
@@ -329,8 +325,8 @@ def _least_signal(problem: TraceProblem) -> float:
 _QUANTILE, _QUANTILE_OF_STRONG, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
 # With a stronger signal than that, clipping costs more than it saves; not studied.
 _STRONG_SIGNAL = 300.0
-# So much of the bias of clipped gradients beside the noise is wanted; and the least fraction that
-# is clipped: benchmarks/budgets/clipping.md. Clipping hardly turns gradients of matrices, and those
+# Wanted ratio of the bias of clipped gradients to the noise, and least fraction that is clipped:
+# benchmarks/budgets/clipping.md. Clipping hardly turns gradients of matrices, and those
 # of cells are long and few: a level above most of them costs more noise than it saves bias.
 # benchmarks/trace_regression/unlike_data.md and benchmarks/seeds/seeds.md
 _WANTED_BIAS, _WANTED_BIAS_OF_MATRICES, _LEAST_CLIPPED = 40.0, 160.0, 1e-4

@@ -14,11 +14,11 @@ from sklearn.utils.validation import _num_samples
 from skdp._estimator import (
     PrivateEstimator,
     Watched,
+    announce_fits,
     fitted_within,
     opened_within,
     plan_of,
     restored_on_error,
-    told_how_many_fits,
     warnings_for_settings,
 )
 from skdp.data.containers import finite
@@ -165,7 +165,7 @@ def search_of(
         check_targets(steps, X, y)
         if len(candidates) == 1:
             # The first step is opened apart from its fit.
-            told_how_many_fits(1 + len(search.split.n_fits))
+            announce_fits(1 + len(search.split.n_fits))
             with opened_within("opening"):
                 _open(search)
     n_fitted = len(search.before) if search.opened else None
@@ -174,7 +174,7 @@ def search_of(
         for one in candidates
     ]
     if len(candidates) > 1:
-        told_how_many_fits(sum(search.split.n_fits.values()) + len(search.split.final.shares))
+        announce_fits(sum(search.split.n_fits.values()) + len(search.split.final.shares))
     return search
 
 
@@ -338,7 +338,7 @@ def fit_together(
     from public facts are left out: the search has given them before it spends anything.
     """
     first, *others = estimators
-    with restored_on_error(first, partial(first._passes_to_tell, X)):
+    with restored_on_error(first, partial(first._expected_passes, X)):
         problem, data = opened or first._problem(X, y)
         problem, result, budget = first._release(problem, data, lambda *_: None)
         warnings = [first._keep(problem, result, budget)]

@@ -103,8 +103,10 @@ def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> cs
     order = np.lexsort((priority[rows.indices], -np.abs(rows.data), row_of_entry))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order)) - np.repeat(rows.indptr[:-1], counts)
-    data = np.where(rank < n_entries, rows.data, 0)
-    return _without_zeros(with_data(rows, data))
+    # A copy: removing zeros would overwrite the places of the entries, which `rows` shares.
+    kept = with_data(rows, np.where(rank < n_entries, rows.data, 0)).copy()
+    kept.eliminate_zeros()
+    return kept
 
 
 def _representable(lower: float, upper: float, dtype: np.dtype) -> tuple[Any, Any]:
@@ -117,9 +119,3 @@ def _representable(lower: float, upper: float, dtype: np.dtype) -> tuple[Any, An
     if float(high) > upper:
         high = np.nextafter(high, dtype.type(-np.inf))
     return low, high
-
-
-def _without_zeros(rows: csr_array) -> csr_array:
-    kept = rows.copy()
-    kept.eliminate_zeros()
-    return kept

@@ -31,6 +31,8 @@ from collections.abc import Callable, Iterable
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erfcx, ndtr
 
+from skdp.privacy.precision import checked_delta, checked_nonnegative
+
 __all__ = [
     "compose",
     "compose_tails",
@@ -82,7 +84,7 @@ def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0)
     >>> round(mu_from_epsilon_delta(1.0, 1e-6), 5)
     0.2367
     """
-    epsilon, delta, delta_tail = float(epsilon), _checked_delta(delta), float(delta_tail)
+    epsilon, delta, delta_tail = float(epsilon), checked_delta(delta), float(delta_tail)
     if not epsilon > 0:
         raise ValueError(f"epsilon must be positive, got {epsilon!r}.")
     limit = 1.0 if math.isinf(epsilon) and delta > 0 else delta
@@ -134,9 +136,8 @@ def delta_at(mu: float, epsilon: float, delta_tail: float = 0.0) -> float:
     >>> round(delta_at(1.0, 1.0), 6)
     0.126937
     """
-    mu, epsilon, delta_tail = _checked_mu(mu), float(epsilon), _checked_tail(delta_tail)
-    if not epsilon >= 0:
-        raise ValueError(f"epsilon must not be negative, got {epsilon!r}.")
+    mu, epsilon = checked_nonnegative("mu", mu), checked_nonnegative("epsilon", epsilon)
+    delta_tail = _checked_tail(delta_tail)
     if mu == 0 or math.isinf(epsilon):
         return delta_tail
     if math.isinf(mu):
@@ -178,7 +179,8 @@ def epsilon_at(mu: float, delta: float, delta_tail: float = 0.0) -> float:
     >>> round(epsilon_at(0.5, 1e-6), 4)
     2.2541
     """
-    mu, delta, delta_tail = _checked_mu(mu), _checked_delta(delta), _checked_tail(delta_tail)
+    mu, delta = checked_nonnegative("mu", mu), checked_delta(delta)
+    delta_tail = _checked_tail(delta_tail)
     if delta < delta_tail:
         return math.inf
     if mu == 0:
@@ -223,7 +225,7 @@ def compose(mus: Iterable[float]) -> float:
     >>> round(compose([0.3, 0.4]), 6)
     0.5
     """
-    return math.hypot(*map(_checked_mu, mus)) * (1 + _SAFETY)
+    return math.hypot(*(checked_nonnegative("mu", mu) for mu in mus)) * (1 + _SAFETY)
 
 
 def compose_tails(delta_tails: Iterable[float]) -> float:
@@ -272,7 +274,7 @@ def rho_from_mu(mu: float) -> float:
     >>> round(rho_from_mu(1.0), 6)
     0.5
     """
-    mu = _checked_mu(mu)
+    mu = checked_nonnegative("mu", mu)
     return mu * mu / 2 * (1 + _SAFETY)
 
 
@@ -310,9 +312,7 @@ def epsilon_from_rho(rho: float, delta: float) -> float:
     >>> round(epsilon_from_rho(0.03, 1e-5), 3)
     0.99
     """
-    rho, delta = float(rho), float(delta)
-    if not rho >= 0:
-        raise ValueError(f"rho must not be negative, got {rho!r}.")
+    rho, delta = checked_nonnegative("rho", rho), float(delta)
     if not 0 < delta < 1:
         raise ValueError(f"delta must lie in (0, 1), got {delta!r}.")
     if rho == 0:
@@ -380,18 +380,6 @@ def _add_up(*values: float) -> float:
 
 def _without_tail(delta: float, delta_tail: float) -> float:
     return max(0.0, -_add_up(-delta, delta_tail))
-
-
-def _checked_mu(mu: float) -> float:
-    if not mu >= 0:
-        raise ValueError(f"mu must not be negative, got {mu!r}.")
-    return float(mu)
-
-
-def _checked_delta(delta: float) -> float:
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta must lie in [0, 1), got {delta!r}.")
-    return float(delta)
 
 
 def _checked_tail(delta_tail: float) -> float:

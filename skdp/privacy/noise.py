@@ -286,11 +286,10 @@ def standard_gumbel(size: int, key: bytes) -> np.ndarray:
     with a probability proportional to exp(-loss / b), where the loss is that of option j.
     """
     draws = np.empty(size)
-    start = 0
-    for words in _words(size, key):
+    for number, words in enumerate(_words(size, key)):
+        start = number * _CHUNK
         part = draws[start : start + words.size]
         _to_fractions(words, _hash(key, ("more", start)), part)
-        start += words.size
     # A Gumbel number is the logarithm of an exponential one. The small numbers decide, and there
     # the fractions are fine. No fraction may be 1: its number would be infinite.
     np.minimum(draws, 1 - 2.0**-53, out=draws)
@@ -324,14 +323,13 @@ def _two_sided(
     draw is infinite, and both tails reach equally far.
     """
     out = np.empty(size)
-    start = 0
-    for words in _words(size, key):
+    for number, words in enumerate(_words(size, key)):
+        start = number * _CHUNK
         part = out[start : start + words.size]
         _to_fractions(words >> np.uint64(1), _hash(key, ("more", start)), part)
         lower_quantile(part, part)
         sign_bits = part.view(np.uint64)
         sign_bits ^= words << np.uint64(63)
-        start += words.size
     return out
 
 
@@ -343,15 +341,14 @@ def _laplace_quantile(probability: np.ndarray, out: np.ndarray) -> None:
 def _gamma(size: int, shape: int, key: bytes) -> np.ndarray:
     """Draw from the gamma law of integer `shape`, as sums of `shape` exponentials."""
     sums = np.zeros(size)
-    start = 0
-    for words in _words(size * shape, key):
+    for number, words in enumerate(_words(size * shape, key)):
+        start = number * _CHUNK
         exponentials = np.empty(words.size)
         _to_fractions(words, _hash(key, ("more", start)), exponentials)
         np.negative(np.log(exponentials, out=exponentials), out=exponentials)
         owners = np.arange(start, start + words.size) // shape
         first = owners[0]
         sums[first : owners[-1] + 1] += np.bincount(owners - first, weights=exponentials)
-        start += words.size
     return sums
 
 

@@ -125,7 +125,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         known : mapping or None, default=None
             These facts by name, if all of them are known before the fit.
         follows : str, default=""
-            Text that tells people which facts these are, if not all are known before the fit.
+            What these facts follow, for people to read, if not all are known before the fit.
         shape : tuple of int, default=()
             Shape of what is released.
         may_be_skipped : bool, default=False
@@ -153,12 +153,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         )
 
     def search(
-        self,
-        name: str,
-        share: float,
-        grid: np.ndarray,
-        *,
-        remedy: str | None = None,
+        self, name: str, share: float, grid: np.ndarray, *, remedy: str | None = None
     ) -> Search:
         """Declare a binary search over a public grid.
 
@@ -482,9 +477,7 @@ def paths_of(part: Any) -> list[list[Release]]:
     paths: list[list[Release]] = [[]]
     for each in part:
         more = paths_of(each)
-        paths = [[*path, *rest] for path in paths for rest in more] if len(more) > 1 else paths
-        for path in paths if len(more) == 1 else ():
-            path += more[0]
+        paths = [[*path, *rest] for path in paths for rest in more]
     return paths
 
 

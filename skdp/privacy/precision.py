@@ -1,4 +1,4 @@
-"""Conversion of numbers of any type to Python numbers, which compute in double precision."""
+"""Numbers of any type as Python numbers, which compute in double precision, and their ranges."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-__all__ = ["in_double_precision", "plain"]
+__all__ = ["checked_delta", "checked_nonnegative", "in_double_precision", "plain"]
 
 _PLAIN = (float, int, bool, str, NoneType)
 P = ParamSpec("P")
@@ -45,3 +45,17 @@ def in_double_precision(function: Callable[P, R]) -> Callable[P, R]:
         return function(*map(plain, args), **{name: plain(v) for name, v in kwargs.items()})
 
     return _of_plain_arguments
+
+
+def checked_nonnegative(name: str, value: float) -> float:
+    """Return the value as a float; refuse negative numbers and NaN."""
+    if not value >= 0:
+        raise ValueError(f"{name} must not be negative, got {value!r}.")
+    return float(value)
+
+
+def checked_delta(delta: float) -> float:
+    """Return delta as a float; refuse what is not in [0, 1)."""
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta must lie in [0, 1), got {delta!r}.")
+    return float(delta)

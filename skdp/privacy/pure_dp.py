@@ -23,6 +23,8 @@ import sys
 
 from scipy.special import erf, erfinv, log_expit, log_ndtr, ndtri_exp
 
+from skdp.privacy.precision import checked_delta, checked_nonnegative
+
 __all__ = ["delta_at", "epsilon_at", "epsilon_from_mu", "mu_from_epsilon"]
 
 _SAFETY = 1e-9  # not tuned
@@ -56,7 +58,7 @@ def mu_from_epsilon(epsilon: float) -> float:
     >>> round(mu_from_epsilon(1.0), 4)
     1.2321
     """
-    epsilon = _checked("epsilon", epsilon)
+    epsilon = checked_nonnegative("epsilon", epsilon)
     if math.isinf(epsilon):
         return math.inf
     if epsilon < _CENTER:
@@ -90,7 +92,7 @@ def epsilon_from_mu(mu: float) -> float:
     >>> round(epsilon_from_mu(1.0), 4)
     0.807
     """
-    mu = _checked("mu", mu)
+    mu = checked_nonnegative("mu", mu)
     if math.isinf(mu):
         return math.inf
     if mu < _CENTER:
@@ -132,7 +134,8 @@ def delta_at(pure_epsilon: float, epsilon: float) -> float:
     >>> round(delta_at(1.0, 0.5), 4)
     0.2876
     """
-    pure_epsilon, epsilon = _checked("pure_epsilon", pure_epsilon), _checked("epsilon", epsilon)
+    pure_epsilon = checked_nonnegative("pure_epsilon", pure_epsilon)
+    epsilon = checked_nonnegative("epsilon", epsilon)
     if epsilon >= pure_epsilon:
         return 0.0
     delta = -math.expm1(epsilon - pure_epsilon) / (1 + math.exp(-pure_epsilon))
@@ -167,9 +170,8 @@ def epsilon_at(pure_epsilon: float, delta: float) -> float:
     >>> round(epsilon_at(1.0, 0.1), 4)
     0.8529
     """
-    pure_epsilon, delta = _checked("pure_epsilon", pure_epsilon), float(delta)
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta must lie in [0, 1), got {delta!r}.")
+    pure_epsilon = checked_nonnegative("pure_epsilon", pure_epsilon)
+    delta = checked_delta(delta)
     if math.isinf(pure_epsilon):
         return math.inf
     if delta >= delta_at(pure_epsilon, 0.0):
@@ -179,9 +181,3 @@ def epsilon_at(pure_epsilon: float, delta: float) -> float:
     shrunk = max(sys.float_info.min, (1 - delta) - delta * math.exp(-pure_epsilon))
     epsilon = max(0.0, pure_epsilon + math.log(shrunk))
     return min(pure_epsilon, epsilon * (1 + _SAFETY) + _ROUNDING * (1 + pure_epsilon))
-
-
-def _checked(name: str, value: float) -> float:
-    if not value >= 0:
-        raise ValueError(f"{name} must not be negative, got {value!r}.")
-    return float(value)

@@ -58,18 +58,19 @@ def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: st
     if grid[-1] == smallest and len(grid) > 1:
         below = f"0, or beyond {largest:g}"
     ends = ((smallest, "smallest", below), (largest, "largest", "larger"))
-    counts = [(int(np.count_nonzero(found == end)), *words) for end, *words in ends]
-    of = f" for {{}} of {found.size} columns" if found.size > 1 else ""
-    return [
-        f"{name}: the search ended at {end:g}{of.format(count)}, the {extreme} number that it "
-        f"covers; most values are probably {beyond}. {remedy}"
-        for (count, extreme, beyond), (end, *_) in zip(counts, ends, strict=True)
-        if count
-    ]
+    warnings = []
+    for end, extreme, beyond in ends:
+        if count := np.count_nonzero(found == end):
+            of = f" for {count} of {found.size} columns" if found.size > 1 else ""
+            warnings.append(
+                f"{name}: the search ended at {end:g}{of}, the {extreme} number that it covers; "
+                f"most values are probably {beyond}. {remedy}"
+            )
+    return warnings
 
 
 def search_steps(n_points: int) -> int:
-    """Return how many noisy counts a search over a grid of so many points releases."""
+    """Return how many noisy counts a search over a grid of `n_points` releases."""
     return math.ceil(math.log2(n_points))
 
 

@@ -332,7 +332,7 @@ def edge_mean_l1(step: float, n_rows: int) -> float:
 
 @in_double_precision
 def edge_squares(lower: float, upper: float, center: np.ndarray) -> float:
-    """Sensitivity to an edge of the sum in `entry_squares`: that of two entries."""
+    """Sensitivity of the sum in `entry_squares` to an edge: twice that to an entry."""
     return 2 * entry_squares(lower, upper, center)
 
 

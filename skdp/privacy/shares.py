@@ -33,9 +33,9 @@ _ROOT = 6e6  # not tuned
 # Farthest a share of the noise reaches, in steps: 37.6 standard deviations of 32 steps at most, and
 # one for both roundings.
 _REACH = 1205  # not tuned
-# Sums without noise are in steps of which the largest sum has so many, in bits.
+# Without noise, 2**60 steps span the largest sum.
 _BITS_WITHOUT_NOISE = 60  # not tuned
-# Far above what kernels of BLAS round.
+# More than the rounding of any kernel of BLAS.
 _ABOVE = 1 + 1e-9  # not tuned
 _MECHANISMS = ("gaussian", "symmetric_gaussian")
 _UPPER = "symmetric_gaussian"
@@ -46,7 +46,7 @@ class Shares:
     """Who adds noise: public facts of a fit whose sums have several owners."""
 
     n_owners: int
-    n_honest: int  # shares that nobody takes off again
+    n_honest: int  # owners who keep their share of the noise secret
     n_units: int  # units of all owners together
     # Bound of the entries of a sum that has no sensitivity, without noise.
     largest: float = math.inf
@@ -118,7 +118,7 @@ class ShareLayout:
 
     @property
     def size(self) -> int:
-        """How many counts there are: those of a symmetric matrix are its upper triangle."""
+        """Number of counts; a symmetric matrix has one for each entry of its upper triangle."""
         return distinct_entries(self.mechanism, self.shape)
 
     @property
@@ -179,7 +179,7 @@ def _step_without_noise(largest: float) -> float:
 
 
 def _distinct(values: np.ndarray, layout: ShareLayout) -> np.ndarray:
-    """Return the values that are not told by others, in one dimension."""
+    """Return the entries that are no copies of others, in one dimension."""
     values = np.asarray(values, dtype=np.float64)
     assert values.shape == layout.shape
     is_symmetric = layout.mechanism == _UPPER

@@ -99,7 +99,7 @@ def public(cell):
     once = {"_id", "_n_rows_seen", "_n_shards", "_merged"}
     own = {"_horizon", "n_epochs_"} if cell.make is DPContinualFactorizer else once
     of_all = (
-        "_shape _sketches _lock _fork_guard _has_ended _noisy_sums _state _closed_reason "
+        "_shape _sketches _lock _process _has_ended _noisy_sums _state _closed_reason "
         "_released_sums _factors value_unit_ privacy_spent_"
     )
     return own | set(of_all.split())

@@ -254,7 +254,7 @@ def assert_holds(estimator, contents):
 
 
 # What a stream is known by, and keeps apart from its threads and processes.
-OF_ONE_OBJECT = {"_id", "_lock", "_fork_guard"}
+OF_ONE_OBJECT = {"_id", "_lock", "_process"}
 
 
 def contents_of(estimator):

@@ -271,7 +271,7 @@ def test_beside_the_mean_the_matrix_is_decomposed_exactly_if_noise_is_little(uni
     X = unit * np.abs(np.random.default_rng(0).normal(size=(400, 30)) + 1)
     moment = X.T @ X
     squared = float(np.trace(moment))
-    factors = decompose_guided(moment / squared, 1e-12, axis_of(X), squared)
+    factors = decompose_guided(moment / squared, 1e-12, axis_of(X), squared_bound=squared)
     exact = decompose(moment / squared, 0.0, squared)
     # Beside the leading vector the mean is deflated to second order.
     np.testing.assert_allclose(factors.eigenvalues[0], exact.eigenvalues[0], rtol=1e-3)

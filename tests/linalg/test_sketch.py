@@ -49,7 +49,7 @@ def test_sums_are_exact_modulo_two_to_the_64(kind, n_updates, bits):
     rows, columns = rng.integers(40, size=n_updates), rng.integers(30, size=n_updates)
     counts = rng.integers(-(2**bits), 2**bits, size=n_updates)
     sums = tuple(np.zeros(shape, dtype=np.int64) for shape in ((40, 6), (30, 9)))
-    right.add_both(left, sums, rows, columns, counts)
+    right.add_both(left, sums, (rows, columns), counts)
     one_by_one = [np.zeros_like(each) for each in sums]
     for row, column, count in zip(rows.tolist(), columns.tolist(), counts.tolist(), strict=True):
         right.add_one(one_by_one[0], row, column, count)
