@@ -48,7 +48,7 @@ Run
     python -m benchmarks.papers.decentralized_power_method --write  # 10 minutes, and .md and .png
 
 Real data are looked for in the folder that the environment variable `SKDP_DATA` names, and left out
-without it.
+without it. Owners draw their noise from the operating system: their lines never agree exactly.
 """
 
 import math
@@ -501,8 +501,9 @@ best directions it is level or best from epsilon 10 on, on all tables it can run
 epsilon 1 on but for MovieLens 100k, where exact accounting of one interaction is .02 better at
 epsilon 1 and .01 at 3. From epsilon 100 on its error is .1 to .5 lower. To the run without noise it
 cannot come nearer than that run is to the best; on MovieLens 100k it is level or best from epsilon
-10 to 100 all the same. Ten owners, one of whom may collude, lose at most .01. It has as many
-numbers as pairs of items: 13 GB for all of Gowalla, where only steps were run.
+10 to 100 all the same. Ten owners, one of whom may collude, lose no more than what changes from run
+to run: up to .03 on the stand-in of Jester, and .01 on msweb. The release has as many numbers as
+pairs of items: 13 GB for all of Gowalla, where only steps were run.
 """
 FACTOR_TEXT = """\
 ## Which epsilon reaches an error
