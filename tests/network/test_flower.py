@@ -105,7 +105,7 @@ def run(folder, superlink):
     (home / "config.toml").write_text(
         f'[superlink.here]\naddress = "127.0.0.1:{superlink}"\ninsecure = true\n'
     )
-    config = f"n-rows={N_ROWS} n-features={N_FEATURES} folders='{folder}' patience={LIMIT}"
+    config = f"n-rows={N_ROWS} n-features={N_FEATURES} folders='{folder}'"
     return process(folder / "run.log", "flwr", "run", str(app), "here", "--run-config", config)
 
 
