@@ -20,7 +20,7 @@ from sklearn import config_context
 from sklearn.utils.validation import _num_samples
 
 from skdp._estimator import PrivateEstimator
-from skdp.data.containers import finite, not_finite_rows, types_of, with_nan
+from skdp.data.containers import canonical_csr, finite, not_finite_rows, types_of, with_nan
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.exceptions import warn_of_privacy
 from skdp.pipeline._public_rows import (
@@ -75,10 +75,10 @@ def by_rows(what: str, function: Callable[..., Any], rows: Any) -> Any:
     # A step that was fitted to some categories may refuse all public rows. So as not to tell of
     # single rows, what it makes has one type.
     own = form_of(result)
-    if own is None or not own.shape:
+    made = _read(own, result, _num_samples(rows)) if own is not None and own.shape else None
+    if made is None:
         raise ValueError(f"{what} {_WANTED}.")
-    made = result.astype(np.float64)
-    return own._replace(dtype=made.dtype).read(made, made.shape[0])
+    return made.astype(np.float64)
 
 
 def _public_form(
@@ -94,18 +94,24 @@ def _public_form(
         mend = _NO_FRAMES if hasattr(made, "iloc") else ""
         given = f"{type(made).__name__} of shape {shape} and type {getattr(made, 'dtype', None)}"
         raise ValueError(f"{what} {_WANTED}, got {given} for {TWICE} public rows.{mend}")
-    _check_by_rows(what, function, public)
+    _check_by_rows(what, function, public, form)
     return public, form
 
 
-def _check_by_rows(what: str, function: Callable[..., Any], public: "_Public") -> None:
+def _check_by_rows(what: str, function: Callable[..., Any], public: "_Public", form: Form) -> None:
     """Refuse a function that looks at all rows together, where public rows show it."""
-    alone = _alone(function, public.inputs) if public.inputs else ()
-    if any(_differ(public.results, row, one) for row, one in enumerate(alone)):
+    alone = list(_alone(function, public.inputs))
+    are_refused = any(isinstance(one, Exception) for one in alone)
+    together, apart = _dense(public.results), _dense(quietly(form.of_rows, alone))
+    if are_refused or not quietly(partial(np.allclose, equal_nan=True), together, apart):
         raise ValueError(
             f"{what} must take each row by itself, but what it makes of a public row changes "
             "with the row beside it."
         )
+
+
+def _dense(rows: Any) -> np.ndarray:
+    return np.asarray(canonical_csr(rows).toarray() if issparse(rows) else rows)
 
 
 def in_blocks(what: str, function: Callable[..., Any], rows: RowBlocks) -> RowBlocks:
@@ -171,7 +177,9 @@ def losses_by_rows(
         )
     # Responses that differ show what looks at all of them, if some are predicted well.
     for each in product(public.inputs[:1], *ways[1:]):
-        _check_by_rows(what, function, _public(what, function, [[one] for one in each]))
+        public = _public(what, function, [[one] for one in each])
+        if other := _form_of_losses(public.results):
+            _check_by_rows(what, function, public, other)
     return np.asarray(_of_form(function, inputs, result, form))
 
 
@@ -211,21 +219,6 @@ def _attempt(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         return quietly(function, *(inputs if is_ours else deepcopy(inputs)))
     except Exception as error:
         return error
-
-
-def _differ(result: Any, row: int, alone: Any) -> bool:
-    """Tell whether a row has numbers in a result that are not like its own result."""
-    if isinstance(alone, Exception):
-        return True
-    try:
-        first, second = _numbers(row_twice(result, row)), _numbers(row_twice(alone, 0))
-        return not np.allclose(first, second, equal_nan=True)
-    except Exception:
-        return False
-
-
-def _numbers(rows: Any) -> np.ndarray:
-    return np.asarray(rows.toarray() if issparse(rows) else rows, np.float64)
 
 
 def _refuse_numbers(what: str, rows: Any) -> None:

@@ -189,9 +189,10 @@ def test_what_refuses_all_public_rows_makes_one_type(dtype):
     texts = np.array([["yes" if row[0] > 1 else "no"] for row in X], dtype=object)
     codes = OneHotEncoder(sparse_output=False, dtype=dtype).fit([["no"], ["yes"]])
     assert sent(FrozenEstimator(codes), texts).dtype == np.float64
-    words = FrozenEstimator(FunctionTransformer(lambda rows: rows if "no" in rows else 1 / 0))
-    with pytest.raises(ValueError, match="must return a 2-D array"):
-        sent(words, texts)
+    for made in (np.asarray, np.ravel, lambda rows: np.ones((len(rows) - 1, 2))):
+        step = FunctionTransformer(lambda rows, made=made: made(rows) if "no" in rows else 1 / 0)
+        with pytest.raises(ValueError, match="must return a 2-D array"):
+            sent(FrozenEstimator(step), texts)
 
 
 TEXTS = [f"one {number} two {number % 7}" for number in range(40)]
