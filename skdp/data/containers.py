@@ -1,9 +1,10 @@
 """Checks and conversions of a container before anything else is done with it."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, TypeAlias, TypeVar
 
@@ -12,7 +13,7 @@ from scipy import sparse
 from scipy.sparse import issparse
 
 from skdp.exceptions import shortened
-from skdp.linalg.norms import with_data
+from skdp.linalg.norms import rows_of, with_data
 
 # ------------------------------
 # Whether the parts of a sparse matrix fit together.
@@ -318,6 +319,12 @@ def in_c_order(block: RawBlock) -> RawBlock:
     Which order they come in may depend on other rows, as that of a data frame does.
     """
     return block if sparse.issparse(block) else np.require(block, requirements=["C", "A"])
+
+
+def blocks_at(rows: RawBlock, starts: Sequence[int]) -> Iterator[RawBlock]:
+    """Yield blocks of rows that begin at `starts`, as views."""
+    for a, b in pairwise(starts):
+        yield rows_of(rows, slice(a, b)) if issparse(rows) else rows[a:b]
 
 
 def canonical_csr(X: Any) -> sparse.csr_array:

@@ -17,6 +17,7 @@ from skdp.data.containers import (
     SkdpContainer,
     as_canonical,
     as_feature_names,
+    blocks_at,
     checked_container,
     checked_dtype,
     checked_shape,
@@ -31,7 +32,6 @@ from skdp.data.containers import (
     refuse_other_columns,
     without_warnings,
 )
-from skdp.linalg.norms import rows_of
 
 # ------------------------------
 # Parts that are loaded one by one.
@@ -701,12 +701,6 @@ class RowParts(Parts, RowBlocks):
 
     def _blocks_of(self, part: int, starts: Sequence[int]) -> Iterator[RawBlock]:
         return map(self._finished, blocks_at(self.load(part), starts))
-
-
-def blocks_at(rows: RawBlock, starts: Sequence[int]) -> Iterator[RawBlock]:
-    """Yield blocks of rows that begin at `starts`, as views."""
-    for a, b in pairwise(starts):
-        yield rows_of(rows, slice(a, b)) if sparse.issparse(rows) else rows[a:b]
 
 
 def mapped_blocks(

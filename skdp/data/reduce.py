@@ -52,11 +52,6 @@ def _on_block(_: slice, block: Any, function: Callable[[Any], Any]) -> Any:
     return function(block)
 
 
-def per_row(kernel: Kernel) -> Kernel:
-    """Make a kernel whose values are joined."""
-    return partial(_per_row, kernel=kernel)
-
-
 def _per_row(rows: slice, block: Any, kernel: Kernel) -> PerRow:
     return PerRow(kernel(rows, block))
 
@@ -81,7 +76,7 @@ class BlockView:
 
     def map_rows(self, kernel: Kernel) -> Any:
         """Join the values that a kernel gives for the rows of each block."""
-        return map_sum(self, per_row(kernel), 0, self.n_jobs)
+        return map_sum(self, partial(_per_row, kernel=kernel), 0, self.n_jobs)
 
 
 def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -> Any:

@@ -25,7 +25,6 @@ from skdp.data.reduce import (
     map_sum,
     on_block,
     part_ranges,
-    per_row,
     sum_depth,
 )
 from skdp.data.sources import Source, digest, digest_kernel, joined_digest
@@ -731,9 +730,9 @@ def open_rows(
     bound, weighting = first or (None, None)
     keeps_norms = rows.source.is_repeatable
     kernels = (
-        per_row(on_block(methodcaller("norms"))) if keeps_norms else None,
+        _norms if keeps_norms else None,
         None if keeps_norms or grid is None else partial(norm_counts, grid=grid),
-        on_block(methodcaller("count_not_finite")),
+        _n_not_finite,
         n_mostly_positive if needs_signs else None,
         None if weighting is None else partial(_weighted_total, weighting=weighting),
         digest_kernel(rows.source) if is_keyed else None,
@@ -761,7 +760,13 @@ def _weighted_total(_: slice, block: Block, weighting: Weighting) -> np.ndarray:
     return block.weighted(weighting).total()
 
 
+def _norms(_: slice, block: Block) -> PerRow:
+    return PerRow(block.norms())
+
+
 def _n_not_finite(_: slice, block: Any) -> np.ndarray:
+    if isinstance(block, _BaseBlock):
+        return block.count_not_finite()
     return np.asarray(float(not_finite_rows(block).sum()))
 
 

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array, issparse
 from skdp.data.containers import (
     RawBlock,
     as_canonical,
+    blocks_at,
     hide_error_text,
     is_mapped,
 )
@@ -21,7 +22,6 @@ from skdp.data.parts import (
     RowBlocks,
     RowParts,
     Targets,
-    blocks_at,
     mapped_blocks,
     refused_if_not_finite,
 )
@@ -90,14 +90,13 @@ class Source:
         for part, (start, stop) in enumerate(pairwise(ends), first):
             starts = self.block_starts[start : stop + 1]
             inside = (starts - self.block_starts[self.part_starts[part]]).tolist()
-            slices = starmap(slice, pairwise(starts.tolist()))
-            yield from zip(slices, self._blocks_of(part, inside), strict=True)
-
-    def _blocks_of(self, part: int, starts: list[int]) -> Iterator[RawBlock]:
-        if isinstance(self.X, RowBlocks):
-            return self.X._blocks_of(part, starts)
-        blocks = blocks_at(self.X, starts)
-        return blocks if self._function is None else map(self._function, blocks)
+            if isinstance(self.X, RowBlocks):
+                blocks = self.X._blocks_of(part, inside)
+            else:
+                blocks = blocks_at(self.X, inside)
+            if self._function is not None:
+                blocks = map(self._function, blocks)
+            yield from zip(starmap(slice, pairwise(starts.tolist())), blocks, strict=True)
 
 
 def holds_sparse(X: Any) -> bool:
