@@ -71,4 +71,4 @@ def test_errors_of_arguments_name_the_class_of_the_user(name):
 def test_an_error_from_within_stays_as_it_is():
     with pytest.raises(TypeError, match=r"^n_samples must be"):
         DPPCA().plan("a", 3)
-    assert list(inspect.signature(DPPCA.fit).parameters) == ["self", "X", "y"]
+    assert list(inspect.signature(DPPCA.fit).parameters) == ["self", "X", "y", "users"]

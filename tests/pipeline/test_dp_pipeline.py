@@ -483,7 +483,7 @@ def test_a_default_that_is_passed_means_the_same_as_one_that_is_not():
 def test_the_pages_say_so_and_nothing_else():
     guide = Path(__file__).parents[2] / "docs" / "user_guide" / "pipelines.rst"
     page, told = (" ".join(text.split()) for text in (guide.read_text(), DPPipeline.__doc__))
-    assert "The epsilon and delta of a step stand for those of the whole" in page
+    assert "A step takes its epsilon and delta from the pipeline" in page
     assert "``DPPCA(epsilon=1.0)``, which is the default, means the same as ``DPPCA()``" in page
     assert (
         "The default `epsilon` and `delta` of a private step stand for those of the whole, whether "
