@@ -44,8 +44,8 @@ class DPPCA(MatrixEstimator):
         Probability with which the guarantee may fail, ``0 <= delta < 1``, well below one over the
         number of units. 0 is pure differential privacy, for entries, edges and spectral changes.
     privacy_unit : "row", "user" or object of skdp.units, default="row"
-        What is protected: a row; all rows of a user, for :doc:`/user_guide/people_with_several_rows`;
-        or what the object says: :doc:`/user_guide/entries_and_edges`.
+        What is protected: a row; all rows of a user (:doc:`/user_guide/people_with_several_rows`);
+        or what the object says (:doc:`/user_guide/entries_and_edges`).
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.

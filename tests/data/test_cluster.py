@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from functools import partial
 
 import dask
@@ -94,6 +95,12 @@ needs_signals = pytest.mark.skipif(
 )
 
 
+def wait_for_both(client):
+    """Let a worker that was killed come back for the next test, which does without it, too."""
+    with suppress(TimeoutError):
+        client.wait_for_workers(2, timeout=30)
+
+
 @needs_signals
 def test_a_worker_that_dies_in_a_fit_changes_no_bit_and_costs_nothing(client, tmp_path, ledger):
     marks = tmp_path / "marks"
@@ -102,7 +109,7 @@ def test_a_worker_that_dies_in_a_fit_changes_no_bit_and_costs_nothing(client, tm
     assert marks.stat().st_size > 3
     assert bits(fitted) == bits(seeded().fit(parts()))
     assert len(ledger.entries()) == 1
-    client.wait_for_workers(2)
+    wait_for_both(client)
 
 
 @needs_signals
@@ -121,7 +128,7 @@ def test_a_worker_that_dies_with_the_chunks_it_holds_changes_no_bit(client, ledg
     estimator._solve = after_a_death
     assert bits(estimator.fit(X)) == bits(seeded().fit(parts()))
     assert len(ledger.entries()) == 1
-    client.wait_for_workers(2)
+    wait_for_both(client)
 
 
 def test_a_scheduler_that_is_closed_ends_a_fit_and_leaves_the_estimator(ledger):
