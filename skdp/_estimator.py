@@ -278,7 +278,26 @@ class BudgetMixin(PlainParametersMixin):
         return PrivacyBudget.of(plan, noise_source, charge)
 
 
-class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
+class RequestsUsersMixin:
+    """Requests the ids of users where whole users are protected; needs no `set_fit_request`."""
+
+    privacy_unit: Any
+
+    def get_metadata_routing(self) -> Any:
+        """Request `users` for `fit` if the unit is a user, with metadata routing of scikit-learn.
+
+        Returns
+        -------
+        MetadataRequest
+            What scikit-learn passes on to `fit` and other methods, if metadata routing is enabled.
+        """
+        routing = super().get_metadata_routing()  # type: ignore[misc]
+        if routing.fit.requests.get("users", False) is None:
+            routing.fit.add_request(param="users", alias=self.privacy_unit == "user")
+        return routing
+
+
+class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, SeededEstimator):
     """An estimator whose `fit` spends a privacy budget."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -315,25 +334,10 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
         problem = self._problem_of_size(*planned_size(n_samples, n_features, public_like(like)))
         return plan_of(problem, self._plan(problem))
 
-    def get_metadata_routing(self) -> Any:
-        """Request ids of users where whole users are protected; needs no `set_fit_request`.
-
-        Returns
-        -------
-        MetadataRequest
-            What scikit-learn passes on to `fit` and other methods, if metadata routing is enabled.
-        """
-        routing = super().get_metadata_routing()
-        if routing.fit.requests.get("users", False) is None:
-            routing.fit.add_request(param="users", alias=self.privacy_unit == "user")
-        return routing
-
     def _fit(self, X: Any, y: Any = None, **users: Any) -> Self:
         """Fit in the one order that keeps a fit private; `users` tells whose the rows are."""
         with warnings_together(type(self).__name__):
-            # How many rows people have is private: of their fits no number of passes is told.
-            n_passes = self._expected_passes if users.get("users") is None else _no_number
-            with restored_on_error(self, partial(n_passes, X)):
+            with restored_on_error(self, passes_of(self, X, **users)):
                 problem, data = self._problem(*in_parts(X, y), **users)
                 warnings = self._keep(*self._release(problem, data, warn_of_privacy))
             # Last: if warnings are turned into errors, the model that was paid for remains.
@@ -458,7 +462,9 @@ class PrivateEstimator(Watched, BudgetMixin, SeededEstimator):
         return NoiseSource(seed, (type(self).__name__, parameters_by_value(self), digest()))
 
 
-def _no_number(X: Any) -> None: ...
+def passes_of(estimator: Any, X: Any, users: Any = None) -> Callable[[], int | None]:
+    """Count the passes of a fit to X; of users no number is told, as it follows from their rows."""
+    return partial(estimator._expected_passes, X) if users is None else lambda: None
 
 
 def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], ...]:

@@ -77,8 +77,8 @@ def people_of(users: Any, n_rows: int, unit: Any) -> People | None:
     if users is None:
         if is_user:
             raise ValueError(
-                "privacy_unit='user' needs users, an id for each row: pass them to fit. A step of "
-                "a pipeline or a search does not get them yet."
+                "privacy_unit='user' needs users, an id for each row: pass them to fit. Private "
+                "searches do not take them yet."
             )
         return None
     if not is_user:

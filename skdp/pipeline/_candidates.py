@@ -123,11 +123,13 @@ def path_of(
     epsilon: float,
     n_planned: int | None,
     n_fitted: int | None,
+    n_units: int | None = None,
 ) -> list[Place]:
     """Plan a candidate from public facts of X; refuse what any of its fits would refuse.
 
     With `n_planned`, X is public and stands for so many rows to come. With `n_fitted`, it is what
-    so many public steps make of the rows, and the first private step has checked it.
+    so many public steps make of the rows, and the first private step has checked it; there are
+    `n_units` then, which are fewer than the rows if these are of people with several.
     """
     path: list[Place] = []
     before: Hashable = ()
@@ -148,7 +150,8 @@ def path_of(
                 # Rows that pass here stay acceptable: what later steps get is made finite.
                 if n_planned is None and n_fitted is None:
                     configured._problem(rows, y)
-                n_rows, is_checked = n_planned or _shape_of(rows)[0], step.columns is None
+                n_rows = n_planned or n_units or _shape_of(rows)[0]
+                is_checked = step.columns is None
             if rows is not None and (width := _shape_of(rows)[1]) is not None:
                 facts = n_rows, width, rows
                 problem = configured._problem_of_size(*facts)
@@ -166,7 +169,7 @@ def path_of(
         if is_columns(configured):
             two = next(stand_ins(like))
             like = _public_result(step.name, in_public(configured), two)
-            n_rows, is_checked = n_planned or _shape_of(X)[0], True
+            n_rows, is_checked = n_planned or n_units or _shape_of(X)[0], True
         elif is_checked:
             behind = None if like is None else _like_behind(configured, step, n_rows, like)
             like = _in_same_layout(behind, like)

@@ -487,17 +487,20 @@ def _not_private(step: Step, *, is_behind: bool) -> Iterator[str]:
         yield f"{where}delta must be positive, got 0."
 
 
+# Unit of an estimator without the parameter, such as `DPPersonalizedRegressor`.
+_UNKNOWN = "what a fit decides"
+
+
 def common_unit(steps: Sequence[Step]) -> str:
     """Return the unit that all private steps protect together; refuse units that are no rows."""
     private = [step.estimator for step in steps if step.is_private]
-    # Of one without the parameter, as of users, a fit decides.
-    units = {unit_of(one)[0] if hasattr(one, "privacy_unit") else "user" for one in private}
+    units = {unit_of(one)[0] if hasattr(one, "privacy_unit") else _UNKNOWN for one in private}
     # A record is a row with its response, where a pipeline is fitted to both.
     unit = "record" if units == {"row", "record"} else " and ".join(sorted(units))
-    if unit not in ("row", "record", "response"):
+    if unit not in ("row", "record", "response", "user"):
         raise ValueError(
-            "The private steps of estimator must protect one row, one record or one response, all "
-            f"of them the same, got {unit}."
+            "The private steps of estimator must protect one row, one record, one response or one "
+            f"user, all of them the same, got {unit}."
         )
     return unit
 

@@ -11,7 +11,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import _BaseComposition
 
 from skdp._checks import BUDGET, SEED, check_features, in_parts, public_like
-from skdp._estimator import planned_size, restored_on_error
+from skdp._estimator import RequestsUsersMixin, planned_size, restored_on_error
 from skdp.data.containers import checked_container
 from skdp.data.parts import RowBlocks
 from skdp.exceptions import warn_of_privacy, warnings_together
@@ -35,7 +35,7 @@ from skdp.privacy.plan import OneOf, PrivacyCost
 from skdp.privacy.releases import Release
 
 
-class DPPipeline(SharedBudget, _BaseComposition, SpendsOneBudget):
+class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, SpendsOneBudget):
     """Fit steps one after the other; all private steps together cost one `epsilon` and `delta`.
 
     Takes the place of :class:`~sklearn.pipeline.Pipeline`, in which each private step costs an
@@ -45,11 +45,11 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsOneBudget):
     Parameters
     ----------
     steps : list of (str, estimator)
-        Names and steps, in order: private steps that protect rows, records or responses, steps that
-        learn nothing, and :class:`~sklearn.frozen.FrozenEstimator`. Only the last may lack
-        `transform`. What learns without privacy is refused. The default `epsilon` and `delta` of a
-        private step stand for those of the whole, whether they are passed or not; other values,
-        ledgers and random states of steps are refused. The first step may be a
+        Names and steps, in order: private steps that protect rows, records, responses or users,
+        steps that learn nothing, and :class:`~sklearn.frozen.FrozenEstimator`. Only the last may
+        lack `transform`. What learns without privacy is refused. The default `epsilon` and `delta`
+        of a private step stand for those of the whole, whether they are passed or not; other
+        values, ledgers and random states of steps are refused. The first step may be a
         :class:`~sklearn.compose.ColumnTransformer` of such steps, with ``sparse_threshold=0``. The
         caller has to make sure that the plain function of a `FunctionTransformer` and `transform`
         of a frozen estimator take every row by itself and keep none, and that the latter was fitted
@@ -153,7 +153,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsOneBudget):
 
     @_fit_context(prefer_skip_nested_validation=False)
     @warnings_together()
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, users: Any = None) -> Self:
         """Fit all steps, spending the whole budget.
 
         Parameters
@@ -163,6 +163,8 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsOneBudget):
         y : array-like of shape (n_samples,) or None, default=None
             Their responses, for a dask collection in the same chunks; None for rows in parts, which
             bring theirs along.
+        users : array-like of shape (n_samples,) or None, default=None
+            Whose each row is, where all private steps have ``privacy_unit="user"``.
 
         Returns
         -------
@@ -172,14 +174,15 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsOneBudget):
         Raises
         ------
         ValueError
-            If X, y, a parameter or a step is not acceptable; nothing has been spent then.
+            If X, y, `users`, a parameter or a step is not acceptable; nothing has been spent then.
         BudgetError
             If the ledger has less left; nothing has been spent then.
         """
         with restored_on_error(self):
             X, y = map(checked_container, in_parts(X, y))
             seed = draw_seed(self.random_state)
-            search = search_of(self, [{}], X, y, cost=super()._cost(), seed=seed)
+            cost = super()._cost()
+            search = search_of(self, [{}], X, y, cost=cost, seed=seed, users=users)
             whole = self._begin(search)
             (model,) = fit_candidates(search)
             spent = total(whole, search.records)

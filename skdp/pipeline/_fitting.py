@@ -1,10 +1,10 @@
 """The fits of a search, each distinct one once, and what spends one budget on all of them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from types import SimpleNamespace
+from functools import cached_property
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from sklearn.base import clone
@@ -17,6 +17,7 @@ from skdp._estimator import (
     announce_fits,
     fitted_within,
     opened_within,
+    passes_of,
     plan_of,
     restored_on_error,
     warnings_for_settings,
@@ -83,6 +84,8 @@ class Fits:
     # by its number, a private step that has read its rows, and released nothing: with its label,
     # its problem and its data
     opened: dict[int, tuple[str, list[Any], Any]] = field(default_factory=dict)
+    # whose the rows are, as an argument of every fit; empty where no whole users are protected
+    users: dict[str, Any] = field(default_factory=dict)
     # charged by the first fit, for all of them
     ledger: Any = None
     records: list[PrivacySpent] = field(default_factory=list)  # of the private fits so far
@@ -99,6 +102,11 @@ class Fits:
         private = [i for i, step in enumerate(self.steps) if step.is_private]
         n_fits = {i: len({path[i].fit for path in self.paths}) or 1 for i in private}
         return split_budget(self.steps, self.candidates, n_fits, self.cost, refits=self.refits)
+
+    @property
+    def n_opened(self) -> int | None:
+        """Number of units of a private step that has read its rows; None if none has."""
+        return next((data[0].n_units for *_, data in self.opened.values()), None)
 
     def planned(self, cost: PrivacyCost, parts: Any) -> Plan:
         """Plan releases about what all private steps protect."""
@@ -146,10 +154,12 @@ def search_of(
     seed: int | None = None,
     refits: bool = False,
     n_planned: int | None = None,
+    users: Any = None,
 ) -> Fits:
     """Refuse what is not acceptable; return what is to be fitted, at that cost in all.
 
-    With `n_planned`, X is public and stands for so many rows to come, and there is no y.
+    With `n_planned`, X is public and stands for so many rows to come, and there is no y. `users`
+    tells whose the rows are, for the fits of a single candidate.
     """
     if isinstance(X, RowBlocks):
         check_blocks(estimator.steps, X)
@@ -158,6 +168,7 @@ def search_of(
     steps = steps_of(given)
     candidates = candidates_of(grid, given, steps)
     search = Fits(given, steps, candidates, X, y, cost, seed, refits, lack_classes, rows=X)
+    search.users = {} if users is None else {"users": users}
     for name, step, *_ in steps:
         if is_columns(step):
             check_rows_of_columns(name, step, X, are_private=n_planned is None)
@@ -170,7 +181,9 @@ def search_of(
                 _open(search)
     n_fitted = len(search.before) if search.opened else None
     search.paths = [
-        path_of(one, steps, search.rows, targets, cost.epsilon, n_planned, n_fitted)
+        path_of(
+            one, steps, search.rows, targets, cost.epsilon, n_planned, n_fitted, search.n_opened
+        )
         for one in candidates
     ]
     if len(candidates) > 1:
@@ -190,7 +203,7 @@ def _open(search: Fits) -> None:
         label, (one,) = _labeled(search, [0], number, budgets)
         one._validate_params()
         rows = columns_of(search.rows, search.steps[number].columns)
-        search.opened[number] = label, [one], one._problem(rows, search.y)
+        search.opened[number] = label, [one], one._problem(rows, search.y, **search.users)
 
 
 def _rows_behind(search: Fits, step: Step, fitted: Any, X: Any) -> Any:
@@ -310,7 +323,8 @@ def _fit_step(
     # The first fit charges all, before its first release; the others charge nothing.
     configured[0].ledger, search.ledger = search.ledger, None
     with fitted_within(configured[0], label):
-        warnings = fit_together(configured, columns_of(X, step.columns), search.y, data)
+        rows = columns_of(X, step.columns)
+        warnings = fit_together(configured, rows, search.y, data, search.users)
     for one, messages in zip(configured, warnings, strict=True):
         search.warnings[id(one)] = search.told(number, budgets, messages)
     search.keep(configured[0].privacy_spent_, label)
@@ -329,7 +343,11 @@ def _labeled(
 
 
 def fit_together(
-    estimators: Sequence[PrivateEstimator], X: Any, y: Any = None, opened: Any = None
+    estimators: Sequence[PrivateEstimator],
+    X: Any,
+    y: Any = None,
+    opened: Any = None,
+    users: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[list[str]]:
     """Fit estimators that differ only in free parameters to one and the same releases.
 
@@ -338,8 +356,8 @@ def fit_together(
     from public facts are left out: the search has given them before it spends anything.
     """
     first, *others = estimators
-    with restored_on_error(first, partial(first._expected_passes, X)):
-        problem, data = opened or first._problem(X, y)
+    with restored_on_error(first, passes_of(first, X, **users)):
+        problem, data = opened or first._problem(X, y, **users)
         problem, result, budget = first._release(problem, data, lambda *_: None)
         warnings = [first._keep(problem, result, budget)]
         for other in others:
@@ -386,14 +404,17 @@ class SpendsOneBudget(Watched, DelegatesMixin):
 
         Return the record of the whole, without its releases.
         """
-        cost, n_rows = search.split.cost, _num_samples(search.X)
+        cost, n_units, counted = search.split.cost, _num_samples(search.X), "rows"
+        if search.users and search.n_opened is not None:
+            # How many rows they have is private.
+            n_units, counted = search.n_opened, "users"
         classes = [LABELS_BECOME_PUBLIC] * bool(search.lack_classes)
-        settings = warnings_for_settings(cost, "rows", n_rows, self.random_state)
+        settings = warnings_for_settings(cost, counted, n_units, self.random_state)
         warn_of_privacy(*settings, *classes, *warnings_for_fits(search))
         plan = search.planned(cost, ())
         whole = replace(PrivacyBudget.of(plan, NoiseSource(search.seed)).spent(), mu=cost.mu)
         if self.ledger is not None:
-            name = f"{type(self).__name__}.fit, {n_rows} {whole.unit}s"
+            name = f"{type(self).__name__}.fit, {n_units} {whole.unit}s"
             charge = self.ledger.charge
             # Stands for the ledger of the first fit, which would charge its own part.
             search.ledger = SimpleNamespace(charge=lambda part, what: charge(whole, what=name))

@@ -11,17 +11,20 @@ from contract_laws import noise_of
 from in_parts import in_parts
 from scipy.sparse import csr_array
 from sklearn.model_selection import GridSearchCV, GroupShuffleSplit, cross_val_score
+from sklearn.preprocessing import FunctionTransformer
 
 from skdp import (
     DPPCA,
     DPLogisticRegression,
     DPLowRankFactorizer,
+    DPPersonalizedRegressor,
     DPStandardScaler,
     DPTruncatedSVD,
     PrivacyLedger,
     make_dp_pipeline,
 )
 from skdp.federated import Federation
+from skdp.model_selection import DPGridSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -180,11 +183,55 @@ def test_who_does_not_protect_people_says_so():
         DPLowRankFactorizer(2, privacy_unit="user").fit(X)
     with pytest.raises(ValueError, match="privacy_unit"):
         Federation(DPPCA(2, privacy_unit="user"), n_rows=90, n_features=4, owners=3)
-    pipeline = make_dp_pipeline(
-        DPStandardScaler(privacy_unit="user"), DPLogisticRegression(privacy_unit="user")
-    )
-    with pytest.raises(ValueError, match="got user"):
-        pipeline.fit(X, y)
+    with pytest.raises(ValueError, match="needs users"):
+        DPGridSearch(pipeline(), {"dppca__n_components": [1, 2]}).fit(X, y)
+
+
+def pipeline(unit="user", **more):
+    first = FunctionTransformer(np.tanh)
+    scaler = DPStandardScaler(bounds=(-1, 1), privacy_unit=unit)
+    classes = {"classes": [0, 1, 2], "privacy_unit": "record" if unit == "row" else unit}
+    steps = first, scaler, DPPCA(2, privacy_unit=unit), DPLogisticRegression(**classes)
+    return make_dp_pipeline(*steps, **more)
+
+
+def test_a_pipeline_protects_people_whole():
+    X, y, codes = rows_of_people()
+    facts = {"epsilon": math.inf, "random_state": SECRET}
+    once = pipeline("row", **facts).fit(X, y)
+    often = pipeline(**facts).fit(X[codes], y[codes], users=codes)
+    assert_close(often[-1], once[-1], 1e-3)
+
+
+def test_a_pipeline_tells_nothing_of_the_number_of_rows(tmp_path):
+    X, y, codes = rows_of_people()
+    path = tmp_path / "ledger"
+    ledger = PrivacyLedger.create(path, dataset="x", epsilon=9.0, delta=1e-5, unit="user")
+    model = pipeline(ledger=ledger).fit(X[codes], y[codes], users=codes)
+    assert ledger.entries()[0]["what"] == f"DPPipeline.fit, {N_PEOPLE} users"
+    planned = pipeline().plan(N_PEOPLE, N_FEATURES)
+    assert planned.unit == model.privacy_unit == model.privacy_spent_.unit == "user"
+    names = [one.name for one in planned.releases]
+    assert [one.name for one in model.privacy_spent_.releases] == names
+    few = pipeline().fit(X, y, users=np.arange(N_PEOPLE))
+    shares = [
+        [(one.name, one.share) for one in each.privacy_spent_.releases] for each in (few, model)
+    ]
+    assert shares[0] == shares[1]
+
+
+def test_units_of_the_steps_of_a_pipeline_do_not_mix():
+    X, y, codes = rows_of_people()
+    mixed = make_dp_pipeline(DPStandardScaler(), DPLogisticRegression(privacy_unit="user"))
+    with pytest.raises(ValueError, match="row and user"):
+        mixed.fit(X, y, users=np.arange(N_PEOPLE))
+    personal = make_dp_pipeline(DPStandardScaler(privacy_unit="user"), DPPersonalizedRegressor(2))
+    with pytest.raises(ValueError, match="what a fit decides"):
+        personal.fit(X, y, users=np.arange(N_PEOPLE))
+    with pytest.raises(ValueError, match="needs users"):
+        pipeline().fit(X, y)
+    with pytest.raises(ValueError, match="users is for"):
+        pipeline("row").fit(X[codes], y[codes], users=codes)
 
 
 @pytest.mark.parametrize("routing", [False, True])
