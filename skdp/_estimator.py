@@ -94,22 +94,28 @@ class Progress:
 
     #: Names the passes by its releases, once it is open.
     budget: PrivacyBudget | None = None
+    #: Whether all groups of a pass are told as one: their number tells that of the rows.
+    hides_groups = False
 
     def __init__(self, estimator: Any, context: Any) -> None:
         self.estimator, self.context = estimator, context
 
     def __call__(self, groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
         """Yield the sums of the groups of a pass; the pass is a task, and each group a subtask."""
-        task = self.begin(self.subtask(_next_of(self.budget), n_groups))
+        n_told = 1 if self.hides_groups else n_groups
+        task, group = self.begin(self.subtask(_next_of(self.budget), n_told)), None
         for number in range(1, n_groups + 1):
-            group = self.begin(task.subcontext(f"group {number}"))
+            if group is None:
+                group = self.begin(task.subcontext(f"group {number}"))
             # A pass inside a kernel is not reported.
             token = OBSERVER.set(None)
             try:
                 value = next(groups)
             finally:
                 OBSERVER.reset(token)
-            self.end(group)
+            if number == n_groups or not self.hides_groups:
+                self.end(group)
+                group = None
             if number == n_groups:
                 # Before the last yield: nobody may ask for more.
                 self.end(task)
@@ -146,9 +152,17 @@ def begin_callbacks(estimator: Any) -> Any:
 
 
 @contextmanager
-def report(estimator: Any, task: Any, n_passes: Callable[[], int | None] | None) -> Iterator[None]:
+def report(
+    estimator: Any,
+    task: Any,
+    n_passes: Callable[[], int | None] | None,
+    *,
+    hides_groups: bool = False,
+) -> Iterator[None]:
     """Report the passes of a fit to callbacks; without `n_passes`, the fits of its steps."""
     progress = None if task is None else Progress(estimator, task)
+    if progress:
+        progress.hides_groups = hides_groups
     if progress and n_passes:
         task.max_subtasks = n_passes()
         progress.begin(task)
@@ -189,12 +203,13 @@ def fitted_within(step: Any, name: str) -> Iterator[None]:
         whole.end(task)
 
 
-def opened_within(name: str) -> AbstractContextManager[None]:
+def opened_within(name: str, *, hides_groups: bool) -> AbstractContextManager[None]:
     """Report passes for a step before its fit, as one task of the whole."""
     whole = _WHOLE.get()
     if whole is None:
         return nullcontext()
-    return report(whole.estimator, whole.subtask(name, None), lambda: None)
+    task = whole.subtask(name, None)
+    return report(whole.estimator, task, lambda: None, hides_groups=hides_groups)
 
 
 def name_passes_by(budget: PrivacyBudget) -> None:
@@ -337,7 +352,8 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, SeededEstimator
     def _fit(self, X: Any, y: Any = None, **users: Any) -> Self:
         """Fit in the one order that keeps a fit private; `users` tells whose the rows are."""
         with warnings_together(type(self).__name__):
-            with restored_on_error(self, passes_of(self, X, **users)):
+            hides_groups = users.get("users") is not None
+            with restored_on_error(self, passes_of(self, X, **users), hides_groups=hides_groups):
                 problem, data = self._problem(*in_parts(X, y), **users)
                 warnings = self._keep(*self._release(problem, data, warn_of_privacy))
             # Last: if warnings are turned into errors, the model that was paid for remains.
@@ -481,11 +497,15 @@ def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], .
 
 @contextmanager
 def restored_on_error(
-    estimator: PrivateEstimator, n_passes: Callable[[], int | None] | None = None
+    estimator: PrivateEstimator,
+    n_passes: Callable[[], int | None] | None = None,
+    *,
+    hides_groups: bool = False,
 ) -> Iterator[None]:
     """Silence numpy during a fit; if the fit raises, restore the attributes of the estimator.
 
-    Callbacks see the passes of the fit; without `n_passes`, they see the fits of its steps.
+    Callbacks see the passes of the fit; without `n_passes`, they see the fits of its steps. They
+    see the groups of a pass, unless their number must be hidden.
     """
     # Refuses a bad n_jobs before anything else happens.
     thread_count(getattr(estimator, "n_jobs", None))
@@ -494,10 +514,10 @@ def restored_on_error(
     limits = nullcontext() if estimator.random_state is None else one_blas_thread()
     # Before the state is copied: callbacks have to be torn down after an error, too.
     task = begin_callbacks(estimator)
-    before = dict(estimator.__dict__)
+    before, about = dict(estimator.__dict__), (estimator, task, n_passes)
     try:
         # Overflowing values become null. An exception or a warning would tell of single units.
-        with limits, np.errstate(all="ignore"), report(estimator, task, n_passes):
+        with limits, np.errstate(all="ignore"), report(*about, hides_groups=hides_groups):
             yield
     except BaseException:
         estimator.__dict__.clear()

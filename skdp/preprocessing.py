@@ -123,7 +123,7 @@ def warnings_for_plan(problem: ScaleProblem, plan: Plan) -> Iterator[str]:
     noise_std = plan.releases[-1].noise_std
     if problem.cost.is_private and noise_std is not None and noise_std > MOST_NOISE:
         yield (
-            f"With epsilon={problem.cost.epsilon:g}, {counted(problem.n_units, 'row')} and "
+            f"With epsilon={problem.cost.epsilon:g}, {problem.n_units} {problem.unit.counted} and "
             f"{counted(problem.n_features, 'column')}, noise hides most centers and scales: its "
             f"standard deviation is {noise_std:.2f} of half the interval of a column. Use "
             f"{_remedy(problem)}."

@@ -273,7 +273,7 @@ def warnings_for_moment(problem: LogisticProblem, whitening: Whitening) -> Itera
         smaller = "" if problem.row_norm is None else "a smaller row_norm, "
         yield (
             "Noise hides the spread of the rows. Standardize them, as DPStandardScaler does, "
-            f"or pass {smaller}a larger epsilon or more records."
+            f"or pass {smaller}a larger epsilon or more {problem.unit.counted}."
         )
     elif whitening.are_unlike:
         yield (
@@ -290,10 +290,11 @@ def warnings_for_classes(problem: LogisticProblem, fractions: np.ndarray) -> Ite
     rare = np.flatnonzero(is_rare & (problem.n_classes * fractions < _LEAST_OF_DUE))
     if len(rare):
         shown = shortened([repr(problem.labels[place]) for place in rare])
+        units = problem.unit.counted
         yield (
-            f"Classes with few records, as far as noise can tell: {len(rare)} of "
-            f"{problem.n_classes} ({shown}). Which records are theirs may be lost in it. Pass more "
-            f"records, a larger epsilon, or {problem.fewer}."
+            f"Classes with few {units}, as far as noise can tell: {len(rare)} of "
+            f"{problem.n_classes} ({shown}). Which {units} are theirs may be lost in it. Pass more "
+            f"{units}, a larger epsilon, or {problem.fewer}."
         )
 
 

@@ -573,6 +573,9 @@ class DPPersonalizedRegressor(
         hashed = data.rows, data.responses, data.codes.astype(np.float64)
         return problem, (users, partial(digests, *hashed))
 
+    def _expected_passes(self, X: Any) -> None:
+        """Tell callbacks no number of passes: rows do not tell that of users, and are private."""
+
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> PersonalProblem:
         width = n_features - (self.user_column is not None)
         return self._problem_of(ResolvedUser, n_samples, width, float_dtype(like))

@@ -177,7 +177,7 @@ def search_of(
         if len(candidates) == 1:
             # The first step is opened apart from its fit.
             announce_fits(1 + len(search.split.n_fits))
-            with opened_within("opening"):
+            with opened_within("opening", hides_groups=bool(search.users)):
                 _open(search)
     n_fitted = len(search.before) if search.opened else None
     search.paths = [
@@ -356,7 +356,7 @@ def fit_together(
     from public facts are left out: the search has given them before it spends anything.
     """
     first, *others = estimators
-    with restored_on_error(first, passes_of(first, X, **users)):
+    with restored_on_error(first, passes_of(first, X, **users), hides_groups=bool(users)):
         problem, data = opened or first._problem(X, y, **users)
         problem, result, budget = first._release(problem, data, lambda *_: None)
         warnings = [first._keep(problem, result, budget)]

@@ -460,3 +460,24 @@ def test_a_search_of_scikit_learn_passes_its_callbacks_on(n_jobs):
     passes = [one for one in recorder.root if one.task_name == "second moment"]
     # Two candidates on two splits, and the best of them.
     assert len(passes) == 2 * 2 + 1
+
+
+@pytest.mark.parametrize("kind", ["svd", "scaler", "classifier", "pipeline"])
+def test_callbacks_do_not_see_how_many_rows_people_have(kind):
+    n_people, told = 50, []
+    for n_rows in (n_people, len(MANY)):
+        model = {
+            "svd": DPTruncatedSVD(2, privacy_unit="user", n_jobs=2),
+            "scaler": DPStandardScaler(privacy_unit="user", n_jobs=2),
+            "classifier": DPLogisticRegression(classes=[0, 1], privacy_unit="user", n_jobs=2),
+            "pipeline": make_dp_pipeline(
+                DPStandardScaler(privacy_unit="user"),
+                DPLogisticRegression(classes=[0, 1], privacy_unit="user"),
+            ),
+        }[kind]
+        recorder, rows = Recorder(), MANY[:n_rows] if n_rows < len(MANY) else np.vstack([MANY] * 2)
+        targets = (rows[:, 0] > 0,) if kind in ("classifier", "pipeline") else ()
+        model.set_callbacks(recorder).fit(rows, *targets, users=np.arange(len(rows)) % n_people)
+        told.append([(what, one.task_name, one.max_subtasks) for what, one in recorder.told])
+    assert told[0] == told[1]
+    assert len(told[0]) > 4

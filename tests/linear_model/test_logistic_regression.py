@@ -26,6 +26,7 @@ from skdp.linear_model._logistic_fit import (
     whitening_of,
 )
 from skdp.linear_model._logistic_plan import LabeledRows, clipped, weights_beside, with_norms
+from skdp.units import ResolvedRecord
 
 NAMES = np.array(["ash", "birch", "cedar"])
 SEED = 2**100 + 3
@@ -283,7 +284,7 @@ def test_it_warns_if_no_eigenvalue_exceeds_the_noise(size, is_clear):
     moment = np.diag([size * edge] * 4 + [constant**2, 1.0, 1.0])
     whitening = whitening_of(moment, noise_std, constant, 4)
     assert whitening.is_clear == is_clear
-    problem = SimpleNamespace(row_norm=None)
+    problem = SimpleNamespace(row_norm=None, unit=ResolvedRecord("replace"))
     told = " ".join(warnings_for_moment(problem, whitening))
     assert told.startswith("Noise hides the spread") == (not is_clear)
 

@@ -46,6 +46,8 @@ def parties(tmp_path, monkeypatch):
 def process(log, name, *arguments):
     """Run a command of Flower in a process group of its own, which is killed at the end."""
     settings = {"FLWR_HOME": str(log.parent / "home"), "FLWR_TELEMETRY_ENABLED": "0"}
+    # Flower starts further commands of its own by their names.
+    settings["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     # As in this process: sums of several threads may round otherwise.
     settings["OPENBLAS_NUM_THREADS"] = "1"
     command = [str(Path(sys.executable).with_name(name)), *arguments]

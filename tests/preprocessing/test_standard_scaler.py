@@ -234,6 +234,9 @@ def test_a_search_takes_a_pipeline_that_begins_with_it():
 def test_it_names_nearly_all_columns_that_do_not_vary_and_none_that_do():
     rows = np.random.default_rng(0).normal(size=(3000, 60)) * np.repeat([1.0, 0.0], 30)
     (said,) = told(DPStandardScaler(bounds=(-3, 3), random_state=SEED), rows)
-    # In 60 seeds at least 25 were named, mostly 28 to 30.
-    assert 24 <= int(said.partition("far off: ")[2].split()[0]) <= 30
-    assert f"({', '.join(map(str, range(30, 40)))} and" in said
+    named = said.partition("far off: ")[2]
+    # As of 300 seeds all but one.
+    assert 25 <= int(named.split()[0]) <= 30
+    shown = named.partition("(")[2].partition(" and")[0].split(", ")
+    assert len(shown) == 10
+    assert min(map(int, shown)) >= 30

@@ -21,6 +21,7 @@ from skdp import (
     DPStandardScaler,
     DPTruncatedSVD,
     PrivacyLedger,
+    PrivacyWarning,
     make_dp_pipeline,
 )
 from skdp.federated import Federation
@@ -248,3 +249,14 @@ def test_searches_of_scikit_learn_hand_ids_on(routing):
         search.fit(X, y, groups=codes, users=codes)
     assert len(scores) == 2
     assert search.best_estimator_.privacy_spent_.unit == "user"
+
+
+def test_warnings_count_users():
+    X, y, codes = rows_of_people()
+    for kind in ("scaler", "classifier"):
+        with pytest.warns(PrivacyWarning) as warned:
+            fitted(kind, X[codes], y[codes], users=codes % 20, privacy_unit="user", epsilon=0.5)
+        texts = " ".join(str(one.message) for one in warned)
+        assert "20 users" in texts
+        assert "record" not in texts
+        assert "20 rows" not in texts
