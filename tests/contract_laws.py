@@ -204,7 +204,8 @@ def shortened(arguments):
     n_units, n_features = arguments[0].shape[:2]
     n_kept = n_units if n_units == n_features else n_units - 3
     if isinstance(arguments[0], RowBlocks):
-        return [in_parts(*(one[:n_kept] for one in whole(arguments[0])))]
+        rows = in_parts(*(one[:n_kept] for one in whole(arguments[0])))
+        return [rows, *(one[:n_kept] for one in arguments[1:])]
     return [one[:n_kept] for one in arguments]
 
 

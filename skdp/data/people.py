@@ -77,8 +77,8 @@ def people_of(users: Any, n_rows: int, unit: Any) -> People | None:
     if users is None:
         if is_user:
             raise ValueError(
-                "privacy_unit='user' needs users, an id for each row: pass them to fit. Private "
-                "searches do not take them yet."
+                "privacy_unit='user' needs users, an id for each row: pass them to fit, and to a "
+                "step of a Pipeline as step__users. Private searches and curves do not take them."
             )
         return None
     if not is_user:

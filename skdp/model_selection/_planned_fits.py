@@ -11,6 +11,8 @@ from typing import Any
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import (
     GridSearchCV,
+    GroupKFold,
+    GroupShuffleSplit,
     ParameterGrid,
     ParameterSampler,
     RandomizedSearchCV,
@@ -68,6 +70,24 @@ def n_splits_of(search: Any) -> int:
         f"cv={type(splitter).__name__} needs data to tell its number of folds, and no data are "
         "read here; pass an int, or a splitter that has a number of folds."
     )
+
+
+def check_splits(search: Any, cost: PlannedCost) -> None:
+    """Refuse folds of fits that protect users in which one user's rows move those of others.
+
+    Such are all folds by the places or the numbers of rows, as of KFold and of plain GroupKFold:
+    neighboring fits would differ in many users.
+    """
+    splitter = search.cv
+    is_by_ids = isinstance(splitter, GroupShuffleSplit) or (
+        isinstance(splitter, GroupKFold) and getattr(splitter, "shuffle", False)
+    )
+    if not is_by_ids and any(record.unit == "user" for record in cost):
+        raise ValueError(
+            f"cv={splitter!r} does not split by ids of users alone, so that one user's rows move "
+            "those of others to other folds: pass GroupShuffleSplit, or GroupKFold(shuffle=True, "
+            "random_state=...)."
+        )
 
 
 def planned_cost(steps: Iterable[Any]) -> PlannedCost:

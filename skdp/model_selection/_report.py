@@ -21,6 +21,7 @@ from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.model_selection._planned_fits import (
     SEARCHES,
     candidate_of,
+    check_splits,
     composed,
     planned_cost,
     records_of,
@@ -135,7 +136,7 @@ _MAY_KEEP = "may keep more than was released, as a subclass"
 _CHOSE = "chose by scores computed from the data without privacy; DPGridSearch chooses privately"
 _SCORES = "keeps scores computed from the data without privacy"
 _ONE_SEED = "fitted with one seed several times, which tells more than is counted"
-_UNCOUNTED = "fitted private steps in ways that are not counted"
+_UNCOUNTED = "fitted private steps, or made folds, in ways that are not counted"
 
 
 class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
@@ -327,7 +328,9 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
     candidates, is_counted = search.cv_results_["params"], True
     try:
         fits = [step for one in candidates for step in fitted_once(candidate_of(search, one))]
-        records = records_of(repeated(planned_cost(fits), int(search.n_splits_)))
+        cost = planned_cost(fits)
+        check_splits(search, cost)
+        records = records_of(repeated(cost, int(search.n_splits_)))
     except ValueError:
         fits, records, is_counted = [], (), False
     seeds = [getattr(step, "random_state", None) for step in fits]

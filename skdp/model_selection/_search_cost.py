@@ -13,6 +13,7 @@ from skdp.model_selection._planned_fits import (
     SEARCHES,
     PlannedCost,
     candidate_of,
+    check_splits,
     composed,
     n_splits_of,
     params_of_search,
@@ -118,8 +119,9 @@ def search_cost(
     ValueError
         If the number of fits or their cost is not known in advance: with a search within the
         search or other holders of private steps than compositions, with a splitter that needs data,
-        or with an `epsilon` that is drawn without a seed. If there is no private step, or one does
-        not accept its parameters. If the steps protect different units or differ in adjacency.
+        or with an `epsilon` that is drawn without a seed. If users are protected, and folds do not
+        follow from their ids alone. If there is no private step, or one does not accept its
+        parameters. If the steps protect different units or differ in adjacency.
 
     See Also
     --------
@@ -156,6 +158,7 @@ def search_cost(
     costs = [planned_cost(fitted_once(candidate)) for candidate in candidates]
     if not any(costs):
         raise ValueError(f"{type(search.estimator).__name__} has no private step.")
+    check_splits(search, sum(costs, PlannedCost()))
     n_splits = n_splits_of(search)
     whole, spent = _most_expensive(costs, n_splits, refit=bool(search.refit), same_unit=same_unit)
     n_search_fits = len(costs) * n_splits + bool(search.refit)

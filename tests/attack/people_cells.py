@@ -7,6 +7,7 @@ import numpy as np
 import row_cells
 import scaler_cells
 from harness import Group, Slip, altered, fit_with, without_row
+from in_parts import in_parts
 from recording import RecordingBudget
 from row_cells import ADJACENCIES, D, adversarial_rows, is_reached, setting
 from scipy.sparse import csr_array
@@ -58,6 +59,8 @@ class Cell(row_cells.Cell):
 def _cells():
     for number, cell in enumerate(row_cells.CELLS):
         layout = "csr" if number % 3 == 0 and cell.model != "pca, public center" else "dense"
+        if number % 4 == 1 and cell.adjacency == "replace":
+            layout = "parts"
         yield Cell(*vars(cell).values(), layout)
 
 
@@ -75,7 +78,8 @@ class Data:
     @property
     def arguments(self):
         """What `fit` is given."""
-        return csr_array(self.X) if self.layout == "csr" else self.X, self.users
+        contain = {"csr": csr_array, "parts": in_parts}.get(self.layout, np.asarray)
+        return contain(self.X), self.users
 
     def with_first(self, rows, generator):
         """Give the first person other rows, at any places; the others keep their order."""

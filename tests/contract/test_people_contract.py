@@ -10,7 +10,13 @@ import sklearn
 from contract_laws import noise_of
 from in_parts import in_parts
 from scipy.sparse import csr_array
-from sklearn.model_selection import GridSearchCV, GroupShuffleSplit, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    GroupShuffleSplit,
+    KFold,
+    cross_val_score,
+)
 from sklearn.preprocessing import FunctionTransformer
 
 from skdp import (
@@ -25,7 +31,7 @@ from skdp import (
     make_dp_pipeline,
 )
 from skdp.federated import Federation
-from skdp.model_selection import DPGridSearch
+from skdp.model_selection import DPGridSearch, privacy_spent, search_cost
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -260,3 +266,29 @@ def test_warnings_count_users():
         assert "20 users" in texts
         assert "record" not in texts
         assert "20 rows" not in texts
+
+
+SPLITS = {
+    "by places": (KFold(3), False),
+    "a number": (3, False),
+    "by numbers of rows": (GroupKFold(3), False),
+    "by ids": (GroupShuffleSplit(3, random_state=0), True),
+    "by shuffled ids": (GroupKFold(3, shuffle=True, random_state=0), True),
+}
+
+
+@pytest.mark.parametrize("splits", SPLITS)
+def test_searches_are_counted_only_with_folds_that_follow_from_ids(splits):
+    X, y, codes = rows_of_people()
+    X, y, (cv, is_counted) = X[codes], y[codes], SPLITS[splits]
+    model = DPLogisticRegression(classes=[0, 1, 2], privacy_unit="user")
+    search = GridSearchCV(model, {"row_norm": [2.0, 4.0]}, cv=cv)
+    if is_counted:
+        cost = search_cost(search, n_samples=N_PEOPLE, n_features=N_FEATURES)
+        assert (cost.n_fits, cost.spent.unit) == (7, "user")
+    else:
+        with pytest.raises(ValueError, match="GroupShuffleSplit"):
+            search_cost(search, n_samples=N_PEOPLE, n_features=N_FEATURES)
+    search.fit(X, y, groups=codes, users=codes)
+    told = str(privacy_spent(search))
+    assert ("not counted" in told) == (not is_counted)
