@@ -273,7 +273,7 @@ SCORERS = {
         lambda model, rows, y: all_if_odd(rows, np.float16)[:, 0],
         -np.float16(WITH_ODD[ODD, 0]),
     ),
-    "series": (lambda model, rows, y: pd.Series(rows[:, 1]).astype("Float64"), 2.0),
+    "series": (lambda model, rows, y: pd.Series(rows[:, 1]), 2.0),
 }
 
 
