@@ -131,6 +131,9 @@ def test_each_pass_is_a_task_and_the_plan_tells_how_many_there_are_at_most(famil
     with family.setting(cell), patch.object(reduce, "watched", counted):
         estimator = cell(random_state=seed)
         root = watched(estimator, *arguments)
+    if "people" in family.name:
+        # How many groups there are follows from the number of rows, which is private.
+        passes = [1] * len(passes)
     assert [one.max_subtasks for one in subtasks(root)] == passes
     assert [len(subtasks(one)) for one in subtasks(root)] == passes
     assert root.max_subtasks is None or root.max_subtasks >= len(passes)
