@@ -210,7 +210,8 @@ def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: 
 
 def _plan_gradients(problem: LogisticProblem, moment: Release, share: float) -> tuple[Release, ...]:
     count, shape = n_steps(problem), (problem.n_features + 1, problem.n_classes)
+    bound, change = moment.name, sensitivity.row_sum
     return tuple(
-        plan_sum(problem, f"whitened gradient {step}", share / count, shape, moment.name)
+        plan_sum(problem, f"whitened gradient {step}", share / count, shape, bound, change)
         for step in range(1, count + 1)
     )

@@ -37,7 +37,7 @@ from skdp.linear_model._logistic_plan import (
 )
 from skdp.linear_model._supervised import Shape
 from skdp.linear_model._trace_problem import TRACE_CONSTRAINTS, check_rank, matrix_shape_of, smaller
-from skdp.privacy import PrivacyBudget, Release
+from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.plan import left_of, plan_sum
 from skdp.privacy.precision import plain
@@ -83,14 +83,15 @@ def plan_trace_classes(problem: TraceClassProblem) -> TraceClassReleases:
     """Plan all releases, in order."""
     norm, entries = plan_norm(problem), (problem.n_features,)
     bound = clip_norm(problem) if norm is None else norm.name
-    mean = plan_sum(problem, "mean matrix", _MEAN_SHARE, entries, bound)
+    change = sensitivity.row_sum
+    mean = plan_sum(problem, "mean matrix", _MEAN_SHARE, entries, bound, change)
     # A label differs by 1/2 from 1/2.
     halved = bound / 2 if isinstance(bound, float) else bound
-    start = plan_sum(problem, "class difference", _START_SHARE, entries, halved)
+    start = plan_sum(problem, "class difference", _START_SHARE, entries, halved, change)
     count, share = n_steps(problem), left_of(norm, mean, start)
     size, level = (problem.rank * sum(problem.matrix_shape) + 1,), tangent_level(problem)
     gradients = tuple(
-        plan_sum(problem, f"tangent gradient {step}", share / count, size, level)
+        plan_sum(problem, f"tangent gradient {step}", share / count, size, level, change)
         for step in range(1, count + 1)
     )
     return TraceClassReleases(norm, mean, start, gradients)

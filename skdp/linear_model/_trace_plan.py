@@ -224,7 +224,7 @@ def _plan_start(problem: TraceProblem) -> StartReleases:
     size, cost = sum(problem.matrix_shape), problem.cost
     gap = plan_sum(problem, "start gap", START_SHARE * _GAP_SHARE, (), _SPREAD, _change_of_gap)
     share, shape = START_SHARE * _CORE_SHARE, (problem.rank**2,)
-    core = plan_sum(problem, "start core", share, shape, _SPREAD)
+    core = plan_sum(problem, "start core", share, shape, _SPREAD, sensitivity.row_sum)
     subspaces = cost.release(
         "start subspaces",
         "symmetric_gaussian",

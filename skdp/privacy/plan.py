@@ -511,7 +511,7 @@ def plan_sum(
     share: float,
     shape: tuple[int, ...],
     bound: float | str,
-    change: Callable[..., float] = sensitivity.row_sum,
+    change: Callable[..., float],
     mechanism: str = "gaussian",
 ) -> Release:
     """Declare a sum over units, each of which adds what is clipped to a norm.
