@@ -124,7 +124,8 @@ def _sums(block: Block | DenseMatrices, intervals: Intervals) -> np.ndarray:
     is_null = np.isnan(units)
     units[is_null], squares[is_null] = 0.0, 0.0
     if mass is not None:
-        units, squares = mass * units, mass * squares
+        units *= mass
+        squares *= mass
     of_zero = intervals.units(np.zeros(len(every)), every)
     zeros = n_zeros * np.stack([of_zero, np.square(of_zero) - 0.5])
     if values.ndim == 2:
