@@ -346,6 +346,9 @@ class RowBlocks(SkdpContainer):
         If `joblib.parallel_config` names another backend, such as ``"loky"`` or ``"dask"``, its
         workers load the parts, and all have to be of one kind, with the same versions.
 
+        Every pass loads all parts again. A regression or classifier loads dense parts of at most 1
+        GiB together, in float64, once, and keeps them until the fit ends.
+
         How rows are divided into parts has to be as public as their number: files that are split
         by a column's value, such as a country or a hash of a user, tell something of it.
 
@@ -415,8 +418,9 @@ class RowBlocks(SkdpContainer):
     ) -> "RowBlocks":
         """Make rows of files of Parquet, of which each row group is a part.
 
-        Only metadata are read at first. Each pass decodes every row group again, in one thread. It
-        needs pyarrow: ``pip install "skdp[parquet]"``.
+        Only metadata are read at first. Each pass decodes every row group again, in one thread; a
+        regression or classifier keeps up to 1 GiB of numbers in memory instead. It needs pyarrow:
+        ``pip install "skdp[parquet]"``.
 
         Parameters
         ----------
@@ -651,6 +655,9 @@ class RowParts(Parts, RowBlocks):
         #: Responses or labels, or None.
         self.y = None if y is None else Targets(_with_rows(y, lengths), pass_over=pass_over)
 
+    #: Whether all parts are kept in memory.
+    is_held = False
+
     @property
     def _is_stream(self) -> bool:
         # Threads share a single part only if each can load the rows that it needs, and no others.
@@ -678,6 +685,16 @@ class RowParts(Parts, RowBlocks):
         name, hint = f"Part {number}", f"Call loaders[{number}]() alone to see the error."
         rows = self._alike(*loaded(lambda: read_block(loader()), name, hint), name, length)
         return rows if kept is None else rows[kept.start :: kept.step]
+
+    def held(self, blocks: Iterable[RawBlock]) -> Self:
+        """Copy the rows, with parts that have been loaded."""
+        one = copy(self)
+        one.parts = [
+            Part(part.number, partial(_given, rows), len(rows))
+            for part, rows in zip(self.parts, blocks, strict=True)
+        ]
+        one.is_held = True
+        return one
 
     def without_targets(self) -> Self:
         """Copy the rows without targets: kernels bring the targets that they read."""
@@ -721,6 +738,10 @@ def transformed_blocks(
     They are not refused: later readings must raise nothing. The next opening refuses them.
     """
     return mapped_blocks(X, partial(of_finite, function=function, dtype=X.dtype), n_features)
+
+
+def _given(rows: np.ndarray) -> np.ndarray:
+    return rows
 
 
 def _with_rows(loaders: list[Any], lengths: list[int]) -> list[Part]:

@@ -16,6 +16,7 @@ from skdp.data.containers import (
     blocks_at,
     hide_error_text,
     is_mapped,
+    without_warnings,
 )
 from skdp.data.parts import (
     PartResults,
@@ -34,10 +35,12 @@ from skdp.data.reduce import (
     sum_depth,
     sum_rounding,
 )
+from skdp.data.workers import are_threads, run_in_threads, thread_count
 from skdp.linalg.norms import with_data
 
 _CACHED_BYTES = 1 << 20  # not studied
 _BLOCK_BYTES = 1 << 24  # not studied
+_HELD_BYTES = 1 << 30  # not studied
 _DENSE_ROWS = (256, 4096)  # not studied
 _GRAM_ROWS = 2048  # not studied
 _SPARSE_ROWS = (4096, 65536)  # not studied
@@ -57,7 +60,7 @@ class Source:
 
     def __init__(self, X: Any, function: Callable[[Any], Any] | None = None) -> None:
         #: Whether every pass reads the same rows.
-        self.is_repeatable = not isinstance(X, RowBlocks)
+        self.is_repeatable = not isinstance(X, RowBlocks) or getattr(X, "is_held", False)
         if isinstance(X, RowParts):
             X = X.without_targets()
         self.X, self._function = as_canonical(X) if issparse(X) else X, function
@@ -118,6 +121,20 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
     if function is None or is_mapped(X):
         return Source(X, function)
     return Source(function(as_canonical(X) if issparse(X) else X))
+
+
+@without_warnings()
+def held(X: Any) -> Any:
+    """Load dense parts that are small together once, for fits of many passes.
+
+    Memory maps are read anyway as if they were in memory. Other workers load their parts there.
+    """
+    if not isinstance(X, RowParts) or X.pass_over or X.is_sparse or X.kind.is_mapped:
+        return X
+    if X.shape[0] * X._n_made * 8 > _HELD_BYTES or not are_threads():
+        return X
+    calls = [partial(X.load, part) for part in range(len(X.parts))]
+    return X.held(run_in_threads(calls, thread_count(None)))
 
 
 def rounding_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> float:

@@ -201,6 +201,12 @@ class Failure(NamedTuple):
     text: str
 
 
+def are_threads() -> bool:
+    """Tell whether the workers of joblib that a caller has chosen are threads of this process."""
+    backend, _ = get_active_backend(prefer="threads")
+    return bool(getattr(backend, "uses_threads", False))
+
+
 def run_calls(
     calls: Sequence[Callable[..., Any]],
     shared: tuple[Any, ...],
@@ -232,10 +238,10 @@ def run_calls(
     object
         Result of a call.
     """
-    backend, _ = get_active_backend(prefer="threads")
-    if in_parts is None or getattr(backend, "uses_threads", False):
+    if in_parts is None or are_threads():
         yield from run_in_threads([partial(call, *shared) for call in calls], n_threads)
         return
+    backend, _ = get_active_backend(prefer="threads")
     returns = "generator" if getattr(backend, "supports_return_generator", False) else "list"
     parallel = Parallel(n_jobs, return_as=returns, batch_size=1)
     results = _results(parallel, _tasks(calls, shared, in_parts))

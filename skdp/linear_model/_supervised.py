@@ -22,6 +22,7 @@ from skdp.data.containers import refuse_masked
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks, RowParts, Targets
 from skdp.data.people import People, people_of
+from skdp.data.sources import held
 
 #: Shape of the matrices that are the rows; None if rows have features.
 Shape = tuple[int, int] | None
@@ -91,7 +92,7 @@ class SupervisedEstimator(PrivateEstimator):
         name, (rows, shape) = type(self).__name__, self._read(X)
         refuse_stream(rows, name)
         is_factored = isinstance(rows, RankOneMatrices)
-        checked = checked_factors(rows) if is_factored else check_rows_or_blocks(rows, name)
+        checked = checked_factors(rows) if is_factored else held(check_rows_or_blocks(rows, name))
         targets = self._targets(checked, y)
         check_consistent_length(checked, targets)
         people = people_of(users, checked.shape[0], self.privacy_unit)

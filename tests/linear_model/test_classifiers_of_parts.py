@@ -73,6 +73,12 @@ def counted(loads, number, part):
     return part
 
 
+@pytest.fixture(autouse=True)
+def _loaded_in_every_pass(monkeypatch):
+    """Treat these few rows as if they were too many to be kept."""
+    monkeypatch.setattr("skdp.data.sources._HELD_BYTES", 0)
+
+
 @pytest.mark.covered
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("seed", [None, SEED])
@@ -90,6 +96,21 @@ def test_parts_are_read_so_often(kind, row_norm, n_more, seed, n_jobs):
     model = private(kind, row_norm=row_norm, random_state=seed, n_jobs=n_jobs).fit(rows)
     n_steps = sum("gradient" in one.name for one in model.privacy_spent_.releases)
     assert [loads.count(number) for number in range(3)] == [n_steps + n_more + i for i in (1, 0, 0)]
+
+
+@pytest.mark.parametrize(("kind", "row_norm"), [("dense", None), ("float32", 2.0), ("csr", None)])
+def test_parts_that_are_kept_give_the_same_fit(kind, row_norm, monkeypatch):
+    edges, loads, fits = [0, 2000, 2001, N], [], []
+    parts = [in_container(kind, X[a:b]) for a, b in itertools.pairwise(edges)]
+    loaders = [partial(counted, loads, number, part) for number, part in enumerate(parts)]
+    labels = [Y[a:b] for a, b in itertools.pairwise(edges)]
+    rows = RowBlocks.from_partitions(loaders, np.diff(edges).tolist(), 6, y=labels)
+    for limit in (0, 1 << 30):
+        monkeypatch.setattr("skdp.data.sources._HELD_BYTES", limit)
+        loads.clear()
+        fits.append(private(kind, row_norm=row_norm, random_state=SEED).fit(rows))
+    assert (loads.count(2) == 1) == (kind != "csr")
+    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
 
 
 @pytest.mark.parametrize("kind", KINDS)
