@@ -129,8 +129,8 @@ SQUARES = 2.0 ** np.arange(-63, 65)  # not studied
 PRIORS = ((0.0, 1.0), (0.03, 1.0), (0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.01), (0.0, 100.0))
 #: For norms in units of their likely size, by factors of the fourth root of 2; 4 counts.
 RELATIVE_SIZES = 2.0 ** (np.arange(-11, 5) / 4)  # not studied
-#: For ratios of at least 1, by factors of the root of 2; 4 counts.
-RATIOS = 2.0 ** (np.arange(16) / 2)  # not studied
+#: For parts of a whole, of which the middles of bins are the squares of odd numbers; 4 counts.
+PARTS = np.square(np.arange(1, 17) / 16)  # not studied
 # For numbers of rows of a user, by powers of 2; 4 counts.
 _ROW_COUNTS = 2.0 ** np.arange(16)  # not studied
 
@@ -317,7 +317,7 @@ def _plan_levels(problem: PersonalProblem) -> tuple[Search | None, tuple[Search,
     if not problem.fit_intercept:
         return count, ()
     level = _search(problem, "user level", remedy=OTHER_UNITS_OF_Y)
-    return count, (level, _search(problem, "response ratio", RATIOS))
+    return count, (level, _search(problem, "response part", PARTS))
 
 
 def _plan_row_center(problem: PersonalProblem) -> tuple[ClippedSum, ...]:

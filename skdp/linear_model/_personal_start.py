@@ -1,11 +1,12 @@
 """Before the steps of a personal regression: centers, levels, whitening, the spectral start."""
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import fdtri, ndtri
 
 from skdp.data.parts import Targets
 from skdp.data.users import UserBatch, Users
@@ -15,6 +16,7 @@ from skdp.linear_model._personal_model import Prior, ridge_coefficients
 from skdp.linear_model._personal_plan import (
     CENTER_CERTAINTY,
     MEAN_CERTAINTY,
+    PARTS,
     ClippedSum,
     HeadReleases,
     MeanReleases,
@@ -84,6 +86,8 @@ def mean_responses(batch: UserBatch) -> np.ndarray:
 _LEVEL_QUANTILE = 0.6  # not studied
 # Ratio of a grid point to the geometric middle of the values that a search rounds up to it.
 _ABOVE = 2.0**0.25  # not tuned
+# Half of the distance of the roots of two points of `PARTS`.
+_HALF_A_PART = 0.5 / len(PARTS)  # not tuned
 _LEAST_RESPONSE_VARIANCE = 1e-200  # not tuned
 
 
@@ -103,24 +107,33 @@ class UserLevels:
 def release_user_levels(
     plan: tuple[Search, ...], users: Users, row_count: float, budget: PrivacyBudget
 ) -> UserLevels:
-    """Release the typical size of a user's mean response, and how much larger a response is.
+    r"""Release the typical size of a user's mean response, and how much of it is no level.
 
-    The mean of m responses has the variance between levels plus 1 / m of the variance within users.
-    A single response has the sum of both variances.
+    The mean of m responses has a variance M: that between levels, and w / m of the variance w
+    within users. In the mean square of the m responses, what is beside the mean is :math:`(w / m)
+    \chi^2_{m-1}`. So over the square of the mean it is :math:`u (m - 1) F_{m-1, 1}` for the part
+    u = w / (m M) of M that is no level, whatever the size of M is for a user.
     """
-    (of_size, of_ratio), (means, sizes) = plan, users.map_users(_means_and_sizes).T
+    (of_size, of_part), (means, parts) = plan, users.map_users(_means_and_parts).T
     size = budget.quantile(of_size, means, q=_LEVEL_QUANTILE) / _ABOVE
-    ratio = budget.quantile(of_ratio, sizes / size, q=0.5) / _ABOVE
+    part = (math.sqrt(budget.quantile(of_part, parts, q=0.5)) - _HALF_A_PART) ** 2
     of_means = (size / float(ndtri((1 + _LEVEL_QUANTILE) / 2))) ** 2
-    of_responses = max((ratio * size) ** 2, of_means)
-    between = 0.0
-    if row_count >= 2:
-        between = max(row_count * of_means - of_responses, 0.0) / (row_count - 1)
-    return UserLevels(between, max(of_responses - between, _LEAST_RESPONSE_VARIANCE))
+    if row_count == 1:  # few users have more rows, which alone tell levels
+        part = 1.0
+    within = max(max(row_count, 2.0) * part * of_means, _LEAST_RESPONSE_VARIANCE)
+    return UserLevels((1 - part) * of_means, within)
 
 
-def _means_and_sizes(batch: UserBatch) -> np.ndarray:
-    return np.column_stack([np.abs(mean_responses(batch)), root_mean_squares(batch)])
+def _means_and_parts(batch: UserBatch) -> np.ndarray:
+    """Return how far from 0 the mean response of each user is, and which part shows no level."""
+    means = np.abs(mean_responses(batch))
+    beside = np.maximum(np.square(root_mean_squares(batch)) - np.square(means), 0.0)
+    m = np.maximum(batch.counts, 2.0)
+    usual = (m - 1) * fdtri(m - 1, 1.0, 0.5) * np.square(means)
+    # At most 1, which is where the parts end: a quotient by a mean of 0 would overflow.
+    parts = beside / np.maximum(np.maximum(usual, beside), _LEAST_RESPONSE_VARIANCE)
+    # A single response shows nothing.
+    return np.column_stack([means, np.where(batch.counts > 1, parts, 1.0)])
 
 
 def root_mean_squares(batch: UserBatch) -> np.ndarray:
@@ -235,7 +248,7 @@ def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, noise_std: float)
 
 
 def release_row_count(search: Search, users: Users, budget: PrivacyBudget) -> float:
-    """Release the median number of rows of users, up to a factor of the root of 2."""
+    """Release about the median number of rows of users."""
     point = budget.quantile(search, users.map_users(attrgetter("counts")), q=0.5)
     # The median may be anywhere between the released point and the next lower one, its half.
     return max(point / np.sqrt(2), 1.0)

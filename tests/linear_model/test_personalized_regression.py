@@ -111,6 +111,16 @@ def test_levels_of_users_and_features_that_are_not_centered_are_no_matter(make, 
     assert model.score(X, y, groups=groups) > 0.75
 
 
+@pytest.mark.parametrize("n_rows", [2, 5])
+@pytest.mark.parametrize(("spread", "low", "high"), [(0.0, 0.0, 0.3), (5.0, 12.0, 40.0)])
+def test_levels_are_found_from_two_rows_a_user(n_rows, spread, low, high):
+    X, y, groups, *_ = draw(2000, 4, n_rows=n_rows, noise=0.5)
+    y = y + spread * np.random.default_rng(1).normal(size=2000)[groups]
+    fit = personalized(n_components=2).fit(X, y, groups=groups)
+    # 50 of 50 seeds; sizes are found up to a factor of the root of 2.
+    assert low <= fit.intercept_variance_ <= high
+
+
 @pytest.mark.parametrize("offset", [0.0, 30.0, 1e3, 1e6])
 def test_the_mean_of_the_responses_is_no_matter(offset):
     X, y, groups, _, _ = draw(2000)
