@@ -296,8 +296,6 @@ class BudgetMixin(PlainParametersMixin):
 class RequestsUsersMixin:
     """Requests the ids of users where whole users are protected; needs no `set_fit_request`."""
 
-    privacy_unit: Any
-
     def get_metadata_routing(self) -> Any:
         """Request `users` for `fit` if the unit is a user, with metadata routing of scikit-learn.
 
@@ -308,7 +306,8 @@ class RequestsUsersMixin:
         """
         routing = super().get_metadata_routing()  # type: ignore[misc]
         if routing.fit.requests.get("users", False) is None:
-            routing.fit.add_request(param="users", alias=self.privacy_unit == "user")
+            unit = getattr(self, "privacy_unit", "user")
+            routing.fit.add_request(param="users", alias=unit == "user")
         return routing
 
 
@@ -441,9 +440,8 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, SeededEstimator
 
     def _expected_passes(self, X: Any) -> int | None:
         """Count the passes of a fit before X is checked; None if the fit will be refused."""
-        like = X[0] if isinstance(X, tuple) else X
         try:
-            return self._n_passes(self.plan(like.shape[0], math.prod(like.shape[1:]), like=like))
+            return self._n_passes(self.plan(X.shape[0], math.prod(X.shape[1:]), like=X))
         except Exception:
             return None
 

@@ -389,8 +389,8 @@ def warnings_for_users(problem: PersonalProblem, plan: Plan) -> list[str]:
     if isinstance(problem.unit, ResolvedRow):
         warnings.append(
             "There are no ids of users: every row is taken for a user of its own, and somebody "
-            "with several rows is protected only one row at a time. Pass groups to fit, or "
-            "user_column; require_groups=True turns this warning into an error."
+            "with several rows is protected only one row at a time. Pass groups, or users, to "
+            "fit, or user_column; require_groups=True turns this warning into an error."
         )
     if problem.solver == "exponential":
         return warnings

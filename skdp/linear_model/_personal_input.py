@@ -39,6 +39,16 @@ class PersonalData:
         return Users(rows, responses, codes, self.n_users, max_rows_per_user, n_jobs)
 
 
+def either_of(groups: Any, users: Any) -> Any:
+    """Return the ids, which have two names."""
+    if groups is not None and users is not None:
+        raise ValueError(
+            "groups and users are two names of the ids of users, and both were given: pass only "
+            "one. With metadata routing, a search hands both on: pass it groups alone."
+        )
+    return groups if users is None else users
+
+
 def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: str) -> PersonalData:
     """Refuse bad data, and name no value."""
     rows, ids = check_rows_and_ids(X, groups, user_column, estimator_name)

@@ -26,7 +26,12 @@ from skdp.linear_model._personal_fit import (
     warnings_for_model,
     warnings_for_users,
 )
-from skdp.linear_model._personal_input import PersonalData, check_input, check_rows_and_ids
+from skdp.linear_model._personal_input import (
+    PersonalData,
+    check_input,
+    check_rows_and_ids,
+    either_of,
+)
 from skdp.linear_model._personal_model import Prior, SharedModel
 from skdp.linear_model._personal_plan import (
     PERSONAL_CONSTRAINTS,
@@ -164,10 +169,10 @@ class DPPersonalizedRegressor(
     user_column : int, str or None, default=None
         Column of X that holds the ids of the users, numbers or strings: its place, or its name in a
         data frame. It is not a feature, but `n_features_in_` counts it. ``None`` takes the ids from
-        the argument `groups` of the methods.
+        the argument `groups`, or `users`, of the methods.
     require_groups : bool, default=False
         Whether a fit without ids is an error. Otherwise every row is a user of its own, with a
-        `PrivacyWarning`, and the unit of the record is ``"row"``.
+        `PrivacyWarning`, and the unit of the record is ``"row"``. A `DPPipeline` needs True.
     max_rows_per_user : int or None, default=None
         How many rows of a user are used at most, the first ones; ``None`` is all. Privacy does not
         depend on it.
@@ -253,7 +258,7 @@ class DPPersonalizedRegressor(
     The model, the start from an outer product, "altmin" and the joint guarantee are those of Jain,
     Rush, Smith, Song and Guha Thakurta (NeurIPS 2021), with other releases and other clipping.
     :doc:`/personalization` has proofs, what differs and why, and references;
-    :doc:`/user_guide/personal_models` tells how to use it.
+    :doc:`/user_guide/personal_models` tells how to use it, and how searches lose `groups`.
 
     Memory is a copy of X in float64, padded by at most a quarter. A fit with all releases reads it
     ``n_iter + 10`` times, "altmin" once more, "exponential" 3 times, the mean model 6 times. A step
@@ -282,9 +287,9 @@ class DPPersonalizedRegressor(
     True
     """
 
-    __metadata_request__fit = {"groups": True}  # noqa: RUF012
-    __metadata_request__predict = {"groups": True, "support": True}  # noqa: RUF012
-    __metadata_request__score = {"groups": True}  # noqa: RUF012
+    __metadata_request__fit = {"groups": True, "users": True}  # noqa: RUF012
+    __metadata_request__predict = {"groups": True, "users": True, "support": True}  # noqa: RUF012
+    __metadata_request__score = {"groups": True, "users": True}  # noqa: RUF012
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateEstimator._parameter_constraints,
@@ -329,7 +334,7 @@ class DPPersonalizedRegressor(
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, *, users: Any = None) -> Self:
         """Fit the shared representation and mean model, spending the whole budget.
 
         Parameters
@@ -341,6 +346,11 @@ class DPPersonalizedRegressor(
         groups : array-like of shape (n_rows,) or None, default=None
             Whose rows these are: ids of the users, numbers or strings. None takes them from
             `user_column`; without that, every row is a user of its own, with a warning.
+        users : array-like of shape (n_rows,) or None, default=None
+            Another name of `groups`: pass one of them. Without metadata routing a search of
+            scikit-learn hands `groups` to the splitter only: every row is a user then, heads learn
+            nothing, and scores are near 0. This name reaches the fit, as in ``cross_val_score(
+            model, X, y, groups=ids, params={"users": ids})``, which scores the mean model.
 
         Returns
         -------
@@ -352,7 +362,7 @@ class DPPersonalizedRegressor(
         ValueError
             If X, y, groups or a parameter is not acceptable; nothing has been spent then.
         """
-        return self._fit((X, groups), y)
+        return self._fit(X, y, users=either_of(groups, users))
 
     # A shape of X tells no number of users.
     def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:  # type: ignore
@@ -414,7 +424,9 @@ class DPPersonalizedRegressor(
         (coef,), (intercept,) = self._models(data)
         return self._head(coef, intercept)
 
-    def personalize(self, X: Any, y: Any, groups: Any = None) -> dict[Any, PersonalHead]:
+    def personalize(
+        self, X: Any, y: Any, groups: Any = None, *, users: Any = None
+    ) -> dict[Any, PersonalHead]:
         """Fit the models of many users, as the users would on their own devices.
 
         Each head is private to one user; all heads together reveal as much as the data. Hand each
@@ -428,6 +440,8 @@ class DPPersonalizedRegressor(
             Responses.
         groups : array-like of shape (n_rows,) or None, default=None
             Ids of the users; None for those in `user_column`.
+        users : array-like of shape (n_rows,) or None, default=None
+            Another name of `groups`: pass one of them.
 
         Returns
         -------
@@ -439,14 +453,16 @@ class DPPersonalizedRegressor(
         ValueError
             If X, y or groups is not acceptable, or there are no ids of users.
         """
-        data = self._checked(X, y, groups)
+        data = self._checked(X, y, either_of(groups, users))
         if data.ids is None:
             raise ValueError("personalize needs groups, the ids of users, or a user_column.")
         coefs, intercepts = self._models(data)
         heads = map(self._head, coefs, intercepts)
         return dict(zip(data.ids.tolist(), heads, strict=True))
 
-    def predict(self, X: Any, groups: Any = None, support: Any = None) -> np.ndarray:
+    def predict(
+        self, X: Any, groups: Any = None, support: Any = None, *, users: Any = None
+    ) -> np.ndarray:
         """Predict responses by the mean model or, with `support`, by the users' own heads.
 
         With `support` the result is private to the users whose rows these are. The guarantee covers
@@ -462,6 +478,8 @@ class DPPersonalizedRegressor(
             Labeled rows to fit the heads of users to: ``(X, y, groups)``, or ``(X, y)`` with a
             `user_column`. The mean model predicts for users without such rows, and for all users
             without `support`.
+        users : array-like of shape (n_rows,) or None, default=None
+            Another name of `groups`: pass one of them.
 
         Returns
         -------
@@ -473,6 +491,7 @@ class DPPersonalizedRegressor(
         ValueError
             If an argument is not acceptable, or there are groups but no support.
         """
+        groups = either_of(groups, users)
         rows, ids = self._rows_and_ids(X, groups)
         predictions = self._mean_predictions(rows)
         if support is None:
@@ -493,7 +512,15 @@ class DPPersonalizedRegressor(
             )
         return self._predicted(rows, ids, data, predictions)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> float:
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        users: Any = None,
+    ) -> float:
         """Compute the coefficient of determination of predictions for users with few known rows.
 
         The first half of each user's rows, in the order given and rounded down, fits the head that
@@ -509,6 +536,8 @@ class DPPersonalizedRegressor(
             Weights of the rows in the score.
         groups : array-like of shape (n_rows,) or None, default=None
             Whose rows these are; None for the ids in `user_column`.
+        users : array-like of shape (n_rows,) or None, default=None
+            Another name of `groups`: pass one of them.
 
         Returns
         -------
@@ -521,9 +550,12 @@ class DPPersonalizedRegressor(
         ValueError
             If an argument is not acceptable.
         """
-        data = self._checked(X, y, groups)
+        data = self._checked(X, y, either_of(groups, users))
         if data.ids is None and self.require_groups:
-            raise ValueError("require_groups=True, but score got no groups: pass them by name.")
+            raise ValueError(
+                "require_groups=True, but score got no groups: pass them by name. A search without "
+                "metadata routing cannot: its scoring='r2' is of the mean model."
+            )
         is_support = _first_halves(data.codes, data.n_users)
         predictions = self._mean_predictions(data.rows)
         if is_support.any():
@@ -557,21 +589,20 @@ class DPPersonalizedRegressor(
         rows, _ = self._rows_and_ids(X)
         return np.asarray((rows - self.mean_) @ self.components_.T)
 
-    def _problem(self, X: Any, y: Any) -> tuple[PersonalProblem, Data]:
-        given, groups = X
-        data = check_input(given, y, groups, plain(self.user_column), type(self).__name__)
+    def _problem(self, X: Any, y: Any, users: Any = None) -> tuple[PersonalProblem, Data]:
+        data = check_input(X, y, users, plain(self.user_column), type(self).__name__)
         if data.ids is None and self.require_groups:
             raise ValueError(
                 "require_groups=True, but there are no ids of users: pass groups to fit, or "
-                "user_column. In a Pipeline or a search, groups arrive only with metadata routing "
-                "enabled."
+                "user_column. In a search, groups arrive only with metadata routing enabled; "
+                "users, another name of groups, always do, and in a Pipeline as step__users."
             )
         unit = ResolvedRow if data.ids is None else ResolvedUser
         problem = self._problem_of(unit, data.n_users, data.rows.shape[1], data.rows.dtype)
-        check_features(given, self, reset=True)
-        users = data.users(problem.max_rows_per_user, self.n_jobs)
+        check_features(X, self, reset=True)
+        view = data.users(problem.max_rows_per_user, self.n_jobs)
         hashed = data.rows, data.responses, data.codes.astype(np.float64)
-        return problem, (users, partial(digests, *hashed))
+        return problem, (view, partial(digests, *hashed))
 
     def _expected_passes(self, X: Any) -> None:
         """Tell callbacks no number of passes: rows do not tell that of users, and are private."""

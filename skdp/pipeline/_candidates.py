@@ -36,7 +36,7 @@ from skdp.privacy.precision import plain
 # ------------------------------
 # Candidates, split by steps, and which of their fits are one and the same.
 
-_GUARANTEE = {"epsilon", "delta", "adjacency", "privacy_unit"}
+_GUARANTEE = {"epsilon", "delta", "adjacency", "privacy_unit", "require_groups", "user_column"}
 _NOT_TUNED = {"random_state", "ledger", "n_jobs"}
 
 

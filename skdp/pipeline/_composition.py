@@ -488,13 +488,13 @@ def _not_private(step: Step, *, is_behind: bool) -> Iterator[str]:
 
 
 # Unit of an estimator without the parameter, such as `DPPersonalizedRegressor`.
-_UNKNOWN = "what a fit decides"
+_UNKNOWN = "what a fit decides, unless it has require_groups=True and no user_column"
 
 
 def common_unit(steps: Sequence[Step]) -> str:
     """Return the unit that all private steps protect together; refuse units that are no rows."""
     private = [step.estimator for step in steps if step.is_private]
-    units = {unit_of(one)[0] if hasattr(one, "privacy_unit") else _UNKNOWN for one in private}
+    units = {unit_of(one)[0] if _tells_its_unit(one) else _UNKNOWN for one in private}
     # A record is a row with its response, where a pipeline is fitted to both.
     unit = "record" if units == {"row", "record"} else " and ".join(sorted(units))
     if unit not in ("row", "record", "response", "user"):
@@ -503,6 +503,12 @@ def common_unit(steps: Sequence[Step]) -> str:
             f"user, all of them the same, got {unit}."
         )
     return unit
+
+
+def _tells_its_unit(step: Any) -> bool:
+    # With a column of ids, nobody but the step knows the number of users.
+    needs_ids = getattr(step, "require_groups", False) and step.user_column is None
+    return needs_ids or hasattr(step, "privacy_unit")
 
 
 def unit_of(step: Any) -> tuple[str, bool]:

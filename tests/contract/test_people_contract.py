@@ -227,14 +227,36 @@ def test_a_pipeline_tells_nothing_of_the_number_of_rows(tmp_path):
     assert shares[0] == shares[1]
 
 
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_a_pipeline_hands_ids_to_personal_models(is_alone, tmp_path):
+    X, y, codes = rows_of_people()
+    path = tmp_path / "ledger"
+    ledger = PrivacyLedger.create(path, dataset="x", epsilon=9.0, delta=1e-5, unit="user")
+    first = FunctionTransformer() if is_alone else DPStandardScaler(privacy_unit="user")
+    personal = DPPersonalizedRegressor(2, require_groups=True)
+    model = make_dp_pipeline(first, personal, ledger=ledger)
+    assert model.plan(N_PEOPLE, N_FEATURES).unit == model.privacy_unit == "user"
+    with pytest.raises(ValueError, match="no ids of users" if is_alone else "needs users"):
+        model.fit(X[codes], y[codes])
+    assert not ledger.entries()
+    model.fit(X[codes], y[codes], users=codes)
+    assert ledger.entries()[0]["what"] == f"DPPipeline.fit, {N_PEOPLE} users"
+    assert model[-1].privacy_spent_.unit == model.privacy_spent_.unit == "user"
+    rows = model[:-1].transform(X[codes])
+    assert model[-1].score(rows, y[codes], users=codes) <= 1
+
+
 def test_units_of_the_steps_of_a_pipeline_do_not_mix():
     X, y, codes = rows_of_people()
     mixed = make_dp_pipeline(DPStandardScaler(), DPLogisticRegression(privacy_unit="user"))
     with pytest.raises(ValueError, match="row and user"):
         mixed.fit(X, y, users=np.arange(N_PEOPLE))
-    personal = make_dp_pipeline(DPStandardScaler(privacy_unit="user"), DPPersonalizedRegressor(2))
-    with pytest.raises(ValueError, match="what a fit decides"):
-        personal.fit(X, y, users=np.arange(N_PEOPLE))
+    scaler = DPStandardScaler(privacy_unit="user")
+    # Who knows no number of users before a fit, or alone, has no place in a plan.
+    for facts in ({}, {"require_groups": True, "user_column": 0}):
+        personal = make_dp_pipeline(scaler, DPPersonalizedRegressor(2, **facts))
+        with pytest.raises(ValueError, match="what a fit decides, unless"):
+            personal.fit(X, y, users=np.arange(N_PEOPLE))
     with pytest.raises(ValueError, match="needs users"):
         pipeline().fit(X, y)
     with pytest.raises(ValueError, match="users is for"):

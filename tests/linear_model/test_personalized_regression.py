@@ -6,6 +6,8 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
+from sklearn import config_context
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import (
@@ -455,8 +457,6 @@ def test_predictions_for_users_need_their_rows():
 
 
 def test_groups_are_routed():
-    from sklearn import config_context
-
     X, y, groups, _, _ = draw(300)
     model = personalized(require_groups=True, epsilon=100.0)
     with config_context(enable_metadata_routing=True):
@@ -492,6 +492,55 @@ def test_without_routing_groups_are_dropped_and_it_is_said():
             cv=GroupKFold(3),
             error_score="raise",
         )
+
+
+def test_users_are_groups_by_another_name():
+    X, y, groups, _, _ = draw(100)
+    model = personalized(random_state=2**90 + 1, require_groups=True).fit(X, y, groups)
+    other = personalized(random_state=2**90 + 1, require_groups=True).fit(X, y, users=groups)
+    np.testing.assert_array_equal(model.coef_, other.coef_)
+    assert model.score(X, y, groups=groups) == model.score(X, y, users=groups)
+    heads = model.personalize(X, y, groups), model.personalize(X, y, users=groups)
+    np.testing.assert_array_equal(heads[0][3].coef_, heads[1][3].coef_)
+    support = X, y, groups
+    predicted = model.predict(X, groups, support), model.predict(X, users=groups, support=support)
+    np.testing.assert_array_equal(*predicted)
+    both = {"groups": groups, "users": groups}
+    for refused in (
+        lambda: clone(model).fit(X, y, **both),
+        lambda: model.score(X, y, **both),
+        lambda: model.predict(X, **both),
+        lambda: model.personalize(X, y, **both),
+    ):
+        with pytest.raises(ValueError, match="groups and users are two names"):
+            refused()
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_users_reach_fits_of_searches(routing):
+    X, y, groups, _, _ = draw(60)
+    params = {"users": groups}
+    split = GroupKFold(3, shuffle=True, random_state=0)
+    # Without routing a score gets no ids.
+    model = personalized(require_groups=routing)
+    with config_context(enable_metadata_routing=routing):
+        folds = {"groups": groups} if not routing else {}
+        if routing:
+            split = list(split.split(X, y, groups))
+        found = cross_validate(
+            model,
+            X,
+            y,
+            cv=split,
+            params=params,
+            error_score="raise",
+            return_estimator=True,
+            **folds,
+        )
+        units = {one.privacy_spent_.unit for one in found["estimator"]}
+        search = GridSearchCV(model, {"n_components": [1, 2]}, cv=split, error_score="raise")
+        search.fit(X, y, **folds, **params)
+    assert units == {search.best_estimator_.privacy_spent_.unit} == {"user"}
 
 
 def test_a_column_of_ids_is_the_way_out():
