@@ -289,8 +289,10 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
             Rows to protect; sparse ones with ``with_mean=False`` only.
         y : None
             Ignored.
-        users : array-like of shape (n_samples,) or None, default=None
-            Whose each row is, for ``privacy_unit="user"``: ids of one kind, integers or strings.
+        users : {array-like, dask collection} of shape (n_samples,), list of arrays or None, \
+                default=None
+            Whose each row is, for ``privacy_unit="user"``: ids of one kind, integers or strings;
+            of rows in parts also a list with an array for each part.
 
         Returns
         -------
@@ -337,7 +339,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
 
     def _problem(self, X: Any, y: Any, users: Any = None) -> tuple[ScaleProblem, Data]:
         checked = check_rows_or_blocks(X, type(self).__name__)
-        people = people_of(users, checked.shape[0], self.privacy_unit)
+        people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
         problem = self._problem_of(n_units, checked.shape[1], like=checked)
         # The checked X has lost the names of its features.

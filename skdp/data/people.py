@@ -11,7 +11,8 @@ from uuid import UUID
 
 import numpy as np
 
-from skdp.data.containers import checked_container, hide_error_text
+from skdp.data.containers import checked_container, hide_error_text, is_collection
+from skdp.data.parts import RowParts
 from skdp.data.sources import largest_depth
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
@@ -71,7 +72,7 @@ def _weights(codes: np.ndarray, n_people: int) -> np.ndarray:
     return (parts[codes] + (place < rest[codes])) / all_parts
 
 
-def people_of(users: Any, n_rows: int, unit: Any) -> People | None:
+def people_of(users: Any, rows: Any, unit: Any) -> People | None:
     """Return the people of rows if they are the unit; refuse ids or the unit without the other."""
     is_user = isinstance(unit, str) and unit == "user"
     if users is None:
@@ -83,11 +84,49 @@ def people_of(users: Any, n_rows: int, unit: Any) -> People | None:
         return None
     if not is_user:
         raise ValueError(f"users is for privacy_unit='user', got privacy_unit={unit!r}.")
-    ids = checked_ids(users, "users")
-    if len(ids) != n_rows:
-        raise ValueError(f"users has {len(ids)} ids, but X has {n_rows} rows.")
+    users = ids_in_memory(users)
+    is_list = isinstance(users, list | tuple) and len(users) > 0
+    is_by_part = is_list and hide_error_text(getattr, users[0], "ndim", 0) > 0
+    ids = _ids_of_parts(users, rows) if is_by_part else checked_ids(users, "users")
+    if len(ids) != rows.shape[0]:
+        raise ValueError(f"users has {len(ids)} ids, but X has {rows.shape[0]} rows.")
     names, codes = check_users(ids)
     return People.of(codes, len(names))
+
+
+def ids_in_memory(users: Any) -> Any:
+    """Replace ids in a collection of dask by numbers of the people; return others as they are."""
+    if not is_collection(users):
+        return users
+    from skdp.data.dask_rows import computed
+
+    return check_users(checked_ids(computed(users), "users"))[1]
+
+
+def _ids_of_parts(users: Any, rows: Any) -> np.ndarray:
+    """Join arrays of ids, one for each part of rows that has any."""
+    if not isinstance(rows, RowParts):
+        raise ValueError(
+            "users is a list of arrays, one for each part of a RowBlocks, and X does not come in "
+            "parts: pass one array, numpy.concatenate(users)."
+        )
+    given = [checked_ids(ids, f"users[{number}]") for number, ids in enumerate(users)]
+    given = [ids for ids in given if len(ids)]
+    if len(given) != len(rows.parts):
+        raise ValueError(
+            f"users has {len(given)} arrays with ids, but X has {len(rows.parts)} parts with rows: "
+            "pass one for each part, in their order."
+        )
+    for ids, part in zip(given, rows.parts, strict=True):
+        if len(ids) != len(part.rows):
+            raise ValueError(
+                f"users has {len(ids)} ids for part {part.number} of X, which has "
+                f"{len(part.rows)} rows."
+            )
+    if len(set(map(kind_of_ids, given))) > 1:
+        # Joined, numbers would become the strings that they look like.
+        raise ValueError(_KINDS_DIFFER)
+    return np.asarray(hide_error_text(np.concatenate, given))
 
 
 def keyed_by_people(digest: Callable[[], Any], people: People | None) -> Callable[[], Any]:
@@ -109,6 +148,9 @@ def rounding_of_people(shape: tuple[int, int], *, is_sparse: bool) -> float:
 # ------------------------------
 # Ids of people, checked.
 
+_KINDS_DIFFER = (
+    "The ids of users must be of one kind, all integers or all strings, with none missing."
+)
 # Ids of one of these kinds can be sorted, which puts equal ones side by side.
 _KINDS = (str, bytes, int, UUID, date)
 
@@ -121,9 +163,7 @@ def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if _can_be_sorted(ids):
             names, codes = np.unique(ids, return_inverse=True)
     if names is None or codes is None:
-        raise ValueError(
-            "The ids of users must be of one kind, all integers or all strings, with none missing."
-        )
+        raise ValueError(_KINDS_DIFFER)
     if names.dtype.kind == "f":
         _check_float_ids(names)
     return names, codes.ravel()

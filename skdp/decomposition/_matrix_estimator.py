@@ -129,8 +129,10 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             Rows to protect.
         y : None
             Ignored.
-        users : array-like of shape (n_samples,) or None, default=None
-            Whose each row is, for ``privacy_unit="user"``: ids of one kind, integers or strings.
+        users : {array-like, dask collection} of shape (n_samples,), list of arrays or None, \
+                default=None
+            Whose each row is, for ``privacy_unit="user"``: ids of one kind, integers or strings;
+            of rows in parts also a list with an array for each part.
 
         Returns
         -------
@@ -186,7 +188,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
     def _problem(self, X: Any, y: Any, users: Any = None) -> tuple[MatrixProblem, Data]:
         checked = self._checked(X)
-        people = people_of(users, checked.shape[0], self.privacy_unit)
+        people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
         problem = self._problem_of((n_units, checked.shape[1]), like=checked)
         if problem.unit.is_symmetric and not is_symmetric(checked):

@@ -53,9 +53,10 @@ class SupervisedEstimator(PrivateEstimator):
         y : array-like of shape (n_records,) or None, default=None
             Responses, or labels, which are whole numbers or strings; for a dask collection in the
             same chunks, for rows in parts None.
-        users : array-like of shape (n_records,) or None, default=None
+        users : {array-like, dask collection} of shape (n_records,), list of arrays or None, \
+                default=None
             Whose each record is, for ``privacy_unit="user"`` of a class that takes it: ids of one
-            kind, integers or strings.
+            kind, integers or strings; of rows in parts also a list with an array for each part.
 
         Returns
         -------
@@ -95,7 +96,7 @@ class SupervisedEstimator(PrivateEstimator):
         checked = checked_factors(rows) if is_factored else held(check_rows_or_blocks(rows, name))
         targets = self._targets(checked, y)
         check_consistent_length(checked, targets)
-        people = people_of(users, checked.shape[0], self.privacy_unit)
+        people = people_of(users, checked, self.privacy_unit)
         opened = self._opened(checked, shape, targets, people)
         check_features(rows, self, reset=True)
         return opened

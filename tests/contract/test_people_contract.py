@@ -8,8 +8,7 @@ import people_cells
 import pytest
 import sklearn
 from contract_laws import noise_of
-from in_parts import in_parts
-from scipy.sparse import csr_array
+from people_kinds import KINDS, N_FEATURES, N_PEOPLE, SECRET, assert_close, fitted, rows_of_people
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -25,7 +24,6 @@ from skdp import (
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
     DPStandardScaler,
-    DPTruncatedSVD,
     PrivacyLedger,
     PrivacyWarning,
     make_dp_pipeline,
@@ -35,55 +33,16 @@ from skdp.model_selection import DPGridSearch, privacy_spent, search_cost
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
-N_PEOPLE, N_FEATURES, SECRET = 200, 4, 2**90 + 5
-KINDS = {
-    "svd": lambda **more: DPTruncatedSVD(2, **more),
-    "svd, power": lambda **more: DPTruncatedSVD(2, solver="power", **more),
-    "svd, adaptive": lambda **more: DPTruncatedSVD(2, solver="adaptive", **more),
-    "pca": lambda **more: DPPCA(2, **more),
-    "scaler": lambda **more: DPStandardScaler(with_mean=False, **more),
-    "scaler, bounds": lambda **more: DPStandardScaler(with_mean=False, bounds=(-3, 3), **more),
-    "classifier": lambda **more: DPLogisticRegression(classes=[0, 1, 2], **more),
-}
-CONTAINERS = {
-    "dense": np.asarray,
-    "csr": csr_array,
-    "parts": in_parts,
-}
 of_kinds = pytest.mark.parametrize("kind", KINDS)
-
-
-def rows_of_people(seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(N_PEOPLE, N_FEATURES)) * [3, 2, 1, 0.5] + 0.5
-    y = np.clip(np.rint(X[:, 0] + rng.normal(size=N_PEOPLE)), 0, 2).astype(int)
-    return X, y, np.repeat(np.arange(N_PEOPLE), rng.integers(1, 9, N_PEOPLE))
-
-
-def fitted(kind, X, y, **more):
-    users = more.pop("users", None)
-    estimator = KINDS[kind](**more)
-    targets = (y,) if kind == "classifier" else ()
-    return estimator.fit(X, *targets, **({} if users is None else {"users": users}))
-
-
-def numbers_of(model):
-    names = ("components_", "explained_variance_", "mean_", "var_", "coef_", "intercept_")
-    return [getattr(model, name) for name in names if hasattr(model, name)]
-
-
-def assert_close(one, other, tolerance):
-    for a, b in zip(numbers_of(one), numbers_of(other), strict=True):
-        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
 @of_kinds
 @pytest.mark.parametrize("container", ["dense", "csr"])
 def test_rows_that_are_repeated_change_nothing(kind, container):
-    (X, y, codes), contain = rows_of_people(), CONTAINERS[container]
-    facts = {"epsilon": math.inf, "random_state": SECRET}
-    once = fitted(kind, contain(X), y, **facts)
-    often = fitted(kind, contain(X[codes]), y[codes], users=codes, privacy_unit="user", **facts)
+    X, y, codes = rows_of_people()
+    facts = {"epsilon": math.inf, "random_state": SECRET, "container": container}
+    once = fitted(kind, X, y, **facts)
+    often = fitted(kind, X[codes], y[codes], users=codes, privacy_unit="user", **facts)
     # Without noise the optimum of the classifier is found to a tolerance.
     assert_close(often, once, 1e-4 if kind == "classifier" else 1e-9)
 
@@ -125,18 +84,6 @@ def test_other_people_of_the_same_rows_get_other_noise(cell):
     ]
     np.testing.assert_array_equal(noises[0], noises[1])
     assert not np.isin(noises[0], noises[2]).any()
-
-
-@of_kinds
-@pytest.mark.parametrize("container", ["csr", "parts"])
-def test_people_come_in_any_container(kind, container):
-    if kind == "classifier" and container == "parts":
-        pytest.skip("its parts bring their labels")
-    X, y, codes = rows_of_people()
-    facts = {"epsilon": math.inf, "random_state": SECRET, "privacy_unit": "user", "users": codes}
-    dense = fitted(kind, X[codes], y[codes], **facts)
-    other = fitted(kind, CONTAINERS[container](X[codes]), y[codes], **facts)
-    assert_close(dense, other, 1e-4 if kind == "classifier" else 1e-9)
 
 
 IDS = {

@@ -1,0 +1,52 @@
+"""All that protects people with several rows, in all containers, and people to fit it to."""
+
+import numpy as np
+from in_parts import in_chunks, in_parts
+from scipy.sparse import csr_array
+
+from skdp import DPPCA, DPLogisticRegression, DPStandardScaler, DPTruncatedSVD
+
+N_PEOPLE, N_FEATURES, SECRET = 200, 4, 2**90 + 5
+KINDS = {
+    "svd": lambda **more: DPTruncatedSVD(2, **more),
+    "svd, power": lambda **more: DPTruncatedSVD(2, solver="power", **more),
+    "svd, adaptive": lambda **more: DPTruncatedSVD(2, solver="adaptive", **more),
+    "pca": lambda **more: DPPCA(2, **more),
+    "scaler": lambda **more: DPStandardScaler(with_mean=False, **more),
+    "scaler, bounds": lambda **more: DPStandardScaler(with_mean=False, bounds=(-3, 3), **more),
+    "classifier": lambda **more: DPLogisticRegression(classes=[0, 1, 2], **more),
+}
+# The last two bring their labels along.
+CONTAINERS = {
+    "dense": lambda X, *y: (X, *y),
+    "csr": lambda X, *y: (csr_array(X), *y),
+    "parts": lambda X, *y: (in_parts(X, *y),),
+    "chunks": in_chunks,
+}
+
+
+def rows_of_people(seed=0):
+    """Draw a row and a label of each person, and whose each of more rows is."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N_PEOPLE, N_FEATURES)) * [3, 2, 1, 0.5] + 0.5
+    y = np.clip(np.rint(X[:, 0] + rng.normal(size=N_PEOPLE)), 0, 2).astype(int)
+    return X, y, np.repeat(np.arange(N_PEOPLE), rng.integers(1, 9, N_PEOPLE))
+
+
+def fitted(kind, X, y, container="dense", users=None, **more):
+    """Fit one of the kinds to people."""
+    estimator, targets = KINDS[kind](**more), (y,) if kind == "classifier" else ()
+    given = CONTAINERS[container](X, *targets)
+    return estimator.fit(*given, **({} if users is None else {"users": users}))
+
+
+def numbers_of(model):
+    """List what was released."""
+    names = ("components_", "explained_variance_", "mean_", "var_", "coef_", "intercept_")
+    return [getattr(model, name) for name in names if hasattr(model, name)]
+
+
+def assert_close(one, other, tolerance):
+    """Compare what was released."""
+    for a, b in zip(numbers_of(one), numbers_of(other), strict=True):
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)

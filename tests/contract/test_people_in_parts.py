@@ -1,0 +1,120 @@
+"""Ids of people whose rows come in parts, or from Dask: in one array, in parts, or from Dask."""
+
+import math
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from in_parts import in_chunks, in_parts
+from people_kinds import KINDS, SECRET, assert_close, fitted, rows_of_people
+
+from skdp import DPPCA, DPLogisticRegression, DPStandardScaler, make_dp_pipeline
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+IDS = {
+    "one array": lambda codes: codes,
+    "parts": lambda codes: np.split(codes, [1, 1, 8]),
+    "parts that have rows": lambda codes: (codes[:1], pd.Series(codes[1:8]), codes[8:, None]),
+    "parts of names": lambda codes: np.split(np.array([f"p{code:03d}" for code in codes]), [1, 8]),
+    "other chunks": lambda codes: da.from_array(codes, chunks=100),
+    "a series of dask": lambda codes: dd.from_pandas(pd.Series(codes), npartitions=2),
+}
+WAYS = [("csr", "one array"), *[("parts", ids) for ids in IDS], *[("chunks", ids) for ids in IDS]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("container", "ids"), WAYS)
+def test_ids_and_rows_come_in_any_container(kind, container, ids):
+    X, y, codes = rows_of_people()
+    facts = {"epsilon": math.inf, "random_state": SECRET, "privacy_unit": "user"}
+    dense = fitted(kind, X[codes], y[codes], users=codes, **facts)
+    other = fitted(kind, X[codes], y[codes], container, users=IDS[ids](codes), **facts)
+    assert_close(dense, other, 1e-4 if kind == "classifier" else 1e-9)
+
+
+@pytest.mark.parametrize("ids", IDS)
+def test_the_same_people_get_the_same_noise_however_they_are_named(ids):
+    X, _, codes = rows_of_people()
+    rows, facts = in_parts(X[codes]), {"random_state": SECRET, "privacy_unit": "user"}
+    expected = DPPCA(2, **facts).fit(rows, users=codes)
+    assert_close(DPPCA(2, **facts).fit(rows, users=IDS[ids](codes)), expected, 0.0)
+
+
+def pipeline(**more):
+    steps = DPStandardScaler(bounds=(-1, 1), privacy_unit="user"), DPPCA(2, privacy_unit="user")
+    return make_dp_pipeline(
+        *steps, DPLogisticRegression(classes=[0, 1, 2], privacy_unit="user"), **more
+    )
+
+
+def test_a_pipeline_takes_ids_in_parts():
+    X, y, codes = rows_of_people()
+    facts = {"epsilon": math.inf, "random_state": SECRET}
+    dense = pipeline(**facts).fit(X[codes], y[codes], users=codes)
+    rows, ids = in_parts(X[codes], y[codes]), IDS["parts"](codes)
+    assert_close(pipeline(**facts).fit(rows, users=ids)[-1], dense[-1], 1e-4)
+
+
+def test_ids_of_dask_are_a_column_of_the_rows_and_are_read_once():
+    X, y, codes = rows_of_people()
+    table = pd.DataFrame(X[codes], columns=list("abcd")).assign(y=y[codes])
+    frame = dd.from_pandas(table.assign(who=[f"p{code:03d}" for code in codes]), npartitions=3)
+    facts, n_read = {"epsilon": math.inf, "random_state": SECRET}, []
+
+    def counted(ids):
+        n_read.append(len(ids))
+        return ids
+
+    with dask.config.set(scheduler="synchronous"):
+        ids = frame["who"].map_partitions(counted, meta=frame["who"]._meta)
+        n_read.clear()
+        model = pipeline(**facts).fit(frame[list("abcd")], frame["y"], users=ids)
+    assert sum(n_read) == len(codes)
+    assert_close(model[-1], pipeline(**facts).fit(X[codes], y[codes], users=codes)[-1], 1e-4)
+
+
+def failing(ids):
+    raise KeyError("Jane")
+
+
+def parts_of_kinds(codes):
+    return [codes[:1].astype(str), *np.split(codes[1:], [7])]
+
+
+def chunks_of(X):
+    return in_chunks(X)[0]
+
+
+BAD = {
+    "rows in one array": (np.asarray, IDS["parts"], "X does not come in parts"),
+    "one array": (in_parts, lambda codes: [codes], "users has 1 arrays with ids, but X has 3"),
+    "other cuts": (in_parts, lambda codes: np.split(codes, [2, 8]), "2 ids for part 0 of X, which"),
+    "a part behind an empty one": (in_parts, lambda codes: np.split(codes, [1, 9]), "for part 2"),
+    "kinds": (in_parts, parts_of_kinds, "of one kind"),
+    "a table in a part": (in_parts, lambda codes: [np.ones((1, 2))], r"users\[0\] must have one"),
+    "too few chunks": (chunks_of, lambda codes: da.from_array(codes[1:]), "ids, but X has"),
+    "fractions": (chunks_of, lambda codes: da.from_array(codes / 2), "are fractions"),
+    "a frame": (chunks_of, lambda codes: da.from_array(np.c_[codes, codes]), "one dimension"),
+    "failing chunks": (
+        chunks_of,
+        lambda codes: da.from_array(codes).map_blocks(failing, dtype=int),
+        "Dask has raised KeyError",
+    ),
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_ids_that_do_not_lie_as_the_rows_are_refused(bad, monkeypatch):
+    X, _, codes = rows_of_people()
+    contain, ids, text = BAD[bad]
+    model = DPPCA(2, privacy_unit="user")
+    before = dict(vars(model))
+    monkeypatch.setattr("skdp.privacy.PrivacyBudget.of", lambda *_: pytest.fail("was opened"))
+    with pytest.raises((ValueError, RuntimeError), match=text) as refused:
+        model.fit(contain(X[codes]), users=ids(codes))
+    assert "Jane" not in str(refused.value)
+    assert vars(model) == before
