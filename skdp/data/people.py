@@ -23,8 +23,10 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 _BITS = 24  # not tuned
 #: Most rows of all people together. The number itself is private, so rounding is charged for these.
 MOST_ROWS = 1 << 32  # not tuned
-# Additions of a chain besides those of rows in one part: two for the weight, two for its product,
-# and those of the sums of parts.
+#: Most people: up to here floats represent all sums of weights, so that counts are exact.
+MOST_PEOPLE = 1 << 53 - _BITS  # not tuned
+# Roundings of an addend besides those of additions in one part: of the root of the weight and of
+# its product, each twice in a product of rows, and of the additions of up to 2 ** 32 parts.
 _MORE_ADDITIONS = 4 + 32  # not tuned
 
 
@@ -45,6 +47,8 @@ class People:
         """Weigh rows by the numbers of their people, from 0."""
         if len(codes) > MOST_ROWS:
             raise ValueError(f"X has {len(codes)} rows; pass at most {MOST_ROWS} with users.")
+        if n_people > MOST_PEOPLE:
+            raise ValueError(f"users has {n_people} different ids; pass at most {MOST_PEOPLE}.")
         return cls(codes, _weights(codes, n_people), n_people)
 
     @cached_property
@@ -135,7 +139,13 @@ def keyed_by_people(digest: Callable[[], Any], people: People | None) -> Callabl
 
 
 def depth_of_people(n_features: int, *, is_sparse: bool) -> int:
-    """Bound the longest chain of additions of any number of rows."""
+    r"""Bound the longest chain of additions of any number of rows.
+
+    A sum of the :math:`w_i f(x_i)` rounds by at most :math:`h u \sum_i w_i \|f(x_i)\|`, h the
+    longest chain and u the unit roundoff. As the weights of a person sum to 1, that is at most
+    :math:`h u n c` for n people, whatever rows they have. Chains of more rows may be shorter: so h
+    is the longest of up to `MOST_ROWS`, with any parts.
+    """
     return largest_depth(MOST_ROWS, n_features, is_sparse=is_sparse) + _MORE_ADDITIONS
 
 

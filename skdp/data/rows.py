@@ -598,9 +598,23 @@ class Rows(BlockView):  # numpydoc ignore=PR02
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
         rounding = self.depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
         if n_columns:
-            # Each projection is itself a sum over the features, which rounds, too.
-            rounding = 2 * rounding + 4 * self.n_features * np.sqrt(n_columns) * UNIT_ROUNDOFF
+            # Each projection is itself a sum over the features, which rounds, too: otherwise in
+            # another place, where only rows of people may go.
+            n_moved = 1 if self.people is None else self.n_rows
+            projected = 4 * self.n_features * np.sqrt(n_columns) * UNIT_ROUNDOFF
+            rounding = 2 * rounding + n_moved * projected
         return max(LEAST_ROUNDING, float(rounding))
+
+    def moved_rounding(self, n_columns: int, level: float) -> float:
+        r"""Bound what other places of rows add to the rounding of products clipped to `level`.
+
+        A person with more rows moves those of all others within their blocks, where BLAS may round
+        products otherwise. Each is off by at most :math:`(d + 2) u \sqrt k` lengths of its row.
+        """
+        if self.people is None or not math.isfinite(level):
+            return 0.0
+        one = (self.n_features + 2) * math.sqrt(n_columns) * UNIT_ROUNDOFF
+        return self.n_rows * one * max(1.0, self.bound / level)
 
 
 def _rmatmul(rows: slice, block: Block, left: np.ndarray) -> np.ndarray:

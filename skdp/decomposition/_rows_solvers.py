@@ -464,6 +464,7 @@ def _release_step(
     """Release the second moment times `basis`, with projections clipped to a part of the bound."""
     level = fraction * rows.bound
     product, rounding, _ = rows.normal_product(basis, partial(clip_rows, bound=level))
+    rounding += rows.moved_rounding(basis.shape[1], level)
     noisy, noise_std = budget.release(release, product, rows.bound, level, rounding=rounding)
     squared_bound = rows.bound**2
     return Released(noisy / squared_bound, noise_std / squared_bound)
@@ -579,6 +580,7 @@ def release_step(
         noisy_counts, _ = budget.release(level_counts, counts)
         level = quantile_from_counts(noisy_counts, edges, _LEVEL_QUANTILE)
     product, rounding, rows = rows.normal_product(basis, partial(clip_rows, bound=level))
+    rounding += rows.moved_rounding(basis.shape[1], level)
     return budget.release(planned_product, product, rows.bound, level, rounding=rounding), rows
 
 

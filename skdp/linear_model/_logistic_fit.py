@@ -377,10 +377,10 @@ def descend(
     n_classes = problem.n_classes
     step = _STEP_OF_TWO if n_classes == 2 else min(_LARGEST_STEP, _STEP_A_CLASS * n_classes)
     level = gradient_level(records.whitening.reach, n_classes, level_factor(problem))
-    rounding = _rounding(problem, records, level)
     weights, iterates = start, []
     for release in plan:
         total = records.gradient(weights, level)
+        rounding = _rounding(problem, records, level, weights)
         noisy, noise_std = budget.release(release, total, level, rounding=rounding)
         weights = weights - step * centered(noisy) / problem.n_units
         iterates.append(weights)
@@ -406,16 +406,26 @@ def gradient_level(reach: float, n_classes: int, factor: float) -> float:
     return wrong * math.sqrt(n_classes / (n_classes - 1)) * math.hypot(reach, 1.0)
 
 
-def _rounding(problem: LogisticProblem, records: WhitenedRecords, level: float) -> float:
+def _rounding(
+    problem: LogisticProblem, records: WhitenedRecords, level: float, weights: np.ndarray
+) -> float:
     r"""Bound the rounding error of the sum, in units of the clip level.
 
     Rows are whitened after they are added up. In the sum a record has at most the length
     :math:`\sqrt 2 (c + |m|)`, as no residual is longer than :math:`\sqrt 2`; whitening makes an
     error longer by at most the norm of A, and has an error of its own.
+
+    People with more rows move those of others to other places, where BLAS may round a product
+    otherwise. A whitened row z is then off by :math:`e = (d + 8) u \sqrt d` longest ones, and the
+    score of a class by that times the norm of its weights W, which moves probabilities by at most
+    half. So :math:`(z, 1)` times a residual is off by :math:`\sqrt 2 e (1 + |W| |(z, 1)|)`.
     """
     white, n_features = records.whitening, problem.n_features
     longest = white.largest * (records.view.bound + white.mean_norm) + 1
     depth = problem.depth + n_features**1.5 + problem.n_classes
+    if records.view.people is not None:
+        reach = math.hypot(white.reach, 1.0) * float(np.linalg.norm(weights))
+        depth += (n_features + 8) * math.sqrt(n_features) * (1 + reach)
     rounding = depth * UNIT_ROUNDOFF * problem.n_units * math.sqrt(2) * longest / level
     return max(LEAST_ROUNDING, rounding)
 

@@ -69,6 +69,23 @@ def test_the_plan_and_the_record_are_per_user(kind, tmp_path):
     assert plan.releases[0].share == model.privacy_spent_.releases[0].share
 
 
+@of_kinds
+def test_rounding_is_charged_for_all_rows_that_people_may_have(kind):
+    facts = {"row_norm": 1.0} if "scaler" not in kind else {}
+    facts |= {"center": False} if kind == "pca" else {}
+    sensitivities = [
+        [one.sensitivity for one in KINDS[kind](**facts, **unit).plan(10**8, 4000).releases]
+        for unit in ({"privacy_unit": "user"}, {})
+    ]
+    many, one_each = (
+        np.array([one for one in each if isinstance(one, float)]) for each in sensitivities
+    )
+    # At this size it exceeds the least rounding.
+    assert (many > one_each).any()
+    assert (many >= one_each).all()
+    assert (many <= 1.2 * one_each).all()
+
+
 BY_PLACE = [people_cells.CELLS[0], people_cells.SCALER_CELLS[0], people_cells.CLASS_CELLS[0]]
 
 

@@ -1,20 +1,31 @@
 """Sums in which each person counts once: laws that hold for any number of rows of a person."""
 
+import math
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise, starmap
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data.people import People
+from skdp._scales import N_BINS, Intervals, counting, place_size, place_within
+from skdp.data.parts import Targets
+from skdp.data.people import MOST_PEOPLE, People, depth_of_people
+from skdp.data.reduce import sum_depth
 from skdp.data.rows import Rows
-from skdp.data.sources import as_source
+from skdp.data.sources import as_source, block_starts
+from skdp.linear_model._logistic_fit import Whitening, _rounding, gradient_level, whitened
+from skdp.linear_model._logistic_plan import LabeledRows, clipped
 from skdp.privacy import sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights
 
 N_PEOPLE, N_FEATURES, BOUND = 60, 5, 2.0
 BASIS = np.linalg.qr(np.random.default_rng(9).normal(size=(N_FEATURES, 2)))[0]
 EDGES = np.array([0.5, 1.0, 1.5, 2.0])
+INTERVALS = Intervals.of(np.full(N_FEATURES, -1.0), np.full(N_FEATURES, 1.1))
+PLACE = partial(place_within, intervals=INTERVALS, n_bins=8)
 LAYOUTS = ["dense", "csr", "dense, center", "csr, center"]
 
 
@@ -43,6 +54,8 @@ def sums_of(rows):
         "counts of norms": rows.counted_norms(EDGES).up_to_points,
         "counts of projections": rows.projection_counts(BASIS, EDGES),
         "positive": rows.count_mostly_positive(),
+        "sizes": rows.map_sum(counting(place_size, N_BINS), N_FEATURES * N_BINS),
+        "places": rows.map_sum(counting(PLACE, 8), N_FEATURES * 8),
     }
 
 
@@ -98,6 +111,8 @@ SENSITIVITIES = {
     "counts of norms": lambda adjacency: sensitivity.counts(len(EDGES)),
     "counts of projections": lambda adjacency: sensitivity.histogram(adjacency),
     "positive": lambda adjacency: sensitivity.count(),
+    "sizes": lambda adjacency: sensitivity.histograms(N_FEATURES, adjacency),
+    "places": lambda adjacency: sensitivity.histograms(N_FEATURES, adjacency),
 }
 
 
@@ -130,14 +145,20 @@ def test_no_person_moves_a_sum_further_than_a_row_may(rng, layout):
     assert largest["gram"] > 0.6
 
 
-def test_counts_are_the_same_whoever_comes_first(rng):
-    X, codes = people_with_rows(rng)
-    expected = sums_of(view_of(X, codes))
-    # The rows of a person keep their order, as the first of them may have one part more.
-    order = np.argsort(rng.permutation(N_PEOPLE)[codes], kind="stable")
-    found = sums_of(view_of(X[order], codes[order]))
-    for name in ("counts of norms", "counts of projections", "positive"):
-        np.testing.assert_array_equal(found[name], expected[name])
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_counts_are_the_same_whoever_comes_first(rng, layout, order):
+    X, codes = people_with_rows(rng, most=400)
+    # Places at which only the last bit decides.
+    X = np.sign(X) * np.array([3, 4, 0, 0, 0]) * rng.choice([0.1, 0.2, 0.3], (len(X), 1))
+    expected = sums_of(view_of(np.asarray(X, order=order), codes, layout))
+    for _ in range(3):
+        # The rows of a person keep their order, as the first of them may have one part more.
+        places = np.argsort(rng.permutation(N_PEOPLE)[codes], kind="stable")
+        shuffled = np.asarray(X[places], order=order)
+        found = sums_of(view_of(shuffled, codes[places], layout))
+        for name in ("counts of norms", "counts of projections", "positive", "sizes", "places"):
+            np.testing.assert_array_equal(found[name], expected[name])
 
 
 def test_a_sample_has_one_row_each_of_the_same_people_whatever_rows_others_have(rng):
@@ -156,3 +177,72 @@ def test_what_is_charged_for_rounding_follows_from_the_number_of_people_alone(rn
     few, many = (people_with_rows(rng, most) for most in (2, 300))
     roundings = {view_of(X, codes).total()[1] for X, codes in (few, many)}
     assert len(roundings) == 1
+
+
+# What rounding may add, for more rows than a test can have.
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("n_features", [1, 20, 64, 300, 4000])
+def test_the_chain_that_is_charged_is_the_longest_of_any_rows_in_any_parts(n_features, is_sparse):
+    charged = depth_of_people(n_features, is_sparse=is_sparse)
+    for lengths in ([7], [10**5], [3 * 10**7], [1, 2, 10**6] * 9, [9] * 1000):
+        starts = [block_starts(n, n_features, is_sparse=is_sparse) for n in lengths]
+        ends, blocks = np.cumsum([0, *lengths]), np.cumsum([0, *(len(one) - 1 for one in starts)])
+        firsts = [one[:-1] + end for one, end in zip(starts, ends, strict=False)]
+        whole, parts = np.append(np.concatenate(firsts), ends[-1]), starmap(range, pairwise(blocks))
+        # Two roundings of the weight, and two of its product.
+        assert sum_depth(whole, n_features, list(parts)) + 4 <= charged
+
+
+def test_no_product_is_further_off_than_is_charged_wherever_its_row_lies(rng):
+    d, k = 300, 3
+    X, basis = rng.normal(size=(999, d)), np.linalg.qr(rng.normal(size=(d, k)))[0]
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    exact = X.astype(np.longdouble) @ basis.astype(np.longdouble)
+    cuts = [slice(first, None) for first in range(9)] + [slice(i, i + 2) for i in range(0, 900, 99)]
+    products = [(Rows(as_source(X[cut])).matmul(basis), exact[cut]) for cut in cuts]
+    off = max(np.linalg.norm((one - other).astype(float), axis=1).max() for one, other in products)
+    people = People(np.zeros(2, int), np.full(2, 0.5), 10**6)
+    rows = Rows(as_source(X[:2]), people=people, bound=1.0)
+    assert 0 < 10**6 * off <= rows.moved_rounding(k, 1.0)
+    # Clipped to a hundredth, it is a hundred times larger beside what a row adds.
+    assert rows.moved_rounding(k, 0.01) == pytest.approx(100 * rows.moved_rounding(k, 1.0))
+    assert Rows(as_source(X), bound=1.0).moved_rounding(k, 1.0) == 0.0
+
+
+def test_more_people_than_are_counted_exactly_are_refused(monkeypatch):
+    assert MOST_PEOPLE * 2**24 == 2.0**53
+    monkeypatch.setattr("skdp.data.people.MOST_PEOPLE", 2)
+    with pytest.raises(ValueError, match="users has 3 different ids; pass at most 2"):
+        People.of(np.arange(3), 3)
+    monkeypatch.setattr("skdp.data.people.MOST_ROWS", 2)
+    with pytest.raises(ValueError, match="X has 3 rows; pass at most 2 with users"):
+        People.of(np.zeros(3, int), 1)
+
+
+@pytest.mark.parametrize("n_features", [20, 300])
+def test_no_gradient_is_further_off_than_is_charged_wherever_records_lie(rng, n_features):
+    X, codes, n_people = rng.normal(size=(999, n_features)), np.arange(999) // 3, 333
+    y, weights = rng.integers(0, 2, 999), rng.normal(size=(n_features + 1, 2))
+    root = np.diag(rng.uniform(0.5, 3, n_features))
+    zeros, reach, bound = np.zeros(n_features), math.sqrt(n_features), 2 * math.sqrt(n_features)
+    white = Whitening(zeros, root, root, zeros, 3.0, reach, is_clear=True, are_unlike=False)
+    level = gradient_level(reach, 2, 1.0)
+
+    def gradient(order, people):
+        targets = Targets.of(y[order])
+        view = LabeledRows(as_source(X[order]), codes=targets, people=people)
+        records = whitened(clipped(view, bound), white)
+        return records, records.gradient(weights, level)
+
+    first, expected = gradient(np.arange(999), People.of(codes, n_people))
+    # The rows of a person keep their order, as the first of them has one part more.
+    orders = [np.argsort(rng.permutation(n_people)[codes], kind="stable") for _ in range(9)]
+    totals = [gradient(order, People.of(codes[order], n_people))[1] for order in orders]
+    off = max(np.linalg.norm(total - expected) for total in totals)
+    problem = SimpleNamespace(n_features=n_features, n_classes=2, depth=0, n_units=10**8)
+    charged = _rounding(problem, first, level, weights)
+    assert 0 < off <= 2 * charged * level * n_people / 10**8
+    of_rows = replace(first, view=replace(first.view, people=None))
+    assert charged > 2 * _rounding(problem, of_rows, level, weights)
