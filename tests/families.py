@@ -158,7 +158,7 @@ FAMILIES = (
         slips={},
         setting=class_cells.setting,
         arguments=lambda data: data.arguments,
-        n_units=lambda arguments: len(set(arguments[2])),
+        n_units=lambda arguments: len(set(arguments[-1])),
         exempt={"rows_are_transformed_one_by_one": "a classifier predicts, and has no transform"},
     ),
     Family(

@@ -152,14 +152,15 @@ def _without_row(source, index):
 
 
 class PartsWithoutRow(Source):
-    """Rows in parts, one of which is not finite, whatever is loaded."""
+    """Rows in parts, one of which, or several, are not finite, whatever is loaded."""
 
     index = None
 
     def blocks(self, group):
         for rows, block in super().blocks(group):
-            is_here = rows.start <= self.index < rows.stop
-            yield rows, _with_null(block, self.index - rows.start) if is_here else block
+            places = np.atleast_1d(self.index)
+            here = places[(rows.start <= places) & (places < rows.stop)] - rows.start
+            yield rows, _with_null(block, here) if len(here) else block
 
     def every(self, step):
         kept, place = super().every(step), divmod(self.index, step)

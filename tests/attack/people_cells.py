@@ -221,8 +221,10 @@ class ClassifierOfPeople(DPLogisticRegression):
 
     __doc__ = DPLogisticRegression.__doc__
 
-    def fit(self, X, y=None, users=None):
-        return super().fit(X, y, users=users)
+    def fit(self, X, *more):
+        # Parts bring their labels.
+        *y, users = more
+        return super().fit(X, *y, users=users)
 
 
 @dataclass(frozen=True)
@@ -236,9 +238,7 @@ class ClassCell(class_cells.Cell):
 
 
 CLASS_CELLS = tuple(
-    ClassCell(*vars(cell).values())
-    for cell in class_cells.CELLS
-    if not cell.has_matrices and "parts" not in cell.container
+    ClassCell(*vars(cell).values()) for cell in class_cells.CELLS if not cell.has_matrices
 )
 
 
@@ -290,7 +290,8 @@ def class_groups(cell, records):
     generator = np.random.default_rng(0)
     first = np.unique(records.users, return_index=True)[1]
     single = replace(records.data, rows=records.data.rows[first], labels=records.data.labels[first])
-    plain = class_cells.Cell(**vars(cell))
+    single = replace(single, container=single.container.removesuffix("parts").strip() or "dense")
+    plain = class_cells.Cell(**{**vars(cell), "container": single.container})
     (group,) = class_cells.groups(plain, single)
     rows = np.array([scaler_cells.dense(X)[0] for X, _ in group.datasets], np.float64)
     labels = np.array([y[0] for _, y in group.datasets])

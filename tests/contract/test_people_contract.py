@@ -4,10 +4,8 @@ import math
 
 import numpy as np
 import pandas as pd
-import people_cells
 import pytest
 import sklearn
-from contract_laws import noise_of
 from people_kinds import KINDS, N_FEATURES, N_PEOPLE, SECRET, assert_close, fitted, rows_of_people
 from sklearn.model_selection import (
     GridSearchCV,
@@ -34,17 +32,6 @@ from skdp.model_selection import DPGridSearch, privacy_spent, search_cost
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 of_kinds = pytest.mark.parametrize("kind", KINDS)
-
-
-@of_kinds
-@pytest.mark.parametrize("container", ["dense", "csr"])
-def test_rows_that_are_repeated_change_nothing(kind, container):
-    X, y, codes = rows_of_people()
-    facts = {"epsilon": math.inf, "random_state": SECRET, "container": container}
-    once = fitted(kind, X, y, **facts)
-    often = fitted(kind, X[codes], y[codes], users=codes, privacy_unit="user", **facts)
-    # Without noise the optimum of the classifier is found to a tolerance.
-    assert_close(often, once, 1e-4 if kind == "classifier" else 1e-9)
 
 
 @of_kinds
@@ -84,23 +71,6 @@ def test_rounding_is_charged_for_all_rows_that_people_may_have(kind):
     assert (many > one_each).any()
     assert (many >= one_each).all()
     assert (many <= 1.2 * one_each).all()
-
-
-BY_PLACE = [people_cells.CELLS[0], people_cells.SCALER_CELLS[0], people_cells.CLASS_CELLS[0]]
-
-
-@pytest.mark.parametrize("cell", BY_PLACE, ids=str)
-def test_other_people_of_the_same_rows_get_other_noise(cell):
-    X, y, codes = rows_of_people()
-    other = codes.copy()
-    other[np.flatnonzero(codes == 1)[0]] = 0
-    targets = (y[codes] % 2,) if cell in people_cells.CLASS_CELLS else ()
-    noises = [
-        noise_of(cell(random_state=SECRET), X[codes], *targets, ids)
-        for ids in (codes, codes, other)
-    ]
-    np.testing.assert_array_equal(noises[0], noises[1])
-    assert not np.isin(noises[0], noises[2]).any()
 
 
 IDS = {

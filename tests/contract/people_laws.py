@@ -1,0 +1,257 @@
+"""Laws of fits that protect people with several rows: each is a function that may fail.
+
+Records and replays on neighbors see most mistakes, and leave others to laws of their own.
+"""
+
+import copy
+import math
+import pickle
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import numpy as np
+import people_cells
+import people_kinds
+import pytest
+from attack_laws import neighbors_move_no_release_further_than_declared, said_by
+from families import FAMILIES
+from harness import assert_same_fit, fit_with
+from noise_records import noise_of
+from people_kinds import KINDS, N_FEATURES, N_PEOPLE, SECRET, assert_close, fitted, rows_of_people
+from recording import RecordingBudget, scripted_budget
+from sklearn.model_selection import GridSearchCV, GroupKFold
+
+from skdp._estimator import PrivateEstimator
+from skdp.data.parts import Targets
+from skdp.data.people import People
+from skdp.data.rows import Rows
+from skdp.data.sources import Source, as_source
+from skdp.decomposition import _rows_solvers
+from skdp.model_selection import search_cost
+
+FAMILY_OF = {
+    id(cell): family for family in FAMILIES if "people" in family.name for cell in family.cells
+}
+CELLS = [
+    next(cell for cell in people_cells.CELLS if cell.model == model and cell.solver == solver)
+    for model, solver in (("pca", "covariance"), ("svd", "power"), ("svd", "adaptive"))
+] + [people_cells.SCALER_CELLS[0], people_cells.CLASS_CELLS[0]]
+
+
+def neighbors_move_no_release_too_far():
+    """One person moves no release further than declared, whatever rows it has."""
+    # So that a part of the few people is a sample.
+    with patch.object(_rows_solvers, "_LEVEL_ROWS", 16):
+        for cell in CELLS:
+            neighbors_move_no_release_further_than_declared(FAMILY_OF[id(cell)], cell)
+
+
+def repeated_rows_change_nothing(kind, container="dense"):
+    """Without noise a person whose rows are repeated is the same person."""
+    X, y, codes = rows_of_people()
+    facts = {"epsilon": math.inf, "random_state": SECRET, "container": container}
+    once = fitted(kind, X, y, **facts)
+    often = fitted(kind, X[codes], y[codes], users=codes, privacy_unit="user", **facts)
+    # Without noise the optimum of the classifier is found to a tolerance.
+    assert_close(often, once, 1e-4 if kind == "classifier" else 1e-9)
+
+
+# Once a fit has been opened, nothing may ask how many rows there are.
+
+
+class Counted(Exception):
+    """Something has asked for the number of rows."""
+
+
+def _refuse(*_):
+    raise Counted
+
+
+class Shape(tuple):
+    """Tells the number of columns alone."""
+
+    def __getitem__(self, axis):
+        return super().__getitem__(axis) if axis in (1, -1) else _refuse()
+
+    __iter__ = _refuse
+
+
+class UncountedArray(np.ndarray):
+    """Rows of which only blocks have a length."""
+
+    __len__ = _refuse
+
+    @property
+    def shape(self):
+        return Shape((0, super().shape[1]))
+
+    def __getitem__(self, key):
+        return super().__getitem__(key).view(np.ndarray)
+
+
+class UncountedSource(Source):
+    """Blocks of rows, of which nobody asks how many there are."""
+
+    @property
+    def shape(self):
+        return Shape((0, vars(self)["shape"][1]))
+
+
+@contextmanager
+def uncounted_rows():
+    """Let everything between the opening of a fit and its end fail that counts rows."""
+    release = PrivateEstimator._release
+
+    def poisoned(self, problem, data, warn):
+        view, _ = data
+        view.source = copy.copy(view.source)
+        view.source.__class__ = UncountedSource
+        if isinstance(view.source.X, np.ndarray):
+            view.source.X = view.source.X.view(UncountedArray)
+        with patch.object(Targets, "__len__", _refuse):
+            return release(self, problem, data, warn)
+
+    with patch.object(PrivateEstimator, "_release", poisoned):
+        yield
+
+
+def nothing_asks_for_the_number_of_rows(kind, container="dense"):
+    """Only blocks are measured, and people are counted."""
+    X, y, codes = rows_of_people()
+    with uncounted_rows():
+        try:
+            fitted(kind, X[codes], y[codes], container, users=codes, privacy_unit="user")
+        except Counted:
+            pytest.fail(f"{kind} asks for the number of rows")
+
+
+# The same people with few rows and with many.
+
+FEW, MANY, N_SAME = 121, 12_289, 40
+
+
+def only_the_number_of_people_is_told(kind):
+    """What is charged, told and kept is the same for few rows and for many, in all that is public.
+
+    The least rounding that is charged would hide one that follows the rows.
+    """
+    with (
+        patch("skdp.data.rows.LEAST_ROUNDING", 0.0),
+        patch("skdp.data.people.LEAST_ROUNDING", 0.0),
+        patch("skdp.linear_model._logistic_fit.LEAST_ROUNDING", 0.0),
+    ):
+        few, many = (_people_with(n_rows) for n_rows in (FEW, MANY))
+        (_, budget), _ = said_by(lambda: _fit(kind, few, RecordingBudget))
+        script = scripted_budget(budget.released)
+        (first, one), told = said_by(lambda: _fit(kind, few, script))
+        (second, other), told_of_many = said_by(lambda: _fit(kind, many, script))
+    assert told == told_of_many
+    assert one.spent().releases == other.spent().releases
+    assert_same_fit(second, first)
+    lengths = {len(pickle.dumps(_without_open(model))) for model in (first, second)}
+    assert len(lengths) == 1
+
+
+def _people_with(n_rows):
+    rng = np.random.default_rng(n_rows)
+    codes = np.append(np.arange(N_SAME), rng.integers(0, N_SAME, n_rows - N_SAME))
+    X = rng.normal(size=(n_rows, N_FEATURES)) * [3, 2, 1, 0.5] + 0.5
+    return X, rng.integers(0, 3, n_rows), codes
+
+
+def _fit(kind, data, budget):
+    X, y, codes = data
+    model = KINDS[kind](privacy_unit="user")
+    fit, targets = model.fit, (y,) if kind == "classifier" else ()
+    # The harness passes all by place.
+    model.fit = lambda X, *more: fit(X, *more[:-1], users=more[-1])
+    return fit_with(model, (X, *targets, codes), budget)
+
+
+def _without_open(model):
+    for name in ("_open", "fit"):
+        vars(model).pop(name, None)
+    return model
+
+
+def counts_are_exact():
+    """In whatever order people come, each counts exactly once."""
+    rng, edges = np.random.default_rng(0), np.array([1.0, 2.0, 3.0])
+    codes = np.repeat(np.arange(N_PEOPLE), rng.integers(1, 50, N_PEOPLE))
+    X = rng.normal(size=(len(codes), N_FEATURES))
+    found = []
+    for _ in range(9):
+        order = np.argsort(rng.permutation(N_PEOPLE)[codes], kind="stable")
+        people = People.of(codes[order], N_PEOPLE)
+        counts = Rows(as_source(X[order]), people=people).counted_norms(edges)
+        found.append([*counts.up_to_points, *map(counts.up_to, edges)])
+        assert people.weights.sum() == N_PEOPLE
+    assert len(set(map(tuple, found))) == 1
+
+
+def other_people_get_other_noise(cell=CELLS[0]):
+    """The same rows of other people are other data, of which a seed makes other noise."""
+    X, y, codes = rows_of_people()
+    other = codes.copy()
+    other[np.flatnonzero(codes == 1)[0]] = 0
+    targets = (y[codes] % 2,) if cell in people_cells.CLASS_CELLS else ()
+    noises = [
+        noise_of(cell(random_state=SECRET), X[codes], *targets, ids)
+        for ids in (codes, codes, other)
+    ]
+    np.testing.assert_array_equal(noises[0], noises[1])
+    assert not np.isin(noises[0], noises[2]).any()
+    # What is released keys noise, too, and may be the same.
+    y = targets[0] if targets else None
+    digests = [cell(random_state=SECRET)._problem(X[codes], y, ids)[1][1] for ids in (codes, other)]
+    assert digests[0]() != digests[1]()
+
+
+def only_folds_by_ids_are_counted():
+    """Folds in which one person's rows move others to other folds are refused."""
+    codes = rows_of_people()[2]
+    more = np.append(codes, np.zeros(500, int))
+    for is_shuffled, is_fixed in ((True, True), (False, False)):
+        cv = GroupKFold(4, shuffle=is_shuffled, random_state=0 if is_shuffled else None)
+        before, after = (_folds_of(cv, one) for one in (codes, more))
+        assert (np.count_nonzero(before[1:] != after[1:]) == 0) == is_fixed
+        model = KINDS["classifier"](privacy_unit="user")
+        search = GridSearchCV(model, {"row_norm": [2.0, 4.0]}, cv=cv)
+        try:
+            search_cost(search, n_samples=N_PEOPLE, n_features=N_FEATURES)
+        except ValueError:
+            assert not is_fixed
+        else:
+            assert is_fixed
+
+
+def _folds_of(cv, codes):
+    folds = np.empty(N_PEOPLE)
+    for number, (_, test) in enumerate(cv.split(codes, groups=codes)):
+        folds[codes[test]] = number
+    return folds
+
+
+def of_all_kinds(law):
+    """Make a law of all kinds of one of each."""
+
+    def of_all():
+        for kind in people_kinds.KINDS:
+            law(kind)
+
+    of_all.__name__ = law.__name__
+    return of_all
+
+
+LAWS = {
+    law.__name__: law
+    for law in (
+        neighbors_move_no_release_too_far,
+        of_all_kinds(repeated_rows_change_nothing),
+        of_all_kinds(nothing_asks_for_the_number_of_rows),
+        of_all_kinds(only_the_number_of_people_is_told),
+        counts_are_exact,
+        other_people_get_other_noise,
+        only_folds_by_ids_are_counted,
+    )
+}
