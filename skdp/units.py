@@ -217,6 +217,12 @@ def _key_of(value: Any) -> Any:
     return plain(value)
 
 
+#: What to do where whole users cannot be protected.
+ONE_ROW_EACH = (
+    "make one row for each person first, such as the mean of its rows, and pass privacy_unit='row'"
+)
+
+
 def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
     """Resolve a unit that is an object; refuse anything else, with an example to pass."""
     if isinstance(given, Unit):
@@ -232,6 +238,8 @@ def supported_unit(
     given: Any, adjacency: str, epsilon: float, kinds: Iterable[type[T]], owner: str
 ) -> T:
     """Resolve a unit; refuse one that is not of these kinds."""
+    if isinstance(given, str) and given == "user":
+        raise ValueError(f"privacy_unit='user' is not for {owner}: {ONE_ROW_EACH}.")
     unit, kinds = resolved_unit(given, adjacency, epsilon), tuple(kinds)
     # The exact type: ResolvedEdge is a subclass of ResolvedEntry, and must not pass for one.
     if isinstance(unit, kinds) and type(unit) in kinds:

@@ -87,7 +87,10 @@ def people_of(users: Any, rows: Any, unit: Any) -> People | None:
             )
         return None
     if not is_user:
-        raise ValueError(f"users is for privacy_unit='user', got privacy_unit={unit!r}.")
+        raise ValueError(
+            f"users is for privacy_unit='user', got privacy_unit={unit!r}, which protects no more "
+            "than one row: leave users out, and make one row for each person first."
+        )
     users = ids_in_memory(users)
     is_list = isinstance(users, list | tuple) and len(users) > 0
     is_by_part = is_list and hide_error_text(getattr, users[0], "ndim", 0) > 0

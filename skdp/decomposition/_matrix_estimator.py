@@ -188,6 +188,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
     def _problem(self, X: Any, y: Any, users: Any = None) -> tuple[MatrixProblem, Data]:
         checked = self._checked(X)
+        self._resolved_unit()  # where it is refused, ids would not help
         people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
         problem = self._problem_of((n_units, checked.shape[1]), like=checked)

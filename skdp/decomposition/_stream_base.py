@@ -334,6 +334,11 @@ class BaseStream(BudgetMixin, UpdateReceiver):
 
     def _resolved_unit(self) -> StreamUnit:
         given = self.privacy_unit
+        if isinstance(given, str) and given == "user":
+            raise ValueError(
+                f"privacy_unit='user' is not for {type(self).__name__}: add up the updates of each "
+                "person first, and pass privacy_unit=skdp.units.Update(bound=1.0), for one of them."
+            )
         if not isinstance(given, Unit):
             raise ValueError(
                 f"privacy_unit={given!r} must be an object of skdp.units, such as "

@@ -24,7 +24,7 @@ from skdp.privacy import Plan
 from skdp.privacy.noise import algorithm_generator, digest_of
 from skdp.privacy.releases import PrivacySpent
 from skdp.privacy.shares import Exchange, ShareBudget, ShareLayout, Shares
-from skdp.units import Interaction, ResolvedRow
+from skdp.units import ONE_ROW_EACH, Interaction, ResolvedRow
 
 UNITS = ("row", "owner")
 AGGREGATORS = ("masked", "trusted", "none")
@@ -165,8 +165,10 @@ def _check_estimator(estimator: Any, unit: str) -> None:
     )
     given = estimator.privacy_unit
     if not (type(given) is Interaction or (isinstance(given, str) and given == "row")):
+        is_user = isinstance(given, str) and given == "user"
+        hint = f": {ONE_ROW_EACH}; unit='owner' protects all rows of an owner" * is_user
         raise ValueError(
-            f"privacy_unit must be 'row' or Interaction() across owners, got {given!r}."
+            f"privacy_unit must be 'row' or Interaction() across owners, got {given!r}{hint}."
         )
     if unit == "owner" and given != "row":
         raise ValueError(f"unit='owner' needs privacy_unit='row', got {given!r}.")

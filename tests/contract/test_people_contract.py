@@ -18,16 +18,21 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdp import (
     DPPCA,
+    DPContinualFactorizer,
     DPLogisticRegression,
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
     DPStandardScaler,
+    DPStreamingFactorizer,
+    DPTraceRegressor,
+    DPTruncatedSVD,
     PrivacyLedger,
     PrivacyWarning,
     make_dp_pipeline,
 )
 from skdp.federated import Federation
 from skdp.model_selection import DPGridSearch, privacy_spent, search_cost
+from skdp.units import Entry, Interaction, SparseRow
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -120,10 +125,24 @@ def test_ids_without_the_unit_are_refused(kind):
 
 def test_who_does_not_protect_people_says_so():
     X, y, _ = rows_of_people()
-    with pytest.raises(ValueError, match="privacy_unit='user'"):
-        DPLowRankFactorizer(2, privacy_unit="user").fit(X)
-    with pytest.raises(ValueError, match="privacy_unit"):
+    for users in (None, np.arange(N_PEOPLE)):
+        with pytest.raises(ValueError, match="is not for DPLowRankFactorizer: make one row for ea"):
+            DPLowRankFactorizer(2, privacy_unit="user").fit(X, users=users)
+    with pytest.raises(ValueError, match=r"make one row for each person first.*unit='owner'"):
         Federation(DPPCA(2, privacy_unit="user"), n_rows=90, n_features=4, owners=3)
+    facts = {"shape": (5, 4), "privacy_unit": "user"}
+    for make, more in ((DPStreamingFactorizer, {}), (DPContinualFactorizer, {"horizon": 3})):
+        with pytest.raises(ValueError, match="add up the updates of each person first"):
+            make(2, **facts, **more).partial_fit(X[:5])
+    with pytest.raises(ValueError, match="choose 'auto'"):
+        DPTruncatedSVD(2, privacy_unit="user", solver="alternating").fit(X, users=y)
+    entries = Entry(bounds=(0, 1)), Interaction(), SparseRow(bounds=(0, 1), max_entries=3)
+    smaller = [DPTruncatedSVD(2, privacy_unit=unit) for unit in entries]
+    for other in (*smaller, DPTraceRegressor(privacy_unit="response", response_bound=1.0)):
+        targets = (y,) if isinstance(other, DPTraceRegressor) else ()
+        rows = X[:, :, np.newaxis] if targets else X
+        with pytest.raises(ValueError, match="leave users out, and make one row for each person"):
+            other.fit(rows, *targets, users=np.arange(N_PEOPLE))
     with pytest.raises(ValueError, match="needs users"):
         DPGridSearch(pipeline(), {"dppca__n_components": [1, 2]}).fit(X, y)
 
