@@ -1,6 +1,6 @@
 """Whose rows these are: each person counts once in every sum, however many rows it has."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -28,6 +28,8 @@ MOST_PEOPLE = 1 << 53 - _BITS  # not tuned
 # Roundings of an addend besides those of additions in one part: of the root of the weight and of
 # its product, each twice in a product of rows, and of the additions of up to 2 ** 32 parts.
 _MORE_ADDITIONS = 4 + 32  # not tuned
+# Rows of a batch, whoever they are of.
+_BATCH = 1024  # not studied
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,15 +67,45 @@ class People:
         chosen = self.first_rows[self.codes[self.first_rows] % step == 0]
         return chosen, People(self.codes[chosen], np.ones(len(chosen)), self.n_people)
 
+    def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Lay rows out in batches of one size, so that others do not change how a row is rounded.
+
+        What a function makes of a row may depend on its place, by rounding. So that place follows
+        from whose row it is, and from how many of its own come before. Places that are left over
+        have the first row.
+
+        Yields
+        ------
+        places : ndarray of shape (batch_size,)
+            Which row is in each place of the batch.
+        is_used : ndarray of shape (batch_size,)
+            False for places that are left over.
+        """
+        columns = (self.codes + _places(self.codes, self.n_people)) % _BATCH
+        lines = _places(columns, _BATCH)
+        laid_out = np.full((lines.max() + 1, _BATCH), -1)
+        laid_out[lines, columns] = np.arange(len(self.codes))
+        for line in laid_out:
+            yield np.maximum(line, 0), line >= 0
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        """Average the values of the rows of each person."""
+        return np.bincount(self.codes, self.weights * values, self.n_people)
+
 
 def _weights(codes: np.ndarray, n_people: int) -> np.ndarray:
     """Divide 2 ** 24 parts among the rows of each person, as equally as whole parts allow."""
     counts, all_parts = np.bincount(codes, minlength=n_people), 1 << _BITS
-    order = np.argsort(codes, kind="stable")
-    place = np.empty(len(codes), np.int64)
-    place[order] = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
     parts, rest = np.divmod(all_parts, np.maximum(counts, 1))
-    return (parts[codes] + (place < rest[codes])) / all_parts
+    return (parts[codes] + (_places(codes, n_people) < rest[codes])) / all_parts
+
+
+def _places(codes: np.ndarray, n_codes: int) -> np.ndarray:
+    """Count how many of the same code come before each."""
+    counts, places = np.bincount(codes, minlength=n_codes), np.empty(len(codes), np.int64)
+    before = np.repeat(np.cumsum(counts) - counts, counts)
+    places[np.argsort(codes, kind="stable")] = np.arange(len(codes)) - before
+    return places
 
 
 def people_of(users: Any, rows: Any, unit: Any) -> People | None:

@@ -1,7 +1,7 @@
 """The candidates of a search, checked and split by steps, and the budget of their fits."""
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -121,15 +121,16 @@ def path_of(
     X: Any,
     y: Any,
     epsilon: float,
-    n_planned: int | None,
+    is_planned: bool,
     n_fitted: int | None,
-    n_units: int | None = None,
+    n_units: int | None,
+    users: Mapping[str, Any],
 ) -> list[Place]:
     """Plan a candidate from public facts of X; refuse what any of its fits would refuse.
 
-    With `n_planned`, X is public and stands for so many rows to come. With `n_fitted`, it is what
-    so many public steps make of the rows, and the first private step has checked it; there are
-    `n_units` then, which are fewer than the rows if these are of people with several.
+    If it `is_planned`, X is public and stands for rows to come. With `n_fitted`, it is what so many
+    public steps make of the rows, and the first private step has checked it. There are `n_units`,
+    or with None as many as rows.
     """
     path: list[Place] = []
     before: Hashable = ()
@@ -143,14 +144,14 @@ def path_of(
         if step.is_private:
             configured.set_params(epsilon=epsilon)
             configured._validate_params()
-            if n_planned is None and isinstance(configured, PrivateClassifier):
+            if not is_planned and isinstance(configured, PrivateClassifier):
                 configured._classes_and_codes(y)
             rows = columns_of(like, step.columns)
             if not is_checked:
                 # Rows that pass here stay acceptable: what later steps get is made finite.
-                if n_planned is None and n_fitted is None:
-                    configured._problem(rows, y)
-                n_rows = n_planned or n_units or _shape_of(rows)[0]
+                if not is_planned and n_fitted is None:
+                    configured._problem(rows, y, **users)
+                n_rows = n_units or _shape_of(rows)[0]
                 is_checked = step.columns is None
             if rows is not None and (width := _shape_of(rows)[1]) is not None:
                 facts = n_rows, width, rows
@@ -169,7 +170,7 @@ def path_of(
         if is_columns(configured):
             two = next(stand_ins(like))
             like = _public_result(step.name, in_public(configured), two)
-            n_rows, is_checked = n_planned or n_units or _shape_of(X)[0], True
+            n_rows, is_checked = n_units or _shape_of(X)[0], True
         elif is_checked:
             behind = None if like is None else _like_behind(configured, step, n_rows, like)
             like = _in_same_layout(behind, like)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
@@ -24,6 +24,7 @@ from skdp._estimator import (
 )
 from skdp.data.containers import finite
 from skdp.data.parts import RowBlocks, RowParts
+from skdp.data.people import People, people_of
 from skdp.exceptions import warn_of_privacy
 from skdp.linear_model._logistic_fit import LABELS_BECOME_PUBLIC
 from skdp.pipeline._candidates import (
@@ -53,7 +54,7 @@ from skdp.pipeline._composition import (
 )
 from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._holders import SharedBudget, is_passed_through
-from skdp.pipeline._public_steps import fitted_to_nothing, transformed
+from skdp.pipeline._public_steps import fitted_to_nothing, of_people, transformed
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, derived_seed
 from skdp.privacy.plan import PrivacyCost
@@ -84,7 +85,8 @@ class Fits:
     # by its number, a private step that has read its rows, and released nothing: with its label,
     # its problem and its data
     opened: dict[int, tuple[str, list[Any], Any]] = field(default_factory=dict)
-    # whose the rows are, as an argument of every fit; empty where no whole users are protected
+    # whose the rows are where whole users are protected, and that as an argument of every fit
+    people: People | None = None
     users: dict[str, Any] = field(default_factory=dict)
     # charged by the first fit, for all of them
     ledger: Any = None
@@ -102,11 +104,6 @@ class Fits:
         private = [i for i, step in enumerate(self.steps) if step.is_private]
         n_fits = {i: len({path[i].fit for path in self.paths}) or 1 for i in private}
         return split_budget(self.steps, self.candidates, n_fits, self.cost, refits=self.refits)
-
-    @property
-    def n_opened(self) -> int | None:
-        """Number of units of a private step that has read its rows; None if none has."""
-        return next((data[0].n_units for *_, data in self.opened.values()), None)
 
     def planned(self, cost: PrivacyCost, parts: Any) -> Plan:
         """Plan releases about what all private steps protect."""
@@ -159,7 +156,7 @@ def search_of(
     """Refuse what is not acceptable; return what is to be fitted, at that cost in all.
 
     With `n_planned`, X is public and stands for so many rows to come, and there is no y. `users`
-    tells whose the rows are, for the fits of a single candidate.
+    tells whose the rows are.
     """
     if isinstance(X, RowBlocks):
         check_blocks(estimator.steps, X)
@@ -168,7 +165,9 @@ def search_of(
     steps = steps_of(given)
     candidates = candidates_of(grid, given, steps)
     search = Fits(given, steps, candidates, X, y, cost, seed, refits, lack_classes, rows=X)
-    search.users = {} if users is None else {"users": users}
+    if n_planned is None:
+        search.people = people_of(users, _num_samples(X), common_unit(steps))
+        search.users = {} if search.people is None else {"users": users}
     for name, step, *_ in steps:
         if is_columns(step):
             check_rows_of_columns(name, step, X, are_private=n_planned is None)
@@ -180,12 +179,9 @@ def search_of(
             with opened_within("opening", hides_groups=bool(search.users)):
                 _open(search)
     n_fitted = len(search.before) if search.opened else None
-    search.paths = [
-        path_of(
-            one, steps, search.rows, targets, cost.epsilon, n_planned, n_fitted, search.n_opened
-        )
-        for one in candidates
-    ]
+    n_units = n_planned if search.people is None else search.people.n_people
+    asked = cost.epsilon, n_planned is not None, n_fitted, n_units, search.users
+    search.paths = [path_of(one, steps, search.rows, targets, *asked) for one in candidates]
     if len(candidates) > 1:
         announce_fits(sum(search.split.n_fits.values()) + len(search.split.final.shares))
     return search
@@ -210,7 +206,8 @@ def _rows_behind(search: Fits, step: Step, fitted: Any, X: Any) -> Any:
     """Return what the next step gets."""
     if step.columns is not None:
         return X
-    rows = transformed([(step.name, fitted)], X)
+    behind = partial(transformed, [(step.name, fitted)])
+    rows = of_people(behind, None if isinstance(X, RowBlocks) else search.people, X)
     if isinstance(rows, RowBlocks):
         return as_checked(rows, search.steps) if step.is_private else rows
     # Their public parts have made all rows finite before, of which some may not have been.
@@ -405,9 +402,9 @@ class SpendsOneBudget(Watched, DelegatesMixin):
         Return the record of the whole, without its releases.
         """
         cost, n_units, counted = search.split.cost, _num_samples(search.X), "rows"
-        if search.users and search.n_opened is not None:
+        if search.people is not None:
             # How many rows they have is private.
-            n_units, counted = search.n_opened, "users"
+            n_units, counted = search.people.n_people, "users"
         classes = [LABELS_BECOME_PUBLIC] * bool(search.lack_classes)
         settings = warnings_for_settings(cost, counted, n_units, self.random_state)
         warn_of_privacy(*settings, *classes, *warnings_for_fits(search))

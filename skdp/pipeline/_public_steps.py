@@ -15,13 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import parallel_config
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse, vstack
 from sklearn import config_context
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from skdp._estimator import PrivateEstimator
 from skdp.data.containers import canonical_csr, finite, not_finite_rows, types_of, with_nan
 from skdp.data.parts import RowBlocks, mapped_blocks
+from skdp.data.people import People
 from skdp.exceptions import warn_of_privacy
 from skdp.pipeline._public_rows import (
     TWICE,
@@ -171,9 +173,8 @@ def losses_by_rows(
     form = _form_of_losses(public.results)
     if form is None:
         raise ValueError(
-            f"{what} must return one score for each of {_num_samples(inputs[0])} rows, got shape "
-            f"{shape_of(public.results)} of {type(public.results).__name__} for {TWICE} rows that "
-            "are public."
+            f"{what} must return one score for each row, got shape {shape_of(public.results)} of "
+            f"{type(public.results).__name__} for {TWICE} rows that are public."
         )
     # Responses that differ show what looks at all of them, if some are predicted well.
     for each in product(public.inputs[:1], *ways[1:]):
@@ -313,6 +314,24 @@ def transformed(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
 
 def _finite(rows: Any) -> Any:
     return finite(rows) if rows.dtype.kind == "f" else rows
+
+
+def of_people(function: Callable[..., Any], people: People | None, *inputs: Any) -> Any:
+    """Apply a function of rows, and of what belongs to them, so that no person moves another.
+
+    The rows of one person would move those of others to other places, where they round otherwise.
+    """
+    if people is None:
+        return function(*inputs)
+    inputs, kept, parts = (plain_rows(inputs[0]), *inputs[1:]), [], []
+    for places, is_used in people.batches():
+        batch = (None if one is None else _safe_indexing(one, places) for one in inputs)
+        parts.append(function(*batch)[is_used])
+        kept.append(places[is_used])
+    order = np.argsort(np.concatenate(kept))
+    if issparse(parts[0]):
+        return csr_array(vstack(parts, format="csr")[order])
+    return np.concatenate(parts)[order]
 
 
 def is_finite(rows: Any) -> bool:
