@@ -89,7 +89,7 @@ class People:
             yield np.maximum(line, 0), line >= 0
 
     def means(self, values: np.ndarray) -> np.ndarray:
-        """Average the values of the rows of each person."""
+        """Average the values of the rows of each person, added in their order."""
         return np.bincount(self.codes, self.weights * values, self.n_people)
 
 
@@ -115,7 +115,7 @@ def people_of(users: Any, rows: Any, unit: Any) -> People | None:
         if is_user:
             raise ValueError(
                 "privacy_unit='user' needs users, an id for each row: pass them to fit, and to a "
-                "step of a Pipeline as step__users. Private searches and curves do not take them."
+                "step of a Pipeline as step__users."
             )
         return None
     if not is_user:

@@ -24,11 +24,12 @@ from sklearn.utils.validation import (
 from skdp._checks import BUDGET, SEED, check_given, redact_errors, validate_plain
 from skdp._estimator import warnings_for_settings
 from skdp.data.containers import canonical_csr, checked_container, hide_error_text
+from skdp.data.people import People, people_of
 from skdp.data.sources import digests
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.linear_model._targets import checked_responses
 from skdp.pipeline._delegation import DelegatesMixin
-from skdp.pipeline._public_steps import losses_by_rows, quietly, restored, transformed
+from skdp.pipeline._public_steps import losses_by_rows, of_people, quietly, restored, transformed
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
 from skdp.privacy.noise import NoiseSource, draw_seed
 from skdp.privacy.plan import PrivacyCost
@@ -82,7 +83,7 @@ def choose(losses: np.ndarray, plan: ChoiceReleases, budget: PrivacyBudget) -> i
     losses. Losses that are 0 or 1 are summed as they are.
     """
     if plan.loss_range is None:
-        losses = np.clip(losses, 0.0, 1.0)
+        losses = in_steps(np.clip(losses, 0.0, 1.0))
     else:
         level = release_level(plan.loss_range, np.ptp(losses, axis=1), budget, most=_MOST)
         losses = regrets(losses, level)
@@ -247,6 +248,12 @@ def default_scoring(estimator: Any) -> str:
     return "log_likelihood" if hasattr(estimator, "score_samples") else "reconstruction"
 
 
+def unit_losses(scoring: Any, model: Any, X: Any, y: Any, people: People | None) -> np.ndarray:
+    """Compute the loss of every row; of people, the mean of what their rows lose."""
+    losses = of_people(partial(row_losses, scoring, model), people, X, y)
+    return losses if people is None else people.means(losses)
+
+
 def row_losses(scoring: Any, model: Any, X: Any, y: Any) -> np.ndarray:
     """Compute the loss of every row, finite, under a public fitted estimator."""
     if callable(scoring):
@@ -295,8 +302,8 @@ def _reconstruction_errors(model: Any, rows: Any) -> np.ndarray:
         given = hide_error_text(np.asarray, rows, np.float64)
     if back.shape != given.shape:
         raise ValueError(
-            f"scoring='reconstruction' needs rows of shape {given.shape} back, got shape "
-            f"{back.shape}: pass a callable (estimator, X, y) that returns a score a row."
+            f"scoring='reconstruction' needs rows of shape {given.shape[1:]} back, got shape "
+            f"{back.shape[1:]}: pass a callable (estimator, X, y) that returns a score a row."
         )
     return np.asarray(quietly(_squared_distances, given, back))
 
@@ -358,6 +365,7 @@ def private_score(
     X: Any,
     y: Any = None,
     *,
+    users: Any = None,
     scoring: Any = None,
     epsilon: float = 1.0,
     delta: float = 1e-6,
@@ -381,6 +389,9 @@ def private_score(
         Rows to protect.
     y : array-like of shape (n_samples,) or None, default=None
         Their responses.
+    users : array-like of shape (n_samples,) or None, default=None
+        Whose each row is. All rows of a user together are protected then: each user counts once,
+        with the mean of the losses of its rows.
     scoring : str, callable or None, default=None
         As in :class:`DPGridSearch`, except for ``"r2"``, which is no mean over rows.
     epsilon : float, default=1.0
@@ -388,7 +399,8 @@ def private_score(
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``.
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighboring datasets differ in one row, which is exchanged or set to null.
+        Neighboring datasets differ in one row, or all rows of one user, which are exchanged or set
+        to null.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged before the first release.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -410,18 +422,20 @@ def private_score(
 
     Notes
     -----
-    **Privacy.** Unit: one row, with its response if there are any (then called a record).
+    **Privacy.** Unit: one row, with its response if there are any (then called a record); with
+    `users` one user with all of its rows, and what follows counts users in place of rows.
     Adjacency: `adjacency`. Mechanism: ten Gaussian counts for the level, which take a fifth of the
     budget, and a Gaussian mean; accuracy needs no level. One row moves the mean of n losses in
     [0, B] by at most B / n. Losses of log-likelihoods and of callables are in [-B, B], and one row
     moves their mean by twice as much with "replace". Assumed public: the number of rows, and the
     estimator. A ledger does not know which rows are meant, and charges the score in full.
 
-    If the rows were set apart before the fit, every row is either in the fit or in the score. Both
-    together then cost the larger of the two records, not their sum [1]_, provided that unit and
-    adjacency agree. The split must not depend on the rows. A random split that nobody knows does
-    not. Nor does a split by positions or by a known seed, if the order of the rows tells nothing
-    about them. A split that looks at responses, such as a stratified one, does.
+    If the rows were set apart before the fit, every row is either in the fit or in the score, and
+    so are all rows of a user. Both together then cost the larger of the two records, not their sum
+    [1]_, provided that unit and adjacency agree. The split must not depend on the rows. A random
+    split that nobody knows does not. Nor does a split by positions or by a known seed, if the order
+    of the rows tells nothing about them; of users, one by positions of their rows does. A split
+    that looks at responses, such as a stratified one, does.
 
     References
     ----------
@@ -454,17 +468,18 @@ def private_score(
     if hasattr(estimator, "n_features_in_") and len(getattr(X, "shape", ())) == 2:
         _check_n_features(estimator, X, reset=False)
     check_responses(X, y, scoring, type(estimator).__name__)
-    losses, n_rows = row_losses(scoring, estimator, X, y), _num_samples(X)
+    unit = "user" if users is not None else "row" if y is None else "record"
+    people = people_of(users, _num_samples(X), unit)
+    losses = unit_losses(scoring, estimator, X, y, people)
     is_bounded, is_signed = scoring == "accuracy", callable(scoring) or scoring == "log_likelihood"
     cost = PrivacyCost(float(plain(epsilon)), float(plain(delta)))
-    unit = "row" if y is None else "record"
     parts = _plan(cost, adjacency, is_bounded=is_bounded, is_signed=is_signed)
     plan = Plan(cost, parts, unit=unit, adjacency=adjacency)
-    few_rows = [] if parts.level is None else _warnings_for_few_rows(parts.level, n_rows)
-    warn_of_privacy(*warnings_for_settings(cost, "rows", n_rows, random_state), *few_rows)
-    seed = draw_seed(random_state)
-    noise = NoiseSource(seed, () if seed is None else digests(losses))
-    what = f"private_score, {n_rows} {unit}s"
+    counted, n_units = "rows" if people is None else "users", len(losses)
+    few = [] if parts.level is None else _warnings_for_few(parts.level, counted, n_units)
+    warn_of_privacy(*warnings_for_settings(cost, counted, n_units, random_state), *few)
+    noise = noise_for(losses, people, draw_seed(random_state))
+    what = f"private_score, {n_units} {unit}s"
     charge = None if ledger is None else lambda spent: ledger.charge(spent, what=what)
     budget = PrivacyBudget.of(plan, noise, charge)
     mean, std, level = _release_mean(losses, parts, budget, is_signed=is_signed)
@@ -472,16 +487,22 @@ def private_score(
     return PrivateScore(1 - mean if is_bounded else -mean, std, level, budget.spent())
 
 
-def _warnings_for_few_rows(level: Search, n_rows: int) -> list[str]:
-    """Warn where there are so few rows that many of the losses are clipped."""
-    quantile = level.highest_quantile(n_rows, most=_QUANTILE)
+def noise_for(losses: np.ndarray, people: People | None, seed: int | None) -> NoiseSource:
+    """Key noise by losses, and by whose they are."""
+    keyed = (losses,) if people is None else (losses, people.codes)
+    return NoiseSource(seed, () if seed is None else digests(*keyed))
+
+
+def _warnings_for_few(level: Search, counted: str, n_units: int) -> list[str]:
+    """Warn where there are so few rows, or users, that many of the losses are clipped."""
+    quantile = level.highest_quantile(n_units, most=_QUANTILE)
     if quantile >= _QUANTILE:
         return []
     clipped = f"about {1 - quantile:.0%} of" if quantile > _LEAST_SCORE_QUANTILE else "half of"
     return [
-        f"{n_rows} rows are few at this epsilon: {clipped} the losses are clipped, and the score "
-        "looks better than it is, by more than its std. Take more rows, a larger epsilon, or a "
-        "callable scoring whose scores differ little from row to row."
+        f"{n_units} {counted} are few at this epsilon: {clipped} the losses are clipped, and the "
+        f"score looks better than it is, by more than its std. Take more {counted}, a larger "
+        "epsilon, or a callable scoring whose scores differ little from row to row."
     ]
 
 
@@ -508,9 +529,9 @@ def _release_mean(
     losses: np.ndarray, plan: _ScoreReleases, budget: PrivacyBudget, *, is_signed: bool
 ) -> tuple[float, float, float]:
     """Release the mean of clipped losses; return also its noise's std, and the clipping level."""
-    n_rows, level = len(losses), 1.0
+    n_units, level = len(losses), 1.0
     if plan.level is not None:
         level = release_level(plan.level, np.abs(losses), budget, most=_QUANTILE)
     total = in_steps(np.clip(losses / level, -1.0 if is_signed else 0.0, 1.0)).sum()
     noisy_total, noise_std = budget.release(plan.total, total)
-    return float(noisy_total) * level / n_rows, noise_std * level / n_rows, level
+    return float(noisy_total) * level / n_units, noise_std * level / n_units, level

@@ -12,20 +12,20 @@ from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils._param_validation import HasMethods, Interval
 
 from skdp._checks import BUDGET, SEED, refuse_blocks
-from skdp._estimator import check_unwatched, restored_on_error
+from skdp._estimator import RequestsUsersMixin, check_unwatched, restored_on_error
 from skdp.data.containers import checked_container
-from skdp.data.sources import digests
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.model_selection._score import (
     check_responses,
     check_scoring,
     choose,
     default_scoring,
+    noise_for,
     plan_choice,
-    row_losses,
+    unit_losses,
 )
 from skdp.pipeline._candidates import BudgetSplit, Candidate, params_for_mu
-from skdp.pipeline._composition import adjacency_of, common_unit
+from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
 from skdp.pipeline._fitting import (
     Fits,
     SpendsOneBudget,
@@ -37,14 +37,14 @@ from skdp.pipeline._fitting import (
 )
 from skdp.pipeline._holders import SharedBudget
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
-from skdp.privacy.noise import NoiseSource, derived_seed, draw_seed
+from skdp.privacy.noise import derived_seed, draw_seed
 from skdp.privacy.plan import PrivacyCost
 
 # With more fits neither the fits nor the choice are reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
 
 
-class BaseDPSearch(MetaEstimatorMixin, SpendsOneBudget):
+class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
     """A search whose fits and choice share one budget."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -64,7 +64,7 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsOneBudget):
 
     @_fit_context(prefer_skip_nested_validation=False)
     @warnings_together()
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, users: Any = None) -> Self:
         """Fit the candidates, choose one, and fit it, spending the whole budget.
 
         Parameters
@@ -73,6 +73,8 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsOneBudget):
             Rows to protect, as `estimator` takes them.
         y : array-like of shape (n_samples,) or None, default=None
             Their responses.
+        users : array-like of shape (n_samples,) or None, default=None
+            Whose each row is, where all private steps have ``privacy_unit="user"``.
 
         Returns
         -------
@@ -82,10 +84,10 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsOneBudget):
         Raises
         ------
         ValueError
-            If X, y, a parameter or a candidate is not acceptable; nothing has been spent then. Also
-            if a callable `scoring` raises for public rows of ones and halves, does not return one
-            number for each of them, or one that depends on the other row or its response; all fits
-            have been spent by then.
+            If X, y, `users`, a parameter or a candidate is not acceptable; nothing has been spent
+            then. Also if a callable `scoring` raises for public rows of ones and halves, does not
+            return one number for each of them, or one that depends on the other row or its
+            response; all fits have been spent by then.
         BudgetError
             If the ledger has less left; nothing has been spent then.
         """
@@ -93,7 +95,7 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsOneBudget):
         check_scoring(scoring, self.estimator)
         with restored_on_error(self):
             X, y = checked_container(X), checked_container(y)
-            search = self._search(X, y, scoring)
+            search = self._search(X, y, scoring, users)
             choice = _choice_plan(search, is_bounded=scoring == "accuracy")
             # All warnings from public facts, and all refusals, come before the charge.
             whole = self._begin(search)
@@ -101,7 +103,8 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsOneBudget):
             models = fit_candidates(search)
             best, warnings = 0, list[str]()
             if choice is not None:
-                losses = np.column_stack([row_losses(scoring, model, X, y) for model in models])
+                judged = (unit_losses(scoring, model, X, y, search.people) for model in models)
+                losses = np.column_stack(list(judged))
                 best, warnings = _chosen(search, losses, choice)
             model = models[best]
             if search.split.final.shares:
@@ -113,7 +116,7 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsOneBudget):
         warn_of_privacy(*warnings)
         return self
 
-    def _search(self, X: Any, y: Any, scoring: Any) -> Fits:
+    def _search(self, X: Any, y: Any, scoring: Any, users: Any) -> Fits:
         """Refuse what is not acceptable; return what is to be fitted."""
         refuse_blocks(X, type(self).__name__)
         seed = draw_seed(self.random_state)
@@ -123,9 +126,8 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsOneBudget):
                 if getattr(self.estimator, name) is not None:
                     raise ValueError(f"estimator: {name} must be None: pass it to the search.")
         cost, refits = self._cost(), bool(self.refit)
-        search = search_of(
-            self.estimator, self._grid(seed), X, y, cost=cost, seed=seed, refits=refits
-        )
+        facts = {"cost": cost, "seed": seed, "refits": refits, "users": users}
+        search = search_of(self.estimator, self._grid(seed), X, y, **facts)
         check_responses(X, y, scoring, type(search.steps[-1].estimator).__name__)
         return search
 
@@ -149,6 +151,11 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsOneBudget):
 
     def _pattern(self) -> Any:
         return self.estimator
+
+    @property
+    def privacy_unit(self) -> str:
+        """What all private steps protect together."""
+        return common_unit(steps_of(self.estimator))
 
     @property
     def best_score_(self) -> float:
@@ -191,9 +198,8 @@ def _choice_plan(search: Fits, *, is_bounded: bool) -> Plan | None:
 
 
 def _chosen(search: Fits, losses: np.ndarray, plan: Plan) -> tuple[int, list[str]]:
-    """Choose privately by the losses of the rows; return the warnings of the releases too."""
-    seed = search.seed_of("choice")
-    noise = NoiseSource(seed, () if seed is None else digests(losses))
+    """Choose privately by the losses of the units; return the warnings of the releases too."""
+    noise = noise_for(losses, search.people, search.seed_of("choice"))
     budget = PrivacyBudget.of(plan, noise)
     best = choose(losses, plan.parts, budget)
     search.keep(budget.spent(), "choice")
@@ -226,7 +232,7 @@ class DPGridSearch(BaseDPSearch):
     Parameters
     ----------
     estimator : estimator
-        A private estimator that protects rows, records or responses, or a
+        A private estimator that protects rows, records, responses or users, or a
         :class:`~sklearn.pipeline.Pipeline` of such estimators, of steps that learn nothing
         (`Binarizer`, `Normalizer`, `FunctionTransformer`, `AdditiveChi2Sampler`,
         `HashingVectorizer`, `FeatureHasher`, and `CountVectorizer`, `SimpleImputer` and
@@ -295,7 +301,8 @@ class DPGridSearch(BaseDPSearch):
     fits; a binary search with Gaussian counts for the level that losses are clipped to; and the
     exponential mechanism [1]_ for the choice, whose cost is exact in Gaussian differential privacy.
     The median of a row's losses is subtracted from them, and the differences are clipped to half of
-    the level. So one row moves the difference between two candidates by at most twice the level.
+    the level. So one row moves the difference between two candidates by at most twice the level. A
+    user counts once, with the means of the losses of its rows.
     Released: all that the fits release, ten counts, and the choice. Assumed public: the shape of X
     and the parameters. The squares of mu of all fits and of the choice add up to that of
     (`epsilon`, `delta`). The choice takes 5% of it where one fit serves all candidates, else 10%. A
