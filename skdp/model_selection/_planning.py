@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import ShuffleSplit
+from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 from sklearn.utils import Bunch, check_array, check_random_state, check_scalar
 from sklearn.utils._indexing import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
+from skdp.data.people import People, people_of
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.exceptions import warnings_together
 from skdp.linear_model._classifiers import PrivateClassifier
@@ -52,10 +54,11 @@ def expected_subspace_error(
         or "auto", which is read as "covariance".
     eigenvalues : array-like of shape (n_features,)
         Guess of the eigenvalues of the covariance (for a ``DPPCA`` that centers) or of the second
-        moment per row, in any order, in the squared units of X. It must not come from private rows:
-        use public rows, a released spectrum or general knowledge of such data.
+        moment per row, in any order, in the squared units of X; where users are protected, of a
+        random row of a random user. It must not come from private rows: use public rows, a released
+        spectrum or general knowledge of such data.
     n_samples : int
-        Number of rows of the planned fit.
+        Number of rows of the planned fit; of users with ``privacy_unit="user"``.
 
     Returns
     -------
@@ -160,10 +163,10 @@ def _checked_spectrum(eigenvalues: Any) -> np.ndarray:
 def _checked_plan(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int) -> Plan:
     """Plan a fit that releases the second moment; refuse what `fit` or the prediction cannot do."""
     plan = estimator.plan(n_samples, n_features)
-    if estimator.privacy_unit != "row":
+    if estimator.privacy_unit not in ("row", "user"):
         raise ValueError(
             f"privacy_unit={estimator.privacy_unit!r}: the error can be predicted for "
-            "privacy_unit='row' only."
+            "privacy_unit='row' and 'user' only."
         )
     if estimator.solver not in ("auto", "covariance"):
         raise ValueError(
@@ -278,7 +281,8 @@ def matched_noise(estimator: Any, *, n_samples: int, n_public: int) -> Any:
         The estimator as it will be fitted to private rows: a private estimator, or a pipeline with
         private steps. It is not changed.
     n_samples : int
-        Number of rows of the private fit; of users for :class:`skdp.DPPersonalizedRegressor`.
+        Number of rows of the private fit; of users for ``privacy_unit="user"`` and
+        :class:`skdp.DPPersonalizedRegressor`.
     n_public : int
         Number of public rows, or users, of one fit: in a search with k folds, those in k - 1 folds.
 
@@ -292,6 +296,7 @@ def matched_noise(estimator: Any, *, n_samples: int, n_public: int) -> Any:
     ValueError
         If there is no private step, or a private one has a ledger, no noise, or a unit other than a
         row, a record, a response or a user: statistics of single entries do not grow with the rows.
+        Also if some steps protect users and others do not.
 
     Notes
     -----
@@ -327,6 +332,7 @@ def epsilon_curve(
     X_public: Any,
     y_public: Any = None,
     *,
+    users: Any = None,
     epsilons: Any,
     n_samples: int,
     scoring: Any = None,
@@ -348,16 +354,19 @@ def epsilon_curve(
         Public rows that resemble the private ones.
     y_public : array-like of shape (n_public,) or None, default=None
         Their responses.
+    users : array-like of shape (n_public,) or None, default=None
+        Whose each public row is, where all private steps have ``privacy_unit="user"``. All rows of
+        a user are on one side of each split.
     epsilons : array-like of shape (n_epsilons,)
         Epsilons to try. Several private steps share each one, in the proportions of `estimator`.
     n_samples : int
-        Number of rows of the private fit.
+        Number of rows of the private fit; of users with ``privacy_unit="user"``.
     scoring : str, callable or None, default=None
         As in scikit-learn's ``cross_validate``; None for the estimator's own score.
     n_repeats : int, default=10
         Number of random splits.
     test_size : float, default=0.25
-        Part of the rows that a fit is scored on, between 0 and 1.
+        Part of the rows, or users, that a fit is scored on, between 0 and 1.
     random_state : int, RandomState instance or None, default=None
         Seed of the splits. The noise is fresh in every fit.
 
@@ -405,19 +414,32 @@ def epsilon_curve(
             "A curve splits rows, and users are not to be split: fit clones of matched_noise("
             "estimator, n_samples=..., n_public=...) to public users; both count users."
         )
+    people = people_of(users, _num_samples(X_public), next(iter(steps)).privacy_unit)
     score = check_scoring(estimator, scoring)
-    random = check_random_state(random_state)
     scores = np.empty((len(epsilons), n_repeats))
-    splits = ShuffleSplit(n_repeats, test_size=test_size, random_state=random).split(X_public)
+    by = ShuffleSplit if people is None else GroupShuffleSplit
+    split = by(n_repeats, test_size=test_size, random_state=check_random_state(random_state))
     data = [X_public] if y_public is None else [X_public, y_public]
+    splits = split.split(X_public, groups=None if people is None else people.codes)
     for column, indices in enumerate(splits):
         train, test = ([_safe_indexing(given, part) for given in data] for part in indices)
+        n_public, ids = _people_in(people, indices[0], estimator)
         for row, epsilon in enumerate(epsilons):
             planned = _with_epsilon(estimator, float(epsilon))
-            matched = matched_noise(planned, n_samples=n_samples, n_public=len(indices[0]))
-            scores[row, column] = score(matched.fit(*train), *test)
+            matched = matched_noise(planned, n_samples=n_samples, n_public=n_public)
+            scores[row, column] = score(matched.fit(*train, **ids), *test)
     means, medians, stds = scores.mean(axis=1), np.median(scores, axis=1), scores.std(axis=1)
     return Bunch(epsilons=epsilons, scores=scores, mean=means, median=medians, std=stds)
+
+
+def _people_in(
+    people: People | None, rows: np.ndarray, estimator: Any
+) -> tuple[int, dict[str, np.ndarray]]:
+    """Count the units of some public rows; of people, tell each step whose the rows are."""
+    if people is None:
+        return len(rows), {}
+    ids = people.codes[rows]
+    return len(np.unique(ids)), {f"{prefix}users": ids for prefix in private_steps(estimator)}
 
 
 def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
@@ -439,14 +461,18 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
             raise ValueError(f"{prefix}epsilon must be finite, got {step.epsilon!r}.")
         if step.delta == 0:
             raise ValueError(f"{prefix}delta must be positive, got 0: there is no mu to match.")
+    are_users = set()
     for prefix, step in innermost(steps).items():
         unit = getattr(step, "privacy_unit", "user")
+        are_users.add(unit == "user")
         if isinstance(step, DPLowRankFactorizer) or unit not in _UNITS:
             raise ValueError(
                 f"{prefix.rstrip('_') or 'estimator'}={type(step).__name__} with "
                 f"privacy_unit={unit!r} cannot be matched: only statistics that are sums over the "
                 f"units {_UNITS} can. Factors of single rows, as DPLowRankFactorizer has, cannot."
             )
+    if len(are_users) > 1:
+        raise ValueError("Some private steps protect users and others rows: pass one unit to all.")
     return steps
 
 

@@ -100,7 +100,7 @@ def search_cost(
     search : GridSearchCV or RandomizedSearchCV
         The search. It is not changed, and nothing is drawn from its random state.
     n_samples : int
-        Number of rows of the planned X.
+        Number of rows of the planned X; of users with ``privacy_unit="user"``.
     n_features : int
         Number of its features.
     same_unit : bool, default=False

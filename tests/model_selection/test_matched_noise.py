@@ -12,11 +12,13 @@ from skdp import (
     DPPCA,
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
+    DPStandardScaler,
     DPTraceRegressor,
     DPTruncatedSVD,
     PrivacyLedger,
+    make_dp_pipeline,
 )
-from skdp.model_selection import DPGridSearch, epsilon_curve, matched_noise
+from skdp.model_selection import DPGridSearch, epsilon_curve, expected_subspace_error, matched_noise
 from skdp.model_selection._planning import _with_epsilon
 from skdp.pipeline._holders import private_steps
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
@@ -119,6 +121,65 @@ def test_users_are_matched_by_their_numbers_and_have_no_curve():
     assert mu_of(matched) == pytest.approx(10 * mu_of(personal), rel=1e-6)
     with pytest.raises(ValueError, match="users are not to be split"):
         epsilon_curve(personal, np.zeros((10, 2)), np.zeros(10), epsilons=[1], n_samples=100)
+
+
+def rows_of_users():
+    X = load_digits().data[:300]
+    return X, np.random.default_rng(0).integers(0, 60, len(X))
+
+
+STEPS = {
+    "pca": DPPCA(5, row_norm=40, mean_norm=60, privacy_unit="user"),
+    "pipeline": make_pipeline(
+        DPStandardScaler(bounds=(0, 16), privacy_unit="user"), DPPCA(5, privacy_unit="user")
+    ),
+    "one budget": make_dp_pipeline(
+        DPStandardScaler(bounds=(0, 16), privacy_unit="user"), DPPCA(5, privacy_unit="user")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_curve_of_users_splits_and_counts_users(name, monkeypatch):
+    (X, users), seen = rows_of_users(), []
+    fit = DPPCA._problem
+
+    def watched(step, X, y, users=None):
+        seen.append((set(users.tolist()), step._cost().mu))
+        return fit(step, X, y, users)
+
+    monkeypatch.setattr(DPPCA, "_problem", watched)
+    given = {"epsilons": [1], "n_samples": 450, "n_repeats": 2, "random_state": 0}
+    curve = epsilon_curve(STEPS[name], X, users=users, **given)
+    assert np.isfinite(curve.scores).all()
+    assert {len(train) for train, _ in seen} == {45}
+    if name == "pca":
+        assert seen[0][1] == pytest.approx(10 * mu_of(DPPCA()), rel=1e-6)
+
+
+def test_a_curve_needs_ids_where_users_are_protected_and_nowhere_else():
+    X, users = rows_of_users()
+    given = {"epsilons": [1], "n_samples": 450}
+    with pytest.raises(ValueError, match="privacy_unit='user' needs users"):
+        epsilon_curve(STEPS["pca"], X, **given)
+    with pytest.raises(ValueError, match="users is for privacy_unit='user'"):
+        epsilon_curve(DPPCA(5), X, users=users, **given)
+    with pytest.raises(ValueError, match="users has 3 ids"):
+        epsilon_curve(STEPS["pca"], X, users=users[:3], **given)
+    mixed = make_pipeline(DPStandardScaler(), STEPS["pca"])
+    with pytest.raises(ValueError, match="Some private steps protect users"):
+        matched_noise(mixed, n_samples=100, n_public=10)
+
+
+def test_users_are_matched_and_predicted_as_rows_are():
+    of_users, of_rows = STEPS["pca"], DPPCA(5, row_norm=40, mean_norm=60)
+    sizes = {"n_samples": 1000, "n_public": 100}
+    assert matched_noise(of_users, **sizes).epsilon == matched_noise(of_rows, **sizes).epsilon
+    spectrum = 300 / np.arange(1, 65)
+    expected = expected_subspace_error(of_rows, spectrum, n_samples=5000)
+    assert 0.01 < expected < 0.99
+    found = expected_subspace_error(of_users, spectrum, n_samples=5000)
+    assert found == pytest.approx(expected, rel=1e-3)
 
 
 def test_sizes_too_far_apart_are_refused():

@@ -24,7 +24,7 @@ from skdp import (
     make_dp_pipeline,
 )
 from skdp.data.people import People
-from skdp.model_selection import DPGridSearch, DPRandomizedSearch, private_score
+from skdp.model_selection import DPGridSearch, DPRandomizedSearch, privacy_spent, private_score
 from skdp.model_selection._score import unit_losses
 from skdp.privacy import PrivacyBudget
 
@@ -328,3 +328,4 @@ def test_searches_are_scored_by_scikit_learn(routing):
 def test_random_candidates_protect_people_too():
     search = DPRandomizedSearch(DPPCA(1, **UNIT), {"n_components": [1, 2, 3]}, n_iter=2)
     assert search.fit(X, users=USERS).privacy_spent_.unit == "user"
+    assert "per user" in str(privacy_spent(search))
