@@ -168,6 +168,12 @@ def search_of(
     if n_planned is None:
         search.people = people_of(users, _num_samples(X), common_unit(steps))
         search.users = {} if search.people is None else {"users": users}
+    if search.people is not None and isinstance(X, RowBlocks):
+        # Steps take parts block by block, where a row has no place of its own.
+        raise ValueError(
+            "Steps that share a budget protect users with rows in memory only: pass X as an array "
+            "or a sparse matrix, or fit one estimator to rows in parts."
+        )
     for name, step, *_ in steps:
         if is_columns(step):
             check_rows_of_columns(name, step, X, are_private=n_planned is None)
@@ -206,8 +212,7 @@ def _rows_behind(search: Fits, step: Step, fitted: Any, X: Any) -> Any:
     """Return what the next step gets."""
     if step.columns is not None:
         return X
-    behind = partial(transformed, [(step.name, fitted)])
-    rows = of_people(behind, None if isinstance(X, RowBlocks) else search.people, X)
+    rows = of_people(partial(transformed, [(step.name, fitted)]), search.people, X)
     if isinstance(rows, RowBlocks):
         return as_checked(rows, search.steps) if step.is_private else rows
     # Their public parts have made all rows finite before, of which some may not have been.

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from in_parts import in_parts
 from scipy.sparse import coo_array, csr_array
 from sklearn.preprocessing import FunctionTransformer
 from watched import SEED, moved, watched
@@ -54,6 +55,13 @@ def test_the_rows_of_one_person_leave_all_others_as_they_are(n_own):
 def test_rows_keep_their_order_in_any_container(contain):
     made = of_people(lambda rows: rows * 2.0, People.of(USERS, N_PEOPLE), contain(X))
     np.testing.assert_array_equal(made.toarray() if hasattr(made, "toarray") else made, 2 * X)
+
+
+def test_rows_in_parts_have_no_places_and_are_refused():
+    unit = {"privacy_unit": "user"}
+    pipeline = make_dp_pipeline(DPPCA(2, **unit), DPStandardScaler(**unit), shares={"dppca": 0.5})
+    with pytest.raises(ValueError, match="rows in memory only"):
+        pipeline.fit(in_parts(X), users=USERS)
 
 
 @pytest.mark.parametrize("n_own", N_OWN)
