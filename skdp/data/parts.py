@@ -154,7 +154,12 @@ class Targets(Parts):
         if len(self.parts) > 1 or callable(self.parts[0].loader):
             return mapped
         # In memory as a whole, they are mapped once for all passes.
-        return Targets([self.parts[0]._replace(loader=mapped._load(self.parts[0]))])
+        return mapped.held()
+
+    @without_warnings()
+    def held(self) -> "Targets":
+        """Load all once, for rows that are in memory, too."""
+        return Targets([part._replace(loader=self._load(part)) for part in self.parts])
 
     def blocks(self, group: range) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield the targets of a group of parts, as columns, with the rows they stand for."""

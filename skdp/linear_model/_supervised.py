@@ -104,7 +104,9 @@ class SupervisedEstimator(PrivateEstimator):
     def _targets(self, X: Any, y: Any) -> Targets:
         """Return the targets of rows in parts, or else y, checked."""
         given = targets_of(X, y, type(self).__name__)
-        return given if isinstance(X, RowParts) else Targets.of(self._checked(given))
+        if not isinstance(X, RowParts):
+            return Targets.of(self._checked(given))
+        return given.held() if X.is_held else given
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> Any:
         rows, shape = self._read(like)

@@ -10,7 +10,6 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 from sklearn.utils import Bunch, check_array, check_random_state, check_scalar
 from sklearn.utils._indexing import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
 from skdp.data.people import People, people_of
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
@@ -414,7 +413,7 @@ def epsilon_curve(
             "A curve splits rows, and users are not to be split: fit clones of matched_noise("
             "estimator, n_samples=..., n_public=...) to public users; both count users."
         )
-    people = people_of(users, _num_samples(X_public), next(iter(steps)).privacy_unit)
+    people = people_of(users, X_public, next(iter(steps)).privacy_unit)
     score = check_scoring(estimator, scoring)
     scores = np.empty((len(epsilons), n_repeats))
     by = ShuffleSplit if people is None else GroupShuffleSplit

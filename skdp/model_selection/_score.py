@@ -15,7 +15,6 @@ from sklearn.utils import assert_all_finite, gen_batches
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import (
     _check_n_features,
-    _num_samples,
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
@@ -469,7 +468,7 @@ def private_score(
         _check_n_features(estimator, X, reset=False)
     check_responses(X, y, scoring, type(estimator).__name__)
     unit = "user" if users is not None else "row" if y is None else "record"
-    people = people_of(users, _num_samples(X), unit)
+    people = people_of(users, X, unit)
     losses = unit_losses(scoring, estimator, X, y, people)
     is_bounded, is_signed = scoring == "accuracy", callable(scoring) or scoring == "log_likelihood"
     cost = PrivacyCost(float(plain(epsilon)), float(plain(delta)))

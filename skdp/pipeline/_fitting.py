@@ -166,7 +166,7 @@ def search_of(
     candidates = candidates_of(grid, given, steps)
     search = Fits(given, steps, candidates, X, y, cost, seed, refits, lack_classes, rows=X)
     if n_planned is None:
-        search.people = people_of(users, _num_samples(X), common_unit(steps))
+        search.people = people_of(users, X, common_unit(steps))
         search.users = {} if search.people is None else {"users": users}
     if search.people is not None and isinstance(X, RowBlocks):
         # Steps take parts block by block, where a row has no place of its own.
