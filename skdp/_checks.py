@@ -332,7 +332,7 @@ def _is_foreign(error: Exception) -> bool:
 
 
 @redact_errors
-def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: bool = True) -> Any:
+def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: Any = True) -> Any:
     """Validate X as scikit-learn does, without warnings or errors that tell values."""
     settings = {"ensure_all_finite": ensure_all_finite, "input_name": "X"}
     if issparse(X) and X.ndim == 2:
@@ -345,7 +345,7 @@ def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: bool = True) -
     return checked
 
 
-def check_rows_or_blocks(X: Any, estimator_name: str, *, ensure_all_finite: bool = True) -> Any:
+def check_rows_or_blocks(X: Any, estimator_name: str, *, ensure_all_finite: Any = True) -> Any:
     """Check rows, and read all blocks of a stream."""
     if not isinstance(X, RowBlocks):
         return check_rows(X, estimator_name, ensure_all_finite=ensure_all_finite)
@@ -400,11 +400,14 @@ def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
 # Rows for a fitted estimator. Only these functions ask whether rows come in blocks.
 
 
-def check_rows_of(X: Any, estimator: Any, *, accept_sparse: Any = "csr") -> Any:
+def check_rows_of(
+    X: Any, estimator: Any, *, accept_sparse: Any = "csr", ensure_all_finite: Any = True
+) -> Any:
     """Check rows, and the names of their features; reading checks blocks."""
     check_is_fitted(estimator)
     if not isinstance(X, RowBlocks):
-        settings = {**INPUT, "accept_sparse": accept_sparse, "reset": False}
+        own = {"accept_sparse": accept_sparse, "ensure_all_finite": ensure_all_finite}
+        settings = {**INPUT, **own, "reset": False}
         return redact_errors(lambda X: validate_data(estimator, X, **settings))(X)
     check_features(X, estimator)
     _refuse_sparse(X, accept_sparse)

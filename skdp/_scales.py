@@ -100,9 +100,12 @@ def counting(place: Place, n_bins: int) -> Kernel:
     return on_block(partial(_counts, place=place, n_bins=n_bins))
 
 
-def summing(intervals: Intervals) -> Kernel:
-    """Make a kernel that sums t and t^2 - 1/2 of each column: (2, n_columns) numbers."""
-    return on_block(partial(_sums, intervals=intervals))
+def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
+    """Make a kernel that sums t and t^2 - 1/2 of each column: (2, n_columns) numbers.
+
+    With a `presence` there is a third row, to which each number that is not missing adds it.
+    """
+    return on_block(partial(_sums, intervals=intervals, presence=presence))
 
 
 def _counts(block: Block | DenseMatrices, place: Place, n_bins: int) -> np.ndarray:
@@ -116,22 +119,27 @@ def _counts(block: Block | DenseMatrices, place: Place, n_bins: int) -> np.ndarr
     return counts.reshape(n_columns, n_bins)
 
 
-def _sums(block: Block | DenseMatrices, intervals: Intervals) -> np.ndarray:
+def _sums(block: Block | DenseMatrices, intervals: Intervals, presence: float) -> np.ndarray:
     values, columns, n_zeros, mass = _entries(block)
     every = np.arange(len(n_zeros))
-    units = intervals.units(values, columns)
-    squares = np.square(units) - 0.5
-    is_null = np.isnan(units)
-    units[is_null], squares[is_null] = 0.0, 0.0
+    terms = _terms(intervals.units(values, columns), presence)
     if mass is not None:
-        units *= mass
-        squares *= mass
-    of_zero = intervals.units(np.zeros(len(every)), every)
-    zeros = n_zeros * np.stack([of_zero, np.square(of_zero) - 0.5])
+        for term in terms:
+            term *= mass
+    zeros = n_zeros * np.stack(_terms(intervals.units(np.zeros(len(every)), every), presence))
     if values.ndim == 2:
-        return np.stack([units.sum(axis=0), squares.sum(axis=0)]) + zeros
-    sums = [np.bincount(columns, weights, len(every)) for weights in (units, squares)]
-    return np.stack(sums) + zeros
+        return np.stack([term.sum(axis=0) for term in terms]) + zeros
+    return np.stack([np.bincount(columns, term, len(every)) for term in terms]) + zeros
+
+
+def _terms(units: np.ndarray, presence: float) -> list[np.ndarray]:
+    """Return what each t adds to the sums of its column; NaN adds nothing to any."""
+    terms, is_missing = [units, np.square(units) - 0.5], np.isnan(units)
+    if presence:
+        terms.append(np.full(units.shape, presence))
+    for term in terms:
+        term[is_missing] = 0.0
+    return terms
 
 
 def _entries(
@@ -227,6 +235,9 @@ _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
 # before it are at most so many times the squared ratio of the rows to the noise of one bin:
 # benchmarks/trace_regression/scales.md.
 _CLEAR = 0.1
+# What a number that is not missing adds to the count beside the moments of its column. A larger
+# one makes the count more exact, but the sensitivity for zero_out larger.
+_PRESENCE = 0.5  # not studied
 #: Larger noise of a mean, in units of half an interval, hides most centers and scales.
 MOST_NOISE = 0.1  # not studied
 _SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in intervals"
@@ -242,6 +253,7 @@ class ScaleProblem:
     n_units: int
     n_features: int
     rounding: float  # bound for a sum of rows, in units of the largest contribution
+    has_gaps: bool = False  # whether entries may be missing, and are then counted
     interval: tuple[np.ndarray, np.ndarray] | None  # public ends of each column, or None
 
 
@@ -277,7 +289,7 @@ def plan_scales(
     if problem.interval is not None:
         return _plan_moments(problem, moments)
     if not problem.cost.is_private:
-        any_change, shape = partial(float, math.inf), (2, problem.n_features)
+        any_change, shape = partial(float, math.inf), (2 + problem.has_gaps, problem.n_features)
         return CenteredReleases(
             *(
                 problem.cost.release(name, "gaussian", moments / 2, any_change, {}, shape=shape)
@@ -302,8 +314,9 @@ def _plan_moments(problem: ScaleProblem, share: float) -> Release:
         n_rows=problem.n_units,
         n_columns=problem.n_features,
         adjacency=problem.unit.adjacency,
+        presence=_PRESENCE * problem.has_gaps,
     )
-    known, shape = {"rounding": problem.rounding}, (2, problem.n_features)
+    known, shape = {"rounding": problem.rounding}, (2 + problem.has_gaps, problem.n_features)
     return problem.cost.release(_MOMENTS, "gaussian", share, change, known, shape=shape)
 
 
@@ -333,8 +346,10 @@ def _plan_places(problem: ScaleProblem, shares: tuple[float, ...]) -> tuple[Rele
     return tuple(releases)
 
 
-def _moment_change(rounding: float, *, n_rows: int, n_columns: int, adjacency: str) -> float:
-    return sensitivity.column_moments(n_columns, adjacency, rounding) / n_rows
+def _moment_change(
+    rounding: float, *, n_rows: int, n_columns: int, adjacency: str, presence: float
+) -> float:
+    return sensitivity.column_moments(n_columns, adjacency, rounding, presence) / n_rows
 
 
 # ------------------------------
@@ -375,23 +390,27 @@ def place_within(
 
 
 def zoomed_intervals(
-    intervals: Intervals, is_narrow: np.ndarray, counts: np.ndarray, noise_std: float, n_rows: int
+    intervals: Intervals,
+    is_narrow: np.ndarray,
+    counts: np.ndarray,
+    noise_std: float,
+    n_rows: np.ndarray,
 ) -> Intervals:
-    """Shrink the intervals of narrow columns to the visible bins that hold most rows.
+    """Shrink the intervals of narrow columns to the visible bins that hold most of their rows.
 
     The bins are many, as noise does not depend on their number. Neighbors are added up, level by
     level, until those that are visible hold most rows.
     """
     middle, half = intervals.middle.copy(), intervals.half.copy()
     for column in np.flatnonzero(is_narrow):
-        first, last = _most_of(counts[column], noise_std, n_rows, int(is_narrow.sum()))
+        first, last = _most_of(counts[column], noise_std, n_rows[column], int(is_narrow.sum()))
         middle[column] += half[column] * (first + last - 1)
         half[column] *= last - first
     return Intervals(middle, half)
 
 
 def _most_of(
-    counts: np.ndarray, noise_std: float, n_rows: int, n_columns: int
+    counts: np.ndarray, noise_std: float, n_rows: float, n_columns: int
 ) -> tuple[float, float]:
     """Return the ends of the shortest part that holds most rows, from 0 to 1."""
     best = (0.0, 1.0)
@@ -441,29 +460,31 @@ class Scales(NamedTuple):
 def scales_of(
     intervals: Intervals,
     moments: np.ndarray,
-    noise_std: float,
+    noise_std: Any,
     is_void: np.ndarray,
     off_usual: np.ndarray | None,
 ) -> Scales:
     """Compute centers and variances from the means of t and of t^2 - 1/2.
 
-    Each is shrunk toward its mean over all columns by the fraction of its spread that is noise.
+    Each is shrunk toward its mean over all columns by the fraction of its spread that is noise. The
+    noise has one standard deviation, or one for each column.
     """
     largest = intervals.largest
     means, squares = moments[0], moments[1] + 0.5
     # On average, noise adds its variance to the square of a mean.
     variances = squares - means**2 + noise_std**2
     # The variance of 2 m e is added, for a mean m with the noise e.
+    is_noisy = bool(np.any(noise_std))
     noise = noise_std * math.sqrt(1 + 4 * min(float(np.mean(means**2)), 1.0))
     means, _ = _shrunk_to_mean(means, noise_std)
     variances, kept = _shrunk_to_mean(variances, noise)
-    deviation = math.sqrt(kept) * noise
-    least = max(deviation, _LEAST_VARIANCE) if noise_std else 0.0
+    deviation = np.sqrt(kept) * noise
+    least = np.maximum(deviation, _LEAST_VARIANCE) if is_noisy else 0.0
     center = intervals.middle + intervals.half * np.clip(means, -largest, largest)
     # The mean over all columns has noise, too, though less.
-    left = noise * math.sqrt(kept + (1 - kept) / len(variances))
-    is_flat = variances <= max(_HIDDEN * left, least)
-    if not noise_std:
+    left = noise * np.sqrt(kept + (1 - kept) / len(variances))
+    is_flat = variances <= np.maximum(_HIDDEN * left, least)
+    if not is_noisy:
         is_flat = variances <= _ROUNDING * np.maximum(means**2, _rounded_squares(intervals))
     variances = np.clip(variances, least, largest**2)
     if off_usual is None:
@@ -486,12 +507,12 @@ def _rounded_squares(intervals: Intervals) -> np.ndarray:
     return _ROUNDING * intervals.middle**2
 
 
-def _shrunk_to_mean(values: np.ndarray, noise_std: float) -> tuple[np.ndarray, float]:
+def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any]:
     """Shrink values toward their mean; return also the fraction of the differences that is kept."""
-    if not noise_std:
+    if not np.any(noise_std):
         return values, 1.0
     mean, spread = float(np.mean(values)), float(np.var(values))
-    kept = max(0.0, 1 - noise_std**2 / spread) if spread > 0 else 0.0
+    kept = np.maximum(0.0, 1 - noise_std**2 / spread) if spread > 0 else 0.0 * noise_std
     return mean + kept * (values - mean), kept
 
 
@@ -524,16 +545,29 @@ def release_scales(
     counts, noise_std = budget.release(plan.sizes, counts)
     intervals, is_void = sized_intervals(counts, noise_std)
     budget.warnings += warnings_for_sizes(plan.sizes.name, intervals)
-    off_usual = np.clip(1 - counts[:, 0] / n_rows, 0.0, 1.0)
     alone, zoomed = plan.ways.ways
+    n_present = np.full(n_columns, float(n_rows))
+    if _has_gaps(alone):
+        seen = np.where(is_visible(counts, noise_std), counts, 0.0).sum(axis=1)
+        n_present = np.clip(seen, 1.0, n_rows)
+    off_usual = np.clip(1 - counts[:, 0] / n_present, 0.0, 1.0)
     if not are_narrow(intervals).any():
         return moments(alone, intervals, is_void, off_usual)
-    intervals = _zoomed(zoomed, view, n_rows, intervals, budget)
+    intervals = _zoomed(zoomed, view, n_present, intervals, budget)
     return moments(zoomed.moments, intervals, is_void, off_usual)
 
 
+def _has_gaps(moments: Release) -> bool:
+    # The third row counts numbers that are not missing.
+    return moments.shape[0] > 2
+
+
 def _zoomed(
-    plan: ZoomedReleases, view: BlockView, n_rows: int, intervals: Intervals, budget: PrivacyBudget
+    plan: ZoomedReleases,
+    view: BlockView,
+    n_rows: np.ndarray,
+    intervals: Intervals,
+    budget: PrivacyBudget,
 ) -> Intervals:
     """Release where the entries of narrow columns lie in their intervals, and shrink these."""
     is_narrow = are_narrow(intervals)
@@ -562,8 +596,13 @@ def _release_moments(
     n_rows: int,
     budget: PrivacyBudget,
 ) -> Scales:
-    n_columns = len(intervals.half)
-    sums = view.map_sum(summing(intervals), 2 * n_columns)
+    n_columns, has_gaps = len(intervals.half), _has_gaps(release)
+    kernel = summing(intervals, _PRESENCE * has_gaps)
+    sums = view.map_sum(kernel, math.prod(release.shape))
     moments, noise_std = budget.release(release, sums / n_rows)
+    if has_gaps:
+        # Of how many rows each column has a number: of one at least.
+        found = np.clip(moments[2] / _PRESENCE, 1 / n_rows, 1.0)
+        moments, noise_std = moments[:2] / found, noise_std / found
     is_void = np.zeros(n_columns, dtype=bool) if is_void is None else is_void
     return scales_of(intervals, moments, noise_std, is_void, off_usual)

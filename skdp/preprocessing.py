@@ -30,6 +30,7 @@ from skdp._scales import (
     release_scales,
 )
 from skdp.data.containers import finite, float_dtype
+from skdp.data.parts import RowBlocks
 from skdp.data.people import keyed_by_people, people_of, rounding_of_people
 from skdp.data.rows import Rows, checked_digest
 from skdp.data.sources import as_source, holds_sparse, rounding_of
@@ -79,9 +80,10 @@ class Scaling(NamedTuple):
     scale: np.ndarray
     is_centered: bool
     clip: float | None
+    fills: bool
 
     def apply(self, X: Any) -> Any:
-        """Scale and clip rows; without centering a 0 stays 0."""
+        """Scale and clip rows; without centering a 0 stays 0. Gaps are filled with centers."""
         return _by_column(X, self._scaled)
 
     def undo(self, X: Any) -> Any:
@@ -90,6 +92,8 @@ class Scaling(NamedTuple):
 
     def _scaled(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
         center, scale = self.center[columns], self.scale[columns]
+        if self.fills:
+            values = np.where(np.isnan(values), center, values)
         if self.is_centered:
             values, center = values - center, np.zeros(len(center))
         if self.clip is not None:
@@ -185,6 +189,11 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
     clip : float or None, default=5.0
         Size that scaled entries are clipped to in `transform`, in standard deviations from the
         mean. Without centering the reach is extended to 0, which stays 0. ``None`` does not clip.
+    missing : {"refuse", "mean"}, default="refuse"
+        What becomes of NaN in dense rows in memory. "mean" leaves it out of the means and
+        variances, releases with them a count of the other entries of each column, and fills in the
+        released mean in `transform`. No constant has to be known, as by
+        ``SimpleImputer(strategy="constant")``, which is the other public way.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -223,11 +232,12 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
     in Gaussian differential privacy. Entries are clipped to `bounds`, or to intervals that are
     found privately. Released: without `bounds` counts of the entries of each column by sign and
     power of two and, if these show columns that may be narrow beside their distance from 0, counts
-    by place in the intervals of such columns; then the mean of each column and of its square.
-    `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the shape
-    of X, its dtype, whether it is dense or sparse, feature names, and parameters. NaN and infinity
-    are refused, which tells that there are none. Not covered: what `transform` and `fit_transform`
-    return, a noise-free function of the rows; and the running time.
+    by place in the intervals of such columns; then the mean of each column and of its square and,
+    with ``missing="mean"``, how many entries it has. `plan` lists every release before a fit,
+    `privacy_spent_` afterwards. Assumed public: the shape of X, its dtype, whether it is dense or
+    sparse, feature names, and parameters. Infinity is refused, and without ``missing="mean"`` also
+    NaN, which tells that there are none. Not covered: what `transform` and `fit_transform` return,
+    a noise-free function of the rows; and the running time.
 
     Means and variances are drawn to those of all columns as far as noise hides the differences.
     Mathematics and proofs: :doc:`/scaling`. There is no ``partial_fit``. Readings of rows: one with
@@ -252,6 +262,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         # `checked_interval` checks it.
         "bounds": "no_validation",
         "clip": [Interval(Real, 0, None, closed="neither"), None],
+        "missing": [StrOptions({"refuse", "mean"})],
     }
 
     def __init__(
@@ -264,6 +275,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         adjacency: str = "replace",
         bounds: Any = None,
         clip: float | None = 5.0,
+        missing: str = "refuse",
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -275,6 +287,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         self.adjacency = adjacency
         self.bounds = bounds
         self.clip = clip
+        self.missing = missing
         self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -316,7 +329,9 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
             The rows in the units of the scales, in the kind of container that was given.
         """
         self._check_sparse(holds_sparse(X))
-        return transformed(check_rows_of(X, self), self._scaling.apply)
+        self._check_gaps(X)
+        checked = check_rows_of(X, self, ensure_all_finite=self._finite)
+        return transformed(checked, self._scaling.apply)
 
     @by_chunks
     def inverse_transform(self, X: Any) -> Any:
@@ -338,7 +353,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         return transformed(rows, self._scaling.undo)
 
     def _problem(self, X: Any, y: Any, users: Any = None) -> tuple[ScaleProblem, Data]:
-        checked = check_rows_or_blocks(X, type(self).__name__)
+        self._check_gaps(X)
+        checked = check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=self._finite)
         people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
         problem = self._problem_of(n_units, checked.shape[1], like=checked)
@@ -370,6 +386,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
             n_features=n_features,
             rounding=rounding,
             interval=interval,
+            has_gaps=self.missing == "mean",
         )
 
     def _check_sparse(self, is_sparse: bool) -> None:
@@ -377,6 +394,18 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
             raise ValueError(
                 "A sparse X cannot be centered without becoming dense: pass with_mean=False, or a "
                 "dense X."
+            )
+
+    @property
+    def _finite(self) -> Any:
+        """What scikit-learn calls the numbers that are taken."""
+        return "allow-nan" if self.missing == "mean" else True
+
+    def _check_gaps(self, X: Any) -> None:
+        if self.missing == "mean" and (isinstance(X, RowBlocks) or holds_sparse(X)):
+            raise ValueError(
+                'missing="mean" takes dense rows in memory: pass an array or a data frame, or '
+                'missing="refuse" and rows in which public constants fill the gaps.'
             )
 
     _plan, _warnings = staticmethod(plan_scaler), staticmethod(warnings_for_plan)
@@ -397,10 +426,12 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
 
     @property
     def _scaling(self) -> Scaling:
-        return Scaling(self.mean_, self.scale_, bool(self.with_mean), self.clip)
+        fills = self.missing == "mean"
+        return Scaling(self.mean_, self.scale_, bool(self.with_mean), self.clip, fills)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not self.with_mean
+        tags.input_tags.sparse = not self.with_mean and self.missing == "refuse"
+        tags.input_tags.allow_nan = self.missing == "mean"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -81,7 +81,13 @@ def no_noise_is_shared_by_different_fits(family, cell):
 def are_equal(one, other):
     """Whether two fits have the same arguments, 0 and -0 being the same."""
     pairs = zip(arrays_of(one), arrays_of(other), strict=True)
-    return all(a.shape == b.shape and (a != b).sum() == 0 for a, b in pairs)
+    return all(a.shape == b.shape and n_other(a, b) == 0 for a, b in pairs)
+
+
+def n_other(one, other):
+    """Count the entries that differ, NaN being equal to itself."""
+    differ = one != other
+    return (differ if sparse.issparse(one) else differ & ((one == one) | (other == other))).sum()
 
 
 def nothing_but_documented_attributes_is_kept(family, cell):
@@ -215,6 +221,8 @@ def bad_data_are_refused_before_anything_is_spent(family, cell):
     estimator = cell().fit(*arguments)
     before = dict(vars(estimator))
     for place, bad in itertools.product(range(len(arguments)), (np.nan, np.inf)):
+        if place == 0 and np.isnan(bad) and getattr(cell, "has_gaps", False):
+            continue
         others = list(arguments)
         others[place] = spoiled(arguments[place], bad)
         with pytest.MonkeyPatch.context() as patch:

@@ -10,7 +10,6 @@ from typing import Any, Self
 from uuid import UUID
 
 import numpy as np
-from sklearn.utils.validation import _num_samples
 
 from skdp.data.containers import checked_container, hide_error_text, is_collection
 from skdp.data.parts import RowParts
@@ -128,7 +127,8 @@ def people_of(users: Any, rows: Any, unit: Any) -> People | None:
     is_list = isinstance(users, list | tuple) and len(users) > 0
     is_by_part = is_list and hide_error_text(getattr, users[0], "ndim", 0) > 0
     ids = _ids_of_parts(users, rows) if is_by_part else checked_ids(users, "users")
-    if len(ids) != (n_rows := _num_samples(rows)):
+    n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+    if len(ids) != n_rows:
         raise ValueError(f"users has {len(ids)} ids, but X has {n_rows} rows.")
     names, codes = check_users(ids)
     return People.of(codes, len(names))

@@ -202,7 +202,9 @@ def histograms(n_columns: int, adjacency: str) -> float:
 
 
 @in_double_precision
-def column_moments(n_columns: int, adjacency: str, rounding: float = 0.0) -> float:
+def column_moments(
+    n_columns: int, adjacency: str, rounding: float = 0.0, presence: float = 0.0
+) -> float:
     r"""Sensitivity of :math:`\sum_i (t_{ij}, t_{ij}^2 - 1/2)` of all d columns, `|t| <= 1`.
 
     :math:`2 \sqrt d` for replace, :math:`\sqrt{5d/4}` for zero_out. A row has a part in every
@@ -215,11 +217,17 @@ def column_moments(n_columns: int, adjacency: str, rounding: float = 0.0) -> flo
     - zero_out: :math:`t^2 + (t^2 - 1/2)^2 = t^4 + 1/4 \le 5/4`, attained by t = 1. Without the 1/2
       it would be 2. A null row adds nothing to either sum.
 
-    :math:`\sqrt{5d/4}` is also the longest contribution of a row, which `rounding` is relative to.
+    If entries may be missing, a present one also adds :math:`w \le 1` to a count, the `presence`; a
+    missing one adds nothing, as that of a null row. Then zero_out has :math:`\sqrt{(5/4 + w^2) d}`.
+    Replace has the same for an entry that one neighbor misses, which is less than 2, and no count
+    moves if both or neither have it.
+
+    The length for zero_out is also the longest contribution of a row, to which `rounding` is
+    relative.
     The steps to t and to its square round, too, entry by entry and alike in both neighbors; what
     that adds to the bounds, a few parts in 1e16, is far less than the least rounding charged.
     """
-    longest = math.sqrt(5 * n_columns / 4)
+    longest = math.sqrt((5 / 4 + presence**2) * n_columns)
     change = choose(adjacency, zero_out=longest, replace=2 * math.sqrt(n_columns))
     return change + 2 * rounding * longest
 

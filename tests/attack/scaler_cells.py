@@ -15,6 +15,8 @@ N, D = 60, 3
 LOW, HIGH = np.array([-2.0, -4.0, 0.0]), np.array([2.0, 2.0, 3.0])
 BOUNDS = {"none": None, "given": (LOW, HIGH)}
 ADJACENCIES = ("replace", "zero_out")
+# Which entries of a neighbor are missing.
+GAPS = np.array([[1, 0, 0], [0, 1, 1], [1, 1, 1]], dtype=bool)
 RELEASED = {"mean_", "var_", "scale_"}
 PUBLIC = {"n_features_in_", "n_samples_seen_", "privacy_spent_"}
 
@@ -28,6 +30,7 @@ class Cell:
     container: str = "dense"
     # Whether a column is narrow beside its distance from 0.
     is_narrow: bool = True
+    has_gaps: bool = False
 
     def __call__(self, **more):
         """Make a scaler; noise has to leave something that can be attacked."""
@@ -36,11 +39,13 @@ class Cell:
             "adjacency": self.adjacency,
             "bounds": BOUNDS[self.bounds],
             "with_mean": self.container != "csr",
+            "missing": "mean" if self.has_gaps else "refuse",
         }
         return DPStandardScaler(**{**given, **more})
 
     def __str__(self):
         kind = "narrow" if self.is_narrow else "wide"
+        kind += ", gaps" if self.has_gaps else ""
         return ", ".join((f"bounds {self.bounds}", self.adjacency, self.container, kind))
 
     def contain(self, X):
@@ -51,6 +56,9 @@ class Cell:
 CONTAINERS = ("dense", "csr", "parts")
 CELLS = tuple(
     itertools.starmap(Cell, itertools.product(BOUNDS, ADJACENCIES, CONTAINERS, (True, False)))
+) + tuple(
+    Cell(bounds, adjacency, is_narrow=bounds == "none", has_gaps=True)
+    for bounds, adjacency in itertools.product(BOUNDS, ADJACENCIES)
 )
 
 
@@ -60,6 +68,8 @@ def datasets(cell):
     rows = generator.normal(size=(N, D))
     rows[:, 1] = np.where(generator.random(N) < 0.5, 0.0, 3 * rows[:, 1])
     rows[:, 2] = 2000 + rows[:, 2] if cell.is_narrow else np.abs(rows[:, 2])
+    if cell.has_gaps:
+        rows[generator.random(rows.shape) < 0.3] = np.nan
     return {
         "ordinary": cell.contain(rows),
         "constant columns": cell.contain(np.tile([1.0, 0.0, 2000.0], (N, 1))),
@@ -92,6 +102,8 @@ def groups(cell, X):
     rows = [first, np.zeros(D), LOW, HIGH, (LOW + HIGH) / 2, first / 2, 2 * first]
     rows += [scale * side for scale in (5e-324, 1.0, 1e9, 1e300) for side in (1, -1, signs, -signs)]
     rows += [np.array([0.3, -0.5, end]) for end in (1024, 1500, 2047)]
+    if cell.has_gaps:
+        rows += [np.where(gaps, np.nan, row) for row in rows[:16] for gaps in GAPS]
     found = [(cell.contain(with_row(dense(X), 0, row)),) for row in rows]
     if cell.adjacency == "replace":
         return [Group(found)]
@@ -106,8 +118,8 @@ def dense(X):
 def moments_in_intervals(right):
     """Forget that a half is taken from the squares, or that a row in its place may be opposite."""
 
-    def wrong(n_columns, adjacency, rounding=0.0):
-        return right(n_columns, "zero_out", rounding) * (0.9 if adjacency == "zero_out" else 1.0)
+    def wrong(n_columns, adjacency, *more):
+        return right(n_columns, "zero_out", *more) * (0.9 if adjacency == "zero_out" else 1.0)
 
     return wrong
 

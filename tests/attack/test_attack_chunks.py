@@ -36,7 +36,7 @@ CELLS = [
         (name, cell)
         for name in ("classes", "columns")
         for cell in FAMILY[name].cells
-        if not {"parts", "matrices"} & {*str(cell).replace(",", "").split()}
+        if not {"parts", "matrices", "gaps"} & {*str(cell).replace(",", "").split()}
     ),
 ]
 

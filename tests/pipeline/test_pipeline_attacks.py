@@ -285,3 +285,25 @@ def test_a_row_that_a_step_refuses_changes_no_bit_of_the_norms_of_others(order):
         for one in (rows, changed)
     )
     np.testing.assert_array_equal(np.delete(norms, 7), np.delete(others, 7))
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+@pytest.mark.parametrize("bounds", [None, ENDS])
+def test_no_gap_moves_a_pipeline_further_than_declared(bounds, adjacency):
+    scaler = DPStandardScaler(missing="mean", bounds=bounds, adjacency=adjacency)
+    steps = scaler, clone(PCA).set_params(adjacency=adjacency)
+    model = make_dp_pipeline(*steps, epsilon=20.0, delta=1e-5, random_state=SEED)
+    rows = np.where(np.random.default_rng(1).random(X.shape) < 0.3, np.nan, X)
+    with watched() as before, ExitStack() as stack:
+        if adjacency == "zero_out":
+            stack.enter_context(null_in_every_step(0))
+        clone(model).fit(rows)
+    worst = []
+    full = [np.full(4, np.nan), X[0], np.full(4, 1e300), np.array([np.nan, 6, np.nan, -1e9])]
+    for row in full:
+        other = rows.copy()
+        other[0] = row
+        with watched([budget.released for budget in before]) as after:
+            clone(model).fit(other)
+        worst += moved(before, after)
+    assert 0.5 < max(worst) <= 1 + 1e-12

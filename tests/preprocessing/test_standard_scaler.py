@@ -9,7 +9,15 @@ from scipy.sparse import csr_array, issparse
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdp import DPPCA, DPStandardScaler, DPTraceRegressor, PrivacyWarning, RowBlocks
+from skdp import (
+    DPPCA,
+    DPLogisticRegression,
+    DPStandardScaler,
+    DPTraceRegressor,
+    PrivacyWarning,
+    RowBlocks,
+    make_dp_pipeline,
+)
 from skdp._scales import N_BINS, Intervals, counting, place_size, sized_intervals, summing
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
@@ -240,3 +248,63 @@ def test_it_names_nearly_all_columns_that_do_not_vary_and_none_that_do():
     shown = named.partition("(")[2].partition(" and")[0].split(", ")
     assert len(shown) == 10
     assert min(map(int, shown)) >= 30
+
+
+GAPS = np.where(np.random.default_rng(5).random(X.shape) < [0.1, 0.5, 0.9, 0.0], np.nan, X)
+
+
+def test_without_noise_gaps_are_left_out_as_scikit_learn_leaves_them_out():
+    ours, theirs = DPStandardScaler(missing="mean", **EXACT).fit(GAPS), StandardScaler().fit(GAPS)
+    np.testing.assert_allclose(ours.mean_, theirs.mean_, rtol=1e-9)
+    np.testing.assert_allclose(ours.scale_, theirs.scale_, rtol=1e-7)
+    scaled, expected = ours.transform(GAPS), theirs.transform(GAPS)
+    is_gap = np.isnan(GAPS)
+    np.testing.assert_allclose(scaled[~is_gap], expected[~is_gap], rtol=1e-6, atol=1e-6)
+    assert not scaled[is_gap].any()
+
+
+@pytest.mark.parametrize("bounds", [None, BOUNDS])
+@pytest.mark.parametrize("with_mean", [True, False])
+def test_gaps_are_filled_with_the_released_mean(bounds, with_mean):
+    scaler = DPStandardScaler(
+        epsilon=8.0, missing="mean", bounds=bounds, with_mean=with_mean, random_state=SEED
+    )
+    filled = scaler.inverse_transform(silently(scaler, GAPS).transform(GAPS))
+    means = np.broadcast_to(scaler.mean_, X.shape)
+    np.testing.assert_allclose(filled[np.isnan(GAPS)], means[np.isnan(GAPS)])
+    # The column with fewest numbers has nine times the noise of a full one.
+    np.testing.assert_array_less(np.abs(scaler.mean_ - X.mean(0)) / X.std(0), 0.2)
+
+
+@pytest.mark.parametrize("n_numbers", [0, 1])
+@pytest.mark.parametrize("epsilon", [0.1, np.inf])
+def test_a_column_with_next_to_no_number_is_filled_finitely(n_numbers, epsilon):
+    rows = GAPS.copy()
+    rows[n_numbers:, 0] = np.nan
+    scaler = DPStandardScaler(epsilon=epsilon, missing="mean", random_state=SEED)
+    assert np.isfinite(silently(scaler, rows).transform(rows)).all()
+
+
+@pytest.mark.parametrize(
+    "rows", [csr_array(MIXED), RowBlocks.from_partitions([lambda: X[:9]], [9], 4)]
+)
+def test_gaps_are_for_dense_rows_in_memory(rows):
+    model = DPStandardScaler(missing="mean", with_mean=False)
+    with pytest.raises(ValueError, match="takes dense rows in memory"):
+        model.fit(rows)
+    assert not hasattr(model, "mean_")
+
+
+def test_who_takes_gaps_refuses_infinity_and_who_does_not_says_how():
+    infinite = np.where(np.isnan(GAPS), np.inf, GAPS)
+    with pytest.raises(ValueError, match="infinity"):
+        DPStandardScaler(missing="mean").fit(infinite)
+    with pytest.raises(ValueError, match="NaN"):
+        DPStandardScaler().fit(GAPS)
+
+
+def test_a_pipeline_fills_gaps_between_its_steps():
+    y = (X[:, 0] > 0).astype(int)
+    steps = DPStandardScaler(missing="mean"), DPLogisticRegression(classes=[0, 1])
+    model = make_dp_pipeline(*steps, epsilon=4.0, random_state=SEED)
+    assert silently(model, GAPS, y).score(GAPS, y) > 0.8
