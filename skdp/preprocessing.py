@@ -386,7 +386,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
             n_features=n_features,
             rounding=rounding,
             interval=interval,
-            has_gaps=self.missing == "mean",
+            has_gaps=self._takes_gaps,
         )
 
     def _check_sparse(self, is_sparse: bool) -> None:
@@ -397,12 +397,16 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
             )
 
     @property
+    def _takes_gaps(self) -> bool:
+        return bool(self.missing != "refuse")
+
+    @property
     def _finite(self) -> Any:
         """What scikit-learn calls the numbers that are taken."""
-        return "allow-nan" if self.missing == "mean" else True
+        return "allow-nan" if self._takes_gaps else True
 
     def _check_gaps(self, X: Any) -> None:
-        if self.missing == "mean" and (isinstance(X, RowBlocks) or holds_sparse(X)):
+        if self._takes_gaps and (isinstance(X, RowBlocks) or holds_sparse(X)):
             raise ValueError(
                 'missing="mean" takes dense rows in memory: pass an array or a data frame, or '
                 'missing="refuse" and rows in which public constants fill the gaps.'
@@ -426,12 +430,11 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
 
     @property
     def _scaling(self) -> Scaling:
-        fills = self.missing == "mean"
-        return Scaling(self.mean_, self.scale_, bool(self.with_mean), self.clip, fills)
+        return Scaling(self.mean_, self.scale_, bool(self.with_mean), self.clip, self._takes_gaps)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not self.with_mean and self.missing == "refuse"
-        tags.input_tags.allow_nan = self.missing == "mean"
+        tags.input_tags.sparse = not (self.with_mean or self._takes_gaps)
+        tags.input_tags.allow_nan = self._takes_gaps
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
