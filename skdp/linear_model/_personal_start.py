@@ -199,8 +199,9 @@ def _warnings(moment: np.ndarray, noise_std: float) -> tuple[str, ...]:
         return ()
     return (
         "Features too small beside the others to stand out from noise, which hardly take part in "
-        f"the fit: {n_lost} of {len(variances)}. If the units of features differ, divide them by "
-        "public guesses of their spreads.",
+        f"the fit: {n_lost} of {len(variances)}. If the units of features differ, or some lie far "
+        "from 0, put DPStandardScaler(privacy_unit='user') before this step in a DPPipeline, or "
+        "divide them by public guesses of their spreads.",
     )
 
 

@@ -341,11 +341,14 @@ def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np
     value of the noise. The others are shrunk to their mean by the fraction of their variance that
     is noise. No variance is less than a part of `edge`: if a curvature is estimated too small,
     steps along it could diverge. The second result is the mean divided by this floor, at most 1.
+    Without noise, what is 1e-13 of the largest or less is rounding.
     """
     is_bulk = values <= np.median(values) + 1.5 * edge
     center = max(float(values[is_bulk].mean()), 0.0)
     variance = float(np.square(values[is_bulk] - center).mean())
     contrast = max(0.0, 1 - noise_variance / variance) if variance > 0 else 0.0
     cleaned = np.where(is_bulk, center + contrast * (values - center), values)
-    least = max(edge / _TOLERATED, 1e-6 * float(values.max()), 1e-30)
-    return np.maximum(cleaned, least), min(1.0, center / least)
+    largest = float(values.max())
+    least = max(edge / _TOLERATED, 1e-6 * largest, 1e-30)
+    is_small = cleaned <= max(edge / _TOLERATED, 1e-13 * largest, 1e-30)
+    return np.where(is_small, least, cleaned), min(1.0, center / least)

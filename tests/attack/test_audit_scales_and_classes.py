@@ -54,7 +54,9 @@ def lower_bound_of_mu(fit, n_fits, first_seed=2**100):
     [
         (mean_of, 800, EPSILON, 0.7),
         (partial(mean_of, bounds=None), 400, EPSILON, 0.3),
-        (slope_of, 800, EPSILON_OF_CLASSES, 0.3),
+        # Many slopes are 0, which tells less: by the frequencies of 6000 other fits, 4000 prove at
+        # least .317 in each of 10,000 draws, and 800 no more than .253 in the worst.
+        (slope_of, 4000, EPSILON_OF_CLASSES, 0.3),
     ],
     ids=["bounds", "no bounds", "classes"],
 )

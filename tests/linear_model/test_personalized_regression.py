@@ -22,7 +22,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
 from threadpoolctl import threadpool_limits
 
-from skdp import DPPersonalizedRegressor, PersonalHead, PrivacyWarning, RowBlocks
+from skdp import (
+    DPPersonalizedRegressor,
+    DPStandardScaler,
+    PersonalHead,
+    PrivacyWarning,
+    RowBlocks,
+    make_dp_pipeline,
+)
 from skdp.data.users import Users
 from skdp.linear_model._personal_fit import _errors, _errors_of_long
 from skdp.linear_model._personal_model import (
@@ -571,6 +578,26 @@ def test_a_representation_that_is_lost_in_noise_is_doubted():
     assert any("are too few for 8 features" in one for one in told)
 
 
+def test_without_noise_units_do_not_matter():
+    X, y, groups, _, _ = draw()
+    one = personalized(epsilon=np.inf).fit(X, y, groups)
+    other = personalized(epsilon=np.inf).fit(X * np.logspace(-3, 3, N_FEATURES), y, groups)
+    units = np.logspace(-3, 3, N_FEATURES)
+    np.testing.assert_allclose(other.coef_ * units, one.coef_, atol=1e-2)
+    assert abs(one.score(X, y, users=groups) - other.score(X * units, y, users=groups)) < 0.01
+
+
+def test_a_private_scaler_before_takes_any_units():
+    X, y, users, _, _ = draw(3000)
+    scaler = DPStandardScaler(privacy_unit="user")
+    personal = DPPersonalizedRegressor(require_groups=True)
+    model = make_dp_pipeline(scaler, personal, epsilon=4.0, random_state=SEED)
+    raw = (X + 10) * np.logspace(-3, 3, N_FEATURES)
+    rows = model.fit(raw, y, users=users)[:-1].transform(raw)
+    by_hand = personalized(epsilon=4.0).fit(X, y, users).score(X, y, users=users)
+    assert model[-1].score(rows, y, users=users) > by_hand - 0.02
+
+
 def test_features_in_other_units_are_told_of():
     X, y, groups, _, _ = draw(2000)
     X[:, 0] *= 1e4
@@ -578,6 +605,7 @@ def test_features_in_other_units_are_told_of():
     assert any(
         "Features too small beside the others" in one and ": 7 of 8. " in one for one in told
     )
+    assert any("put DPStandardScaler(privacy_unit='user') before this step" in one for one in told)
     # Of features of one size noise may hide all alike.
     told = said(lambda: personalized(epsilon=1.0).fit(*draw(600, 20)[:3]))
     assert not any("too small beside" in one for one in told)
