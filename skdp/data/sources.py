@@ -59,8 +59,9 @@ class Source:
     """
 
     def __init__(self, X: Any, function: Callable[[Any], Any] | None = None) -> None:
-        #: Whether every pass reads the same rows.
-        self.is_repeatable = not isinstance(X, RowBlocks) or getattr(X, "is_held", False)
+        #: Whether every pass reads the same rows. Who maps parts may map them otherwise next time.
+        is_held = getattr(X, "is_held", False) and X.function is None
+        self.is_repeatable = is_held or not isinstance(X, RowBlocks)
         if isinstance(X, RowParts):
             X = X.without_targets()
         self.X, self._function = as_canonical(X) if issparse(X) else X, function

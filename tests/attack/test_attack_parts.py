@@ -7,9 +7,17 @@ from families import FAMILIES
 from harness import fit_with, record
 from in_parts import in_parts
 from recording import scripted_budget
+from sklearn.preprocessing import FunctionTransformer
 from trace_cells import N_RECORDS, Cell
+from watched import watched
 
-from skdp import DPLinearRegression, DPTraceRegressor, RowBlocks
+from skdp import (
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPTraceRegressor,
+    RowBlocks,
+    make_dp_pipeline,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -104,3 +112,22 @@ def test_what_is_not_finite_in_a_later_pass_is_bounded_like_any_record(
     ):
         assert np.isfinite(other).all(), release.name
         assert np.linalg.norm(one - other) <= release.sensitivity * (1 + 1e-12), release.name
+
+
+def test_rows_that_a_public_step_maps_otherwise_in_a_later_pass_are_clipped():
+    # The parts are small, and kept: what the step makes of them is not.
+    calls = []
+
+    def mapped(rows):
+        calls.append(len(rows))
+        return np.asarray(rows) * (1.0 if len(calls) < 30 else 1e6)
+
+    rows = np.random.default_rng(0).normal(size=(N_RECORDS, 4))
+    classifier = DPLogisticRegression(classes=[0, 1], row_norm=2.0)
+    pipeline = make_dp_pipeline(FunctionTransformer(mapped), classifier, epsilon=200.0)
+    with watched() as budgets:
+        pipeline.fit(in_parts(rows, (rows[:, 0] > 0).astype(int)))
+    assert len(calls) > 60
+    _, *gradients = zip(budgets[-1].values, budgets[-1].spent().releases, strict=True)
+    for value, release in gradients:
+        assert np.linalg.norm(value) <= N_RECORDS * release.sensitivity, release.name
