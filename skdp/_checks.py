@@ -30,6 +30,7 @@ from skdp.data.containers import (
     flaw_of_columns,
     float_dtype,
     is_collection,
+    names_of,
     plain_csr,
 )
 from skdp.data.parts import PartResults, RowBlocks, RowParts, transformed_blocks
@@ -448,6 +449,11 @@ def results_of(rows: Any, function: Callable[[Any], np.ndarray]) -> Any:
 
 def _of_block(block: Any, function: Callable[[Any], np.ndarray], dtype: np.dtype) -> np.ndarray:
     return function(block.astype(float_dtype(block), copy=False)).astype(dtype, copy=False)
+
+
+def feature_names(X: Any) -> list[Any] | None:
+    """Return the names of the features of rows, whatever they are; None if they have none."""
+    return X.feature_names if isinstance(X, RowBlocks) else names_of(X)
 
 
 def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:

@@ -1,7 +1,7 @@
 """Private centers and scales of columns: what is released, and what follows from it."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from skdp.data.matrices import entries_of
 from skdp.data.reduce import BlockView, Kernel, on_block
 from skdp.data.rows import Block
+from skdp.exceptions import shortened
 from skdp.linalg.matrices import DenseMatrices
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
@@ -21,6 +22,40 @@ from skdp.units import ResolvedUnit
 
 # ------------------------------
 # Public intervals of columns, checked.
+
+
+def ends_of(bounds: Any, n_features: int, names: Sequence[Any] | None) -> Any:
+    """Return bounds by the names of columns, or a list of pairs, as a pair of ends; or others."""
+    if isinstance(bounds, Mapping):
+        bounds = _in_order(bounds, names)
+    elif not (isinstance(bounds, list) and bounds and all(map(_is_pair, bounds))):
+        return bounds
+    if len(bounds) != n_features or not all(map(_is_pair, bounds)):
+        raise ValueError(
+            f"bounds={bounds!r} must have a pair (low, high) for each of {n_features} features."
+        )
+    return tuple(zip(*bounds, strict=True))
+
+
+def _in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any]:
+    """Put bounds in the order of the columns; refuse names that are missing or unknown."""
+    if names is None:
+        raise ValueError(
+            "bounds names columns, but X has no names: pass a data frame, as like of a plan, too, "
+            "or a list of pairs (low, high) in the order of the columns."
+        )
+    missing = [str(name) for name in names if name not in bounds]
+    unknown = [str(name) for name in bounds if name not in names]
+    if missing or unknown:
+        raise ValueError(
+            f"bounds must name the columns of X: missing are {shortened(missing) or 'none'}, "
+            f"unknown are {shortened(unknown) or 'none'}."
+        )
+    return [tuple(one) if isinstance(one := bounds[name], list) else one for name in names]
+
+
+def _is_pair(ends: Any) -> bool:
+    return isinstance(ends, tuple) and len(ends) == 2
 
 
 def checked_interval(bounds: Any, n_features: int) -> tuple[np.ndarray, np.ndarray]:

@@ -17,6 +17,7 @@ from skdp._checks import (
     check_rows_of,
     check_rows_or_blocks,
     check_transformed,
+    feature_names,
     transformed,
 )
 from skdp._estimator import Data, PrivateEstimator, check_not_pure
@@ -26,6 +27,7 @@ from skdp._scales import (
     ScaleReleases,
     Scales,
     checked_interval,
+    ends_of,
     plan_scales,
     release_scales,
 )
@@ -180,12 +182,14 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
-    bounds : pair of floats or arrays of shape (n_features,), or None, default=None
+    bounds : dict, list of pairs, pair of floats or arrays of shape (n_features,), or None, \
+            default=None
         Public ends ``(low, high)`` of every column, in its units, between which entries are clipped
-        for the fit. They must be known without looking at X: its smallest and largest entries are
-        **not** public. Sizes are at most 1e100, and the ends at least 1e-100 apart. ``None`` finds
-        intervals privately, for three eighths of the budget or, if a column is narrow beside its
-        distance from 0, for half.
+        for the fit: by the names of a data frame, as ``{"age": (18, 90)}``; a list of such tuples,
+        in the order of the columns; or all lower and all upper ends. They must be known without
+        looking at X: its smallest and largest entries are **not** public. Sizes are at most 1e100,
+        and the ends at least 1e-100 apart. ``None`` finds intervals privately, for three eighths of
+        the budget or, if a column is narrow beside its distance from 0, for half.
     clip : float or None, default=5.0
         Size that scaled entries are clipped to in `transform`, in standard deviations from the
         mean. Without centering the reach is extended to 0, which stays 0. ``None`` does not clip.
@@ -357,22 +361,26 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         checked = check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=self._finite)
         people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
-        problem = self._problem_of(n_units, checked.shape[1], like=checked)
         # The checked X has lost the names of its features.
+        names = feature_names(X)
+        problem = self._problem_of(n_units, checked.shape[1], like=checked, names=names)
         check_features(X, self, reset=True)
         source = as_source(checked)
         digest = checked_digest(source, self.n_jobs, is_keyed=self._is_keyed)
         return problem, (Rows(source, self.n_jobs, people=people), keyed_by_people(digest, people))
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> ScaleProblem:
-        return self._problem_of(n_samples, n_features, like=like)
+        return self._problem_of(n_samples, n_features, like=like, names=feature_names(like))
 
-    def _problem_of(self, n_units: int, n_features: int, *, like: Any) -> ScaleProblem:
+    def _problem_of(
+        self, n_units: int, n_features: int, *, like: Any, names: Sequence[Any] | None
+    ) -> ScaleProblem:
         """Refuse parameters that contradict each other or the public facts."""
         is_sparse = holds_sparse(like)
         self._check_sparse(is_sparse)
         check_not_pure(type(self).__name__, self._cost())
-        interval = None if self.bounds is None else checked_interval(self.bounds, n_features)
+        ends = ends_of(self.bounds, n_features, names)
+        interval = None if ends is None else checked_interval(ends, n_features)
         is_user, shape = self.privacy_unit == "user", (n_units, n_features)
         rounding = (
             rounding_of_people(shape, is_sparse=is_sparse)

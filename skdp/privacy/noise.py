@@ -4,7 +4,7 @@ import hashlib
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -405,6 +405,11 @@ def _encode(value: Any) -> bytes:
         return f"number {int(number) if number.is_integer() else number.hex()}".encode()
     if isinstance(value, tuple):
         return b"tuple " + _hash(b"", value)
+    if isinstance(value, Mapping):
+        return b"mapping " + _hash(b"", value.items())
+    if isinstance(value, list) and any(isinstance(one, tuple) for one in value):
+        # Pairs, one for each column, are not two ends, though they make the same array.
+        return b"pairs " + _hash(b"", value)
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError):

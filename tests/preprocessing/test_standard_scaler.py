@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy.sparse import csr_array, issparse
 from sklearn.pipeline import make_pipeline
@@ -14,6 +15,7 @@ from skdp import (
     DPLogisticRegression,
     DPStandardScaler,
     DPTraceRegressor,
+    PrivacyLedger,
     PrivacyWarning,
     RowBlocks,
     make_dp_pipeline,
@@ -22,6 +24,7 @@ from skdp._scales import N_BINS, Intervals, counting, place_size, sized_interval
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.model_selection import DPGridSearch
+from skdp.privacy.noise import NoiseSource
 
 SEED = 2**100
 N = 4000
@@ -115,6 +118,61 @@ NO_BOUNDS = [3.0, (0, 1, 2), ("0", "1"), (np.nan, 1), (1, 1), ([0, 0, 0, 3], 2),
 def test_bounds_that_do_not_bound_are_refused(bounds):
     with pytest.raises(ValueError, match="bounds"):
         DPStandardScaler(bounds=bounds).fit(X)
+
+
+PAIRS = [(-3.0, 3.0), (-10, 110), (-1.0, 1.0), (0, 2000)]
+FRAME = pd.DataFrame(X, columns=["d", "a", "c", "b"])
+NAMED = dict(reversed([*zip(FRAME, [*PAIRS[:3], [0, 2000]], strict=True)]))
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, lambda frame: frame[["d", "a"]]])
+def test_bounds_by_name_and_in_pairs_are_those_of_the_columns(make):
+    rows = make(FRAME)
+    pairs, named = PAIRS[: rows.shape[1]], {name: NAMED[name] for name in rows.columns}
+    ends = tuple(zip(*pairs, strict=True))
+    fits = [
+        silently(DPStandardScaler(bounds=one, epsilon=np.inf), rows) for one in (ends, pairs, named)
+    ]
+    for fitted in fits[1:]:
+        np.testing.assert_array_equal(fitted.mean_, fits[0].mean_)
+        np.testing.assert_array_equal(fitted.scale_, fits[0].scale_)
+    plans = [DPStandardScaler(bounds=one).plan(*rows.shape, like=rows[:0]) for one in (ends, named)]
+    assert repr(plans[0]) == repr(plans[1])
+
+
+PAIR = (0.0, 1.0)
+MISNAMED = {
+    "missing": (dict.fromkeys("dac", PAIR), "missing are b, unknown are none"),
+    "unknown": (dict.fromkeys("dacbz", PAIR), "missing are none, unknown are z"),
+    "no pair": (dict.fromkeys("dacb", 1.0), "pair .* for each of 4"),
+    "three": (dict.fromkeys("dacb", (0, 1, 2)), "pair .* for each of 4"),
+    "texts": (dict.fromkeys("dacb", ("0", "1")), "bounds"),
+    "nothing": ({}, "missing are d, a, c, b"),
+    "turned": ({**dict.fromkeys("dac", PAIR), "b": (1, 0)}, "low below high"),
+    "too few": ([PAIR] * 3, "pair .* for each of 4"),
+}
+
+
+@pytest.mark.parametrize("case", MISNAMED)
+def test_names_that_are_not_those_of_the_columns_are_refused_for_free(case, tmp_path):
+    bounds, error = MISNAMED[case]
+    facts = {"dataset": "x", "epsilon": 3.0, "delta": 1e-5, "unit": "row"}
+    ledger = PrivacyLedger.create(tmp_path / "x.skdp", **facts)
+    scaler = DPStandardScaler(bounds=bounds, ledger=ledger)
+    for asked in (lambda: scaler.fit(FRAME), lambda: scaler.plan(*FRAME.shape, like=FRAME)):
+        with pytest.raises(ValueError, match=error):
+            asked()
+    for asked in (lambda: scaler.fit(X), lambda: scaler.plan(*X.shape)):
+        with pytest.raises(ValueError, match=r"X has no names|for each of 4"):
+            asked()
+    assert ledger.entries() == []
+    assert not hasattr(scaler, "n_features_in_")
+
+
+def test_bounds_by_name_in_parts():
+    parts = RowBlocks.from_partitions([lambda: FRAME], [N], 4)
+    fits = [silently(DPStandardScaler(bounds=one, epsilon=np.inf), parts) for one in (NAMED, PAIRS)]
+    np.testing.assert_array_equal(fits[0].mean_, fits[1].mean_)
 
 
 def test_sparse_rows_are_not_centered_and_pure_privacy_is_refused():
@@ -230,6 +288,22 @@ def test_other_bounds_have_noise_of_their_own():
         silently(DPStandardScaler(bounds=(low, end), random_state=SEED), X) for end in (high, other)
     ]
     assert not (fits[0].mean_ == fits[1].mean_).any()
+
+
+# The first two differ in the last bit, the others in what is a pair.
+ALIKE = [
+    {**NAMED, "b": (0, 1e6)},
+    {**NAMED, "b": (0, np.nextafter(1e6, np.inf))},
+    [(-9e3, 9e3), (-9e3, 9e3)],
+    [[-9e3, -9e3], [9e3, 9e3]],
+]
+
+
+def test_no_forms_of_bounds_share_noise():
+    keys = {NoiseSource(SEED, [bounds]).key("mean") for bounds in [*ALIKE, [[-9e3, 9e3]] * 2]}
+    assert len(keys) == len(ALIKE) + 1
+    reordered = dict(reversed(NAMED.items()))
+    assert NoiseSource(SEED, [NAMED]).key("mean") != NoiseSource(SEED, [reordered]).key("mean")
 
 
 def test_a_search_takes_a_pipeline_that_begins_with_it():
