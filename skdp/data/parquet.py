@@ -2,17 +2,21 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
+from glob import escape, glob
+from itertools import groupby
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from skdp.data.containers import with_text
 from skdp.data.npy import paths_of
 
 try:
     import pyarrow as pa
+    import pyarrow.compute as pc
     from pyarrow.parquet import FileMetaData, ParquetFile, read_metadata
 except ImportError:
     raise ImportError('RowBlocks.from_parquet needs pyarrow: pip install "skdp[parquet]"') from None
@@ -23,21 +27,30 @@ _COLUMNS = 16  # not studied
 _ROWS = 4096  # not studied
 # Files whose metadata are kept. Metadata of 50 groups of 200 columns take 20 ms to read.
 _FILES = 16  # not studied
-_LABELS = (pa.types.is_string, pa.types.is_large_string)
+_TEXTS = (pa.types.is_string, pa.types.is_large_string)
 _NUMBERS = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean)
+# What is taken as a feature, and as targets.
+_TAKEN = "numbers or booleans", "numbers, booleans or strings"
 
 
-def row_groups(paths: Any, columns: Sequence[str] | None, y: str | None) -> tuple[Any, ...]:
+def row_groups(
+    paths: Any,
+    columns: Sequence[str] | None,
+    y: str | None,
+    categories: Mapping[str, Sequence[str]] | None,
+) -> tuple[Any, ...]:
     """Describe the row groups of files, and make functions that load them.
 
     Parameters
     ----------
     paths : path-like or sequence of path-like
-        Files of Parquet.
+        Files of Parquet, folders of such, or patterns.
     columns : sequence of str or None
         Names of the features; None for all but `y`, and an index that pandas wrote.
     y : str or None
         Name of the column of targets.
+    categories : mapping of str to sequence of str, or None
+        The values of columns of text.
 
     Returns
     -------
@@ -52,28 +65,68 @@ def row_groups(paths: Any, columns: Sequence[str] | None, y: str | None) -> tupl
         If a file is no Parquet file, or has not these columns, of types that can be taken and that
         are those of the first file.
     """
-    paths, columns = paths_of(paths), _checked_names(columns, y)
+    paths, columns, lists = _files(paths), _checked_names(columns, y), _checked_lists(categories)
     first: dict[str, Any] = {}
     groups, lengths = [], []
     for path in paths:
         found = _metadata(*_version_of(path))
-        types = _types(path, found.schema.to_arrow_schema(), columns, y)
+        types = _types(path, found.schema.to_arrow_schema(), columns, y, lists)
         first = first or types
         _check_alike(path, types, paths[0], first)
         for number in range(found.num_row_groups):
             groups.append((path, number))
             lengths.append(found.row_group(number).num_rows)
     names = [name for name in first if name != y]
-    is_single = all(pa.types.is_float32(first[name]) for name in names)
+    is_single = all(pa.types.is_float32(first[name]) for name in names if name not in lists)
     dtype = np.dtype(np.float32 if is_single else np.float64)
+    made = [one for name in names for one in _names_made(name, lists.get(name))]
+    load = partial(_encoded_rows, lists=lists) if lists else _rows
     return (
-        [partial(_rows, *group, names, dtype) for group in groups],
+        [partial(load, *group, names, dtype) for group in groups],
         lengths,
-        len(names),
+        len(made),
         dtype,
         None if y is None else [partial(_targets, *group, y) for group in groups],
-        names,
+        made,
     )
+
+
+def _files(paths: Any) -> list[str]:
+    """Return the files of each path, folder or pattern, in the order of their names."""
+    return [file for path in paths_of(paths) for file in _files_of(path)]
+
+
+def _files_of(path: str) -> list[str]:
+    is_folder = os.path.isdir(path)
+    if not is_folder and (os.path.exists(path) or not {*"*?["} & {*path}):
+        return [path]
+    found = sorted(glob(os.path.join(escape(path), "*.parquet") if is_folder else path))
+    if not found:
+        raise ValueError(f"{path} has no files of Parquet: name files, a folder, or a pattern.")
+    return found
+
+
+def _checked_lists(categories: Any) -> dict[str, list[str]]:
+    """Refuse categories that are no lists of texts by names, or that come twice."""
+    if categories is None:
+        return {}
+    if not isinstance(categories, Mapping):
+        raise ValueError(
+            f"categories must be a dict of lists by names, got {type(categories).__name__}."
+        )
+    lists = {name: [] if isinstance(of, str) else list(of) for name, of in categories.items()}
+    for name, values in lists.items():
+        are_texts = all(isinstance(value, str) for value in values)
+        if not values or not are_texts or len({*values}) < len(values):
+            raise ValueError(
+                f"categories[{name!r}] must be a list of strings, at least one and each once."
+            )
+    return lists
+
+
+def _names_made(name: str, values: list[str] | None) -> list[str]:
+    """Name the columns of a feature; those of categories as `OneHotEncoder` does."""
+    return [name] if values is None else [f"{name}_{value}" for value in values]
 
 
 def _checked_names(columns: Any, y: Any) -> list[str] | None:
@@ -90,24 +143,36 @@ def _checked_names(columns: Any, y: Any) -> list[str] | None:
     return names
 
 
-def _types(path: str, schema: Any, columns: list[str] | None, y: str | None) -> dict[str, Any]:
+def _types(
+    path: str,
+    schema: Any,
+    columns: list[str] | None,
+    y: str | None,
+    lists: Mapping[str, Sequence[str]],
+) -> dict[str, Any]:
     """Return the types of the columns that are asked for; refuse those that cannot be taken."""
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     names = columns or [name for name in schema.names if name != y and name not in index]
+    if unused := [name for name in lists if name not in names]:
+        raise ValueError(f"categories has {unused[0]!r}, which is no feature of {path}.")
     counts, types = Counter(schema.names), {}
     for name in [*names, *([] if y is None else [y])]:
         if counts[name] != 1:
             times = "two columns" if counts[name] else "no column"
             raise ValueError(f"{path} has {times} {name!r}.")
         kind = types[name] = schema.field(name).type
-        if name == y and pa.types.is_dictionary(kind):
-            # Files may number labels differently.
+        if (name == y or name in lists) and pa.types.is_dictionary(kind):
+            # Files may number texts differently.
             kind = types[name] = kind.value_type
-        if not any(is_taken(kind) for is_taken in (*_NUMBERS, *(_LABELS if name == y else ()))):
-            taken = "numbers, booleans or strings" if name == y else "numbers or booleans"
+        takes_texts = name == y or name in lists
+        accepted = (*_NUMBERS * (name not in lists), *_TEXTS * takes_texts)
+        if not any(is_taken(kind) for is_taken in accepted):
+            taken = "strings" if name in lists else _TAKEN[name == y]
+            is_text = pa.types.is_dictionary(kind) or any(is_taken(kind) for is_taken in _TEXTS)
+            hint = ", or pass its categories" * (is_text and not takes_texts)
             raise ValueError(
-                f"{path}: column {name!r} is {kind}, where {taken} are taken: write it as such, "
-                "or name other columns."
+                f"{path}: column {name!r} is {kind}, where {taken} are taken: write it as such"
+                f"{hint}, or name other columns."
             )
     if not names:
         raise ValueError(f"{path} has no columns of features.")
@@ -161,9 +226,36 @@ def _numbers(column: Any) -> np.ndarray:
     return np.asarray((column.cast(pa.uint8()) if is_boolean else column).to_numpy())
 
 
-def _targets(path: str, group: int, name: str) -> np.ndarray:
+def _encoded_rows(
+    path: str, group: int, names: list[str], dtype: np.dtype, lists: Mapping[str, list[str]]
+) -> sparse.csr_array:
+    """Load rows with a column of 0 and 1 for each category; those in no list have no 1."""
+    parts: list[sparse.csr_array] = []
+    for is_text, run in groupby(names, lists.__contains__):
+        if is_text:
+            parts += [_one_hot(_texts(path, group, name), lists[name], dtype) for name in run]
+        else:
+            parts.append(sparse.csr_array(_rows(path, group, list(run), dtype)))
+    return sparse.csr_array(sparse.hstack(parts, format="csr"))
+
+
+def _one_hot(column: Any, values: list[str], dtype: np.dtype) -> sparse.csr_array:
+    places = pc.index_in(column, value_set=pa.array(values, column.type)).fill_null(-1)
+    codes = np.asarray(places.to_numpy())
+    is_known = codes >= 0
+    ends = np.concatenate([[0], np.cumsum(is_known)])
+    ones = np.ones(ends[-1], dtype)
+    return sparse.csr_array((ones, codes[is_known], ends), shape=(len(codes), len(values)))
+
+
+def _texts(path: str, group: int, name: str) -> Any:
+    """Load a column; categories become the texts that they stand for."""
     with _opened(path) as file:
         column = file.read_row_group(group, [name], use_threads=False).column(name)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    return np.asarray(column.to_numpy())
+    return column
+
+
+def _targets(path: str, group: int, name: str) -> np.ndarray:
+    return np.asarray(_texts(path, group, name).to_numpy())

@@ -1,7 +1,7 @@
 """Rows and targets in blocks or in parts, which functions load again for every pass."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 from itertools import pairwise, starmap
@@ -419,7 +419,12 @@ class RowBlocks(SkdpContainer):
 
     @classmethod
     def from_parquet(
-        cls, paths: Any, columns: Sequence[str] | None = None, y: str | None = None
+        cls,
+        paths: Any,
+        columns: Sequence[str] | None = None,
+        y: str | None = None,
+        *,
+        categories: Mapping[str, Sequence[str]] | None = None,
     ) -> "RowBlocks":
         """Make rows of files of Parquet, of which each row group is a part.
 
@@ -430,14 +435,21 @@ class RowBlocks(SkdpContainer):
         Parameters
         ----------
         paths : path-like or sequence of path-like
-            Files with the same columns. How rows are divided into files and row groups has to be as
-            public as their number, so not by country or user.
+            Files with the same columns, folders of files that end in ``.parquet``, or patterns such
+            as ``"visits/2025-*.parquet"``; files of a folder or a pattern in the order of their
+            names. How rows are divided into files and row groups has to be as public as their
+            number, so not by country or user.
         columns : sequence of str or None, default=None
-            Names of the features: columns of numbers or booleans without missing values. ``None``
-            stands for all columns but `y`, and but an index that pandas wrote.
+            Names of the features: columns of numbers or booleans without missing values, or those
+            that `categories` names. ``None`` stands for all columns but `y`, and but an index that
+            pandas wrote.
         y : str or None, default=None
             Name of the column of responses or labels: numbers, booleans, strings, or categories
             that are strings.
+        categories : mapping of str to sequence of str, or None, default=None
+            Public lists of the values of columns of strings. Such a column becomes one of 0 and 1
+            for each value, named as by `OneHotEncoder`, and rows are sparse. What is missing, or in
+            no list, has 0 in all of them.
 
         Returns
         -------
@@ -453,11 +465,13 @@ class RowBlocks(SkdpContainer):
             If there is no such file.
         ValueError
             If a file is no Parquet file, or has not these columns, of such types, each the same in
-            all files.
+            all files; if a folder or a pattern has no file; or if `categories` are no lists of
+            strings, or name no feature.
         """
         from skdp.data.parquet import row_groups
 
-        return RowParts(*row_groups(paths, columns, y))
+        made = row_groups(paths, columns, y, categories)
+        return RowParts(*made, is_sparse=bool(categories))
 
     @property
     def is_sparse(self) -> bool:

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from in_parts import in_parts
+from sklearn.preprocessing import OneHotEncoder
 
-from skdp import DPPCA, PrivacyLedger, RowBlocks
+from skdp import DPPCA, DPLogisticRegression, PrivacyLedger, RowBlocks
 
 NAMES = ["a", "b", "c d", "a.b"]
 CUTS = [0, 1200, 2400, 2401, 5000]
@@ -285,3 +286,76 @@ def test_without_pyarrow_the_error_says_what_to_install(files, tmp_path, monkeyp
     monkeypatch.delitem(sys.modules, "skdp.data.npy", raising=False)
     np.save(tmp_path / "x.npy", np.ones((5, 2)))
     assert RowBlocks.from_npy(tmp_path / "x.npy").shape == (5, 2)
+
+
+TOWNS = ["Riga", "Turku", "Oslo"]
+
+
+@pytest.mark.parametrize(
+    "contain", [pa.array, pd.Categorical, lambda v: pa.array(v, pa.large_string())]
+)
+def test_texts_with_public_categories_become_columns_as_by_an_encoder(tmp_path, contain):
+    values = ["Turku", None, "Riga", "Oulu", "Turku"]
+    numbers = np.arange(5.0)
+    path = write(tmp_path / "a.parquet", row_group_size=2, n=numbers, t=contain(values), m=numbers)
+    rows = RowBlocks.from_parquet(path, categories={"t": TOWNS})
+    encoder = OneHotEncoder(categories=[TOWNS], handle_unknown="ignore", sparse_output=False)
+    frame = pd.DataFrame({"t": values}, dtype=object)
+    expected = np.column_stack([numbers, encoder.fit_transform(frame), numbers])
+    assert rows.is_sparse
+    np.testing.assert_array_equal(np.vstack([block.toarray() for block in rows]), expected)
+    assert rows.feature_names == ["n", *encoder.get_feature_names_out(), "m"]
+    assert RowBlocks.from_parquet(path, ["t"], categories={"t": TOWNS}).shape == (5, 3)
+
+
+def test_categories_are_numbered_by_the_caller_in_every_file(tmp_path):
+    for number, values in enumerate((["Riga", "Oslo"], ["Oslo", "Turku"])):
+        write(tmp_path / f"{number}.parquet", t=pd.Categorical(values))
+    rows = RowBlocks.from_parquet(tmp_path, categories={"t": TOWNS})
+    expected = [[1, 0, 0], [0, 0, 1], [0, 0, 1], [0, 1, 0]]
+    np.testing.assert_array_equal(np.vstack([block.toarray() for block in rows]), expected)
+
+
+def test_a_classifier_takes_many_categories(tmp_path):
+    generator = np.random.default_rng(0)
+    words = np.array([f"w{number:03d}" for number in range(1000)])
+    codes = generator.integers(0, 1000, 5000)
+    path = write(tmp_path / "a.parquet", word=words[codes], y=(codes < 500).astype(int))
+    rows = RowBlocks.from_parquet(path, y="y", categories={"word": list(words)})
+    assert rows.shape == (5000, 1000)
+    model = DPLogisticRegression(classes=[0, 1], row_norm=1.0, epsilon=np.inf).fit(rows)
+    assert model.score(rows) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("categories", "error"),
+    [
+        (["t"], "must be a dict of lists by names, got list"),
+        ({"t": "Riga"}, r"categories\['t'\] must be a list of strings"),
+        ({"t": []}, "at least one and each once"),
+        ({"t": ["Riga", "Riga"]}, "at least one and each once"),
+        ({"t": ["Riga", 1]}, "must be a list of strings"),
+        ({"town": TOWNS}, "categories has 'town', which is no feature of"),
+        ({"n": TOWNS}, "column 'n' is int64, where strings are taken"),
+        ({}, "column 't' is string, where .* or pass its categories"),
+    ],
+)
+def test_categories_are_checked(tmp_path, categories, error):
+    path = write(tmp_path / "a.parquet", n=[1, 2], t=["Riga", "Turku"])
+    with pytest.raises(ValueError, match=error):
+        RowBlocks.from_parquet(path, categories=categories)
+
+
+def test_a_folder_and_a_pattern_stand_for_files_in_the_order_of_their_names(files):
+    folder = files[0].parent
+    (folder / "_SUCCESS").touch()
+    expected = RowBlocks.from_parquet(files, NAMES)
+    for paths in (folder, folder / "*.parquet", [folder / "[0]*", folder / "1.parquet"]):
+        rows = RowBlocks.from_parquet(paths, NAMES)
+        np.testing.assert_array_equal(np.vstack(list(rows)), np.vstack(list(expected)))
+    odd = folder / "what[0-9].parquet"
+    files[0].rename(odd)
+    assert RowBlocks.from_parquet(odd, NAMES).shape == (2401, 4)
+    for empty in (folder / "*.none", folder / "none"):
+        with pytest.raises((ValueError, OSError), match="none"):
+            RowBlocks.from_parquet(empty)
