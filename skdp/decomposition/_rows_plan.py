@@ -56,11 +56,12 @@ def resolve_rows(problem: RowsProblem) -> RowsProblem:
     if not isinstance(n_components, Integral):
         _check_whole_spectrum(problem)
         return replace(problem, solver="covariance")
-    name = "min(n_samples, n_features)" if problem.is_pca else "n_features"
+    of_rows = "n_users" if problem.unit.name == "user" else "n_samples"
+    name = f"min({of_rows}, n_features)" if problem.is_pca else "n_features"
     most = min(n_rows, n_features) if problem.is_pca else n_features
     if n_components > most:
         raise ValueError(
-            f"n_components={n_components} must be at most {name}={most}, got n_samples={n_rows} "
+            f"n_components={n_components} must be at most {name}={most}, got {of_rows}={n_rows} "
             f"and n_features={n_features}."
         )
     if solver == "auto":

@@ -14,7 +14,6 @@ from skdp._checks import BUDGET, SEED, check_features, in_parts, public_like
 from skdp._estimator import RequestsUsersMixin, planned_size, restored_on_error
 from skdp.data.containers import checked_container
 from skdp.data.parts import RowBlocks
-from skdp.data.people import ids_in_memory
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.pipeline._candidates import Candidate
 from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
@@ -164,10 +163,9 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, SpendsOneBu
         y : array-like of shape (n_samples,) or None, default=None
             Their responses, for a dask collection in the same chunks; None for rows in parts, which
             bring theirs along.
-        users : {array-like, dask collection} of shape (n_samples,), list of arrays or None, \
-                default=None
-            Whose each row is, where all private steps have ``privacy_unit="user"``; of rows in
-            parts also a list with an array for each part.
+        users : {array-like, dask collection} of shape (n_samples,) or None, default=None
+            Whose each row is, where all private steps have ``privacy_unit="user"``; not for rows in
+            parts.
 
         Returns
         -------
@@ -183,7 +181,6 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, SpendsOneBu
         """
         with restored_on_error(self):
             X, y = map(checked_container, in_parts(X, y))
-            users = ids_in_memory(users)  # once for all steps
             seed = draw_seed(self.random_state)
             cost = super()._cost()
             search = search_of(self, [{}], X, y, cost=cost, seed=seed, users=users)

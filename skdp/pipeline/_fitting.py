@@ -24,7 +24,7 @@ from skdp._estimator import (
 )
 from skdp.data.containers import finite
 from skdp.data.parts import RowBlocks, RowParts
-from skdp.data.people import People, people_of
+from skdp.data.people import People, ids_in_memory, people_of
 from skdp.exceptions import warn_of_privacy
 from skdp.linear_model._logistic_fit import LABELS_BECOME_PUBLIC
 from skdp.pipeline._candidates import (
@@ -166,6 +166,7 @@ def search_of(
     candidates = candidates_of(grid, given, steps)
     search = Fits(given, steps, candidates, X, y, cost, seed, refits, lack_classes, rows=X)
     if n_planned is None:
+        users = ids_in_memory(users)  # once for all fits
         search.people = people_of(users, X, common_unit(steps))
         search.users = {} if search.people is None else {"users": users}
     if search.people is not None and isinstance(X, RowBlocks):

@@ -119,8 +119,14 @@ def test_bad_ids_are_refused_before_anything_is_spent(kind, bad, monkeypatch):
 @of_kinds
 def test_ids_without_the_unit_are_refused(kind):
     X, y, _ = rows_of_people()
-    with pytest.raises(ValueError, match="users is for privacy_unit='user'"):
+    with pytest.raises(ValueError, match="pass privacy_unit='user'"):
         fitted(kind, X, y, users=np.arange(N_PEOPLE))
+
+
+def test_what_is_too_much_for_few_people_counts_people():
+    X, _, codes = rows_of_people()
+    with pytest.raises(ValueError, match=r"min\(n_users, n_features\)=2, got n_users=2 and n_fea"):
+        DPPCA(3, privacy_unit="user").fit(X[codes], users=codes % 2)
 
 
 def test_who_does_not_protect_people_says_so():

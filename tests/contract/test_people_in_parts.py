@@ -13,6 +13,7 @@ from people_kinds import KINDS, SECRET, assert_close, fitted, rows_of_people
 from sklearn.base import clone
 
 from skdp import DPPCA, DPLogisticRegression
+from skdp.model_selection import DPGridSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -60,7 +61,11 @@ def test_ids_of_dask_are_a_column_of_the_rows_and_are_read_once():
         ids = frame["who"].map_partitions(counted, meta=frame["who"]._meta)
         n_read.clear()
         fitted_once = clone(model).fit(frame[list("abcd")], frame["y"], users=ids)
-    assert sum(n_read) == len(codes)
+        assert sum(n_read) == len(codes)
+        private = DPLogisticRegression(classes=[0, 1, 2], privacy_unit="user")
+        search = DPGridSearch(private, {"row_norm": [1.0, 2.0]})
+        search.fit(X[codes], y[codes], users=ids)
+    assert sum(n_read) == 2 * len(codes)
     assert_close(fitted_once, model.fit(X[codes], y[codes], users=codes), 1e-4)
 
 
