@@ -66,7 +66,7 @@ class DelegatesMixin(SeededEstimator):
     inverse_transform = _delegated("inverse_transform", "Map transformed rows back")
 
     @available_if(_delegates("transform"))
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, *, users: Any = None) -> Any:
         """Fit, and transform the rows.
 
         Parameters
@@ -75,13 +75,15 @@ class DelegatesMixin(SeededEstimator):
             Rows to protect.
         y : array-like of shape (n_samples,) or None, default=None
             Their responses.
+        users : array-like of shape (n_samples,) or None, default=None
+            Whose each row is, where all private steps have ``privacy_unit="user"``.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
             The rows transformed, which the guarantee does not cover.
         """
-        return self.fit(X, y).transform(X)
+        return self.fit(X, y, users=users).transform(X)
 
     @available_if(_delegates("get_feature_names_out"))
     def get_feature_names_out(self, input_features: Any = None) -> Any:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import sklearn
 from people_kinds import KINDS, N_FEATURES, N_PEOPLE, SECRET, assert_close, fitted, rows_of_people
+from sklearn.base import clone
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -14,6 +15,7 @@ from sklearn.model_selection import (
     KFold,
     cross_val_score,
 )
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skdp import (
@@ -167,6 +169,19 @@ def test_a_pipeline_protects_people_whole():
     once = pipeline("row", **facts).fit(X, y)
     often = pipeline(**facts).fit(X[codes], y[codes], users=codes)
     assert_close(often[-1], once[-1], 1e-3)
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_a_pipeline_within_another_one_gets_ids(routing):
+    X, y, codes = rows_of_people()
+    X, y = X[codes], y[codes]
+    first = make_dp_pipeline(DPStandardScaler(privacy_unit="user"), epsilon=math.inf)
+    whole = make_pipeline(first, clone(pipeline(epsilon=math.inf)))
+    assert first.fit_transform(X, users=codes).shape == X.shape
+    with sklearn.config_context(enable_metadata_routing=routing):
+        prefixes = ("",) if routing else ("dppipeline-1__", "dppipeline-2__")
+        whole.fit(X, y, **{f"{prefix}users": codes for prefix in prefixes})
+    assert {step.privacy_spent_.unit for _, step in whole.steps} == {"user"}
 
 
 def test_a_pipeline_tells_nothing_of_the_number_of_rows(tmp_path):
