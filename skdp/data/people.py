@@ -53,6 +53,10 @@ class People:
             raise ValueError(f"users has {n_people} different ids; pass at most {MOST_PEOPLE}.")
         return cls(codes, _weights(codes, n_people), n_people)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the numbers out: in other processes rows need their weights alone."""
+        return {"weights": self.weights, "n_people": self.n_people}
+
     @cached_property
     def first_rows(self) -> np.ndarray:
         """Place of the first row of each person that has rows."""

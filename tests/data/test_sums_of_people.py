@@ -1,6 +1,7 @@
 """Sums in which each person counts once: laws that hold for any number of rows of a person."""
 
 import math
+import pickle
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise, starmap
@@ -211,6 +212,14 @@ def test_no_product_is_further_off_than_is_charged_wherever_its_row_lies(rng):
     # Clipped to a hundredth, it is a hundred times larger beside what a row adds.
     assert rows.moved_rounding(k, 0.01) == pytest.approx(100 * rows.moved_rounding(k, 1.0))
     assert Rows(as_source(X), bound=1.0).moved_rounding(k, 1.0) == 0.0
+
+
+def test_other_processes_get_weights_alone(rng):
+    people = People.of(rng.integers(0, 5, 1000), 5)
+    assert len(people.first_rows) == 5
+    sent = pickle.dumps(people)
+    assert len(sent) < 9 * 1000
+    np.testing.assert_array_equal(pickle.loads(sent).weights, people.weights)
 
 
 def test_more_people_than_are_counted_exactly_are_refused(monkeypatch):
