@@ -706,8 +706,10 @@ class RowParts(Parts, RowBlocks):
         return rows if kept is None else rows[kept.start :: kept.step]
 
     def held(self, blocks: Iterable[RawBlock]) -> Self:
-        """Copy the rows, with parts that have been loaded."""
+        """Copy the rows, with parts that have been loaded and mapped."""
         one = copy(self)
+        one._seen = [BlockForm(is_sparse=False, names=self.feature_names)]
+        one._n_made, one.function = self.shape[1], None
         one.parts = [
             Part(part.number, partial(_given, rows), len(rows))
             for part, rows in zip(self.parts, blocks, strict=True)

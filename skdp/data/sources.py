@@ -59,9 +59,8 @@ class Source:
     """
 
     def __init__(self, X: Any, function: Callable[[Any], Any] | None = None) -> None:
-        #: Whether every pass reads the same rows. Who maps parts may map them otherwise next time.
-        is_held = getattr(X, "is_held", False) and X.function is None
-        self.is_repeatable = is_held or not isinstance(X, RowBlocks)
+        #: Whether every pass reads the same rows.
+        self.is_repeatable = not isinstance(X, RowBlocks) or getattr(X, "is_held", False)
         if isinstance(X, RowParts):
             X = X.without_targets()
         self.X, self._function = as_canonical(X) if issparse(X) else X, function
@@ -126,16 +125,23 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
 
 @without_warnings()
 def held(X: Any) -> Any:
-    """Load dense parts that are small together once, for fits of many passes.
+    """Load, and map, dense parts that are small together once, for fits of many passes.
 
-    Memory maps are read anyway as if they were in memory. Other workers load their parts there.
+    Who maps them might map them otherwise in another pass. Memory maps are read anyway as if they
+    were in memory. Other workers load their parts there.
     """
     if not isinstance(X, RowParts) or X.pass_over or X.is_sparse or X.kind.is_mapped:
         return X
-    if X.shape[0] * X._n_made * 8 > _HELD_BYTES or not are_threads():
+    if X.shape[0] * X.shape[1] * 8 > _HELD_BYTES or not are_threads():
         return X
-    calls = [partial(X.load, part) for part in range(len(X.parts))]
+    source = Source(X)
+    calls = [partial(_whole, source, *ends) for ends in pairwise(source.part_starts.tolist())]
     return X.held(run_in_threads(calls, thread_count(None)))
+
+
+def _whole(source: Source, start: int, stop: int) -> np.ndarray:
+    """Join the blocks of a part, which are those of a pass."""
+    return np.concatenate([block for _, block in source.blocks(range(start, stop))])
 
 
 def rounding_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> float:
