@@ -271,11 +271,15 @@ def row_losses(scoring: Any, model: Any, X: Any, y: Any) -> np.ndarray:
 
 
 def _scored(scoring: Callable[..., Any], model: Any, X: Any, y: Any) -> np.ndarray:
-    """Apply a callable score to rows, and to their responses if there are any."""
+    """Apply a callable score to rows, and to their responses if there are any.
+
+    It gets rows as they came: with gaps, if the first step fills them. By then a search has spent
+    its budget, so that it must not raise.
+    """
+    score = partial(losses_by_rows, "scoring", takes_gaps=True)
     if y is None:
-        return losses_by_rows("scoring", lambda rows: scoring(model, rows, None), X)
-    classes = getattr(model, "classes_", ())
-    return losses_by_rows("scoring", partial(scoring, model), X, y, classes=classes)
+        return score(lambda rows: scoring(model, rows, None), X)
+    return score(partial(scoring, model), X, y, classes=getattr(model, "classes_", ()))
 
 
 def _responses_of(scoring: str, y: Any) -> Any:

@@ -254,11 +254,11 @@ class DPGridSearch(BaseDPSearch):
         What candidates are judged by: ``"neg_mean_squared_error"`` (which orders them as ``"r2"``
         does), ``"neg_mean_absolute_error"``, ``"accuracy"``, ``"log_likelihood"``,
         ``"reconstruction"``, or a callable ``(estimator, X, y)`` that returns one score for each
-        row. The caller has to make sure that it computes each score from that row alone; it is
-        refused if two public rows show that it does not. ``None`` takes the accuracy for
-        classifiers, the squared error for estimators that predict, the log-likelihood for those
-        with `score_samples`, and else the reconstruction error, which is smallest with the most
-        components.
+        row, the worst for a row that it refuses, be it for a gap. The caller has to make sure that
+        it computes each score from that row alone; it is refused if two public rows show that it
+        does not. ``None`` takes the accuracy for classifiers, the squared error for estimators that
+        predict, the log-likelihood for those with `score_samples`, and else the reconstruction
+        error, which is smallest with the most components.
     refit : bool, default=True
         Whether to keep an estimator. Without it the budget of the last fit goes to the fits of the
         search.

@@ -143,11 +143,16 @@ def _of_block(rows: Any, function: Callable[..., Any], form: Form, dtype: np.dty
 
 
 def losses_by_rows(
-    what: str, function: Callable[..., Any], *inputs: Any, classes: Sequence[Any] = ()
+    what: str,
+    function: Callable[..., Any],
+    *inputs: Any,
+    classes: Sequence[Any] = (),
+    takes_gaps: bool = False,
 ) -> np.ndarray:
     """Apply a function of rows and responses, of public `classes`, that returns a number for each.
 
-    The number is NaN for a row that the function refuses, or for which it returns no number.
+    The number is NaN for a row that the function refuses, or for which it returns no number. Rows
+    that are not finite are an error if it refuses them, unless a row may have gaps.
     """
     inputs = (plain_rows(inputs[0]), *inputs[1:])
     are_plain = are_numbers(inputs[0])
@@ -166,7 +171,7 @@ def losses_by_rows(
         )
         return np.asarray(Form((), np.dtype(float)).of_rows(list(_alone(function, inputs))))
     result = _attempt(function, inputs)
-    if isinstance(result, Exception):
+    if isinstance(result, Exception) and not takes_gaps:
         _refuse_numbers(what, inputs[0])
     if not public.inputs:
         raise ValueError(public.error or _told(what))

@@ -8,6 +8,7 @@ import sklearn
 from scipy.sparse import csr_array
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GroupShuffleSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -125,6 +126,28 @@ def test_no_person_moves_a_search_further_than_declared(name, own):
     assert one.best_params_ == other.best_params_
     assert one.privacy_spent_ == other.privacy_spent_
     assert one.privacy_spent_.unit == "user"
+
+
+def refuses_gaps(model, rows, _):
+    if np.isnan(rows).any():
+        raise ValueError
+    return -np.square(rows).sum(axis=1)
+
+
+@pytest.mark.parametrize("unit", ["row", "user"])
+@pytest.mark.parametrize("scoring", [None, refuses_gaps])
+def test_gaps_of_one_person_that_a_step_fills_and_a_score_refuses_raise_nothing(unit, scoring):
+    fill = SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True)
+    pipeline = make_pipeline(fill, DPPCA(2, privacy_unit=unit))
+    grid, users = {"dppca__n_components": [1, 2]}, {"users": USERS} if unit == "user" else {}
+    search = DPGridSearch(pipeline, grid, scoring=scoring, random_state=SEED)
+    with_gap = X.copy()
+    with_gap[3, 1] = np.nan
+    with watched() as before:
+        search.fit(X, **users)
+    with watched([budget.released for budget in before]) as after:
+        search.fit(with_gap, **users)
+    assert max(moved(before, after)) <= 1 + 1e-12
 
 
 LOSSES = {
