@@ -9,7 +9,7 @@ from scipy.sparse import csr_array, issparse, vstack
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from skdp.data.containers import canonical_csr
+from skdp.data.containers import canonical_csr, types_of
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks
 
@@ -41,6 +41,13 @@ def are_numbers(rows: Any) -> bool:
     if array.dtype.kind != "O":
         return array.dtype.kind in _NUMBERS
     return not any(isinstance(entry, str | bytes) for entry in array.ravel())
+
+
+def have_types_of_numbers(rows: Any) -> bool:
+    """Tell whether the types of rows admit numbers alone, whatever single rows hold."""
+    if types := types_of(rows):
+        return all(is_number for _, is_number in types)
+    return getattr(getattr(rows, "dtype", None), "kind", "O") in _NUMBERS
 
 
 def shape_of(rows: Any) -> tuple[int, ...]:

@@ -31,6 +31,7 @@ from skdp.pipeline._public_rows import (
     are_numbers,
     are_single,
     form_of,
+    have_types_of_numbers,
     hold_categories,
     plain_rows,
     row_twice,
@@ -155,14 +156,14 @@ def losses_by_rows(
     that are not finite are an error if it refuses them, unless a row may have gaps.
     """
     inputs = (plain_rows(inputs[0]), *inputs[1:])
-    are_plain = are_numbers(inputs[0])
     ways: list[Iterable[Any]] = [stand_ins(inputs[0])]
     for responses in inputs[1:]:
         first = [number for number, one in enumerate(classes[:_MOST_CLASSES]) if not np.ndim(one)]
         of_class = [two_of(responses, (classes[i], classes[i - 1])) for i in first]
         ways.append([*of_class, *stand_ins(responses)])
     public = _public(what, function, ways)
-    if not public.inputs and not are_plain:
+    # By types, as a search has spent its budget: no single row may decide what is an error.
+    if not public.inputs and not have_types_of_numbers(inputs[0]):
         # The function may know some texts and refuse all others, among them the public ones. Then
         # there is nothing to compare with, so that each row is taken by itself.
         warn_of_privacy(

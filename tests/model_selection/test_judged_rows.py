@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skdp import DPPCA
+from skdp import DPPCA, PrivacyWarning
 from skdp.model_selection import DPGridSearch, private_score
 from skdp.model_selection._score import row_losses
 from skdp.pipeline._public_steps import transformed
@@ -179,6 +179,24 @@ def test_texts_that_are_looked_at_together_are_refused():
     lengths = lambda model, X, y: np.char.str_len(X) - np.char.str_len(X).mean()  # noqa: E731
     with pytest.raises(ValueError, match=REFUSED):
         row_losses(lengths, None, texts, None)
+
+
+KNOWN = {"good": 0.0, 5: 1.0}
+
+
+@pytest.mark.parametrize("note", [5, "good", "bad"])
+def test_no_text_among_objects_decides_whether_a_score_that_knows_no_public_rows_is_an_error(note):
+    # All public rows are unknown: after the fits only types may tell whether that is refused.
+    frame = pd.DataFrame(X).assign(note=pd.Series([5] * len(X), dtype=object))
+    frame.loc[ODD, "note"] = note
+    pipeline = make_pipeline(FunctionTransformer(lambda rows: rows[[0, 1]].to_numpy()), DPPCA(1))
+    search = DPGridSearch(
+        pipeline,
+        {"dppca__n_components": [1, 2]},
+        scoring=lambda model, rows, y: np.array([KNOWN[one] for one in rows["note"]]),
+    )
+    with pytest.warns(PrivacyWarning, match="was called with public texts"):
+        search.fit(frame)
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
