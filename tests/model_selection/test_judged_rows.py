@@ -187,9 +187,11 @@ KNOWN = {"good": 0.0, 5: 1.0}
 @pytest.mark.parametrize("note", [5, "good", "bad"])
 def test_no_text_among_objects_decides_whether_a_score_that_knows_no_public_rows_is_an_error(note):
     # All public rows are unknown: after the fits only types may tell whether that is refused.
-    frame = pd.DataFrame(X).assign(note=pd.Series([5] * len(X), dtype=object))
+    frame = pd.DataFrame(X, columns=list("abc")).assign(note=pd.Series([5] * len(X), dtype=object))
     frame.loc[ODD, "note"] = note
-    pipeline = make_pipeline(FunctionTransformer(lambda rows: rows[[0, 1]].to_numpy()), DPPCA(1))
+    pipeline = make_pipeline(
+        FunctionTransformer(lambda rows: rows[["a", "b"]].to_numpy()), DPPCA(1)
+    )
     search = DPGridSearch(
         pipeline,
         {"dppca__n_components": [1, 2]},
