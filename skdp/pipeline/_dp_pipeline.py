@@ -108,9 +108,10 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, SpendsOneBu
 
     Rows in parts (:meth:`skdp.RowBlocks.from_partitions`), with their targets, and collections of
     dask are taken, but not with `users`, and not those of one stream. Every step reads them again,
-    through the steps before it, block by block: nothing as long as X is kept. A ColumnTransformer
-    is not taken. What `transform` and `predict` return is computed when it is read, and a row that
-    a step without privacy refuses is one of zeros there.
+    through the steps before it, block by block: nothing as long as X is kept, unless small parts
+    come to a regression or classifier. A ColumnTransformer is not taken. What `transform` and
+    `predict` return is computed when it is read, and a row that a step without privacy refuses is
+    one of zeros there.
 
     Examples
     --------
