@@ -229,8 +229,8 @@ def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
         return given.resolve(adjacency, epsilon)
     example = _OBJECTS.get(str(given).replace("_", "").lower(), _OBJECTS["entry"])
     raise ValueError(
-        f"privacy_unit={given!r} must be 'row' or an object of skdp.units, such as "
-        f"privacy_unit=skdp.units.{example}."
+        f"privacy_unit={given!r} must be 'row', 'user' for a class that takes it, or an object of "
+        f"skdp.units, such as privacy_unit=skdp.units.{example}."
     )
 
 

@@ -114,7 +114,7 @@ def _checked_lists(categories: Any) -> dict[str, list[str]]:
         raise ValueError(
             f"categories must be a dict of lists by names, got {type(categories).__name__}."
         )
-    lists = {name: [] if isinstance(of, str) else list(of) for name, of in categories.items()}
+    lists = {name: _listed(values) for name, values in categories.items()}
     for name, values in lists.items():
         are_texts = all(isinstance(value, str) for value in values)
         if not values or not are_texts or len({*values}) < len(values):
@@ -122,6 +122,10 @@ def _checked_lists(categories: Any) -> dict[str, list[str]]:
                 f"categories[{name!r}] must be a list of strings, at least one and each once."
             )
     return lists
+
+
+def _listed(values: Any) -> list[Any]:
+    return [] if isinstance(values, str) or not hasattr(values, "__iter__") else list(values)
 
 
 def _names_made(name: str, values: list[str] | None) -> list[str]:

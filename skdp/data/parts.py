@@ -428,9 +428,9 @@ class RowBlocks(SkdpContainer):
     ) -> "RowBlocks":
         """Make rows of files of Parquet, of which each row group is a part.
 
-        Only metadata are read at first. Each pass decodes every row group again, in one thread; a
-        regression or classifier keeps up to 1 GiB of numbers in memory instead. It needs pyarrow:
-        ``pip install "skdp[parquet]"``.
+        Only metadata are read at first. Each pass decodes every row group again, in one thread,
+        unless parts are kept in memory (see `from_partitions`). It needs pyarrow: ``pip install
+        "skdp[parquet]"``.
 
         Parameters
         ----------

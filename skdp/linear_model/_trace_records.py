@@ -348,7 +348,7 @@ def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np
     variance = float(np.square(values[is_bulk] - center).mean())
     contrast = max(0.0, 1 - noise_variance / variance) if variance > 0 else 0.0
     cleaned = np.where(is_bulk, center + contrast * (values - center), values)
-    largest = float(values.max())
-    least = max(edge / _TOLERATED, 1e-6 * largest, 1e-30)
-    is_small = cleaned <= max(edge / _TOLERATED, 1e-13 * largest, 1e-30)
+    floor, largest = max(edge / _TOLERATED, 1e-30), float(values.max())
+    is_small = cleaned <= max(floor, 1e-13 * largest)
+    least = max(floor, 1e-6 * largest)
     return np.where(is_small, least, cleaned), min(1.0, center / least)

@@ -219,13 +219,13 @@ def column_moments(
 
     If entries may be missing, a present one also adds :math:`w \le 1` to a count, the `presence`; a
     missing one adds nothing, as that of a null row. Then zero_out has :math:`\sqrt{(5/4 + w^2) d}`.
-    Replace has the same for an entry that one neighbor misses, which is less than 2, and no count
-    moves if both or neither have it.
+    For replace, an entry that only one neighbor has changes one column by as much, which is less
+    than the 4 above. If both have it, its count does not move.
 
     The length for zero_out is also the longest contribution of a row, to which `rounding` is
-    relative.
-    The steps to t and to its square round, too, entry by entry and alike in both neighbors; what
-    that adds to the bounds, a few parts in 1e16, is far less than the least rounding charged.
+    relative. The steps to t and to its square round, too, entry by entry and alike in both
+    neighbors; what that adds to the bounds, a few parts in 1e16, is far less than the least
+    rounding charged.
     """
     longest = math.sqrt((5 / 4 + presence**2) * n_columns)
     change = choose(adjacency, zero_out=longest, replace=2 * math.sqrt(n_columns))

@@ -333,6 +333,7 @@ def test_a_classifier_takes_many_categories(tmp_path):
         (["t"], "must be a dict of lists by names, got list"),
         ({"t": "Riga"}, r"categories\['t'\] must be a list of strings"),
         ({"t": []}, "at least one and each once"),
+        ({"t": None}, r"categories\['t'\] must be a list of strings"),
         ({"t": ["Riga", "Riga"]}, "at least one and each once"),
         ({"t": ["Riga", 1]}, "must be a list of strings"),
         ({"town": TOWNS}, "categories has 'town', which is no feature of"),
