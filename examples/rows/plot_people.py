@@ -1,6 +1,6 @@
 """
-People with several rows
-========================
+Components of people with several rows
+======================================
 
 Protect people whole, with all their rows, and see what that costs beside other ways.
 
