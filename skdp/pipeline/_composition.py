@@ -47,6 +47,7 @@ from skdp.pipeline._holders import (
     instead_of,
     is_passed_through,
     is_stateless,
+    private_steps,
 )
 from skdp.pipeline._public_rows import are_numbers
 from skdp.pipeline._public_steps import fitted_to_nothing, is_finite, transformed
@@ -471,6 +472,12 @@ def _not_private(step: Step, *, is_behind: bool) -> Iterator[str]:
         for part, one in HOLDERS[ColumnTransformer].given(estimator):
             if is_columns(one):
                 yield f"{where}a ColumnTransformer within another is not supported."
+            elif _is_public_pipeline(one):
+                check_unwatched(where, one)
+                for inner, public in one.steps:
+                    yield from _not_private(
+                        Step(f"{name}__{part}__{inner}", public), is_behind=False
+                    )
             elif not has_budget(one):
                 yield from _not_private(Step(f"{name}__{part}", one), is_behind=False)
     elif not (step.is_private or is_stateless(estimator) or is_passed_through(estimator)):
@@ -485,6 +492,12 @@ def _not_private(step: Step, *, is_behind: bool) -> Iterator[str]:
             yield f"{where}{parameter} must be None: pass it to the whole instead."
     if step.is_private and estimator.delta == 0:
         yield f"{where}delta must be positive, got 0."
+
+
+def _is_public_pipeline(part: Any) -> bool:
+    """Tell whether a part is a pipeline without budget, cache, or columns of its own."""
+    is_plain = type(part) is Pipeline and part.memory is None and not private_steps(part)
+    return is_plain and not any(is_columns(step) for _, step in part.steps)
 
 
 # Unit of an estimator without the parameter, such as `DPPersonalizedRegressor`.

@@ -1,8 +1,10 @@
 """Which estimators are private, learn nothing, are not fitted, or hold others."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from inspect import getclosurevars
+from numbers import Real
 from operator import attrgetter
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType
 from typing import Any, NamedTuple
@@ -13,7 +15,15 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, OneHotEncoder
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    SplineTransformer,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import PrivateEstimator
@@ -38,6 +48,7 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
     return {
         **{kind: {} for kind in (AdditiveChi2Sampler, Binarizer, FeatureHasher)},
         **{kind: {} for kind in (FunctionTransformer, HashingVectorizer, Normalizer)},
+        PolynomialFeatures: {},
         CountVectorizer: {
             "vocabulary": lambda given: given is not None,
             "input": lambda given: given == "content",
@@ -48,12 +59,26 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
             "handle_unknown": lambda given: given == "ignore",
             **dict.fromkeys(("min_frequency", "max_categories"), lambda given: given is None),
         },
+        OrdinalEncoder: {
+            "categories": lambda given: not isinstance(given, str),
+            "handle_unknown": lambda given: given == "use_encoded_value",
+            **dict.fromkeys(("unknown_value", "encoded_missing_value"), _is_finite),
+            **dict.fromkeys(("min_frequency", "max_categories"), lambda given: given is None),
+        },
+        SplineTransformer: {
+            "knots": lambda given: not isinstance(given, str),
+            "extrapolation": lambda given: given != "error",
+        },
         SimpleImputer: {
             "strategy": lambda given: given == "constant",
             "keep_empty_features": bool,
             "add_indicator": lambda given: not given,
         },
     }
+
+
+def _is_finite(given: Any) -> bool:
+    return isinstance(given, Real) and math.isfinite(given)
 
 
 # What to take in the place of steps that learn without privacy, by the names of their classes. A
@@ -76,6 +101,9 @@ _TWINS = {
             "TfidfVectorizer",
         ),
         'OneHotEncoder(categories=[...], handle_unknown="ignore")': ("OneHotEncoder",),
+        "OrdinalEncoder(categories=[...], handle_unknown='use_encoded_value') with finite "
+        "unknown_value and encoded_missing_value": ("OrdinalEncoder",),
+        "knots that are an array, and no extrapolation='error'": ("SplineTransformer",),
         'SimpleImputer(strategy="constant", keep_empty_features=True)': ("SimpleImputer",),
     }.items()
     for name in names

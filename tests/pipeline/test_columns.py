@@ -18,6 +18,8 @@ from sklearn.preprocessing import (
     Normalizer,
     OneHotEncoder,
     OrdinalEncoder,
+    PolynomialFeatures,
+    SplineTransformer,
     StandardScaler,
 )
 
@@ -129,6 +131,8 @@ REFUSED = [
     (columns([("a", DPStandardScaler(), make_column_selector())]), "function may look"),
     (columns([("a", StandardScaler(), ["age"])]), "Use DPStandardScaler"),
     (columns([("a", make_pipeline(DPStandardScaler()), ["age"])]), "Pipeline within"),
+    (columns([("a", make_pipeline(columns(PARTS[2:3])), ["job"])]), "Pipeline within"),
+    (columns([("a", make_pipeline(WEIGHTS, memory="x"), ["age"])]), "Pipeline within"),
     (columns([("a", DPStandardScaler(epsilon=2.0), ["age"])]), "must keep its default epsilon"),
     (
         columns([("a", DPStandardScaler(), ["nobody"])]),
@@ -294,3 +298,36 @@ def test_no_other_process_prints_warnings_of_rows(is_frozen):
         make_dp_pipeline(step, scaler, classifier).fit(X, X[:, 0] > 0.5)
     # Another process would have a list of its own.
     assert len(X) in PROCESSES
+
+
+CODES = {"handle_unknown": "use_encoded_value", "unknown_value": -1, "encoded_missing_value": -2}
+ORDINAL = OrdinalEncoder(categories=[["a", "b"]], **CODES)
+SPLINES = SplineTransformer(knots=np.array([[0.0], [50.0], [99.0]]))
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_pipelines_of_steps_that_learn_nothing_are_parts(kind):
+    squares = make_pipeline(clone(WEIGHTS), PolynomialFeatures(2, include_bias=False))
+    parts = [("weight", squares, ["weight"]), ("job", ORDINAL, ["job"]), ("age", SPLINES, ["age"])]
+    fitted = pipeline_of(parts).fit(kind(FRAME), Y)
+    assert fitted[-1].coef_.shape == (1, 2 + 1 + 5)
+    assert privacy_spent(fitted).is_private
+    odd = kind(FRAME.assign(job=[None, *FRAME["job"][1:]]))
+    assert np.isfinite(fitted[:1].transform(odd)).all()
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        OrdinalEncoder(categories=[["a", "b"]]),
+        clone(ORDINAL).set_params(unknown_value=np.nan),
+        clone(ORDINAL).set_params(encoded_missing_value=np.nan),
+        clone(SPLINES).set_params(extrapolation="error"),
+        SplineTransformer(),
+        SimpleImputer(),
+    ],
+)
+def test_steps_that_learn_or_refuse_single_rows_are_refused_in_pipelines_too(step):
+    for part in (step, make_pipeline(step)):
+        with pytest.raises(ValueError, match="may learn"):
+            pipeline_of([("part", part, ["job"])]).fit(FRAME, Y)
