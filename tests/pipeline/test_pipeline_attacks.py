@@ -11,7 +11,15 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    SplineTransformer,
+)
 from watched import SEED, moved, null_in_every_step, watched
 
 from skdp import (
@@ -65,6 +73,9 @@ def sparse_if_possible(rows):
     return csr_array(rows) if (rows == 0).any() else rows
 
 
+CODES = {"handle_unknown": "use_encoded_value", "unknown_value": -1, "encoded_missing_value": -2}
+ORDINAL = OrdinalEncoder(categories=[[-1.0, 0.0, 1.0]] * 4, **CODES)
+SPLINES = SplineTransformer(knots=np.array([[-3.0] * 4, [0.0] * 4, [3.0] * 4]))
 STEPS = {
     "two": (DPStandardScaler(), CLASSIFIER),
     "two, all found": (DPStandardScaler(), DPLogisticRegression(classes=[0, 1])),
@@ -93,6 +104,19 @@ STEPS = {
     "in place": (SCALER, FunctionTransformer(halves_in_place), CLASSIFIER),
     "types": (SCALER, FunctionTransformer(whole_if_possible), CLASSIFIER),
     "density": (SCALER, FunctionTransformer(sparse_if_possible), CLASSIFIER),
+    "powers behind": (SCALER, PolynomialFeatures(2), CLASSIFIER),
+    "splines behind": (SCALER, SPLINES, CLASSIFIER),
+    "ordinal behind": (SCALER, FunctionTransformer(np.rint), ORDINAL, CLASSIFIER),
+    "pipelines in columns": (
+        ColumnTransformer(
+            [
+                ("pipe", make_pipeline(SPLINES, PolynomialFeatures(1)), [0, 1, 2, 3]),
+                ("scale", DPStandardScaler(), [0, 1]),
+            ],
+            sparse_threshold=0,
+        ),
+        CLASSIFIER,
+    ),
     "columns": (
         ColumnTransformer(
             [
@@ -131,7 +155,7 @@ def neighbors(row):
     return rows, labels
 
 
-IN_PARTS = tuple(name for name in STEPS if name != "columns")
+IN_PARTS = tuple(name for name in STEPS if "columns" not in name)
 
 
 def replayed(name, adjacency, before, data):
