@@ -69,6 +69,7 @@ _MODULES = {
     "model_selection",
     "pipeline",
     "preprocessing",
+    "testing",
 }
 _HOMES = {
     "DPLinearRegression": "linear_model",

@@ -56,6 +56,8 @@ PUBLIC_MODULES = [
     "skdp.privacy",
     "skdp.privacy.gaussian_dp",
     "skdp.privacy.pure_dp",
+    "skdp.testing",
+    "skdp.testing.mistakes",
     "skdp.units",
 ]
 

@@ -19,7 +19,7 @@ FLOORS = (
     {"ledger"},
     {"_checks"},
     {"units"},
-    {"_estimator", "_scales", "datasets", "metrics"},
+    {"_estimator", "_scales", "datasets", "metrics", "testing"},
     {"decomposition", "linear_model", "preprocessing"},
     {"pipeline"},
     {"federated", "model_selection"},
@@ -27,13 +27,13 @@ FLOORS = (
 )
 # What works on arrays does without scikit-learn: only shells, checks and conversions know it.
 ARRAY_ROOMS = (
-    *("linalg.", "data.", "privacy."),
+    *("linalg.", "data.", "privacy.", "testing."),
     *("decomposition._rows_", "decomposition._entries_", "_scales"),
 )
 KNOWS_SKLEARN = {"data.matrices"}
 # Files below 25 code lines, and why each is one.
 DOORS = ("data", "decomposition", "federated", "ledger", "linalg", "linear_model")
-DOORS += ("model_selection", "pipeline", "privacy")
+DOORS += ("model_selection", "pipeline", "privacy", "testing")
 SHORT = {
     **dict.fromkeys((f"{room}.__init__" for room in DOORS), "the door of a room"),
     "ledger.__main__": "a command, which Python looks for under this name",
@@ -128,7 +128,8 @@ def test_all_rooms_are_attributes_and_some_are_imported_when_they_are_asked_for(
     rooms = sorted({name.partition(".")[0] for name in MODULES if name[0] != "_"})
     code = f"""
 import skdp, sys
-assert not {{"skdp.datasets", "skdp.federated", "skdp.metrics"}} & sys.modules.keys()
+late = {{"skdp.datasets", "skdp.federated", "skdp.metrics", "skdp.testing"}}
+assert not late & sys.modules.keys()
 assert all(getattr(skdp, name) is sys.modules["skdp." + name] for name in {rooms})
 assert not hasattr(skdp, "dataset")
 """

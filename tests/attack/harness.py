@@ -20,6 +20,7 @@ from skdp.decomposition._problem import RowsProblem
 from skdp.decomposition._rows_fit import read_rows_once
 from skdp.privacy.budget import SKIPPED
 from skdp.privacy.noise import NoiseSource, algorithm_generator
+from skdp.testing._audit import held_by
 
 SEED = 2**100 + 7
 
@@ -271,17 +272,14 @@ def all_of(value):
     if isinstance(value, dict):
         return type(value), [(all_of(key), all_of(one)) for key, one in value.items()]
     if isinstance(value, list | tuple):
-        return type(value), [all_of(one) for one in value], held_by(value)
-    return type(value), held_by(value) or repr(value)
+        return type(value), [all_of(one) for one in value], all_held_by(value)
+    return type(value), all_held_by(value) or repr(value)
 
 
-def held_by(value):
-    """The attributes of an object, wherever it keeps them."""
-    if isinstance(value, type) or callable(value):
-        return None
-    slots = [name for base in type(value).__mro__ for name in getattr(base, "__slots__", ())]
-    kept = {name: getattr(value, name) for name in slots if hasattr(value, name)}
-    return {name: all_of(one) for name, one in {**kept, **getattr(value, "__dict__", {})}.items()}
+def all_held_by(value):
+    """Everything that the attributes of an object hold."""
+    held = held_by(value)
+    return None if held is None else {name: all_of(one) for name, one in held.items()}
 
 
 def movement(mechanism: str, change: np.ndarray) -> float:

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import beta, norm
 
 from skdp import DPTruncatedSVD
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.plan import PrivacyCost
+from skdp.testing import lower_bound_of_epsilon, lower_bound_of_mu
 from skdp.units import Edge, Entry
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
@@ -148,8 +148,8 @@ WHOLE_FITS = {
 }
 
 
-def error_bounds(name, seed=2**100):
-    """Upper bounds, with confidence 99%, of both errors of a guess from the attributes."""
+def errors_of(name, seed=2**100):
+    """Count both errors of a guess from the attributes."""
     parameters, change, index, threshold = WHOLE_FITS[name]
     estimator = DPTruncatedSVD(2, n_iter=1, **parameters)
 
@@ -161,17 +161,18 @@ def error_bounds(name, seed=2**100):
 
     misses = N_FITS - sum(guesses(change, seed))
     false_alarms = sum(guesses(0 * change, 2 * seed))
-    return [beta.ppf(0.995, count + 1, N_FITS - count) for count in (misses, false_alarms)]
+    return misses, false_alarms
 
 
 def proven_share(name, **more):
     """What the guesses prove, over what is claimed."""
     parameters = WHOLE_FITS[name][0]
-    missed, alarmed = error_bounds(name, **more)
+    errors = errors_of(name, **more)
     if parameters.get("delta") == 0:
-        return math.log((1 - missed) / alarmed) / parameters["epsilon"]
+        proved = lower_bound_of_epsilon(errors, N_FITS, delta=0, confidence=0.99)
+        return proved / parameters["epsilon"]
     budget = PrivacyBudget(parameters["epsilon"], 1e-6, unit="edge", adjacency="replace")
-    return (norm.isf(missed) + norm.isf(alarmed)) / budget.cost.mu
+    return lower_bound_of_mu(errors, N_FITS, confidence=0.99) / budget.cost.mu
 
 
 @pytest.mark.parametrize(("name", "least"), [("entry", 0.25), ("edge", 0.01), ("pure", 0.003)])

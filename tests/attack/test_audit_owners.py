@@ -6,7 +6,6 @@ from itertools import count
 
 import numpy as np
 import pytest
-from scipy.stats import beta, norm
 
 from skdp import DPTruncatedSVD
 from skdp.federated._agreement import agree, run_fit, view_of
@@ -16,6 +15,7 @@ from skdp.privacy import Plan, shares
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.shares import ShareBudget, Shares, counts_of, numbers_of
+from skdp.testing import lower_bound_of_mu
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -190,7 +190,7 @@ def likelihood_ratio(agreement, worlds, n_telling, seed):
     return total
 
 
-def lower_bound_of_mu(agreement, rows, n_telling, n_fits):
+def mu_proved_by(agreement, rows, n_telling, n_fits):
     """What the likelihood ratio proves about mu, with confidence 99%."""
     ratios = [
         [likelihood_ratio(agreement, worlds, n_telling, f"{side} {seed}") for seed in range(n_fits)]
@@ -198,8 +198,7 @@ def lower_bound_of_mu(agreement, rows, n_telling, n_fits):
     ]
     # In either world the ratio is that of the world over the other.
     errors = [int(np.sum(np.array(side) <= 0)) for side in ratios]
-    highest = [beta.ppf(0.995, wrong + 1, n_fits - wrong) for wrong in errors]
-    return norm.isf(highest[0]) + norm.isf(highest[1])
+    return lower_bound_of_mu(errors, n_fits, confidence=0.99)
 
 
 ROWS = np.vstack([CANARY, OTHERS[:2]]), np.vstack([EXCHANGED, OTHERS[:2]])
@@ -218,7 +217,7 @@ ROWS = np.vstack([CANARY, OTHERS[:2]]), np.vstack([EXCHANGED, OTHERS[:2]])
 def test_whole_fits_reveal_no_more_than_claimed(solver, unit, n_owners, colluding):
     agreement = agreement_of(solver, unit, n_owners, colluding)
     rows = ROWS if unit == "row" else (LARGEST_PART, EXCHANGED)
-    proven = lower_bound_of_mu(agreement, rows, colluding, 200)
+    proven = mu_proved_by(agreement, rows, colluding, 200)
     # The audit has teeth only if it proves a good part of what is spent.
     assert (0.2 if solver == "power" else 0.4) * CLAIM < proven <= CLAIM
 
@@ -227,14 +226,14 @@ def test_whole_fits_reveal_no_more_than_claimed(solver, unit, n_owners, colludin
 def test_more_who_tell_prove_more_of_a_whole_fit():
     # Two of three tell, where none was expected: the claim is off by the root of 3.
     agreement = agreement_of("covariance", "row", 3, 0)
-    proven = lower_bound_of_mu(agreement, ROWS, 2, 250)
+    proven = mu_proved_by(agreement, ROWS, 2, 250)
     assert CLAIM < proven <= CLAIM * math.sqrt(3)
 
 
 @pytest.mark.slow
 def test_each_message_of_the_local_model_proves_no_more_than_claimed():
     agreement = agreement_of("covariance", "row", 4, 1, "none")
-    proven = lower_bound_of_mu(agreement, ROWS, 3, 250)
+    proven = mu_proved_by(agreement, ROWS, 3, 250)
     assert 0.4 * CLAIM < proven <= CLAIM
 
 
@@ -242,4 +241,4 @@ def test_each_message_of_the_local_model_proves_no_more_than_claimed():
 def test_too_little_noise_in_a_whole_fit_is_caught(monkeypatch):
     too_little_noise(monkeypatch)
     agreement = agreement_of("covariance", "row", 3, 1)
-    assert lower_bound_of_mu(agreement, ROWS, 1, 400) > CLAIM
+    assert mu_proved_by(agreement, ROWS, 1, 400) > CLAIM

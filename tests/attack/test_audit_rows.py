@@ -4,11 +4,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.stats import beta, norm
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.plan import PrivacyCost
+from skdp.testing import lower_bound_of_mu
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
@@ -23,7 +23,7 @@ def difference_of_moments(estimator):
     return estimator.singular_values_**2 @ (estimator.components_**2 @ signs)
 
 
-def lower_bound_of_mu(make_estimator, first_seed=2**100):
+def mu_proved_by(make_estimator, first_seed=2**100):
     """What the statistic proves about mu, with confidence 99%."""
     rest = np.zeros((3, 2))
     statistics = {
@@ -39,8 +39,7 @@ def lower_bound_of_mu(make_estimator, first_seed=2**100):
     }
     # Guess "present" if the statistic is positive; upper confidence bounds of both errors.
     errors = [(statistics["present"] <= 0).sum(), (statistics["exchanged"] > 0).sum()]
-    highest = [beta.ppf(0.995, count + 1, N_FITS - count) for count in errors]
-    return norm.isf(highest[0]) + norm.isf(highest[1])
+    return lower_bound_of_mu(errors, N_FITS, confidence=0.99)
 
 
 def svd(**parameters):
@@ -55,7 +54,7 @@ def pca(**parameters):
 @pytest.mark.parametrize("solver", ["covariance", "adaptive", "power"])
 def test_whole_fits_reveal_no_more_than_claimed(make, solver):
     claim = PrivacyBudget(EPSILON, DELTA, unit="row", adjacency="replace").cost.mu
-    proven = lower_bound_of_mu(partial(make, solver=solver))
+    proven = mu_proved_by(partial(make, solver=solver))
     # The audit has teeth only if it proves a good part of what is spent.
     assert (0.1 if solver == "power" else 0.6) * claim < proven <= claim
 
@@ -68,4 +67,4 @@ def test_too_little_noise_is_caught(monkeypatch):
 
     claim = PrivacyBudget(EPSILON, DELTA, unit="row", adjacency="replace").cost.mu
     monkeypatch.setattr(PrivacyCost, "noise_std", too_small_a_scale)
-    assert lower_bound_of_mu(partial(svd, solver="covariance")) > claim
+    assert mu_proved_by(partial(svd, solver="covariance")) > claim

@@ -5,7 +5,6 @@ from functools import partial
 import numpy as np
 import pytest
 from noise_records import without_cut
-from scipy.stats import beta, norm
 from sklearn import config_context
 
 from skdp import DPLinearRegression, DPTraceRegressor
@@ -17,6 +16,7 @@ from skdp.linear_model._trace_descent import RecordClipping, random_start
 from skdp.linear_model._trace_records import Records
 from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
 from skdp.privacy.plan import PrivacyCost
+from skdp.testing import lower_bound_of_mu
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
@@ -117,13 +117,12 @@ def linear_fit_of(response, **parameters):
         return model.fit(np.ones((N_RECORDS, 1)), responses).coef_[0]
 
 
-def lower_bound_of_mu(fit, n_fits, first_seed=2**100):
+def mu_proved_by(fit, n_fits, first_seed=2**100):
     """What the sign of the statistic proves about mu, with confidence 99%."""
     seeds = range(first_seed, first_seed + n_fits)
     misses = sum(fit(1e6, random_state=seed) <= 0 for seed in seeds)
     false_alarms = sum(fit(-1e6, random_state=seed) > 0 for seed in seeds)
-    highest = [beta.ppf(0.995, count + 1, n_fits - count) for count in (misses, false_alarms)]
-    return norm.isf(highest[0]) + norm.isf(highest[1])
+    return lower_bound_of_mu((misses, false_alarms), n_fits, confidence=0.99)
 
 
 @pytest.mark.parametrize(
@@ -136,18 +135,18 @@ def lower_bound_of_mu(fit, n_fits, first_seed=2**100):
     ids=["full rank", "two steps", "response"],
 )
 def test_whole_fits_reveal_no_more_than_claimed(parameters, least):
-    proven = lower_bound_of_mu(partial(fit_of, **parameters), 250)
+    proven = mu_proved_by(partial(fit_of, **parameters), 250)
     # The audit has teeth only if it proves a good part of what is spent.
     assert least * CLAIM < proven <= CLAIM
 
 
 @pytest.mark.parametrize("bounds", [(-2.0, 2.0), None])
 def test_whole_linear_fits_reveal_no_more_than_claimed(bounds):
-    proven = lower_bound_of_mu(partial(linear_fit_of, bounds=bounds), 250)
+    proven = mu_proved_by(partial(linear_fit_of, bounds=bounds), 250)
     assert 0.25 * CLAIM < proven <= CLAIM
 
 
 def test_too_little_noise_is_caught(monkeypatch):
     noise_std = PrivacyCost.noise_std
     monkeypatch.setattr(PrivacyCost, "noise_std", lambda *args: 0.7 * noise_std(*args))
-    assert lower_bound_of_mu(partial(fit_of, rank=2), 600) > CLAIM
+    assert mu_proved_by(partial(fit_of, rank=2), 600) > CLAIM

@@ -4,11 +4,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.stats import beta, norm
 
 from skdp import DPPersonalizedRegressor
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.plan import PrivacyCost
+from skdp.testing import lower_bound_of_mu
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
@@ -32,13 +32,12 @@ def fit_of(axis, **parameters):
     return first - second
 
 
-def lower_bound_of_mu(fit, n_fits, first_seed=2**100):
+def mu_proved_by(fit, n_fits, first_seed=2**100):
     """What the sign of the statistic proves about mu, with confidence 99%."""
     seeds = range(first_seed, first_seed + n_fits)
     misses = sum(fit(0, random_state=seed) <= 0 for seed in seeds)
     false_alarms = sum(fit(1, random_state=seed) > 0 for seed in seeds)
-    highest = [beta.ppf(0.995, count + 1, n_fits - count) for count in (misses, false_alarms)]
-    return norm.isf(highest[0]) + norm.isf(highest[1])
+    return lower_bound_of_mu((misses, false_alarms), n_fits, confidence=0.99)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,7 @@ def lower_bound_of_mu(fit, n_fits, first_seed=2**100):
     ids=["start", "gradient"],
 )
 def test_whole_fits_reveal_no_more_than_claimed(parameters, least):
-    proven = lower_bound_of_mu(partial(fit_of, **parameters), 400)
+    proven = mu_proved_by(partial(fit_of, **parameters), 400)
     # The audit has teeth only if it proves a good part of what is spent.
     assert least * CLAIM < proven <= CLAIM
 
@@ -55,4 +54,4 @@ def test_whole_fits_reveal_no_more_than_claimed(parameters, least):
 def test_too_little_noise_is_caught(monkeypatch):
     noise_std = PrivacyCost.noise_std
     monkeypatch.setattr(PrivacyCost, "noise_std", lambda *args: 0.6 * noise_std(*args))
-    assert lower_bound_of_mu(partial(fit_of, n_iter=0), 800) > CLAIM
+    assert mu_proved_by(partial(fit_of, n_iter=0), 800) > CLAIM

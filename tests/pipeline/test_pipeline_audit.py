@@ -4,7 +4,6 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from scipy.stats import beta, norm
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from watched import null_in_every_step
@@ -12,6 +11,7 @@ from watched import null_in_every_step
 from skdp import DPLogisticRegression, DPStandardScaler, DPTruncatedSVD, make_dp_pipeline
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.plan import PrivacyCost
+from skdp.testing import lower_bound_of_mu
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
@@ -45,7 +45,7 @@ def released(steps, shares, adjacency, seed, row):
     return np.concatenate([np.ravel(one) for one in seen])
 
 
-def lower_bound_of_mu(name, adjacency):
+def mu_proved_by(name, adjacency):
     """What the best linear statistic proves about mu, with confidence 99%."""
     other = -np.ones(2) if adjacency == "replace" else None
     sides = [
@@ -56,15 +56,14 @@ def lower_bound_of_mu(name, adjacency):
     guess = LinearDiscriminantAnalysis().fit(
         np.vstack([side[:half] for side in sides]), np.repeat([0, 1], half)
     )
-    errors = [np.mean(guess.predict(side[half:]) != kind) for kind, side in enumerate(sides)]
-    highest = [beta.ppf(0.995, rate * half + 1, half - rate * half) for rate in errors]
-    return norm.isf(highest[0]) + norm.isf(highest[1])
+    errors = [np.sum(guess.predict(side[half:]) != kind) for kind, side in enumerate(sides)]
+    return lower_bound_of_mu(errors, half, confidence=0.99)
 
 
 @pytest.mark.parametrize(("name", "adjacency"), [("two", "replace"), ("three", "zero_out")])
 def test_whole_pipelines_reveal_no_more_than_claimed(name, adjacency):
     claim = PrivacyBudget(EPSILON, DELTA, unit="record", adjacency=adjacency).cost.mu
-    proven = lower_bound_of_mu(name, adjacency)
+    proven = mu_proved_by(name, adjacency)
     # The audit has teeth only if it proves a good part of what is spent.
     assert 0.15 * claim < proven <= claim
 
@@ -73,4 +72,4 @@ def test_too_little_noise_is_caught(monkeypatch):
     noise_std = PrivacyCost.noise_std
     claim = PrivacyBudget(EPSILON, DELTA, unit="record", adjacency="replace").cost.mu
     monkeypatch.setattr(PrivacyCost, "noise_std", lambda *given: 0.25 * noise_std(*given))
-    assert lower_bound_of_mu("two", "replace") > claim
+    assert mu_proved_by("two", "replace") > claim

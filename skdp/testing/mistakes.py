@@ -1,0 +1,193 @@
+"""Planted mistakes: small estimators that leak, each in another way, and the check that catches it.
+
+All of them release the mean of rows that are clipped to a norm of 1. :class:`NoisyMean` does it
+right. The others are copies of it with one mistake each, to try checks on. Use none for anything
+else.
+
+Examples
+--------
+>>> import numpy as np
+>>> from skdp.testing import find_low_bits, mistakes
+>>> X, other = np.eye(4), np.eye(4)[::-1]
+>>> for kind in (mistakes.NoisyMean, mistakes.PlainNoise):
+...     found = find_low_bits(lambda data, seed: kind(random_state=seed).fit(data), X, other)
+...     print(kind.__name__, *found)
+NoisyMean
+PlainNoise mean_: noise is added in floating point, and lies on no lattice
+"""
+
+import warnings
+
+import numpy as np
+
+from skdp.privacy.noise import NoiseSource, with_noise
+
+__all__ = [
+    "MISTAKES",
+    "ExactAttribute",
+    "FixedNoise",
+    "KeptRow",
+    "LeakedShape",
+    "NoClipping",
+    "NoiseOfTheProcess",
+    "NoisyMean",
+    "PlainNoise",
+    "PrintsData",
+    "SharedNoise",
+    "TooLittleNoise",
+    "WarnsOfData",
+]
+
+
+class NoisyMean:
+    """The mean of rows of norm 1 at most, with Gaussian noise: no mistake.
+
+    Parameters
+    ----------
+    mu : float, default=1.0
+        Gaussian differential privacy of a fit, if one row is replaced.
+    random_state : int, default=None
+        Seed of the noise, together with the data; None takes fresh noise.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+        The noisy mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.testing.mistakes import NoisyMean
+    >>> NoisyMean().fit(np.eye(3)).mean_.shape
+    (3,)
+    """
+
+    def __init__(self, mu: float = 1.0, random_state: int | None = None) -> None:
+        self.mu = mu
+        self.random_state = random_state
+
+    def fit(self, X: np.ndarray) -> "NoisyMean":
+        """Release the mean.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        NoisyMean
+            The estimator itself.
+        """
+        self._look_at(X)
+        mean = self._clipped(X).mean(axis=0)
+        self.mean_ = self._with_noise(mean, 2 / len(X) / self.mu, X)
+        return self
+
+    def _look_at(self, X: np.ndarray) -> None:
+        """Do nothing; some mistakes do."""
+
+    def _clipped(self, X: np.ndarray) -> np.ndarray:
+        norms: np.ndarray = np.linalg.norm(X, axis=1, keepdims=True)
+        return X / np.maximum(norms, 1.0)
+
+    def _source(self, X: np.ndarray) -> NoiseSource:
+        """Key the noise by the seed and the data, or by the operating system."""
+        return NoiseSource(self.random_state, (X.tobytes(), X.shape, self.mu))
+
+    def _with_noise(self, value: np.ndarray, noise_std: float, X: np.ndarray) -> np.ndarray:
+        return with_noise(value, "gaussian", noise_std, self._source(X).key("noisy mean"))
+
+
+class TooLittleNoise(NoisyMean):
+    """Has half of the noise that it should have."""
+
+    def _with_noise(self, value: np.ndarray, noise_std: float, X: np.ndarray) -> np.ndarray:
+        return super()._with_noise(value, noise_std / 2, X)
+
+
+class NoClipping(NoisyMean):
+    """Believes that no row is long."""
+
+    def _clipped(self, X: np.ndarray) -> np.ndarray:
+        return X
+
+
+class FixedNoise(NoisyMean):
+    """Has a seed of its own if it is given none."""
+
+    def _source(self, X: np.ndarray) -> NoiseSource:
+        return NoiseSource(self.random_state or 0, (X.tobytes(),))
+
+
+class SharedNoise(NoisyMean):
+    """Has the same noise for all data."""
+
+    def _source(self, X: np.ndarray) -> NoiseSource:
+        return NoiseSource(self.random_state)
+
+
+class NoiseOfTheProcess(NoisyMean):
+    """Takes its seed from numpy's global generator, which forks of a process share."""
+
+    def _source(self, X: np.ndarray) -> NoiseSource:
+        return NoiseSource(int(np.random.randint(2**31)))  # noqa: NPY002
+
+
+class PlainNoise(NoisyMean):
+    """Adds floating-point noise, whose low bits tell of the value."""
+
+    def _with_noise(self, value: np.ndarray, noise_std: float, X: np.ndarray) -> np.ndarray:
+        generator = np.random.default_rng(self.random_state)
+        return value + generator.normal(scale=noise_std, size=value.shape)
+
+
+class ExactAttribute(NoisyMean):
+    """Sets a statistic that has no noise."""
+
+    def _look_at(self, X: np.ndarray) -> None:
+        self.data_max_ = X.max(axis=0)
+
+
+class LeakedShape(NoisyMean):
+    """Tells by a shape how many rows are long."""
+
+    def _look_at(self, X: np.ndarray) -> None:
+        self.long_rows_ = np.zeros(np.count_nonzero(np.linalg.norm(X, axis=1) > 1))
+
+
+class KeptRow(NoisyMean):
+    """Remembers a row."""
+
+    def _look_at(self, X: np.ndarray) -> None:
+        self._first = X[0].copy()
+
+
+class WarnsOfData(NoisyMean):
+    """Warns if a row is long."""
+
+    def _look_at(self, X: np.ndarray) -> None:
+        if np.linalg.norm(X, axis=1).max() > 1:
+            warnings.warn("X has long rows.", UserWarning, stacklevel=3)
+
+
+class PrintsData(NoisyMean):
+    """Prints a number of the data."""
+
+    def _look_at(self, X: np.ndarray) -> None:
+        print(f"Largest number: {X.max():.3f}")
+
+
+#: The name of the check in :mod:`skdp.testing` that catches each mistake.
+MISTAKES: dict[type[NoisyMean], str] = {
+    TooLittleNoise: "audit",
+    NoClipping: "audit",
+    FixedNoise: "find_repeated_noise",
+    SharedNoise: "find_repeated_noise",
+    NoiseOfTheProcess: "find_repeated_noise",
+    PlainNoise: "find_low_bits",
+    **dict.fromkeys(
+        (ExactAttribute, LeakedShape, KeptRow, WarnsOfData, PrintsData),
+        "find_data_dependent_attributes",
+    ),
+}

@@ -1,0 +1,208 @@
+"""Checks from outside: they catch what is planted, and say nothing of what is right."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+from skdp import DPPCA
+from skdp.testing import (
+    audit,
+    error_bounds,
+    find_data_dependent_attributes,
+    find_low_bits,
+    find_repeated_noise,
+    lower_bound_of_epsilon,
+    lower_bound_of_mu,
+    mistakes,
+)
+
+CHECKS = {
+    "audit": lambda *pair: audit(*pair, n_fits=1000, confidence=0.999, random_state=0).mu > 1,
+    "find_repeated_noise": lambda *pair: find_repeated_noise(*pair, random_state=0),
+    "find_low_bits": lambda *pair: find_low_bits(*pair, random_state=0),
+    "find_data_dependent_attributes": lambda *pair: find_data_dependent_attributes(
+        *pair, random_state=0
+    ),
+}
+
+
+def rows():
+    """Two datasets that differ in the first row, which is long in the first one."""
+    X = np.random.default_rng(0).normal(size=(20, 3)) / 10
+    other = X.copy()
+    X[0], other[0] = (9.0, 9.5, 0.5), (-0.75, -0.625, 0.0)
+    return X, other
+
+
+def fit_of(kind, **parameters):
+    return lambda data, seed: kind(random_state=seed, **parameters).fit(data)
+
+
+def gaussian(mu, n_outputs=1):
+    direction = np.ones(n_outputs) / np.sqrt(n_outputs)
+    return lambda data, seed: (
+        mu * data * direction + np.random.default_rng(seed).normal(size=n_outputs)
+    )
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_nothing_is_said_of_an_estimator_without_mistakes(check):
+    assert not CHECKS[check](fit_of(mistakes.NoisyMean), *rows())
+
+
+@pytest.mark.parametrize(("kind", "check"), mistakes.MISTAKES.items())
+def test_planted_mistakes_are_caught(kind, check):
+    assert CHECKS[check](fit_of(kind), *rows())
+
+
+@pytest.mark.parametrize("kind", mistakes.MISTAKES)
+def test_planted_mistakes_are_caught_by_no_check_that_is_not_for_them(kind):
+    others = CHECKS.keys() - {mistakes.MISTAKES[kind], "audit"}
+    # The noise of this one follows from the seed alone, too.
+    others -= {"find_repeated_noise"} if kind is mistakes.PlainNoise else set()
+    assert [name for name in others if CHECKS[name](fit_of(kind), *rows())] == []
+
+
+def test_every_planted_mistake_is_public():
+    names = {kind.__name__ for kind in (mistakes.NoisyMean, *mistakes.MISTAKES)}
+    assert names == {*mistakes.__all__} - {"MISTAKES"}
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_nothing_is_said_of_an_estimator_of_skdp():
+    X = np.random.default_rng(1).normal(size=(60, 4))
+    other = X.copy()
+    other[0] = -30.0
+    for parameters in ({"row_norm": 2.0, "mean_norm": 2.0}, {}):
+        pair = fit_of(DPPCA, n_components=2, epsilon=3.0, **parameters), X, other
+        for check in ("find_repeated_noise", "find_low_bits", "find_data_dependent_attributes"):
+            assert CHECKS[check](*pair) == [], check
+
+
+@pytest.mark.parametrize("n_outputs", [1, 10])
+@pytest.mark.parametrize(("mu", "least"), [(0.5, 0.3), (1.0, 0.6), (2.0, 0.7)])
+def test_bounds_come_near_the_truth_and_stay_below(mu, least, n_outputs):
+    found = audit(gaussian(mu, n_outputs), 0.0, 1.0, n_fits=2000, random_state=3)
+    assert least * mu < found.mu <= mu
+
+
+def test_too_little_noise_is_refuted():
+    assert audit(gaussian(1 / 0.7), 0.0, 1.0, n_fits=2000, random_state=0).mu > 1
+
+
+def test_a_difference_in_spread_is_seen():
+    def spread(data, seed):
+        return np.random.default_rng(seed).normal(scale=data, size=2)
+
+    assert audit(spread, 1.0, 6.0, n_fits=1000, random_state=0).mu > 1.5
+
+
+def test_what_happens_rarely_bounds_epsilon():
+    def rarely_exact(data, seed):
+        generator = np.random.default_rng(seed)
+        return data if generator.random() < 0.1 else generator.normal(scale=100)
+
+    found = audit(rarely_exact, 0.0, 1.0, n_fits=2000, delta=0.01, random_state=0)
+    assert found.epsilon > 2
+
+
+@pytest.mark.parametrize("told", [np.inf, np.nan, 1e300])
+def test_numbers_without_limits_are_outputs_too(told):
+    found = audit(lambda data, _: [data, 1.0], 0.0, told, n_fits=200, random_state=0)
+    assert found.errors == (0, 0)
+    assert found.mu > 3
+
+
+def test_outputs_of_other_lengths_are_told_apart():
+    assert audit(lambda data, _: np.zeros(data), 2, 3, n_fits=200, random_state=0).mu > 3
+
+
+def test_a_seed_repeats_an_audit_with_any_number_of_jobs():
+    runs = [
+        audit(gaussian(1.0), 0.0, 1.0, n_fits=100, n_jobs=n_jobs, random_state=7)
+        for n_jobs in (None, 2)
+    ]
+    assert runs[0] == runs[1]
+
+
+def test_bounds_are_those_of_clopper_and_pearson():
+    expected = [beta.ppf(0.995, count + 1, 100 - count) for count in (3, 40)]
+    np.testing.assert_allclose(error_bounds([3, 40], 100, confidence=0.99), expected)
+    assert error_bounds([100, 0], 100)[0] == 1
+    # Rates that are as likely as not to be higher prove nothing.
+    assert lower_bound_of_mu([50, 50], 100) == 0
+    assert lower_bound_of_mu([100, 0], 100) == 0
+    assert lower_bound_of_epsilon([50, 50], 100, delta=0.0) == 0
+    # Nor does a delta that allows all of it.
+    assert lower_bound_of_epsilon([0, 40], 100, delta=0.7) == 0
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"n_fits": 19}, {"delta": 1.0}, {"delta": -0.1}, {"confidence": 1.0}]
+)
+def test_what_is_wrong_is_refused_before_fits(wrong):
+    (name,) = wrong
+    with pytest.raises(ValueError, match=f"^{name} must be .* got {wrong[name]}"):
+        audit(lambda *_: pytest.fail("fitted"), 0, 1, **wrong)
+
+
+def test_a_fit_has_to_return_numbers():
+    with pytest.raises(ValueError, match="fit must return numbers"):
+        audit(lambda data, seed: "text", 0, 1, n_fits=20)
+
+
+@pytest.mark.parametrize("values", [(0.0, 1.0), (37.25, 36.5), (0.3, 0.31), (1e6, 0.0)])
+@pytest.mark.parametrize("seed", range(5))
+def test_plain_noise_with_the_seed_is_seen_whatever_the_value(values, seed):
+    assert find_low_bits(gaussian(1.0), *values, random_state=seed)
+
+
+def test_plain_noise_without_the_seed_is_seen_beside_0():
+    def plain(data, _):
+        return data + np.random.default_rng().normal(size=3)
+
+    assert find_low_bits(plain, 0.0, 1.0, n_fits=300)
+
+
+@pytest.mark.parametrize("round_to", [lambda x: np.round(x, 2), lambda x: np.rint(32 * x) / 32])
+def test_a_public_lattice_of_any_step_is_right(round_to):
+    assert not find_low_bits(lambda *given: round_to(gaussian(1.0)(*given)), 0.3, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("told", "what"),
+    [
+        (lambda X: {"mean": X.mean(axis=0)}, "differs between .*; it is the mean of columns"),
+        (lambda X: {"least": X.min(axis=0)}, "is the minimum of columns, to the last bit"),
+        (lambda X: {"some": np.array([0, X[0, 0]])}, "differs between .* in 1 of 2 numbers"),
+        (lambda X: {"big": X.max() > 5}, "differs"),
+        (lambda X: {"wide": np.ones(1 + (X.max() > 5))}, r"of shape \(2,\) with one .*\(1,\) with"),
+        (lambda X: {"kind": X.astype("f4" if X.max() > 5 else "f8")}, "of float32"),
+        (lambda X: {"one": X} if X.max() > 5 else {}, "missing with the other"),
+        (lambda X: 1 / (X.max() < 5) if X.max() > 5 else {}, "missing"),
+    ],
+)
+def test_what_data_tell_exactly_is_named(told, what):
+    X, other = rows()
+    X[3], other[3] = (-5.5, -6.5, -7.5), (-5.5, -6.5, -7.5)
+    with np.errstate(divide="raise"):
+        found = find_data_dependent_attributes(lambda data, _: told(data), X, other)
+    assert found
+    assert any(re.search(what, str(one)) for one in found)
+
+
+def test_an_error_of_one_dataset_is_told():
+    def fails(data, _):
+        raise ValueError(f"too large: {data.max():.3f}")
+
+    (found,) = find_data_dependent_attributes(fails, *rows())
+    assert found.where == "error"
+
+
+def test_pytest_is_not_needed():
+    code = "import skdp.testing, sys; assert 'pytest' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
