@@ -63,6 +63,7 @@ __all__ = [
 # Imported when they are first asked for, so that an owner in `skdp.federated` begins fast.
 _MODULES = {
     "datasets",
+    "display",
     "federated",
     "metrics",
     "linear_model",

@@ -50,6 +50,7 @@ OWN_WORDS = {
 PUBLIC_MODULES = [
     "skdp",
     "skdp.datasets",
+    "skdp.display",
     "skdp.federated",
     "skdp.metrics",
     "skdp.model_selection",

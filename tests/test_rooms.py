@@ -23,6 +23,7 @@ FLOORS = (
     {"decomposition", "linear_model", "preprocessing"},
     {"pipeline"},
     {"federated", "model_selection"},
+    {"display"},
     {"__init__"},
 )
 # What works on arrays does without scikit-learn: only shells, checks and conversions know it.
@@ -128,7 +129,7 @@ def test_all_rooms_are_attributes_and_some_are_imported_when_they_are_asked_for(
     rooms = sorted({name.partition(".")[0] for name in MODULES if name[0] != "_"})
     code = f"""
 import skdp, sys
-late = {{"skdp.datasets", "skdp.federated", "skdp.metrics", "skdp.testing"}}
+late = {{"skdp.datasets", "skdp.display", "skdp.federated", "skdp.metrics", "skdp.testing"}}
 assert not late & sys.modules.keys()
 assert all(getattr(skdp, name) is sys.modules["skdp." + name] for name in {rooms})
 assert not hasattr(skdp, "dataset")

@@ -23,6 +23,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import ShuffleSplit, cross_validate, train_test_split
 
 from skdp import DPPCA, PrivacyWarning
+from skdp.display import EpsilonCurveDisplay
 from skdp.model_selection import epsilon_curve, matched_noise
 
 # Of fits that drown there are many here; that is what the pictures are about.
@@ -120,12 +121,10 @@ for name, found in (
 # number of components about where the private fits have it. Fits with the same epsilon do not.
 
 blue, red, gray = "#1f5fa8", "#c8452d", "#5f6368"
-# sphinx_gallery_alt = "Two panels. Left: variance captured by private fits rises with epsilon, within the band that public rows told. Right: the likelihood by number of components of private fits follows that of public rows with the same noise, not with the same epsilon."
+# sphinx_gallery_alt = "Two panels. Left: variance captured by private fits rises with epsilon, beside the band that public rows told. Right: the likelihood by number of components of private fits follows that of public rows with the same noise, not with the same epsilon."
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
-left.fill_between(
-    epsilons, curve.mean - curve.std, curve.mean + curve.std, color=blue, alpha=0.15, linewidth=0
-)
-left.plot(epsilons, curve.mean, color=blue, linewidth=2, label="told by 100 public rows")
+shown = EpsilonCurveDisplay(curve.epsilons, curve.scores, score_name="")
+shown.plot(left, color=blue, marker="", linewidth=2, label="told by 100 public rows")
 left.errorbar(
     epsilons,
     truth.mean(axis=1),
@@ -135,8 +134,6 @@ left.errorbar(
     capsize=3,
     label=f"{len(X_train)} private rows",
 )
-left.set_xscale("log", base=2)
-left.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
 left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
 left.set_xlabel("epsilon, at delta = 1e-6")
 left.set_title("Variance captured by five components", loc="left", weight="bold")

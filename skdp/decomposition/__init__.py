@@ -1,11 +1,10 @@
 """Private matrix decompositions."""
 
+from skdp.decomposition._components import DPPCA, DPTruncatedSVD
 from skdp.decomposition._low_rank_factorizer import DPLowRankFactorizer
-from skdp.decomposition._pca import DPPCA
 from skdp.decomposition._projections import LowRankFactors
 from skdp.decomposition._stream_base import StreamShard
 from skdp.decomposition._streams import DPContinualFactorizer, DPStreamingFactorizer
-from skdp.decomposition._truncated_svd import DPTruncatedSVD
 
 __all__ = [
     "DPPCA",

@@ -24,7 +24,7 @@ from skdp.ledger._file import (
     read_charges,
     read_head,
 )
-from skdp.privacy.releases import PrivacySpent
+from skdp.privacy.releases import PrivacySpent, as_html
 from skdp.privacy.sensitivity import ADJACENCIES
 
 
@@ -461,6 +461,9 @@ class PrivacyLedger:
     def __repr__(self) -> str:
         note = "" if self.note is None else f", note={self.note!r}"
         return f"PrivacyLedger({self.path!r}{note})"
+
+    def _repr_html_(self) -> str:
+        return as_html(self.report())
 
 
 def _is_alike(units: int, kept: int) -> bool:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +41,7 @@ from skdp.pipeline._holders import (
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import PrivacySpent
 from skdp.privacy.noise import may_be_guessed
+from skdp.privacy.releases import as_html
 
 # ------------------------------
 # Holders: estimators of scikit-learn that hold others, and may learn from the data themselves.
@@ -455,7 +455,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
         return "\n".join([self.verdict, *rows[: _SHOWN + 1], *more, *spent])
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
+        return as_html(repr(self))
 
 
 def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:

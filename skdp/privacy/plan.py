@@ -13,7 +13,7 @@ import numpy as np
 from skdp.exceptions import BudgetError
 from skdp.privacy import gaussian_dp, pure_dp, sensitivity
 from skdp.privacy.noise import CHOICE, SCALE_MARGIN, distinct_entries, joint_entries, largest_size
-from skdp.privacy.releases import Release, Search, printed, search_steps, summaries
+from skdp.privacy.releases import Release, Search, as_html, printed, search_steps, summaries
 
 __all__ = [
     "SHARE_TOLERANCE",
@@ -464,6 +464,9 @@ class Plan:  # numpydoc ignore=PR02
             rest = path[_same_prefix(path, self.releases) :]
             rows += [("or, as released values say:", ""), *summaries(rest)]
         return printed("Plan", self, (), rows)
+
+    def _repr_html_(self) -> str:
+        return as_html(repr(self))
 
 
 def paths_of(part: Any) -> list[list[Release]]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from itertools import chain, groupby
 from typing import Any, NamedTuple
 
@@ -17,9 +18,11 @@ __all__ = [
     "Release",
     "Released",
     "Search",
+    "as_html",
     "printed",
     "search_quantile",
     "search_steps",
+    "shares_by_name",
     "summaries",
     "warnings_for_ends",
 ]
@@ -291,11 +294,25 @@ def _group_key(release: Release) -> tuple[str, str, float | None, float | None, 
     return name, release.mechanism, release.sensitivity, release.noise_std, release.follows
 
 
+def shares_by_name(releases: Iterable[Release]) -> list[tuple[str, float]]:
+    """Return the name and the share of each release, search or run."""
+    runs = [(key[0], list(group)) for key, group in groupby(releases, _group_key)]
+    return [(_name(group, run), _share(run)) for group, run in runs]
+
+
+def _share(releases: list[Release]) -> float:
+    return math.fsum(release.share for release in releases)
+
+
+def _name(group: str, releases: list[Release]) -> str:
+    first, last = releases[0].name, releases[-1].name.removeprefix(group)
+    if len(releases) == 1:
+        return first
+    return f"{first} ... {last}" if group.endswith(" ") else f"{group}, {len(releases)} times"
+
+
 def _summary(group: str, releases: list[Release]) -> tuple[str, str]:
-    first, share = releases[0], math.fsum(release.share for release in releases)
-    name, last = first.name, releases[-1].name.removeprefix(group)
-    if len(releases) > 1:
-        name = f"{name} ... {last}" if group.endswith(" ") else f"{group}, {len(releases)} times"
+    first, share, name = releases[0], _share(releases), _name(group, releases)
     if first.sensitivity is None:
         return name, f"{share:>8.4f}  follows {first.follows}"
     return name, f"{share:>8.4f}{first.sensitivity:>13.4g}{first.noise_std:>13.4g}"
@@ -513,6 +530,9 @@ class PrivacySpent:  # numpydoc ignore=PR02
             notes = ["no privacy: random_state may be guessed, and takes the noise out"]
         return printed("PrivacySpent", self, notes, summaries(self.releases))
 
+    def _repr_html_(self) -> str:
+        return as_html(repr(self))
+
 
 def _common_unit(units: set[str], *, same_unit: bool) -> str:
     """Return the unit that records of these units protect together."""
@@ -557,6 +577,11 @@ def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[s
     if len(rows) > _SHOWN:
         lines.append(f"  and {len(rows) - _SHOWN} more")
     return "\n".join(lines)
+
+
+def as_html(text: str) -> str:
+    """Return what a notebook shows for a text in columns."""
+    return f"<pre>{escape(text)}</pre>"
 
 
 def _shared_in_epsilon(record: PrivacySpent, total: float) -> list[Release]:

@@ -1,0 +1,109 @@
+"""Displays draw what was released, planned or charged, and nothing else."""
+
+import builtins
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from sklearn.decomposition import PCA
+
+from skdp import DPPCA, DPTruncatedSVD, PrivacyLedger, PrivacyWarning, privacy_spent
+from skdp.display import EpsilonCurveDisplay, ExplainedVarianceDisplay, PrivacyBudgetDisplay
+
+mpl.use("Agg")
+X = np.random.default_rng(0).normal(size=(400, 6)) * [9, 5, 2, 1, 1, 1]
+BOUNDS = {"mean_norm": 30.0, "row_norm": 30.0}
+
+
+@pytest.fixture
+def pca():
+    with pytest.warns(PrivacyWarning):
+        return DPPCA(3, **BOUNDS, random_state=0).fit(X)
+
+
+@pytest.fixture
+def ax():
+    return Figure().add_subplot()
+
+
+def test_bars_are_the_released_variances_above_their_floor(pca, ax):
+    shown = ExplainedVarianceDisplay.from_estimator(pca, ax=ax)
+    assert [bar.get_height() for bar in shown.bars_] == pca.explained_variance_.tolist()
+    assert set(shown.floor_.get_ydata()) == {pca.noise_variance_}
+    assert shown.ax_ is ax
+    assert shown.figure_ is ax.figure
+
+
+def test_a_spectrum_without_a_floor_has_no_line(ax):
+    with pytest.warns(PrivacyWarning):
+        svd = DPTruncatedSVD(2, row_norm=30.0, random_state=0).fit(X)
+    assert ExplainedVarianceDisplay.from_estimator(svd, ax=ax).floor_ is None
+
+
+def test_error_bars_are_those_of_the_estimator(ax):
+    pca = PCA(2).fit(X)
+    pca.explained_variance_std_error_ = np.array([0.5, 0.25])
+    shown = ExplainedVarianceDisplay.from_estimator(pca, ax=ax)
+    _, _, (bars,) = shown.bars_.errorbar
+    lengths = [np.ptp(segment[:, 1]) for segment in bars.get_segments()]
+    np.testing.assert_allclose(lengths, [1.0, 0.5])
+
+
+def test_plans_and_records_show_the_same_shares(pca, ax):
+    plan = pca.plan(n_samples=400, n_features=6)
+    planned = PrivacyBudgetDisplay.from_plan(plan, ax=ax)
+    spent = PrivacyBudgetDisplay.from_spent(pca.privacy_spent_, ax=Figure().add_subplot())
+    assert planned.names == spent.names == ("mean", "second moment")
+    widths = [[bar.get_width() for bar in shown.bars_] for shown in (planned, spent)]
+    assert widths[0] == widths[1]
+    assert sum(widths[0]) == pytest.approx(1)
+
+
+def test_counts_of_a_search_are_one_bar(ax):
+    plan = DPPCA(3).plan(n_samples=400, n_features=6)
+    shown = PrivacyBudgetDisplay.from_plan(plan, ax=ax)
+    assert len(shown.bars_) < len(plan.releases)
+    assert sum(shown.shares) == pytest.approx(1)
+
+
+def test_a_ledger_shows_its_charges_and_what_is_left(tmp_path, ax):
+    ledger = PrivacyLedger.create(
+        tmp_path / "ledger", dataset="rows", epsilon=4.0, delta=1e-5, unit="row"
+    )
+    noted = PrivacyLedger(ledger.path, note="tried <b>bold</b>")
+    for one in (ledger, noted):
+        with pytest.warns(PrivacyWarning):
+            DPPCA(2, **BOUNDS, ledger=one, random_state=0).fit(X)
+    shown = PrivacyBudgetDisplay.from_ledger(ledger, ax=ax)
+    assert shown.names == ["DPPCA.fit, 400 rows", "tried <b>bold</b>", "left"]
+    assert sum(bar.get_width() for bar in shown.bars_) == pytest.approx(1)
+    assert "tried &lt;b&gt;bold" in ledger._repr_html_()
+
+
+def test_plans_records_and_reports_show_their_text_in_notebooks(pca):
+    for one in (pca.plan(n_samples=400, n_features=6), pca.privacy_spent_, privacy_spent(pca)):
+        assert one._repr_html_().startswith("<pre>")
+        assert repr(one).splitlines()[0].replace("'", "&#x27;") in one._repr_html_()
+
+
+def test_a_curve_draws_medians_of_fits_to_public_rows():
+    shown = EpsilonCurveDisplay.from_estimator(
+        DPPCA(2, **BOUNDS), X, epsilons=[0.5, 2.0], n_samples=40_000, n_repeats=3
+    )
+    medians = np.median(shown.scores, axis=1)
+    assert shown.line_.get_ydata().tolist() == medians.tolist()
+    assert [text.get_text() for text in shown.ax_.get_xticklabels()] == ["0.5", "2"]
+
+
+def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
+    real_import = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real_import(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r"pip install 'skdp\[examples\]'"):
+        PrivacyBudgetDisplay(["a"], [1.0]).plot()
