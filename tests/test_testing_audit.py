@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,6 +71,13 @@ def test_planted_mistakes_are_caught_by_no_check_that_is_not_for_them(kind):
 def test_every_planted_mistake_is_public():
     names = {kind.__name__ for kind in (mistakes.NoisyMean, *mistakes.MISTAKES)}
     assert names == {*mistakes.__all__} - {"MISTAKES"}
+
+
+def test_the_guide_names_every_planted_mistake_and_what_catches_it():
+    page = Path(__file__).parents[1] / "docs" / "user_guide" / "audit.rst"
+    rows = r"^   \* - ``(\w+)``\n     - .*\n     - ``(\w+)``$"
+    told = dict(re.findall(rows, page.read_text(), flags=re.MULTILINE))
+    assert told == {kind.__name__: check for kind, check in mistakes.MISTAKES.items()}
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

@@ -38,7 +38,7 @@ TOO_LITTLE = 0.7
 DELTA = 1e-6
 ROWS = np.random.default_rng(0).normal(size=(20, 3)) / 10
 # Two rows as far apart as they may be, one of which is also long.
-PAIR = [np.vstack([row, ROWS]) for row in ((9.0, 9.5, 0.5), (-0.5, -0.25, 0.0))]
+PAIR = [np.vstack([row, ROWS]) for row in ((9.0, 9.5, 0.5), (-0.75, -0.625, 0.0))]
 OPPOSITE = [np.vstack([row, np.zeros((3, 3))]) for row in ((1.0, 0.0, 0.0), (-1.0, 0.0, 0.0))]
 CHECKS: dict[str, Callable[..., Any]] = {
     "audit": lambda *pair: audit(*pair, confidence=STRICT, random_state=0).mu > 1,
