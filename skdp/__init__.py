@@ -18,6 +18,7 @@ from skdp.exceptions import BudgetError, FederationError, LedgerError, PrivacyWa
 from skdp.ledger import PrivacyLedger
 
 if TYPE_CHECKING:
+    from skdp._handover import to_sklearn
     from skdp.linear_model import (
         DPLinearRegression,
         DPLogisticRegression,
@@ -57,6 +58,7 @@ __all__ = [
     "StreamShard",
     "make_dp_pipeline",
     "privacy_spent",
+    "to_sklearn",
 ]
 
 
@@ -83,6 +85,7 @@ _HOMES = {
     "PersonalHead": "linear_model",
     "make_dp_pipeline": "pipeline",
     "privacy_spent": "model_selection",
+    "to_sklearn": "_handover",
 }
 
 

@@ -23,7 +23,7 @@ FLOORS = (
     {"decomposition", "linear_model", "preprocessing"},
     {"pipeline"},
     {"federated", "model_selection"},
-    {"display"},
+    {"_handover", "display"},
     {"__init__"},
 )
 # What works on arrays does without scikit-learn: only shells, checks and conversions know it.
@@ -146,7 +146,7 @@ def test_no_module_is_a_splinter():
 
 
 def test_files_are_few():
-    assert len(MODULES) <= 110
+    assert len(MODULES) <= 111
 
 
 def loaded(imports):
