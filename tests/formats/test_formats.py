@@ -1,0 +1,84 @@
+"""Models that were handed over, in formats that are no pickles: ONNX and skops."""
+
+import importlib.util
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from skdp import (
+    DPPCA,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPStandardScaler,
+    DPTruncatedSVD,
+    make_dp_pipeline,
+    to_sklearn,
+)
+
+if not all(map(importlib.util.find_spec, ("onnxruntime", "skl2onnx", "skops"))):
+    pytest.skip("needs the extra `formats`", allow_module_level=True)
+
+import skops.io
+from onnxruntime import InferenceSession
+from skl2onnx import to_onnx
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.normal(size=(400, 4)) * [1, 10, 0.1, 1] + [0, 5, 0, 3]
+LABELS = np.digitize(X[:, 1], [0, 10])
+ENDS = (np.array([-3.0, -30, -1, 0]), np.array([3.0, 40, 1, 6]))
+# Beyond the clips, too.
+ROWS = np.concatenate([X[:50], 20 * X[:50]]).astype(np.float32)
+CLASSES = {"classes": [0, 1, 2], "row_norm": 3.0}
+
+
+def scaler(**more):
+    return DPStandardScaler(bounds=ENDS, **more)
+
+
+MODELS = {
+    "scaler": scaler(),
+    "scaler without clip": scaler(clip=None),
+    "gaps": scaler(missing="mean"),
+    "components": DPPCA(2, row_norm=30.0, whiten=True),
+    "components without centering": DPTruncatedSVD(2, row_norm=30.0),
+    "numbers": DPLinearRegression(),
+    "classes": DPLogisticRegression(**CLASSES),
+    "two classes": make_pipeline(scaler(), DPLogisticRegression(classes=[False, True])),
+    "pipeline": make_dp_pipeline(scaler(), DPPCA(3), DPLogisticRegression(**CLASSES), epsilon=9.0),
+}
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    is_binary = request.param == "two classes"
+    return MODELS[request.param].fit(X, LABELS > 0 if is_binary else LABELS)
+
+
+def results(model, rows):
+    names = ("predict", "predict_proba") if hasattr(model, "predict") else ("transform",)
+    return [getattr(model, name)(rows) for name in names if hasattr(model, name)]
+
+
+def test_onnx_gives_the_same_in_single_precision(model):
+    options = {"zipmap": False} if hasattr(model, "classes_") else None
+    with warnings.catch_warnings(action="ignore"):
+        onnx = to_onnx(to_sklearn(model), ROWS[:1], options=options)
+    session = InferenceSession(onnx.SerializeToString(), providers=["CPUExecutionProvider"])
+    found = session.run(None, {session.get_inputs()[0].name: ROWS})
+    for ours, other in zip(results(model, ROWS.astype(np.float64)), found, strict=True):
+        size = max(np.abs(ours).max(), 1)
+        np.testing.assert_allclose(other.reshape(ours.shape), ours, rtol=1e-5, atol=1e-5 * size)
+
+
+def test_skops_trusts_what_is_handed_over(model):
+    twin = to_sklearn(model)
+    written = skops.io.dumps(twin)
+    # An imputer keeps the type of its numbers.
+    assert {*skops.io.get_untrusted_types(data=written)} <= {"numpy.dtype"}
+    again = skops.io.loads(written, trusted=["numpy.dtype"])
+    for ours, other in zip(results(twin, X), results(again, X), strict=True):
+        np.testing.assert_array_equal(other, ours)
