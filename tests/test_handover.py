@@ -123,18 +123,26 @@ def assert_equal_elsewhere(path, cases):
     assert run.stdout.split() == [str(len(cases))], run.stderr
 
 
+COVERS = {name: single_cover(cells) for name, cells in CELLS.items()}
+
+
 @pytest.mark.parametrize(
-    ("name", "choose"),
+    "cells",
     [
-        pytest.param(name, choose, id=f"{name}, {choose.__name__}", marks=marks)
-        for name in CELLS
-        for choose, marks in ((single_cover, ()), (tuple, pytest.mark.slow))
+        pytest.param(COVERS, id="covers"),
+        *(
+            pytest.param({name: cells}, id=name, marks=pytest.mark.slow)
+            for name, cells in CELLS.items()
+        ),
     ],
 )
-def test_every_cell_with_a_twin_is_the_same_where_skdp_cannot_be_imported(tmp_path, name, choose):
-    (family,) = (family for family in FAMILIES if family.name == name)
-    models = {str(cell): fitted(family, cell) for cell in choose(CELLS[name])}
-    cases = {cell: (model, public_rows(model)) for cell, model in models.items()}
+def test_every_cell_with_a_twin_is_the_same_where_skdp_cannot_be_imported(tmp_path, cells):
+    models = {
+        f"{family.name}: {cell}": fitted(family, cell)
+        for family in FAMILIES
+        for cell in cells.get(family.name, ())
+    }
+    cases = {name: (model, public_rows(model)) for name, model in models.items()}
     assert_equal_elsewhere(tmp_path / "cases.pickle", cases)
 
 
@@ -296,7 +304,7 @@ def test_no_seed_is_copied():
         pytest.param(name, cell, id=f"{name}: {cell}", marks=marks)
         for name, cells in CELLS.items()
         for cell in cells
-        for marks in [() if cell in single_cover(cells)[:2] else pytest.mark.slow]
+        for marks in [() if cell in COVERS[name][:2] else pytest.mark.slow]
     ],
 )
 def test_other_data_with_the_same_releases_give_the_same_twin(name, cell):
