@@ -27,7 +27,7 @@ from skdp.units import ResolvedUnit
 def ends_of(bounds: Any, n_features: int, names: Sequence[Any] | None) -> Any:
     """Return bounds by the names of columns, or a list of pairs, as a pair of ends; or others."""
     if isinstance(bounds, Mapping):
-        bounds = _in_order(bounds, names)
+        bounds = in_order(bounds, names)
     elif not (isinstance(bounds, list) and bounds and all(map(_is_pair, bounds))):
         return bounds
     if len(bounds) != n_features or not all(map(_is_pair, bounds)):
@@ -37,12 +37,13 @@ def ends_of(bounds: Any, n_features: int, names: Sequence[Any] | None) -> Any:
     return tuple(zip(*bounds, strict=True))
 
 
-def _in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any]:
+def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any]:
     """Put bounds in the order of the columns; refuse names that are missing or unknown."""
     if names is None:
         raise ValueError(
-            "bounds names columns, but X has no names: pass a data frame, as like of a plan, too, "
-            "or a list of pairs (low, high) in the order of the columns."
+            "bounds names columns, but X has no names, or a step before makes other columns: pass "
+            "a data frame, as like of a plan, too, or a list of pairs (low, high) in the order of "
+            "the columns."
         )
     missing = [str(name) for name in names if name not in bounds]
     unknown = [str(name) for name in bounds if name not in names]

@@ -21,12 +21,11 @@ from skdp.decomposition._problem import RowsProblem
 from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.pipeline._composition import (
     Step,
-    columns_of,
     configured_step,
     in_public,
-    is_columns,
+    rows_of_step,
 )
-from skdp.pipeline._holders import is_passed_through, is_stateless
+from skdp.pipeline._holders import is_columns, is_passed_through, is_stateless
 from skdp.pipeline._public_rows import stand_ins
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
 from skdp.preprocessing import DPStandardScaler
@@ -146,7 +145,7 @@ def path_of(
             configured._validate_params()
             if not is_planned and isinstance(configured, PrivateClassifier):
                 configured._classes_and_codes(y)
-            rows = columns_of(like, step.columns)
+            rows = rows_of_step(step, like)
             if not is_checked:
                 # Rows that pass here stay acceptable: what later steps get is made finite.
                 if not is_planned and n_fitted is None:

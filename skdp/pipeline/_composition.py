@@ -15,15 +15,17 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from skdp._checks import check_given, redact_errors, targets_of
+from skdp._checks import check_given, feature_names, redact_errors, targets_of
 from skdp._estimator import PrivateEstimator, check_unwatched
+from skdp._scales import in_order
 from skdp.data.containers import MISSING, finite, names_of
 from skdp.data.parts import RowBlocks, RowParts, Targets, mapped_blocks
+from skdp.data.people import People
 from skdp.data.rows import checked_digest
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import shortened
@@ -43,30 +45,27 @@ from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._holders import (
     HOLDERS,
     SharedBudget,
+    ending_with,
     has_budget,
     instead_of,
+    is_columns,
     is_passed_through,
+    is_plain_pipeline,
     is_stateless,
+    keeps_columns,
+    last_of,
+    private_parts,
     private_steps,
+    with_parts,
 )
-from skdp.pipeline._public_rows import are_numbers
-from skdp.pipeline._public_steps import fitted_to_nothing, is_finite, transformed
+from skdp.pipeline._public_rows import are_numbers, columns_of
+from skdp.pipeline._public_steps import fitted_to_nothing, is_finite, of_people, transformed
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy.precision import plain
 from skdp.units import Unit
 
 # ------------------------------
 # A ColumnTransformer as the first step: its private parts are fitted one by one, to their columns.
-
-
-def is_columns(step: Any) -> bool:
-    """Tell whether a step transforms columns apart."""
-    return type(step) is ColumnTransformer
-
-
-def private_parts(step: Any) -> list[tuple[str, Any, Any]]:
-    """Return the name, the estimator and the columns of each private part."""
-    return [one for one in step.transformers if has_budget(one[1])]
 
 
 def check_columns(name: str, step: Any) -> None:
@@ -80,17 +79,10 @@ def check_columns(name: str, step: Any) -> None:
         raise ValueError(f"Step {name!r} must name its columns: a function may look at values.")
 
 
-def columns_of(rows: Any, columns: Any) -> Any:
-    """Return some columns of rows; None stands for all."""
-    if columns is None:
-        return rows
-    rows = rows if hasattr(rows, "shape") else np.asarray(rows)
-    return _safe_indexing(rows, columns, axis=1)
-
-
 def in_public(step: Any) -> Any:
     """Return the transformer with public parts only: private ones keep columns as they are."""
-    return _with_parts(step, {name: _as_wide(part) for name, part, _ in private_parts(step)})
+    wide = {name: ending_with(one, _as_wide(last_of(one))) for name, one, _ in private_parts(step)}
+    return with_parts(step, wide)
 
 
 def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool) -> None:
@@ -133,7 +125,7 @@ def _flawed_columns(name: str, step: Any, rows: Any) -> str:
     parts = {part: _get_column_indices(rows, columns) for part, _, columns in step.transformers}
     for part, its in {**parts, "": {*places}.difference(*parts.values())}.items():
         # Of the parts this one alone, or the remainder.
-        alone = _with_parts(step, dict.fromkeys(parts.keys() - {part}, "drop"))
+        alone = with_parts(step, dict.fromkeys(parts.keys() - {part}, "drop"))
         alone.remainder = "drop" if part else step.remainder
         flawed.update(its if _flaw(name, alone, rows) else ())
     columns = {place: columns_of(rows, [place]) for place in sorted(flawed)}
@@ -142,20 +134,18 @@ def _flawed_columns(name: str, step: Any, rows: Any) -> str:
 
 
 def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) -> Any:
-    """Fit the transformer around fitted private parts, which stay as they are."""
-    frozen = {part: FrozenEstimator(fitted) for part, fitted in parts.items()}
-    whole = fitted_to_nothing(name, _with_parts(step, frozen), rows)
+    """Fit the transformer around fitted private steps, by their paths, which stay as they are."""
+    ends = {path.partition("__")[0]: fitted for path, fitted in parts.items()}
+    frozen = {
+        part: ending_with(one, FrozenEstimator(ends[part])) for part, one, _ in private_parts(step)
+    }
+    whole = fitted_to_nothing(name, with_parts(step, frozen), rows)
     whole.transformers = clone(step).transformers
     whole.transformers_ = [
-        (part, parts.get(part, fitted), columns) for part, fitted, columns in whole.transformers_
+        (part, ending_with(fitted, ends[part]) if part in ends else fitted, columns)
+        for part, fitted, columns in whole.transformers_
     ]
     return whole
-
-
-def _with_parts(step: Any, parts: Mapping[str, Any]) -> Any:
-    """Clone a transformer with other estimators in some places."""
-    others = [(name, parts.get(name, one), columns) for name, one, columns in step.transformers]
-    return clone(step).set_params(transformers=others)
 
 
 def _as_wide(part: Any) -> Any:
@@ -248,8 +238,10 @@ class Step(NamedTuple):
     name: str
     estimator: Any
     share: float | None = None  # of the square of mu, where the caller gives shares
-    # which columns of X it is fitted to, if it is a part of a ColumnTransformer that follows
+    # which columns of X it is fitted to, if it is a part of a ColumnTransformer that follows, and
+    # the public steps of that part that come before it, as a Pipeline
     columns: Any = None
+    before: Any = None
 
     @property
     def is_private(self) -> bool:
@@ -298,10 +290,46 @@ def _expanded(named: Sequence[tuple[str, Any]]) -> list[Step]:
             if number:
                 raise ValueError(f"Step {name!r}: a ColumnTransformer may be the first step only.")
             check_columns(name, step)
-            parts = private_parts(step)
-            steps += [Step(f"{name}__{part}", one, columns=where) for part, one, where in parts]
+            steps += [_of_part(name, *part) for part in private_parts(step)]
         steps.append(Step(name, step))
     return steps
+
+
+def _of_part(name: str, part: str, one: Any, columns: Any) -> Step:
+    """Return the private step of a part of the ColumnTransformer of that name."""
+    if one is last_of(one):
+        return Step(f"{name}__{part}", one, columns=columns)
+    *before, (own, last) = one.steps
+    path = f"{name}__{part}__{own}"
+    return Step(path, last, columns=columns, before=Pipeline(before) if before else None)
+
+
+def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
+    """Return what a step is fitted to: its columns, behind the public steps of its part."""
+    rows = columns_of(rows, step.columns)
+    if step.before is None:
+        return rows
+    steps = [(step.name, fitted_to_nothing(step.name, step.before, rows))]
+    return of_people(partial(transformed, steps), people, rows)
+
+
+def with_names(steps: Sequence[Step], X: Any) -> list[Step]:
+    """Put bounds by names in the order of the columns, where steps before lose the names of X."""
+    named, names = list[Step](), feature_names(X)
+    for number, step in enumerate(steps):
+        own = names
+        if step.before is not None:
+            are_kept = all(keeps_columns(one) for _, one in step.before.steps)
+            own = feature_names(columns_of(X, step.columns)) if are_kept else None
+        bounds = getattr(step.estimator, "bounds", None)
+        has_lost = step.before is not None or (number and step.columns is None)
+        if has_lost and own is not None and isinstance(bounds, Mapping):
+            ordered = clone(step.estimator).set_params(bounds=in_order(bounds, own))
+            step = step._replace(estimator=ordered)
+        if step.columns is None and not keeps_columns(step.estimator):
+            names = None
+        named.append(step)
+    return named
 
 
 def private_within(estimator: SharedBudget) -> dict[str, Any]:
@@ -472,12 +500,9 @@ def _not_private(step: Step, *, is_behind: bool) -> Iterator[str]:
         for part, one in HOLDERS[ColumnTransformer].given(estimator):
             if is_columns(one):
                 yield f"{where}a ColumnTransformer within another is not supported."
-            elif _is_public_pipeline(one):
+            elif is_plain_pipeline(one):
                 check_unwatched(where, one)
-                for inner, public in one.steps:
-                    yield from _not_private(
-                        Step(f"{name}__{part}__{inner}", public), is_behind=False
-                    )
+                yield from _not_private_within(f"{name}__{part}", one)
             elif not has_budget(one):
                 yield from _not_private(Step(f"{name}__{part}", one), is_behind=False)
     elif not (step.is_private or is_stateless(estimator) or is_passed_through(estimator)):
@@ -494,10 +519,16 @@ def _not_private(step: Step, *, is_behind: bool) -> Iterator[str]:
         yield f"{where}delta must be positive, got 0."
 
 
-def _is_public_pipeline(part: Any) -> bool:
-    """Tell whether a part is a pipeline without budget, cache, or columns of its own."""
-    is_plain = type(part) is Pipeline and part.memory is None and not private_steps(part)
-    return is_plain and not any(is_columns(step) for _, step in part.steps)
+def _not_private_within(path: str, part: Pipeline) -> Iterator[str]:
+    """Say why the steps of a part cannot be kept private; a private one is a step of its own."""
+    for inner, one in part.steps:
+        if not private_steps(one):
+            yield from _not_private(Step(f"{path}__{inner}", one), is_behind=False)
+        elif one is not last_of(part) or not has_budget(one):
+            yield (
+                f"Step '{path}__{inner}': a private step must be the last of a Pipeline in a "
+                "ColumnTransformer. Put what follows it behind the ColumnTransformer."
+            )
 
 
 # Unit of an estimator without the parameter, such as `DPPersonalizedRegressor`.

@@ -44,16 +44,16 @@ from skdp.pipeline._composition import (
     check_blocks,
     check_rows_of_columns,
     check_targets,
-    columns_of,
     common_unit,
     configured_step,
     fitted_columns,
-    is_columns,
+    rows_of_step,
     steps_of,
     with_classes,
+    with_names,
 )
 from skdp.pipeline._delegation import DelegatesMixin
-from skdp.pipeline._holders import SharedBudget, is_passed_through
+from skdp.pipeline._holders import SharedBudget, is_columns, is_passed_through
 from skdp.pipeline._public_steps import fitted_to_nothing, of_people, transformed
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, derived_seed
@@ -178,6 +178,7 @@ def search_of(
     for name, step, *_ in steps:
         if is_columns(step):
             check_rows_of_columns(name, step, X, are_private=n_planned is None)
+    search.steps = steps = with_names(steps, X)
     if n_planned is None:
         check_targets(steps, X, y)
         if len(candidates) == 1:
@@ -205,7 +206,7 @@ def _open(search: Fits) -> None:
     for number in range(first, first + max(n_parts, 1)):
         label, (one,) = _labeled(search, [0], number, budgets)
         one._validate_params()
-        rows = columns_of(search.rows, search.steps[number].columns)
+        rows = rows_of_step(search.steps[number], search.rows, search.people)
         search.opened[number] = label, [one], one._problem(rows, search.y, **search.users)
 
 
@@ -326,7 +327,7 @@ def _fit_step(
     # The first fit charges all, before its first release; the others charge nothing.
     configured[0].ledger, search.ledger = search.ledger, None
     with fitted_within(configured[0], label):
-        rows = columns_of(X, step.columns)
+        rows = rows_of_step(step, X, search.people)
         warnings = fit_together(configured, rows, search.y, data, search.users)
     for one, messages in zip(configured, warnings, strict=True):
         search.warnings[id(one)] = search.told(number, budgets, messages)

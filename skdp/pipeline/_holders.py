@@ -10,7 +10,7 @@ from types import BuiltinFunctionType, FunctionType, MethodDescriptorType
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import AdditiveChi2Sampler
@@ -193,6 +193,16 @@ def is_passed_through(step: Any) -> bool:
     return is_none or type(step) is FrozenEstimator
 
 
+def keeps_columns(step: Any) -> bool:
+    """Tell whether a step leaves as many columns as it gets, in their order: their names hold."""
+    if is_passed_through(step):
+        return type(step) is not FrozenEstimator
+    # An imputer that is accepted keeps empty columns.
+    is_imputer = type(step).__name__ == "SimpleImputer" and is_stateless(step)
+    is_declared = getattr(step, "feature_names_out", None) == "one-to-one"
+    return is_imputer or is_declared or isinstance(step, OneToOneFeatureMixin)
+
+
 # ------------------------------
 # What holds other estimators, and is known to fit each of them once.
 
@@ -254,3 +264,41 @@ def fitted_once(estimator: Any) -> list[Any]:
             "ledger, which counts the fits that are made."
         )
     return []
+
+
+# ------------------------------
+# A ColumnTransformer, and its private parts.
+
+
+def is_columns(step: Any) -> bool:
+    """Tell whether a step transforms columns apart."""
+    return type(step) is ColumnTransformer
+
+
+def last_of(part: Any) -> Any:
+    """Return the last step of a Pipeline; any other part is its own."""
+    return part.steps[-1][1] if type(part) is Pipeline and part.steps else part
+
+
+def private_parts(step: Any) -> list[tuple[str, Any, Any]]:
+    """Return the name, the estimator and the columns of each part that ends with a private step."""
+    return [one for one in step.transformers if has_budget(last_of(one[1]))]
+
+
+def is_plain_pipeline(part: Any) -> bool:
+    """Tell whether a part is a pipeline without cache, or columns of its own."""
+    is_plain = type(part) is Pipeline and part.memory is None and bool(part.steps)
+    return is_plain and not any(is_columns(step) for _, step in part.steps)
+
+
+def ending_with(part: Any, last: Any) -> Any:
+    """Put another estimator in the place of the last step of a part."""
+    if type(part) is not Pipeline:
+        return last
+    return Pipeline([*part.steps[:-1], (part.steps[-1][0], last)])
+
+
+def with_parts(step: Any, parts: Mapping[str, Any]) -> Any:
+    """Clone a transformer with other estimators in some places."""
+    others = [(name, parts.get(name, one), columns) for name, one, columns in step.transformers]
+    return clone(step).set_params(transformers=others)

@@ -81,6 +81,14 @@ def row_twice(rows: Any, number: int) -> Any:
     return _safe_indexing(rows, [number] * TWICE)
 
 
+def columns_of(rows: Any, columns: Any) -> Any:
+    """Return some columns of rows; None stands for all."""
+    if columns is None:
+        return rows
+    rows = rows if hasattr(rows, "shape") else np.asarray(rows)
+    return _safe_indexing(rows, columns, axis=1)
+
+
 def two_of(like: Any, values: Sequence[Any]) -> Any:
     """Make two responses of public values, in the container of the responses `like`."""
     if hasattr(like, "iloc") and not hasattr(like, "columns"):

@@ -52,6 +52,7 @@ Y = (FRAME["age"] > 50).astype(int).to_numpy()
 CLASSIFIER = DPLogisticRegression(classes=[0, 1])
 JOBS = OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore")
 WEIGHTS = SimpleImputer(strategy="constant", keep_empty_features=True)
+SPLINES = SplineTransformer(knots=np.array([[0.0], [50.0], [99.0]]))
 PARTS = [
     ("age", DPStandardScaler(bounds=(0, 120)), ["age"]),
     ("income", DPStandardScaler(), ["income"]),
@@ -102,6 +103,79 @@ def test_it_counts_as_one_step_whose_parts_compose(ledger):
     assert math.fsum(first) == pytest.approx(0.5, rel=1e-6)
 
 
+NAMED_ENDS = {"weight": (-3, 3), "age": (18, 90)}
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_a_private_step_may_be_the_last_of_a_pipeline_of_columns(ledger, kind):
+    numbers = make_pipeline(clone(WEIGHTS), DPStandardScaler(bounds=NAMED_ENDS))
+    parts = [("numbers", numbers, ["age", "weight"]), *PARTS[1:3]]
+    pipeline, frame = pipeline_of(parts, ledger=ledger), kind(FRAME)
+    plan = pipeline.plan(*FRAME.shape, like=frame)
+    spent = pipeline.fit(frame, Y).privacy_spent_
+    assert [one.name for one in spent.releases] in [[one.name for one in p] for p in plan.paths]
+    assert spent.releases[0].name == "columntransformer__numbers__dpstandardscaler: column moments"
+    shares = [
+        math.fsum(one.share for one in spent.releases if one.name.startswith(name))
+        for name in ("columntransformer__numbers", "columntransformer__income", "dplog")
+    ]
+    assert shares == pytest.approx([0.25 * 0.15 / 0.4, 0.25 * 0.25 / 0.4, 0.75], rel=1e-6)
+    assert len(ledger.entries()) == 1
+    report = privacy_spent(pipeline)
+    assert report.is_private
+    assert report.spent is spent
+    scaler = pipeline[0].named_transformers_["numbers"][-1]
+    assert type(scaler) is DPStandardScaler
+    assert scaler.privacy_spent_ is spent
+    assert scaler.random_state is None
+    assert numbers[-1].bounds is NAMED_ENDS
+    assert pipeline[:1].transform(frame).shape == (N, 5)
+    # The column of weights is the second of them, and the first of the bounds.
+    assert 18 < scaler.mean_[0] < 90
+    assert -3 <= scaler.mean_[1] <= 3
+    search = DPGridSearch(pipeline.set_params(ledger=None), {"dplogisticregression__row_norm": [1]})
+    assert (
+        search.fit(frame, Y).n_distinct_fits_["columntransformer__numbers__dpstandardscaler"] == 1
+    )
+
+
+def test_without_noise_a_pipeline_of_columns_is_that_of_scikit_learn():
+    numbers = make_pipeline(clone(WEIGHTS), DPStandardScaler(clip=None))
+    plain = make_pipeline(clone(WEIGHTS), StandardScaler())
+    of_parts = [columns([("numbers", one, ["age", "weight"])]) for one in (numbers, plain)]
+    model = make_dp_pipeline(of_parts[0], DPPCA(1), epsilon=np.inf).fit(FRAME)
+    made, theirs = model[:1].transform(FRAME), of_parts[1].fit_transform(FRAME)
+    np.testing.assert_allclose(made, theirs)
+
+
+def test_bounds_by_name_work_behind_steps_that_keep_columns():
+    frame = FRAME[["age", "weight"]]
+    ordered = DPStandardScaler(bounds=[(18, 90), (-3, 3)])
+    models = [
+        make_dp_pipeline(clone(WEIGHTS), scaler, epsilon=np.inf)
+        for scaler in (DPStandardScaler(bounds=NAMED_ENDS), ordered)
+    ]
+    for kind in (pd.DataFrame, pl.DataFrame):
+        made = [model.fit(kind(frame)).transform(kind(frame)) for model in models]
+        np.testing.assert_array_equal(*made)
+        assert repr(models[0].plan(N, 2, like=kind(frame))) == repr(models[1].plan(N, 2))
+    with pytest.raises(ValueError, match="X has no names"):
+        models[0].fit(frame.to_numpy())
+    named = DPStandardScaler(bounds=NAMED_ENDS)
+    squares = make_dp_pipeline(clone(WEIGHTS), PolynomialFeatures(2), named)
+    with pytest.raises(ValueError, match="or a step before makes other columns"):
+        squares.fit(frame)
+
+
+def test_users_are_protected_behind_an_imputer():
+    scaler = DPStandardScaler(bounds=NAMED_ENDS, privacy_unit="user")
+    parts = [("numbers", make_pipeline(clone(WEIGHTS), scaler), ["age", "weight"])]
+    last = clone(CLASSIFIER).set_params(privacy_unit="user")
+    model = make_dp_pipeline(columns(parts), last).fit(FRAME, Y, users=np.arange(N) // 4)
+    assert model.privacy_spent_.unit == "user"
+    assert model.privacy_spent_.releases[0].name.startswith("columntransformer__numbers__dpst")
+
+
 def test_a_plan_by_names_needs_a_like_that_has_them():
     assert repr(pipeline_of().plan(N, 4, like=FRAME[:0])) == repr(
         pipeline_of().plan(N, 4, like=FRAME)
@@ -132,7 +206,15 @@ REFUSED = [
     (columns([("a", columns(), list(FRAME))]), "within another"),
     (columns([("a", DPStandardScaler(), make_column_selector())]), "function may look"),
     (columns([("a", StandardScaler(), ["age"])]), "Use DPStandardScaler"),
-    (columns([("a", make_pipeline(DPStandardScaler()), ["age"])]), "Pipeline within"),
+    (columns([("a", make_pipeline(DPStandardScaler(), SPLINES), ["age"])]), "must be the last"),
+    (columns([("a", make_pipeline(StandardScaler(), DPPCA()), ["age"])]), "Use DPStandardScaler"),
+    (columns([("a", make_pipeline(DPPCA(), memory="x"), ["age"])]), "Pipeline within"),
+    (columns([("a", make_pipeline(WEIGHTS, DPPCA(epsilon=2.0)), ["age"])]), "default epsilon"),
+    (columns([("a", make_pipeline(WEIGHTS, DPPCA(ledger="x")), ["age"])]), "ledger must be None"),
+    (
+        columns([("a", make_pipeline(WEIGHTS, DPStandardScaler(bounds={"y": (0, 1)})), ["age"])]),
+        "missing are age, unknown are y",
+    ),
     (columns([("a", make_pipeline(columns(PARTS[2:3])), ["job"])]), "Pipeline within"),
     (columns([("a", make_pipeline(WEIGHTS, memory="x"), ["age"])]), "Pipeline within"),
     (columns([("a", DPStandardScaler(epsilon=2.0), ["age"])]), "must keep its default epsilon"),
@@ -304,7 +386,6 @@ def test_no_other_process_prints_warnings_of_rows(is_frozen):
 
 CODES = {"handle_unknown": "use_encoded_value", "unknown_value": -1, "encoded_missing_value": -2}
 ORDINAL = OrdinalEncoder(categories=[["a", "b"]], **CODES)
-SPLINES = SplineTransformer(knots=np.array([[0.0], [50.0], [99.0]]))
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])

@@ -112,6 +112,7 @@ STEPS = {
             [
                 ("pipe", make_pipeline(SPLINES, PolynomialFeatures(1)), [0, 1, 2, 3]),
                 ("scale", DPStandardScaler(), [0, 1]),
+                ("behind", make_pipeline(PolynomialFeatures(2), DPPCA(1, row_norm=9.0)), [2, 3]),
             ],
             sparse_threshold=0,
         ),
