@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from skdp._checks import check_given, feature_names, redact_errors, targets_of
 from skdp._estimator import PrivateEstimator, check_unwatched
@@ -152,9 +152,17 @@ def _as_wide(part: Any) -> Any:
     """Return what learns nothing and leaves as many columns as a private part, or more."""
     n_components = getattr(part, "n_components", None)
     most = int(n_components) if isinstance(n_components, Integral) else None
-    first = partial(columns_of, columns=slice(0, most))
-    # Validation makes numbers of nullable columns, as the private part does.
-    return FunctionTransformer(first, validate=True, accept_sparse=True)
+    takes_gaps = bool(get_tags(part).input_tags.allow_nan)
+    return FunctionTransformer(partial(_widened, most=most, takes_gaps=takes_gaps))
+
+
+def _widened(rows: Any, most: int | None, takes_gaps: bool) -> Any:
+    """Check rows as the private part does, which makes numbers of nullable columns, too."""
+    wanted = "allow-nan" if takes_gaps else True
+    checked = columns_of(
+        check_array(rows, accept_sparse=True, ensure_all_finite=wanted), slice(most)
+    )
+    return finite(checked) if takes_gaps else checked
 
 
 # ------------------------------
@@ -300,8 +308,8 @@ def _of_part(name: str, part: str, one: Any, columns: Any) -> Step:
     if one is last_of(one):
         return Step(f"{name}__{part}", one, columns=columns)
     *before, (own, last) = one.steps
-    path = f"{name}__{part}__{own}"
-    return Step(path, last, columns=columns, before=Pipeline(before) if before else None)
+    public = Pipeline(before) if before else None
+    return Step(f"{name}__{part}__{own}", last, columns=columns, before=public)
 
 
 def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
@@ -309,7 +317,8 @@ def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
     rows = columns_of(rows, step.columns)
     if step.before is None:
         return rows
-    steps = [(step.name, fitted_to_nothing(step.name, step.before, rows))]
+    part = step.name.rpartition("__")[0]
+    steps = [(part, fitted_to_nothing(part, step.before, rows))]
     return of_people(partial(transformed, steps), people, rows)
 
 

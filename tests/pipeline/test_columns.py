@@ -176,6 +176,39 @@ def test_users_are_protected_behind_an_imputer():
     assert model.privacy_spent_.releases[0].name.startswith("columntransformer__numbers__dpst")
 
 
+def roots(rows):
+    return np.cbrt(np.asarray(rows))
+
+
+ROOTS = FunctionTransformer(roots)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("is_piped", [False, True])
+def test_a_scaler_that_fills_gaps_may_be_a_part(ledger, kind, is_piped):
+    scaler = DPStandardScaler(missing="mean", bounds=[(-3, 3)])
+    part = make_pipeline(ROOTS, scaler) if is_piped else scaler
+    parts = [("weight", part, ["weight"]), *PARTS[:3]]
+    frame = kind(FRAME)
+    pipeline = pipeline_of(parts, ledger=ledger).fit(frame, Y)
+    assert privacy_spent(pipeline).is_private
+    plan = pipeline.set_params(ledger=None).plan(*FRAME.shape, like=frame)
+    paths = [[one.name for one in path] for path in plan.paths]
+    assert [one.name for one in pipeline.privacy_spent_.releases] in paths
+    assert np.isfinite(pipeline[:1].transform(frame)).all()
+    for name, value in (("weight", np.inf), ("age", np.nan)):
+        odd = with_odd(FRAME, name, value)
+        with pytest.raises(ValueError, match=f"It is about columns: {name}"):
+            pipeline_of(parts, ledger=ledger).fit(kind(odd), Y)
+    assert len(ledger.entries()) == 1
+
+
+def test_frames_between_steps_of_a_part_are_refused_with_the_mend():
+    part = make_pipeline(FunctionTransformer(np.cbrt), DPStandardScaler())
+    with pytest.raises(ValueError, match=r"'columntransformer__age' .* FunctionTransformer\(valid"):
+        pipeline_of([("age", part, ["age"])]).fit(FRAME, Y)
+
+
 def test_a_plan_by_names_needs_a_like_that_has_them():
     assert repr(pipeline_of().plan(N, 4, like=FRAME[:0])) == repr(
         pipeline_of().plan(N, 4, like=FRAME)

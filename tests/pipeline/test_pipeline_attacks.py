@@ -76,6 +76,7 @@ def sparse_if_possible(rows):
 CODES = {"handle_unknown": "use_encoded_value", "unknown_value": -1, "encoded_missing_value": -2}
 ORDINAL = OrdinalEncoder(categories=[[-1.0, 0.0, 1.0]] * 4, **CODES)
 SPLINES = SplineTransformer(knots=np.array([[-3.0] * 4, [0.0] * 4, [3.0] * 4]))
+IMPUTER = SimpleImputer(strategy="constant", keep_empty_features=True)
 STEPS = {
     "two": (DPStandardScaler(), CLASSIFIER),
     "two, all found": (DPStandardScaler(), DPLogisticRegression(classes=[0, 1])),
@@ -84,11 +85,7 @@ STEPS = {
     "power": (DPTruncatedSVD(2, solver="power"), DPTraceRegressor(n_iter=2)),
     "last transforms": (DPStandardScaler(), DPPCA(2)),
     "public first": (Normalizer(), PCA, DPTraceRegressor(n_iter=2)),
-    "imputed": (
-        SimpleImputer(strategy="constant", keep_empty_features=True),
-        SCALER,
-        CLASSIFIER,
-    ),
+    "imputed": (IMPUTER, SCALER, CLASSIFIER),
     "codes": (
         OneHotEncoder(categories=[[0.0, 1.0]] * 4, handle_unknown="ignore", sparse_output=False),
         CLASSIFIER,
@@ -312,11 +309,27 @@ def test_a_row_that_a_step_refuses_changes_no_bit_of_the_norms_of_others(order):
     np.testing.assert_array_equal(np.delete(norms, 7), np.delete(others, 7))
 
 
+# Where a step that fills gaps stands.
+GAPS = {
+    "first": lambda scaler: scaler,
+    "in columns": lambda scaler: columns_with(("gaps", scaler)),
+    "in a pipeline": lambda scaler: columns_with(
+        ("gaps", make_pipeline(FunctionTransformer(np.cbrt), scaler)),
+        ("filled", make_pipeline(clone(IMPUTER), clone(scaler).set_params(missing="refuse"))),
+    ),
+}
+
+
+def columns_with(*parts):
+    return ColumnTransformer([(*part, slice(0, 4)) for part in parts], sparse_threshold=0)
+
+
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 @pytest.mark.parametrize("bounds", [None, ENDS])
-def test_no_gap_moves_a_pipeline_further_than_declared(bounds, adjacency):
+@pytest.mark.parametrize("place", GAPS)
+def test_no_gap_moves_a_pipeline_further_than_declared(place, bounds, adjacency):
     scaler = DPStandardScaler(missing="mean", bounds=bounds, adjacency=adjacency)
-    steps = scaler, clone(PCA).set_params(adjacency=adjacency)
+    steps = GAPS[place](scaler), clone(PCA).set_params(adjacency=adjacency)
     model = make_dp_pipeline(*steps, epsilon=20.0, delta=1e-5, random_state=SEED)
     rows = np.where(np.random.default_rng(1).random(X.shape) < 0.3, np.nan, X)
     with watched() as before, ExitStack() as stack:
