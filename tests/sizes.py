@@ -13,7 +13,7 @@ __all__ = ["sizes_for_counts"]
 def sizes_for_counts():
     """Let gradients inside give the sizes of all records in place of `n_kept`."""
     with (
-        patch.object(_trace_records, "n_within", lambda sizes, _: PerRow(sizes)),
-        patch.object(_trace_descent, "n_within", lambda sizes, _: PerRow(sizes)),
+        patch.object(_trace_records, "n_within", lambda sizes, *_: PerRow(sizes)),
+        patch.object(_trace_descent, "n_within", lambda sizes, *_: PerRow(sizes)),
     ):
         yield

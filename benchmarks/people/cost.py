@@ -18,6 +18,7 @@ import numpy as np
 from benchmarks.report import ignore_drowned_signal, parser_for, table
 from skdp import (
     DPPCA,
+    DPLinearRegression,
     DPLogisticRegression,
     DPStandardScaler,
     DPTruncatedSVD,
@@ -32,6 +33,7 @@ FITS: dict[str, Callable[..., Any]] = {
     "DPPCA, its own bounds": lambda **unit: DPPCA(5, **unit),
     "DPTruncatedSVD, adaptive": lambda **unit: DPTruncatedSVD(5, solver="adaptive", **unit),
     "DPStandardScaler": lambda **unit: DPStandardScaler(with_mean=False, **unit),
+    "DPLinearRegression": lambda **unit: DPLinearRegression(**unit),
     "DPLogisticRegression": lambda **unit: DPLogisticRegression(classes=[0, 1], **unit),
 }
 

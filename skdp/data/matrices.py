@@ -22,9 +22,10 @@ from skdp.data.containers import (
     hide_error_text,
     not_finite_rows,
 )
+from skdp.data.people import People, mass_of, rounding_of_people
 from skdp.data.reduce import BlockView, on_block, part_ranges, sum_rounding
 from skdp.data.sources import Source, block_starts
-from skdp.linalg.matrices import DenseMatrices, FixedRank, Matrices, OuterMatrices
+from skdp.linalg.matrices import DenseMatrices, FixedRank, Matrices, OuterMatrices, one_by_one
 from skdp.linalg.norms import rows_of
 
 
@@ -199,9 +200,13 @@ class RankOneMatrices(SkdpContainer):
 
         They depend only on the shape and on which factors are sparse.
         """
+        return block_starts(len(self), self.dense_width, is_sparse=self.dense_width == 0)
+
+    @property
+    def dense_width(self) -> int:
+        """Number of columns of the factors that are not sparse, which sets how long blocks are."""
         parts = (self.left, self.right)
-        width = sum(part.shape[1] for part in parts if not sparse.issparse(part))
-        return block_starts(len(self), width, is_sparse=width == 0)
+        return sum(part.shape[1] for part in parts if not sparse.issparse(part))
 
     def __len__(self) -> int:
         return int(self.left.shape[0])
@@ -373,6 +378,8 @@ class Design(BlockView):  # numpydoc ignore=PR02
         B, with the same restriction as A.
     writes_factors_out : bool, default=False
         Whether outer products of factors are written out as matrices, piece by piece.
+    people : People or None, default=None
+        Whose matrices these are. Then each person counts once in every sum.
     """
 
     source: Source | RankOneMatrices
@@ -384,6 +391,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
     row_map: np.ndarray | None = None
     column_map: np.ndarray | None = None
     writes_factors_out: bool = False
+    people: People | None = None
 
     in_pieces = True
 
@@ -403,8 +411,8 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
     @property
     def n_records(self) -> int:
-        """Number of matrices."""
-        return self.source.shape[0]
+        """Number of matrices or, where whole people are protected, of people."""
+        return self.source.shape[0] if self.people is None else self.people.n_people
 
     @property
     def n_entries(self) -> int:
@@ -424,12 +432,19 @@ class Design(BlockView):  # numpydoc ignore=PR02
         """
         if not isinstance(self.source, RankOneMatrices):
             return replace(self, row_map=row_map, column_map=column_map)
-        parts = _times(self.source.left, row_map), _times(self.source.right, column_map)
+        times = partial(_times, is_alone=self.people is not None)
+        parts = times(self.source.left, row_map), times(self.source.right, column_map)
         return replace(self, source=RankOneMatrices(*parts))
 
     @property
     def rounding(self) -> float:
         """Bound on the rounding error of a sum, in units of the largest contribution."""
+        if self.people is not None:
+            source, shape = self.source, (self.n_records, self.n_entries)
+            if not isinstance(source, RankOneMatrices):
+                return rounding_of_people(shape, is_sparse=source.is_sparse)
+            width = source.dense_width
+            return rounding_of_people(shape, is_sparse=width == 0, width=width)
         return sum_rounding(self.block_starts, self.width, part_ranges(self))
 
     def norms(self) -> np.ndarray:
@@ -447,8 +462,9 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
     def _pieces(self, rows: slice, block: Any) -> Iterator[tuple[slice, Matrices]]:
         """Cut a block of written-out matrices into pieces that stay in cache."""
+        mass = mass_of(self.people, rows)
         if not self.is_written_out:
-            yield rows, OuterMatrices(block.left, block.right, self.multiplier)
+            yield rows, OuterMatrices(block.left, block.right, self.multiplier, mass)
             return
         # A piece has a single matrix only if its block has just one: the product of a single matrix
         # may round differently.
@@ -456,9 +472,9 @@ class Design(BlockView):  # numpydoc ignore=PR02
         cuts = np.linspace(0, block.shape[0], -(-block.shape[0] // size) + 1).astype(np.int64)
         for start, stop in pairwise(cuts.tolist()):
             piece = slice(rows.start + start, rows.start + stop)
-            yield piece, self._dense(block[start:stop])
+            yield piece, self._dense(block[start:stop], mass_of(self.people, piece))
 
-    def _dense(self, block: Any) -> DenseMatrices:
+    def _dense(self, block: Any, mass: np.ndarray | None) -> DenseMatrices:
         values = block if isinstance(block, np.ndarray) else block.toarray()
         values = values.astype(np.float64, copy=False).reshape(-1, *self.matrix_shape)
         if self.center is not None:
@@ -468,7 +484,10 @@ class Design(BlockView):  # numpydoc ignore=PR02
             values, scale = values * scale, 1.0
         if self.largest is not None:
             values = np.clip(values, -self.largest, self.largest)
-        return DenseMatrices(values, scale, self.row_map, self.column_map)
+        if mass is not None:
+            # Strides of other orders follow from the number of rows, and BLAS looks at them.
+            values = np.ascontiguousarray(values)
+        return DenseMatrices(values, scale, self.row_map, self.column_map, mass)
 
 
 def entries_of(matrices: Matrices) -> np.ndarray:
@@ -477,15 +496,18 @@ def entries_of(matrices: Matrices) -> np.ndarray:
     return matrices.values.reshape(len(matrices), -1)
 
 
-def _times(factors: Any, symmetric: np.ndarray | None) -> Any:
-    """Multiply factors by a matrix; a row that overflows becomes null."""
+def _times(factors: Any, symmetric: np.ndarray | None, *, is_alone: bool) -> Any:
+    """Multiply factors by a matrix, at once or each alone; a row that overflows becomes null."""
     if symmetric is None:
         return factors
     if symmetric.ndim == 1 and issparse(factors):
         scaled = factors.multiply(symmetric).tocsr()
         scaled.data[~np.isfinite(scaled.data)] = 0.0
         return scaled
-    products = np.asarray(factors * symmetric if symmetric.ndim == 1 else factors @ symmetric)
+    if symmetric.ndim == 1:
+        products = np.asarray(factors * symmetric)
+    else:
+        products = one_by_one(factors, symmetric) if is_alone else np.asarray(factors @ symmetric)
     products[~np.isfinite(products).all(axis=1)] = 0.0
     return products
 

@@ -112,6 +112,11 @@ def _places(codes: np.ndarray, n_codes: int) -> np.ndarray:
     return places
 
 
+def mass_of(people: People | None, rows: slice) -> np.ndarray | None:
+    """Return what each of some rows counts; None if each counts as one."""
+    return None if people is None else people.weights[rows]
+
+
 def people_of(users: Any, rows: Any, unit: Any) -> People | None:
     """Return the people of rows if they are the unit; refuse ids or the unit without the other."""
     is_user = isinstance(unit, str) and unit == "user"
@@ -179,20 +184,23 @@ def keyed_by_people(digest: Callable[[], Any], people: People | None) -> Callabl
     return digest if people is None else lambda: (digest(), people.codes.tobytes())
 
 
-def depth_of_people(n_features: int, *, is_sparse: bool) -> int:
+def depth_of_people(n_features: int, *, is_sparse: bool, width: int | None = None) -> int:
     r"""Bound the longest chain of additions of any number of rows.
 
     A sum of the :math:`w_i f(x_i)` rounds by at most :math:`h u \sum_i w_i \|f(x_i)\|`, h the
     longest chain and u the unit roundoff. As the weights of a person sum to 1, that is at most
     :math:`h u n c` for n people, whatever rows they have. Chains of more rows may be shorter: so h
-    is the longest of up to `MOST_ROWS`, with any parts.
+    is the longest of up to `MOST_ROWS`, with any parts. Factors of matrices have another `width`.
     """
-    return largest_depth(MOST_ROWS, n_features, is_sparse=is_sparse) + _MORE_ADDITIONS
+    depth = largest_depth(MOST_ROWS, n_features, is_sparse=is_sparse, width=width)
+    return depth + _MORE_ADDITIONS
 
 
-def rounding_of_people(shape: tuple[int, int], *, is_sparse: bool) -> float:
+def rounding_of_people(
+    shape: tuple[int, int], *, is_sparse: bool, width: int | None = None
+) -> float:
     """Bound the rounding of sums over so many people, whatever rows they have."""
-    depth = depth_of_people(shape[1], is_sparse=is_sparse)
+    depth = depth_of_people(shape[1], is_sparse=is_sparse, width=width)
     return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * shape[0])
 
 

@@ -28,6 +28,7 @@ from skdp.data.reduce import (
     sum_depth,
 )
 from skdp.data.sources import Source, digest, digest_kernel, joined_digest
+from skdp.linalg.matrices import Massed
 from skdp.linalg.norms import (
     LEAST_ROUNDING,
     UNIT_ROUNDOFF,
@@ -51,7 +52,7 @@ _PART = 1 << 16  # not studied
 Weighting = Callable[[np.ndarray], np.ndarray]
 
 
-class _BaseBlock(ABC):
+class _BaseBlock(Massed, ABC):
     """The `raw` rows of a source, centered and weighted; rows that `is_null` marks add nothing."""
 
     def __init__(self, raw: Any) -> None:
@@ -59,26 +60,12 @@ class _BaseBlock(ABC):
         self.is_null = np.zeros(raw.shape[0], dtype=bool)
         self._weights, self._is_weighted = np.ones(raw.shape[0]), False
         self._norms: np.ndarray | None = None
-        #: What each row counts in every sum, after clipping; None if it counts as one.
-        self.mass: np.ndarray | None = None
 
     def with_mass(self, mass: np.ndarray) -> Self:
         """Let each row count as much as it has mass, once in every sum."""
         block = copy.copy(self)
         block.mass = mass
         return block
-
-    def added(self, values: np.ndarray) -> np.ndarray:
-        """Multiply values of rows, about to be summed, by the mass of their rows."""
-        if self.mass is None:
-            return values
-        return self.mass.reshape(-1, *[1] * (values.ndim - 1)) * values
-
-    def half_added(self, values: np.ndarray) -> np.ndarray:
-        """Multiply both factors of a sum of products of rows by this: by the root of the mass."""
-        if self.mass is None:
-            return values
-        return np.sqrt(self.mass).reshape(-1, *[1] * (values.ndim - 1)) * values
 
     def norms(self) -> np.ndarray:
         """Compute the norms of the centered rows before weighting, or upper bounds of these."""

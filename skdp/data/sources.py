@@ -158,10 +158,13 @@ def depth_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> int:
     return sum_depth(*_layout(X, shape, is_sparse=is_sparse))
 
 
-def largest_depth(n_rows: int, n_features: int, *, is_sparse: bool) -> int:
+def largest_depth(
+    n_rows: int, n_features: int, *, is_sparse: bool, width: int | None = None
+) -> int:
     """Bound `depth_of` rows in one part, however many of `n_rows` rows they are.
 
-    Rows are sparse if the view of them is, be it by the unit.
+    Rows are sparse if the view of them is, be it by the unit. Blocks are those of rows of length
+    `width`, if that is another one.
     """
     # Let l(n) be the length that `block_starts` aims at for n rows, which never falls with n, and
     # N be `n_rows`. No block of n <= N rows is longer than l(n) <= l(N), or n, but for the rounding
@@ -172,7 +175,8 @@ def largest_depth(n_rows: int, n_features: int, *, is_sparse: bool) -> int:
     # - between them l(n) = n // 32 >= l(1): then n / l(n) <= N / l(1); and it is less than 33, as
     #   the remainder of n by 32 is less than l(n).
     # The depth is largest for the most and the longest blocks: see `largest_sum_depth`.
-    least, length = (_block_length(size, n_features, is_sparse=is_sparse) for size in (1, n_rows))
+    width = n_features if width is None else width
+    least, length = (_block_length(size, width, is_sparse=is_sparse) for size in (1, n_rows))
     n_blocks = max(-(-n_rows // length), min(-(-n_rows // least), _SPARSE_BLOCKS + 1))
     return largest_sum_depth(min(length, n_rows) + 1, n_blocks, n_features)
 

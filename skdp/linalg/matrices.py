@@ -133,6 +133,29 @@ _LONGEST = 1e100  # not tuned
 _MARGIN = 8 * 2.0**-53  # not tuned
 
 
+class Massed:
+    """Rows, or matrices, each of which counts as much as it has mass, once in every sum.
+
+    The others of a person may put a matrix in any place, where a product of many may round
+    otherwise. So with a mass each is multiplied by itself.
+    """
+
+    #: What each counts, after clipping; None if it counts as one.
+    mass: np.ndarray | None = None
+
+    def added(self, values: np.ndarray) -> np.ndarray:
+        """Multiply values of rows, about to be summed, by the mass of their rows."""
+        if self.mass is None:
+            return values
+        return self.mass.reshape(-1, *[1] * (values.ndim - 1)) * values
+
+    def half_added(self, values: np.ndarray) -> np.ndarray:
+        """Multiply both factors of a sum of products of rows by this: by the root of the mass."""
+        if self.mass is None:
+            return values
+        return np.sqrt(self.mass).reshape(-1, *[1] * (values.ndim - 1)) * values
+
+
 #: One vector for each matrix of a block: its product with thin bases, its tangent coordinates, or
 #: all of its entries. A fit needs the norms of these vectors, and their weighted sum.
 Coordinates: TypeAlias = "DenseCoordinates | OuterCoordinates"
@@ -168,7 +191,7 @@ class DenseCoordinates:
 
 
 @dataclass(eq=False)
-class DenseMatrices:
+class DenseMatrices(Massed):
     """Matrices `scale * row_map @ X_i @ column_map` with symmetric maps; all entries are given.
 
     Scale and maps are applied to thin factors of products, so that the matrices are not copied.
@@ -178,6 +201,7 @@ class DenseMatrices:
     scale: float = 1.0
     row_map: np.ndarray | None = None
     column_map: np.ndarray | None = None
+    mass: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -210,20 +234,23 @@ class DenseMatrices:
         Callers have to project the sum of the coordinates by `project_coordinates`.
         """
         along, beside = self._along(point.right), self._across(point.left)
-        core = beside.reshape(-1, beside.shape[2]) @ point.right
-        beside -= (core @ point.right.T).reshape(beside.shape)
-        inner = np.einsum("ijj,j->i", core.reshape(len(self), point.rank, -1), point.values)
+        core = self._times(beside, point.right)
+        beside -= self._times(core, point.right.T)
+        inner = np.einsum("ijj,j->i", core, point.values)
         parts = [along.reshape(len(self), -1), beside.reshape(len(self), -1)]
         if intercept > 0:
             parts.append(np.full((len(self), 1), intercept))
         return DenseCoordinates(np.hstack(parts)), inner
 
     def _along(self, basis: np.ndarray) -> np.ndarray:
-        n_matrices, n_rows, n_columns = self.values.shape
-        basis = self.scale * _mapped(basis, self.column_map)
-        products = self.values.reshape(-1, n_columns) @ basis
-        products = products.reshape(n_matrices, n_rows, -1)
+        products = self._times(self.values, self.scale * _mapped(basis, self.column_map))
         return products if self.row_map is None else self.row_map @ products
+
+    def _times(self, values: np.ndarray, right: np.ndarray) -> np.ndarray:
+        if self.mass is not None and values.shape[2] > 1:
+            return np.asarray(values @ right)
+        # All at once, which takes less time; of a single column no product has a sum that rounds.
+        return (values.reshape(-1, values.shape[2]) @ right).reshape(*values.shape[:2], -1)
 
     def _across(self, basis: np.ndarray) -> np.ndarray:
         products = (self.scale * _mapped(basis, self.row_map)).T @ self.values
@@ -269,15 +296,17 @@ class OuterCoordinates:
         return np.append(total, self._intercept * weights.sum()) if self._intercept else total
 
 
-class OuterMatrices:
+class OuterMatrices(Massed):
     """Outer products of the rows of `left` and `right`, arrays or CSR arrays, times `scale`.
 
     A product is null if one of its factors is so long or so short that the norm of the product
     could overflow or underflow.
     """
 
-    def __init__(self, left: Any, right: Any, scale: float = 1.0) -> None:
-        self.left, self.right, self.scale = left, right, scale
+    def __init__(
+        self, left: Any, right: Any, scale: float = 1.0, mass: np.ndarray | None = None
+    ) -> None:
+        self.left, self.right, self.scale, self.mass = left, right, scale, mass
         self._left_norms, self._right_norms = _factor_norms(left), _factor_norms(right)
         self._is_null = (self._left_norms == 0) | (self._right_norms == 0)
 
@@ -353,13 +382,20 @@ class OuterMatrices:
         return self._right_norms * np.sqrt(squares)
 
     def _thin(self, factors: Any, basis: np.ndarray) -> np.ndarray:
-        products = np.asarray(factors @ basis)
+        products = np.asarray(factors @ basis if self.mass is None else one_by_one(factors, basis))
         products[self._is_null] = 0.0
         return products
 
 
 def _mapped(values: np.ndarray, symmetric: np.ndarray | None) -> np.ndarray:
     return values if symmetric is None else symmetric @ values
+
+
+def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
+    """Multiply each factor by itself, so that its product does not depend on its place."""
+    if issparse(factors):
+        return np.asarray(factors @ right)
+    return np.asarray(np.ascontiguousarray(factors)[:, np.newaxis] @ right)[:, 0]
 
 
 def _factor_norms(factors: Any) -> np.ndarray:

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp.data.parts import Targets
+from skdp.data.people import People, mass_of
 from skdp.data.reduce import map_sum
-from skdp.linalg.norms import GridCounts
+from skdp.linalg.norms import GridCounts, bin_counts
 from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
 from skdp.privacy.plan import PrivacyCost, growing_shares, plan_sum
 from skdp.privacy.releases import Search, search_steps
@@ -94,9 +95,11 @@ def shares_of_steps(total: float, n_steps: int, growth: float) -> list[float]:
     return growing_shares(total, n_steps, min(growth, _LARGEST_GROWTH ** (1 / n_steps)))
 
 
-def n_within(sizes: np.ndarray, level: float) -> Any:
+def n_within(sizes: np.ndarray, level: float, mass: np.ndarray | None = None) -> Any:
     """Count sizes up to a level, for a kernel; the NaN of a null unit is counted nowhere."""
-    return np.asarray(np.count_nonzero(sizes <= level), dtype=np.float64)
+    is_within = sizes <= level
+    counted = np.count_nonzero(is_within) if mass is None else mass[is_within].sum()
+    return np.asarray(counted, dtype=np.float64)
 
 
 def release_vote(
@@ -164,24 +167,29 @@ def affordable_refinements(n_points: int, largest: float) -> int:
 
 
 def median_of_responses(
-    searches: Sequence[Search], responses: Targets, budget: PrivacyBudget, n_jobs: int | None = None
+    searches: Sequence[Search],
+    responses: Targets,
+    budget: PrivacyBudget,
+    n_jobs: int | None = None,
+    people: People | None = None,
 ) -> float:
-    """Release the median of responses, or of the mean responses of users.
+    """Release the median of responses, each person counting once, or of mean responses of users.
 
     Each refinement searches a smaller neighborhood of the last result, within the first grid.
     """
-    # Counts do not depend on the order, and sorted responses are counted fast.
-    ordered, center, step = responses.mapped(np.sort), 0.0, 1.0
+    center, step = 0.0, 1.0
+    n_units = len(responses) if people is None else people.n_people
     for number, search in enumerate(searches):
-        kernel = partial(_up_to, points=center + step * search.grid)
+        edges = np.append(center + step * search.grid, np.inf)
+        kernel = partial(_counts, edges=edges, people=people)
         # All points of a grid at once: each count of its own would be another pass.
-        counts = map_sum(ordered, kernel, len(search.grid), n_jobs)
-        up_to = GridCounts(search.grid, counts, len(responses))
+        up_to = GridCounts.of(search.grid, map_sum(responses, kernel, len(edges), n_jobs), n_units)
         center = center + step * budget.quantile(search, up_to, q=0.5)
         step = _STEP * abs(center) if number == 0 else _STEP_AROUND * step
     return float(np.clip(center, *searches[0].grid[[0, -1]]))
 
 
-def _up_to(_: slice, ordered: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Count the responses up to each point; NaN, which is sorted last, is counted nowhere."""
-    return np.searchsorted(ordered[:, 0], points, side="right").astype(np.float64)
+def _counts(
+    rows: slice, responses: np.ndarray, edges: np.ndarray, people: People | None
+) -> np.ndarray:
+    return bin_counts(responses[:, 0], edges, mass_of(people, rows)).astype(np.float64)

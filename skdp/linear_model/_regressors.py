@@ -14,7 +14,7 @@ from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
 from skdp._scales import checked_interval
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
-from skdp.data.people import People
+from skdp.data.people import People, keyed_by_people
 from skdp.data.rows import checked_digest
 from skdp.data.sources import as_source
 from skdp.linalg.matrices import FixedRank
@@ -122,7 +122,8 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
     def _opened(
         self, rows: Any, shape: Shape, targets: Targets, people: People | None
     ) -> tuple[TraceProblem, Data]:
-        problem = self._problem_of(rows, rows.shape, shape)
+        n_units = rows.shape[0] if people is None else people.n_people
+        problem = self._problem_of(rows, (n_units, rows.shape[1]), shape)
         source = source_of(rows, problem.factors)
         hashed = [source]
         if isinstance(source, RankOneMatrices):
@@ -130,14 +131,16 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         checked = partial(checked_digest, n_jobs=self.n_jobs, is_keyed=self._is_keyed)
         of_targets = checked(targets.mapped(as_numbers), name="y")
         digests = [*map(checked, hashed), of_targets]
-        design = Design(source, problem.matrix_shape, self.n_jobs)
+        design = Design(source, problem.matrix_shape, self.n_jobs, people=people)
         later = targets.mapped(as_numbers_or_nan)
         records = Records(design, later, float(problem.fit_intercept))
-        return problem, (records, lambda: tuple(digest() for digest in digests))
+        digest = keyed_by_people(lambda: tuple(digest() for digest in digests), people)
+        return problem, (records, digest)
 
     def _problem_of(self, rows: Any, size: tuple[int, int], shape: Shape) -> TraceProblem:
         check_not_pure(type(self).__name__, self._cost())
-        facts = facts_of(rows, size, plain(getattr(self, "matrix_shape", None)), shape)
+        asked, of_people = plain(getattr(self, "matrix_shape", None)), self.privacy_unit == "user"
+        facts = facts_of(rows, size, asked, shape, of_people=of_people)
         check_parts(rows, facts["factors"], self.privacy_unit, type(self).__name__)
         unit = UNITS[self.privacy_unit](self.adjacency)
         problem = self._asked(TraceProblem, **facts, unit=unit, **self._more_facts(facts))
@@ -185,6 +188,9 @@ class DPLinearRegression(PrivateRegressor):
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
         number of units.
+    privacy_unit : {"record", "user"}, default="record"
+        What is protected: one record, that is a row with its response; or a user with all of its
+        records, each user counting once. `fit` takes `users` then.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
@@ -234,7 +240,7 @@ class DPLinearRegression(PrivateRegressor):
 
     Notes
     -----
-    **Privacy.** Unit: a record, that is a row with its response. Adjacency: `adjacency`.
+    **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`.
     Mechanism: Gaussian, accounted for exactly in Gaussian differential privacy. Released: counts
     for the median of the responses and for their sizes; without `bounds` counts of the entries of
     each feature by sign and power of two and, of features that may be narrow beside their distance
@@ -270,17 +276,16 @@ class DPLinearRegression(PrivateRegressor):
         **PrivateRegressor._parameter_constraints,
         # `checked_interval` checks it.
         "bounds": "no_validation",
+        "privacy_unit": [StrOptions({"record", "user"})],
         "n_iter": [*PrivateRegressor._parameter_constraints["n_iter"], StrOptions({"auto"})],
     }
-
-    #: The only unit, as other estimators name it.
-    privacy_unit = "record"
 
     def __init__(
         self,
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
+        privacy_unit: str = "record",
         adjacency: str = "replace",
         bounds: Any = None,
         response_bound: float | None = None,
@@ -292,6 +297,7 @@ class DPLinearRegression(PrivateRegressor):
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.privacy_unit = privacy_unit
         self.adjacency = adjacency
         self.bounds = bounds
         self.response_bound = response_bound

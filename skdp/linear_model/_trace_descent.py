@@ -391,7 +391,7 @@ def _warnings(votes: list[tuple[float, float]], quantile: float) -> tuple[str, .
         f"last steps only {kept:.0%} of the gradients were not clipped, where {quantile:.0%} are "
         "wanted. If you passed a covariance, entries of X may be much larger than it says, or far "
         "from 0: pass covariance='private', which finds their scale. Otherwise pass a larger "
-        "n_iter, or more records.",
+        "n_iter, or more data.",
     )
 
 

@@ -227,9 +227,9 @@ def warnings_for_size(problem: TraceProblem, plan: Plan) -> Iterator[str]:
         if strength < _LEAST_SIGNAL:
             reason = "the noise is as large as any signal"
         yield (
-            f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few for "
+            f"{_units(problem)} with epsilon={problem.cost.epsilon:g} are too few for "
             f"{counted(problem.n_free, 'coefficient')}: {reason}. Pass some "
-            f"{least / strength:.2g} times as many records, a larger epsilon, or {_fewer(problem)}."
+            f"{least / strength:.2g} times as many, a larger epsilon, or {_fewer(problem)}."
         )
     if plan.parts.features is not None:
         yield from _warnings_for_scales(problem, plan.parts.features)
@@ -241,9 +241,9 @@ def _warnings_for_scales(problem: TraceProblem, features: ScaleReleases) -> Iter
     if noise_std is not None and noise_std > MOST_NOISE:
         known = ", or bounds of DPLinearRegression that are known without looking at X"
         yield (
-            f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few to scale "
+            f"{_units(problem)} with epsilon={problem.cost.epsilon:g} are too few to scale "
             f"{counted(problem.n_entries, 'feature')} one by one: noise hides most of the centers "
-            "and scales. Pass more records, a larger epsilon, or fewer features"
+            f"and scales. Pass more {problem.unit.counted}, a larger epsilon, or fewer features"
             f"{known if problem.interval is None else ''}."
         )
 
@@ -255,7 +255,8 @@ def warnings_for_fit(
     if spread.is_guess:
         yield (
             "Too few responses differ from the median to be distinguished from noise. Pass "
-            "response_bound, a public bound of their size, a larger epsilon, or more records."
+            "response_bound, a public bound of their size, a larger epsilon, or more "
+            f"{problem.unit.counted}."
         )
     if transform.n_hidden:
         yield (
@@ -267,15 +268,20 @@ def warnings_for_fit(
         yield (
             "Some rows or columns are observed so much more rarely than others that predictions of "
             "their cells are mostly noise. Leave rarely observed rows and columns out, or pass "
-            f"{'a smaller rank, ' * (problem.rank > 1)}a larger epsilon, or more records."
+            f"{'a smaller rank, ' * (problem.rank > 1)}a larger epsilon, or more "
+            f"{problem.unit.counted}."
         )
     if n_cut:
         is_all = n_cut == problem.rank
         cut = "The" if is_all else f"{n_cut} of {problem.rank} singular values of the"
         yield (
             f"{cut} coefficients do not stand out from the noise and are 0. Pass "
-            f"{_fewer(problem)}, a larger epsilon, or more records."
+            f"{_fewer(problem)}, a larger epsilon, or more {problem.unit.counted}."
         )
+
+
+def _units(problem: TraceProblem) -> str:
+    return f"{problem.n_units} {problem.unit.counted}"
 
 
 def _fewer(problem: TraceProblem) -> str:
@@ -344,17 +350,18 @@ def solve_trace(
     generator: np.random.Generator,
 ) -> Estimate:
     """Release the scales, then the coefficients and the intercept, in the units of the data."""
-    bound, center, n_jobs = problem.largest_response, 0.0, view.design.n_jobs
+    bound, center = problem.largest_response, 0.0
+    n_jobs, people = view.design.n_jobs, view.design.people
     responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
     if plan.response_center:
-        center = median_of_responses(plan.response_center, responses, budget, n_jobs)
+        center = median_of_responses(plan.response_center, responses, budget, n_jobs, people)
         responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
     transform = _transform(problem, plan, view.design, responses, budget)
     # Without noise nothing is clipped: the spread is infinite.
     spread = Spread(math.inf)
     if plan.response_spread is not None:
         farthest = bound + abs(center)
-        spread = release_spread(plan.response_spread, responses, budget, farthest, n_jobs)
+        spread = release_spread(plan.response_spread, responses, budget, farthest, n_jobs, people)
     records = Records(transform.apply(view.design), responses, view.intercept)
     estimate = _descend(problem, plan, records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)

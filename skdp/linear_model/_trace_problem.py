@@ -13,21 +13,26 @@ from skdp._checks import check_numbers
 from skdp.data.containers import float_dtype
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowParts
+from skdp.data.people import rounding_of_people
 from skdp.data.reduce import sum_rounding
 from skdp.data.sources import Source, as_source, block_starts, holds_sparse, rounding_of
 from skdp.linalg.matrices import tangent_dimension
 from skdp.linear_model._supervised import Shape
 from skdp.privacy.plan import PrivacyCost
-from skdp.units import ResolvedRecord, ResolvedResponse, ResolvedUnit
+from skdp.units import ResolvedRecord, ResolvedResponse, ResolvedUnit, ResolvedUser
 
 #: Units by the value of `privacy_unit`.
-UNITS: dict[str, type[ResolvedUnit]] = {"record": ResolvedRecord, "response": ResolvedResponse}
+UNITS: dict[str, type[ResolvedUnit]] = {
+    "record": ResolvedRecord,
+    "response": ResolvedResponse,
+    "user": ResolvedUser,
+}
 #: The test of a spectral start may fail with this part of delta; not studied.
 DELTA_TAIL = 0.1
 TRACE_CONSTRAINTS: dict[str, Any] = {
     "rank": [Interval(Integral, 1, None, closed="left")],
     "matrix_shape": [tuple, list, None],
-    "privacy_unit": [StrOptions(set(UNITS))],
+    "privacy_unit": [StrOptions({"record", "response"})],
     # Checked with the shape of the matrices.
     "covariance": "no_validation",
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
@@ -158,9 +163,11 @@ def _checked_side(name: str, covariance: Any, size: int) -> np.ndarray | None:
 _LONGEST_WRITTEN_OUT = 64
 
 
-def facts_of(rows: Any, size: tuple[int, int], asked: Any, given: Shape) -> dict[str, Any]:
+def facts_of(
+    rows: Any, size: tuple[int, int], asked: Any, given: Shape, *, of_people: bool
+) -> dict[str, Any]:
     """Return public facts about matrices of the shape `asked`, or else `given`."""
-    n_records, n_features = size
+    n_units, n_features = size
     shape = matrix_shape_of(asked, given, n_features)
     is_sparse, is_short = holds_sparse(rows), n_features <= _LONGEST_WRITTEN_OUT
     factors = None
@@ -169,12 +176,12 @@ def facts_of(rows: Any, size: tuple[int, int], asked: Any, given: Shape) -> dict
     elif is_sparse and shape[1] == 1 and not is_short:
         factors = True, False
     return {
-        "n_units": n_records,
+        "n_units": n_units,
         "matrix_shape": shape,
         "coef_shape": (n_features,) if given is None or factors is not None else shape,
         "dtype": float_dtype(rows),
         "is_sparse": is_sparse and factors is None,
-        "rounding": _rounding(rows, size, shape, factors),
+        "rounding": _rounding(rows, size, shape, factors, of_people=of_people),
         "factors": factors,
         "is_dense": (not is_sparse and factors is None) or (is_sparse and is_short),
     }
@@ -185,13 +192,20 @@ def _rounding(
     size: tuple[int, int],
     matrix_shape: tuple[int, int],
     factors: tuple[bool, bool] | None,
+    *,
+    of_people: bool,
 ) -> float:
+    is_sparse, width = holds_sparse(rows), size[1]
+    if factors is not None:
+        # The width of the source, which sets the length of its blocks, counts dense columns only.
+        sides = zip(matrix_shape, factors, strict=True)
+        width = sum(length for length, is_sparse in sides if not is_sparse)
+        is_sparse = width == 0
+    if of_people:
+        return rounding_of_people(size, is_sparse=is_sparse, width=width)
     if factors is None:
-        return rounding_of(rows, size, is_sparse=holds_sparse(rows))
-    # The width of the source, which sets the length of its blocks, counts dense columns only.
-    sides = zip(matrix_shape, factors, strict=True)
-    width = sum(length for length, is_sparse in sides if not is_sparse)
-    return sum_rounding(block_starts(size[0], width, is_sparse=width == 0), size[1])
+        return rounding_of(rows, size, is_sparse=is_sparse)
+    return sum_rounding(block_starts(size[0], width, is_sparse=is_sparse), size[1])
 
 
 def check_parts(

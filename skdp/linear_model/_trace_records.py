@@ -12,7 +12,8 @@ from scipy.sparse import issparse
 
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
-from skdp.data.reduce import map_sum, on_block
+from skdp.data.people import People, mass_of
+from skdp.data.reduce import map_sum
 from skdp.data.sources import Source
 from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.linalg.norms import GridCounts, bin_counts
@@ -59,7 +60,8 @@ def _clipped(
     coordinates.multiply(factors)
     norms = coordinates.norms()
     weights = clip_weights(norms, level, coordinates.size)
-    return coordinates.weighted_sum(weights), n_within(norms, level)
+    kept = n_within(norms, level, matrices.mass)
+    return coordinates.weighted_sum(matrices.added(weights)), kept
 
 
 # ------------------------------
@@ -176,6 +178,7 @@ def release_spread(
     budget: PrivacyBudget,
     farthest: float,
     n_jobs: int | None = None,
+    people: People | None = None,
 ) -> Spread:
     """Release the root mean square of centered responses; noise hides the largest few.
 
@@ -185,11 +188,12 @@ def release_spread(
     # A histogram shows a spread in unknown units at the cost of one release, and noise of a bin
     # matters only if that bin is hardly filled. A search would pay for many counts, each of which
     # has to be right.
-    counts = map_sum(responses, on_block(count_by_power), N_POWERS, n_jobs)
+    counts = map_sum(responses, partial(_power_counts, people=people), N_POWERS, n_jobs)
+    n_units = len(responses) if people is None else people.n_people
     released, noise_std = budget.release(plan, counts[np.newaxis])
     # The margin is wide: a bin of noise alone, many powers too high, would rule the mean square.
-    edge = noise_std / len(responses) * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
-    noisy = released[0] / len(responses)
+    edge = noise_std / n_units * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
+    noisy = released[0] / n_units
     fractions = np.where(noisy > edge, noisy, 0.0)
     largest, powers = int(np.flatnonzero(fractions).max(initial=0)), 2.0**_EXPONENTS
     # The first bin gets no warning: it has zeros, such as a centered constant.
@@ -211,13 +215,19 @@ def release_spread(
     return Spread(_LEAST_SPREAD, fraction, is_guess=True)
 
 
-def count_by_power(values: np.ndarray) -> np.ndarray:
+def _power_counts(rows: slice, responses: np.ndarray, people: People | None) -> np.ndarray:
+    return count_by_power(responses[:, 0], mass_of(people, rows))
+
+
+def count_by_power(values: np.ndarray, mass: np.ndarray | None = None) -> np.ndarray:
     """Count values by the nearest power of two of their size; NaN is not counted."""
     sizes = np.minimum(np.abs(values), _LARGEST)
     exponents = np.frexp(sizes * math.sqrt(2))[1] - 1
     bins = np.clip(exponents, _EXPONENTS[0], _EXPONENTS[-1]) - _EXPONENTS[0]
     bins[sizes == 0] = 0
-    return np.bincount(bins[~np.isnan(sizes)], minlength=N_POWERS).astype(np.float64)
+    is_there = ~np.isnan(sizes)
+    weights = None if mass is None else mass[is_there]
+    return np.bincount(bins[is_there], weights, N_POWERS).astype(np.float64)
 
 
 def release_norm(
@@ -231,7 +241,7 @@ def release_norm(
 
 def _norm_counts(records: slice, matrices: Matrices, responses: Targets) -> np.ndarray:
     norms = np.where(np.isnan(responses[records]), np.nan, matrices.norms())
-    return bin_counts(norms, np.append(SCALE_GRID, np.inf)).astype(np.float64)
+    return bin_counts(norms, np.append(SCALE_GRID, np.inf), matrices.mass).astype(np.float64)
 
 
 def exact_norm(design: Design) -> float:
@@ -310,6 +320,7 @@ def _second_moments(
 ) -> tuple[np.ndarray, ...]:
     weights = clipped(matrices.norms())
     weights[np.isnan(responses[records])] = 0.0
+    weights = matrices.half_added(weights)
     return tuple(matrices.second_moment(side, weights) for side in sides)
 
 

@@ -132,10 +132,11 @@ def null_record(index):
 
     It keeps its slot but takes part in no sum and no count.
     """
-    return altered(lambda records, problem: _without(records, index, problem))
+    return altered(lambda records, problem: without_record(records, index, problem))
 
 
-def _without(records, index, problem):
+def without_record(records, index, problem):
+    """Read records again, one of which, or several, are null now."""
     targets = records.responses
     parts = [column[:, 0] for _, column in targets.blocks(range(len(targets.block_starts) - 1))]
     responses = np.concatenate(parts)

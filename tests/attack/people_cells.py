@@ -6,13 +6,32 @@ import class_cells
 import numpy as np
 import row_cells
 import scaler_cells
-from harness import Group, Slip, altered, fit_with, without_row
+import trace_cells
+import trace_neighbors
+from harness import (
+    Group,
+    Slip,
+    altered,
+    fit_with,
+    record,
+    watched_points,
+    without_record,
+    without_row,
+)
 from in_parts import in_parts
 from recording import RecordingBudget
 from row_cells import ADJACENCIES, D, adversarial_rows, is_reached, setting
 from scipy.sparse import csr_array
+from trace_cells import exchanged
 
-from skdp import DPPCA, DPLogisticRegression, DPStandardScaler, DPTruncatedSVD
+from skdp import (
+    DPPCA,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPStandardScaler,
+    DPTraceRegressor,
+    DPTruncatedSVD,
+)
 from skdp.datasets import make_spiked
 
 __all__ = ["CELLS", "SLIPS", "is_reached", "setting"]
@@ -317,6 +336,143 @@ def class_strangers(cell, records):
     return [
         Records(one_each, np.arange(n_people)).arguments,
         Records(other, records.users).arguments,
+    ]
+
+
+# ------------------------------
+# Regressions: people with several records, rows or matrices.
+
+
+class LinearOfPeople(DPLinearRegression):
+    """Takes users by their place, too."""
+
+    __doc__ = DPLinearRegression.__doc__
+
+    def fit(self, X, *more):
+        # Parts bring their responses.
+        *y, users = more
+        return super().fit(X, *y, users=users)
+
+
+class TraceOfPeople(DPTraceRegressor):
+    """Takes users by their place, too."""
+
+    __doc__ = DPTraceRegressor.__doc__
+
+    fit = LinearOfPeople.fit
+
+
+@dataclass(frozen=True)
+class TraceCell(trace_cells.Cell):
+    """One way to ask for a fit."""
+
+    def __call__(self, **more):
+        """Make a regression."""
+        made = super().__call__(privacy_unit="user", **more)
+        of_people = LinearOfPeople if self.is_linear else TraceOfPeople
+        return of_people(**made.get_params(deep=False))
+
+
+def _trace_cells():
+    in_parts_are = ("matrices", "vectors", "narrow vectors", "sparse vectors")
+    of_records = [cell for cell in trace_cells.CELLS if cell.unit == "record"]
+    for number, cell in enumerate(one for one in of_records if one.is_linear):
+        parts = number % 2 == 1 and cell.layout in in_parts_are
+        # How long they are follows from the people.
+        yield TraceCell(**{**vars(cell), "lengths": (1,) * parts})
+
+
+TRACE_CELLS = tuple(_trace_cells())
+
+
+@dataclass(frozen=True)
+class TraceRecords:
+    """Records as they are before they come into a container, and whose they are."""
+
+    data: trace_cells.Data
+    users: np.ndarray
+
+    @property
+    def arguments(self):
+        """What `fit` is given."""
+        lengths = (1, 0, len(self.users) - 1) if self.data.lengths else ()
+        return *replace(self.data, lengths=lengths).arguments, self.users
+
+    def with_first(self, own, generator):
+        """Give the first person other records, at any places; the others keep their order."""
+        others = self.users != 0
+        places = np.sort(generator.integers(0, others.sum() + 1, len(own)))
+        parts = tuple(
+            np.insert(part[others], places, [one[0][number] for one in own], axis=0)
+            for number, part in enumerate(self.data.parts)
+        )
+        responses = np.insert(self.data.responses[others], places, [one[1] for one in own])
+        data = replace(self.data, parts=parts, responses=responses)
+        return TraceRecords(data, np.insert(self.users[others], places, 0))
+
+
+def records_of_people(data):
+    """Give each record to a person, with a few more that are like it."""
+    generator, n_people = np.random.default_rng(4), len(data.responses)
+    users = generator.permutation(
+        np.repeat(np.arange(n_people), generator.integers(1, 5, n_people))
+    )
+    parts = tuple(part[users] for part in data.parts)
+    return TraceRecords(replace(data, parts=parts, responses=data.responses[users]), users)
+
+
+def trace_datasets(cell):
+    """Ordinary records of people."""
+    return {name: records_of_people(data) for name, data in trace_cells.datasets(cell).items()}
+
+
+def trace_strange_data(cell):
+    """Data that numerical methods do not like, all finite."""
+    return {name: records_of_people(data) for name, data in trace_cells.strange_data(cell).items()}
+
+
+def trace_groups(cell, records):
+    """People in the place of the first one: those of single records, and mixtures of these."""
+    generator = np.random.default_rng(0)
+    with watched_points() as points:
+        record(cell, records.arguments)
+    frames = trace_neighbors.frames(cell, records.data, points)
+    single = trace_neighbors.candidates(cell, records.data, frames)
+    own = [[one] for one in single]
+    own += [[one] * 25 for one in single[::3]]
+    own += [[single[i] for i in generator.integers(0, len(single), 40)] for _ in range(4)]
+    found = [records, *(records.with_first(one, generator) for one in own)]
+    # Last with other records at the same places, so that sums without these round alike.
+    places = np.flatnonzero(records.users == 0)
+    parts = tuple(exchanged(part, places, part[places[::-1] - 1]) for part in records.data.parts)
+    found.append(TraceRecords(replace(records.data, parts=parts), records.users))
+    arguments = [one.arguments for one in found]
+    if cell.adjacency == "replace":
+        return [Group(arguments)]
+    return [Group(arguments, origin=records.arguments, make_null=lambda: null_records(0))]
+
+
+def null_records(number):
+    """Make all records of a person null in every fit inside."""
+
+    def forget(records, problem):
+        codes = records.design.people.codes
+        return without_record(records, np.flatnonzero(codes == number), problem)
+
+    return altered(forget)
+
+
+def trace_strangers(cell, records):
+    """Give records with nothing in common but the number of people."""
+    data, n_people = records.data, len(set(records.users))
+    first = np.unique(records.users, return_index=True)[1]
+    nothing = tuple(np.zeros_like(part[first]) for part in data.parts)
+    one_each = replace(data, parts=nothing, responses=0 * data.responses[first])
+    parts = tuple(-3 * part[::-1] + 1e4 for part in data.parts)
+    other = replace(data, parts=parts, responses=-3 * data.responses[::-1] + 1e4)
+    return [
+        TraceRecords(one_each, np.arange(n_people)).arguments,
+        TraceRecords(other, records.users).arguments,
     ]
 
 

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 import numpy as np
-from harness import _without, _without_row
+from harness import _without_row, without_record
 from recording import RecordingBudget, ReplayBudget
 
 from skdp import _estimator
@@ -72,7 +72,7 @@ def null_in_every_step(index):
 def without(view, problem, index):
     """Make one row of what a step reads null."""
     if isinstance(view, Records):
-        return _without(view, index, problem)
+        return without_record(view, index, problem)
     rows = copy.copy(view)
     rows.source, rows.cache = _without_row(view.source, index), RowCache()
     is_rows = isinstance(problem, RowsProblem)

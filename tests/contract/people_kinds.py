@@ -4,7 +4,7 @@ import numpy as np
 from in_parts import in_chunks, in_parts
 from scipy.sparse import csr_array
 
-from skdp import DPPCA, DPLogisticRegression, DPStandardScaler, DPTruncatedSVD
+from skdp import DPPCA, DPLinearRegression, DPLogisticRegression, DPStandardScaler, DPTruncatedSVD
 
 N_PEOPLE, N_FEATURES, SECRET = 200, 4, 2**90 + 5
 KINDS = {
@@ -15,6 +15,14 @@ KINDS = {
     "scaler": lambda **more: DPStandardScaler(with_mean=False, **more),
     "scaler, bounds": lambda **more: DPStandardScaler(with_mean=False, bounds=(-3, 3), **more),
     "classifier": lambda **more: DPLogisticRegression(classes=[0, 1, 2], **more),
+    "regression": lambda **more: DPLinearRegression(n_iter=5, **more),
+    "regression, bounds": lambda **more: DPLinearRegression(n_iter=5, bounds=(-9, 9), **more),
+}
+# What each row has beside it.
+TARGETS = {
+    "classifier": lambda X, y: (y,),
+    "regression": lambda X, y: (y + X[:, 1],),
+    "regression, bounds": lambda X, y: (y + X[:, 1],),
 }
 # The last two bring their labels along.
 CONTAINERS = {
@@ -35,9 +43,14 @@ def rows_of_people(seed=0):
 
 def fitted(kind, X, y, container="dense", users=None, **more):
     """Fit one of the kinds to people."""
-    estimator, targets = KINDS[kind](**more), (y,) if kind == "classifier" else ()
-    given = CONTAINERS[container](X, *targets)
+    estimator = KINDS[kind](**more)
+    given = CONTAINERS[container](X, *targets_of(kind, X, y))
     return estimator.fit(*given, **({} if users is None else {"users": users}))
+
+
+def targets_of(kind, X, y):
+    """Give what a fit of a kind takes beside rows, if anything."""
+    return TARGETS[kind](X, y) if kind in TARGETS else ()
 
 
 def numbers_of(model):

@@ -17,7 +17,16 @@ from attack_laws import neighbors_move_no_release_further_than_declared, said_by
 from families import FAMILIES
 from harness import assert_same_fit, fit_with
 from noise_records import noise_of
-from people_kinds import KINDS, N_FEATURES, N_PEOPLE, SECRET, assert_close, fitted, rows_of_people
+from people_kinds import (
+    KINDS,
+    N_FEATURES,
+    N_PEOPLE,
+    SECRET,
+    assert_close,
+    fitted,
+    rows_of_people,
+    targets_of,
+)
 from recording import RecordingBudget, scripted_budget
 from sklearn.model_selection import GridSearchCV, GroupKFold
 
@@ -35,7 +44,7 @@ FAMILY_OF = {
 CELLS = [
     next(cell for cell in people_cells.CELLS if cell.model == model and cell.solver == solver)
     for model, solver in (("pca", "covariance"), ("svd", "power"), ("svd", "adaptive"))
-] + [people_cells.SCALER_CELLS[0], people_cells.CLASS_CELLS[0]]
+] + [people_cells.SCALER_CELLS[0], people_cells.CLASS_CELLS[0], people_cells.TRACE_CELLS[0]]
 
 
 def neighbors_move_no_release_too_far():
@@ -103,7 +112,7 @@ def uncounted_rows():
     release = PrivateEstimator._release
 
     def poisoned(self, problem, data, warn):
-        view, _ = data
+        view = getattr(data[0], "design", data[0])
         view.source = copy.copy(view.source)
         view.source.__class__ = UncountedSource
         if isinstance(view.source.X, np.ndarray):
@@ -162,10 +171,10 @@ def _people_with(n_rows):
 def _fit(kind, data, budget):
     X, y, codes = data
     model = KINDS[kind](privacy_unit="user")
-    fit, targets = model.fit, (y,) if kind == "classifier" else ()
+    fit = model.fit
     # The harness passes all by place.
     model.fit = lambda X, *more: fit(X, *more[:-1], users=more[-1])
-    return fit_with(model, (X, *targets, codes), budget)
+    return fit_with(model, (X, *targets_of(kind, X, y), codes), budget)
 
 
 def _without_open(model):
@@ -189,12 +198,18 @@ def counts_are_exact():
     assert len(set(map(tuple, found))) == 1
 
 
-def other_people_get_other_noise(cell=CELLS[0]):
+def other_people_get_other_noise(*cells):
+    """In each cell the same rows of other people get other noise."""
+    for cell in cells or (CELLS[0], *CELLS[-3:]):
+        _other_people_get_other_noise(cell)
+
+
+def _other_people_get_other_noise(cell):
     """The same rows of other people are other data, of which a seed makes other noise."""
     X, y, codes = rows_of_people()
     other = codes.copy()
     other[np.flatnonzero(codes == 1)[0]] = 0
-    targets = (y[codes] % 2,) if cell in people_cells.CLASS_CELLS else ()
+    targets = (y[codes] % 2,) if cell in CELLS[-2:] else ()
     noises = [
         noise_of(cell(random_state=SECRET), X[codes], *targets, ids)
         for ids in (codes, codes, other)

@@ -10,12 +10,13 @@ import pytest
 from people_kinds import KINDS
 from people_laws import CELLS, LAWS
 
-from skdp.data import people
+from skdp.data import matrices, people
 from skdp.data.people import People
 from skdp.data.reduce import part_ranges, sum_depth
 from skdp.data.rows import DenseBlock, RowCache, Rows, SparseBlock, _BaseBlock
 from skdp.decomposition import _matrix_estimator, _rows_fit
 from skdp.linalg.norms import GridCounts
+from skdp.linear_model import _descent, _regressors, _trace_records
 from skdp.model_selection import _search_cost
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -38,7 +39,7 @@ def test_rows_that_are_repeated_change_nothing(kind, container):
     people_laws.repeated_rows_change_nothing(kind, container)
 
 
-@pytest.mark.parametrize("cell", [CELLS[0], *CELLS[-2:]], ids=str)
+@pytest.mark.parametrize("cell", [CELLS[0], *CELLS[-3:]], ids=str)
 def test_other_people_of_the_same_rows_get_other_noise(cell):
     people_laws.other_people_get_other_noise(cell)
 
@@ -98,7 +99,23 @@ NEIGHBORS, REPEATED = "neighbors_move_no_release_too_far", "repeated_rows_change
 POISON, TOLD = "nothing_asks_for_the_number_of_rows", "only_the_number_of_people_is_told"
 n_rows = property(lambda self: self.source.shape[0])
 depth = property(lambda self: sum_depth(self.block_starts, self.width, part_ranges(self)))
+forgotten = "mass_of", lambda *_: None
 MISTAKES = {
+    "weights of matrices are forgotten": ([(matrices, *forgotten)], {NEIGHBORS, REPEATED}),
+    "weights of responses are forgotten": ([(_trace_records, *forgotten)], {NEIGHBORS}),
+    "a median of rows": ([(_descent, *forgotten)], {NEIGHBORS, REPEATED}),
+    "weights of matrices twice in products": (
+        [(matrices.DenseMatrices, "half_added", matrices.DenseMatrices.added)],
+        {REPEATED},
+    ),
+    "a number of matrices": (
+        [(matrices.Design, "n_records", property(lambda self: self.source.shape[0]))],
+        {NEIGHBORS, POISON},
+    ),
+    "people of responses not hashed": (
+        [(_regressors, "keyed_by_people", lambda digest, _: digest)],
+        {"other_people_get_other_noise"},
+    ),
     "weights are forgotten": (
         [(_BaseBlock, "with_mass", lambda self, mass: self)],
         {NEIGHBORS, REPEATED},

@@ -12,13 +12,17 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp._scales import N_BINS, Intervals, counting, place_size, place_within
+from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.people import MOST_PEOPLE, People, depth_of_people
 from skdp.data.reduce import sum_depth
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts
+from skdp.linalg.matrices import FixedRank
 from skdp.linear_model._logistic_fit import Whitening, _rounding, gradient_level, whitened
 from skdp.linear_model._logistic_plan import LabeledRows, clipped
+from skdp.linear_model._trace_descent import _coordinates
+from skdp.linear_model._trace_records import clipped_sum
 from skdp.privacy import sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights
 
@@ -257,3 +261,89 @@ def test_no_gradient_is_further_off_than_is_charged_wherever_records_lie(rng, n_
     assert 0 < off <= 2 * charged * level * n_people / 10**8
     of_rows = replace(first, view=replace(first.view, people=None))
     assert charged > 2 * _rounding(problem, of_rows, level, weights)
+
+
+# ------------------------------
+# Matrices: what is made of one, and counted, is the same wherever it lies.
+
+SIDES = {
+    "matrices": (5, 7),
+    "vectors": (9, 1),
+    "one row": (1, 9),
+    "factors": (5, 7),
+    "tasks": (5, 7),
+}
+
+
+def design_of(values, codes, layout, n_people=N_PEOPLE):
+    """View matrices of people, in maps and out of center as far as a layout has these."""
+    people, (d1, d2) = People.of(codes, n_people), SIDES[layout]
+    maps = [np.diag(np.arange(1.0, d + 1)) + 0.1 if d > 1 else None for d in (d1, d2)]
+    if layout == "factors":
+        source = RankOneMatrices(np.asfortranarray(values[:, :d1]), values[:, d1 : d1 + d2])
+        return Design(source, (d1, d2), people=people).mapped(*maps)
+    if layout == "tasks":
+        tasks = np.abs(values[:, 0] * 1e3).astype(int) % d2
+        source = RankOneMatrices.from_tasks(values[:, :d1], tasks, d2)
+        return Design(source, (d1, d2), people=people).mapped(maps[0], np.arange(1.0, d2 + 1))
+    center = np.full((d1, d2), 0.3)
+    source = as_source(np.asfortranarray(values[:, : d1 * d2]))
+    return Design(source, (d1, d2), center=center, people=people).mapped(*maps)
+
+
+def made_of_each(_, matrices, point, bases):
+    """Give each number that is made of a matrix before it is clipped, counted or added up."""
+    coordinates, inner = matrices.tangent(point, 0.5)
+    parts = [matrices.norms(), coordinates.norms(), inner]
+    parts += [matrices.cores(*bases).norms(), matrices.entries().norms()]
+    return np.column_stack(parts)
+
+
+@pytest.mark.parametrize("layout", SIDES)
+def test_what_is_made_of_a_matrix_is_the_same_in_any_place(rng, layout):
+    shape = SIDES[layout]
+    rank = min(2, *shape)
+    bases = [np.linalg.qr(rng.normal(size=(d, rank)))[0] for d in shape]
+    kernel = partial(made_of_each, point=FixedRank(bases[0], np.ones(rank), bases[1]), bases=bases)
+    codes = rng.permutation(np.repeat(np.arange(N_PEOPLE), rng.integers(1, 90, N_PEOPLE)))
+    values = rng.normal(size=(len(codes), 40))
+    expected = design_of(values, codes, layout).map_rows(kernel)
+    for n_before in (1, 2, 3, 1000):
+        places = np.append(rng.integers(0, len(codes), n_before), rng.permutation(len(codes)))
+        found = design_of(values[places], codes[places], layout).map_rows(kernel)
+        np.testing.assert_array_equal(found, expected[places])
+    for place in range(9):
+        alone = design_of(values[[place]], codes[[place]], layout).map_rows(kernel)
+        np.testing.assert_array_equal(alone, expected[[place]])
+
+
+@pytest.mark.parametrize("layout", SIDES)
+def test_matrices_that_are_repeated_change_no_sum(rng, layout):
+    shape = SIDES[layout]
+    values, codes = rng.normal(size=(N_PEOPLE, 40)), np.repeat(np.arange(N_PEOPLE), 7)
+    codes = codes[rng.random(len(codes)) < 0.6]
+    people, codes = np.unique(codes, return_inverse=True)
+    bases = [np.linalg.qr(rng.normal(size=(d, 1)))[0] for d in shape]
+    point = FixedRank(bases[0], np.ones(1), bases[1])
+
+    def sums_of_all(values, codes):
+        design = design_of(values, codes, layout, len(people))
+        targets = Targets.of(values[:, 0])
+        moments = [
+            design.map_sum(partial(_second, side=side), shape[side] ** 2)
+            for side in (0, 1)
+            if shape[side] > 1
+        ]
+        vectors = partial(_coordinates, point=point, offset=0.1, responses=targets, intercept=0.5)
+        return [*moments, *clipped_sum(design, vectors, 3.0, sum(shape) + 1)]
+
+    often = sums_of_all(values[people][codes], codes)
+    once = sums_of_all(values[people], np.arange(len(people)))
+    for one, other in zip(often, once, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+    assert often[-1] == once[-1]
+
+
+def _second(_, matrices, side):
+    weights = clip_weights(matrices.norms(), 2.0, 35)
+    return matrices.second_moment(side, matrices.half_added(weights))
