@@ -4,9 +4,11 @@ A column is a way to find the coefficients of users, with its excess risk over t
 mean over users of (t - t*)' S (t - t*) + (b - b*)^2, S being the covariance of the features.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,6 +60,8 @@ class Regime:
     noise: float
     more: dict[str, Any] = field(default_factory=dict)
     has_outliers: bool = False
+    # Standard deviation of the intercepts of users.
+    spread: float = 0.0
 
     def __str__(self) -> str:
         return f"{self.name}, n {self.n_users}"
@@ -76,9 +80,10 @@ class Regime:
         if self.has_outliers:
             is_usual[: round(SHARE_OF_OUTLIERS * self.n_users)] = False
             y = np.where(is_usual[groups], y, SIZE_OF_OUTLIERS * y)
+        levels = self.spread * np.random.default_rng(seed).normal(size=self.n_users)
         correlation = self.more.get("correlation", 0.0)
         covariance = toeplitz(float(correlation) ** np.arange(self.n_features))
-        return Sample(self, X, y, groups, coef, is_usual, covariance)
+        return Sample(self, X, y + levels[groups], groups, coef, levels, is_usual, covariance)
 
 
 class Sample(NamedTuple):
@@ -89,12 +94,13 @@ class Sample(NamedTuple):
     y: np.ndarray
     groups: np.ndarray
     coef: np.ndarray
+    levels: np.ndarray
     is_usual: np.ndarray
     covariance: np.ndarray
 
     def risk(self, coefs: np.ndarray, intercepts: Any = 0.0) -> float:
         off = (coefs - self.coef)[self.is_usual]
-        missed = np.broadcast_to(intercepts, len(coefs))[self.is_usual]
+        missed = (intercepts - self.levels)[self.is_usual]
         return float(np.mean(np.sum(off @ self.covariance * off, axis=1) + missed**2))
 
     def by_user(self) -> tuple[np.ndarray, np.ndarray]:
@@ -123,10 +129,15 @@ REGIMES = [
 ]
 BY_NAME = {str(regime): regime for regime in REGIMES}
 ROW_COUNTS = (5, 10, 20, 40)
+FEW_ROWS, SPREADS = (2, 5, 10), (0.0, 1.0, 5.0)
+LEVEL_EPSILONS = (1.0, 8.0, math.inf)
+OWN_MEAN = "own mean"
 
 
-def ours(sample: Sample, seed: int, epsilon: float, **parameters: Any) -> float:
-    """Measure the risk of heads that are fitted with the released prior."""
+def fitted(
+    sample: Sample, seed: int, epsilon: float, **parameters: Any
+) -> tuple[DPPersonalizedRegressor, float]:
+    """Fit, and measure the risk of heads that are fitted with the released prior."""
     estimator = DPPersonalizedRegressor(
         **{"n_components": sample.regime.n_components, **parameters},
         epsilon=epsilon,
@@ -135,7 +146,11 @@ def ours(sample: Sample, seed: int, epsilon: float, **parameters: Any) -> float:
     ).fit(sample.X, sample.y, sample.groups)
     # `personalize` makes an object of each of thousands of users.
     data = estimator._checked(sample.X, sample.y, sample.groups)
-    return sample.risk(*estimator._models(data))
+    return estimator, sample.risk(*estimator._models(data))
+
+
+def ours(sample: Sample, seed: int, epsilon: float, **parameters: Any) -> float:
+    return fitted(sample, seed, epsilon, **parameters)[1]
 
 
 def ridge(sample: Sample) -> float:
@@ -204,6 +219,29 @@ def row_counts(seed: int) -> Measured:
         yield from references(str(m), sample)
         for epsilon in FEW_EPSILONS:
             yield (str(m), f"{epsilon:g}"), ours(sample, seed, epsilon)
+
+
+def row_of_levels(m: int, spread: float) -> str:
+    return f"m {m}, spread {spread:g}"
+
+
+def variance_at(epsilon: float) -> str:
+    return f"variance, {epsilon:g}"
+
+
+def levels(seed: int) -> Measured:
+    for m, spread in product(FEW_ROWS, SPREADS):
+        sample, row = (
+            Regime("", 2000, 20, 2, m, 0.5, spread=spread).draw(seed),
+            row_of_levels(m, spread),
+        )
+        zero = np.zeros_like(sample.coef)
+        yield (row, ZERO), sample.risk(zero)
+        yield (row, OWN_MEAN), sample.risk(zero, sample.y.reshape(-1, m).mean(axis=1))
+        for epsilon in LEVEL_EPSILONS:
+            estimator, risk = fitted(sample, seed, epsilon)
+            yield (row, f"{epsilon:g}"), risk
+            yield (row, variance_at(epsilon)), estimator.intercept_variance_
 
 
 class Cell(NamedTuple):

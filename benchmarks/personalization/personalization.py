@@ -82,6 +82,13 @@ are uncorrelated, more in S, and is what makes the difference where they are not
 
 More rows help the heads, more users the representation. Some of what is left over the oracle does
 not go away with epsilon: whole users are clipped, and the prior is taken from clipped statistics.
+
+Levels are found from two rows a user on: with exact sums the released variance is within 1.3 times
+that of the intercepts, or its inverse, and with no spread it is at most .07; epsilon 1 adds noise
+to that. Where users have levels the risk is higher, with five rows up to three times. Two rows are
+few for 20 features: at epsilon 1 there is nothing to gain beside zero or, with levels far apart,
+beside the mean of the user. With two rows and no spread epsilon inf does worse than 8, which is not
+understood.
 """
 
 
