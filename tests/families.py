@@ -20,7 +20,9 @@ import toy
 import trace_cells
 import trace_neighbors
 import user_cells
-from harness import Group, Slip
+from harness import Slip
+
+from skdp.testing._recording import Group
 
 __all__ = ["FAMILIES", "Family"]
 

@@ -8,11 +8,8 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from attack_laws import said_by
 from covers import single_cover
 from families import FAMILIES
-from harness import fit_with
-from recording import RecordingBudget, scripted_budget
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -35,6 +32,7 @@ from skdp import (
 )
 from skdp.datasets import make_interactions
 from skdp.model_selection import DPGridSearch
+from skdp.testing._recording import RecordingBudget, fit_with, said_by, scripted_budget
 from skdp.units import Interaction
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

@@ -5,9 +5,9 @@ import re
 from functools import cache
 
 import pytest
-from contract_laws import without_values
 from covers import single_cover
 from families import FAMILIES
+from family_case import without_values
 
 from benchmarks.house.ways import files_of_names, stem
 from skdp.privacy import Release

@@ -59,7 +59,6 @@ CAUGHT_BY = {
     "global noise": {
         "noise_is_fresh_without_a_seed",
         "a_seed_repeats_a_fit",
-        "a_second_fit_does_not_depend_on_the_first",
     },
     "shared noise": {"no_noise_is_shared_by_different_fits"},
     "warning": {"any_finite_data_fit_without_warnings_about_them"},

@@ -12,7 +12,7 @@ from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
-from harness import Group, null_row
+from harness import null_row
 from scipy.sparse import csr_array, issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval
@@ -27,6 +27,7 @@ from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.noise import certain_part
 from skdp.privacy.plan import OneOf, PrivacyCost
+from skdp.testing._recording import Group
 from skdp.units import ResolvedRow
 
 N_ROWS, N_FEATURES = 120, 4

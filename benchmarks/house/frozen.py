@@ -20,12 +20,12 @@ from benchmarks.report import parser_for
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.budget import SKIPPED
 from skdp.privacy.noise import NoiseSource
+from skdp.testing._recording import OF_ONE_OBJECT, SEED, all_of
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parents[1] / "tests"), str(HERE.parents[1] / "tests" / "attack")]
 
 from families import FAMILIES  # noqa: E402
-from harness import OF_ONE_OBJECT, SEED, all_of  # noqa: E402
 
 # Of each cell, that many datasets.
 N_DATASETS = 2

@@ -1,4 +1,4 @@
-"""Checks of the privacy of any estimator, which is seen from outside only."""
+"""Checks of the privacy of estimators: of any from outside, of those on `skdp.privacy` inside."""
 
 from skdp.testing._audit import (
     AuditReport,
@@ -6,6 +6,12 @@ from skdp.testing._audit import (
     error_bounds,
     lower_bound_of_epsilon,
     lower_bound_of_mu,
+)
+from skdp.testing._case import PrivacyCase, replaced_rows, replaced_users
+from skdp.testing._checks import (
+    check_privacy,
+    parametrize_with_privacy_checks,
+    privacy_checks,
 )
 from skdp.testing._findings import (
     Finding,
@@ -17,11 +23,17 @@ from skdp.testing._findings import (
 __all__ = [
     "AuditReport",
     "Finding",
+    "PrivacyCase",
     "audit",
+    "check_privacy",
     "error_bounds",
     "find_data_dependent_attributes",
     "find_low_bits",
     "find_repeated_noise",
     "lower_bound_of_epsilon",
     "lower_bound_of_mu",
+    "parametrize_with_privacy_checks",
+    "privacy_checks",
+    "replaced_rows",
+    "replaced_users",
 ]

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from numbers import Number
@@ -19,6 +20,7 @@ __all__ = [
     "Fit",
     "audit",
     "error_bounds",
+    "global_seed",
     "held_by",
     "lower_bound_of_epsilon",
     "lower_bound_of_mu",
@@ -26,6 +28,7 @@ __all__ = [
     "numbers_of_fit",
     "numbers_of_fits",
     "parts_of",
+    "released_by",
     "seeds_of",
 ]
 
@@ -92,21 +95,27 @@ def seeds_of(n_seeds: int, random_state: int | None) -> list[int]:
     return [int(seed) for seed in generator.choice(2**32, n_seeds, replace=False)]
 
 
+@contextmanager
+def global_seed(seed: int | None) -> Iterator[None]:
+    """Give numpy's global generator a seed inside, if there is one; then its state is as it was."""
+    state = np.random.get_state()  # noqa: NPY002
+    try:
+        if seed is not None:
+            np.random.seed(seed)  # noqa: NPY002
+        yield
+    finally:
+        if seed is not None:
+            np.random.set_state(state)  # noqa: NPY002
+
+
 def numbers_of_fit(fit: Fit, data: Any, seed: int | None) -> np.ndarray:
     """Fit once, without the warnings, and flatten the result.
 
-    The seed is that of numpy's global generator, too, whose state stays as it was.
+    The seed is that of numpy's global generator, too.
     """
-    state = np.random.get_state()  # noqa: NPY002
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), global_seed(seed):
         warnings.simplefilter("ignore")
-        if seed is None:
-            return numbers_of(fit(data, seed))
-        np.random.seed(seed)  # noqa: NPY002
-        try:
-            return numbers_of(fit(data, seed))
-        finally:
-            np.random.set_state(state)  # noqa: NPY002
+        return numbers_of(fit(data, seed))
 
 
 def names_of_numbers(fit: Fit, data: Any, seed: int) -> np.ndarray:

@@ -6,12 +6,13 @@ from functools import partial
 from unittest.mock import patch
 
 import numpy as np
-from harness import Group, Slip, null_row
+from harness import Slip, null_row
 from in_parts import in_parts
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression, DPTraceClassifier
 from skdp.linear_model import _logistic_plan
+from skdp.testing._recording import Group
 
 N_RECORDS, N_FEATURES, N_STEPS = 20, 6, 4
 # Of the matrices that rows of the last two containers are.

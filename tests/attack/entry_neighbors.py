@@ -4,8 +4,10 @@ from functools import partial
 
 import numpy as np
 from entry_cells import N_ENTRIES
-from harness import Group, farthest_of, null_entry, record, watched_bases
+from harness import null_entry, watched_bases
 from row_cells import with_row
+
+from skdp.testing._recording import Group, farthest_of, record
 
 ODD_VALUES = (0.0, -0.0, 1e300, -1e20, 5e-324, -1e-310, np.finfo(float).max, 0.7)
 

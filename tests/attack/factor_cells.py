@@ -7,16 +7,15 @@ from unittest.mock import patch
 
 import entry_cells
 import entry_neighbors
-import harness
 import numpy as np
 import row_cells
-from harness import Slip, fit_with, record, watched_bases
-from recording import RecordingBudget
+from harness import Slip, watched_bases
 
 from skdp import DPLowRankFactorizer
 from skdp.decomposition import _sketches
 from skdp.linalg.sketches import HaarSketch
 from skdp.privacy.noise import algorithm_generator
+from skdp.testing._recording import RecordingBudget, current_seed, fit_with, record
 from skdp.units import Entry, FrobeniusChange
 
 ADJACENCIES = ("replace", "zero_out")
@@ -130,7 +129,7 @@ def changes(cell, X):
     m, n = X.shape
     if cell.solver == "two_sketch":
         # Of the sketches that the fit draws.
-        public = algorithm_generator(harness.SEED)
+        public = algorithm_generator(current_seed())
         right = [stretched(n, SKETCH_SIZES[0], public)]
         left = [stretched(m, SKETCH_SIZES[1], public)]
     directions = [

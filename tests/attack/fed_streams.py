@@ -4,13 +4,13 @@ import inspect
 import itertools
 from dataclasses import dataclass
 
-import harness
 import numpy as np
 import stream_cells
-from harness import Group, Slip
+from harness import Slip
 from stream_cells import BOUND, BOUNDS, CHANGE, CONTINUAL_CELLS, HORIZON, SHAPE, Cell
 
 from skdp import DPContinualFactorizer, DPStreamingFactorizer, LowRankFactors
+from skdp.testing._recording import Group, current_seed
 
 
 class Fed:
@@ -39,13 +39,6 @@ class Fed:
         self._factors = None
         vars(self).update(vars(factors))
         return self
-
-    def _open(self, data, problem, plan):
-        """Open the budget where the harness puts its own."""
-        return None, super()._open_budget(plan, "a stream"), None
-
-    def _open_budget(self, plan, what, noise=None):
-        return self._open(None, None, plan)[1]
 
     def __getstate__(self):
         is_open = hasattr(self, "privacy_spent_")
@@ -143,7 +136,7 @@ def strangers(cell, data):
 
 def groups(cell, data):
     """Exchange one update or entry, or change the matrix, in the first epoch or the last."""
-    stream = cell(random_state=harness.SEED).fit(*data)
+    stream = cell(random_state=current_seed()).fit(*data)
     if cell.unit == "frobenius":
         changed = [(*data[:2], data[2] + each) for each in changes(stream, n_epochs(cell))]
         return [Group(changed, origin=data)]

@@ -8,14 +8,15 @@ from collections import defaultdict
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from attack_laws import neighbors_move_no_release_further_than_declared
 from covers import pairwise_cover
 from families import FAMILIES
-from harness import fit_with, scaled
-from recording import RecordingBudget
+from family_case import FamilyCase
+from harness import scaled
 
 from skdp.privacy import sensitivity
 from skdp.privacy.budget import SKIPPED, PrivacyBudget
+from skdp.testing._checks import ROUNDING, attacks
+from skdp.testing._recording import RecordingBudget, fit_with
 
 TOO_LITTLE = 0.7
 # With these no attack on a covered cell gets as far as that. The first is not always attained: the
@@ -121,8 +122,12 @@ def first_to_notice(cells):
 def is_noticed(family, cell):
     """Whether the law of neighbors fails: that an attack gets nowhere notices nothing."""
     with family.setting(cell):
+        case = FamilyCase(family, cell)
         try:
-            neighbors_move_no_release_further_than_declared(family, cell)
+            for worst in attacks(case):
+                is_too_far = max(worst.values()) > ROUNDING
+                if is_too_far or case.is_reached(worst):
+                    return is_too_far
         except AssertionError:
             return True
     return False

@@ -2,12 +2,13 @@
 
 import numpy as np
 from entry_neighbors import interaction_neighbors
-from harness import assert_holds, contents_of, farthest_apart, without_row
+from harness import without_row
 from owner_cells import N_OWN, hear, of_interactions, retold, setting
 from row_cells import adversarial_rows, with_row
 from scipy.linalg import null_space
 
 from skdp.federated._agreement import view_of
+from skdp.testing._recording import assert_holds, contents_of, farthest_apart
 
 FRACTIONS = (0.05, 0.2, 0.4, 0.5, 1 / np.sqrt(2), 0.9, 1.0)  # of a row that lies in a basis
 

@@ -8,18 +8,8 @@ import row_cells
 import scaler_cells
 import trace_cells
 import trace_neighbors
-from harness import (
-    Group,
-    Slip,
-    altered,
-    fit_with,
-    record,
-    watched_points,
-    without_record,
-    without_row,
-)
+from harness import Slip, altered, watched_points, without_record, without_row
 from in_parts import in_parts
-from recording import RecordingBudget
 from row_cells import ADJACENCIES, D, adversarial_rows, is_reached, setting
 from scipy.sparse import csr_array
 from trace_cells import exchanged
@@ -33,6 +23,7 @@ from skdp import (
     DPTruncatedSVD,
 )
 from skdp.datasets import make_spiked
+from skdp.testing._recording import Group, RecordingBudget, fit_with, record
 
 __all__ = ["CELLS", "SLIPS", "is_reached", "setting"]
 

@@ -7,11 +7,12 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from harness import Group, Slip, null_row
+from harness import Slip, null_row
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.datasets import make_spiked
 from skdp.decomposition import _rows_fit, _rows_solvers
+from skdp.testing._recording import Group
 
 N, D = 40, 6
 MODELS = {

@@ -4,12 +4,13 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from harness import Group, Slip, null_row
+from harness import Slip, null_row
 from in_parts import in_parts, stacked
 from row_cells import with_row
 from scipy.sparse import csr_array, issparse
 
 from skdp import DPStandardScaler, RowBlocks
+from skdp.testing._recording import Group
 
 N, D = 60, 3
 LOW, HIGH = np.array([-2.0, -4.0, 0.0]), np.array([2.0, 2.0, 3.0])

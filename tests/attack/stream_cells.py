@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 import numpy as np
-from harness import SEED
-from recording import RecordingBudget
 
 from skdp import DPContinualFactorizer, DPStreamingFactorizer
 from skdp.decomposition import _stream_base
 from skdp.privacy.noise import NoiseSource
+from skdp.testing._recording import SEED, RecordingBudget
 from skdp.units import Entry, FrobeniusChange, Update
 
 SHAPE, HORIZON = (14, 9), 4

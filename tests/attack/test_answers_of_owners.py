@@ -4,7 +4,6 @@ import struct
 
 import numpy as np
 import pytest
-from attack_laws import said_by
 from owner_cells import LIES, N_OWN, N_OWNERS, Cell, Server, hear, setting, split
 from parties import Talk, owners_of
 
@@ -14,6 +13,7 @@ from skdp.federated._agreement import view_of
 from skdp.federated._masks import signed
 from skdp.federated._messages import pack
 from skdp.ledger import PrivacyLedger
+from skdp.testing._recording import said_by
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 

@@ -10,8 +10,6 @@ from attack_laws import attack_laws_for
 from dask.diagnostics import Callback
 from dask.highlevelgraph import HighLevelGraph
 from families import FAMILIES
-from harness import fit_with, record
-from recording import scripted_budget
 from scipy import sparse
 from sklearn.base import clone
 
@@ -19,6 +17,7 @@ from skdp import DPPCA, DPLinearRegression
 from skdp._checks import in_parts
 from skdp.data.dask_rows import sum_in_graph
 from skdp.data.parts import RowParts
+from skdp.testing._recording import fit_with, record, scripted_budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 

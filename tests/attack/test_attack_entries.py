@@ -8,12 +8,12 @@ import pytest
 from covers import pairwise_cover
 from entry_cells import CELLS, Cell, each
 from entry_neighbors import attack, with_entry
-from harness import movements, record, replay
 from row_cells import with_row
 from scipy import sparse
 
 from skdp import RowBlocks
 from skdp.privacy import sensitivity
+from skdp.testing._recording import movements, record, replay
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),

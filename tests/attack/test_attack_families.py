@@ -7,12 +7,14 @@ those of the contract, for a single one.
 import itertools
 
 import pytest
-from attack_laws import attack_laws_for, attacks
+from attack_laws import attack_laws_for
 from attack_laws import neighbors_move_no_release_further_than_declared as neighbors
 from covers import pairwise_cover, single_cover, slow_outside
 from families import FAMILIES
+from family_case import FamilyCase
 
 from skdp.privacy import sensitivity
+from skdp.testing._checks import attacks
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -99,7 +101,7 @@ def test_the_attack_catches_a_sensitivity_that_is_too_small(monkeypatch, family,
     with family.setting(slip.cell):
         assert any(
             ratio > 1.05
-            for worst in attacks(family, slip.cell, family.ordinary(slip.cell))
+            for worst in attacks(FamilyCase(family, slip.cell))
             for name, ratio in worst.items()
             if name.startswith(slip.release)
         )

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from attack_laws import attack_laws_for
 from families import FAMILIES
-from harness import fit_with, record
 from in_parts import in_parts
-from recording import scripted_budget
 from sklearn.preprocessing import FunctionTransformer
 from trace_cells import N_RECORDS, Cell
 from watched import watched
@@ -18,6 +16,7 @@ from skdp import (
     RowBlocks,
     make_dp_pipeline,
 )
+from skdp.testing._recording import fit_with, record, scripted_budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 

@@ -7,7 +7,7 @@ import factor_cells
 import numpy as np
 import pytest
 from covers import single_cover
-from harness import record, replay, worst_ratio
+from harness import worst_ratio
 from in_parts import in_parts
 from row_cells import (
     CELLS,
@@ -27,6 +27,8 @@ from scipy import sparse
 
 from skdp import RowBlocks
 from skdp.data import rows
+from skdp.testing._case import climb as climbed
+from skdp.testing._recording import record, replay
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -55,23 +57,16 @@ def worst_neighbor(cell, X, rows):
     return max(worst_ratio(cell, recorded, with_row(X, 0, row)) for row in rows)
 
 
-def climb(cell, X, n_steps, generator):
-    """Random hill climbing over the exchanged row, from several starts."""
-    best_row, best = generator.normal(size=D), 0.0
-    for step in range(n_steps):
-        row = generator.normal(size=D)
-        if step >= 5:
-            row = best_row + 0.3 * row
-        ratio = worst_neighbor(cell, X, [row])
-        if ratio > best:
-            best_row, best = row, ratio
-    return best
+def climb(cell, X, n_steps, seed):
+    """Random hill climbing over the exchanged row."""
+    generator = np.random.default_rng(seed)
+    return climbed(lambda row: worst_neighbor(cell, X, [row]), D, n_steps, generator)
 
 
 @pytest.mark.slow
 @each()
 def test_hill_climbing_finds_no_worse_neighbor(cell):
-    best = climb(cell, datasets()["spiked"], 50, np.random.default_rng(1))
+    best = climb(cell, datasets()["spiked"], 50, 1)
     # A climb that gets nowhere would prove nothing.
     assert 0.4 < best <= ROUNDING
 
@@ -81,7 +76,7 @@ def test_hill_climbing_finds_no_worse_neighbor(cell):
 @each("covariance", "refined", "power", cover=single_cover)
 @pytest.mark.parametrize("data", ["spiked", "far from the origin", "zeros"])
 def test_long_search_finds_no_worse_neighbor(cell, data):
-    assert climb(cell, datasets()[data], 300, np.random.default_rng(2)) <= ROUNDING
+    assert climb(cell, datasets()[data], 300, 2) <= ROUNDING
 
 
 @pytest.mark.covered

@@ -7,12 +7,13 @@ import re
 import numpy as np
 import pytest
 from covers import pairwise_cover, single_cover
-from harness import farthest, farthest_of, null_record, record, replay
+from harness import null_record
 from trace_cells import CELLS, SUMS, Cell, degenerate_data, each, exchanged
 from trace_neighbors import HUGE, attack, group_of, place
 
 from skdp.linear_model._trace_descent import Clipping
 from skdp.privacy import sensitivity
+from skdp.testing._recording import farthest, farthest_of, record, replay
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 

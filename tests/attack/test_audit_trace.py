@@ -4,8 +4,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from noise_records import without_cut
 from sklearn import config_context
+from uncut import without_cut
 
 from skdp import DPLinearRegression, DPTraceRegressor
 from skdp.data.matrices import Design

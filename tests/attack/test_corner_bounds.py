@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from corner_cases import Corner, draw_corner, outcome
-from noise_records import without_cut
 from scipy import sparse
+from uncut import without_cut
 
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
 from skdp.units import Entry

@@ -16,7 +16,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import scipy.linalg
-from harness import record, replayed_fit
 from row_cells import Cell, setting
 from row_cells import datasets as row_datasets
 
@@ -25,6 +24,7 @@ from skdp.datasets import make_interactions, make_spiked
 from skdp.decomposition import _rows_solvers
 from skdp.linalg import spectrum
 from skdp.linalg.spectrum import orthonormal_basis
+from skdp.testing._recording import record, replayed_fit
 from skdp.units import Entry, Interaction
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

@@ -7,14 +7,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from harness import fit_with
-from recording import RecordingBudget, ReplayBudget
 from scipy.special import ndtr, ndtri
 from sklearn.datasets import load_digits
 
 from skdp import DPPCA, DPTraceRegressor
 from skdp.privacy import PrivacyBudget, noise
 from skdp.privacy.noise import NoiseSource, round_to_lattice
+from skdp.testing._recording import RecordingBudget, ReplayBudget, fit_with
 
 N_NUMBERS = 50_000
 N_FITS = 60
@@ -214,11 +213,10 @@ class UncheckedBudget(RecordingBudget):
 
     fit = 0
 
-    @classmethod
-    def of(cls, plan, noise=None):
-        return super().of(plan, NoiseSource(SECRET, (cls.fit,)))
+    def _begin(self, plan, _, charge):
+        super()._begin(plan, NoiseSource(SECRET, (self.fit,)), charge)
 
-    def _answer(self, release, value):
+    def _answer(self, release, value, place=None):
         return PrivacyBudget._publish(self, release, value)
 
 

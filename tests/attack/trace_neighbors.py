@@ -3,9 +3,11 @@
 import dataclasses
 
 import numpy as np
-from harness import Group, farthest_of, null_record, record, watched_points
+from harness import null_record, watched_points
 from scipy.linalg import sqrtm
 from trace_cells import COL_COV, ROW_COV
+
+from skdp.testing._recording import Group, farthest_of, record
 
 LARGEST = np.finfo(float).max
 # Beyond any clip level, and yet no product of it overflows.

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 import numpy as np
-from harness import Group, Slip, altered, fit_with
-from recording import RecordingBudget
+from harness import Slip, altered
 from scipy.linalg import null_space
 
 from skdp import DPPersonalizedRegressor
 from skdp.linear_model import _personal_fit
+from skdp.testing._recording import Group, RecordingBudget, fit_with
 
 N_USERS, N_FEATURES, N_ROWS = 24, 5, (1, 4, 11)
 LARGEST = np.finfo(float).max

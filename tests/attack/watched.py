@@ -1,43 +1,24 @@
 """Budgets of several fits, watched: what they release, and what they would on a neighbor."""
 
 import copy
-from contextlib import ExitStack, contextmanager
-from unittest.mock import patch
 
 import numpy as np
-from harness import _without_row, without_record
-from recording import RecordingBudget, ReplayBudget
+from harness import _without_row, altered, without_record
 
-from skdp import _estimator
-from skdp._estimator import PrivateEstimator
 from skdp.data.rows import RowCache
 from skdp.decomposition._problem import RowsProblem
 from skdp.decomposition._rows_fit import read_rows_once
 from skdp.linear_model._trace_records import Records
-from skdp.model_selection import _score, _search
+from skdp.testing._recording import SEED, RecordingBudget, budgets_of, scripted_budget
 
 __all__ = ["SEED", "moved", "null_in_every_step", "watched"]
 
-SEED = 2**100 + 7
-_PLACES = (_estimator, _search, _score)
 
-
-@contextmanager
 def watched(scripts=None):
     """Give the list of all budgets that are opened inside; with scripts they answer by these."""
-    made = []
-
-    class Watched(RecordingBudget if scripts is None else ReplayBudget):
-        def _begin(self, *arguments, **more):
-            super()._begin(*arguments, **more)
-            if scripts is not None:
-                self.script = scripts[len(made)]
-            made.append(self)
-
-    with ExitStack() as stack:
-        for place in _PLACES:
-            stack.enter_context(patch.object(place, "PrivacyBudget", Watched))
-        yield made
+    if scripts is None:
+        return budgets_of(lambda _: RecordingBudget)
+    return budgets_of(lambda number: scripted_budget(scripts[number]))
 
 
 def moved(one, other):
@@ -56,17 +37,9 @@ def moved(one, other):
     return parts
 
 
-@contextmanager
 def null_in_every_step(index):
     """Make one row null in every step: from when a step has checked it on, it is in no sum."""
-    open_own = PrivateEstimator._open
-
-    def open_without(step, data, problem, plan):
-        view, *others = open_own(step, data, problem, plan)
-        return without(view, problem, index), *others
-
-    with patch.object(PrivateEstimator, "_open", open_without):
-        yield
+    return altered(lambda view, problem: without(view, problem, index))
 
 
 def without(view, problem, index):

@@ -13,10 +13,8 @@ import numpy as np
 import people_cells
 import people_kinds
 import pytest
-from attack_laws import neighbors_move_no_release_further_than_declared, said_by
+from attack_laws import neighbors_move_no_release_further_than_declared
 from families import FAMILIES
-from harness import assert_same_fit, fit_with
-from noise_records import noise_of
 from people_kinds import (
     KINDS,
     N_FEATURES,
@@ -27,7 +25,6 @@ from people_kinds import (
     rows_of_people,
     targets_of,
 )
-from recording import RecordingBudget, scripted_budget
 from sklearn.model_selection import GridSearchCV, GroupKFold
 
 from skdp._estimator import PrivateEstimator
@@ -37,6 +34,14 @@ from skdp.data.rows import Rows
 from skdp.data.sources import Source, as_source
 from skdp.decomposition import _rows_solvers
 from skdp.model_selection import search_cost
+from skdp.testing._recording import (
+    RecordingBudget,
+    assert_same_fit,
+    fit_with,
+    noise_of,
+    said_by,
+    scripted_budget,
+)
 
 FAMILY_OF = {
     id(cell): family for family in FAMILIES if "people" in family.name for cell in family.cells
@@ -157,7 +162,7 @@ def only_the_number_of_people_is_told(kind):
     assert told == told_of_many
     assert one.spent().releases == other.spent().releases
     assert_same_fit(second, first)
-    lengths = {len(pickle.dumps(_without_open(model))) for model in (first, second)}
+    lengths = {len(pickle.dumps(model)) for model in (first, second)}
     assert len(lengths) == 1
 
 
@@ -174,13 +179,9 @@ def _fit(kind, data, budget):
     fit = model.fit
     # The harness passes all by place.
     model.fit = lambda X, *more: fit(X, *more[:-1], users=more[-1])
-    return fit_with(model, (X, *targets_of(kind, X, y), codes), budget)
-
-
-def _without_open(model):
-    for name in ("_open", "fit"):
-        vars(model).pop(name, None)
-    return model
+    fitted, opened = fit_with(model, (X, *targets_of(kind, X, y), codes), budget)
+    del model.fit
+    return fitted, opened
 
 
 def counts_are_exact():

@@ -10,11 +10,10 @@ from functools import cache
 import numpy as np
 import pytest
 from covers import pairwise_cover, single_cover, slow_outside
-from harness import fit_with
-from recording import RecordingBudget
 from trace_cells import Cell
 
 from skdp import DPPCA, DPTruncatedSVD
+from skdp.testing._recording import RecordingBudget, fit_with
 from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

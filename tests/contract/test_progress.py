@@ -9,7 +9,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import sklearn
-from contract_laws import assert_same_fit
 from families import FAMILIES
 from joblib import parallel_config
 from packaging.version import Version
@@ -32,6 +31,7 @@ from skdp.data import reduce
 from skdp.data.sources import Source
 from skdp.model_selection import DPGridSearch, DPRandomizedSearch
 from skdp.privacy.budget import SKIPPED
+from skdp.testing._recording import assert_same_fit
 
 HAS_CALLBACKS = Version(sklearn.__version__) >= Version("1.9")
 pytestmark = [

@@ -6,7 +6,6 @@ from copy import copy
 import numpy as np
 import pytest
 from containers import dense_containers, sparse_containers
-from noise_records import drawn_noise
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -17,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, RowBlocks
 from skdp.datasets import make_spiked
 from skdp.privacy import PrivacyBudget
+from skdp.testing._recording import drawn_noise
 
 SECRET = 0xD1CE << 100
 GIVEN = {"row_norm": 1.0, "mean_norm": 1.0}

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from containers import dense_containers, sparse_containers
-from noise_records import noise_of, without_cut
 from scipy import sparse
 from sizes import sizes_for_counts
 from sklearn.base import clone
@@ -16,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_validate, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from uncut import without_cut
 
 from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
 from skdp.data.matrices import Design
@@ -26,6 +26,7 @@ from skdp.linalg.matrices import truncate
 from skdp.linear_model._trace_descent import RecordClipping, ResponseClipping
 from skdp.linear_model._trace_records import Records
 from skdp.privacy import PrivacyBudget
+from skdp.testing._recording import noise_of
 
 SECRET = 0xD1CE << 100
 # A number of records that is the size of nothing else.

@@ -5,9 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from harness import SEED, fit_with
-from noise_records import noise_of
-from recording import RecordingBudget
 from scipy.stats import norm
 from trace_cells import Cell, each
 
@@ -15,6 +12,7 @@ from skdp import DPTraceRegressor, RankOneMatrices
 from skdp.privacy import sensitivity
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 from skdp.privacy.noise import lattice_step
+from skdp.testing._recording import SEED, RecordingBudget, fit_with, noise_of
 
 ignore_warnings = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 

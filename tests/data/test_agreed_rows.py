@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recording import RecordingBudget, scripted_budget
 from row_cells import Cell, setting
 from row_cells import datasets as row_datasets
 from scipy import sparse
@@ -21,6 +20,7 @@ from skdp.decomposition._rows_fit import read_rows_once
 from skdp.linalg.norms import GridCounts
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.noise import NoiseSource, algorithm_generator
+from skdp.testing._recording import RecordingBudget, scripted_budget
 from skdp.units import Interaction
 
 SEED = 2**100 + 33

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from harness import fit_with
 from low_rank import LOW_RANK
-from recording import RecordingBudget
 from scipy import sparse
 
 from skdp import DPLowRankFactorizer, DPTruncatedSVD, PrivacyWarning, RowBlocks
 from skdp.linalg.denoising import debiased, shrunk
+from skdp.testing._recording import RecordingBudget, fit_with
 from skdp.units import Entry, FrobeniusChange, SparseRow, Update
 
 quiet = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

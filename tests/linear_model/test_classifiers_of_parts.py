@@ -6,15 +6,15 @@ from functools import partial
 import numpy as np
 import pytest
 from class_cells import SHAPE, Cell
-from harness import Group, altered, farthest_of, fit_with, null_row, record, replay
+from harness import altered, null_row
 from in_parts import in_parts
-from recording import scripted_budget
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression, DPTraceClassifier, PrivacyLedger, RowBlocks
 from skdp.data.reduce import PerRow
 from skdp.data.sources import depth_of, rounding_of
 from skdp.linear_model._targets import codes_in_part, given_classes, known_codes
+from skdp.testing._recording import Group, farthest_of, fit_with, record, replay, scripted_budget
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from class_cells import Cell, null_record
-from harness import record, replay
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -26,6 +25,7 @@ from skdp.linear_model._logistic_fit import (
     whitening_of,
 )
 from skdp.linear_model._logistic_plan import LabeledRows, clipped, weights_beside, with_norms
+from skdp.testing._recording import record, replay
 from skdp.units import ResolvedRecord
 
 NAMES = np.array(["ash", "birch", "cedar"])

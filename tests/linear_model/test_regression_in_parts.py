@@ -8,14 +8,14 @@ from operator import getitem
 
 import numpy as np
 import pytest
-from contract_laws import is_path
-from harness import assert_same_fit
 from in_parts import in_parts
 from scipy import sparse
 
 from skdp import DPLinearRegression, DPTraceRegressor, PrivacyLedger, RankOneMatrices, RowBlocks
 from skdp.data import reduce
 from skdp.data.parts import RowParts
+from skdp.testing._checks import is_path
+from skdp.testing._recording import assert_same_fit
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 

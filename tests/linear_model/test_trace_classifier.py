@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from class_cells import Cell, null_record
-from harness import record
 from scipy.sparse import csr_array
 from scipy.special import expit
 
@@ -15,6 +14,7 @@ from skdp import DPLogisticRegression, DPTraceClassifier, PrivacyLedger, Privacy
 from skdp.data.reduce import BlockView
 from skdp.datasets import make_trace_regression
 from skdp.model_selection import DPGridSearch
+from skdp.testing._recording import record
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 SEED = 2**100 + 3

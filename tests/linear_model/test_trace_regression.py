@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from noise_records import without_cut
+from uncut import without_cut
 
 from skdp import DPTraceRegressor
 from skdp.datasets import make_trace_regression

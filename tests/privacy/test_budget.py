@@ -7,7 +7,6 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from noise_records import drawn_noise
 
 from skdp.data.sources import as_source, digest
 from skdp.exceptions import BudgetError
@@ -15,6 +14,7 @@ from skdp.linalg.prefix_sums import prefix_noise
 from skdp.privacy import Plan, PrivacyBudget, Release, Released, gaussian_dp, noise, sensitivity
 from skdp.privacy.noise import SCALE_MARGIN, NoiseSource, lattice_step
 from skdp.privacy.plan import PrivacyCost
+from skdp.testing._recording import drawn_noise
 
 SECRET = 2**127 + 99
 MARGIN = 1 + SCALE_MARGIN

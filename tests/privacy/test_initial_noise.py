@@ -6,12 +6,12 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from recording import check_lattice
 
 from skdp import BudgetError
 from skdp.linalg.prefix_sums import prefix_noise
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.budget import InitialNoiseSums, fixed_point_unit, to_counts
+from skdp.testing._recording import check_lattice
 
 ONCE = prefix_noise(1)
 RELEASE = Release("sums", "gaussian", 1.0, sensitivity=1.0, noise_std=3.0)

@@ -5,7 +5,6 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from recording import check_lattice
 from scipy.special import ndtri
 
 from skdp.exceptions import BudgetError
@@ -18,6 +17,7 @@ from skdp.privacy.noise import (
     lattice_step,
     round_to_lattice,
 )
+from skdp.testing._recording import check_lattice
 
 SECRET = 2**127 + 31
 MECHANISMS = ("gaussian", "symmetric_gaussian", "laplace", "spherical")

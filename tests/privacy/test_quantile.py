@@ -2,14 +2,13 @@ import math
 
 import numpy as np
 import pytest
-from harness import movements
-from recording import RecordingBudget, ReplayBudget
 
 from skdp.exceptions import BudgetError
 from skdp.linalg.norms import GridCounts, bin_counts, quantile_from_counts
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.releases import SCALE_GRID, search_quantile, search_steps
+from skdp.testing._recording import RecordingBudget, ReplayBudget, movements
 
 
 class Counter:

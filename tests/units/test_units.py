@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from noise_records import noise_of
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 from sklearn.decomposition import PCA
@@ -17,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 import skdp.units
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
 from skdp.privacy import PrivacyBudget
+from skdp.testing._recording import noise_of
 from skdp.units import Edge, Entry, FrobeniusChange, Interaction, SparseRow, SpectralChange, Update
 
 SECRET = 0xD1CE << 100

@@ -1,0 +1,258 @@
+"""What a check of privacy has to know of an estimator: a case, and neighbors of its data."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdp.testing._audit import released_by
+from skdp.testing._recording import Group
+
+__all__ = ["Arguments", "PrivacyCase", "Subject", "climb", "replaced_rows", "replaced_users"]
+
+Arguments = tuple[Any, ...]
+
+# ------------------------------
+# Neighbors.
+
+_LARGEST = np.finfo(np.float64).max
+
+
+def _odd_rows(first: np.ndarray) -> Iterator[np.ndarray]:
+    """Give rows that break what is not careful: any scale, opposite, across; and random ones."""
+    size, generator = len(first), np.random.default_rng(0)
+    signs, axis = (-1.0) ** np.arange(size), np.eye(size)[-1]
+    for scale in (0.0, 1e-310, 1e-200, 1.0, 1e9, 1e300):
+        yield from (np.full(size, scale), -scale * np.ones(size), scale * signs)
+    yield from (-first, first * (1 - axis) - 1e20 * axis, 1e9 * axis, _LARGEST * signs)
+    yield 10.0 ** np.linspace(-300, 300, size)
+    for scale in (0.1, 1.0, 10.0):
+        yield scale * generator.normal(size=size)
+
+
+def _has_labels(values: np.ndarray) -> bool:
+    """Whether which values there are is public, as of labels and of ids."""
+    is_whole = values.ndim == 1 and bool(np.all(values == np.round(values)))
+    return values.dtype.kind != "f" or is_whole
+
+
+def _odd_targets(y: np.ndarray) -> np.ndarray:
+    """Give labels that there are, or numbers that are far from ordinary."""
+    return np.unique(y) if _has_labels(y) else np.array([0.0, 1e9, -1e9, 1e300, -_LARGEST])
+
+
+def _odd_units(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
+    """Give units of one row: a row or a number of each array."""
+    targets = [_odd_targets(one) if one.ndim == 1 else None for one in arrays]
+    matrices = [one[0] for one in arrays if one.ndim > 1]
+    for number, row in enumerate(_odd_rows(np.ravel(matrices[0]) if matrices else np.zeros(1))):
+        yield [
+            row.reshape(one.shape[1:]) if odd is None else odd[number % len(odd)]
+            for one, odd in zip(arrays, targets, strict=True)
+        ]
+
+
+def replaced_rows(*arguments: Any) -> list[Arguments]:
+    """Exchange the first row, or the first record of several arrays, for odd ones.
+
+    Parameters
+    ----------
+    *arguments : ndarray
+        Arguments of `fit`, with a row or a number for each unit.
+
+    Returns
+    -------
+    list of tuple
+        Datasets that are all neighbors of each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.testing import replaced_rows
+    >>> X, _ = replaced_rows(np.ones((3, 2)), np.zeros(3))[0]
+    >>> X
+    array([[0., 0.],
+           [1., 1.],
+           [1., 1.]])
+    """
+    found = []
+    for unit in _odd_units(arguments):
+        copies = tuple(np.array(one) for one in arguments)
+        for one, value in zip(copies, unit, strict=True):
+            one[0] = value
+        found.append(copies)
+    return found
+
+
+def replaced_users(*arguments: Any) -> list[Arguments]:
+    """Exchange all rows of the first user for odd ones, one or 30.
+
+    Parameters
+    ----------
+    *arguments : ndarray
+        Arguments of `fit`, the last of which tells whose the rows are.
+
+    Returns
+    -------
+    list of tuple
+        Datasets that are all neighbors of each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.testing import replaced_users
+    >>> X, users = replaced_users(np.ones((3, 2)), np.array([7, 8, 8]))[1]
+    >>> X.shape, np.unique(users)
+    ((32, 2), array([7, 8]))
+    """
+    *arrays, users = arguments
+    others, found = users != users[0], []
+    for unit in _odd_units(arrays):
+        for count in (1, 30):
+            rows = [np.concatenate([[one] * count, a[others]]) for one, a in zip(unit, arrays)]  # noqa: B905
+            found.append((*rows, np.concatenate([[users[0]] * count, users[others]])))
+    return found
+
+
+def climb(
+    score: Callable[[np.ndarray], float], size: int, n_steps: int, generator: np.random.Generator
+) -> float:
+    """Search for a row with a large score: from the best of five random ones, in random steps."""
+    best_row, best = generator.normal(size=size), 0.0
+    for step in range(n_steps):
+        row = generator.normal(size=size)
+        if step >= 5:
+            row = best_row + 0.3 * row
+        found = score(row)
+        if found > best:
+            best_row, best = row, found
+    return best
+
+
+# ------------------------------
+# The case.
+
+
+@dataclass(frozen=True)
+class PrivacyCase:
+    """An estimator that is written on :mod:`skdp.privacy`, and what checks have to know of it.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Unfitted, with `get_params`. Its `fit` opens one budget. Choose an epsilon of some 100:
+        noise has to leave something that can be attacked.
+    data : tuple
+        The arguments of `fit`: made-up data, as far from degenerate as what users have.
+    neighbours : callable, default=replaced_rows
+        ``neighbours(*data)`` gives datasets, as tuples, in which one unit is exchanged for others.
+        :func:`skdp.testing.replaced_users` exchanges all rows of a user.
+    null : callable, default=None
+        Makes a context in which fits take the unit that neighbors exchange for null, for adjacency
+        ``"zero_out"``. None stands for ``"replace"``.
+    reach : float, default=0.5
+        Part of its sensitivity by which every release has to be seen to move.
+    expected_failures : dict, default={}
+        Names of checks that fail, each with the reason.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.testing import PrivacyCase
+    >>> from skdp import DPPCA
+    >>> PrivacyCase(DPPCA(2, epsilon=100.0), (np.eye(9),)).reach
+    0.5
+    """
+
+    estimator: Any
+    data: Arguments
+    neighbours: Callable[..., Iterable[Arguments]] = replaced_rows
+    null: Callable[[], AbstractContextManager[Any]] | None = None
+    reach: float = 0.5
+    expected_failures: Mapping[str, str] = field(default_factory=dict)
+
+
+class Subject:
+    """A case as checks see it. Our own tests have another one."""
+
+    def __init__(self, case: PrivacyCase) -> None:
+        self.case = case
+
+    @property
+    def data(self) -> Arguments:
+        """Arguments of `fit`."""
+        return self.case.data
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of the estimator."""
+        parameters: dict[str, Any] = self.case.estimator.get_params(deep=False)
+        return parameters
+
+    def make(self, **more: Any) -> Any:
+        """Make an unfitted estimator with other parameters, of which it takes those that it has."""
+        known = {name: value for name, value in more.items() if name in self.parameters}
+        return type(self.case.estimator)(**{**self.parameters, **known})
+
+    def groups(self) -> list[Group]:
+        """Give neighbors of the data."""
+        found = [self.data, *self.case.neighbours(*self.data)]
+        if self.case.null is None:
+            return [Group(found)]
+        return [Group(found, origin=self.data, make_null=self.case.null)]
+
+    def strangers(self) -> list[Arguments]:
+        """Give data that have nothing but public facts in common with these."""
+        return [
+            tuple(_changed(one, lambda a: 0 * a) for one in self.data),
+            tuple(_changed(one, lambda a: 1e4 - 3 * a[::-1]) for one in self.data),
+        ]
+
+    def strange(self) -> list[Arguments]:
+        """Give finite numbers that are far from ordinary."""
+        scales = (0.0, 1e300, 5e-324, 10.0 ** np.linspace(-300, 300, len(self.data[0])))
+        return [
+            tuple(_changed(one, lambda a: (np.sign(a).T * scale).T) for one in self.data)  # noqa: B023
+            for scale in scales
+        ]
+
+    def shortened(self) -> Arguments:
+        """Give data with fewer units."""
+        return tuple(one[:-3] for one in self.data)
+
+    def arrays(self, arguments: Arguments) -> list[Any]:
+        """Give the arrays that the arguments of a fit consist of."""
+        return list(arguments)
+
+    def spoiled(self, place: int, bad: float) -> Arguments | None:
+        """Put what is no number into an argument; None where it is allowed."""
+        values = np.array(self.data[place])
+        if values.dtype.kind != "f":
+            return None
+        values[(0,) * values.ndim] = bad
+        return *self.data[:place], values, *self.data[place + 1 :]
+
+    def released(self, estimator: Any) -> dict[str, Any]:
+        """Give the numbers that a fit has released."""
+        return dict(released_by(estimator))
+
+    def planned(self, **more: Any) -> Any:
+        """Plan a fit to the data."""
+        return self.make(**more).plan(*np.shape(self.data[0]))
+
+    def is_reached(self, worst: dict[str, float]) -> bool:
+        """Whether an attack got far, by the largest movement of every release."""
+        return min(worst.values()) >= self.case.reach
+
+    def may_share_noise(self, one: np.ndarray, other: np.ndarray) -> bool:
+        """Whether fits to two datasets may have these noises."""
+        return not np.isin(one, other).any()
+
+
+def _changed(values: Any, change: Callable[[Any], Any]) -> Any:
+    """Change numbers, but no labels."""
+    is_data = issparse(values) or not _has_labels(np.asarray(values))
+    return change(values) if is_data else values

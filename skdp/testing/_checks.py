@@ -1,0 +1,551 @@
+"""What estimators that are written on `skdp.privacy` may not break: checks, and ways to run them.
+
+Each check is a function of a case, which raises an AssertionError. Its docstring is its reason.
+"""
+
+import copy
+import itertools
+import math
+import pickle
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdp.exceptions import PrivacyWarning
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.budget import SKIPPED
+from skdp.privacy.noise import NoiseSource
+from skdp.testing._audit import global_seed
+from skdp.testing._case import PrivacyCase, Subject, climb
+from skdp.testing._recording import (
+    RecordingBudget,
+    assert_same_fit,
+    budgets_of,
+    current_seed,
+    drawn_noise,
+    farthest_of,
+    fit_with,
+    noise_of,
+    other_noise,
+    record,
+    replay,
+    said_by,
+    scripted_budget,
+)
+
+__all__ = [
+    "CHECKS",
+    "SECRET",
+    "attacks",
+    "beside",
+    "check_privacy",
+    "parametrize_with_privacy_checks",
+    "privacy_checks",
+]
+
+#: By how much a movement may exceed its sensitivity, through rounding.
+ROUNDING = 1 + 1e-12  # not tuned
+# The weakest of our own attacks notices its mistake two times in five: all of them fail once in
+# 100,000 times.
+_N_ATTACKS = 24  # not tuned
+_N_STEPS = 30  # not studied
+#: A seed that is found in a pickle.
+SECRET = 0xD1CE << 100  # not tuned
+
+# ------------------------------
+# Attacks.
+
+
+def attacks(case: Subject) -> Iterator[dict[str, float]]:
+    """Yield how far releases have moved so far, by name, with other noise in every attack.
+
+    How far one gets depends on the bases that the noise leads to, and with them on how this
+    processor rounds.
+    """
+    worst: dict[str, float] = {}
+    for attempt in range(_N_ATTACKS):
+        with other_noise(attempt):
+            for name, ratio in farthest_of(case.make, case.groups()).items():
+                worst[name] = max(worst.get(name, 0.0), ratio)
+        yield worst
+
+
+def neighbors_move_no_release_further_than_declared(case: Subject) -> None:
+    """No neighbor moves a release further than its sensitivity, and the attack comes near."""
+    for worst in attacks(case):
+        assert max(worst.values()) <= ROUNDING, worst
+        if case.is_reached(worst):
+            return
+    # An attack that gets nowhere would prove nothing.
+    raise AssertionError(f"no attack gets far: {worst}")
+
+
+def climbing_finds_no_worse_neighbor(case: Subject) -> None:
+    """Nor is there a worse one where random steps lead uphill."""
+
+    def ratio(row: np.ndarray) -> float:
+        first = np.array(case.data[0])
+        first[0] = row.reshape(first.shape[1:])
+        neighbor = (first, *case.data[1:])
+        groups = [replace(group, datasets=[neighbor, case.data]) for group in case.groups()]
+        return max(farthest_of(case.make, groups).values())
+
+    size = math.prod(np.shape(case.data[0])[1:])
+    found = climb(ratio, size, _N_STEPS, np.random.default_rng(0))
+    assert found <= ROUNDING, found
+
+
+def a_null_unit_contributes_nothing(case: Subject) -> None:
+    """Where a unit is null, what it would be makes no difference."""
+    groups = [group for group in case.groups() if group.has_null]
+    assert groups
+    for group in groups:
+        origin, other = group.origin, group.datasets[-1]
+        script = record(case.make, origin).released
+        with group.make_null():
+            replays = [replay(case.make, one, script) for one in (origin, other)]
+        for one, another in zip(*(each.values for each in replays), strict=True):
+            np.testing.assert_array_equal(one, another)
+
+
+def all_that_is_told_follows_the_releases(case: Subject) -> None:
+    """Other data that are answered with the same releases give the same fit, and say the same."""
+    (original, budget), told = said_by(lambda: fit_with(case.make(), case.data, RecordingBudget))
+    scripted = scripted_budget(budget.released)
+
+    def check(data: Any) -> None:
+        (again, _), told_again = said_by(lambda: fit_with(case.make(), data, scripted))
+        assert told_again == told, f"{told_again} was said in place of {told}"
+        assert_same_fit(again, original)
+
+    for other in case.strangers():
+        check(other)
+    for group in case.groups():
+        if group.has_null:
+            with group.make_null():
+                check(group.origin)
+
+
+def any_finite_data_fit_without_warnings_about_them(case: Subject) -> None:
+    """Nor does anything released from them become infinite."""
+    for data in case.strange():
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", PrivacyWarning)
+            estimator = case.make(epsilon=1.0).fit(*data)
+        for name, value in case.released(estimator).items():
+            # Of what was not asked for there is nothing.
+            assert value is None or np.isfinite(value).all(), name
+
+
+# ------------------------------
+# What is spent.
+
+
+def the_record_is_that_of_the_releases(case: Subject) -> None:
+    """`privacy_spent_` has all releases, each under a name, and no more than was asked for."""
+    estimator, budget = fit_with(case.make(epsilon=0.8), case.data, RecordingBudget)
+    spent = estimator.privacy_spent_
+    assert spent == budget.spent(), spent
+    for name in ("epsilon", "delta"):
+        asked = getattr(estimator, name, math.inf)
+        assert getattr(spent, name) <= asked, f"{name}={getattr(spent, name)} exceeds {asked}"
+    # Only what a failed test leaves out has no name of its own.
+    names = [line.name for line in spent.releases if line.name != SKIPPED]
+    assert len(set(names)) == len(names), names
+
+
+def the_record_is_what_was_planned(case: Subject) -> None:
+    """Line by line, before the data are known, at any budget."""
+    for more in ({}, {"epsilon": 1.0}, {"epsilon": math.inf}):
+        # That there is a seed is a public fact, too.
+        planned = case.planned(random_state=current_seed(), **more)
+        check_plan(planned, fit_with(case.make(**more), case.data, RecordingBudget)[1].spent())
+
+
+def check_plan(planned: Any, spent: Any) -> None:
+    """Compare a plan with what a fit has recorded."""
+    for name in ("epsilon", "delta", "unit", "adjacency", "enforced", "delta_tail"):
+        assert getattr(planned, name) == getattr(spent, name), name
+    # A share that is spent on nothing costs pure differential privacy less than one that is used.
+    if spent.delta > 0 or not math.isfinite(spent.epsilon):
+        # Ways of a plan spend the same, but for the rounding of their sums.
+        np.testing.assert_allclose(planned.mu, spent.mu, rtol=1e-14)
+    names = [release.name for release in spent.releases]
+    taken = [path for path in planned.paths if is_path(path, names)]
+    assert len(taken) == 1, names
+    for line, release in zip(taken[0], spent.releases, strict=True):
+        assert line.mechanism == release.mechanism or release.name == SKIPPED, (line, release)
+        assert line.share == release.share, line
+        if line.sensitivity is not None:
+            np.testing.assert_allclose(line.sensitivity, release.sensitivity, rtol=1e-4)
+            np.testing.assert_allclose(line.noise_std, release.noise_std, rtol=1e-4)
+        else:
+            assert line.noise_std is None
+            assert line.follows
+
+
+def is_path(path: Any, names: list[str]) -> bool:
+    """Whether a way through a plan has releases of these names, or may skip them."""
+    pairs = zip(path, names, strict=False)
+    return len(path) == len(names) and all(
+        name == line.name or (name == SKIPPED and line.may_be_skipped) for line, name in pairs
+    )
+
+
+# ------------------------------
+# Seeds.
+
+
+def noise_is_fresh_without_a_seed(case: Subject) -> None:
+    """Not even numpy's global generator, which `None` means elsewhere, repeats it."""
+    noise = []
+    for _ in range(2):
+        with global_seed(0):
+            estimator = case.make(random_state=None)
+            noise.append(noise_of(estimator, *case.data))
+        assert not estimator.privacy_spent_.seeded
+    assert not np.isin(noise[0], noise[1]).any()
+    with drawn_noise() as draws:
+        case.make(random_state=None).fit(*case.data)
+    # Symmetric noise has everything beside the diagonal twice.
+    once = np.concatenate([np.unique(np.abs(draw)) for draw in draws])
+    assert len(np.unique(once)) == len(once)
+
+
+def a_seed_repeats_a_fit(case: Subject) -> None:
+    """To the last bit, and the record says that there was one."""
+    first, second = (case.make(random_state=SECRET).fit(*case.data) for _ in range(2))
+    assert_same_fit(second, first)
+    assert first.privacy_spent_.seeded
+
+
+def no_noise_is_shared_by_different_fits(case: Subject) -> None:
+    """Shared noise at two budgets, or on two neighbors, solves for the data exactly."""
+    own = case.parameters
+    others: list[dict[str, Any]] = [{"random_state": SECRET + 1}]
+    others += [
+        {name: own[name] * by} for name, by in (("epsilon", 2), ("delta", 0.5)) if own.get(name)
+    ]
+    if "adjacency" in own:
+        others += [{"adjacency": {"replace": "zero_out"}.get(own["adjacency"], "replace")}]
+    base = noise_of(case.make(random_state=SECRET), *case.data)
+    for more in others:
+        noise = noise_of(case.make(**{"random_state": SECRET, **more}), *case.data)
+        assert not np.isin(base, noise).any(), more
+    group = case.groups()[0]
+    datasets = [group.origin or group.datasets[0]]
+    for one in group.datasets[:4]:
+        if not any(_are_equal(case, one, other) for other in datasets):
+            datasets.append(one)
+    noises = [noise_of(case.make(random_state=SECRET), *one) for one in datasets]
+    for first, second in itertools.combinations(noises, 2):
+        assert case.may_share_noise(first, second), "neighbors share noise"
+
+
+def _are_equal(case: Subject, one: Any, other: Any) -> bool:
+    """Whether two fits have the same arguments, 0 and -0 being the same."""
+    pairs = zip(case.arrays(one), case.arrays(other), strict=True)
+    return all(a.shape == b.shape and _n_other(a, b) == 0 for a, b in pairs)
+
+
+def _n_other(one: Any, other: Any) -> int:
+    """Count the entries that differ, NaN being equal to itself."""
+    differ = one != other
+    return int((differ if issparse(one) else differ & ((one == one) | (other == other))).sum())
+
+
+# ------------------------------
+# What is kept.
+
+
+def nothing_is_kept_beside_the_estimator(case: Subject) -> None:
+    """Neither by its classes nor by a module."""
+    # What is made once, whatever the data, is there then.
+    case.make().fit(*case.strangers()[-1])
+    before = beside(case.make())
+    case.make().fit(*case.data)
+    assert beside(case.make()) == before
+
+
+def beside(estimator: Any) -> dict[str, Any]:
+    """Identities of what classes and modules hold, and of what is in their containers."""
+    owners: dict[str, Any] = {base.__name__: base for base in type(estimator).__mro__}
+    owners |= {name: one for name, one in sys.modules.items() if name.startswith("skdp")}
+    owners["own module"] = sys.modules[type(estimator).__module__]
+    return {
+        f"{owner}.{name}": _contents(value)
+        for owner, one in owners.items()
+        for name, value in list(vars(one).items())
+        # Python's own: which warnings were shown, and its functions.
+        if name not in ("__warningregistry__", "__builtins__")
+    }
+
+
+def _contents(value: Any) -> Any:
+    """Identities of an object and of all that it has, if it is a container."""
+    if isinstance(value, dict):
+        return id(value), *map(id, value.keys()), *map(id, value.values())
+    return (id(value), *map(id, value)) if isinstance(value, list | set) else id(value)
+
+
+def a_fitted_pickle_has_neither_seed_nor_data(case: Subject) -> None:
+    """Nothing of them can be read off it; an unfitted one keeps the seed."""
+    estimator = case.make(random_state=SECRET)
+    assert "random_state" not in case.parameters or (
+        pickle.loads(pickle.dumps(estimator)).random_state == SECRET
+    )
+    estimator.fit(*case.data)
+    pickled = pickle.dumps(estimator)
+    for restored in (pickle.loads(pickled), copy.deepcopy(estimator)):
+        assert getattr(restored, "random_state", None) is None
+        assert_same_fit(restored, estimator)
+    # With the zeros below it, which integers and words have, too: three bytes come by chance.
+    assert SECRET.to_bytes(20, "little").rstrip(b"\0") not in pickled
+    assert [trace for trace in _traces_of(case) if trace in pickled] == []
+
+
+def _traces_of(case: Subject) -> list[bytes]:
+    """Give the bytes of any two adjacent numbers that no release has by chance."""
+    traces = []
+    for array in case.arrays(case.data):
+        values = array.data if issparse(array) else np.ravel(array)
+        telling = values != np.round(values)
+        places = np.flatnonzero(telling[:-1] & telling[1:] & (values[:-1] != values[1:]))
+        traces += [values[place : place + 2].tobytes() for place in places]
+    assert traces
+    return traces
+
+
+def a_second_fit_does_not_depend_on_the_first(case: Subject) -> None:
+    """All that another fit has set is gone, and parameters stay as they were."""
+    once, budget = fit_with(case.make(), case.data, RecordingBudget)
+    for first in (case.strangers()[-1], case.shortened()):
+        estimator = case.make(random_state=SECRET)
+        before = estimator.get_params(deep=False)
+        estimator.fit(*first)
+        after = estimator.get_params(deep=False)
+        assert all(after[name] is before[name] for name in before)
+        again, _ = fit_with(estimator, case.data, scripted_budget(budget.released))
+        assert_same_fit(again, once)
+
+
+def fits_in_threads_do_not_disturb_each_other(case: Subject) -> None:
+    """Two fits at once to other data, answered with the same releases, are what each is alone."""
+    once, budget = fit_with(case.make(), case.data, RecordingBudget)
+    scripted = scripted_budget(budget.released)
+    models = [case.make(random_state=current_seed()) for _ in range(4)]
+    with (
+        budgets_of(lambda _: scripted, NoiseSource(current_seed())),
+        ThreadPoolExecutor(2) as pool,
+    ):
+        datasets = [case.data, case.strangers()[-1]] * 2
+        for fitted in pool.map(lambda model, data: model.fit(*data), models, datasets):
+            assert_same_fit(fitted, once)
+
+
+# ------------------------------
+# Bad input.
+
+
+def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
+    """And leave the estimator as it was; the error tells no value."""
+    estimator = case.make().fit(*case.data)
+    before = dict(vars(estimator))
+    values = [_telling_values(one) for one in case.arrays(case.data)]
+    for place, bad in itertools.product(range(len(case.data)), (np.nan, np.inf)):
+        data = case.spoiled(place, bad)
+        if data is None:
+            continue
+        told = str(_refusal(estimator, data))
+        assert "NaN" in told or "inf" in told, f"the error does not say what is wrong: {told}"
+        assert not any(f"{value:.4f}"[:6] in told for value in np.concatenate(values)), told
+        after = vars(estimator)
+        assert list(after) == list(before)
+        assert all(after[name] is before[name] for name in before)
+
+
+def _refusal(estimator: Any, data: Any) -> ValueError:
+    """Return the error of a fit that has to be refused before a budget is opened."""
+    opened = AssertionError("a budget was opened")
+    with patch.object(PrivacyBudget, "_begin", side_effect=opened):
+        try:
+            estimator.fit(*data)
+        except ValueError as error:
+            # What is held by an error that it follows is told, too.
+            refusal = error if error.__context__ is None else None
+        else:
+            refusal = None
+    assert refusal is not None, "data that are no numbers are taken, or the error holds another"
+    return refusal
+
+
+def _telling_values(array: Any) -> np.ndarray:
+    """Give some numbers that a text has hardly by chance."""
+    values = array.data if issparse(array) else np.ravel(array)
+    telling: np.ndarray = values[values != np.round(values)][:9]
+    return telling
+
+
+# ------------------------------
+# All checks, and ways to run them.
+
+#: Checks, each with the parameter or method that an estimator needs for it.
+CHECKS: dict[Callable[[Subject], None], str] = {
+    neighbors_move_no_release_further_than_declared: "fit",
+    climbing_finds_no_worse_neighbor: "fit",
+    a_null_unit_contributes_nothing: "null",
+    all_that_is_told_follows_the_releases: "fit",
+    any_finite_data_fit_without_warnings_about_them: "fit",
+    the_record_is_that_of_the_releases: "fit",
+    the_record_is_what_was_planned: "plan",
+    noise_is_fresh_without_a_seed: "fit",
+    a_seed_repeats_a_fit: "random_state",
+    no_noise_is_shared_by_different_fits: "random_state",
+    nothing_is_kept_beside_the_estimator: "fit",
+    a_fitted_pickle_has_neither_seed_nor_data: "fit",
+    a_second_fit_does_not_depend_on_the_first: "fit",
+    fits_in_threads_do_not_disturb_each_other: "fit",
+    bad_data_are_refused_before_anything_is_spent: "fit",
+}
+
+
+def privacy_checks() -> dict[str, str]:
+    """List the checks of estimators that are written on `skdp.privacy`.
+
+    Returns
+    -------
+    dict
+        Names of checks, each with its reason.
+
+    Examples
+    --------
+    >>> from skdp.testing import privacy_checks
+    >>> privacy_checks()["a_null_unit_contributes_nothing"]
+    'Where a unit is null, what it would be makes no difference.'
+    """
+    return {check.__name__: _reason(check) for check in CHECKS}
+
+
+def _reason(check: Callable[..., Any]) -> str:
+    return str(check.__doc__).partition("\n")[0]
+
+
+def _checks_of(case: PrivacyCase) -> list[Callable[[Subject], None]]:
+    """Give the checks that say something of a case."""
+    unknown = case.expected_failures.keys() - privacy_checks().keys()
+    if unknown:
+        raise ValueError(
+            "expected_failures must have names of checks, as privacy_checks() lists them, got "
+            f"{sorted(unknown)}."
+        )
+    return [
+        check
+        for check, needed in CHECKS.items()
+        if (case.null is not None if needed == "null" else hasattr(case.estimator, needed))
+    ]
+
+
+def check_privacy(case: PrivacyCase) -> list[str]:
+    """Run all checks of an estimator that is written on :mod:`skdp.privacy`.
+
+    Parameters
+    ----------
+    case : PrivacyCase
+        The estimator, and what the checks have to know of it.
+
+    Returns
+    -------
+    list of str
+        Names of the checks that were run.
+
+    Raises
+    ------
+    AssertionError
+        If checks fail that are not expected to, or pass though they are expected to fail. All are
+        named, each with its reason.
+    ValueError
+        If `expected_failures` names no check.
+
+    Notes
+    -----
+    **Privacy.** Errors quote data: check with made-up ones. The checks see releases that are made
+    by a :class:`skdp.privacy.PrivacyBudget`, and all that is told beside them. No check proves that
+    a sensitivity is right: an attack refutes wrong ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPTruncatedSVD
+    >>> from skdp.testing import PrivacyCase, check_privacy
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> case = PrivacyCase(DPTruncatedSVD(2, row_norm=2.0, epsilon=100.0), (X,))
+    >>> len(check_privacy(case))
+    14
+    """
+    checks = _checks_of(case)
+    faults = [fault for check in checks if (fault := _fault(check, case))]
+    assert not faults, "\n".join(faults)
+    return [check.__name__ for check in checks]
+
+
+def _fault(check: Callable[[Subject], None], case: PrivacyCase) -> str:
+    """Run a check, and say what is wrong, if anything is."""
+    name, fault = check.__name__, ""
+    try:
+        check(Subject(case))
+    # An error of the estimator is a fault, too.
+    except Exception as error:
+        fault = f"{name}: {_reason(check)} {type(error).__name__}: {error}"
+    if name in case.expected_failures:
+        return "" if fault else f"{name} passes, and is expected to fail"
+    return fault
+
+
+def parametrize_with_privacy_checks(cases: Iterable[PrivacyCase]) -> Any:
+    """Decorate a test of pytest, which gets `case` and `check`: a test for each check of each case.
+
+    Parameters
+    ----------
+    cases : iterable of PrivacyCase
+        What is checked.
+
+    Returns
+    -------
+    pytest.MarkDecorator
+        The test calls ``check(case)``. Expected failures are marked so, and have to fail.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPPCA
+    >>> from skdp.testing import PrivacyCase, parametrize_with_privacy_checks
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> @parametrize_with_privacy_checks([PrivacyCase(DPPCA(2, epsilon=100.0), (X,))])
+    ... def test_privacy(case, check):
+    ...     check(case)
+    """
+    import pytest
+
+    def marks(case: PrivacyCase, name: str) -> list[Any]:
+        reason = case.expected_failures.get(name)
+        return [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
+
+    parameters = [
+        pytest.param(
+            Subject(case),
+            check,
+            marks=marks(case, check.__name__),
+            id=f"{type(case.estimator).__name__}: {check.__name__}",
+        )
+        for case in cases
+        for check in _checks_of(case)
+    ]
+    return pytest.mark.parametrize(("case", "check"), parameters)

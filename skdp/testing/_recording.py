@@ -1,0 +1,425 @@
+"""Record what a fit releases, replay it on a neighbor, and measure how far it moved."""
+
+import io
+import logging
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+    redirect_stderr,
+    redirect_stdout,
+)
+from contextvars import ContextVar
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from scipy.spatial.distance import pdist
+
+from skdp.linalg.prefix_sums import PrefixNoise
+from skdp.privacy import PrivacyBudget, Release, Released, budget, noise
+from skdp.privacy.budget import SKIPPED, InitialNoiseSums
+from skdp.privacy.noise import CHOICE, NoiseSource, lattice_step
+from skdp.testing._audit import held_by
+
+__all__ = [
+    "OF_ONE_OBJECT",
+    "SEED",
+    "Group",
+    "RecordingBudget",
+    "ReplayBudget",
+    "all_of",
+    "assert_holds",
+    "assert_same_fit",
+    "budgets_of",
+    "check_lattice",
+    "contents_of",
+    "current_seed",
+    "drawn_noise",
+    "farthest",
+    "farthest_apart",
+    "farthest_of",
+    "fit_with",
+    "movements",
+    "noise_of",
+    "other_noise",
+    "record",
+    "replay",
+    "replayed_fit",
+    "said_by",
+    "scripted_budget",
+]
+
+# ------------------------------
+# Budgets that keep the noiseless values of what they release, or answer with a script.
+
+
+class RecordingBudget(PrivacyBudget):
+    """Keeps every noiseless value beside its release."""
+
+    def _begin(self, *plan: Any) -> None:
+        super()._begin(*plan)
+        self.values: list[np.ndarray] = []
+        self.released: list[np.ndarray] = []
+        # Of sums that are released after every epoch, by the number of the release.
+        self.roots: dict[int, np.ndarray] = {}
+
+    def bounded(self, number: int) -> np.ndarray:
+        """Give what the sensitivity of a release bounds: of sums of epochs, what noise is added to.
+
+        That is what a square root of the prefix sums makes of the epochs.
+        """
+        value = self.values[number]
+        if number not in self.roots:
+            return value
+        return np.tensordot(self.roots[number], np.diff(value, axis=0, prepend=0), 1)
+
+    def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
+        self.values.append(np.array(value))
+        self.released.append(np.array(self._answer(release, value)))
+        return self.released[-1].copy()
+
+    def _answer(
+        self, release: Release, value: np.ndarray, place: tuple[int, int] | None = None
+    ) -> np.ndarray:
+        released = super()._publish(release, value)
+        if self.is_private and release.mechanism != CHOICE:
+            check_lattice(release, released)
+        return released
+
+    def _start(self, *sums: Any) -> "WatchedCounts":
+        return WatchedCounts(self, *sums)
+
+
+class WatchedCounts(InitialNoiseSums):
+    """Sums that start from nothing, get their noise when they are read, and are recorded then.
+
+    The sums of all epochs are one release.
+    """
+
+    def __init__(
+        self,
+        budget: RecordingBudget,
+        release: Release,
+        shape: tuple[int, ...],
+        unit: float,
+        correlation: PrefixNoise,
+    ) -> None:
+        self._budget, self._number = budget, len(budget.values)
+        for recorded in (budget.values, budget.released):
+            recorded.append(np.zeros((correlation.horizon, *shape)))
+        budget.roots[self._number] = _root_of(correlation)
+        super().__init__(release, shape, unit, correlation)
+
+    def _draw(self) -> np.ndarray:
+        return np.zeros(self.counts.shape)
+
+    def read(self) -> Released:
+        """Record the sums, and answer."""
+        budget, place = self._budget, (self._number, self._n_epochs - 1)
+        value = self.counts * self.unit
+        released = budget._answer(self.release, value, place)
+        for recorded, one in ((budget.values, value), (budget.released, released)):
+            recorded[place[0]][place[1]] = one
+        return Released(np.array(released), self.noise_std)
+
+
+def _root_of(correlation: PrefixNoise) -> np.ndarray:
+    """Write out the square root of the prefix sums by which the noise of epochs is correlated."""
+    n = correlation.horizon
+    lags = (correlation.weights @ correlation.decays**lag for lag in range(n - 1))
+    root: np.ndarray = sum(one * np.eye(n, k=-lag) for lag, one in enumerate([1.0, *lags]))
+    return root
+
+
+class ReplayBudget(RecordingBudget):
+    """Answers with a given list of releases, whatever the data are."""
+
+    script: Sequence[np.ndarray] = ()
+
+    def _answer(
+        self, release: Release, value: np.ndarray, place: tuple[int, int] | None = None
+    ) -> np.ndarray:
+        if place is None:
+            return self.script[len(self.released)]
+        number, epoch = place
+        answer: np.ndarray = self.script[number][epoch]
+        return answer
+
+
+def scripted_budget(script: Iterable[np.ndarray]) -> type[ReplayBudget]:
+    """Make the class of the budgets that answer with a list of releases."""
+    return type("ScriptedBudget", (ReplayBudget,), {"script": list(script)})
+
+
+def check_lattice(release: Release, released: np.ndarray) -> None:
+    """No bit of a released number may be finer than the step that its noise std gives."""
+    assert np.isfinite(released).all(), release.name
+    np.testing.assert_array_equal(np.fmod(released, lattice_step(release.noise_std or 0.0)), 0)
+    assert not np.signbit(released[released == 0]).any(), release.name
+    if release.mechanism == "symmetric_gaussian":
+        np.testing.assert_array_equal(released, released.T)
+
+
+# ------------------------------
+# Fits with such budgets.
+
+#: Seed of the noise and of the algorithm in fits that are recorded.
+SEED = 2**100 + 7  # not tuned
+_SEED = ContextVar("seed", default=SEED)
+
+
+def current_seed() -> int:
+    """Return the seed of fits that are recorded now."""
+    return _SEED.get()
+
+
+@contextmanager
+def other_noise(attempt: int) -> Iterator[None]:
+    """Give other noise to the fits that are recorded inside, whose number 0 has the usual one."""
+    token = _SEED.set(SEED + attempt)
+    try:
+        yield
+    finally:
+        _SEED.reset(token)
+
+
+@contextmanager
+def budgets_of(
+    kind_of: Callable[[int], type[RecordingBudget]], source: NoiseSource | None = None
+) -> Iterator[list[RecordingBudget]]:
+    """Let all budgets that are opened inside be of another kind, by number; give their list."""
+    begin = PrivacyBudget._begin
+    made: list[Any] = []
+
+    def begin_other(budget: Any, plan: Any, own_source: Any, charge: Any) -> None:
+        if type(budget) is PrivacyBudget:
+            budget.__class__ = kind_of(len(made))
+            made.append(budget)
+            budget._begin(plan, source or own_source, charge)
+        else:
+            begin(budget, plan, own_source, charge)
+
+    with patch.object(PrivacyBudget, "_begin", begin_other):
+        yield made
+
+
+def fit_with(estimator: Any, data: Any, kind: type[RecordingBudget]) -> tuple[Any, RecordingBudget]:
+    """Fit with another kind of budget in place of the estimator's own; return both.
+
+    `data` is X, or a tuple of all that is fitted to.
+    """
+    if "random_state" in estimator.get_params(deep=False):
+        estimator.set_params(random_state=current_seed())
+    with budgets_of(lambda _: kind, NoiseSource(current_seed())) as made:
+        estimator.fit(*data if isinstance(data, tuple) else (data,))
+    used = [budget for budget in made if budget.values]
+    assert len(used) == 1, f"a fit has to release with one budget, not with {len(used)}"
+    return estimator, used[0]
+
+
+def record(make_estimator: Callable[[], Any], data: Any) -> RecordingBudget:
+    """Fit, and return the budget."""
+    return fit_with(make_estimator(), data, RecordingBudget)[1]
+
+
+def replay(
+    make_estimator: Callable[[], Any], data: Any, script: Iterable[np.ndarray]
+) -> RecordingBudget:
+    """Fit with a list of releases in the place of what would be released; return the budget."""
+    return replayed_fit(make_estimator, data, script)[1]
+
+
+def replayed_fit(
+    make_estimator: Callable[[], Any], data: Any, script: Iterable[np.ndarray]
+) -> tuple[Any, RecordingBudget]:
+    """Fit so, and return the estimator, too."""
+    return fit_with(make_estimator(), data, scripted_budget(script))
+
+
+def said_by(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
+    """Return what a function returns, and all that it says: warnings, prints, log records."""
+    told, logger = io.StringIO(), logging.getLogger()
+    handler, level = logging.StreamHandler(told), logger.level
+    logger.addHandler(handler)
+    logger.setLevel(1)
+    try:
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            redirect_stdout(told),
+            redirect_stderr(told),
+        ):
+            warnings.simplefilter("always")
+            result = fit()
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    return result, [*(str(warning.message) for warning in caught), told.getvalue()]
+
+
+@contextmanager
+def drawn_noise() -> Iterator[list[np.ndarray]]:
+    """Give a list that collects the noise of all releases inside, in units of their scales.
+
+    It is taken as it is drawn: on the lattice of a release, noises may agree by chance.
+    """
+    draws: list[np.ndarray] = []
+    draw = noise.draw
+
+    def keep(*arguments: Any) -> np.ndarray:
+        draws.append(draw(*arguments))
+        # It is scaled in place.
+        return draws[-1].copy()
+
+    with patch.object(noise, "draw", keep), patch.object(budget, "draw", keep):
+        yield draws
+
+
+def noise_of(estimator: Any, *data: Any) -> np.ndarray:
+    """Fit, and return all the noise of it as one flat array."""
+    with drawn_noise() as draws:
+        estimator.fit(*data)
+    return np.concatenate([np.ravel(draw) for draw in draws])
+
+
+# ------------------------------
+# All that an estimator holds.
+
+#: What a stream is known by, and keeps apart from its threads and processes.
+OF_ONE_OBJECT = {"_id", "_lock", "_process"}
+
+
+def assert_same_fit(again: Any, original: Any) -> None:
+    """Compare all that two fitted estimators hold, parameters aside, to the last bit."""
+    assert_holds(again, contents_of(original))
+
+
+def assert_holds(estimator: Any, contents: dict[str, Any]) -> None:
+    """Compare all that a fitted estimator holds with what another one does."""
+    found = contents_of(estimator)
+    assert found.keys() == contents.keys(), found.keys() ^ contents.keys()
+    for name, value in contents.items():
+        assert found[name] == value, name
+
+
+def contents_of(estimator: Any) -> dict[str, Any]:
+    """All that an estimator holds, but for parameters, and a `fit` that a test has put in."""
+    left_out = estimator.get_params(deep=False).keys() | OF_ONE_OBJECT | {"fit"}
+    return {name: all_of(one) for name, one in vars(estimator).items() if name not in left_out}
+
+
+def all_of(value: Any) -> Any:
+    """Everything that an object holds, and of which types it is."""
+    if isinstance(value, np.ndarray):
+        return type(value), value.dtype, value.shape, value.tobytes()
+    if isinstance(value, dict):
+        return type(value), [(all_of(key), all_of(one)) for key, one in value.items()]
+    if isinstance(value, list | tuple):
+        return type(value), [all_of(one) for one in value], _all_held_by(value)
+    return type(value), _all_held_by(value) or repr(value)
+
+
+def _all_held_by(value: Any) -> dict[str, Any] | None:
+    held = held_by(value)
+    return None if held is None else {name: all_of(one) for name, one in held.items()}
+
+
+# ------------------------------
+# How far releases move between neighbors.
+
+
+@dataclass(frozen=True)
+class Group:
+    """Datasets, each as the arguments of `fit`, that are all neighbors of each other.
+
+    With an `origin` each of them is a neighbor of that one only, in which `make_null` makes a unit
+    null: inside the fit, as no data would be the same.
+    """
+
+    datasets: Sequence[tuple[Any, ...]]
+    origin: tuple[Any, ...] | None = None
+    make_null: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+    @property
+    def has_null(self) -> bool:
+        """Whether a unit of the origin is null."""
+        return self.make_null is not nullcontext
+
+
+def _movement(mechanism: str, change: np.ndarray) -> float:
+    """Length of a change, in the norm that the noise of the mechanism covers."""
+    if mechanism == CHOICE:
+        return float(np.ptp(change))
+    if mechanism == "laplace" and change.ndim == 2:
+        return float(np.linalg.norm(change, axis=1).sum())
+    if mechanism == "laplace":
+        return float(np.abs(change).sum())
+    return float(np.linalg.norm(change))
+
+
+def movements(recorded: RecordingBudget, replayed: RecordingBudget) -> dict[str, float]:
+    """Movement of every release by name, in declared sensitivities."""
+    return farthest([replayed], recorded)
+
+
+def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> dict[str, float]:
+    """Largest movement of every release by name within any of the groups.
+
+    Also checks that nothing else differs: all fits are answered with the same releases.
+    """
+    worst: dict[str, float] = {}
+    for group in groups:
+        first = group.datasets[0] if group.origin is None else group.origin
+        script = record(make_estimator, first).released
+        fits = [replayed_fit(make_estimator, one, script) for one in group.datasets]
+        origin = None
+        if group.origin is not None:
+            with group.make_null():
+                fits.append(replayed_fit(make_estimator, group.origin, script))
+            origin = fits[-1][1]
+        contents = contents_of(fits[0][0])
+        for estimator, _ in fits[1:]:
+            assert_holds(estimator, contents)
+        replays = [budget for _, budget in fits[: len(group.datasets)]]
+        for name, ratio in farthest(replays, origin).items():
+            worst[name] = max(worst.get(name, 0.0), ratio)
+    return worst
+
+
+def farthest(
+    replays: list[RecordingBudget], origin: RecordingBudget | None = None
+) -> dict[str, float]:
+    """Largest movement of every release by name between any two fits, or from one to all others.
+
+    All are answered with the same releases, and must not differ in anything but noiseless values.
+    """
+    releases = replays[0].spent().releases
+    for other in [*replays[1:], *([origin] if origin else [])]:
+        assert other.spent().releases == releases, "other releases, or other sensitivities"
+    ratios: dict[str, float] = {}
+    for index, release in enumerate(releases):
+        values = np.array([each.bounded(index) for each in replays])
+        assert np.isfinite(values).all(), release.name
+        if release.mechanism == "symmetric_gaussian":
+            np.testing.assert_array_equal(values, values.swapaxes(-1, -2), err_msg=release.name)
+        start = None if origin is None else origin.bounded(index)
+        moved = farthest_apart(release.mechanism, values, start)
+        # Only what a failed test leaves out has no name of its own.
+        assert release.name not in ratios or release.name == SKIPPED, release.name
+        ratios[release.name] = max(
+            ratios.get(release.name, 0.0), moved / float(release.sensitivity or 0.0)
+        )
+    return ratios
+
+
+def farthest_apart(mechanism: str, values: np.ndarray, start: np.ndarray | None) -> float:
+    """Largest distance of any two values, or of one from all others."""
+    if start is not None:
+        return max(_movement(mechanism, value - start) for value in values)
+    if mechanism in ("laplace", CHOICE):
+        return max(_movement(mechanism, one - two) for one, two in combinations(values, 2))
+    return float(pdist(values.reshape(len(values), -1)).max())

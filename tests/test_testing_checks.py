@@ -1,0 +1,242 @@
+"""Checks of estimators that are written on `skdp.privacy`: the guide passes, mistakes do not."""
+
+import importlib.util
+import inspect
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import toy
+from harness import null_row
+
+from skdp import DPPCA, DPLogisticRegression
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.noise import NoiseSource
+from skdp.testing import (
+    PrivacyCase,
+    _checks,
+    check_privacy,
+    parametrize_with_privacy_checks,
+    privacy_checks,
+    replaced_rows,
+    replaced_users,
+)
+
+GUIDE = Path(__file__).parents[1] / "docs" / "user_guide" / "private_quantiles.py"
+spec = importlib.util.spec_from_file_location("private_quantiles", GUIDE)
+guide = importlib.util.module_from_spec(spec)
+sys.modules[spec.name] = guide
+spec.loader.exec_module(guide)
+test_the_guide_passes = guide.test_privacy
+
+Right = guide.PrivateQuantileTransformer
+X = guide.X
+
+
+class TooSmall(Right):
+    @staticmethod
+    def _change(n):
+        return np.sqrt(n)
+
+
+class TooLarge(Right):
+    @staticmethod
+    def _change(n):
+        return 10.0 * n
+
+
+class ExactAttribute(Right):
+    def _counts(self, X):
+        self.largest_ = X.max(axis=0)
+        return super()._counts(X)
+
+
+class EdgesOfTheData(Right):
+    def transform(self, X):
+        return X
+
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.edges_ = np.quantile(X, [0.1, 0.9])
+        return self
+
+
+class PrintsData(Right):
+    def _counts(self, X):
+        print(f"{X.max():.1f}")
+        return super()._counts(X)
+
+
+class KeptRow(Right):
+    def _counts(self, X):
+        self._rows = X[:1].copy()
+        return super()._counts(X)
+
+
+class KeptByTheClass(Right):
+    seen = []  # noqa: RUF012
+
+    def _counts(self, X):
+        self.seen.append(X.copy())
+        return super()._counts(X)
+
+
+class SpendsBeforeItChecks(Right):
+    def fit(self, X, y=None):
+        PrivacyBudget.of(self.plan(*np.shape(X)))
+        return super().fit(X)
+
+
+class QuotesData(Right):
+    def fit(self, X, y=None):
+        if not np.isfinite(X).all():
+            raise ValueError(f"X has NaN or infinity: {X!r}")
+        return super().fit(X)
+
+
+class RemembersTheLastFit(Right):
+    def fit(self, X, y=None):
+        before = getattr(self, "ranks_", 0)
+        super().fit(X)
+        self.ranks_ = (self.ranks_ + before) / 2
+        return self
+
+
+class ReportsLess(Right):
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.privacy_spent_ = PrivacyBudget.of(self.plan(*X.shape)).spent()
+        return self
+
+
+class NoiseOfTheProcess(Right):
+    def fit(self, X, y=None):
+        source = NoiseSource(int(np.random.randint(2**31)))  # noqa: NPY002
+        of = PrivacyBudget.of
+        with patch.object(PrivacyBudget, "of", lambda plan: of(plan, source)):
+            return super().fit(X)
+
+
+class FailsOnTheHuge(Right):
+    def _counts(self, X):
+        if np.abs(X).max() > 1e200:
+            raise OverflowError("X is huge")
+        return super()._counts(X)
+
+
+# A mistake, and the check that one would expect to fail.
+MISTAKES = {
+    TooSmall: "neighbors_move_no_release_further_than_declared",
+    TooLarge: "neighbors_move_no_release_further_than_declared",
+    ExactAttribute: "all_that_is_told_follows_the_releases",
+    EdgesOfTheData: "all_that_is_told_follows_the_releases",
+    PrintsData: "all_that_is_told_follows_the_releases",
+    KeptRow: "a_fitted_pickle_has_neither_seed_nor_data",
+    KeptByTheClass: "nothing_is_kept_beside_the_estimator",
+    SpendsBeforeItChecks: "bad_data_are_refused_before_anything_is_spent",
+    QuotesData: "bad_data_are_refused_before_anything_is_spent",
+    RemembersTheLastFit: "a_second_fit_does_not_depend_on_the_first",
+    ReportsLess: "the_record_is_that_of_the_releases",
+    NoiseOfTheProcess: "noise_is_fresh_without_a_seed",
+    FailsOnTheHuge: "any_finite_data_fit_without_warnings_about_them",
+}
+
+
+def case_of(kind, **more):
+    return PrivacyCase(kind(epsilon=100.0), (X,), **more)
+
+
+@pytest.mark.parametrize(("kind", "check"), MISTAKES.items())
+def test_a_mistake_fails_the_check_that_one_would_expect(kind, check):
+    with pytest.raises(AssertionError, match=f"(?m)^{check}: "):
+        check_privacy(case_of(kind))
+
+
+def test_what_is_expected_to_fail_is_declared_and_has_to_fail():
+    names = (
+        "all_that_is_told_follows_the_releases",
+        "neighbors_move_no_release_further_than_declared",
+        "climbing_finds_no_worse_neighbor",
+        "fits_in_threads_do_not_disturb_each_other",
+    )
+    reasons = dict.fromkeys(names, "the maximum is public")
+    run = check_privacy(case_of(ExactAttribute, expected_failures=reasons))
+    assert set(names) < set(run)
+    with pytest.raises(AssertionError, match="told_follows_the_releases passes, and is expected"):
+        check_privacy(case_of(Right, expected_failures=reasons))
+    with pytest.raises(ValueError, match=r"must have names of checks.* got \['a_typo'\]"):
+        check_privacy(case_of(Right, expected_failures={"a_typo": ""}))
+
+
+def test_pytest_is_told_what_is_expected_to_fail():
+    case = case_of(Right, expected_failures={"the_record_is_what_was_planned": "no plan"})
+    (mark,) = [parametrize_with_privacy_checks([case]).mark]
+    marked = [one.marks for one in mark.args[1] if one.marks]
+    ((only,),) = marked
+    assert only.kwargs == {"reason": "no plan", "strict": True}
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_checks_that_need_a_parameter_are_run_where_it_is():
+    cases = {
+        "seeds": PrivacyCase(toy.ClippedMean(epsilon=100.0), (X / 4,)),
+        "null": PrivacyCase(
+            toy.ClippedMean(epsilon=100.0, adjacency="zero_out"), (X / 4,), null=lambda: null_row(0)
+        ),
+        "records": PrivacyCase(
+            DPLogisticRegression(epsilon=100.0, row_norm=2.0, classes=[0, 1]),
+            (X, (X[:, 0] > 0).astype(int)),
+        ),
+    }
+    run = {name: set(check_privacy(case)) for name, case in cases.items()}
+    every = privacy_checks().keys()
+    assert run["null"] == every
+    assert run["seeds"] == run["records"] == every - {"a_null_unit_contributes_nothing"}
+    seeds = {"a_seed_repeats_a_fit", "no_noise_is_shared_by_different_fits"}
+    assert set(check_privacy(case_of(Right))) == run["seeds"] - seeds
+
+
+def test_a_null_unit_that_counts_is_seen():
+    @contextmanager
+    def nothing():
+        yield
+
+    mean = toy.ClippedMean(epsilon=100.0, adjacency="zero_out")
+    with pytest.raises(AssertionError, match=r"(?m)^a_null_unit_contributes_nothing: "):
+        check_privacy(PrivacyCase(mean, (X / 4,), null=nothing))
+
+
+def test_neighbors_differ_in_one_unit():
+    y, users = np.arange(60) % 3, np.repeat(np.arange(20), 3)
+    for rows, labels in replaced_rows(X, y):
+        assert ((rows != X).any(axis=1) | (labels != y))[1:].sum() == 0
+        assert set(labels) <= {0, 1, 2}
+        assert rows.dtype == X.dtype
+    for rows, ids in replaced_users(X, users):
+        np.testing.assert_array_equal(rows[ids != 0], X[users != 0])
+        assert set(ids) == set(users)
+        assert np.sum(ids == 0) in (1, 30)
+
+
+def test_at_most_five_fields_are_required():
+    parameters = inspect.signature(PrivacyCase).parameters.values()
+    assert sum(one.default is one.empty for one in parameters) == 2
+
+
+def test_every_check_has_a_reason():
+    assert all(reason.endswith(".") for reason in privacy_checks().values())
+    assert [check.__name__ for check in _checks.CHECKS] == list(privacy_checks())
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_an_estimator_has_one_budget():
+    class Twice(DPPCA):
+        def fit(self, X, y=None):
+            DPPCA(1).fit(X)
+            return super().fit(X)
+
+    with pytest.raises(AssertionError, match="with one budget, not with 2"):
+        check_privacy(PrivacyCase(Twice(2, epsilon=100.0), (X,)))
