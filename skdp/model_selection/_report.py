@@ -261,7 +261,7 @@ def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
 
 
 def _unwarned(step: PrivacyStep) -> PrivacyStep:
-    is_warning = step.note in (_INVERSE, _UNKNOWN)
+    is_warning = step.note in (_INVERSE, _UNKNOWN, _DENSITY)
     return step._replace(status=LEARNS_NOTHING, note="") if is_warning else step
 
 

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
@@ -69,11 +70,11 @@ from skdp.units import Unit
 
 
 def check_columns(name: str, step: Any) -> None:
-    """Refuse what would look at values, or keep rows sparse that are not."""
-    if step.sparse_threshold != 0 or step.remainder not in ("drop", "passthrough"):
+    """Refuse what would look at values."""
+    if step.remainder not in ("drop", "passthrough"):
         raise ValueError(
-            f"Step {name!r}, a ColumnTransformer, needs sparse_threshold=0, because how dense its "
-            "rows are would follow their values, and remainder 'drop' or 'passthrough'."
+            f"Step {name!r}, a ColumnTransformer, needs remainder='drop' or 'passthrough', got "
+            f"{type(step.remainder).__name__}: name the columns that it is for."
         )
     if any(callable(columns) for _, _, columns in step.transformers):
         raise ValueError(f"Step {name!r} must name its columns: a function may look at values.")
@@ -153,15 +154,18 @@ def _as_wide(part: Any) -> Any:
     n_components = getattr(part, "n_components", None)
     most = int(n_components) if isinstance(n_components, Integral) else None
     takes_gaps = bool(get_tags(part).input_tags.allow_nan)
-    return FunctionTransformer(partial(_widened, most=most, takes_gaps=takes_gaps))
+    # Only a scaler leaves sparse rows sparse.
+    facts = {"takes_gaps": takes_gaps, "makes_dense": not isinstance(part, DPStandardScaler)}
+    return FunctionTransformer(partial(_widened, most=most, **facts), accept_sparse=True)
 
 
-def _widened(rows: Any, most: int | None, takes_gaps: bool) -> Any:
+def _widened(rows: Any, *, most: int | None, takes_gaps: bool, makes_dense: bool) -> Any:
     """Check rows as the private part does, which makes numbers of nullable columns, too."""
     wanted = "allow-nan" if takes_gaps else True
-    checked = columns_of(
-        check_array(rows, accept_sparse=True, ensure_all_finite=wanted), slice(most)
-    )
+    checked = check_array(rows, accept_sparse=True, ensure_all_finite=wanted)
+    checked = columns_of(checked, slice(most))
+    if makes_dense and issparse(checked):
+        checked = checked.toarray()
     return finite(checked) if takes_gaps else checked
 
 

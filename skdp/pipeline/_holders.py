@@ -222,10 +222,10 @@ def _given_columns(holder: Any) -> list[tuple[str, Any]]:
 def _fitted_columns(holder: Any) -> list[tuple[str, Any]]:
     check_is_fitted(holder)
     parts = holder.transformers_
-    return [(name, part) for name, part, columns in parts if not _selects_nothing(columns)]
+    return [(name, part) for name, part, columns in parts if not selects_nothing(columns)]
 
 
-def _selects_nothing(columns: Any) -> bool:
+def selects_nothing(columns: Any) -> bool:
     """Tell whether a transformer is given no columns, and thus is not fitted."""
     if isinstance(columns, str | slice) or np.ndim(columns) == 0:
         return False

@@ -25,11 +25,13 @@ from skdp.data.containers import canonical_csr, finite, not_finite_rows, types_o
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.people import People
 from skdp.exceptions import warn_of_privacy
+from skdp.pipeline._holders import is_columns, selects_nothing
 from skdp.pipeline._public_rows import (
     TWICE,
     Form,
     are_numbers,
     are_single,
+    columns_of,
     form_of,
     have_types_of_numbers,
     hold_categories,
@@ -288,6 +290,26 @@ def _read(form: Form, result: Any, n_rows: int) -> Any:
 @_in_arrays
 def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     """Fit a step that learns nothing, to public rows instead of the private ones."""
+    fitted = _fitted_to_nothing(name, step, rows)
+    if is_columns(fitted):
+        # By density, as scikit-learn decides, it would follow values.
+        makes = _public("", partial(_make_sparse, fitted), [stand_ins(rows)])
+        fitted.sparse_output_ = bool(step.sparse_threshold and makes.results)
+    return fitted
+
+
+def _make_sparse(fitted: Any, rows: Any) -> bool:
+    """Tell whether any part of a ColumnTransformer makes sparse rows."""
+    parts = [(part, columns) for _, part, columns in fitted.transformers_ if part != "drop"]
+    return any(
+        issparse(its if isinstance(part, str) else part.transform(its))
+        for part, columns in parts
+        if not selects_nothing(columns)
+        for its in [columns_of(rows, columns)]
+    )
+
+
+def _fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     are_plain = are_numbers(rows)
     public = _public(f"Step {name!r}", step.fit, [stand_ins(rows)])
     if public.inputs:

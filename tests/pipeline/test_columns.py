@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from joblib import parallel_config
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.frozen import FrozenEstimator
@@ -234,7 +234,6 @@ def test_columns_by_number_and_the_rest():
 
 
 REFUSED = [
-    (columns(sparse_threshold=0.3), "sparse_threshold=0"),
     (columns(remainder=StandardScaler()), "remainder"),
     (columns([("a", columns(), list(FRAME))]), "within another"),
     (columns([("a", DPStandardScaler(), make_column_selector())]), "function may look"),
@@ -390,6 +389,53 @@ def test_a_search_takes_it_as_it_is():
     assert found.best_estimator_[0].transformers_[0][1].privacy_spent_ is found.privacy_spent_
     assert found.predict(FRAME).shape == (N,)
     assert privacy_spent(found).is_private
+
+
+CODES_OF_JOBS = [("age", DPStandardScaler(bounds=(0, 120)), ["age"]), ("job", JOBS, ["job"])]
+DENSE_JOBS = clone(JOBS).set_params(sparse_output=False)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("job", ["a", "?", None])
+@pytest.mark.parametrize("threshold", [0.3, 1e-9, 1.0])
+def test_density_decides_nothing(kind, job, threshold):
+    # All jobs are known, and entries of CSR, or none.
+    frame = kind(FRAME.assign(job=[job] * N).astype({"job": object if job is None else str}))
+    sparse = pipeline_of(CODES_OF_JOBS, sparse_threshold=threshold).fit(frame, Y)
+    assert issparse(sparse[:1].transform(frame))
+    assert privacy_spent(sparse).is_private
+    assert sparse.plan(N, 4, like=frame).mu == pytest.approx(sparse.privacy_spent_.mu)
+    dense = pipeline_of(CODES_OF_JOBS).fit(frame, Y)
+    assert not issparse(dense[:1].transform(frame))
+    parts = [CODES_OF_JOBS[0], ("job", DENSE_JOBS, ["job"])]
+    dense = pipeline_of(parts, sparse_threshold=threshold).fit(frame, Y)
+    assert not issparse(dense[:1].transform(frame))
+
+
+@pytest.mark.parametrize("threshold", [0.3, 1.0])
+def test_sparse_columns_stay_sparse_unless_all_parts_are_dense(threshold):
+    rows = np.random.default_rng(0).uniform(1, 2, size=(80, 4))
+    scaled = ("scale", DPStandardScaler(bounds=(0, 2), with_mean=False), [0, 1])
+    pca = ("pca", DPPCA(2, row_norm=3.0, mean_norm=3.0), [2, 3])
+    for parts, remains in (([scaled], True), ([scaled, pca], True), ([pca], False)):
+        model = pipeline_of(parts, sparse_threshold=threshold).fit(csr_array(rows), rows[:, 0] > 1)
+        assert issparse(model[:1].transform(csr_array(rows))) == remains
+        assert model.plan(80, 4, like=csr_array(rows)).mu == pytest.approx(model.privacy_spent_.mu)
+
+
+def test_what_takes_no_sparse_rows_is_refused_behind_sparse_columns(ledger):
+    step = columns(CODES_OF_JOBS, sparse_threshold=0.3)
+    model = make_dp_pipeline(step, DPStandardScaler(), clone(CLASSIFIER), ledger=ledger)
+    with pytest.raises(ValueError, match="pass with_mean=False, or a dense X"):
+        model.fit(FRAME, Y)
+    assert ledger.entries() == []
+
+
+def test_columns_that_refuse_public_rows_are_dense():
+    # Only private rows tell what a frozen step makes that knows some texts alone.
+    known = FrozenEstimator(OneHotEncoder().fit(FRAME[["job"]]))
+    model = pipeline_of([("job", known, ["job"])], sparse_threshold=1.0).fit(FRAME, Y)
+    assert not issparse(model[:1].transform(FRAME))
 
 
 PROCESSES = []

@@ -77,6 +77,7 @@ CODES = {"handle_unknown": "use_encoded_value", "unknown_value": -1, "encoded_mi
 ORDINAL = OrdinalEncoder(categories=[[-1.0, 0.0, 1.0]] * 4, **CODES)
 SPLINES = SplineTransformer(knots=np.array([[-3.0] * 4, [0.0] * 4, [3.0] * 4]))
 IMPUTER = SimpleImputer(strategy="constant", keep_empty_features=True)
+SPARSE_CODES = OneHotEncoder(categories=[[-1.0, 0.0, 1.0]] * 4, handle_unknown="ignore")
 STEPS = {
     "two": (DPStandardScaler(), CLASSIFIER),
     "two, all found": (DPStandardScaler(), DPLogisticRegression(classes=[0, 1])),
@@ -93,7 +94,7 @@ STEPS = {
     "codes behind": (
         SCALER,
         FunctionTransformer(np.rint),
-        OneHotEncoder(categories=[[-1.0, 0.0, 1.0]] * 4, handle_unknown="ignore"),
+        SPARSE_CODES,
         CLASSIFIER,
     ),
     "roots": (SCALER, FunctionTransformer(only_plus), CLASSIFIER),
@@ -112,6 +113,15 @@ STEPS = {
                 ("behind", make_pipeline(PolynomialFeatures(2), DPPCA(1, row_norm=9.0)), [2, 3]),
             ],
             sparse_threshold=0,
+        ),
+        CLASSIFIER,
+    ),
+    "sparse columns": (
+        ColumnTransformer(
+            [
+                ("scale", DPStandardScaler(), [0, 1]),
+                ("codes", make_pipeline(FunctionTransformer(np.rint), SPARSE_CODES), slice(0, 4)),
+            ],
         ),
         CLASSIFIER,
     ),
