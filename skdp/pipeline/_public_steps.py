@@ -40,6 +40,7 @@ from skdp.pipeline._public_rows import (
     shape_of,
     stand_ins,
     two_of,
+    with_ones,
     with_row_at,
 )
 
@@ -70,7 +71,9 @@ def by_rows(what: str, function: Callable[..., Any], rows: Any) -> Any:
     rows = plain_rows(rows)
     public, form = _public_form(what, function, rows)
     result = _attempt(function, (rows,))
-    if isinstance(result, Exception) and (form is None or not are_single(rows)):
+    is_refused = isinstance(result, Exception) and (form is None or not are_single(rows))
+    # Finite numbers that overflow, or are refused, make rows of zeros. All else is an error.
+    if is_refused and (form is None or _refuses(function, with_ones(rows))):
         _refuse_numbers(what, rows)
         are_plain = are_numbers(rows)
         if form is None or not are_plain:
@@ -230,6 +233,10 @@ def _attempt(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         return error
 
 
+def _refuses(function: Callable[..., Any], rows: Any) -> bool:
+    return isinstance(_attempt(function, (rows,)), Exception)
+
+
 def _refuse_numbers(what: str, rows: Any) -> None:
     """Refuse rows that are not finite, where a step or a score refuses rows."""
     if not is_finite(rows):
@@ -334,10 +341,21 @@ def transformed(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
                 what = f"Step {name!r}"
                 rows = step.transform(rows) if is_ours else in_blocks(what, step.transform, rows)
                 continue
-            result = by_rows(f"Step {name!r}", step.transform, rows)
-            # Overflow is made finite. Rows that were not finite are for the next step to refuse.
-            rows = _finite(result) if is_finite(rows) else result
+            rows = _by_rows_but_gaps(f"Step {name!r}", step.transform, rows)
     return rows
+
+
+def _by_rows_but_gaps(what: str, function: Callable[..., Any], rows: Any) -> Any:
+    """Make overflow finite. What comes of gaps and infinity is for the next step to refuse."""
+    result = by_rows(what, function, rows)
+    if is_finite(rows):
+        return _finite(result)
+    if is_finite(result):
+        return result
+    gaps = by_rows(what, function, with_ones(rows))
+    if issparse(result) or is_finite(gaps):
+        return _finite(result) if is_finite(gaps) else result
+    return np.where(np.isfinite(gaps), _finite(result), result)
 
 
 def _finite(rows: Any) -> Any:

@@ -23,6 +23,7 @@ from sklearn.preprocessing import (
     SplineTransformer,
     StandardScaler,
 )
+from sklearn.utils import check_array
 
 from skdp import (
     DPPCA,
@@ -320,6 +321,53 @@ def test_columns_that_hold_no_finite_numbers_are_named_with_the_mend(ledger, kin
     assert "SimpleImputer(strategy='constant', keep_empty_features=True)" in text
     assert refused.value.__context__ is None
     assert ledger.entries() == []
+
+
+def squares(rows):
+    return check_array(rows, ensure_all_finite=False) ** 2
+
+
+SQUARES = FunctionTransformer(squares)
+FILLED = make_pipeline(clone(WEIGHTS), PolynomialFeatures(2))
+# Parts in which 1e200 overflows, in a column beside one with gaps, or in the same.
+OVERFLOWS = {
+    "beside": [("a", PolynomialFeatures(2), ["a"]), ("b", WEIGHTS, ["b"])],
+    "in a part": [("both", FILLED, ["a", "b"])],
+    "before a step": [("both", make_pipeline(*FILLED, Normalizer()), ["a", "b"])],
+    "before a scaler": [("both", make_pipeline(*FILLED, DPStandardScaler()), ["a", "b"])],
+    "before means": [
+        ("both", make_pipeline(SQUARES, DPStandardScaler(missing="mean")), ["a", "b"]),
+    ],
+}
+KINDS = {
+    "pandas": pd.DataFrame,
+    "nullable": lambda frame: frame.convert_dtypes(),
+    "polars": pl.DataFrame,
+    "numbers": lambda frame: frame[["a", "b"]],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("case", OVERFLOWS)
+def test_overflow_of_finite_numbers_is_no_error_wherever_gaps_are(case, kind):
+    numbers = np.random.default_rng(0).normal(size=(60, 2))
+    widths = set()
+    for gap in ([], [3], [7]):
+        frame = pd.DataFrame(numbers, columns=["a", "b"]).assign(text="x")
+        frame.loc[7, "a"] = 1e200
+        frame.loc[gap, "b"] = np.nan
+        model = make_dp_pipeline(columns(OVERFLOWS[case]), DPPCA(1, row_norm=1.0))
+        widths.add(model.fit(KINDS[kind](frame))[-1].n_features_in_)
+    assert len(widths) == 1
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "numbers"])
+def test_gaps_beside_overflow_are_refused_and_named(kind):
+    frame = pd.DataFrame({"a": [1e200, *range(9)], "b": [np.nan, *range(9)], "text": ["x"] * 10})
+    parts = [("both", PolynomialFeatures(2), ["a"]), ("b", FunctionTransformer(), ["b"])]
+    model = make_dp_pipeline(columns(parts), DPPCA(1, row_norm=1.0))
+    with pytest.raises(ValueError, match=r"It is about columns: b\. Fill missing values"):
+        model.fit(KINDS[kind](frame))
 
 
 def test_columns_without_names_are_numbered():
