@@ -18,7 +18,7 @@ from skdp.exceptions import BudgetError, FederationError, LedgerError, PrivacyWa
 from skdp.ledger import PrivacyLedger
 
 if TYPE_CHECKING:
-    from skdp._handover import to_sklearn
+    from skdp._handover import ModelCard, model_card, to_sklearn
     from skdp.linear_model import (
         DPLinearRegression,
         DPLogisticRegression,
@@ -50,6 +50,7 @@ __all__ = [
     "FederationError",
     "LedgerError",
     "LowRankFactors",
+    "ModelCard",
     "PersonalHead",
     "PrivacyLedger",
     "PrivacyWarning",
@@ -57,6 +58,7 @@ __all__ = [
     "RowBlocks",
     "StreamShard",
     "make_dp_pipeline",
+    "model_card",
     "privacy_spent",
     "to_sklearn",
 ]
@@ -82,8 +84,10 @@ _HOMES = {
     "DPStandardScaler": "preprocessing",
     "DPTraceClassifier": "linear_model",
     "DPTraceRegressor": "linear_model",
+    "ModelCard": "_handover",
     "PersonalHead": "linear_model",
     "make_dp_pipeline": "pipeline",
+    "model_card": "_handover",
     "privacy_spent": "model_selection",
     "to_sklearn": "_handover",
 }

@@ -1,11 +1,15 @@
 """Models that can be handed over: as estimators of scikit-learn, and with a card."""
 
 import re
+import sys
 from collections.abc import Callable, Iterable
 from copy import deepcopy
+from dataclasses import dataclass
+from platform import python_version
 from typing import Any
 
 import numpy as np
+import sklearn
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -14,8 +18,9 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.decomposition import DPPCA, DPTruncatedSVD
+from skdp.exceptions import shortened
 from skdp.linear_model import DPLinearRegression, DPLogisticRegression
-from skdp.model_selection import DPGridSearch, DPRandomizedSearch
+from skdp.model_selection import DPGridSearch, DPRandomizedSearch, PrivacyReport, privacy_spent
 from skdp.pipeline import DPPipeline
 from skdp.pipeline._fitting import FEATURE_ATTRIBUTES
 from skdp.pipeline._holders import (
@@ -26,9 +31,10 @@ from skdp.pipeline._holders import (
     private_steps,
 )
 from skdp.preprocessing import DPStandardScaler
+from skdp.privacy.releases import PrivacySpent, cautions
 from skdp.units import ResolvedUnit
 
-__all__ = ["to_sklearn"]
+__all__ = ["ModelCard", "model_card", "to_sklearn"]
 
 
 def to_sklearn(estimator: Any) -> Any:
@@ -63,6 +69,7 @@ def to_sklearn(estimator: Any) -> Any:
 
     See Also
     --------
+    model_card : What to publish beside the model.
     privacy_spent : Whether all steps are private, and what they cost together.
 
     Notes
@@ -271,3 +278,227 @@ _TWINS: dict[type, Callable[[Any], Any]] = {
     DPGridSearch: lambda model: _twin_of(model.best_estimator_),
     DPRandomizedSearch: lambda model: _twin_of(model.best_estimator_),
 }
+
+
+# ------------------------------
+# The card of a model.
+
+# At which deltas a card says the epsilon, beside that of the record.
+_DELTAS = (1e-5, 1e-6, 1e-8)  # not tuned
+# Parameters that a card leaves out: the record says what was spent, and others are secret or say
+# nothing of the model.
+_LEFT_OUT = ("epsilon", "delta", "random_state", "ledger", "memory", "n_jobs", "verbose")
+_WIDEST = 60  # not tuned
+
+
+@dataclass(frozen=True, repr=False)
+class ModelCard:  # numpydoc ignore=PR02
+    """What to publish beside a model: what it is, what it protects, and what it has cost.
+
+    :func:`skdp.model_card` makes it. Printed, it is Markdown.
+
+    Parameters
+    ----------
+    model : str
+        Name of the class.
+    report : PrivacyReport
+        Its steps, their record and the verdict.
+    spent : PrivacySpent
+        The record of all steps together.
+    parameters : dict
+        Parameters of all steps by their names, without budgets, seeds and ledgers.
+    features : tuple of str
+        Names of the features; empty if they have none.
+    versions : dict
+        Versions of Python and of packages that the card was made with.
+
+    Notes
+    -----
+    **Privacy.** A function of the record and of public facts; as public as these.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdp import DPPCA, model_card
+    >>> card = model_card(DPPCA(2, row_norm=40, mean_norm=60).fit(load_digits().data))
+    >>> card.as_dict()["unit"], round(card.epsilons[1e-8], 2)
+    ('row', 1.22)
+    """
+
+    model: str
+    report: PrivacyReport
+    spent: PrivacySpent
+    parameters: dict[str, Any]
+    features: tuple[str, ...]
+    versions: dict[str, str]
+
+    @property
+    def epsilons(self) -> dict[float, float]:
+        """The epsilon at usual deltas, and at that of the record, by delta."""
+        deltas = sorted({*_DELTAS, self.spent.delta}, reverse=True)
+        return {delta: self.spent.epsilon_at(delta) for delta in deltas}
+
+    @property
+    def cautions(self) -> list[str]:
+        """What weakens the guarantee."""
+        return cautions(self.spent, self.spent._notes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the card as plain numbers, strings, lists and dicts, ready for JSON.
+
+        Returns
+        -------
+        dict
+            What the model is, the verdict, the guarantee, and the whole record.
+        """
+        steps = [(step.path, step.class_name, step.status) for step in self.report.steps]
+        names = ("path", "class", "status")
+        return {
+            "model": self.model,
+            "steps": [dict(zip(names, step, strict=True)) for step in steps],
+            "features": list(self.features),
+            "parameters": self.parameters,
+            "verdict": self.report.verdict,
+            "is_private": self.report.is_private,
+            "unit": self.spent.unit,
+            "adjacency": self.spent.adjacency,
+            "epsilons": [{"delta": one, "epsilon": at} for one, at in self.epsilons.items()],
+            "warnings": self.cautions,
+            "record": self.spent.as_dict(),
+            "versions": self.versions,
+        }
+
+    def as_markdown(self) -> str:
+        """Return the card as Markdown.
+
+        Returns
+        -------
+        str
+            A title, tables, and the record as it is printed.
+        """
+        spent = self.spent
+        names = [f"Features: {shortened(list(self.features))}.", ""] * bool(self.features)
+        steps = [(step.path or "whole", *step[1:3]) for step in self.report.steps]
+        at = [(f"{delta:g}", f"{epsilon:.4g}") for delta, epsilon in self.epsilons.items()]
+        given = [(name, f"`{_cut(value)}`") for name, value in self.parameters.items()]
+        return "\n".join(
+            [
+                *(f"# {self.model}", "", f"{self.report.verdict}.", "", *names),
+                *_table(("Step", "Class", "What it is"), steps),
+                *("## What is protected", ""),
+                f"One {spent.unit}, adjacency {spent.adjacency!r}. Predictions for private rows, "
+                "and scores of them, are not covered.",
+                *("", *_table(("delta", "epsilon"), at)),
+                *(f"**Warning:** {caution}.\n" for caution in self.cautions),
+                *("## What was released", "", "```", repr(spent), "```", ""),
+                *("## Parameters", "", *_table(("Name", "Value"), given)),
+                *("## Versions", "", *_table(("Package", "Version"), self.versions.items())),
+            ]
+        )
+
+    def _repr_markdown_(self) -> str:
+        return self.as_markdown()
+
+    def __repr__(self) -> str:
+        return self.as_markdown()
+
+
+def model_card(estimator: Any, *, same_unit: bool = False) -> ModelCard:
+    """Tell what a fitted estimator is and what it has cost, to publish beside it.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The fitted estimator, with at least one private step. It is not changed.
+    same_unit : bool, default=False
+        Whether the caller says that a record of a regression is a row of the other steps with its
+        response, as it is in a pipeline that is fitted to X and y. Rows and records then compose,
+        to a record.
+
+    Returns
+    -------
+    ModelCard
+        The card; printed, or by ``as_markdown()``, it is Markdown, and by ``as_dict()`` it is ready
+        for JSON.
+
+    Raises
+    ------
+    NotFittedError
+        If the estimator, or a private step of it, has not been fitted.
+    ValueError
+        If there is no record of all steps together.
+
+    See Also
+    --------
+    privacy_spent : The report that the card has.
+    to_sklearn : The model for those who do not have skdp.
+
+    Notes
+    -----
+    **Privacy.** No data are read and nothing is spent: the card follows from records, parameters,
+    and names of features, and is as public as these. It has no seed and no ledger. Warnings of a
+    fit about its data are not kept; the card has those that follow from the record.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdp import DPPCA, model_card
+    >>> print(model_card(DPPCA(2, row_norm=40, mean_norm=60).fit(load_digits().data)))
+    # DPPCA
+    <BLANKLINE>
+    Private end to end: (1, 1e-06)-DP per row, adjacency 'replace'; every step in it is private; ...
+    """
+    report = privacy_spent(estimator, same_unit=same_unit)
+    if report.spent is None:
+        raise ValueError(f"A card needs a record of all steps together. {report.verdict}.")
+    given = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    return ModelCard(
+        model=type(estimator).__name__,
+        report=report,
+        spent=report.spent,
+        parameters={
+            name: _plain(value)
+            for name, value in given.items()
+            if name.rpartition("__")[2] not in _LEFT_OUT and not _holds_steps(value)
+        },
+        features=tuple(map(str, getattr(estimator, "feature_names_in_", ()))),
+        versions={
+            "skdp": sys.modules["skdp"].__version__,
+            "scikit-learn": sklearn.__version__,
+            "numpy": np.__version__,
+            "python": python_version(),
+        },
+    )
+
+
+def _holds_steps(value: Any) -> bool:
+    """Tell whether a parameter is a step, or a list of steps, whose own parameters are listed."""
+    is_list = isinstance(value, list | tuple)
+    held = (
+        [one for part in value if isinstance(part, tuple) for one in part] if is_list else [value]
+    )
+    return any(hasattr(one, "fit") for one in held)
+
+
+def _plain(value: Any) -> Any:
+    """Turn a parameter into what JSON can say."""
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple | set | frozenset | range):
+        return [_plain(one) for one in value]
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    # Functions are printed with their addresses.
+    return re.sub(r" at 0x\w+", "", repr(value))
+
+
+def _cut(value: Any) -> str:
+    text = str(value).replace("|", "\\|")
+    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}..."
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    lines = [head, ("---",) * len(head), *rows]
+    return [*(f"| {' | '.join(line)} |" for line in lines), ""]

@@ -1,5 +1,6 @@
 """Models that are handed over: equal, without skdp, and with nothing that was not released."""
 
+import json
 import pickle
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 
+import skdp
 from skdp import (
     DPPCA,
     DPLinearRegression,
@@ -27,13 +29,15 @@ from skdp import (
     DPStandardScaler,
     DPTraceRegressor,
     DPTruncatedSVD,
+    PrivacyLedger,
     make_dp_pipeline,
+    model_card,
     to_sklearn,
 )
 from skdp.datasets import make_interactions
 from skdp.model_selection import DPGridSearch
 from skdp.testing._recording import RecordingBudget, fit_with, said_by, scripted_budget
-from skdp.units import Interaction
+from skdp.units import Interaction, SpectralChange
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -316,6 +320,23 @@ def test_other_data_with_the_same_releases_give_the_same_twin(name, cell):
             assert told_of(fit_with(cell(), other, scripted)[0]) == told
 
 
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_other_data_with_the_same_releases_give_the_same_card(family):
+    for cell in single_cover(family.cells)[:2]:
+        data = family.ordinary(cell)
+        with family.setting(cell):
+            first, budget = fit_with(cell(), family.arguments(data), RecordingBudget)
+            told, scripted = told_on_card(first), scripted_budget(budget.released)
+            for other in family.strangers(cell, data):
+                assert told_on_card(fit_with(cell(), other, scripted)[0]) == told
+
+
+def told_on_card(model):
+    """All that a card says, and what is said meanwhile."""
+    card, said = said_by(lambda: model_card(model))
+    return json.dumps(card.as_dict()), str(card), said
+
+
 def told_of(model):
     """All that is handed over, and said meanwhile."""
     model.__class__ = next(kind for kind in type(model).__mro__ if kind in TWINS)
@@ -323,3 +344,82 @@ def told_of(model):
         model.set_params(clip=None)
     twin, said = said_by(lambda: to_sklearn(model))
     return pickle.dumps(twin), said
+
+
+# ------------------------------
+# Cards.
+
+
+def test_a_card_says_what_was_fitted_and_what_it_cost():
+    model = make_dp_pipeline(scaler(), classifier(), epsilon=2.0).fit(FRAME, LABELS)
+    card = model_card(model)
+    told = json.loads(json.dumps(card.as_dict()))
+    assert (told["model"], told["unit"], told["adjacency"]) == ("DPPipeline", "record", "replace")
+    assert told["features"] == list("abcd")
+    assert [step["class"] for step in told["steps"]] == [
+        *("DPPipeline", "DPStandardScaler", "DPLogisticRegression"),
+    ]
+    assert told["parameters"]["dpstandardscaler__bounds"] == [ENDS[0].tolist(), ENDS[1].tolist()]
+    assert told["parameters"]["dplogisticregression__row_norm"] == 3.0
+    assert {one["delta"]: one["epsilon"] for one in told["epsilons"]} == card.epsilons
+    assert card.epsilons[1e-6] == pytest.approx(2.0)
+    assert told["record"]["releases"] == model.privacy_spent_.as_dict()["releases"]
+    assert told["versions"]["skdp"] == skdp.__version__
+    assert told["warnings"] == []
+    text = str(card)
+    assert text == card.as_markdown() == card._repr_markdown_()
+    assert text.startswith("# DPPipeline\n\nPrivate end to end: (2, 1e-06)-DP per record")
+    assert "Features: a, b, c, d." in text
+    assert "| 1e-06 | 2 |" in text
+    assert repr(model.privacy_spent_) in text
+
+
+def test_no_seed_or_ledger_is_on_a_card(tmp_path):
+    path = tmp_path / "secret.skdp"
+    ledger = PrivacyLedger.create(path, dataset="one", epsilon=9.0, delta=1e-5)
+    pca = DPPCA(2, random_state=SECRET, ledger=ledger)
+    for model in (pca, make_pipeline(clone(pca)), make_dp_pipeline(DPPCA(2), random_state=SECRET)):
+        card = model_card(model.fit(X))
+        for text in (str(card), json.dumps(card.as_dict())):
+            assert str(SECRET) not in text
+            assert str(path) not in text
+            assert "secret" not in text.replace("secret seed", "")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({"epsilon": np.inf}, "no privacy: epsilon is inf"),
+        ({"epsilon": 20.0}, "weak: an epsilon above 10"),
+        ({"random_state": 0}, "no privacy: random_state may be guessed"),
+        ({"random_state": SECRET}, "seeded"),
+        ({"privacy_unit": SpectralChange(1.0)}, "promised by the caller, not enforced"),
+    ],
+    ids=str,
+)
+def test_a_card_warns(parameters, told):
+    card = model_card(DPTruncatedSVD(2, **parameters).fit(np.eye(4)))
+    (caution,) = card.cautions
+    assert caution.startswith(told) or told in caution
+    assert f"**Warning:** {caution}." in str(card)
+
+
+def test_a_card_of_what_is_not_private_says_so():
+    model = make_pipeline(StandardScaler(), DPPCA(2)).fit(X)
+    assert str(model_card(model)).startswith("# Pipeline\n\nNot private: standardscaler")
+    assert not model_card(model).as_dict()["is_private"]
+    with pytest.raises(ValueError, match=r"record of all steps together\. No private step"):
+        model_card(make_pipeline(Normalizer(), FunctionTransformer()).fit(X))
+    with pytest.raises(ValueError, match="same_unit=True"):
+        model_card(make_pipeline(scaler(), classifier()).fit(X, LABELS))
+    assert model_card(make_pipeline(scaler(), classifier()).fit(X, LABELS), same_unit=True)
+    with pytest.raises(NotFittedError):
+        model_card(DPPCA())
+
+
+def test_parameters_of_any_kind_are_told_without_addresses():
+    steps = FunctionTransformer(lambda rows: rows), DPPCA(2, center=np.zeros(4), row_norm=3.0)
+    card = model_card(make_dp_pipeline(*steps).fit(X))
+    assert card.parameters["dppca__center"] == [0.0] * 4
+    assert "lambda" in card.parameters["functiontransformer__func"]
+    assert " at 0x" not in str(card) + json.dumps(card.as_dict())

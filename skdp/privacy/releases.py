@@ -524,11 +524,14 @@ class PrivacySpent:  # numpydoc ignore=PR02
         lists = {"seed_fingerprints": list(self.seed_fingerprints), "releases": releases}
         return {**vars(self), **lists, "seeded": self.seeded, "rho": self.rho}
 
-    def __repr__(self) -> str:
-        notes = ["seeded: no guarantee against anyone who can guess random_state"] * self.seeded
+    @property
+    def _notes(self) -> list[str]:
         if self.guessable:
-            notes = ["no privacy: random_state may be guessed, and takes the noise out"]
-        return printed("PrivacySpent", self, notes, summaries(self.releases))
+            return ["no privacy: random_state may be guessed, and takes the noise out"]
+        return ["seeded: no guarantee against anyone who can guess random_state"] * self.seeded
+
+    def __repr__(self) -> str:
+        return printed("PrivacySpent", self, self._notes, summaries(self.releases))
 
     def _repr_html_(self) -> str:
         return as_html(repr(self))
@@ -562,15 +565,7 @@ def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[s
         f"{title}: ({spent.epsilon:.4g}, {spent.delta:.4g})-DP "
         f"per {spent.unit}, adjacency {spent.adjacency!r}, mu={spent.mu:.5g}"
     ]
-    if not math.isfinite(spent.epsilon):
-        lines.append("  no privacy: epsilon is inf")
-    elif spent.epsilon > _WEAK:
-        lines.append(f"  weak: an epsilon above {_WEAK:g} promises little")
-    if spent.delta_tail:
-        lines.append(f"  {spent.delta_tail:.4g} of delta for a tail event, which mu leaves out")
-    lines += [f"  {note}" for note in notes]
-    if not spent.enforced:
-        lines.append("  bounds or classes promised by the caller, not enforced")
+    lines += [f"  {caution}" for caution in cautions(spent, notes)]
     width = max([_WIDTH, *(len(name) + 1 for name, _ in rows)])
     lines.append(f"  {'release':<{width}}{'share':>8}{'sensitivity':>13}{'noise std':>13}")
     lines += [f"  {name:<{width}}{numbers}".rstrip() for name, numbers in rows[:_SHOWN]]
@@ -582,6 +577,19 @@ def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[s
 def as_html(text: str) -> str:
     """Return what a notebook shows for a text in columns."""
     return f"<pre>{escape(text)}</pre>"
+
+
+def cautions(spent: Any, notes: Sequence[str]) -> list[str]:
+    """Say what weakens the guarantee of a record or a plan, with notes of its own."""
+    weak = f"weak: an epsilon above {_WEAK:g} promises little"
+    tail = f"{spent.delta_tail:.4g} of delta for a tail event, which mu leaves out"
+    return [
+        *["no privacy: epsilon is inf"] * math.isinf(spent.epsilon),
+        *[weak] * (_WEAK < spent.epsilon < math.inf),
+        *[tail] * (spent.delta_tail > 0),
+        *notes,
+        *["bounds or classes promised by the caller, not enforced"] * (not spent.enforced),
+    ]
 
 
 def _shared_in_epsilon(record: PrivacySpent, total: float) -> list[Release]:
