@@ -69,6 +69,7 @@ _MODULES = {
     "datasets",
     "display",
     "federated",
+    "interactions",
     "metrics",
     "linear_model",
     "model_selection",

@@ -1,15 +1,29 @@
-"""Measures of how good a subspace is."""
+"""Measures of how good a subspace is, or a ranking of items."""
 
+from collections.abc import Iterator
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.metrics import ndcg_score
+from sklearn.utils import gen_batches
+from sklearn.utils._param_validation import Interval
 
-from skdp._checks import check_numbers, check_rows
+from skdp._checks import check_numbers, check_rows, validate_plain
 from skdp.linalg import spectrum
 from skdp.linalg.spectrum import orthonormal_basis, principal_sines
 
-__all__ = ["captured_variance", "coherence", "subspace_distance"]
+__all__ = [
+    "captured_variance",
+    "coherence",
+    "ndcg_at_k",
+    "recall_at_k",
+    "subspace_distance",
+]
+
+# Entries of a batch of scores.
+_BATCH_ENTRIES = 1 << 22  # not studied
 
 
 def subspace_distance(components: Any, reference: Any) -> float:
@@ -134,3 +148,109 @@ def coherence(components: Any) -> float:
             "pass left singular vectors transposed."
         )
     return spectrum.coherence(orthonormal_basis(rows.T))
+
+
+def ndcg_at_k(y_true: Any, y_score: Any, k: int) -> float:
+    """Compute the normalized discounted cumulative gain of the first items, averaged over users.
+
+    Parameters
+    ----------
+    y_true : {array-like, sparse matrix} of shape (n_users, n_items)
+        Gains, such as 1 for items that a user chose later; none is negative. Users without any are
+        left out.
+    y_score : array-like of shape (n_users, n_items)
+        Scores that rank the items; minus infinity for those that are not to be ranked, such as what
+        a user had before.
+    k : int
+        Number of items that count, at least 1.
+
+    Returns
+    -------
+    float
+        1 if the first items are the best ones, of every user.
+
+    See Also
+    --------
+    sklearn.metrics.ndcg_score : The same of dense tables and finite scores.
+
+    Notes
+    -----
+    **Privacy.** A noise-free function of its arguments, not covered by any guarantee.
+
+    Examples
+    --------
+    >>> from skdp.metrics import ndcg_at_k
+    >>> ndcg_at_k([[0, 1, 0], [0, 0, 0]], [[0.9, 0.8, 0.1], [1, 2, 3]], 2)
+    0.63
+    """
+    values = []
+    for gains, scores in _rankings(y_true, y_score, k, "ndcg_at_k"):
+        is_ranked = scores > -np.inf
+        lowest = scores.min(initial=0.0, where=is_ranked)
+        ranked = np.where(is_ranked, scores, 2 * lowest - 1)
+        # The mean of a batch, in the place of each of its users.
+        values.append(np.full(len(gains), ndcg_score(gains, ranked, k=k)))
+    return float(np.concatenate(values).mean())
+
+
+def recall_at_k(y_true: Any, y_score: Any, k: int) -> float:
+    """Compute the fraction of items that are among the first ones, averaged over users.
+
+    Parameters
+    ----------
+    y_true : {array-like, sparse matrix} of shape (n_users, n_items)
+        Gains, such as 1 for items that a user chose later; none is negative. Users without any are
+        left out.
+    y_score : array-like of shape (n_users, n_items)
+        Scores that rank the items; minus infinity for those that are not to be ranked, such as what
+        a user had before.
+    k : int
+        Number of items that count, at least 1.
+
+    Returns
+    -------
+    float
+        1 if all items with a gain are among the first `k`, of every user; less if a user has more.
+
+    Notes
+    -----
+    **Privacy.** A noise-free function of its arguments, not covered by any guarantee.
+
+    Examples
+    --------
+    >>> from skdp.metrics import recall_at_k
+    >>> recall_at_k([[0, 1, 1], [0, 0, 0]], [[0.9, 0.8, 0.1], [1, 2, 3]], 2)
+    0.5
+    """
+    values = []
+    for gains, scores in _rankings(y_true, y_score, k, "recall_at_k"):
+        first = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        is_hit = np.take_along_axis((gains > 0) & (scores > -np.inf), first, axis=1)
+        values.append(is_hit.sum(axis=1) / (gains > 0).sum(axis=1))
+    return float(np.concatenate(values).mean())
+
+
+def _rankings(
+    y_true: Any, y_score: Any, k: int, name: str
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield gains and scores of batches of users who have gains."""
+    at_least_one = Interval(Integral, 1, None, closed="left")
+    validate_plain({"k": [at_least_one]}, {"k": k}, name)
+    gains = check_rows(y_true, name)
+    scores = check_numbers(y_score, "y_score", ensure_all_finite=False)
+    if gains.shape != scores.shape or gains.shape[1] < 2:
+        raise ValueError(
+            f"y_true and y_score must have one shape, with two items or more, got {gains.shape} "
+            f"and {scores.shape}."
+        )
+    if np.isnan(scores).any() or (scores == np.inf).any():
+        raise ValueError("y_score contains NaN or infinity; only minus infinity is accepted.")
+    if gains.min() < 0:
+        raise ValueError("y_true has a negative gain: pass 0 for what a user did not choose.")
+    # No gain is negative.
+    users = np.flatnonzero(np.asarray(gains.sum(axis=1)).ravel() > 0)
+    if not len(users):
+        raise ValueError("y_true has no gain, so that there is nothing to rank: pass other users.")
+    for batch in gen_batches(len(users), max(1, _BATCH_ENTRIES // gains.shape[1])):
+        chosen = gains[users[batch]]
+        yield chosen.toarray() if issparse(chosen) else chosen, scores[users[batch]]

@@ -52,6 +52,7 @@ PUBLIC_MODULES = [
     "skdp.datasets",
     "skdp.display",
     "skdp.federated",
+    "skdp.interactions",
     "skdp.metrics",
     "skdp.model_selection",
     "skdp.privacy",

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.metrics import ndcg_score
 
 from skdp.datasets import make_low_rank
-from skdp.metrics import captured_variance, coherence
+from skdp.metrics import captured_variance, coherence, ndcg_at_k, recall_at_k
 
 
 @pytest.mark.parametrize("contain", [np.asarray, sparse.csr_array, list])
@@ -35,3 +36,52 @@ def test_coherence_is_that_of_the_span():
 def test_coherence_refuses_components_as_columns():
     with pytest.raises(ValueError, match=r"components has shape \(5, 2\)"):
         coherence(np.eye(5, 2))
+
+
+GENERATOR = np.random.default_rng(0)
+GAINS = (GENERATOR.random((50, 9)) < 0.2) * GENERATOR.integers(1, 4, (50, 9))
+SCORES = GENERATOR.normal(size=(50, 9))
+CHOSE = GAINS.any(axis=1)
+
+
+@pytest.mark.parametrize("batch", [20, 1 << 22])
+@pytest.mark.parametrize("contain", [np.asarray, sparse.csr_array])
+def test_rankings_are_those_of_users_with_gains(monkeypatch, contain, batch):
+    monkeypatch.setattr("skdp.metrics._BATCH_ENTRIES", batch)
+    assert not CHOSE.all()
+    expected = ndcg_score(GAINS[CHOSE], SCORES[CHOSE], k=4)
+    assert ndcg_at_k(contain(GAINS), SCORES, 4) == pytest.approx(expected)
+    best = np.argsort(-SCORES, axis=1)[:, :4]
+    shares = [
+        len({*np.flatnonzero(GAINS[user])} & {*best[user]}) / np.count_nonzero(GAINS[user])
+        for user in np.flatnonzero(CHOSE)
+    ]
+    assert recall_at_k(contain(GAINS), SCORES, 4) == pytest.approx(np.mean(shares))
+    assert ndcg_at_k(contain(GAINS), GAINS, 9) == recall_at_k(contain(GAINS), GAINS, 9) == 1
+
+
+def test_what_is_not_ranked_comes_last():
+    had = np.array([[True, False, False]])
+    scores = np.where(had, -np.inf, [[9.0, -5.0, -7.0]])
+    gains = np.array([[1, 1, 0]])
+    assert recall_at_k(gains, scores, 1) == recall_at_k(gains, scores, 3) == 0.5
+    assert ndcg_at_k(gains, scores, 3) == ndcg_at_k(gains, [[-8.0, -5.0, -7.0]], 3)
+    assert recall_at_k(gains, np.full((1, 3), -np.inf), 3) == 0
+
+
+@pytest.mark.parametrize("metric", [ndcg_at_k, recall_at_k])
+@pytest.mark.parametrize(
+    ("gains", "scores", "k", "told"),
+    [
+        (GAINS, SCORES[:, :3], 1, "one shape, with two items or more"),
+        (GAINS, np.full_like(SCORES, np.inf), 1, "only minus infinity"),
+        (GAINS, np.full_like(SCORES, np.nan), 1, "NaN"),
+        (-GAINS, SCORES, 1, "negative gain"),
+        (0 * GAINS, SCORES, 1, "no gain"),
+        (GAINS, SCORES, 0, "'k' parameter"),
+    ],
+    ids=["shapes", "infinite", "missing", "negative", "none", "k"],
+)
+def test_what_is_no_ranking_is_refused(metric, gains, scores, k, told):
+    with pytest.raises(ValueError, match=told):
+        metric(gains, scores, k)

@@ -1,0 +1,192 @@
+"""Who used what: from pairs of names to a sparse table, and from a model to names of items."""
+
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.utils import _safe_indexing, gen_batches
+from sklearn.utils._param_validation import Interval
+
+from skdp._checks import validate_plain
+from skdp.data.containers import with_text
+from skdp.data.people import check_users, checked_ids, kind_of_ids
+from skdp.exceptions import warn_of_privacy
+
+__all__ = ["InteractionTable", "interaction_table", "top_items"]
+
+# Entries of a batch of scores.
+_BATCH_ENTRIES = 1 << 22  # not studied
+
+
+class InteractionTable(NamedTuple):  # numpydoc ignore=PR02
+    """A table of who used what, with the names of its rows and columns.
+
+    :func:`skdp.interactions.interaction_table` makes it.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_users, n_items)
+        1.0 where a user has an item.
+    users : ndarray of shape (n_users,)
+        Names of the rows.
+    items : ndarray of shape (n_items,)
+        Names of the columns.
+
+    Examples
+    --------
+    >>> from skdp.interactions import interaction_table
+    >>> interaction_table([("ann", "tea"), ("bob", "jam")], items=["jam", "tea"]).X.toarray()
+    array([[0., 1.],
+           [1., 0.]])
+    """
+
+    X: csr_array
+    users: np.ndarray
+    items: np.ndarray
+
+
+def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> InteractionTable:
+    """Make a sparse table of zeros and ones of pairs of a user and an item.
+
+    Parameters
+    ----------
+    pairs : data frame or array-like of shape (n_pairs, 2)
+        A user and an item in each line, by ids that are integers or strings. A pair that occurs
+        twice counts once; pairs of others than `users` and `items` are left out.
+    users : array-like of shape (n_users,) or None, default=None
+        Ids of the rows, in their order. ``None`` takes those in `pairs`, sorted: then the number of
+        rows tells how many users there are.
+    items : array-like of shape (n_items,) or None, default=None
+        Ids of the columns, in their order, such as a catalog. ``None`` takes those in `pairs`,
+        sorted, which makes it public which items occur, and warns of that.
+
+    Returns
+    -------
+    InteractionTable
+        The table, and the names of its rows and columns.
+
+    Raises
+    ------
+    ValueError
+        If `pairs` has not two columns, ids are missing or of several kinds, or a list of ids has
+        one of them twice.
+
+    See Also
+    --------
+    skdp.DPTruncatedSVD : Components of the table.
+    skdp.datasets.make_interactions : A table to try things on.
+
+    Notes
+    -----
+    **Privacy.** The table is as private as the pairs: nothing is released. Errors name no id.
+
+    Examples
+    --------
+    >>> from skdp.interactions import interaction_table
+    >>> pairs = [("ann", "tea"), ("bob", "jam"), ("bob", "tea"), ("bob", "tea"), ("bob", "pen")]
+    >>> table = interaction_table(pairs, items=["jam", "oat", "tea"])
+    >>> table.X.toarray()
+    array([[0., 0., 1.],
+           [1., 0., 1.]])
+    >>> table.users.tolist()
+    ['ann', 'bob']
+    """
+    if items is None:
+        warn_of_privacy(
+            "items=None makes public which items occur in pairs: pass items, such as a catalog, "
+            "that are known without looking at pairs."
+        )
+    # An array of several kinds would turn integers into strings.
+    given = np.array(pairs, dtype=object) if isinstance(pairs, list | tuple) else pairs
+    shape: tuple[int, ...] = getattr(given, "shape", ())
+    if len(shape) != 2 or shape[1] != 2:
+        raise ValueError(f"pairs must have two columns, a user and an item, got shape {shape}.")
+    rows, users = _placed(_safe_indexing(given, 0, axis=1), users, "users")
+    columns, items = _placed(_safe_indexing(given, 1, axis=1), items, "items")
+    is_listed = (rows >= 0) & (columns >= 0)
+    places = rows[is_listed], columns[is_listed]
+    X = csr_array((np.ones(is_listed.sum()), places), shape=(len(users), len(items)))
+    X.sum_duplicates()
+    X.data[:] = 1.0
+    return InteractionTable(X, users, items)
+
+
+def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the place of each id of a column in a list of ids, -1 of others, and the list."""
+    names, codes = _unique(column, f"{name} in pairs")
+    if given is None:
+        return codes, names
+    listed = checked_ids(given, name)
+    if len(_unique(listed, name)[0]) < len(listed):
+        raise ValueError(f"{name} must have every id once, got some of them twice.")
+    if len(names) and len(listed) and kind_of_ids(names) != kind_of_ids(listed):
+        kind, in_pairs = (kind_of_ids(one).__name__ for one in (listed, names))
+        raise ValueError(f"{name} must be {in_pairs}, as in pairs, got {kind}.")
+    numbers = {one: number for number, one in enumerate(listed.tolist())}
+    places = np.array([numbers.get(one, -1) for one in names.tolist()], dtype=np.intp)
+    return places[codes], listed
+
+
+def _unique(ids: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return sorted ids and the number of each; refuse others than ids, and name none."""
+    text = f"{name} must be all integers or all strings, with none missing."
+    return with_text(text, lambda: check_users(checked_ids(ids, name)))
+
+
+def top_items(model: Any, history: InteractionTable, n: int) -> dict[Any, list[Any]]:
+    """Name the items with the highest scores for each user, without those that the user has.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted :class:`skdp.DPTruncatedSVD` or :class:`skdp.DPPCA`, or another one with
+        `transform` and `inverse_transform`, of a table with these items.
+    history : InteractionTable
+        What users have, whoever they are: `interaction_table` makes it with the `items` of the
+        table that the model was fitted to.
+    n : int
+        Number of items, at least 1.
+
+    Returns
+    -------
+    dict
+        A list of items for each user, the best first; shorter than `n` if there are no more.
+
+    Raises
+    ------
+    ValueError
+        If the model was fitted to another number of items, or `n` is below 1.
+
+    Notes
+    -----
+    **Privacy.** What is returned is computed from the rows in `history`, and not covered by the
+    guarantee of the model: show the items of a user to that user, and to nobody else.
+
+    Examples
+    --------
+    >>> from skdp import DPTruncatedSVD
+    >>> from skdp.interactions import interaction_table, top_items
+    >>> pairs = [(user, item) for user in range(900) for item in ("jam", "tea")[user % 2 :]]
+    >>> table = interaction_table(pairs, items=["jam", "oat", "tea"])
+    >>> svd = DPTruncatedSVD(1, row_norm=1.5, epsilon=9.0).fit(table.X)
+    >>> top_items(svd, interaction_table([("ann", "tea")], items=table.items), 1)
+    {'ann': ['jam']}
+    """
+    at_least_one = Interval(Integral, 1, None, closed="left")
+    validate_plain({"n": [at_least_one]}, {"n": n}, "top_items")
+    X, users, items = history
+    n_items = getattr(model, "n_features_in_", len(items))
+    if n_items != len(items):
+        raise ValueError(
+            f"history has {len(items)} items, but the model was fitted to {n_items}: pass the same "
+            "items to interaction_table."
+        )
+    found = {}
+    for batch in gen_batches(len(users), max(1, _BATCH_ENTRIES // max(1, n_items))):
+        scores = np.array(model.inverse_transform(model.transform(X[batch])))
+        scores[X[batch].nonzero()] = -np.inf
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :n]
+        for user, places, own in zip(users[batch].tolist(), best, scores, strict=True):
+            found[user] = items[places[own[places] > -np.inf]].tolist()
+    return found

@@ -1,0 +1,112 @@
+"""Tables of who used what, and items by name."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import csr_array
+
+from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, to_sklearn
+from skdp.datasets import make_interactions
+from skdp.interactions import InteractionTable, interaction_table, top_items
+
+PAIRS = [("bob", "tea"), ("ann", "jam"), ("bob", "jam"), ("bob", "tea"), ("eve", "ink")]
+ITEMS = ["tea", "jam", "oat"]
+CONTAINERS = {
+    "list": lambda pairs: pairs,
+    "objects": lambda pairs: np.array(pairs, dtype=object),
+    "strings": np.array,
+    "pandas": lambda pairs: pd.DataFrame(pairs, columns=["who", "what"]),
+    "categories": lambda pairs: pd.DataFrame(pairs, columns=["who", "what"], dtype="category"),
+    "polars": lambda pairs: pl.DataFrame(pairs, schema=["who", "what"], orient="row"),
+}
+
+
+@pytest.mark.parametrize("contain", CONTAINERS)
+def test_pairs_become_a_table_of_the_listed_items(contain):
+    table = interaction_table(CONTAINERS[contain](PAIRS), items=ITEMS)
+    assert table.users.tolist() == ["ann", "bob", "eve"]
+    assert table.items.tolist() == ITEMS
+    np.testing.assert_array_equal(table.X.toarray(), [[0, 1, 0], [1, 1, 0], [0, 0, 0]])
+    assert isinstance(table.X, csr_array)
+    assert table.X.has_canonical_format
+
+
+def test_listed_users_have_a_row_each_and_others_have_none():
+    with warnings.catch_warnings(action="error"):
+        table = interaction_table(PAIRS, users=["zoe", "bob"], items=ITEMS)
+    np.testing.assert_array_equal(table.X.toarray(), [[0, 0, 0], [1, 1, 0]])
+    assert interaction_table(np.empty((0, 2), int), users=["a"], items=ITEMS).X.nnz == 0
+
+
+def test_items_that_are_found_become_public():
+    with pytest.warns(PrivacyWarning, match="public which items occur"):
+        table = interaction_table(PAIRS)
+    assert table.items.tolist() == ["ink", "jam", "tea"]
+
+
+def test_numbers_and_names_may_be_mixed_by_column():
+    table = interaction_table([(7, "tea"), (3, "jam")], items=ITEMS)
+    assert table.users.tolist() == [3, 7]
+    table = interaction_table(np.array([[7, 2], [3, 1]]), users=[7, 3], items=range(1, 4))
+    np.testing.assert_array_equal(table.X.toarray(), [[0, 1, 0], [1, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("pairs", "more", "told"),
+    [
+        ([("secret", "tea", 1)], {}, r"two columns, a user and an item, got shape \(1, 3\)"),
+        ({"secret": "tea"}, {}, r"got shape \(\)"),
+        ([("secret", "tea"), (1, "tea")], {}, "users in pairs must be all integers or all strings"),
+        (
+            [("secret", None), ("secret", "tea")],
+            {},
+            "items in pairs must be all integers or all strings",
+        ),
+        ([("secret", "tea")], {"users": ["ann", "ann"]}, "users must have every id once"),
+        ([("secret", "tea")], {"items": [1, 2]}, "items must be str, as in pairs, got int"),
+    ],
+    ids=str,
+)
+def test_bad_pairs_are_refused_and_no_id_is_told(pairs, more, told):
+    with pytest.raises(ValueError, match=told) as caught:
+        interaction_table(pairs, **{"items": ["tea"], **more})
+    assert "secret" not in str(caught.value)
+
+
+TABLE = make_interactions(600, 30, n_interactions=4000, n_tastes=2, random_state=0)
+HISTORY = InteractionTable(
+    csr_array(TABLE[:20]),
+    np.array([f"user {i}" for i in range(20)]),
+    np.array([f"item {i}" for i in range(30)]),
+)
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+@pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
+@pytest.mark.parametrize("batch", [40, 1 << 22])
+def test_top_items_are_the_best_that_a_user_does_not_have(monkeypatch, make, batch):
+    monkeypatch.setattr("skdp.interactions._BATCH_ENTRIES", batch)
+    model = make(2, row_norm=4.0).fit(TABLE)
+    scores = model.inverse_transform(model.transform(HISTORY.X))
+    for name, best in top_items(model, HISTORY, 3).items():
+        number = int(name.removeprefix("user "))
+        new = np.flatnonzero(HISTORY.X[[number]].toarray().ravel() == 0)
+        expected = new[np.argsort(-scores[number, new], kind="stable")][:3]
+        assert best == [f"item {i}" for i in expected]
+    everything = top_items(model, HISTORY, 30)
+    n_had = np.diff(HISTORY.X.indptr)
+    assert [len(best) for best in everything.values()] == (30 - n_had).tolist()
+    assert top_items(to_sklearn(model), HISTORY, 3) == top_items(model, HISTORY, 3)
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_other_items_and_numbers_are_refused():
+    model = DPTruncatedSVD(2, row_norm=4.0).fit(TABLE)
+    with pytest.raises(ValueError, match="3 items, but the model was fitted to 30"):
+        top_items(model, interaction_table(PAIRS, items=ITEMS), 1)
+    for n in (0, 1.5):
+        with pytest.raises(ValueError, match="'n' parameter of top_items"):
+            top_items(model, HISTORY, n)
