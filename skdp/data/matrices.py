@@ -64,7 +64,7 @@ class RankOneMatrices(SkdpContainer):
     **Privacy.** Nothing is released here. An estimator that takes these matrices protects one
     record, which is u_i, v_i and the response y_i. In matrix completion a record is one observed
     cell with its row, its column and its value. All cells of a row, which may be those of one
-    person, are not protected together.
+    person, are protected together with ``privacy_unit="user"`` only.
 
     Only the two factors take memory. Those of `from_indices` take 32 bytes a record, or 24 with
     ``dtype=numpy.float32``, whatever the shape of the matrices. Consecutive rows ``X[a:b]`` share

@@ -248,7 +248,8 @@ class DenseMatrices(Massed):
 
     def _times(self, values: np.ndarray, right: np.ndarray) -> np.ndarray:
         if self.mass is not None and values.shape[2] > 1:
-            return np.asarray(values @ right)
+            # A copy of the basis in another process has this layout, too.
+            return np.asarray(values @ np.ascontiguousarray(right))
         # All at once, which takes less time; of a single column no product has a sum that rounds.
         return (values.reshape(-1, values.shape[2]) @ right).reshape(*values.shape[:2], -1)
 
@@ -395,7 +396,8 @@ def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
     """Multiply each factor by itself, so that its product does not depend on its place."""
     if issparse(factors):
         return np.asarray(factors @ right)
-    return np.asarray(np.ascontiguousarray(factors)[:, np.newaxis] @ right)[:, 0]
+    factors, right = np.ascontiguousarray(factors), np.ascontiguousarray(right)
+    return np.asarray(factors[:, np.newaxis] @ right)[:, 0]
 
 
 def _factor_norms(factors: Any) -> np.ndarray:

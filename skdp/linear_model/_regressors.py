@@ -359,9 +359,10 @@ class DPTraceRegressor(PrivateRegressor):
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
         number of units.
-    privacy_unit : {"record", "response"}, default="record"
-        What is protected: one record, that is a matrix with its response, or one response, the
-        matrices being public. Public matrices much longer than nearly all others then take no part.
+    privacy_unit : {"record", "response", "user"}, default="record"
+        What is protected: one record, that is a matrix with its response; or one response, the
+        matrices being public, of which those much longer than nearly all others take no part; or a
+        user with all of its records, each user counting once. `fit` takes `users` then.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import expit
-from sklearn.utils._param_validation import StrOptions
 
 from skdp._checks import FINITE_BOUND
 from skdp.data.matrices import Design, RankOneMatrices
@@ -159,7 +158,9 @@ def _descend(
     """Take all steps; return the mean of the last half of the iterates, cut to the rank."""
     assert view.center is not None
     center = view.center.reshape(problem.matrix_shape)
-    design = Design(view.source, problem.matrix_shape, view.n_jobs, center=center)
+    design = Design(
+        view.source, problem.matrix_shape, view.n_jobs, center=center, people=view.people
+    )
     level, size = tangent_level(problem), start.left.size + start.right.size + 1
     point, offset, kept = start, 0.0, []
     clip = partial(_clipped_gradients, codes=view.codes, known=view.cache.norms, scale=scale)
@@ -198,12 +199,12 @@ def _clipped_gradients(
     norms = matrices.norms() if known is None else known[rows]
     shrinking = clip_weights(norms, bound, math.prod(point.shape)) / unit
     shrunk = matrices.values * shrinking[:, np.newaxis, np.newaxis]
-    coordinates, inner = DenseMatrices(shrunk).tangent(point, 1.0)
+    coordinates, inner = DenseMatrices(shrunk, mass=matrices.mass).tangent(point, 1.0)
     places = codes[rows]
     # A record with an unknown label is null.
     coordinates.multiply(np.where(places < 0, np.nan, expit(inner + offset) - places))
     weights = clip_weights(coordinates.norms(), level, coordinates.size)
-    return coordinates.weighted_sum(weights)
+    return coordinates.weighted_sum(matrices.added(weights))
 
 
 # ------------------------------
@@ -235,8 +236,9 @@ class DPTraceClassifier(PrivateClassifier):
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
         number of units.
-    privacy_unit : {"record"}, default="record"
-        What is protected: one record, that is a matrix with its label.
+    privacy_unit : {"record", "user"}, default="record"
+        What is protected: one record, that is a matrix with its label; or a user with all of its
+        records, each user counting once. `fit` takes `users` then.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
@@ -278,7 +280,7 @@ class DPTraceClassifier(PrivateClassifier):
 
     Notes
     -----
-    **Privacy.** Unit: a record, that is a matrix with its label. Adjacency: `adjacency`.
+    **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`.
     Mechanisms: Gaussian, and exponential for the median of the norms, accounted for in Gaussian
     differential privacy. Released: that median, unless `row_norm` is given or the records are few;
     the mean of clipped matrices; the difference of the classes of matrices less that mean; and in
@@ -319,7 +321,6 @@ class DPTraceClassifier(PrivateClassifier):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateClassifier._parameter_constraints,
-        "privacy_unit": [StrOptions({"record"})],
         "rank": TRACE_CONSTRAINTS["rank"],
         "matrix_shape": TRACE_CONSTRAINTS["matrix_shape"],
         # The bound is the unit of the steps.

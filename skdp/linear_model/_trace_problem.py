@@ -32,7 +32,7 @@ DELTA_TAIL = 0.1
 TRACE_CONSTRAINTS: dict[str, Any] = {
     "rank": [Interval(Integral, 1, None, closed="left")],
     "matrix_shape": [tuple, list, None],
-    "privacy_unit": [StrOptions({"record", "response"})],
+    "privacy_unit": [StrOptions(set(UNITS))],
     # Checked with the shape of the matrices.
     "covariance": "no_validation",
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],

@@ -19,6 +19,7 @@ from skdp import (
     DPLinearRegression,
     DPLogisticRegression,
     DPStandardScaler,
+    DPTraceClassifier,
     DPTraceRegressor,
     DPTruncatedSVD,
 )
@@ -226,6 +227,17 @@ def _rows_of(cell, data):
 # Classifiers: people with several records, whose labels may differ.
 
 
+class MatrixClassifierOfPeople(DPTraceClassifier):
+    """Takes users by their place, too."""
+
+    __doc__ = DPTraceClassifier.__doc__
+
+    def fit(self, X, *more):
+        # Parts bring their labels.
+        *y, users = more
+        return super().fit(X, *y, users=users)
+
+
 class ClassifierOfPeople(DPLogisticRegression):
     """Takes users by their place, too."""
 
@@ -244,12 +256,11 @@ class ClassCell(class_cells.Cell):
     def __call__(self, **more):
         """Make a classifier."""
         made = super().__call__(privacy_unit="user", **more)
-        return ClassifierOfPeople(**made.get_params(deep=False))
+        of_people = MatrixClassifierOfPeople if self.has_matrices else ClassifierOfPeople
+        return of_people(**made.get_params(deep=False))
 
 
-CLASS_CELLS = tuple(
-    ClassCell(*vars(cell).values()) for cell in class_cells.CELLS if not cell.has_matrices
-)
+CLASS_CELLS = tuple(ClassCell(*vars(cell).values()) for cell in class_cells.CELLS)
 
 
 @dataclass(frozen=True)
@@ -303,7 +314,7 @@ def class_groups(cell, records):
     single = replace(single, container=single.container.removesuffix("parts").strip() or "dense")
     plain = class_cells.Cell(**{**vars(cell), "container": single.container})
     (group,) = class_cells.groups(plain, single)
-    rows = np.array([scaler_cells.dense(X)[0] for X, _ in group.datasets], np.float64)
+    rows = np.array([scaler_cells.dense(X)[0].ravel() for X, _ in group.datasets], np.float64)
     labels = np.array([y[0] for _, y in group.datasets])
     chosen = [[number] for number in range(len(rows))]
     chosen += [[number] * 25 for number in range(0, len(rows), 3)]
@@ -350,7 +361,9 @@ class TraceOfPeople(DPTraceRegressor):
 
     __doc__ = DPTraceRegressor.__doc__
 
-    fit = LinearOfPeople.fit
+    def fit(self, X, *more):
+        *y, users = more
+        return super().fit(X, *y, users=users)
 
 
 @dataclass(frozen=True)
@@ -365,15 +378,22 @@ class TraceCell(trace_cells.Cell):
 
 
 def _trace_cells():
-    in_parts_are = ("matrices", "vectors", "narrow vectors", "sparse vectors")
+    in_parts_are = ("flat", "vectors", "row vectors", "narrow vectors", "sparse vectors")
     of_records = [cell for cell in trace_cells.CELLS if cell.unit == "record"]
-    for number, cell in enumerate(one for one in of_records if one.is_linear):
+    for number, cell in enumerate(of_records):
         parts = number % 2 == 1 and cell.layout in in_parts_are
         # How long they are follows from the people.
         yield TraceCell(**{**vars(cell), "lengths": (1,) * parts})
 
 
 TRACE_CELLS = tuple(_trace_cells())
+
+
+TRACE_SLIPS = {
+    name: replace(slip, cell=TraceCell(**vars(slip.cell)))
+    for name, slip in trace_cells.SLIPS.items()
+    if slip.cell.unit == "record"
+}
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,19 @@ import numpy as np
 from in_parts import in_chunks, in_parts
 from scipy.sparse import csr_array
 
-from skdp import DPPCA, DPLinearRegression, DPLogisticRegression, DPStandardScaler, DPTruncatedSVD
+from skdp import (
+    DPPCA,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPStandardScaler,
+    DPTraceClassifier,
+    DPTraceRegressor,
+    DPTruncatedSVD,
+    RankOneMatrices,
+)
 
 N_PEOPLE, N_FEATURES, SECRET = 200, 4, 2**90 + 5
+OF_MATRICES = {"matrix_shape": (2, 2), "n_iter": 5}
 KINDS = {
     "svd": lambda **more: DPTruncatedSVD(2, **more),
     "svd, power": lambda **more: DPTruncatedSVD(2, solver="power", **more),
@@ -17,12 +27,23 @@ KINDS = {
     "classifier": lambda **more: DPLogisticRegression(classes=[0, 1, 2], **more),
     "regression": lambda **more: DPLinearRegression(n_iter=5, **more),
     "regression, bounds": lambda **more: DPLinearRegression(n_iter=5, bounds=(-9, 9), **more),
+    "matrices": lambda **more: DPTraceRegressor(**{**OF_MATRICES, **more}),
+    "matrices, spectral": lambda **more: DPTraceRegressor(
+        **{**OF_MATRICES, "init": "spectral", **more}
+    ),
+    "factors": lambda **more: DPTraceRegressor(n_iter=5, **more),
+    "classes of matrices": lambda **more: DPTraceClassifier(
+        **{"matrix_shape": (2, 2), "classes": [0, 1], **more}
+    ),
 }
 # What each row has beside it.
 TARGETS = {
     "classifier": lambda X, y: (y,),
-    "regression": lambda X, y: (y + X[:, 1],),
-    "regression, bounds": lambda X, y: (y + X[:, 1],),
+    "classes of matrices": lambda X, y: (y // 2,),
+    **dict.fromkeys(
+        ("regression", "regression, bounds", "matrices", "matrices, spectral", "factors"),
+        lambda X, y: (y + X[:, 1],),
+    ),
 }
 # The last two bring their labels along.
 CONTAINERS = {
@@ -31,6 +52,14 @@ CONTAINERS = {
     "parts": lambda X, *y: (in_parts(X, *y),),
     "chunks": in_chunks,
 }
+# Each kind, in each container that it takes.
+WAYS = [
+    (kind, container)
+    for kind in KINDS
+    for container in CONTAINERS
+    if not (kind == "factors" and container in ("parts", "chunks"))
+    if (kind, container) != ("classes of matrices", "csr")
+]
 
 
 def rows_of_people(seed=0):
@@ -44,8 +73,15 @@ def rows_of_people(seed=0):
 def fitted(kind, X, y, container="dense", users=None, **more):
     """Fit one of the kinds to people."""
     estimator = KINDS[kind](**more)
-    given = CONTAINERS[container](X, *targets_of(kind, X, y))
-    return estimator.fit(*given, **({} if users is None else {"users": users}))
+    rows, *targets = CONTAINERS[container](X, *targets_of(kind, X, y))
+    return estimator.fit(
+        rows_for(kind, rows), *targets, **({} if users is None else {"users": users})
+    )
+
+
+def rows_for(kind, rows):
+    """Give rows, or factors of matrices made of them, as a kind takes them."""
+    return RankOneMatrices(rows[:, :2], rows[:, 2:]) if kind == "factors" else rows
 
 
 def targets_of(kind, X, y):

@@ -22,11 +22,13 @@ from people_kinds import (
     SECRET,
     assert_close,
     fitted,
+    rows_for,
     rows_of_people,
     targets_of,
 )
 from sklearn.model_selection import GridSearchCV, GroupKFold
 
+from skdp import RankOneMatrices
 from skdp._estimator import PrivateEstimator
 from skdp.data.parts import Targets
 from skdp.data.people import People
@@ -118,11 +120,15 @@ def uncounted_rows():
 
     def poisoned(self, problem, data, warn):
         view = getattr(data[0], "design", data[0])
-        view.source = copy.copy(view.source)
-        view.source.__class__ = UncountedSource
-        if isinstance(view.source.X, np.ndarray):
-            view.source.X = view.source.X.view(UncountedArray)
-        with patch.object(Targets, "__len__", _refuse):
+        if isinstance(view.source, Source):
+            view.source = copy.copy(view.source)
+            view.source.__class__ = UncountedSource
+            if isinstance(view.source.X, np.ndarray):
+                view.source.X = view.source.X.view(UncountedArray)
+        with (
+            patch.object(Targets, "__len__", _refuse),
+            patch.object(RankOneMatrices, "shape", property(lambda self: Shape((0, N_FEATURES)))),
+        ):
             return release(self, problem, data, warn)
 
     with patch.object(PrivateEstimator, "_release", poisoned):
@@ -179,7 +185,7 @@ def _fit(kind, data, budget):
     fit = model.fit
     # The harness passes all by place.
     model.fit = lambda X, *more: fit(X, *more[:-1], users=more[-1])
-    fitted, opened = fit_with(model, (X, *targets_of(kind, X, y), codes), budget)
+    fitted, opened = fit_with(model, (rows_for(kind, X), *targets_of(kind, X, y), codes), budget)
     del model.fit
     return fitted, opened
 

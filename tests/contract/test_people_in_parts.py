@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from in_parts import in_chunks, in_parts
-from people_kinds import KINDS, SECRET, assert_close, fitted, rows_of_people
+from people_kinds import SECRET, WAYS, assert_close, fitted, rows_of_people
 from sklearn.base import clone
 
 from skdp import DPPCA, DPLogisticRegression
@@ -25,11 +25,16 @@ IDS = {
     "other chunks": lambda codes: da.from_array(codes, chunks=100),
     "a series of dask": lambda codes: dd.from_pandas(pd.Series(codes), npartitions=2),
 }
-WAYS = [("csr", "one array"), *[("parts", ids) for ids in IDS], *[("chunks", ids) for ids in IDS]]
+WITH_IDS = [
+    (*way, ids)
+    for way in WAYS
+    # Of sparse factors a fit releases variances in place of covariances.
+    if way[1] != "dense" and way != ("factors", "csr")
+    for ids in (["one array"] if way[1] == "csr" else IDS)
+]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("container", "ids"), WAYS)
+@pytest.mark.parametrize(("kind", "container", "ids"), WITH_IDS)
 def test_ids_and_rows_come_in_any_container(kind, container, ids):
     X, y, codes = rows_of_people()
     facts = {"epsilon": math.inf, "random_state": SECRET, "privacy_unit": "user"}

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import people_laws
 import pytest
-from people_kinds import KINDS
+from people_kinds import KINDS, WAYS
 from people_laws import CELLS, LAWS
 
 from skdp.data import matrices, people
@@ -22,8 +22,7 @@ from skdp.model_selection import _search_cost
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("container", ["dense", "csr", "parts", "chunks"])
+@pytest.mark.parametrize(("kind", "container"), WAYS)
 def test_nothing_asks_for_the_number_of_rows(kind, container):
     people_laws.nothing_asks_for_the_number_of_rows(kind, container)
 
@@ -33,8 +32,7 @@ def test_only_the_number_of_people_is_told(kind):
     people_laws.only_the_number_of_people_is_told(kind)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("container", ["dense", "csr"])
+@pytest.mark.parametrize(("kind", "container"), [way for way in WAYS if way[1] in ("dense", "csr")])
 def test_rows_that_are_repeated_change_nothing(kind, container):
     people_laws.repeated_rows_change_nothing(kind, container)
 
