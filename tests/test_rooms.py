@@ -43,7 +43,7 @@ SHORT = {
 # What fits can do without, and so `import skdp` too: files, clusters, owners, trees.
 WAITS = (
     *("dask", "distributed", "matplotlib", "pandas", "polars", "pyarrow", "sqlite3"),
-    *("skdp.data.dask_rows", "skdp.data.files", "skdp.federated"),
+    *("skdp.data.dask_rows", "skdp.data.parquet", "skdp.federated"),
     *("sklearn.ensemble", "sklearn.impute", "sklearn.multioutput", "sklearn.neighbors"),
     "sklearn.tree",
     # Noise is drawn with a cipher.
@@ -146,7 +146,7 @@ def test_no_module_is_a_splinter():
 
 
 def test_files_are_few():
-    assert len(MODULES) <= 114
+    assert len(MODULES) <= 110
 
 
 def loaded(imports):

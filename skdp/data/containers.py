@@ -1,5 +1,6 @@
 """Checks and conversions of a container before anything else is done with it."""
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -433,3 +434,20 @@ def with_nan(rows: Any, is_null: np.ndarray) -> Any:
     values = rows.data.copy() if issparse(rows) else rows.copy()
     values[np.repeat(is_null, np.diff(rows.indptr)) if issparse(rows) else is_null] = np.nan
     return with_data(rows, values) if issparse(rows) else values
+
+
+# ------------------------------
+# Paths of files.
+
+_PATHS = str | bytes | os.PathLike
+
+
+def paths_of(paths: Any, name: str = "paths") -> list[str]:
+    """Return one path, or several, in full: other processes may run in another directory."""
+    several = [paths] if isinstance(paths, _PATHS) else list(paths)
+    if not several:
+        raise ValueError(f"{name} must name at least one file, got none.")
+    for path in several:
+        if not isinstance(path, _PATHS):
+            raise ValueError(f"{name} must be paths of files, got {type(path).__name__}.")
+    return [os.path.abspath(os.fsdecode(path)) for path in several]

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skdp.data.containers import with_text
-from skdp.data.npy import paths_of
+from skdp.data.containers import paths_of, with_text
 
 try:
     import pyarrow as pa

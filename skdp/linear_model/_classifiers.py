@@ -26,8 +26,9 @@ from skdp.data.sources import (
 )
 from skdp.linear_model._logistic_fit import Estimate, opened, solve_logistic, warnings_for_size
 from skdp.linear_model._logistic_plan import LabeledRows, LogisticProblem, plan_logistic
-from skdp.linear_model._supervised import Shape, SupervisedEstimator
-from skdp.linear_model._targets import (
+from skdp.linear_model._supervised import (
+    Shape,
+    SupervisedEstimator,
     checked_labels,
     checked_weights,
     classes_in,

@@ -26,9 +26,13 @@ from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_squares
 from skdp.linear_model._descent import OTHER_UNITS_OF_Y
 from skdp.linear_model._personal_fit import best_priors
-from skdp.linear_model._personal_model import Prior, SharedModel, ridge_coefficients
 from skdp.linear_model._personal_plan import SIZES, PersonalProblem, level_with_noise
-from skdp.linear_model._personal_start import root_mean_squares
+from skdp.linear_model._personal_start import (
+    Prior,
+    SharedModel,
+    ridge_coefficients,
+    root_mean_squares,
+)
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.releases import warnings_for_ends
 

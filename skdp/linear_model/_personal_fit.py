@@ -12,14 +12,6 @@ from skdp.data.users import UserBatch, Users, map_batch
 from skdp.exceptions import counted
 from skdp.linalg.norms import bin_counts, row_norms
 from skdp.linear_model._descent import DescentStep, followed_level, n_within, release_vote
-from skdp.linear_model._personal_model import (
-    Prior,
-    SharedModel,
-    aligned,
-    leave_one_out_errors_by_features,
-    leave_one_out_errors_by_kernels,
-    ridge_coefficients,
-)
 from skdp.linear_model._personal_plan import (
     PRIORS,
     AltminReleases,
@@ -32,9 +24,14 @@ from skdp.linear_model._personal_plan import (
     release_level,
 )
 from skdp.linear_model._personal_start import (
+    Prior,
+    SharedModel,
     Start,
     UserLevels,
+    aligned,
     features_of,
+    leave_one_out_errors_by_features,
+    leave_one_out_errors_by_kernels,
     moment_norms,
     release_mean_model,
     release_response_center,
@@ -43,6 +40,7 @@ from skdp.linear_model._personal_start import (
     release_start,
     release_user_levels,
     release_user_whitening,
+    ridge_coefficients,
 )
 from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.clipping import clip_weights

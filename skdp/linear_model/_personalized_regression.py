@@ -36,14 +36,14 @@ from skdp.linear_model._personal_fit import (
     warnings_for_model,
     warnings_for_users,
 )
-from skdp.linear_model._personal_model import Prior, SharedModel
 from skdp.linear_model._personal_plan import (
     PERSONAL_CONSTRAINTS,
     PersonalProblem,
     checked_problem,
     plan_personal,
 )
-from skdp.linear_model._targets import checked_responses, checked_weights, r2_of
+from skdp.linear_model._personal_start import Prior, SharedModel
+from skdp.linear_model._supervised import checked_responses, checked_weights, r2_of
 from skdp.privacy import Plan
 from skdp.privacy.precision import plain
 from skdp.units import ResolvedRow, ResolvedUnit, ResolvedUser

@@ -19,8 +19,9 @@ from skdp.data.rows import checked_digest
 from skdp.data.sources import as_source
 from skdp.linalg.matrices import FixedRank
 from skdp.linear_model._descent import n_votes
-from skdp.linear_model._supervised import Shape, SupervisedEstimator
-from skdp.linear_model._targets import (
+from skdp.linear_model._supervised import (
+    Shape,
+    SupervisedEstimator,
     as_numbers,
     as_numbers_or_nan,
     checked_responses,

@@ -1,16 +1,21 @@
-"""The door of regressions and classifiers, which turns X and y into rows and targets."""
+"""The door of regressions and classifiers, which turns X and y into rows, responses and labels."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import _fit_context
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.metrics import r2_score
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from skdp._checks import (
     check_features,
+    check_numbers,
     check_rows_of,
     check_rows_or_blocks,
     redact_errors,
@@ -20,9 +25,11 @@ from skdp._checks import (
 from skdp._estimator import Data, PrivateEstimator
 from skdp.data.containers import refuse_masked
 from skdp.data.matrices import RankOneMatrices
-from skdp.data.parts import RowBlocks, RowParts, Targets
+from skdp.data.parts import PartResults, RowBlocks, RowParts, Targets
 from skdp.data.people import People, people_of
-from skdp.data.sources import held
+from skdp.data.reduce import PerRow, map_sum, on_block
+from skdp.data.rows import checked_digest
+from skdp.data.sources import held, sum_of_results
 
 #: Shape of the matrices that are the rows; None if rows have features.
 Shape = tuple[int, int] | None
@@ -149,3 +156,207 @@ def checked_factors(X: RankOneMatrices) -> RankOneMatrices:
     if len(X) == 0:
         raise ValueError("X has 0 sample(s), while a minimum of 1 is required.")
     return X
+
+
+# ------------------------------
+# Responses of a regression.
+
+
+def as_numbers(responses: np.ndarray) -> np.ndarray:
+    """Convert responses of a part to float64."""
+    return np.asarray(responses, dtype=np.float64)
+
+
+def as_numbers_or_nan(responses: np.ndarray) -> np.ndarray:
+    """Convert responses that are read again; each that is no number any more becomes NaN."""
+    if responses.dtype.kind in "fiub":
+        return as_numbers(responses)
+    return np.array([_number(response) for response in responses.tolist()], dtype=np.float64)
+
+
+def _number(response: Any) -> float:
+    try:
+        return float(response)
+    except Exception:
+        return math.nan
+
+
+@redact_errors
+def checked_responses(y: Any) -> np.ndarray:
+    """Return responses in float64; refuse others than finite numbers, and name no value."""
+    raveled = column_or_1d(y, warn=True)
+    return np.asarray(check_array(raveled, ensure_2d=False, dtype=np.float64, input_name="y"))
+
+
+def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
+    """Return the weights of a score in float64, or None."""
+    if sample_weight is None:
+        return None
+    weights = check_numbers(sample_weight, "sample_weight", ensure_2d=False)
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight must have one weight for each of {n_rows} rows, got shape "
+            f"{weights.shape}."
+        )
+    return weights
+
+
+def r2_of(y: Any, predictions: Any, sample_weight: Any, n_jobs: int | None = None) -> float:
+    """Compute the coefficient of determination; for `PartResults` sum over the parts."""
+    responses = y if isinstance(y, Targets) else Targets.of(checked_responses(y))
+    check_consistent_length(predictions, responses)
+    weights = checked_weights(sample_weight, len(responses))
+    if not isinstance(predictions, PartResults):
+        return float(r2_score(np.asarray(responses), predictions, sample_weight=weights))
+    checked_digest(responses, n_jobs, is_keyed=False, name="y")
+    weight, total = map_sum(responses, partial(_totals, weights=weights), 2, n_jobs)
+    kernel = partial(_squares, responses=responses, mean=total / weight, weights=weights)
+    lost, spread = sum_of_results(predictions, kernel, 2, n_jobs)
+    return float(lost == 0 if spread == 0 else 1 - lost / spread)
+
+
+def weights_of(weights: np.ndarray | None, rows: slice) -> np.ndarray:
+    """Return the weights of some rows; without weights each is 1."""
+    return np.ones(rows.stop - rows.start) if weights is None else weights[rows]
+
+
+def _totals(rows: slice, responses: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    of_rows = weights_of(weights, rows)
+    return np.array([of_rows.sum(), of_rows @ responses[:, 0]])
+
+
+def _squares(
+    rows: slice,
+    predictions: np.ndarray,
+    responses: Targets,
+    mean: float,
+    weights: np.ndarray | None,
+) -> np.ndarray:
+    true, of_rows = responses[rows], weights_of(weights, rows)
+    return np.array([of_rows @ np.square(true - other) for other in (predictions, mean)])
+
+
+# ------------------------------
+# Labels of records, and the places of labels among the sorted classes.
+
+_UNKNOWN = "Unknown label type: unknown. Labels, in y and in classes, are whole numbers or strings."
+# Floats tell all smaller whole numbers apart.
+_EXACT = 2.0**53  # not tuned
+# All labels have one of these types.
+_KINDS: tuple[Any, ...] = (str, (int, float))
+
+
+@redact_errors
+def checked_labels(y: Any) -> np.ndarray:
+    """Return labels as a 1-D array; refuse others than numbers or strings, and name none."""
+    raveled = column_or_1d(y, warn=True)
+    labels = np.asarray(check_array(raveled, ensure_2d=False, dtype=None, input_name="y"))
+    are_fractions = labels.dtype.kind == "f" and np.any(labels != np.round(labels))
+    kinds = set(map(type, labels.tolist()))
+    are_alike = any(all(issubclass(kind, wanted) for kind in kinds) for wanted in _KINDS)
+    if are_fractions or not are_alike:
+        raise ValueError(_UNKNOWN)
+    return labels
+
+
+def given_classes(classes: Any) -> np.ndarray:
+    """Return the public classes, sorted; refuse None, bad labels, and fewer than two."""
+    if classes is None:
+        raise ValueError(
+            "classes=None takes the labels of y, which are not known before a fit: pass classes, "
+            "a list of all labels that there may be."
+        )
+    try:
+        found = np.unique(checked_labels(classes))
+        # NumPy turns numbers beside strings into strings, which no number in y equals.
+        are_mixed = len({isinstance(label, str) for label in classes}) > 1
+    except (TypeError, ValueError):
+        are_mixed = True
+    if are_mixed or len(found) < 2 or len(found) < len(classes):
+        raise ValueError(
+            "classes must be a list of two or more different labels, all whole numbers or all "
+            f"strings, got {classes!r}."
+        )
+    return found
+
+
+@redact_errors
+def classes_in(labels: np.ndarray) -> np.ndarray:
+    """Return the labels that occur, sorted; refuse a single one."""
+    found = np.unique(labels)
+    if len(found) < 2:
+        raise ValueError(
+            "y has labels of one class only, but a classifier needs two classes or more: pass "
+            "classes, with those that y lacks."
+        )
+    return found
+
+
+def labels_in(targets: Targets, n_jobs: int | None) -> np.ndarray:
+    """Find all labels that occur, in one pass; refuse bad labels, and name none."""
+    flaws, found, are_strings = map_sum(targets, on_block(_labels_in_part), 0, n_jobs)
+    for flaw in filter(None, [*flaws, _UNKNOWN * (len(set(are_strings)) > 1)]):
+        raise ValueError(flaw)
+    return np.unique(found)
+
+
+def _labels_in_part(column: np.ndarray) -> tuple[PerRow, PerRow, PerRow]:
+    """Return the flaw of the labels of a part, the labels, and whether they are strings."""
+    flaw, found = "", column[:0, 0]
+    try:
+        found = _found(column[:, 0])
+    except (TypeError, ValueError) as error:
+        flaw = str(error)
+    is_string = [isinstance(label, str) for label in found[:1].tolist()]
+    return PerRow(np.array([flaw], dtype=object)), PerRow(found), PerRow(np.array(is_string))
+
+
+@redact_errors
+def _found(y: Any) -> np.ndarray:
+    return np.unique(checked_labels(y))
+
+
+def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the place of each label among the sorted classes; -1 for any other label.
+
+    An error of one label does not change the places of others: rows are private.
+    """
+    kinds = {labels.dtype.kind, classes.dtype.kind}
+    if kinds <= set("biuf") and np.abs(classes.astype(np.float64)).max() < _EXACT:
+        return _places_of(labels.astype(np.float64), classes.astype(np.float64))
+    if kinds == {"U"}:
+        return _places_of(labels, classes)
+    places = {label: place for place, label in enumerate(classes.tolist())}
+    return np.array([_place(label, places) for label in labels.tolist()], dtype=np.intp)
+
+
+def codes_in_part(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the places of labels that are read again.
+
+    NumPy turns a list of numbers with one string into strings: this makes them numbers again.
+    """
+    if labels.dtype.kind == "U" and not isinstance(classes.tolist()[0], str):
+        labels = as_numbers_or_nan(labels)
+    return known_codes(labels, classes)
+
+
+def _place(label: Any, places: dict[Any, int]) -> int:
+    try:
+        return places.get(label, -1)
+    except Exception:
+        return -1
+
+
+def _places_of(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Search the sorted classes for labels of their type."""
+    places = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    return np.where(classes[places] == labels, places, -1)
+
+
+def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:
+    """Refuse labels that are not among the classes, and name none."""
+    if known_codes(labels, classes).min(initial=0) < 0:
+        raise ValueError(
+            "y has a label that is not among classes; it is not named, as it is private. Pass all "
+            "labels that there may be as classes."
+        )

@@ -15,7 +15,7 @@ from skdp.data.people import People, people_of
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.exceptions import warnings_together
 from skdp.linear_model._classifiers import PrivateClassifier
-from skdp.linear_model._targets import given_classes
+from skdp.linear_model._supervised import given_classes
 from skdp.model_selection._search import BaseDPSearch
 from skdp.pipeline._composition import innermost
 from skdp.pipeline._holders import private_steps

@@ -26,8 +26,8 @@ from skdp.data.containers import canonical_csr, checked_container, hide_error_te
 from skdp.data.people import People, people_of
 from skdp.data.sources import digests
 from skdp.exceptions import warn_of_privacy, warnings_together
-from skdp.linear_model._targets import checked_responses
-from skdp.pipeline._delegation import DelegatesMixin
+from skdp.linear_model._supervised import checked_responses
+from skdp.pipeline._holders import DelegatesMixin
 from skdp.pipeline._public_steps import losses_by_rows, of_people, quietly, restored, transformed
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
 from skdp.privacy.noise import NoiseSource, draw_seed

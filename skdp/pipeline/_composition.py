@@ -32,7 +32,7 @@ from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import shortened
 from skdp.linear_model import DPPersonalizedRegressor
 from skdp.linear_model._classifiers import PrivateClassifier
-from skdp.linear_model._targets import (
+from skdp.linear_model._supervised import (
     as_numbers,
     as_numbers_or_nan,
     checked_labels,
@@ -42,9 +42,9 @@ from skdp.linear_model._targets import (
     given_classes,
     labels_in,
 )
-from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._holders import (
     HOLDERS,
+    DelegatesMixin,
     SharedBudget,
     ending_with,
     has_budget,

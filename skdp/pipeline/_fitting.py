@@ -52,8 +52,7 @@ from skdp.pipeline._composition import (
     with_classes,
     with_names,
 )
-from skdp.pipeline._delegation import DelegatesMixin
-from skdp.pipeline._holders import SharedBudget, is_columns, is_passed_through
+from skdp.pipeline._holders import DelegatesMixin, SharedBudget, is_columns, is_passed_through
 from skdp.pipeline._public_steps import fitted_to_nothing, of_people, transformed
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, derived_seed

@@ -283,7 +283,6 @@ def test_without_pyarrow_the_error_says_what_to_install(files, tmp_path, monkeyp
     with pytest.raises(ImportError, match=r'needs pyarrow: pip install "skdp\[parquet\]"'):
         RowBlocks.from_parquet(files)
     # Files of numpy do without.
-    monkeypatch.delitem(sys.modules, "skdp.data.npy", raising=False)
     np.save(tmp_path / "x.npy", np.ones((5, 2)))
     assert RowBlocks.from_npy(tmp_path / "x.npy").shape == (5, 2)
 

@@ -10,9 +10,9 @@ from skdp.data.reduce import PerRow, sum_rounding
 from skdp.data.sources import block_starts
 from skdp.data.users import LARGEST_VALUE, Users, padded_lengths
 from skdp.linear_model._personal_fit import _gradients, best_priors
-from skdp.linear_model._personal_model import Prior
 from skdp.linear_model._personal_plan import PRIORS
 from skdp.linear_model._personal_start import (
+    Prior,
     UserLevels,
     _head_sizes,
     _mean_rows,

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from skdp import DPLogisticRegression, DPTraceClassifier, PrivacyLedger, RowBlocks
 from skdp.data.reduce import PerRow
 from skdp.data.sources import depth_of, rounding_of
-from skdp.linear_model._targets import codes_in_part, given_classes, known_codes
+from skdp.linear_model._supervised import codes_in_part, given_classes, known_codes
 from skdp.testing._recording import Group, farthest_of, fit_with, record, replay, scripted_budget
 
 pytestmark = [

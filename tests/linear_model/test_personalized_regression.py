@@ -32,12 +32,12 @@ from skdp import (
 )
 from skdp.data.users import Users
 from skdp.linear_model._personal_fit import _errors, _errors_of_long
-from skdp.linear_model._personal_model import (
+from skdp.linear_model._personal_plan import PRIORS
+from skdp.linear_model._personal_start import (
     Prior,
     leave_one_out_errors_by_kernels,
     ridge_coefficients,
 )
-from skdp.linear_model._personal_plan import PRIORS
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 N_USERS, N_FEATURES = 400, 8
