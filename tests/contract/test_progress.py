@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 
 from skdp import (
     DPPCA,
+    DPLinearRegression,
     DPLogisticRegression,
     DPPipeline,
     DPStandardScaler,
@@ -465,7 +466,7 @@ def test_a_search_of_scikit_learn_passes_its_callbacks_on(n_jobs):
     assert len(passes) == 2 * 2 + 1
 
 
-@pytest.mark.parametrize("kind", ["svd", "scaler", "classifier", "pipeline"])
+@pytest.mark.parametrize("kind", ["svd", "scaler", "classifier", "regression", "pipeline"])
 def test_callbacks_do_not_see_how_many_rows_people_have(kind):
     n_people, told = 50, []
     for n_rows in (n_people, len(MANY)):
@@ -473,13 +474,14 @@ def test_callbacks_do_not_see_how_many_rows_people_have(kind):
             "svd": DPTruncatedSVD(2, privacy_unit="user", n_jobs=2),
             "scaler": DPStandardScaler(privacy_unit="user", n_jobs=2),
             "classifier": DPLogisticRegression(classes=[0, 1], privacy_unit="user", n_jobs=2),
+            "regression": DPLinearRegression(privacy_unit="user", n_jobs=2),
             "pipeline": make_dp_pipeline(
                 DPStandardScaler(privacy_unit="user"),
                 DPLogisticRegression(classes=[0, 1], privacy_unit="user"),
             ),
         }[kind]
         recorder, rows = Recorder(), MANY[:n_rows] if n_rows < len(MANY) else np.vstack([MANY] * 2)
-        targets = (rows[:, 0] > 0,) if kind in ("classifier", "pipeline") else ()
+        targets = () if kind in ("svd", "scaler") else (rows[:, 0] > 0,)
         model.set_callbacks(recorder).fit(rows, *targets, users=np.arange(len(rows)) % n_people)
         told.append([(what, one.task_name, one.max_subtasks) for what, one in recorder.told])
     assert told[0] == told[1]

@@ -191,10 +191,15 @@ def test_what_is_charged_for_rounding_follows_from_the_number_of_people_alone(rn
 
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("n_features", [1, 20, 64, 300, 4000])
-def test_the_chain_that_is_charged_is_the_longest_of_any_rows_in_any_parts(n_features, is_sparse):
-    charged = depth_of_people(n_features, is_sparse=is_sparse)
+@pytest.mark.parametrize("width", [None, 0, 7, 130])
+def test_the_chain_that_is_charged_is_the_longest_of_any_rows_in_any_parts(
+    n_features, is_sparse, width
+):
+    is_sparse = is_sparse or width == 0
+    charged = depth_of_people(n_features, is_sparse=is_sparse, width=width)
+    width = n_features if width is None else width
     for lengths in ([7], [10**5], [3 * 10**7], [1, 2, 10**6] * 9, [9] * 1000):
-        starts = [block_starts(n, n_features, is_sparse=is_sparse) for n in lengths]
+        starts = [block_starts(n, width, is_sparse=is_sparse) for n in lengths]
         ends, blocks = np.cumsum([0, *lengths]), np.cumsum([0, *(len(one) - 1 for one in starts)])
         firsts = [one[:-1] + end for one, end in zip(starts, ends, strict=False)]
         whole, parts = np.append(np.concatenate(firsts), ends[-1]), starmap(range, pairwise(blocks))

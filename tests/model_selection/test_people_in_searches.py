@@ -17,8 +17,10 @@ from watched import SEED, moved, watched
 
 from skdp import (
     DPPCA,
+    DPLinearRegression,
     DPLogisticRegression,
     DPStandardScaler,
+    DPTraceRegressor,
     DPTruncatedSVD,
     PrivacyLedger,
     PrivacyWarning,
@@ -52,6 +54,8 @@ SEARCHES = {
         {"row_norm": [1.0, 4.0]},
         lambda model, X, y: -np.logaddexp(0, (1 - 2 * y) * model.decision_function(X)),
     ),
+    "regression": (DPLinearRegression(**UNIT), {"response_bound": [1.0, 8.0]}, None),
+    "matrices": (DPTraceRegressor(matrix_shape=(2, 2), **UNIT), {"rank": [1, 2]}, None),
     "forest": (
         make_pipeline(DPPCA(2, **UNIT), FOREST),
         {"dppca__whiten": [False, True]},
@@ -80,7 +84,7 @@ OWN = {
 
 
 def responses_of(name):
-    return Y if name in ("forest",) else LABELS
+    return Y if name in ("regression", "matrices", "forest") else LABELS
 
 
 def search_of(name, adjacency="replace", **more):
