@@ -1,18 +1,25 @@
 """Attacks on whole pipelines: all that their steps release, replayed on neighboring rows."""
 
+import warnings
 from contextlib import ExitStack
+from functools import partial
 
+import joblib
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from in_parts import in_chunks, in_parts
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
+    Binarizer,
     FunctionTransformer,
     Normalizer,
     OneHotEncoder,
@@ -53,10 +60,13 @@ def only_plus(rows):
     return np.emath.sqrt(rows)
 
 
-def refuses_large(rows):
-    if np.abs(rows).max() > 4:
+def refuses_large(rows, most=4):
+    if np.abs(rows).max() > most:
         raise ValueError(f"secret {rows}")
     return rows
+
+
+refuses_huge = partial(refuses_large, most=1e4)
 
 
 def halves_in_place(rows):
@@ -304,6 +314,82 @@ IN_ORDERS = {
     "frame": pd.DataFrame,
     "frame of columns": lambda rows: pd.DataFrame(dict(enumerate(rows.T))),
 }
+
+
+TABLE = pd.DataFrame(
+    {
+        "year": GENERATOR.uniform(2000, 2025, 20),
+        "income": np.where(np.arange(20) % 9, GENERATOR.lognormal(3, 1, 20), np.nan),
+        "town": GENERATOR.choice(["n", "s", "elsewhere"], 20),
+        "note": GENERATOR.choice(["one two", "two", ""], 20),
+    }
+)
+KNOTS = np.array([[2000.0], [2012.0], [2025.0]])
+TOWNS = {"categories": [["n", "s"]]}
+TABLE_PARTS = [
+    ("spline", make_pipeline(IMPUTER, SplineTransformer(knots=KNOTS)), ["year"]),
+    ("powers", make_pipeline(IMPUTER, PolynomialFeatures(3), Normalizer()), ["year", "income"]),
+    ("roots", make_pipeline(IMPUTER, FunctionTransformer(only_plus), Binarizer()), ["income"]),
+    (
+        "chi",
+        make_pipeline(IMPUTER, FunctionTransformer(np.square), AdditiveChi2Sampler()),
+        ["year"],
+    ),
+    ("odd", make_pipeline(IMPUTER, FunctionTransformer(refuses_huge)), ["year"]),
+    ("one-hot", OneHotEncoder(**TOWNS, handle_unknown="ignore"), ["town"]),
+    ("ordinal", OrdinalEncoder(**TOWNS, **CODES), ["town"]),
+    ("counts", CountVectorizer(vocabulary=["one", "two"]), "note"),
+    ("hashes", HashingVectorizer(n_features=4), "note"),
+    (
+        "frozen",
+        FrozenEstimator(OneHotEncoder(handle_unknown="ignore").fit(TABLE[["town"]])),
+        ["town"],
+    ),
+    ("fills", DPStandardScaler(missing="mean"), ["year", "income"]),
+    ("scale", make_pipeline(IMPUTER, DPStandardScaler(bounds={"year": (2000, 2025)})), ["year"]),
+    ("pca", make_pipeline(IMPUTER, DPPCA(1, row_norm=1e3)), ["year", "income"]),
+]
+ODD_CELLS = [
+    {"year": np.nan, "income": np.nan, "town": None, "note": ""},
+    {"year": 1e308, "income": -1e200, "town": "?", "note": "two " * 10_000},
+    {"year": -1e160, "income": np.nan, "town": "", "note": "unknown"},
+]
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame}
+
+
+def released_on(model, frame, before=None):
+    """Fit a clone of a model; return its budgets, warnings and attributes, and what it makes."""
+    with warnings.catch_warnings(record=True) as told, ExitStack() as stack:
+        warnings.simplefilter("always")
+        scripts = None if before is None else [budget.released for budget in before]
+        budgets = stack.enter_context(watched(scripts))
+        fitted = clone(model).fit(frame, Y[: len(frame)])
+    made = fitted[:1].transform(type(frame)(TABLE))
+    public = fitted.pipeline_, fitted.privacy_spent_, made
+    return budgets, [str(one.message) for one in told], joblib.hash(public)
+
+
+@pytest.mark.covered(at_most=2)
+@pytest.mark.parametrize("threshold", [0, 0.3])
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+@pytest.mark.parametrize("kind", FRAMES)
+def test_no_row_of_a_table_moves_a_pipeline_further_or_tells_more(kind, adjacency, threshold):
+    step = ColumnTransformer(TABLE_PARTS, sparse_threshold=threshold)
+    model = make_dp_pipeline(step, CLASSIFIER, epsilon=20.0, delta=1e-5, random_state=SEED)
+    given = [key for key in model.get_params() if key.rpartition("__")[2] == "adjacency"]
+    model.set_params(**dict.fromkeys(given, adjacency))
+    with ExitStack() as stack:
+        if adjacency == "zero_out":
+            stack.enter_context(null_in_every_step(0))
+        before, told, public = released_on(model, FRAMES[kind](TABLE))
+    worst = []
+    for cells in ODD_CELLS:
+        odd = TABLE.copy()
+        odd.loc[0, list(cells)] = list(cells.values())
+        after, *others = released_on(model, FRAMES[kind](odd), before)
+        worst += moved(before, after)
+        assert others == [told, public]
+    assert 0.5 < max(worst) <= 1 + 1e-12
 
 
 @pytest.mark.parametrize("order", IN_ORDERS)
