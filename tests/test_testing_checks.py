@@ -169,6 +169,8 @@ def test_what_is_expected_to_fail_is_declared_and_has_to_fail():
         check_privacy(case_of(Right, expected_failures=reasons))
     with pytest.raises(ValueError, match=r"must have names of checks.* got \['a_typo'\]"):
         check_privacy(case_of(Right, expected_failures={"a_typo": ""}))
+    with pytest.raises(TypeError, match=r"data must be a tuple, of .* got ndarray"):
+        PrivacyCase(Right(), X)
 
 
 def test_pytest_is_told_what_is_expected_to_fail():

@@ -15,23 +15,6 @@ from scipy.sparse import issparse
 from scipy.special import ndtri
 from scipy.stats import beta
 
-__all__ = [
-    "AuditReport",
-    "Fit",
-    "audit",
-    "error_bounds",
-    "global_seed",
-    "held_by",
-    "lower_bound_of_epsilon",
-    "lower_bound_of_mu",
-    "names_of_numbers",
-    "numbers_of_fit",
-    "numbers_of_fits",
-    "parts_of",
-    "released_by",
-    "seeds_of",
-]
-
 # ------------------------------
 # What fits tell.
 

@@ -11,8 +11,6 @@ from scipy.sparse import issparse
 from skdp.testing._audit import released_by
 from skdp.testing._recording import Group
 
-__all__ = ["Arguments", "PrivacyCase", "Subject", "climb", "replaced_rows", "replaced_users"]
-
 Arguments = tuple[Any, ...]
 
 # ------------------------------
@@ -158,6 +156,11 @@ class PrivacyCase:
     expected_failures : dict, default={}
         Names of checks that fail, each with the reason.
 
+    Raises
+    ------
+    TypeError
+        If `data` is no tuple.
+
     Examples
     --------
     >>> import numpy as np
@@ -173,6 +176,11 @@ class PrivacyCase:
     null: Callable[[], AbstractContextManager[Any]] | None = None
     reach: float = 0.5
     expected_failures: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.data, tuple):
+            kind = type(self.data).__name__
+            raise TypeError(f"data must be a tuple, of the arguments of fit, got {kind}.")
 
 
 class Subject:

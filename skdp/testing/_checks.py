@@ -40,16 +40,6 @@ from skdp.testing._recording import (
     scripted_budget,
 )
 
-__all__ = [
-    "CHECKS",
-    "SECRET",
-    "attacks",
-    "beside",
-    "check_privacy",
-    "parametrize_with_privacy_checks",
-    "privacy_checks",
-]
-
 #: By how much a movement may exceed its sensitivity, through rounding.
 ROUNDING = 1 + 1e-12  # not tuned
 # The weakest of our own attacks notices its mistake two times in five: all of them fail once in
@@ -279,7 +269,7 @@ def beside(estimator: Any) -> dict[str, Any]:
     """Identities of what classes and modules hold, and of what is in their containers."""
     owners: dict[str, Any] = {base.__name__: base for base in type(estimator).__mro__}
     owners |= {name: one for name, one in sys.modules.items() if name.startswith("skdp")}
-    owners["own module"] = sys.modules[type(estimator).__module__]
+    owners["own module"] = sys.modules.get(type(estimator).__module__, type(estimator))
     return {
         f"{owner}.{name}": _contents(value)
         for owner, one in owners.items()

@@ -1,7 +1,5 @@
 """Mistakes that a few fits show: repeated noise, low bits, and what follows from data exactly."""
 
-import contextlib
-import io
 import multiprocessing
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,13 +18,7 @@ from skdp.testing._audit import (
     parts_of,
     seeds_of,
 )
-
-__all__ = [
-    "Finding",
-    "find_data_dependent_attributes",
-    "find_low_bits",
-    "find_repeated_noise",
-]
+from skdp.testing._recording import said_by
 
 # A finding of a statistical test comes by chance this often, over all outputs.
 _CHANCE = 1e-9  # not tuned
@@ -421,20 +413,15 @@ def find_data_dependent_attributes(
 
 def _told(fit: Fit, data: Any, seed: int) -> dict[str, Any]:
     """Fit, and return all that is told, by name."""
-    text = io.StringIO()
-    told: dict[str, Any] = {}
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        contextlib.redirect_stdout(text),
-        contextlib.redirect_stderr(text),
-    ):
-        warnings.simplefilter("always")
+
+    def tell() -> dict[str, Any]:
         try:
-            told.update(parts_of(fit(data, seed)))
+            return dict(parts_of(fit(data, seed)))
         except Exception as error:
-            told["error"] = f"{type(error).__name__}: {error}"
-    told["warnings"] = "\n".join(str(one.message) for one in caught)
-    told["printed text"] = text.getvalue()
+            return {"error": f"{type(error).__name__}: {error}"}
+
+    told, (*warned, text) = said_by(tell)
+    told |= {"warnings": "\n".join(warned), "printed text": text}
     return {name or "output": value for name, value in told.items()}
 
 

@@ -26,34 +26,6 @@ from skdp.privacy.budget import SKIPPED, InitialNoiseSums
 from skdp.privacy.noise import CHOICE, NoiseSource, lattice_step
 from skdp.testing._audit import held_by
 
-__all__ = [
-    "OF_ONE_OBJECT",
-    "SEED",
-    "Group",
-    "RecordingBudget",
-    "ReplayBudget",
-    "all_of",
-    "assert_holds",
-    "assert_same_fit",
-    "budgets_of",
-    "check_lattice",
-    "contents_of",
-    "current_seed",
-    "drawn_noise",
-    "farthest",
-    "farthest_apart",
-    "farthest_of",
-    "fit_with",
-    "movements",
-    "noise_of",
-    "other_noise",
-    "record",
-    "replay",
-    "replayed_fit",
-    "said_by",
-    "scripted_budget",
-]
-
 # ------------------------------
 # Budgets that keep the noiseless values of what they release, or answer with a script.
 
