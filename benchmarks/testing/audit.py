@@ -53,8 +53,9 @@ Made by `python -m benchmarks.testing.audit --write` on two virtual cores that s
 ## Audits of Gaussian noise
 
 {runs} audits of {fits:,} fits to each dataset, at confidence 95%. All of as many outputs move, by
-the same. Bounds as parts of the true mu; the least of these medians is to be .45, .7 and .8, and
-at most 16 of 200 bounds may lie above the truth:
+the same. Bounds as parts of the true mu; the medians of one output are to be at least .45, .7 and
+.8, and at most 16 of 200 bounds may lie above the truth. Of many outputs, the direction in which
+they move is learned from a part of the fits, and costs:
 
 {bounds}
 

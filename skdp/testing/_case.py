@@ -135,8 +135,8 @@ def climb(
 
 
 @dataclass(frozen=True)
-class PrivacyCase:
-    """An estimator that is written on :mod:`skdp.privacy`, and what checks have to know of it.
+class PrivacyCase:  # numpydoc ignore=PR02
+    """An estimator that is written on ``skdp.privacy``, and what checks have to know of it.
 
     Parameters
     ----------
@@ -191,12 +191,12 @@ class Subject:
 
     @property
     def data(self) -> Arguments:
-        """Arguments of `fit`."""
+        """What `fit` is given."""
         return self.case.data
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Parameters of the estimator."""
+        """What the estimator was made with."""
         parameters: dict[str, Any] = self.case.estimator.get_params(deep=False)
         return parameters
 

@@ -80,7 +80,7 @@ def neighbors_move_no_release_further_than_declared(case: Subject) -> None:
 def climbing_finds_no_worse_neighbor(case: Subject) -> None:
     """Nor is there a worse one where random steps lead uphill."""
 
-    def ratio(row: np.ndarray) -> float:
+    def _ratio(row: np.ndarray) -> float:
         first = np.array(case.data[0])
         first[0] = row.reshape(first.shape[1:])
         neighbor = (first, *case.data[1:])
@@ -88,7 +88,7 @@ def climbing_finds_no_worse_neighbor(case: Subject) -> None:
         return max(farthest_of(case.make, groups).values())
 
     size = math.prod(np.shape(case.data[0])[1:])
-    found = climb(ratio, size, _N_STEPS, np.random.default_rng(0))
+    found = climb(_ratio, size, _N_STEPS, np.random.default_rng(0))
     assert found <= ROUNDING, found
 
 
@@ -110,17 +110,17 @@ def all_that_is_told_follows_the_releases(case: Subject) -> None:
     (original, budget), told = said_by(lambda: fit_with(case.make(), case.data, RecordingBudget))
     scripted = scripted_budget(budget.released)
 
-    def check(data: Any) -> None:
+    def _check(data: Any) -> None:
         (again, _), told_again = said_by(lambda: fit_with(case.make(), data, scripted))
         assert told_again == told, f"{told_again} was said in place of {told}"
         assert_same_fit(again, original)
 
     for other in case.strangers():
-        check(other)
+        _check(other)
     for group in case.groups():
         if group.has_null:
             with group.make_null():
-                check(group.origin)
+                _check(group.origin)
 
 
 def any_finite_data_fit_without_warnings_about_them(case: Subject) -> None:
@@ -266,7 +266,7 @@ def nothing_is_kept_beside_the_estimator(case: Subject) -> None:
 
 
 def beside(estimator: Any) -> dict[str, Any]:
-    """Identities of what classes and modules hold, and of what is in their containers."""
+    """Identify what classes and modules hold, and what is in their containers."""
     owners: dict[str, Any] = {base.__name__: base for base in type(estimator).__mro__}
     owners |= {name: one for name, one in sys.modules.items() if name.startswith("skdp")}
     owners["own module"] = sys.modules.get(type(estimator).__module__, type(estimator))
@@ -444,7 +444,7 @@ def _checks_of(case: PrivacyCase) -> list[Callable[[Subject], None]]:
 
 
 def check_privacy(case: PrivacyCase) -> list[str]:
-    """Run all checks of an estimator that is written on :mod:`skdp.privacy`.
+    """Run all checks of an estimator that is written on ``skdp.privacy``.
 
     Parameters
     ----------
@@ -524,7 +524,7 @@ def parametrize_with_privacy_checks(cases: Iterable[PrivacyCase]) -> Any:
     """
     import pytest
 
-    def marks(case: PrivacyCase, name: str) -> list[Any]:
+    def _marks(case: PrivacyCase, name: str) -> list[Any]:
         reason = case.expected_failures.get(name)
         return [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
 
@@ -532,7 +532,7 @@ def parametrize_with_privacy_checks(cases: Iterable[PrivacyCase]) -> Any:
         pytest.param(
             Subject(case),
             check,
-            marks=marks(case, check.__name__),
+            marks=_marks(case, check.__name__),
             id=f"{type(case.estimator).__name__}: {check.__name__}",
         )
         for case in cases

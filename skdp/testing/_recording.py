@@ -168,7 +168,7 @@ def budgets_of(
     begin = PrivacyBudget._begin
     made: list[Any] = []
 
-    def begin_other(budget: Any, plan: Any, own_source: Any, charge: Any) -> None:
+    def _begin_other(budget: Any, plan: Any, own_source: Any, charge: Any) -> None:
         if type(budget) is PrivacyBudget:
             budget.__class__ = kind_of(len(made))
             made.append(budget)
@@ -176,7 +176,7 @@ def budgets_of(
         else:
             begin(budget, plan, own_source, charge)
 
-    with patch.object(PrivacyBudget, "_begin", begin_other):
+    with patch.object(PrivacyBudget, "_begin", _begin_other):
         yield made
 
 
@@ -242,12 +242,12 @@ def drawn_noise() -> Iterator[list[np.ndarray]]:
     draws: list[np.ndarray] = []
     draw = noise.draw
 
-    def keep(*arguments: Any) -> np.ndarray:
+    def _keep(*arguments: Any) -> np.ndarray:
         draws.append(draw(*arguments))
         # It is scaled in place.
         return draws[-1].copy()
 
-    with patch.object(noise, "draw", keep), patch.object(budget, "draw", keep):
+    with patch.object(noise, "draw", _keep), patch.object(budget, "draw", _keep):
         yield draws
 
 
