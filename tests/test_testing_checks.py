@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import toy
 from harness import null_row
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array
 
 from skdp import DPPCA, DPLogisticRegression
 from skdp.privacy import PrivacyBudget
@@ -221,6 +223,31 @@ def test_neighbors_differ_in_one_unit():
         np.testing.assert_array_equal(rows[ids != 0], X[users != 0])
         assert set(ids) == set(users)
         assert np.sum(ids == 0) in (1, 30)
+
+
+class UserMean(BaseEstimator):
+    """The mean over users of the means of their rows, in [-1, 1]; or of sums, by mistake."""
+
+    def __init__(self, epsilon=100.0, reduce=np.mean):
+        self.epsilon = epsilon
+        self.reduce = reduce
+
+    def fit(self, X, users):
+        rows, names = np.clip(check_array(X), -1, 1), np.unique(users)
+        each = [self.reduce(rows[users == name, 0]) for name in names]
+        budget = PrivacyBudget(self.epsilon, 1e-6, unit="user", adjacency="replace")
+        self.mean_ = budget.gaussian(
+            "mean", np.mean(each), sensitivity=(2 + 1e-9) / len(names), share=1.0
+        ).value
+        self.privacy_spent_ = budget.spent()
+        return self
+
+
+def test_users_are_exchanged_with_all_their_rows():
+    data = X, np.repeat(np.arange(20), 3)
+    check_privacy(PrivacyCase(UserMean(), data, neighbours=replaced_users))
+    with pytest.raises(AssertionError, match=r"(?m)^neighbors_move_no_release_further"):
+        check_privacy(PrivacyCase(UserMean(reduce=np.sum), data, neighbours=replaced_users))
 
 
 def test_at_most_five_fields_are_required():
