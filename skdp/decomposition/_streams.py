@@ -19,7 +19,8 @@ class DPStreamingFactorizer(BaseStream):
     r"""Low-rank factorization with differential privacy of a matrix that arrives cell by cell.
 
     Keeps two sketches of the matrix, which begin as noise, before the first update. Updates may
-    come in any order and have any sign. `finalize` ends the stream and gives the factors.
+    come in any order and have any sign. `finalize` ends the stream and gives the factors. The
+    process must live as long as the stream: a copy of it that goes on would have the same noise.
 
     Parameters
     ----------
@@ -312,7 +313,8 @@ class DPContinualFactorizer(BaseStream):
     r"""Low-rank factorization with differential privacy, published after any of many epochs.
 
     Updates belong to the epoch that is open. `release` closes it, and factorizes the sum of all
-    updates so far. One guarantee covers all releases together.
+    updates so far. One guarantee covers all releases together. The process must live as long as the
+    stream: a copy of it that goes on would have the same noise.
 
     Parameters
     ----------
