@@ -22,12 +22,11 @@ from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.pipeline._composition import (
     Step,
     configured_step,
-    in_public,
     rows_of_step,
 )
 from skdp.pipeline._holders import is_columns, is_passed_through, is_stateless
 from skdp.pipeline._public_rows import stand_ins
-from skdp.pipeline._public_steps import fitted_to_nothing, transformed
+from skdp.pipeline._public_steps import fitted_to_nothing, in_public, transformed
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy.plan import PrivacyCost, largest_epsilon
 from skdp.privacy.precision import plain

@@ -4,32 +4,28 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from inspect import signature
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
-from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skdp._checks import check_given, feature_names, redact_errors, targets_of
 from skdp._estimator import PrivateEstimator, check_unwatched
 from skdp._scales import in_order
-from skdp.data.containers import MISSING, finite, names_of
+from skdp.data.containers import finite
 from skdp.data.parts import RowBlocks, RowParts, Targets, mapped_blocks
 from skdp.data.people import People
 from skdp.data.rows import checked_digest
 from skdp.decomposition import DPPCA, DPTruncatedSVD
-from skdp.exceptions import shortened
 from skdp.linear_model import DPPersonalizedRegressor
 from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.linear_model._supervised import (
@@ -46,7 +42,6 @@ from skdp.pipeline._holders import (
     HOLDERS,
     DelegatesMixin,
     SharedBudget,
-    ending_with,
     has_budget,
     instead_of,
     is_columns,
@@ -55,119 +50,15 @@ from skdp.pipeline._holders import (
     is_stateless,
     keeps_columns,
     last_of,
+    learning_parameters,
     private_parts,
     private_steps,
-    with_parts,
 )
-from skdp.pipeline._public_rows import are_numbers, columns_of
-from skdp.pipeline._public_steps import fitted_to_nothing, is_finite, of_people, transformed
+from skdp.pipeline._public_rows import columns_of
+from skdp.pipeline._public_steps import fitted_to_nothing, of_people, transformed
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy.precision import plain
 from skdp.units import Unit
-
-# ------------------------------
-# A ColumnTransformer as the first step: its private parts are fitted one by one, to their columns.
-
-
-def check_columns(name: str, step: Any) -> None:
-    """Refuse what would look at values."""
-    if step.remainder not in ("drop", "passthrough"):
-        raise ValueError(
-            f"Step {name!r}, a ColumnTransformer, needs remainder='drop' or 'passthrough', got "
-            f"{type(step.remainder).__name__}: name the columns that it is for."
-        )
-    if any(callable(columns) for _, _, columns in step.transformers):
-        raise ValueError(f"Step {name!r} must name its columns: a function may look at values.")
-
-
-def in_public(step: Any) -> Any:
-    """Return the transformer with public parts only: private ones keep columns as they are."""
-    wide = {name: ending_with(one, _as_wide(last_of(one))) for name, one, _ in private_parts(step)}
-    return with_parts(step, wide)
-
-
-def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool) -> None:
-    """Refuse rows without the columns, or that public parts refuse or do not make finite.
-
-    Public parts see all private rows here, before anything is charged, and again in
-    `fitted_columns`, once the private parts are fitted: what they refuse is refused while it costs
-    nothing.
-    """
-    for _, _, columns in step.transformers:
-        try:
-            columns_of(rows, columns)
-        except (IndexError, KeyError, ValueError):
-            raise ValueError(
-                f"Step {name!r}: X, or the like of a plan, does not have the columns {columns!r}."
-            ) from None
-    if not are_private:
-        return
-    public = in_public(step)
-    if flaw := _flaw(name, public, rows):
-        raise ValueError(
-            f"{flaw} It is about columns: {_flawed_columns(name, public, rows)}. {MISSING['X']} "
-            "Encode text by OneHotEncoder(categories=[...], handle_unknown='ignore')."
-        )
-
-
-def _flaw(name: str, step: Any, rows: Any) -> str:
-    """Say why a public transformer makes no finite numbers of some rows; "" if it does."""
-    try:
-        made = transformed([(name, fitted_to_nothing(name, step, rows))], rows)
-    except ValueError as error:
-        return str(error)
-    return "" if is_finite(made) else f"Step {name!r} leaves NaN or infinity."
-
-
-def _flawed_columns(name: str, step: Any, rows: Any) -> str:
-    """Name the columns, of parts that leave other than finite numbers, that hold such, or all."""
-    rows = rows if hasattr(rows, "shape") else np.asarray(rows)
-    places, flawed = range(rows.shape[1]), set[int]()
-    parts = {part: _get_column_indices(rows, columns) for part, _, columns in step.transformers}
-    for part, its in {**parts, "": {*places}.difference(*parts.values())}.items():
-        # Of the parts this one alone, or the remainder.
-        alone = with_parts(step, dict.fromkeys(parts.keys() - {part}, "drop"))
-        alone.remainder = "drop" if part else step.remainder
-        flawed.update(its if _flaw(name, alone, rows) else ())
-    columns = {place: columns_of(rows, [place]) for place in sorted(flawed)}
-    odd = [i for i, one in columns.items() if not (are_numbers(one) and is_finite(one))]
-    return shortened([str((names_of(rows) or places)[place]) for place in odd or columns])
-
-
-def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) -> Any:
-    """Fit the transformer around fitted private steps, by their paths, which stay as they are."""
-    ends = {path.partition("__")[0]: fitted for path, fitted in parts.items()}
-    frozen = {
-        part: ending_with(one, FrozenEstimator(ends[part])) for part, one, _ in private_parts(step)
-    }
-    whole = fitted_to_nothing(name, with_parts(step, frozen), rows)
-    whole.transformers = clone(step).transformers
-    whole.transformers_ = [
-        (part, ending_with(fitted, ends[part]) if part in ends else fitted, columns)
-        for part, fitted, columns in whole.transformers_
-    ]
-    return whole
-
-
-def _as_wide(part: Any) -> Any:
-    """Return what learns nothing and leaves as many columns as a private part, or more."""
-    n_components = getattr(part, "n_components", None)
-    most = int(n_components) if isinstance(n_components, Integral) else None
-    takes_gaps = bool(get_tags(part).input_tags.allow_nan)
-    # Only a scaler leaves sparse rows sparse.
-    facts = {"takes_gaps": takes_gaps, "makes_dense": not isinstance(part, DPStandardScaler)}
-    return FunctionTransformer(partial(_widened, most=most, **facts), accept_sparse=True)
-
-
-def _widened(rows: Any, *, most: int | None, takes_gaps: bool, makes_dense: bool) -> Any:
-    """Check rows as the private part does, which makes numbers of nullable columns, too."""
-    wanted = "allow-nan" if takes_gaps else True
-    checked = check_array(rows, accept_sparse=True, ensure_all_finite=wanted)
-    checked = columns_of(checked, slice(most))
-    if makes_dense and issparse(checked):
-        checked = checked.toarray()
-    return finite(checked) if takes_gaps else checked
-
 
 # ------------------------------
 # Shares: which part of the square of mu each private step of a pipeline gets.
@@ -301,10 +192,24 @@ def _expanded(named: Sequence[tuple[str, Any]]) -> list[Step]:
         if is_columns(step):
             if number:
                 raise ValueError(f"Step {name!r}: a ColumnTransformer may be the first step only.")
-            check_columns(name, step)
+            _check_columns(name, step)
             steps += [_of_part(name, *part) for part in private_parts(step)]
         steps.append(Step(name, step))
     return steps
+
+
+def _check_columns(name: str, step: Any) -> None:
+    """Refuse what would look at values."""
+    if step.remainder not in ("drop", "passthrough"):
+        raise ValueError(
+            f"Step {name!r}, a ColumnTransformer, needs remainder='drop' or 'passthrough', got "
+            f"{type(step.remainder).__name__}: name the columns that it is for."
+        )
+    if any(callable(columns) for _, _, columns in step.transformers):
+        raise ValueError(
+            f"Step {name!r} must name its columns: a function may look at values. Pass names, as "
+            "list(frame.select_dtypes('number')) gives them."
+        )
 
 
 def _of_part(name: str, part: str, one: Any, columns: Any) -> Step:
@@ -521,8 +426,11 @@ def _not_private(step: Step, *, is_behind: bool) -> Iterator[str]:
     elif not (step.is_private or is_stateless(estimator) or is_passed_through(estimator)):
         kind, holds_steps = type(estimator).__name__, isinstance(estimator, _BaseComposition)
         nested = f" A {kind} within a Pipeline is not supported." * holds_steps
+        learns = f"{kind} may learn from the rows without privacy"
+        if given := ", ".join(learning_parameters(estimator)):
+            learns = f"{kind} with {given} may learn from the rows, or refuse single ones"
         yield (
-            f"{where}{kind} may learn from the rows without privacy. Use {instead_of(estimator)}, "
+            f"{where}{learns}. Use {instead_of(estimator)}, "
             f"or wrap an estimator fitted on public rows in sklearn.frozen.FrozenEstimator.{nested}"
         )
     for parameter in ("ledger", "random_state") if step.is_private else ():

@@ -50,7 +50,8 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, SpendsOneBu
         lack `transform`. What learns without privacy is refused. The default `epsilon` and `delta`
         of a private step stand for those of the whole, whether they are passed or not; other
         values, ledgers and random states of steps are refused. The first step may be a
-        :class:`~sklearn.compose.ColumnTransformer` of such steps, with ``sparse_threshold=0``. The
+        :class:`~sklearn.compose.ColumnTransformer` of such steps, and of pipelines of steps that
+        learn nothing, whose last step may be private; :ref:`columns-of-kinds` has the table. The
         caller has to make sure that the plain function of a `FunctionTransformer` and `transform`
         of a frozen estimator take every row by itself and keep none, and that the latter was fitted
         to public rows.
@@ -64,7 +65,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, SpendsOneBu
         Parts of the square of mu, by the names of private steps. One that is not named gets .15 if
         it is a :class:`DPStandardScaler` with bounds, and .25 if it is one without, or a
         :class:`DPPCA` or :class:`DPTruncatedSVD`. The last that is not named gets the rest. The
-        private parts of a ColumnTransformer share one part.
+        private steps of a ColumnTransformer share one part.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     random_state : int, RandomState or Generator instance or None, default=None

@@ -42,18 +42,22 @@ from skdp.pipeline._composition import (
     adjacency_of,
     as_checked,
     check_blocks,
-    check_rows_of_columns,
     check_targets,
     common_unit,
     configured_step,
-    fitted_columns,
     rows_of_step,
     steps_of,
     with_classes,
     with_names,
 )
 from skdp.pipeline._holders import DelegatesMixin, SharedBudget, is_columns, is_passed_through
-from skdp.pipeline._public_steps import fitted_to_nothing, of_people, transformed
+from skdp.pipeline._public_steps import (
+    check_rows_of_columns,
+    fitted_columns,
+    fitted_to_nothing,
+    of_people,
+    transformed,
+)
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, derived_seed
 from skdp.privacy.plan import PrivacyCost

@@ -109,7 +109,8 @@ _TWINS = {
         "OrdinalEncoder(categories=[...], handle_unknown='use_encoded_value') with finite "
         "unknown_value and encoded_missing_value": ("OrdinalEncoder",),
         "knots that are an array, and no extrapolation='error'": ("SplineTransformer",),
-        'SimpleImputer(strategy="constant", keep_empty_features=True)': ("SimpleImputer",),
+        'SimpleImputer(strategy="constant", keep_empty_features=True), or '
+        'DPStandardScaler(missing="mean")': ("IterativeImputer", "KNNImputer", "SimpleImputer"),
     }.items()
     for name in names
 }
@@ -149,10 +150,14 @@ def private_steps(estimator: Any) -> dict[str, Any]:
 
 def is_stateless(step: Any) -> bool:
     """Tell whether an estimator learns nothing from the rows that it is fitted to."""
-    conditions = _stateless().get(type(step))
-    if conditions is None or calls_objects(step):
-        return False
-    return all(accepts(getattr(step, name)) for name, accepts in conditions.items())
+    return type(step) in _stateless() and not (calls_objects(step) or learning_parameters(step))
+
+
+def learning_parameters(step: Any) -> list[str]:
+    """List the parameters by which a class of those learns, or refuses single rows."""
+    conditions = _stateless().get(type(step), {})
+    given = {name: getattr(step, name) for name in conditions}
+    return [f"{name}={value!r}" for name, value in given.items() if not conditions[name](value)]
 
 
 def calls_objects(step: Any) -> bool:
@@ -226,11 +231,17 @@ def _given_columns(holder: Any) -> list[tuple[str, Any]]:
 
 def _fitted_columns(holder: Any) -> list[tuple[str, Any]]:
     check_is_fitted(holder)
-    parts = holder.transformers_
-    return [(name, part) for name, part, columns in parts if not selects_nothing(columns)]
+    return [(name, part) for name, part, _ in fitted_parts(holder)]
 
 
-def selects_nothing(columns: Any) -> bool:
+def fitted_parts(holder: Any) -> list[tuple[str, Any, Any]]:
+    """List the names, the transformers and the columns of a fitted ColumnTransformer."""
+    # Old versions of scikit-learn warn where the columns of a remainder are looked at.
+    kept = [one for one in holder.transformers_ if type(one[1]) is not str or one[1] != "drop"]
+    return [one for one in kept if not _selects_nothing(one[2])]
+
+
+def _selects_nothing(columns: Any) -> bool:
     """Tell whether a transformer is given no columns, and thus is not fitted."""
     if isinstance(columns, str | slice) or np.ndim(columns) == 0:
         return False

@@ -7,25 +7,45 @@ makes no real numbers of public rows is refused for all rows, which is public.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from itertools import product
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import parallel_config
 from scipy.sparse import csr_array, issparse, vstack
 from sklearn import config_context
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils._indexing import _get_column_indices
+from sklearn.utils.validation import _num_samples, check_array
 
 from skdp._estimator import PrivateEstimator
-from skdp.data.containers import canonical_csr, finite, not_finite_rows, types_of, with_nan
+from skdp.data.containers import (
+    MISSING,
+    canonical_csr,
+    finite,
+    names_of,
+    not_finite_rows,
+    types_of,
+    with_nan,
+)
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.people import People
-from skdp.exceptions import warn_of_privacy
-from skdp.pipeline._holders import is_columns, selects_nothing
+from skdp.exceptions import shortened, warn_of_privacy
+from skdp.pipeline._holders import (
+    ending_with,
+    fitted_parts,
+    is_columns,
+    last_of,
+    private_parts,
+    with_parts,
+)
 from skdp.pipeline._public_rows import (
     TWICE,
     Form,
@@ -43,6 +63,7 @@ from skdp.pipeline._public_rows import (
     with_ones,
     with_row_at,
 )
+from skdp.preprocessing import DPStandardScaler
 
 # Of how many classes a score is tried with public labels.
 _MOST_CLASSES = 10  # not tuned
@@ -307,13 +328,8 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
 
 def _make_sparse(fitted: Any, rows: Any) -> bool:
     """Tell whether any part of a ColumnTransformer makes sparse rows."""
-    parts = [(part, columns) for _, part, columns in fitted.transformers_ if part != "drop"]
-    return any(
-        issparse(its if isinstance(part, str) else part.transform(its))
-        for part, columns in parts
-        if not selects_nothing(columns)
-        for its in [columns_of(rows, columns)]
-    )
+    parts = [(part, columns_of(rows, columns)) for _, part, columns in fitted_parts(fitted)]
+    return any(issparse(x if isinstance(part, str) else part.transform(x)) for part, x in parts)
 
 
 def _fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
@@ -352,10 +368,12 @@ def _by_rows_but_gaps(what: str, function: Callable[..., Any], rows: Any) -> Any
         return _finite(result)
     if is_finite(result):
         return result
-    gaps = by_rows(what, function, with_ones(rows))
-    if issparse(result) or is_finite(gaps):
-        return _finite(result) if is_finite(gaps) else result
-    return np.where(np.isfinite(gaps), _finite(result), result)
+    gaps = _attempt(partial(by_rows, what, function), (with_ones(rows),))
+    if isinstance(gaps, Exception) or (issparse(gaps) and not is_finite(gaps)):
+        return result
+    return (
+        _finite(result) if issparse(gaps) else np.where(np.isfinite(gaps), _finite(result), result)
+    )
 
 
 def _finite(rows: Any) -> Any:
@@ -401,3 +419,96 @@ def restored(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
         if step is not None and not isinstance(step, str):
             rows = _finite(by_rows(f"Step {name!r}", step.inverse_transform, rows))
     return rows
+
+
+# ------------------------------
+# A ColumnTransformer that comes first: its public parts, and its private ones once they are fitted.
+
+
+def in_public(step: Any) -> Any:
+    """Return the transformer with public parts only: private ones keep columns as they are."""
+    wide = {name: ending_with(one, _as_wide(last_of(one))) for name, one, _ in private_parts(step)}
+    return with_parts(step, wide)
+
+
+def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool) -> None:
+    """Refuse rows without the columns, or that public parts refuse or do not make finite.
+
+    Public parts see all private rows here, before anything is charged, and again in
+    `fitted_columns`, once the private parts are fitted: what they refuse is refused while it costs
+    nothing.
+    """
+    for _, _, columns in step.transformers:
+        try:
+            columns_of(rows, columns)
+        except (IndexError, KeyError, ValueError):
+            raise ValueError(
+                f"Step {name!r}: X, or the like of a plan, does not have the columns {columns!r}."
+            ) from None
+    if not are_private:
+        return
+    public = in_public(step)
+    if flaw := _flaw(name, public, rows):
+        raise ValueError(
+            f"{flaw} It is about columns: {_flawed_columns(name, public, rows)}. {MISSING['X']} "
+            "Encode text by OneHotEncoder(categories=[...], handle_unknown='ignore')."
+        )
+
+
+def _flaw(name: str, step: Any, rows: Any) -> str:
+    """Say why a public transformer makes no finite numbers of some rows; "" if it does."""
+    try:
+        made = transformed([(name, fitted_to_nothing(name, step, rows))], rows)
+    except ValueError as error:
+        return str(error)
+    return "" if is_finite(made) else f"Step {name!r} leaves NaN or infinity."
+
+
+def _flawed_columns(name: str, step: Any, rows: Any) -> str:
+    """Name the columns, of parts that leave other than finite numbers, that hold such, or all."""
+    rows = rows if hasattr(rows, "shape") else np.asarray(rows)
+    places, flawed = range(rows.shape[1]), set[int]()
+    parts = {part: _get_column_indices(rows, columns) for part, _, columns in step.transformers}
+    for part, its in {**parts, "": {*places}.difference(*parts.values())}.items():
+        # Of the parts this one alone, or the remainder.
+        alone = with_parts(step, dict.fromkeys(parts.keys() - {part}, "drop"))
+        alone.remainder = "drop" if part else step.remainder
+        flawed.update(its if _flaw(name, alone, rows) else ())
+    columns = {place: columns_of(rows, [place]) for place in sorted(flawed)}
+    odd = [i for i, one in columns.items() if not (are_numbers(one) and is_finite(one))]
+    return shortened([str((names_of(rows) or places)[place]) for place in odd or columns])
+
+
+def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) -> Any:
+    """Fit the transformer around fitted private steps, by their paths, which stay as they are."""
+    ends = {path.partition("__")[0]: fitted for path, fitted in parts.items()}
+    frozen = {
+        part: ending_with(one, FrozenEstimator(ends[part])) for part, one, _ in private_parts(step)
+    }
+    whole = fitted_to_nothing(name, with_parts(step, frozen), rows)
+    whole.transformers = clone(step).transformers
+    whole.transformers_ = [
+        (part, ending_with(fitted, ends[part]) if part in ends else fitted, columns)
+        for part, fitted, columns in whole.transformers_
+    ]
+    return whole
+
+
+def _as_wide(part: Any) -> Any:
+    """Return what learns nothing and leaves as many columns as a private part, or more."""
+    n_components = getattr(part, "n_components", None)
+    most = int(n_components) if isinstance(n_components, Integral) else None
+    takes_gaps = bool(get_tags(part).input_tags.allow_nan)
+    # Only a scaler leaves sparse rows sparse.
+    facts = {"takes_gaps": takes_gaps, "makes_dense": not isinstance(part, DPStandardScaler)}
+    return FunctionTransformer(partial(_widened, most=most, **facts), accept_sparse=True)
+
+
+def _widened(rows: Any, *, most: int | None, takes_gaps: bool, makes_dense: bool) -> Any:
+    """Check rows as the private part does, which makes numbers of nullable columns, too."""
+    wanted = "allow-nan" if takes_gaps else True
+    checked = check_array(rows, accept_sparse=True, ensure_all_finite=wanted)
+    checked = columns_of(checked, slice(most))
+    if makes_dense and issparse(checked):
+        checked = checked.toarray()
+    return finite(checked) if takes_gaps else checked
