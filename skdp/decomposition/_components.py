@@ -11,7 +11,7 @@ from skdp._checks import by_chunks, check_rows_of, in_parts, results_of
 from skdp._estimator import in_dtype
 from skdp.data.sources import sum_of_results
 from skdp.decomposition._matrix_estimator import MatrixEstimator
-from skdp.decomposition._problem import Factors, MatrixProblem, choose_rank
+from skdp.decomposition._problem import Factors, MatrixProblem, RowsProblem, choose_rank
 from skdp.decomposition._projections import Projection
 
 
@@ -61,8 +61,7 @@ class DPPCA(MatrixEstimator):
             default="auto"
         For rows ``"covariance"`` releases the matrix of second moments, in O(n_features ** 2)
         memory; only it accepts an `n_components` that is not an int. ``"adaptive"`` refines that
-        matrix where it pays; ``"power"`` iterates, in O(n_samples + n_features * n_components)
-        memory.
+        matrix where it pays; ``"power"`` iterates, in O(n_samples + n_features * n_components).
         For other units ``"alternating"``, ``"power"`` and ``"deflation"`` multiply released bases
         by X, and ``"input"`` adds noise to every entry. ``"auto"`` chooses by public facts:
         :ref:`solvers`, :ref:`solvers-of-units`.
@@ -90,8 +89,10 @@ class DPPCA(MatrixEstimator):
     components_ : ndarray of shape (`n_components_`, n_features)
         Principal axes, by descending variance. Covered by the guarantee.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (`n_components_`,)
-        Variance of the clipped rows along each axis, and its fraction of the total. Covered by the
-        guarantee.
+        Variance of clipped rows along each axis, and its fraction of all. Covered by the guarantee.
+    components_noise_angle_, explained_variance_std_error_ : ndarray of shape (`n_components_`,)
+        For whole rows and "covariance": how far noise turns axes, in radians and 95% of the times,
+        and errors of variances by noise: :ref:`noise-errors`. Covered by the guarantee.
     singular_values_ : ndarray of shape (`n_components_`,)
         Singular values of the centered and clipped rows. Covered by the guarantee.
     mean_ : ndarray of shape (n_features,)
@@ -128,8 +129,7 @@ class DPPCA(MatrixEstimator):
     entries. `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public:
     the shape of X, its dtype, whether it is dense or sparse, feature names, and parameters. NaN and
     infinity are refused, which tells that there are none. Not covered: what `transform`,
-    `fit_transform`, `score` and `score_samples` return, noise-free functions of the rows; and the
-    running time.
+    `fit_transform`, `score` and `score_samples` return, without noise; and the running time.
 
     "covariance" is Analyze Gauss (Dwork et al. 2014, :doi:`10.1145/2591796.2591883`), "power" the
     private power method (Nicolas et al. 2024, :arxiv:`2411.01931`), "alternating" and "deflation"
@@ -302,6 +302,12 @@ class DPPCA(MatrixEstimator):
             max(noise_variance, factors.eigenvalue_noise / degrees_of_freedom)
         )
         self._set_components(factors.leading(n_components), kept, total, dtype)
+        if isinstance(problem, RowsProblem) and problem.solver == "covariance":
+            assert factors.eigenvalue_errors is not None
+            assert factors.angles is not None
+            errors = factors.eigenvalue_errors[:n_components] / degrees_of_freedom
+            self.explained_variance_std_error_ = in_dtype(errors, dtype)
+            self.components_noise_angle_ = in_dtype(factors.angles[:n_components], dtype)
         return wanted
 
     @property

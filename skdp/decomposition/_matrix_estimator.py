@@ -82,8 +82,11 @@ def warnings_for_units(factors: Factors, n_features: int) -> list[str]:
     ]
 
 
-# Attributes that only units with bases have; a refit drops those of the fit before.
-_OF_BASES = ("coherence_left_", "coherence_right_", "failed_", "left_components_")
+# Attributes that only some units or solvers have; a refit drops those of the fit before.
+_OF_SOME = (
+    *("coherence_left_", "coherence_right_", "failed_", "left_components_", "row_norm_"),
+    *("components_noise_angle_", "explained_variance_std_error_"),
+)
 # Warn if less than this fraction of the squared coordinates of rows is signal.
 _LEAST_SIGNAL = 0.5  # not studied
 
@@ -278,7 +281,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return solve_entries(problem, plan, *opened)
 
     def _set_attributes(self, result: Factors, problem: MatrixProblem) -> list[str]:
-        for name in (*_OF_BASES, "row_norm_"):
+        for name in _OF_SOME:
             self.__dict__.pop(name, None)
         self._unit = problem.unit
         wanted = self._set_factors(result, problem)

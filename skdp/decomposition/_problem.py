@@ -67,6 +67,10 @@ class Factors:
     # its second moment, the variance of the noise in a singular value.
     eigenvalue_noise: float
     n_above_noise: int  # components that stand out from noise alone
+    # If a whole second moment was released: standard deviations of the eigenvalues, and angles that
+    # noise does not turn the components further than, with a probability of 95%.
+    eigenvalue_errors: np.ndarray | None = None
+    angles: np.ndarray | None = None
     # (n_rows, n_eigenvalues), singular vectors, if they may be published
     left: np.ndarray | None = None
     failed: bool = False  # a basis exceeded the coherence bound and ended the iteration

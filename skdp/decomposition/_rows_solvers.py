@@ -25,6 +25,7 @@ from skdp.linalg.spectrum import (
     eigenvalue_pushes,
     leading_eigenvectors,
     noise_edge,
+    noise_errors,
     orthonormal_basis,
     random_basis,
     with_fixed_signs,
@@ -89,12 +90,15 @@ def decompose(
     second_moments = eigenvalues[::-1] + penalty @ np.square(vectors)
     vectors, second_moments = _turned(noisy, vectors, second_moments, n_components or 0)
     cleaned = second_moments - _pushes(second_moments, off_diagonal_std)
+    errors, angles = noise_errors(np.sort(second_moments)[::-1], off_diagonal_std)
     return Factors(
         components=vectors.T,
         eigenvalues=squared_bound * descending(cleaned),
         total=squared_bound * float(second_moments.sum()),
         eigenvalue_noise=squared_bound * noise_std,
         n_above_noise=int(np.sum(second_moments > noise_edge(off_diagonal_std, len(noisy)))),
+        eigenvalue_errors=squared_bound * errors,
+        angles=angles,
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh, svdvals
 from scipy.sparse import issparse
-from scipy.special import gammaln
+from scipy.special import chdtri, gammaln
 
 from skdp.linalg.norms import UNIT_ROUNDOFF
 
@@ -132,6 +132,48 @@ def eigenvalue_pushes(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.nd
 def noise_edge(off_diagonal_std: float, n_features: int) -> float:
     """Compute the largest eigenvalue of symmetric noise alone, in the limit of a large matrix."""
     return 2 * off_diagonal_std * float(np.sqrt(n_features))
+
+
+# With this probability no angle that noise turns an eigenvector by is exceeded.
+_CONFIDENCE = 0.95  # not tuned
+# Smaller squared gaps, in units of the noise, count as this one: the angle is a right one then.
+_LEAST_SQUARED_GAP = 0.1  # not studied
+# Of eigenvalues to the noise; larger ratios would make no difference, and their squares overflow.
+_LARGEST_RATIO = 1e150  # not tuned
+
+
+def noise_errors(eigenvalues: np.ndarray, off_diagonal_std: float) -> tuple[np.ndarray, np.ndarray]:
+    r"""Estimate errors of eigenvalues without their pushes, and angles that noise turns vectors by.
+
+    For symmetric Gaussian noise and descending noisy eigenvalues :math:`\mu`, as in
+    `eigenvalue_pushes`. To first order an eigenvalue moves by :math:`\sqrt 2 \tau`, and the squared
+    tangent of the angle is a sum of :math:`w_{ij} = \tau^2 / (\mu_i - \mu_j)^2` times squares of
+    normal numbers. With the noisy eigenvalues in the sum its mean is exact for an outlier in the
+    limit of a large matrix. There the error is :math:`\sqrt 2 \tau \sqrt{1 + \sum_j w_{ij}}`: near
+    the noise an eigenvalue moves less, and its push, which is taken out, the other way. Of two
+    outliers noise increases the squared gap by :math:`8 \tau^2` on average, which is taken out,
+    too. The quantile of the sum is that of a multiple of a chi-squared number with the same mean
+    and variance (F. E. Satterthwaite, 1946, :doi:`10.2307/3002019`). What lies below the edge of
+    the noise may have any direction, and any value up to the largest push.
+    benchmarks/noise_errors/coverage.md has how often this holds.
+    """
+    n, largest = len(eigenvalues), max(np.sqrt(len(eigenvalues)), np.sqrt(2))
+    if off_diagonal_std == 0:
+        return np.zeros(n), np.zeros(n)
+    is_above = eigenvalues > noise_edge(off_diagonal_std, n)
+    with np.errstate(over="ignore"):
+        values = np.clip(eigenvalues / off_diagonal_std, -_LARGEST_RATIO, _LARGEST_RATIO)
+    repulsion = 8 * np.logical_and.outer(is_above, is_above)
+    squared_gaps = np.square(values[:, None] - values) - repulsion
+    weights = 1 / np.maximum(squared_gaps, _LEAST_SQUARED_GAP)
+    np.fill_diagonal(weights, _LARGEST_RATIO**-2)  # nothing, but a number for a single eigenvalue
+    errors = np.sqrt(2 * (1 + np.triu(weights, 1).sum(axis=1)))
+    errors = np.where(is_above, np.minimum(errors, largest), largest)
+    parts = weights / weights.max(axis=1, keepdims=True)
+    degrees = parts.sum(axis=1) ** 2 / np.square(parts).sum(axis=1)
+    squares = weights.sum(axis=1) / degrees * chdtri(degrees, 1 - _CONFIDENCE)
+    angles = np.arctan(np.sqrt(squares))
+    return off_diagonal_std * errors, np.where(is_above, angles, np.pi / 2)
 
 
 def components_for_ratio(explained_variance_ratio: np.ndarray, ratio: float) -> int:

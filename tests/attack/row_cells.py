@@ -34,6 +34,7 @@ RELEASED = {
     "singular_values_",
 }
 RELEASED_OF_PCA = {"mean_", "noise_variance_", "n_components_"}
+ERRORS = {"components_noise_angle_", "explained_variance_std_error_"}
 PUBLIC = {"n_features_in_", "privacy_spent_", "_unit"}
 
 
@@ -193,7 +194,10 @@ SLIPS = {
 
 def released(cell):
     """Names of the attributes that come from released values."""
-    return RELEASED | (RELEASED_OF_PCA if cell.model.startswith("pca") else set()) | {"row_norm_"}
+    names = RELEASED | {"row_norm_"}
+    if not cell.model.startswith("pca"):
+        return names
+    return names | RELEASED_OF_PCA | (ERRORS if cell.solver == "covariance" else set())
 
 
 def public(cell):
