@@ -25,7 +25,14 @@ from skdp.data.containers import (
 from skdp.data.people import People, mass_of, rounding_of_people
 from skdp.data.reduce import BlockView, on_block, part_ranges, sum_rounding
 from skdp.data.sources import Source, block_starts
-from skdp.linalg.matrices import DenseMatrices, FixedRank, Matrices, OuterMatrices, one_by_one
+from skdp.linalg.matrices import (
+    DenseMatrices,
+    FixedRank,
+    Matrices,
+    OuterMatrices,
+    in_rows,
+    one_by_one,
+)
 from skdp.linalg.norms import rows_of
 
 
@@ -485,8 +492,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
         if self.largest is not None:
             values = np.clip(values, -self.largest, self.largest)
         if mass is not None:
-            # Strides of other orders follow from the number of rows, and BLAS looks at them.
-            values = np.ascontiguousarray(values)
+            values = in_rows(values)
         return DenseMatrices(values, scale, self.row_map, self.column_map, mass)
 
 

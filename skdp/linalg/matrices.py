@@ -136,8 +136,8 @@ _MARGIN = 8 * 2.0**-53  # not tuned
 class Massed:
     """Rows, or matrices, each of which counts as much as it has mass, once in every sum.
 
-    The others of a person may put a matrix in any place, where a product of many may round
-    otherwise. So with a mass each is multiplied by itself.
+    More rows of one person move those of all others to other places, where a product of many may
+    round otherwise. So matrices that have mass are multiplied one at a time.
     """
 
     #: What each counts, after clipping; None if it counts as one.
@@ -307,6 +307,8 @@ class OuterMatrices(Massed):
     def __init__(
         self, left: Any, right: Any, scale: float = 1.0, mass: np.ndarray | None = None
     ) -> None:
+        if mass is not None:
+            left, right = in_rows(left), in_rows(right)
         self.left, self.right, self.scale, self.mass = left, right, scale, mass
         self._left_norms, self._right_norms = _factor_norms(left), _factor_norms(right)
         self._is_null = (self._left_norms == 0) | (self._right_norms == 0)
@@ -393,11 +395,20 @@ def _mapped(values: np.ndarray, symmetric: np.ndarray | None) -> np.ndarray:
 
 
 def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
-    """Multiply each factor by itself, so that its product does not depend on its place."""
+    """Multiply factors one at a time, so that no product depends on the place of its factor."""
+    factors, right = in_rows(factors), np.ascontiguousarray(right)
+    return np.asarray(factors @ right if issparse(factors) else (factors[:, None] @ right)[:, 0])
+
+
+def in_rows(factors: Any) -> Any:
+    """Lay factors out so that what is computed of one does not depend on its place.
+
+    Strides of other orders follow from the number of rows, and NumPy converts other types in parts
+    that may begin within a row.
+    """
     if issparse(factors):
-        return np.asarray(factors @ right)
-    factors, right = np.ascontiguousarray(factors), np.ascontiguousarray(right)
-    return np.asarray(factors[:, np.newaxis] @ right)[:, 0]
+        return factors
+    return np.ascontiguousarray(factors, np.float64)
 
 
 def _factor_norms(factors: Any) -> np.ndarray:

@@ -62,8 +62,8 @@ class SupervisedEstimator(PrivateEstimator):
             same chunks, for rows in parts None.
         users : {array-like, dask collection} of shape (n_records,), list of arrays or None, \
                 default=None
-            Whose each record is, for ``privacy_unit="user"`` of a class that takes it: ids of one
-            kind, integers or strings; of rows in parts also a list with an array for each part.
+            Whose each record is, for ``privacy_unit="user"``: ids of one kind, integers or strings;
+            of rows in parts also a list with an array for each part.
 
         Returns
         -------

@@ -276,6 +276,7 @@ SIDES = {
     "vectors": (9, 1),
     "one row": (1, 9),
     "factors": (5, 7),
+    "factors as given": (5, 7),
     "tasks": (5, 7),
 }
 
@@ -291,6 +292,9 @@ def design_of(values, codes, layout, n_people=N_PEOPLE):
         tasks = np.abs(values[:, 0] * 1e3).astype(int) % d2
         source = RankOneMatrices.from_tasks(values[:, :d1], tasks, d2)
         return Design(source, (d1, d2), people=people).mapped(maps[0], np.arange(1.0, d2 + 1))
+    if layout == "factors as given":
+        left = np.asfortranarray(values[:, :d1].astype(np.float32))
+        return Design(RankOneMatrices(left, values[:, d1 : d1 + d2]), (d1, d2), people=people)
     center = np.full((d1, d2), 0.3)
     source = as_source(np.asfortranarray(values[:, : d1 * d2]))
     return Design(source, (d1, d2), center=center, people=people).mapped(*maps)
