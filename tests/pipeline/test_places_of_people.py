@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from in_parts import in_parts
 from scipy.sparse import coo_array, csr_array
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from watched import SEED, moved, watched
 
 from skdp import DPPCA, DPStandardScaler, make_dp_pipeline
@@ -62,6 +64,29 @@ def test_rows_in_parts_have_no_places_and_are_refused():
     pipeline = make_dp_pipeline(DPPCA(2, **unit), DPStandardScaler(**unit), shares={"dppca": 0.5})
     with pytest.raises(ValueError, match="rows in memory only"):
         pipeline.fit(in_parts(X), users=USERS)
+
+
+@pytest.mark.parametrize(("n_own", "threshold"), [(50, 0), (5000, 0.3)])
+def test_no_person_moves_columns_further_than_declared(n_own, threshold):
+    unit = {"privacy_unit": "user"}
+    codes = OneHotEncoder(categories=[[-1.0, 0.0, 1.0]] * 2, handle_unknown="ignore")
+    scaler = DPStandardScaler(**unit, missing="mean")
+    parts = [
+        ("behind", make_pipeline(FunctionTransformer(np.tanh), scaler), [0, 1]),
+        ("codes", make_pipeline(FunctionTransformer(np.rint), codes), [2, 3]),
+    ]
+    step = ColumnTransformer(parts, sparse_threshold=threshold)
+    pipeline = make_dp_pipeline(step, DPPCA(2, **unit), epsilon=4.0, random_state=SEED)
+    with watched() as before:
+        pipeline.fit(with_gaps(X), users=USERS)
+    rows, users = with_first(n_own)
+    with watched([budget.released for budget in before]) as after:
+        pipeline.fit(with_gaps(rows), users=users)
+    assert max(moved(before, after)) <= 1 + 1e-12
+
+
+def with_gaps(rows):
+    return np.where(np.abs(rows) < [0.2, 0.2, 0, 0], np.nan, rows)
 
 
 @pytest.mark.parametrize("n_own", N_OWN)
