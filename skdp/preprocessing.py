@@ -401,7 +401,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         if is_sparse and self.with_mean:
             raise ValueError(
                 "A sparse X cannot be centered without becoming dense: pass with_mean=False, or a "
-                "dense X."
+                "dense X, as a ColumnTransformer with sparse_threshold=0 makes it."
             )
 
     @property

@@ -94,7 +94,7 @@ def by_rows(what: str, function: Callable[..., Any], rows: Any) -> Any:
     result = _attempt(function, (rows,))
     is_refused = isinstance(result, Exception) and (form is None or not are_single(rows))
     # Finite numbers that overflow, or are refused, make rows of zeros. All else is an error.
-    if is_refused and (form is None or _refuses(function, with_ones(rows))):
+    if is_refused and (form is None or isinstance(_of_gaps(function, rows), Exception)):
         _refuse_numbers(what, rows)
         are_plain = are_numbers(rows)
         if form is None or not are_plain:
@@ -254,8 +254,10 @@ def _attempt(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         return error
 
 
-def _refuses(function: Callable[..., Any], rows: Any) -> bool:
-    return isinstance(_attempt(function, (rows,)), Exception)
+def _of_gaps(function: Callable[..., Any], rows: Any) -> Any:
+    """Return what a function makes of rows without their finite numbers, or its error."""
+    ones = _attempt(with_ones, (rows,))
+    return ones if isinstance(ones, Exception) else _attempt(function, (ones,))
 
 
 def _refuse_numbers(what: str, rows: Any) -> None:
@@ -368,7 +370,7 @@ def _by_rows_but_gaps(what: str, function: Callable[..., Any], rows: Any) -> Any
         return _finite(result)
     if is_finite(result):
         return result
-    gaps = _attempt(partial(by_rows, what, function), (with_ones(rows),))
+    gaps = _of_gaps(partial(by_rows, what, function), rows)
     if isinstance(gaps, Exception) or (issparse(gaps) and not is_finite(gaps)):
         return result
     return (

@@ -1,5 +1,6 @@
 """A ColumnTransformer as the first step of a pipeline with one budget."""
 
+import datetime as dt
 import math
 import re
 
@@ -37,6 +38,7 @@ from skdp import (
     privacy_spent,
 )
 from skdp.model_selection import DPGridSearch
+from skdp.pipeline._public_rows import with_ones
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -362,6 +364,33 @@ def test_overflow_of_finite_numbers_is_no_error_wherever_gaps_are(case, kind):
     assert len(widths) == 1
 
 
+def test_ones_take_the_place_of_finite_numbers_alone():
+    day = dt.date(2020, 2, 2)
+    cells = {
+        "float": ([2.5, np.nan, np.inf], [1.0, np.nan, np.inf]),
+        "int": ([7, 8, 9], [1, 1, 1]),
+        "bool": ([True, False, True], [True, True, True]),
+        "text": (["7", None, "x"], ["7", None, "x"]),
+        "day": ([day, None, day], [day, None, day]),
+    }
+    given, wanted = ({name: one[i] for name, one in cells.items()} for i in (0, 1))
+    polars = with_ones(pl.DataFrame(given, strict=False))
+    assert polars.equals(pl.DataFrame(wanted, strict=False))
+    for nullable in (False, True):
+        frames = [pd.DataFrame(one, index=[3, 1, 2]) for one in (given, wanted)]
+        frames = [
+            one.astype({"int": "Int64", "float": "Float32"}) for one in frames * nullable
+        ] or frames
+        pd.testing.assert_frame_equal(with_ones(frames[0]), frames[1])
+    codes = pd.DataFrame({"code": pd.Categorical([3, 4])})
+    pd.testing.assert_frame_equal(with_ones(codes), codes)
+    rows = np.array([[2.0, np.nan], [0.0, -np.inf]], np.float32)
+    np.testing.assert_array_equal(with_ones(rows), [[1, np.nan], [1, -np.inf]])
+    sparse = with_ones(csr_array(rows)).toarray()
+    np.testing.assert_array_equal(sparse, [[1, np.nan], [0, -np.inf]])
+    assert with_ones(np.array([[2, "x", None]], object)).tolist() == [[1, "x", None]]
+
+
 @pytest.mark.parametrize("kind", ["pandas", "polars", "numbers"])
 def test_gaps_beside_overflow_are_refused_and_named(kind):
     frame = pd.DataFrame({"a": [1e200, *range(9)], "b": [np.nan, *range(9)], "text": ["x"] * 10})
@@ -475,7 +504,9 @@ def test_sparse_columns_stay_sparse_unless_all_parts_are_dense(threshold):
 def test_what_takes_no_sparse_rows_is_refused_behind_sparse_columns(ledger):
     step = columns(CODES_OF_JOBS, sparse_threshold=0.3)
     model = make_dp_pipeline(step, DPStandardScaler(), clone(CLASSIFIER), ledger=ledger)
-    with pytest.raises(ValueError, match="pass with_mean=False, or a dense X"):
+    with pytest.raises(
+        ValueError, match="or a dense X, as a ColumnTransformer with sparse_threshold=0"
+    ):
         model.fit(FRAME, Y)
     assert ledger.entries() == []
 
