@@ -350,6 +350,7 @@ KINDS = {
 }
 
 
+@pytest.mark.covered(at_most=6)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", OVERFLOWS)
 def test_overflow_of_finite_numbers_is_no_error_wherever_gaps_are(case, kind):
