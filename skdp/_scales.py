@@ -477,6 +477,9 @@ _HIDDEN = 2.0  # not studied
 _AT_ENDS = 0.5
 # Without noise, what is smaller than this, relative to the terms of the variance, is rounding.
 _ROUNDING = 16 * np.finfo(np.float64).eps  # not tuned
+# Least deviation, in steps of the type of the data at the center: coefficients in units of less
+# are lost in the rounding of predictions.
+_FINEST = 64  # not tuned
 
 
 class Scales(NamedTuple):
@@ -526,6 +529,12 @@ def scales_of(
     if off_usual is None:
         off_usual = _off_usual(means, variances)
     return Scales(center, intervals.half**2 * variances, is_flat, is_void, off_usual)
+
+
+def visible_variances(found: Scales, dtype: np.dtype) -> np.ndarray:
+    """Raise variances to what numbers of this type can show so far from 0; none stay none."""
+    least = (_FINEST * np.finfo(dtype).eps * found.center) ** 2
+    return np.where(found.variance > 0, np.maximum(found.variance, least), 0.0)
 
 
 def _off_usual(means: np.ndarray, variances: np.ndarray) -> np.ndarray:

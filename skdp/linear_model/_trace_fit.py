@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._scales import MOST_NOISE, ScaleReleases, Scales, release_scales
+from skdp._scales import MOST_NOISE, ScaleReleases, Scales, release_scales, visible_variances
 from skdp.data.matrices import Design, entries_of
 from skdp.data.parts import Targets
 from skdp.exceptions import counted
@@ -132,7 +132,8 @@ _LARGEST_USABLE = 1e100  # not studied
 
 def standardized_by(found: Scales, problem: TraceProblem) -> Transform:
     """Map features to mean 0 and variance 1, as far as their released scales tell."""
-    shape, center, squares = problem.matrix_shape, None, found.variance
+    shape, center = problem.matrix_shape, None
+    squares = visible_variances(found, problem.dtype)
     if problem.fit_intercept:
         center = found.center.reshape(shape)
     else:
