@@ -289,6 +289,7 @@ class BudgetMixin(PlainParametersMixin):
         self, plan: Plan, what: str, noise_source: NoiseSource | None = None
     ) -> PrivacyBudget:
         """Open the budget of a plan, which charges the ledger for `what`."""
+        plan.check_memory()
         charge = None if self.ledger is None else partial(self.ledger.charge, what=what)
         return PrivacyBudget.of(plan, noise_source, charge)
 

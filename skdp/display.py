@@ -354,7 +354,8 @@ class PrivacyBudgetDisplay:
         shares = [charge["spent"] / WHOLE for charge in charges]
         names = [charge["note"] or charge["what"] for charge in charges]
         left = 1.0 - sum(shares)
-        return cls([*names, "left"], [*shares, left], title="parts of the limit").plot(ax)
+        title = f"{ledger.path}: for one more fit epsilon={ledger.remaining():.4g} is left"
+        return cls([*names, "left"], [*shares, left], title=title).plot(ax)
 
     def plot(self, ax: Any = None, **bar_options: Any) -> "PrivacyBudgetDisplay":
         """Draw.
@@ -378,6 +379,6 @@ class PrivacyBudgetDisplay:
         ax.bar_label(self.bars_, fmt="{:.3g}", padding=3)
         ax.set_yticks(places, self.names)
         ax.invert_yaxis()
-        ax.set(xlabel="share of the budget", title=self.title)
-        ax.margins(x=0.12)
+        ax.set(xlabel="share of the squared mu (of epsilon, if delta is 0)", title=self.title)
+        ax.margins(x=0.15, y=0.02)
         return self

@@ -368,7 +368,8 @@ def warnings_for_factors(result: Factors, wanted: int, problem: MatrixProblem) -
             "skdp.DPTruncatedSVD, which spends the whole budget on them."
         )
     if result.eigenvalue_noise > 0 and result.n_above_noise < wanted:
-        fewer = "Ask for fewer components, or use " if result.n_above_noise else "Use "
+        is_asked = isinstance(problem.n_components, Integral)
+        fewer = "Ask for fewer components, or use " if result.n_above_noise and is_asked else "Use "
         warnings.append(
             f"Only {result.n_above_noise} of {counted(wanted, 'component')} stand out from the "
             f"noise. {fewer}{problem.unit.remedy}."

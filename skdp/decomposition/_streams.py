@@ -114,7 +114,10 @@ class DPStreamingFactorizer(BaseStream):
         "sketch_sensitivity": [StrOptions({"auto", "worst_case", "high_probability"})],
     }
     _units = (ResolvedUpdate, ResolvedEntry, ResolvedFrobeniusChange)
-    _copy_advice = "Call finalize first, or send shards."
+    _copy_advice = (
+        "Call finalize first, or send shards. To survive the end of the process, keep the updates, "
+        "and open a new stream."
+    )
 
     def __init__(
         self,

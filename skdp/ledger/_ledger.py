@@ -81,8 +81,8 @@ def refusal(path: str, spent: Any, limit: Limit, head: dict[str, Any]) -> str:
         more = f" It also reserves {spent.delta_tail:.4g} of delta: a smaller delta reserves less."
     return (
         f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
-        f"{left:.4g} at its own delta.{more} Nothing has been released or charged. A search of "
-        "scikit-learn would go on with the next candidate: pass error_score='raise' to it."
+        f"{left:.4g}, at the delta of the ledger.{more} Nothing has been released or charged. A "
+        "search of scikit-learn would go on with its next candidate: pass error_score='raise'."
     )
 
 

@@ -278,7 +278,8 @@ def warnings_for_moment(problem: LogisticProblem, whitening: Whitening) -> Itera
     elif whitening.are_unlike:
         yield (
             "Noise hides how most columns vary, and a few vary far more: if these are in larger "
-            "units, they decide alone. Put skdp.DPStandardScaler before this step."
+            "units, they decide alone. Put skdp.DPStandardScaler before this step, unless it is "
+            "there, or the columns are 0 and 1, or counts of words."
         )
 
 

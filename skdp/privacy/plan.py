@@ -458,6 +458,26 @@ class Plan:  # numpydoc ignore=PR02
         """Gaussian differential privacy that all releases together will spend."""
         return self.cost.spent_mu(release.share for release in self.releases)
 
+    def check_memory(self) -> None:
+        """Refuse releases that are too large for this machine, before anything is spent.
+
+        Raises
+        ------
+        ValueError
+            If memory for the largest of them cannot be had.
+        """
+        releases = [release for path in self.paths for release in path]
+        largest = max(releases, key=lambda release: math.prod(release.shape))
+        try:
+            np.empty(largest.shape)
+        except (MemoryError, ValueError):
+            size = 8 * math.prod(largest.shape) / 2**30
+            raise ValueError(
+                f"{largest.name!r} has shape {largest.shape}, which takes {size:,.0f} GiB, more "
+                "than this machine has. Pass fewer features, such as hashed ones, or a solver "
+                "that takes less."
+            ) from None
+
     def __repr__(self) -> str:
         rows = summaries(self.releases)
         for path in self.others:

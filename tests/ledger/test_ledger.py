@@ -38,7 +38,7 @@ def test_one_fit_of_the_whole_limit_fits_and_nothing_else(ledger):
     ledger.charge(a_fit(4.0))
     assert ledger.spent()[2] == 1.0
     assert ledger.remaining() == 0.0
-    with pytest.raises(BudgetError, match="has less left: 0 at its own delta"):
+    with pytest.raises(BudgetError, match="has less left: 0, at the delta of the ledger"):
         ledger.charge(Fit(1e-200, 1e-200))
     assert len(ledger.entries()) == 1
 

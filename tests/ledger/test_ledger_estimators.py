@@ -11,6 +11,7 @@ import joblib
 import numpy as np
 import pytest
 from public import ESTIMATORS
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.ensemble import BaggingRegressor
 from sklearn.exceptions import FitFailedWarning
@@ -144,6 +145,15 @@ def test_bad_input_costs_nothing(ledger):
         with pytest.raises((ValueError, TypeError)):
             DPPCA(2, ledger=ledger).fit(wrong)
     assert ledger.entries() == []
+
+
+def test_releases_that_no_memory_holds_cost_nothing(ledger):
+    X = csr_array((20, 2**20))
+    for estimator in (DPLogisticRegression(classes=[0, 1]), DPPCA(2, solver="covariance")):
+        estimator.set_params(ledger=ledger)
+        with pytest.raises(ValueError, match=r"moment' has shape .* GiB, more than this machine"):
+            estimator.fit(X, np.arange(20) % 2)
+    assert ledger.spent()[0] == 0
 
 
 def test_fits_are_the_same_with_a_ledger_and_without(ledger):
