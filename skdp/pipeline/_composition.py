@@ -465,7 +465,8 @@ def common_unit(steps: Sequence[Step]) -> str:
     if unit not in ("row", "record", "response", "user"):
         raise ValueError(
             "The private steps of estimator must protect one row, one record, one response or one "
-            f"user, all of them the same, got {unit}."
+            f"user, all of them the same, got {unit}. With personal models that is a user: pass "
+            "require_groups=True to DPPersonalizedRegressor, and privacy_unit='user' to the others."
         )
     return unit
 
