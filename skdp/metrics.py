@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from scipy.stats import rankdata
 from sklearn.metrics import ndcg_score
 from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval
@@ -160,7 +161,7 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int) -> float:
         left out.
     y_score : array-like of shape (n_users, n_items)
         Scores that rank the items; minus infinity for those that are not to be ranked, such as what
-        a user had before.
+        a user had before, and earn nothing.
     k : int
         Number of items that count, at least 1.
 
@@ -185,11 +186,13 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int) -> float:
     """
     values = []
     for gains, scores in _rankings(y_true, y_score, k, "ndcg_at_k"):
-        is_ranked = scores > -np.inf
-        lowest = scores.min(initial=0.0, where=is_ranked)
-        ranked = np.where(is_ranked, scores, 2 * lowest - 1)
+        ranks = np.where(scores > -np.inf, rankdata(scores, "dense", axis=1), -1)
+        # Items without gain keep what is not ranked out of the first ones.
+        n_first = min(k, gains.shape[1])
+        none = np.zeros((len(gains), n_first))
+        mean = ndcg_score(np.hstack([gains, none]), np.hstack([ranks, none]), k=n_first)
         # The mean of a batch, in the place of each of its users.
-        values.append(np.full(len(gains), ndcg_score(gains, ranked, k=k)))
+        values.append(np.full(len(gains), mean))
     return float(np.concatenate(values).mean())
 
 
@@ -203,7 +206,7 @@ def recall_at_k(y_true: Any, y_score: Any, k: int) -> float:
         left out.
     y_score : array-like of shape (n_users, n_items)
         Scores that rank the items; minus infinity for those that are not to be ranked, such as what
-        a user had before.
+        a user had before, and earn nothing.
     k : int
         Number of items that count, at least 1.
 

@@ -60,13 +60,19 @@ def test_rankings_are_those_of_users_with_gains(monkeypatch, contain, batch):
     assert ndcg_at_k(contain(GAINS), GAINS, 9) == recall_at_k(contain(GAINS), GAINS, 9) == 1
 
 
-def test_what_is_not_ranked_comes_last():
+def test_what_is_not_ranked_lowers_the_best():
     had = np.array([[True, False, False]])
     scores = np.where(had, -np.inf, [[9.0, -5.0, -7.0]])
     gains = np.array([[1, 1, 0]])
     assert recall_at_k(gains, scores, 1) == recall_at_k(gains, scores, 3) == 0.5
-    assert ndcg_at_k(gains, scores, 3) == ndcg_at_k(gains, [[-8.0, -5.0, -7.0]], 3)
-    assert recall_at_k(gains, np.full((1, 3), -np.inf), 3) == 0
+    assert ndcg_at_k(gains, scores, 3) == pytest.approx(1 / (1 + 1 / np.log2(3)))
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 9])
+@pytest.mark.parametrize("scores", [[-np.inf, 1.0, -np.inf], [-np.inf] * 3, [-np.inf, -1e308, 0]])
+def test_what_is_not_ranked_earns_nothing(scores, k):
+    for metric in (ndcg_at_k, recall_at_k):
+        assert metric([[1, 0, 0]], [scores], k) == 0
 
 
 @pytest.mark.parametrize("metric", [ndcg_at_k, recall_at_k])
