@@ -373,9 +373,11 @@ def _by_rows_but_gaps(what: str, function: Callable[..., Any], rows: Any) -> Any
     gaps = _of_gaps(partial(by_rows, what, function), rows)
     if isinstance(gaps, Exception) or (issparse(gaps) and not is_finite(gaps)):
         return result
-    return (
-        _finite(result) if issparse(gaps) else np.where(np.isfinite(gaps), _finite(result), result)
-    )
+    if issparse(gaps):
+        return _finite(result)
+    # A finite number that overflows may turn what comes of a gap into infinity.
+    is_kept = np.isinf(gaps) | (np.isnan(gaps) & np.isnan(result))
+    return np.where(is_kept, result, _finite(result))
 
 
 def _finite(rows: Any) -> Any:

@@ -365,6 +365,16 @@ def test_overflow_of_finite_numbers_is_no_error_wherever_gaps_are(case, kind):
     assert len(widths) == 1
 
 
+@pytest.mark.parametrize("value", [1.0, 1000.0])
+def test_overflow_that_hides_a_gap_is_no_error(value):
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    rows[0] = np.nan, value
+    # The hypotenuse of NaN and infinity is infinity, and of NaN and anything finite NaN.
+    lengths = FunctionTransformer(lambda rows: np.hypot(rows[:, :1], np.exp(rows[:, 1:])))
+    part = make_pipeline(lengths, DPStandardScaler(missing="mean"))
+    make_dp_pipeline(columns([("lengths", part, [0, 1])]), DPPCA(1, row_norm=1.0)).fit(rows)
+
+
 def test_ones_take_the_place_of_finite_numbers_alone():
     day = dt.date(2020, 2, 2)
     cells = {
