@@ -1,5 +1,6 @@
 """Models that can be handed over: as estimators of scikit-learn, and with a card."""
 
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -306,7 +307,8 @@ class ModelCard:  # numpydoc ignore=PR02
     spent : PrivacySpent
         The record of all steps together.
     parameters : dict
-        Parameters of all steps by their names, without budgets, seeds and ledgers.
+        Parameters of all steps by their names, without budgets, seeds and ledgers. Of objects,
+        functions and long texts there is the kind alone.
     features : tuple of str
         Names of the features; empty if they have none.
     versions : dict
@@ -346,6 +348,8 @@ class ModelCard:  # numpydoc ignore=PR02
     def as_dict(self) -> dict[str, Any]:
         """Return the card as plain numbers, strings, lists and dicts, ready for JSON.
 
+        Infinity and NaN, which JSON does not have, are strings.
+
         Returns
         -------
         dict
@@ -353,7 +357,7 @@ class ModelCard:  # numpydoc ignore=PR02
         """
         steps = [(step.path, step.class_name, step.status) for step in self.report.steps]
         names = ("path", "class", "status")
-        return {
+        told = {
             "model": self.model,
             "steps": [dict(zip(names, step, strict=True)) for step in steps],
             "features": list(self.features),
@@ -367,6 +371,7 @@ class ModelCard:  # numpydoc ignore=PR02
             "record": self.spent.as_dict(),
             "versions": self.versions,
         }
+        return {key: _as_json(one) for key, one in told.items()}
 
     def as_markdown(self) -> str:
         """Return the card as Markdown.
@@ -456,11 +461,7 @@ def model_card(estimator: Any, *, same_unit: bool = False) -> ModelCard:
         model=type(estimator).__name__,
         report=report,
         spent=report.spent,
-        parameters={
-            name: _plain(value)
-            for name, value in given.items()
-            if name.rpartition("__")[2] not in _LEFT_OUT and not _holds_steps(value)
-        },
+        parameters=_plain({key: one for key, one in given.items() if not _holds_steps(one)}),
         features=tuple(map(str, getattr(estimator, "feature_names_in_", ()))),
         versions={
             "skdp": sys.modules["skdp"].__version__,
@@ -481,17 +482,35 @@ def _holds_steps(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Turn a parameter into what JSON can say."""
-    if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+    """Keep plain values of parameters, those in grids too; of others, which may be secret, kinds.
+
+    Objects, functions with arguments and long texts may hold seeds and paths.
+    """
     if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
+        value = value.tolist()
+    if isinstance(value, dict):
+        told = {str(key): one for key, one in value.items()}
+        return {
+            key: _plain(one)
+            for key, one in told.items()
+            if key.rpartition("__")[2] not in _LEFT_OUT
+        }
     if isinstance(value, list | tuple | set | frozenset | range):
         return [_plain(one) for one in value]
-    if value is None or isinstance(value, str | bool | int | float):
+    is_short = isinstance(value, str) and len(value) <= _WIDEST
+    if value is None or is_short or isinstance(value, bool | int | float):
         return value
-    # Functions are printed with their addresses.
-    return re.sub(r" at 0x\w+", "", repr(value))
+    return f"<{type(value).__name__}>"
+
+
+def _as_json(value: Any) -> Any:
+    """Make text of infinity and NaN, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _as_json(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(one) for one in value]
+    is_number = not isinstance(value, float) or math.isfinite(value)
+    return value if is_number else str(value)
 
 
 def _cut(value: Any) -> str:

@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,8 +17,8 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 
 import skdp
@@ -386,6 +387,39 @@ def test_no_seed_or_ledger_is_on_a_card(tmp_path):
             assert "secret" not in text.replace("secret seed", "")
 
 
+def columns_times(rows, **_):
+    return rows
+
+
+def grids_of(ledger):
+    """Searches, and grids that hold what no card may tell, at any depth."""
+    name = "classify__classifier__"
+    seeds, ledgers = {f"{name}random_state": [SECRET]}, {f"{name}ledger": [ledger]}
+    steps = [classifier(random_state=SECRET, ledger=ledger)]
+    return {
+        "grid": (GridSearchCV, seeds | ledgers),
+        "grids": (GridSearchCV, [seeds, ledgers]),
+        "distributions": (partial(RandomizedSearchCV, n_iter=2), [seeds, ledgers]),
+        "steps": (GridSearchCV, {"classify__classifier": steps}),
+        "objects": (GridSearchCV, {"tell__kw_args": [None, {"random_state": SECRET}]}),
+        "functions": (GridSearchCV, {"tell__func": [partial(columns_times, factor=SECRET)]}),
+        "texts": (GridSearchCV, {"tell__kw_args": [{"text": 2 * str(SECRET)}]}),
+    }
+
+
+@pytest.mark.parametrize("case", grids_of(None))
+def test_no_seed_or_ledger_is_on_a_card_of_a_search(tmp_path, case):
+    path, unlimited = tmp_path / "secret.skdp", {"epsilon": 1e9, "delta": 0.1}
+    ledger = PrivacyLedger.create(path, dataset="one", unit="record", **unlimited)
+    search, grids = grids_of(ledger)[case]
+    classify = Pipeline([("classifier", classifier())])
+    model = Pipeline([("tell", FunctionTransformer(columns_times)), ("classify", classify)])
+    card = model_card(search(model, grids, cv=2).fit(X, LABELS))
+    for text in (str(card), json.dumps(card.as_dict(), allow_nan=False)):
+        assert str(SECRET) not in text
+        assert str(tmp_path) not in text
+
+
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [
@@ -399,6 +433,7 @@ def test_no_seed_or_ledger_is_on_a_card(tmp_path):
 )
 def test_a_card_warns(parameters, told):
     card = model_card(DPTruncatedSVD(2, **parameters).fit(np.eye(4)))
+    assert json.dumps(card.as_dict(), allow_nan=False)
     (caution,) = card.cautions
     assert caution.startswith(told) or told in caution
     assert f"**Warning:** {caution}." in str(card)
@@ -421,5 +456,6 @@ def test_parameters_of_any_kind_are_told_without_addresses():
     steps = FunctionTransformer(lambda rows: rows), DPPCA(2, center=np.zeros(4), row_norm=3.0)
     card = model_card(make_dp_pipeline(*steps).fit(X))
     assert card.parameters["dppca__center"] == [0.0] * 4
-    assert "lambda" in card.parameters["functiontransformer__func"]
+    assert card.parameters["functiontransformer__func"] == "<function>"
+    assert card.parameters["dppca__privacy_unit"] == "row"
     assert " at 0x" not in str(card) + json.dumps(card.as_dict())
