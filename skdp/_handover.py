@@ -4,9 +4,13 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
+from io import BytesIO
+from pickle import Pickler
 from platform import python_version
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -64,7 +68,8 @@ def to_sklearn(estimator: Any) -> Any:
     NotFittedError
         If the estimator has not been fitted.
     TypeError
-        If scikit-learn has no twin of a class, or a step may have learned without privacy.
+        If scikit-learn has no twin of a class, or a step may have learned without privacy, or
+        calls or holds anything of skdp.
     ValueError
         If what an estimator does to rows cannot be said in scikit-learn.
 
@@ -102,7 +107,34 @@ def to_sklearn(estimator: Any) -> Any:
     >>> bool((twin.predict(X) == model.predict(X)).all())
     True
     """
-    return _twin_of(estimator)
+    twin = _twin_of(estimator)
+    if names := _OfOurs().find(twin):
+        raise TypeError(
+            f"The twin needs skdp, for {names[0]} in a step without privacy: leave that step out, "
+            "or hand over a pickle for those who have skdp."
+        )
+    return twin
+
+
+class _OfOurs(Pickler):
+    """Find what a pickle takes from skdp."""
+
+    def __init__(self) -> None:
+        super().__init__(BytesIO())
+        self.names: list[str] = []
+
+    def find(self, model: Any) -> list[str]:
+        # Nobody can load what cannot be pickled.
+        with suppress(Exception):
+            self.dump(model)
+        return self.names
+
+    def reducer_override(self, obj: Any) -> Any:
+        for one in (obj, *getattr(obj, "__mro__", type(obj).__mro__)):
+            if str(getattr(one, "__module__", "")).partition(".")[0] == "skdp":
+                self.names.append(getattr(one, "__qualname__", type(one).__name__))
+        # Some functions have no pickle, and would hide what comes next.
+        return (int, ()) if isinstance(obj, FunctionType) else NotImplemented
 
 
 def _twin_of(model: Any, *, is_public: bool = False) -> Any:

@@ -185,6 +185,10 @@ def columns(*after):
     )
 
 
+def unchanged(rows, **_):
+    return rows
+
+
 with warnings.catch_warnings(action="ignore"):
     FROZEN = FrozenEstimator(make_pipeline(StandardScaler(), DPPCA(3)).fit(FAR.to_numpy()))
 PIPELINES = {
@@ -278,6 +282,25 @@ def test_sparse_rows_stay_sparse():
 def test_what_has_no_twin_is_refused_and_told_what_to_do(model, error, told):
     with pytest.raises(error, match=told):
         to_sklearn(clone(model).fit(np.abs(X) > 1, LABELS))
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"func": FROZEN.estimator[-1].transform},
+        {"func": unchanged, "kw_args": {"by": {"name": [DPPCA()]}}},
+        {"func": unchanged, "kw_args": {"by": DPPCA}},
+        {"func": partial(unchanged, by=model_card)},
+    ],
+    ids=["method", "estimator", "class", "function"],
+)
+def test_what_needs_skdp_is_refused(held):
+    first = FrozenEstimator(FunctionTransformer(lambda rows: rows).fit(X))
+    twin = to_sklearn(make_pipeline(first, DPTruncatedSVD(2)).fit(X))
+    assert twin.transform(X).shape == (len(X), 2)
+    step = FrozenEstimator(FunctionTransformer(**held).fit(X))
+    with pytest.raises(TypeError, match=r"needs skdp, for (\w+\.transform|DPPCA|model_card) in"):
+        to_sklearn(make_pipeline(first, step, DPTruncatedSVD(2)).fit(X))
 
 
 @pytest.mark.parametrize("make", [DPPCA, scaler, lambda: make_dp_pipeline(scaler(), classifier())])
@@ -387,10 +410,6 @@ def test_no_seed_or_ledger_is_on_a_card(tmp_path):
             assert "secret" not in text.replace("secret seed", "")
 
 
-def columns_times(rows, **_):
-    return rows
-
-
 def grids_of(ledger):
     """Searches, and grids that hold what no card may tell, at any depth."""
     name = "classify__classifier__"
@@ -402,7 +421,7 @@ def grids_of(ledger):
         "distributions": (partial(RandomizedSearchCV, n_iter=2), [seeds, ledgers]),
         "steps": (GridSearchCV, {"classify__classifier": steps}),
         "objects": (GridSearchCV, {"tell__kw_args": [None, {"random_state": SECRET}]}),
-        "functions": (GridSearchCV, {"tell__func": [partial(columns_times, factor=SECRET)]}),
+        "functions": (GridSearchCV, {"tell__func": [partial(unchanged, factor=SECRET)]}),
         "texts": (GridSearchCV, {"tell__kw_args": [{"text": 2 * str(SECRET)}]}),
     }
 
@@ -413,7 +432,7 @@ def test_no_seed_or_ledger_is_on_a_card_of_a_search(tmp_path, case):
     ledger = PrivacyLedger.create(path, dataset="one", unit="record", **unlimited)
     search, grids = grids_of(ledger)[case]
     classify = Pipeline([("classifier", classifier())])
-    model = Pipeline([("tell", FunctionTransformer(columns_times)), ("classify", classify)])
+    model = Pipeline([("tell", FunctionTransformer(unchanged)), ("classify", classify)])
     card = model_card(search(model, grids, cv=2).fit(X, LABELS))
     for text in (str(card), json.dumps(card.as_dict(), allow_nan=False)):
         assert str(SECRET) not in text
