@@ -176,9 +176,12 @@ def _refusal(model: Any) -> str:
 # Estimators.
 
 
+_OUTPUT = "_sklearn_output_config"  # What set_output has set.
+
+
 def _copied(model: Any, twin: Any, *names: str) -> Any:
     """Copy public facts about features, and released values, to a twin."""
-    for name in (*names, *(set(FEATURE_ATTRIBUTES) & vars(model).keys())):
+    for name in (*names, *({*FEATURE_ATTRIBUTES, _OUTPUT} & vars(model).keys())):
         setattr(twin, name, deepcopy(getattr(model, name)))
     return twin
 
@@ -269,10 +272,11 @@ def _clip_between(model: Any, low: np.ndarray, high: np.ndarray) -> dict[str, An
 
 
 def _steps(steps: dict[str, Any]) -> Any:
-    """Make a pipeline of several steps. Its first one passes arrays on, which have no names."""
+    """Make a pipeline of several steps. Unless frames are set, the others get no names."""
     first, *others = steps.values()
-    for step in others:
-        vars(step).pop("feature_names_in_", None)
+    if getattr(first, _OUTPUT, {}).get("transform", "default") == "default":
+        for step in others:
+            vars(step).pop("feature_names_in_", None)
     return Pipeline([*steps.items()]) if others else first
 
 

@@ -252,6 +252,27 @@ def test_steps_that_give_frames_fit_together():
         np.testing.assert_array_equal(twin.predict(FAR), model.predict(FAR))
 
 
+PANDAS_PCA = DPPCA(2, row_norm=4.0).set_output(transform="pandas")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PANDAS_PCA,
+        scaler(missing="mean").set_output(transform="pandas"),
+        make_pipeline(scaler(), clone(PANDAS_PCA)).set_output(transform="pandas"),
+        make_dp_pipeline(scaler(), clone(PANDAS_PCA)),
+    ],
+    ids=["components", "scaler", "pipeline of scikit-learn", "pipeline"],
+)
+def test_twins_give_the_containers_that_were_set(model):
+    model = clone(model).fit(FRAME)
+    with warnings.catch_warnings(action="error"):
+        given, wanted = to_sklearn(model).transform(FAR), model.transform(FAR)
+    wanted.columns = [name.removeprefix("dp") for name in wanted.columns]
+    pd.testing.assert_frame_equal(given, wanted)
+
+
 def test_sparse_rows_stay_sparse():
     table = make_interactions(300, 40, n_interactions=3000, random_state=0)
     model = DPTruncatedSVD(2, row_norm=5.0).fit(table)
