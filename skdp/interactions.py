@@ -1,5 +1,7 @@
 """Who used what: from pairs of names to a sparse table, and from a model to names of items."""
 
+import warnings
+from datetime import datetime
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -120,12 +122,18 @@ def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]
     listed = checked_ids(given, name)
     if len(_unique(listed, name)[0]) < len(listed):
         raise ValueError(f"{name} must have every id once, got some of them twice.")
-    if len(names) and len(listed) and kind_of_ids(names) != kind_of_ids(listed):
-        kind, in_pairs = (kind_of_ids(one).__name__ for one in (listed, names))
+    if len(names) and len(listed) and (kind := _kind(listed)) != (in_pairs := _kind(names)):
         raise ValueError(f"{name} must be {in_pairs}, as in pairs, got {kind}.")
     numbers = {one: number for number, one in enumerate(listed.tolist())}
     places = np.array([numbers.get(one, -1) for one in names.tolist()], dtype=np.intp)
     return places[codes], listed
+
+
+def _kind(ids: np.ndarray) -> str:
+    """Name the kind of ids that may be equal; dates are not equal to those of another unit."""
+    if ids.dtype.kind == "M":
+        return ids.dtype.name
+    return "datetime" if isinstance(ids[0], datetime) else kind_of_ids(ids).__name__
 
 
 def _unique(ids: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -144,7 +152,8 @@ def top_items(model: Any, history: InteractionTable, n: int) -> dict[Any, list[A
         `transform` and `inverse_transform`, of a table with these items.
     history : InteractionTable
         What users have, whoever they are: `interaction_table` makes it with the `items` of the
-        table that the model was fitted to.
+        table that the model was fitted to, in the same order. A model that was fitted to a table
+        without names of columns does not know the order, and a wrong one names wrong items.
     n : int
         Number of items, at least 1.
 
@@ -156,7 +165,8 @@ def top_items(model: Any, history: InteractionTable, n: int) -> dict[Any, list[A
     Raises
     ------
     ValueError
-        If the model was fitted to another number of items, or `n` is below 1.
+        If the model was fitted to other items, or in another order, as far as it knows them, or
+        `n` is below 1.
 
     Notes
     -----
@@ -182,9 +192,18 @@ def top_items(model: Any, history: InteractionTable, n: int) -> dict[Any, list[A
             f"history has {len(items)} items, but the model was fitted to {n_items}: pass the same "
             "items to interaction_table."
         )
+    names = getattr(model, "feature_names_in_", items)
+    if names.tolist() != items.tolist():
+        raise ValueError(
+            "history has other items than the model was fitted to, or in another order: pass "
+            "items=model.feature_names_in_ to interaction_table."
+        )
     found = {}
     for batch in gen_batches(len(users), max(1, _BATCH_ENTRIES // max(1, n_items))):
-        scores = np.array(model.inverse_transform(model.transform(X[batch])))
+        with warnings.catch_warnings():
+            # The names have been compared.
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            scores = np.array(model.inverse_transform(model.transform(X[batch])))
         scores[X[batch].nonzero()] = -np.inf
         best = np.argsort(-scores, axis=1, kind="stable")[:, :n]
         for user, places, own in zip(users[batch].tolist(), best, scores, strict=True):

@@ -1,6 +1,9 @@
 """Tables of who used what, and items by name."""
 
+import re
 import warnings
+from datetime import date, datetime
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -76,6 +79,35 @@ def test_bad_pairs_are_refused_and_no_id_is_told(pairs, more, told):
     assert "secret" not in str(caught.value)
 
 
+DAYS = ["2026-01-02", "2026-01-03"]
+# Of these only equal kinds have equal ids.
+KINDS_OF_DATES = {
+    "datetime64[D]": np.array(DAYS, "datetime64[D]"),
+    "datetime64[ns]": np.array(DAYS, "datetime64[ns]"),
+    "date": [date.fromisoformat(day) for day in DAYS],
+    "datetime": [datetime.fromisoformat(day) for day in DAYS],
+}
+
+
+@pytest.mark.parametrize("given", KINDS_OF_DATES)
+@pytest.mark.parametrize("kind", KINDS_OF_DATES)
+def test_no_date_is_taken_for_one_of_another_kind(kind, given):
+    ids = KINDS_OF_DATES[kind]
+    is_list = isinstance(ids, list)
+    pairs = (
+        [*zip(ids, ITEMS[:2], strict=True)]
+        if is_list
+        else pl.DataFrame({"who": ids, "what": ITEMS[:2]})
+    )
+    make = partial(interaction_table, pairs, users=KINDS_OF_DATES[given], items=ITEMS)
+    if given == kind:
+        np.testing.assert_array_equal(make().X.toarray(), np.eye(2, 3))
+    else:
+        told = re.escape(f"users must be {kind}, as in pairs, got {given}.")
+        with pytest.raises(ValueError, match=told):
+            make()
+
+
 TABLE = make_interactions(600, 30, n_interactions=4000, n_tastes=2, random_state=0)
 HISTORY = InteractionTable(
     csr_array(TABLE[:20]),
@@ -107,6 +139,11 @@ def test_other_items_and_numbers_are_refused():
     model = DPTruncatedSVD(2, row_norm=4.0).fit(TABLE)
     with pytest.raises(ValueError, match="3 items, but the model was fitted to 30"):
         top_items(model, interaction_table(PAIRS, items=ITEMS), 1)
+    names = [f"item {i}" for i in range(30)]
+    model = DPTruncatedSVD(2, row_norm=4.0).fit(pd.DataFrame(TABLE.toarray(), columns=names))
+    assert top_items(model, HISTORY, 1)
+    with pytest.raises(ValueError, match="order"):
+        top_items(model, HISTORY._replace(items=HISTORY.items[::-1]), 1)
     for n in (0, 1.5):
         with pytest.raises(ValueError, match="'n' parameter of top_items"):
             top_items(model, HISTORY, n)
