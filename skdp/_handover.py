@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 import sklearn
+from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.decomposition import DPPCA, DPTruncatedSVD
@@ -88,7 +89,7 @@ def to_sklearn(estimator: Any) -> Any:
     followed by a ``MinMaxScaler(clip=True)``, and comes after a ``SimpleImputer`` if it fills gaps;
     without centering its clip has no twin and is refused. A `DPLinearRegression` that clips
     features is preceded by two scalers: one clips, the next takes rows back to the units of the
-    data. Then the twin takes dense rows only.
+    data. Then the twin takes dense rows only, which the columns and categories before it make.
 
     With ``whiten=True``, `explained_variance_` is at least `noise_variance_`, as the coordinates
     are divided by its root. Names of the columns of components begin with ``pca``. Units that
@@ -292,7 +293,18 @@ def _pipeline_of(steps: Iterable[tuple[str, Any]], *, is_public: bool = False) -
         if "feature_names_in_" in getattr(first, "__dict__", ()):
             names = first.feature_names_in_
             first.feature_names_in_ = np.array([_OUR_NAME.sub("", one) for one in names], object)
+        if type(first) is MinMaxScaler:
+            for _, before in twins:
+                _make_dense(before)
     return Pipeline(twins)
+
+
+def _make_dense(twin: Any) -> None:
+    """Let what made sparse rows make dense ones: a clip takes no others."""
+    if type(twin) is OneHotEncoder:
+        twin.sparse_output = False
+    elif type(twin) is ColumnTransformer:
+        twin.sparse_threshold, twin.sparse_output_ = 0, False
 
 
 def _holder_of_twins(holder: Any, *, is_public: bool) -> Any:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from covers import single_cover
 from families import FAMILIES
+from scipy.sparse import issparse
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -271,6 +272,17 @@ def test_twins_give_the_containers_that_were_set(model):
         given, wanted = to_sklearn(model).transform(FAR), model.transform(FAR)
     wanted.columns = [name.removeprefix("dp") for name in wanted.columns]
     pd.testing.assert_frame_equal(given, wanted)
+
+
+@pytest.mark.parametrize("is_column", [True, False])
+def test_categories_are_dense_before_a_regression_that_clips(is_column):
+    towns = OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore")
+    step = ColumnTransformer([("town", towns, ["town"])]) if is_column else towns
+    rows = pd.DataFrame({"town": ["a", "b", "c"] * 200})
+    y = np.tile([1.0, 2.0, 3.0], 200)
+    model = make_dp_pipeline(step, DPLinearRegression(response_bound=4.0)).fit(rows, y)
+    np.testing.assert_allclose(to_sklearn(model).predict(rows), model.predict(rows), rtol=1e-9)
+    assert issparse(model[:1].transform(rows))
 
 
 def test_sparse_rows_stay_sparse():
