@@ -54,8 +54,8 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     Parameters
     ----------
     pairs : data frame or array-like of shape (n_pairs, 2)
-        A user and an item in each line, by ids that are integers or strings. A pair that occurs
-        twice counts once; pairs of others than `users` and `items` are left out.
+        A user and an item in each line, in this order, by ids that are integers or strings. A pair
+        that occurs twice counts once; pairs of others than `users` and `items` are left out.
     users : array-like of shape (n_users,) or None, default=None
         Ids of the rows, in their order. ``None`` takes those in `pairs`, sorted: then the number of
         rows tells how many users there are.
@@ -71,7 +71,7 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     Raises
     ------
     ValueError
-        If `pairs` has not two columns, ids are missing or of several kinds, or a list of ids has
+        If `pairs` has not two columns, or "item" before "user", if ids are missing or of several kinds, or a list of ids has
         one of them twice.
 
     See Also
@@ -104,6 +104,8 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     shape: tuple[int, ...] = getattr(given, "shape", ())
     if len(shape) != 2 or shape[1] != 2:
         raise ValueError(f"pairs must have two columns, a user and an item, got shape {shape}.")
+    if list(getattr(given, "columns", ())) == ["item", "user"]:
+        raise ValueError("pairs must have users first: pass pairs[['user', 'item']].")
     rows, users = _placed(_safe_indexing(given, 0, axis=1), users, "users")
     columns, items = _placed(_safe_indexing(given, 1, axis=1), items, "items")
     is_listed = (rows >= 0) & (columns >= 0)

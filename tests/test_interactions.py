@@ -147,3 +147,8 @@ def test_other_items_and_numbers_are_refused():
     for n in (0, 1.5):
         with pytest.raises(ValueError, match="'n' parameter of top_items"):
             top_items(model, HISTORY, n)
+
+
+def test_items_before_users_are_refused():
+    with pytest.raises(ValueError, match="users first"):
+        interaction_table(pd.DataFrame({"item": ["tea"], "user": ["ann"]}), items=["tea"])
