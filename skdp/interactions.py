@@ -71,8 +71,8 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     Raises
     ------
     ValueError
-        If `pairs` has not two columns, or "item" before "user", if ids are missing or of several kinds, or a list of ids has
-        one of them twice.
+        If `pairs` has not two columns, or "item" before "user", ids are missing or of several
+        kinds, or a list of ids has one of them twice.
 
     See Also
     --------
