@@ -537,11 +537,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, dict):
-        told = {str(key): one for key, one in value.items()}
         return {
-            key: _plain(one)
-            for key, one in told.items()
-            if key.rpartition("__")[2] not in _LEFT_OUT
+            str(key): _plain(one)
+            for key, one in value.items()
+            if str(key).rpartition("__")[2] not in _LEFT_OUT
         }
     if isinstance(value, list | tuple | set | frozenset | range):
         return [_plain(one) for one in value]
