@@ -36,6 +36,9 @@ class FamilyCase(Subject):
     def strangers(self):
         return self.family.strangers(self.make, self.values)
 
+    def unseen(self):
+        return self.data
+
     def strange(self):
         family, cell = self.family, self.make
         found = {**family.datasets(cell), **family.strange(cell)}

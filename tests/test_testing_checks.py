@@ -3,8 +3,11 @@
 import importlib.util
 import inspect
 import sys
+import warnings
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
@@ -14,9 +17,9 @@ from harness import null_row
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
-from skdp import DPPCA, DPLogisticRegression
-from skdp.privacy import PrivacyBudget
-from skdp.privacy.noise import NoiseSource
+from skdp import DPPCA, DPLogisticRegression, PrivacyWarning
+from skdp.privacy import Plan, PrivacyBudget, PrivacyCost
+from skdp.privacy.noise import NoiseSource, draw_seed
 from skdp.testing import (
     PrivacyCase,
     _checks,
@@ -129,6 +132,133 @@ class FailsOnTheHuge(Right):
         return super()._counts(X)
 
 
+class Sums(BaseEstimator):
+    """The sum of rows that are clipped to a norm of 1: no mistake."""
+
+    def __init__(self, *, epsilon=1.0, random_state=None):
+        self.epsilon = epsilon
+        self.random_state = random_state
+
+    def __getstate__(self):
+        is_fitted = hasattr(self, "sum_")
+        return {**super().__getstate__(), **({"random_state": None} if is_fitted else {})}
+
+    @staticmethod
+    def clip(X):
+        """Divide by the largest entry first: norms of huge rows overflow."""
+        scales = np.maximum(np.abs(X).max(axis=1, keepdims=True), 1)
+        norms = np.linalg.norm(X / scales, axis=1, keepdims=True)
+        return X / scales * np.minimum(scales, 1 / np.maximum(norms, 1e-300))
+
+    def value(self, X):
+        return self.clip(X).sum(axis=0)
+
+    def more(self, X):
+        """Do what is a mistake."""
+
+    def digest(self, X):
+        return X.tobytes()
+
+    def fit(self, X, y=None):
+        X = check_array(X)
+        cost = PrivacyCost(self.epsilon, 1e-6)
+        lines = cost.release("sum", "gaussian", 1.0, lambda: 2 + 1e-9, {}, shape=X.shape[1:])
+        source = NoiseSource(draw_seed(self.random_state), (self.epsilon, self.digest(X)))
+        budget = PrivacyBudget.of(Plan(cost, lines, unit="row", adjacency="replace"), source)
+        self.more(X)
+        self.sum_ = budget.release(lines, self.value(X)).value
+        self.privacy_spent_ = budget.spent()
+        return self
+
+
+class ClipsTheFirstBlock(Sums):
+    def value(self, X):
+        return self.clip(X[:32]).sum(axis=0) + X[32:].sum(axis=0)
+
+
+class CentersOnTheSecond(Sums):
+    def value(self, X):
+        return self.clip(X / 4 - X[1] / 4).sum(axis=0)
+
+
+class CountsTheLastOften(Sums):
+    def value(self, X):
+        return super().value(X) + 49 * self.clip(X[-1:])[0]
+
+
+class ScalesByOthers(Sums):
+    def value(self, X):
+        return super().value(X) * (2 if np.abs(X[1:]).max() > 100 else 1)
+
+
+class FlagOfOthers(Sums):
+    def more(self, X):
+        self.has_outlier_ = bool(np.abs(X[1:]).max() > 1e6)
+
+
+class WarnsOfTheHuge(Sums):
+    def more(self, X):
+        if np.abs(X).max() > 1e6:
+            warnings.warn("a row is clipped", PrivacyWarning, stacklevel=1)
+
+
+class MeanAsId(Sums):
+    def more(self, X):
+        self._id = X.mean()
+
+
+class KeyedByTheHead(Sums):
+    def digest(self, X):
+        return X[:10].tobytes()
+
+
+class KeyedByARoundedSum(Sums):
+    def digest(self, X):
+        return repr((X[0], np.round(np.abs(X[1:] / len(X)).sum()))).encode()
+
+
+class KeptInAParameter(Sums):
+    def __init__(self, rows=(), *, epsilon=1.0, random_state=None):
+        super().__init__(epsilon=epsilon, random_state=random_state)
+        self.rows = rows
+
+    def more(self, X):
+        if self.rows:
+            self.rows.append(X[0])
+
+
+CACHE = {"rows": []}
+BUFFER = np.zeros(3)
+STORE = SimpleNamespace()
+
+
+class NestedCache(Sums):
+    def more(self, X):
+        CACHE["rows"].append(X)
+
+
+class LruCache(Sums):
+    kept = staticmethod(lru_cache(lambda data: data[:8]))
+
+    def more(self, X):
+        self.kept(X.tobytes())
+
+
+class KeptByAnObject(Sums):
+    def more(self, X):
+        STORE.X = X
+
+
+class KeptByADefault(Sums):
+    def more(self, X, rows=[]):  # noqa: B006
+        rows.append(X[0])
+
+
+class WrittenIntoAnArray(Sums):
+    def more(self, X):
+        BUFFER[:] = X[0]
+
+
 # A mistake, and the check that one would expect to fail.
 MISTAKES = {
     TooSmall: "neighbors_move_no_release_further_than_declared",
@@ -144,6 +274,19 @@ MISTAKES = {
     ReportsLess: "the_record_is_that_of_the_releases",
     NoiseOfTheProcess: "noise_is_fresh_without_a_seed",
     FailsOnTheHuge: "any_finite_data_fit_without_warnings_about_them",
+    **dict.fromkeys(
+        [
+            *(ClipsTheFirstBlock, CentersOnTheSecond, CountsTheLastOften, ScalesByOthers),
+            *(FlagOfOthers, WarnsOfTheHuge),
+        ],
+        "neighbors_move_no_release_further_than_declared",
+    ),
+    MeanAsId: "all_that_is_told_follows_the_releases",
+    **dict.fromkeys((KeyedByTheHead, KeyedByARoundedSum), "no_noise_is_shared_by_different_fits"),
+    **dict.fromkeys(
+        (NestedCache, LruCache, KeptByAnObject, KeptByADefault, WrittenIntoAnArray),
+        "nothing_is_kept_beside_the_estimator",
+    ),
 }
 
 
@@ -155,6 +298,46 @@ def case_of(kind, **more):
 def test_a_mistake_fails_the_check_that_one_would_expect(kind, check):
     with pytest.raises(AssertionError, match=f"(?m)^{check}: "):
         check_privacy(case_of(kind))
+
+
+def test_what_is_right_passes_and_what_is_told_has_words():
+    check_privacy(case_of(Sums))
+    for kind, told in (
+        (
+            CountsTheLastOften,
+            r"AssertionError: sum moved \d+\.?\d* times its declared sensitivity$",
+        ),
+        (TooLarge, r"far: counts moved only 0\.\d+ times its declared sensitivity$"),
+        (MeanAsId, r": _id differs in two fits that have to be the same$"),
+        (NestedCache, rf": a fit has changed {__name__}\.CACHE$"),
+        (LruCache, r": a fit has changed LruCache\.kept$"),
+        (WarnsOfTheHuge, r": a neighbor has \['a row is clipped', ''\] said in place of \[''\]$"),
+    ):
+        with pytest.raises(AssertionError, match=f"(?m){told}"):
+            check_privacy(case_of(kind))
+
+
+def test_what_is_put_into_a_parameter_is_seen():
+    with pytest.raises(AssertionError, match=r"first: .*changed what a parameter holds"):
+        check_privacy(PrivacyCase(KeptInAParameter([0], epsilon=100.0), (X,)))
+
+
+@pytest.mark.parametrize("kind", [ClipsTheFirstBlock, CountsTheLastOften])
+def test_where_units_may_be_null_others_than_the_first_are_exchanged(kind):
+    class Null(kind):
+        def value(self, X):
+            return super().value(np.concatenate([0 * X[:1] if is_null else X[:1], X[1:]]))
+
+    @contextmanager
+    def null():
+        nonlocal is_null
+        is_null = True
+        yield
+        is_null = False
+
+    is_null = False
+    with pytest.raises(AssertionError, match=r"(?m)^neighbors_move_no_release_further"):
+        check_privacy(case_of(Null, null=null))
 
 
 def test_what_is_expected_to_fail_is_declared_and_has_to_fail():
@@ -215,14 +398,18 @@ def test_a_null_unit_that_counts_is_seen():
 
 def test_neighbors_differ_in_one_unit():
     y, users = np.arange(60) % 3, np.repeat(np.arange(20), 3)
-    for rows, labels in replaced_rows(X, y):
-        assert ((rows != X).any(axis=1) | (labels != y))[1:].sum() == 0
-        assert set(labels) <= {0, 1, 2}
-        assert rows.dtype == X.dtype
-    for rows, ids in replaced_users(X, users):
-        np.testing.assert_array_equal(rows[ids != 0], X[users != 0])
-        assert set(ids) == set(users)
-        assert np.sum(ids == 0) in (1, 30)
+    for place in (0, 1, 30, 59):
+        for rows, labels in replaced_rows(X, y, place=place):
+            differs = (rows != X).any(axis=1) | (labels != y)
+            assert set(np.flatnonzero(differs)) <= {place}
+            assert set(labels) <= {0, 1, 2}
+            assert rows.dtype == X.dtype
+        own = users[place]
+        for rows, ids in replaced_users(X, users, place=place):
+            np.testing.assert_array_equal(rows[ids != own], X[users != own])
+            np.testing.assert_array_equal(np.unique(ids), np.unique(users))
+            assert (np.diff(ids) >= 0).all()
+            assert np.sum(ids == own) in (1, 30)
 
 
 class UserMean(BaseEstimator):

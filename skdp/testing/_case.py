@@ -1,5 +1,7 @@
 """What a check of privacy has to know of an estimator: a case, and neighbors of its data."""
 
+import inspect
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -12,6 +14,7 @@ from skdp.testing._audit import released_by
 from skdp.testing._recording import Group
 
 Arguments = tuple[Any, ...]
+_FRESH = itertools.count(1)  # not tuned
 
 # ------------------------------
 # Neighbors.
@@ -53,13 +56,15 @@ def _odd_units(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
         ]
 
 
-def replaced_rows(*arguments: Any) -> list[Arguments]:
-    """Exchange the first row, or the first record of several arrays, for odd ones.
+def replaced_rows(*arguments: Any, place: int = 0) -> list[Arguments]:
+    """Exchange a row, or a record of several arrays, for odd ones.
 
     Parameters
     ----------
     *arguments : ndarray
         Arguments of `fit`, with a row or a number for each unit.
+    place : int, default=0
+        Which row or record is exchanged.
 
     Returns
     -------
@@ -80,18 +85,20 @@ def replaced_rows(*arguments: Any) -> list[Arguments]:
     for unit in _odd_units(arguments):
         copies = tuple(np.array(one) for one in arguments)
         for one, value in zip(copies, unit, strict=True):
-            one[0] = value
+            one[place] = value
         found.append(copies)
     return found
 
 
-def replaced_users(*arguments: Any) -> list[Arguments]:
-    """Exchange all rows of the first user for odd ones, one or 30.
+def replaced_users(*arguments: Any, place: int = 0) -> list[Arguments]:
+    """Exchange all rows of a user for odd ones, one or 30.
 
     Parameters
     ----------
     *arguments : ndarray
         Arguments of `fit`, the last of which tells whose the rows are.
+    place : int, default=0
+        A row of the user.
 
     Returns
     -------
@@ -107,11 +114,12 @@ def replaced_users(*arguments: Any) -> list[Arguments]:
     ((32, 2), array([7, 8]))
     """
     *arrays, users = arguments
-    others, found = users != users[0], []
+    others, found = users != users[place], []
+    start = int(np.argmin(others))
     for unit in _odd_units(arrays):
         for count in (1, 30):
-            rows = [np.concatenate([[one] * count, a[others]]) for one, a in zip(unit, arrays)]  # noqa: B905
-            found.append((*rows, np.concatenate([[users[0]] * count, users[others]])))
+            pairs = zip((*arrays, users), (*unit, users[place]), strict=True)
+            found.append(tuple(np.insert(a[others], [start] * count, u, axis=0) for a, u in pairs))
     return found
 
 
@@ -147,10 +155,11 @@ class PrivacyCase:  # numpydoc ignore=PR02
         The arguments of `fit`: made-up data, as far from degenerate as what users have.
     neighbours : callable, default=replaced_rows
         ``neighbours(*data)`` gives datasets, as tuples, in which one unit is exchanged for others.
+        If it takes a ``place``, that is the first row, the second, one in the middle, the last.
         :func:`skdp.testing.replaced_users` exchanges all rows of a user.
     null : callable, default=None
-        Makes a context in which fits take the unit that neighbors exchange for null, for adjacency
-        ``"zero_out"``. None stands for ``"replace"``.
+        Makes a context in which fits take the unit that neighbors exchange, of the first row, for
+        null, for adjacency ``"zero_out"``. None stands for ``"replace"``.
     reach : float, default=0.5
         Part of its sensitivity by which every release has to be seen to move.
     expected_failures : dict, default={}
@@ -207,10 +216,30 @@ class Subject:
 
     def groups(self) -> list[Group]:
         """Give neighbors of the data."""
-        found = [self.data, *self.case.neighbours(*self.data)]
+        neighbours = self.case.neighbours
+        own: list[dict[str, int]] = [{}]
+        if "place" in inspect.signature(neighbours).parameters:
+            own = [{"place": place} for place in self.places]
+        groups = []
+        for number, (place, which) in enumerate(zip(self.places, own, strict=False)):
+            found = list(neighbours(*self.data, **which))
+            # Elsewhere than first a third of them each.
+            groups.append(self.group(place, [self.data, *found[number % 3 :: 3 if number else 1]]))
+        return groups
+
+    @property
+    def places(self) -> list[int]:
+        """Which rows are exchanged."""
+        size = np.shape(self.data[0])[0]
+        return list(dict.fromkeys((0, 1 % size, size // 2, size - 1)))
+
+    def group(self, place: int, datasets: list[Arguments]) -> Group:
+        """Make a group of datasets in which a row is exchanged: only the first can be null."""
         if self.case.null is None:
-            return [Group(found)]
-        return [Group(found, origin=self.data, make_null=self.case.null)]
+            return Group(datasets)
+        if place:
+            return Group(datasets, distance=2.0)
+        return Group(datasets, origin=self.data, make_null=self.case.null)
 
     def strangers(self) -> list[Arguments]:
         """Give data that have nothing but public facts in common with these."""
@@ -218,6 +247,11 @@ class Subject:
             tuple(_changed(one, lambda a: 0 * a) for one in self.data),
             tuple(_changed(one, lambda a: 1e4 - 3 * a[::-1]) for one in self.data),
         ]
+
+    def unseen(self) -> Arguments:
+        """Give data like these that nobody can have kept yet."""
+        scale = 1 + 1e-3 * next(_FRESH)
+        return tuple(_changed(one, lambda a: scale * a) for one in self.data)
 
     def strange(self) -> list[Arguments]:
         """Give finite numbers that are far from ordinary."""

@@ -4,6 +4,7 @@ Each check is a function of a case, which raises an AssertionError. Its docstrin
 """
 
 import copy
+import gc
 import itertools
 import math
 import pickle
@@ -11,7 +12,8 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from functools import partial
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -26,6 +28,7 @@ from skdp.testing._audit import global_seed
 from skdp.testing._case import PrivacyCase, Subject, climb
 from skdp.testing._recording import (
     RecordingBudget,
+    all_of,
     assert_same_fit,
     budgets_of,
     current_seed,
@@ -70,32 +73,42 @@ def attacks(case: Subject) -> Iterator[dict[str, float]]:
 def neighbors_move_no_release_further_than_declared(case: Subject) -> None:
     """No neighbor moves a release further than its sensitivity, and the attack comes near."""
     for worst in attacks(case):
-        assert max(worst.values()) <= ROUNDING, worst
+        _assert_bounded(worst)
         if case.is_reached(worst):
             return
     # An attack that gets nowhere would prove nothing.
-    raise AssertionError(f"no attack gets far: {worst}")
+    least = min(worst, key=worst.__getitem__)
+    raise AssertionError(
+        f"no attack gets far: {least} moved only {worst[least]:.3g} times its declared sensitivity"
+    )
+
+
+def _assert_bounded(worst: dict[str, float]) -> None:
+    for name, ratio in worst.items():
+        assert ratio <= ROUNDING, f"{name} moved {ratio:.15g} times its declared sensitivity"
 
 
 def climbing_finds_no_worse_neighbor(case: Subject) -> None:
     """Nor is there a worse one where random steps lead uphill."""
 
-    def _ratio(row: np.ndarray) -> float:
+    def _ratio(place: int, row: np.ndarray) -> float:
         first = np.array(case.data[0])
-        first[0] = row.reshape(first.shape[1:])
-        neighbor = (first, *case.data[1:])
-        groups = [replace(group, datasets=[neighbor, case.data]) for group in case.groups()]
-        return max(farthest_of(case.make, groups).values())
+        first[place] = row.reshape(first.shape[1:])
+        group = case.group(place, [(first, *case.data[1:]), case.data])
+        worst = farthest_of(case.make, [group])
+        _assert_bounded(worst)
+        return max(worst.values())
 
     size = math.prod(np.shape(case.data[0])[1:])
-    found = climb(_ratio, size, _N_STEPS, np.random.default_rng(0))
-    assert found <= ROUNDING, found
+    for place in case.places:
+        n_steps = _N_STEPS // 5 if place else _N_STEPS
+        climb(partial(_ratio, place), size, n_steps, np.random.default_rng(place))
 
 
 def a_null_unit_contributes_nothing(case: Subject) -> None:
     """Where a unit is null, what it would be makes no difference."""
     groups = [group for group in case.groups() if group.has_null]
-    assert groups
+    assert groups, "no unit of the neighbors can be null"
     for group in groups:
         origin, other = group.origin, group.datasets[-1]
         script = record(case.make, origin).released
@@ -132,7 +145,7 @@ def any_finite_data_fit_without_warnings_about_them(case: Subject) -> None:
             estimator = case.make(epsilon=1.0).fit(*data)
         for name, value in case.released(estimator).items():
             # Of what was not asked for there is nothing.
-            assert value is None or np.isfinite(value).all(), name
+            assert value is None or np.isfinite(value).all(), f"{name} is not finite"
 
 
 # ------------------------------
@@ -149,7 +162,7 @@ def the_record_is_that_of_the_releases(case: Subject) -> None:
         assert getattr(spent, name) <= asked, f"{name}={getattr(spent, name)} exceeds {asked}"
     # Only what a failed test leaves out has no name of its own.
     names = [line.name for line in spent.releases if line.name != SKIPPED]
-    assert len(set(names)) == len(names), names
+    assert len(set(names)) == len(names), f"two releases have one name: {names}"
 
 
 def the_record_is_what_was_planned(case: Subject) -> None:
@@ -163,23 +176,24 @@ def the_record_is_what_was_planned(case: Subject) -> None:
 def check_plan(planned: Any, spent: Any) -> None:
     """Compare a plan with what a fit has recorded."""
     for name in ("epsilon", "delta", "unit", "adjacency", "enforced", "delta_tail"):
-        assert getattr(planned, name) == getattr(spent, name), name
+        pair = getattr(planned, name), getattr(spent, name)
+        assert pair[0] == pair[1], f"{name} is {pair[0]} in the plan, and {pair[1]} in the record"
     # A share that is spent on nothing costs pure differential privacy less than one that is used.
     if spent.delta > 0 or not math.isfinite(spent.epsilon):
         # Ways of a plan spend the same, but for the rounding of their sums.
         np.testing.assert_allclose(planned.mu, spent.mu, rtol=1e-14)
     names = [release.name for release in spent.releases]
     taken = [path for path in planned.paths if is_path(path, names)]
-    assert len(taken) == 1, names
+    assert len(taken) == 1, f"the plan has no way, or several, for {names}"
     for line, release in zip(taken[0], spent.releases, strict=True):
         assert line.mechanism == release.mechanism or release.name == SKIPPED, (line, release)
-        assert line.share == release.share, line
+        assert line.share == release.share, (line, release)
         if line.sensitivity is not None:
             np.testing.assert_allclose(line.sensitivity, release.sensitivity, rtol=1e-4)
             np.testing.assert_allclose(line.noise_std, release.noise_std, rtol=1e-4)
         else:
-            assert line.noise_std is None
-            assert line.follows
+            assert line.noise_std is None, f"{line} has noise and no sensitivity"
+            assert line.follows, f"{line} does not say what it follows"
 
 
 def is_path(path: Any, names: list[str]) -> bool:
@@ -201,20 +215,20 @@ def noise_is_fresh_without_a_seed(case: Subject) -> None:
         with global_seed(0):
             estimator = case.make(random_state=None)
             noise.append(noise_of(estimator, *case.data))
-        assert not estimator.privacy_spent_.seeded
-    assert not np.isin(noise[0], noise[1]).any()
+        assert not estimator.privacy_spent_.seeded, "privacy_spent_ tells of a seed"
+    assert not np.isin(noise[0], noise[1]).any(), "two fits without a seed share noise"
     with drawn_noise() as draws:
         case.make(random_state=None).fit(*case.data)
     # Symmetric noise has everything beside the diagonal twice.
     once = np.concatenate([np.unique(np.abs(draw)) for draw in draws])
-    assert len(np.unique(once)) == len(once)
+    assert len(np.unique(once)) == len(once), "noise repeats within a fit"
 
 
 def a_seed_repeats_a_fit(case: Subject) -> None:
     """To the last bit, and the record says that there was one."""
     first, second = (case.make(random_state=SECRET).fit(*case.data) for _ in range(2))
     assert_same_fit(second, first)
-    assert first.privacy_spent_.seeded
+    assert first.privacy_spent_.seeded, "privacy_spent_ tells of no seed"
 
 
 def no_noise_is_shared_by_different_fits(case: Subject) -> None:
@@ -229,10 +243,10 @@ def no_noise_is_shared_by_different_fits(case: Subject) -> None:
     base = noise_of(case.make(random_state=SECRET), *case.data)
     for more in others:
         noise = noise_of(case.make(**{"random_state": SECRET, **more}), *case.data)
-        assert not np.isin(base, noise).any(), more
-    group = case.groups()[0]
-    datasets = [group.origin or group.datasets[0]]
-    for one in group.datasets[:4]:
+        assert not np.isin(base, noise).any(), f"fits share noise, one of which has {more}"
+    groups = case.groups()
+    datasets = [groups[0].origin or groups[0].datasets[0]]
+    for one in itertools.chain.from_iterable(group.datasets[:4] for group in groups):
         if not any(_are_equal(case, one, other) for other in datasets):
             datasets.append(one)
     noises = [noise_of(case.make(random_state=SECRET), *one) for one in datasets]
@@ -261,17 +275,21 @@ def nothing_is_kept_beside_the_estimator(case: Subject) -> None:
     # What is made once, whatever the data, is there then.
     case.make().fit(*case.strangers()[-1])
     before = beside(case.make())
-    case.make().fit(*case.data)
-    assert beside(case.make()) == before
+    case.make().fit(*case.unseen())
+    after = beside(case.make())
+    changed = [name for name in before | after if before.get(name) != after.get(name)]
+    assert not changed, f"a fit has changed {', '.join(changed)}"
 
 
 def beside(estimator: Any) -> dict[str, Any]:
-    """Identify what classes and modules hold, and what is in their containers."""
+    """Identify what classes and modules hold, and all that is held by that."""
     owners: dict[str, Any] = {base.__name__: base for base in type(estimator).__mro__}
     owners |= {name: one for name, one in sys.modules.items() if name.startswith("skdp")}
-    owners["own module"] = sys.modules.get(type(estimator).__module__, type(estimator))
+    own = type(estimator).__module__
+    owners[own] = sys.modules.get(own, type(estimator))
+    ends = {id(getattr(one, "__dict__", None)) for one in list(sys.modules.values())}
     return {
-        f"{owner}.{name}": _contents(value)
+        f"{owner}.{name}": _reached_from(value, ends)
         for owner, one in owners.items()
         for name, value in list(vars(one).items())
         # Python's own: which warnings were shown, and its functions.
@@ -279,11 +297,23 @@ def beside(estimator: Any) -> dict[str, Any]:
     }
 
 
-def _contents(value: Any) -> Any:
-    """Identities of an object and of all that it has, if it is a container."""
-    if isinstance(value, dict):
-        return id(value), *map(id, value.keys()), *map(id, value.values())
-    return (id(value), *map(id, value)) if isinstance(value, list | set) else id(value)
+def _reached_from(value: Any, ends: set[int]) -> dict[int, Any]:
+    """Give what an object leads to, by identity, not through classes, modules and `ends`.
+
+    All of it is among the ends then. It is kept alive, so that nothing new gets its identity, with
+    what it has: a hash of an array, and identities.
+    """
+    reached: dict[int, Any] = {}
+    todo = [value]
+    while todo:
+        one = todo.pop()
+        held = gc.get_referents(one)
+        content = hash(one.tobytes()) if isinstance(one, np.ndarray) else list(map(id, held))
+        reached[id(one)] = one, content
+        new = [x for x in held if id(x) not in ends and not isinstance(x, type | ModuleType)]
+        todo += new
+        ends.update(map(id, new))
+    return reached
 
 
 def a_fitted_pickle_has_neither_seed_nor_data(case: Subject) -> None:
@@ -291,15 +321,15 @@ def a_fitted_pickle_has_neither_seed_nor_data(case: Subject) -> None:
     estimator = case.make(random_state=SECRET)
     assert "random_state" not in case.parameters or (
         pickle.loads(pickle.dumps(estimator)).random_state == SECRET
-    )
+    ), "an unfitted pickle has lost random_state"
     estimator.fit(*case.data)
     pickled = pickle.dumps(estimator)
     for restored in (pickle.loads(pickled), copy.deepcopy(estimator)):
-        assert getattr(restored, "random_state", None) is None
+        assert getattr(restored, "random_state", None) is None, "a copy has random_state"
         assert_same_fit(restored, estimator)
     # With the zeros below it, which integers and words have, too: three bytes come by chance.
-    assert SECRET.to_bytes(20, "little").rstrip(b"\0") not in pickled
-    assert [trace for trace in _traces_of(case) if trace in pickled] == []
+    assert SECRET.to_bytes(20, "little").rstrip(b"\0") not in pickled, "a pickle has the seed"
+    assert not any(trace in pickled for trace in _traces_of(case)), "a pickle has numbers of data"
 
 
 def _traces_of(case: Subject) -> list[bytes]:
@@ -310,7 +340,7 @@ def _traces_of(case: Subject) -> list[bytes]:
         telling = values != np.round(values)
         places = np.flatnonzero(telling[:-1] & telling[1:] & (values[:-1] != values[1:]))
         traces += [values[place : place + 2].tobytes() for place in places]
-    assert traces
+    assert traces, "data need numbers beside each other that are not whole"
     return traces
 
 
@@ -320,11 +350,17 @@ def a_second_fit_does_not_depend_on_the_first(case: Subject) -> None:
     for first in (case.strangers()[-1], case.shortened()):
         estimator = case.make(random_state=SECRET)
         before = estimator.get_params(deep=False)
+        contents = all_of(before)
         estimator.fit(*first)
-        after = estimator.get_params(deep=False)
-        assert all(after[name] is before[name] for name in before)
+        _assert_kept(before, estimator.get_params(deep=False))
+        assert all_of(before) == contents, "a fit has changed what a parameter holds"
         again, _ = fit_with(estimator, case.data, scripted_budget(budget.released))
         assert_same_fit(again, once)
+
+
+def _assert_kept(before: dict[str, Any], after: dict[str, Any]) -> None:
+    changed = [name for name in before | after if before.get(name) is not after.get(name)]
+    assert not changed, f"a fit has changed {', '.join(changed)}"
 
 
 def fits_in_threads_do_not_disturb_each_other(case: Subject) -> None:
@@ -357,9 +393,7 @@ def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
         told = str(_refusal(estimator, data))
         assert "NaN" in told or "inf" in told, f"the error does not say what is wrong: {told}"
         assert not any(f"{value:.4f}"[:6] in told for value in np.concatenate(values)), told
-        after = vars(estimator)
-        assert list(after) == list(before)
-        assert all(after[name] is before[name] for name in before)
+        _assert_kept(before, vars(estimator))
 
 
 def _refusal(estimator: Any, data: Any) -> ValueError:

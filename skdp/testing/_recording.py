@@ -13,6 +13,7 @@ from contextlib import (
 )
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any
 from unittest.mock import patch
@@ -263,6 +264,7 @@ def noise_of(estimator: Any, *data: Any) -> np.ndarray:
 
 #: What a stream is known by, and keeps apart from its threads and processes.
 OF_ONE_OBJECT = {"_id", "_lock", "_process"}
+_STREAMS = "skdp.decomposition._stream_base"
 
 
 def assert_same_fit(again: Any, original: Any) -> None:
@@ -273,14 +275,17 @@ def assert_same_fit(again: Any, original: Any) -> None:
 def assert_holds(estimator: Any, contents: dict[str, Any]) -> None:
     """Compare all that a fitted estimator holds with what another one does."""
     found = contents_of(estimator)
-    assert found.keys() == contents.keys(), found.keys() ^ contents.keys()
+    only = ", ".join(found.keys() ^ contents.keys())
+    assert not only, f"only one of two fits that have to be the same has {only}"
     for name, value in contents.items():
-        assert found[name] == value, name
+        assert found[name] == value, f"{name} differs in two fits that have to be the same"
 
 
 def contents_of(estimator: Any) -> dict[str, Any]:
     """All that an estimator holds, but for parameters, and a `fit` that a test has put in."""
-    left_out = estimator.get_params(deep=False).keys() | OF_ONE_OBJECT | {"fit"}
+    is_stream = any(base.__module__ == _STREAMS for base in type(estimator).__mro__)
+    left_out = estimator.get_params(deep=False).keys() | {"fit"}
+    left_out |= OF_ONE_OBJECT if is_stream else set()
     return {name: all_of(one) for name, one in vars(estimator).items() if name not in left_out}
 
 
@@ -309,12 +314,13 @@ class Group:
     """Datasets, each as the arguments of `fit`, that are all neighbors of each other.
 
     With an `origin` each of them is a neighbor of that one only, in which `make_null` makes a unit
-    null: inside the fit, as no data would be the same.
+    null: inside the fit, as no data would be the same. All may lie several neighbors apart.
     """
 
     datasets: Sequence[tuple[Any, ...]]
     origin: tuple[Any, ...] | None = None
     make_null: Callable[[], AbstractContextManager[Any]] = nullcontext
+    distance: float = 1.0
 
     @property
     def has_null(self) -> bool:
@@ -341,24 +347,26 @@ def movements(recorded: RecordingBudget, replayed: RecordingBudget) -> dict[str,
 def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> dict[str, float]:
     """Largest movement of every release by name within any of the groups.
 
-    Also checks that nothing else differs: all fits are answered with the same releases.
+    Also checks that nothing else differs, and that all say the same: all fits are answered with the
+    same releases.
     """
     worst: dict[str, float] = {}
     for group in groups:
         first = group.datasets[0] if group.origin is None else group.origin
         script = record(make_estimator, first).released
-        fits = [replayed_fit(make_estimator, one, script) for one in group.datasets]
-        origin = None
+        fit = partial(replayed_fit, make_estimator, script=script)
+        fits = [said_by(partial(fit, data=one)) for one in group.datasets]
         if group.origin is not None:
             with group.make_null():
-                fits.append(replayed_fit(make_estimator, group.origin, script))
-            origin = fits[-1][1]
-        contents = contents_of(fits[0][0])
-        for estimator, _ in fits[1:]:
+                fits.append(said_by(partial(fit, data=group.origin)))
+        contents = contents_of(fits[0][0][0])
+        for (estimator, _), told in fits[1:]:
             assert_holds(estimator, contents)
-        replays = [budget for _, budget in fits[: len(group.datasets)]]
+            assert told == fits[0][1], f"a neighbor has {told} said in place of {fits[0][1]}"
+        replays = [budget for (_, budget), _ in fits]
+        origin = None if group.origin is None else replays.pop()
         for name, ratio in farthest(replays, origin).items():
-            worst[name] = max(worst.get(name, 0.0), ratio)
+            worst[name] = max(worst.get(name, 0.0), ratio / group.distance)
     return worst
 
 
@@ -375,7 +383,7 @@ def farthest(
     ratios: dict[str, float] = {}
     for index, release in enumerate(releases):
         values = np.array([each.bounded(index) for each in replays])
-        assert np.isfinite(values).all(), release.name
+        assert np.isfinite(values).all(), f"{release.name} is not finite"
         if release.mechanism == "symmetric_gaussian":
             np.testing.assert_array_equal(values, values.swapaxes(-1, -2), err_msg=release.name)
         start = None if origin is None else origin.bounded(index)
