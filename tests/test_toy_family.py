@@ -61,7 +61,10 @@ CAUGHT_BY = {
         "a_seed_repeats_a_fit",
     },
     "shared noise": {"no_noise_is_shared_by_different_fits"},
-    "warning": {"any_finite_data_fit_without_warnings_about_them"},
+    "warning": {
+        "neighbors_move_no_release_further_than_declared",
+        "any_finite_data_fit_without_warnings_about_them",
+    },
     "null": {
         "a_null_unit_contributes_nothing",
         "neighbors_move_no_release_further_than_declared",
@@ -69,7 +72,10 @@ CAUGHT_BY = {
     "way": {"all_that_is_told_follows_the_releases"},
     "skip": {"the_whole_budget_is_spent_and_no_more", "the_record_is_what_was_planned"},
     "tail": {"the_record_is_what_was_planned"},
-    "quoted": {"all_that_is_told_follows_the_releases"},
+    "quoted": {
+        "neighbors_move_no_release_further_than_declared",
+        "all_that_is_told_follows_the_releases",
+    },
     "stored": {
         "neighbors_move_no_release_further_than_declared",
         "all_that_is_told_follows_the_releases",
