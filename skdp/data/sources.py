@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain, pairwise, starmap
 from typing import Any
 
@@ -198,7 +198,6 @@ def _without_infinities(block: Any) -> Any:
     return block if is_finite.all() else np.where(is_finite, block, 0)
 
 
-@lru_cache(maxsize=64)
 def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray:
     """First rows of the blocks, and the end.
 
