@@ -223,8 +223,8 @@ def test_an_interrupted_process_does_not_wait_for_a_part_that_is_being_loaded():
             output, errors = process.communicate(timeout=120)
         finally:
             process.kill()
-    # A part that a thread has taken already may begin to load after that.
-    assert "interrupted" in output.splitlines()
+    # A part that a thread has taken already may begin to load after that, and print in between.
+    assert "interrupted" in output
     assert errors.splitlines()[-1] == "KeyboardInterrupt"
     assert process.returncode == -signal.SIGINT
 
