@@ -17,6 +17,7 @@ from skdp.linalg.matrices import (
     FixedRank,
     Matrices,
     inner_product,
+    normal_part,
     project_coordinates,
     retract,
     tangent_dimension,
@@ -260,6 +261,9 @@ _LEAST_FLATTENING = 0.1
 # The level does not fall below this fraction of the first one, even if no gradient is ever clipped;
 # not studied.
 _LEAST_LEVEL = 1e-9
+# A curvature is read off a step only if at most this fraction of it is outside the tangent spaces.
+# benchmarks/trace_regression/completion.md.
+_LARGEST_OUTSIDE = 0.03
 # The descent has not converged if one of the last votes is below this fraction of the wanted
 # quantile, by so many standard deviations of its noise; not studied.
 _LAST_VOTES = 3
@@ -403,10 +407,15 @@ def _curvature_between(
     It is 1 for independent features of variance 1, and more in some direction where features are
     correlated. The difference of two released gradients shows it, up to twice the standard
     deviation of its noise, and costs no budget.
+
+    Where a step leaves the tangent space, as it does while a singular value is small, gradients
+    also change because they are projected elsewhere: that tells nothing of the loss.
     """
     step, shift = gradient.point.minus(before.point), gradient.offset - before.offset
     squares = inner_product(step, step) + shift * shift
-    if not squares > 0:
+    outside = [normal_part(point, step) for point in (before.point, gradient.point)]
+    largest = max(inner_product(part, part) for part in outside)
+    if not squares > 0 or largest > _LARGEST_OUTSIDE**2 * squares:
         return 0.0
     change = inner_product(step, gradient.direction) - inner_product(step, before.direction)
     change += shift * (gradient.slope - before.slope)
