@@ -1,38 +1,63 @@
-"""Pictures of what is public or released: plans, records, ledgers, spectra, curves.
+"""Pictures of what is public or released, and counts of scores, which are released to be drawn.
 
-They follow the displays of scikit-learn and need matplotlib, the extra ``examples``.
+Displays follow those of scikit-learn and need matplotlib, the extra ``examples``.
 """
 
-from typing import Any
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._checks import check_rows_of, refuse_blocks, validate_plain
+from skdp.data.containers import checked_container
+from skdp.data.people import checked_ids, people_of
+from skdp.decomposition import DPPCA, DPTruncatedSVD
+from skdp.exceptions import warnings_together
 from skdp.ledger import PrivacyLedger
 from skdp.ledger._file import WHOLE
+from skdp.linear_model._supervised import given_classes, known_codes
 from skdp.model_selection import epsilon_curve
-from skdp.privacy.plan import Plan
+from skdp.model_selection._score import CONSTRAINTS, opened
+from skdp.pipeline._public_steps import of_people
+from skdp.privacy import sensitivity
+from skdp.privacy.plan import Plan, PrivacyCost
+from skdp.privacy.precision import plain
 from skdp.privacy.releases import PrivacySpent, shares_by_name
 
-__all__ = ["EpsilonCurveDisplay", "ExplainedVarianceDisplay", "PrivacyBudgetDisplay"]
+__all__ = [
+    "EpsilonCurveDisplay",
+    "ExplainedVarianceDisplay",
+    "PrivacyBudgetDisplay",
+    "ScoreHistogram",
+    "ScoreHistogramDisplay",
+    "score_histogram",
+]
 
 _WIDTH, _HEIGHT_OF_BAR = 6.4, 0.3  # inches; not studied
 _MUTED = "0.5"  # readable on white and on black
 
 
-def _axes(ax: Any, height: float | None = None) -> Any:
-    """Return `ax`, or the axes of a new figure of this height in inches."""
-    if ax is not None:
+class _Display:
+    """What is drawn in one pair of axes."""
+
+    def _open(self, ax: Any, height: float | None = None) -> Any:
+        """Keep and return `ax`, or the axes of a new figure of this height in inches."""
+        if ax is None:
+            try:
+                import matplotlib.pyplot as plt
+            except ImportError as error:
+                need = "Displays need matplotlib: pip install 'skdp[examples]'."
+                raise ImportError(need) from error
+            size = height and (_WIDTH, height)
+            ax = plt.subplots(figsize=size, layout="constrained")[1]
+        self.ax_, self.figure_ = ax, ax.figure
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("Displays need matplotlib: pip install 'skdp[examples]'.") from error
-    size = None if height is None else (_WIDTH, height)
-    return plt.subplots(figsize=size, layout="constrained")[1]
 
 
-class EpsilonCurveDisplay:
+class EpsilonCurveDisplay(_Display):
     """Score against epsilon, as :func:`skdp.model_selection.epsilon_curve` estimates it.
 
     Make one with `from_estimator`. The line is the median over the splits, and the band has half of
@@ -132,8 +157,7 @@ class EpsilonCurveDisplay:
             The display itself.
         """
         low, median, high = np.quantile(self.scores, [0.25, 0.5, 0.75], axis=1)
-        self.ax_ = ax = _axes(ax)
-        self.figure_ = ax.figure
+        ax = self._open(ax)
         (self.line_,) = ax.plot(self.epsilons, median, **{"marker": "o", **line_options})
         color = self.line_.get_color()
         self.band_ = ax.fill_between(self.epsilons, low, high, color=color, alpha=0.2, linewidth=0)
@@ -143,7 +167,7 @@ class EpsilonCurveDisplay:
         return self
 
 
-class ExplainedVarianceDisplay:
+class ExplainedVarianceDisplay(_Display):
     """Released variance of each component, beside that of the directions that are left out.
 
     Make one with `from_estimator`.
@@ -232,8 +256,7 @@ class ExplainedVarianceDisplay:
             The display itself.
         """
         variances = self.explained_variance
-        self.ax_ = ax = _axes(ax)
-        self.figure_ = ax.figure
+        ax = self._open(ax)
         numbers = np.arange(1, len(variances) + 1)
         self.bars_ = ax.bar(numbers, variances, yerr=self.std_error, **bar_options)
         self.floor_ = None
@@ -246,7 +269,7 @@ class ExplainedVarianceDisplay:
         return self
 
 
-class PrivacyBudgetDisplay:
+class PrivacyBudgetDisplay(_Display):
     """What each release, or each fit of a ledger, takes of the budget.
 
     Make one with `from_plan`, `from_spent` or `from_ledger`.
@@ -293,7 +316,7 @@ class PrivacyBudgetDisplay:
         self.title = title
 
     @classmethod
-    def from_plan(cls, plan: Plan, *, ax: Any = None) -> "PrivacyBudgetDisplay":
+    def from_plan(cls, plan: Plan | PrivacySpent, *, ax: Any = None) -> "PrivacyBudgetDisplay":
         """Draw what a fit will release.
 
         Parameters
@@ -308,7 +331,9 @@ class PrivacyBudgetDisplay:
         PrivacyBudgetDisplay
             The display, drawn.
         """
-        return cls._of(plan, ax)
+        names, shares = zip(*shares_by_name(plan.releases), strict=True)
+        title = f"({plan.epsilon:.4g}, {plan.delta:.4g})-DP per {plan.unit}"
+        return cls(names, shares, title=title).plot(ax)
 
     @classmethod
     def from_spent(cls, spent: PrivacySpent, *, ax: Any = None) -> "PrivacyBudgetDisplay":
@@ -326,13 +351,7 @@ class PrivacyBudgetDisplay:
         PrivacyBudgetDisplay
             The display, drawn.
         """
-        return cls._of(spent, ax)
-
-    @classmethod
-    def _of(cls, spent: Plan | PrivacySpent, ax: Any) -> "PrivacyBudgetDisplay":
-        names, shares = zip(*shares_by_name(spent.releases), strict=True)
-        title = f"({spent.epsilon:.4g}, {spent.delta:.4g})-DP per {spent.unit}"
-        return cls(names, shares, title=title).plot(ax)
+        return cls.from_plan(spent, ax=ax)
 
     @classmethod
     def from_ledger(cls, ledger: PrivacyLedger, *, ax: Any = None) -> "PrivacyBudgetDisplay":
@@ -372,8 +391,7 @@ class PrivacyBudgetDisplay:
         PrivacyBudgetDisplay
             The display itself.
         """
-        self.ax_ = ax = _axes(ax, height=1.2 + _HEIGHT_OF_BAR * len(self.names))
-        self.figure_ = ax.figure
+        ax = self._open(ax, height=1.2 + _HEIGHT_OF_BAR * len(self.names))
         places = np.arange(len(self.names))
         self.bars_ = ax.barh(places, self.shares, **bar_options)
         ax.bar_label(self.bars_, fmt="{:.3g}", padding=3)
@@ -381,4 +399,329 @@ class PrivacyBudgetDisplay:
         ax.invert_yaxis()
         ax.set(xlabel="share of the squared mu (of epsilon, if delta is 0)", title=self.title)
         ax.margins(x=0.15, y=0.02)
+        return self
+
+
+# ------------------------------
+# Scores of private rows, counted in bins.
+
+# The finite edges reach so many standard deviations to either side of the mean.
+_REACH = 3.0  # not studied
+# Least standard deviation, as a part of the mean, of scores that are not centered.
+_LEAST = 0.25  # not studied
+# Cells are drawn from so many standard deviations of the noise on.
+_VISIBLE = 3.0  # not studied
+_N_BINS = Interval(Integral, 3, 1000, closed="both")  # not studied
+
+
+@dataclass(frozen=True, repr=False)
+class ScoreHistogram:  # numpydoc ignore=PR02
+    """Counts of rows by their scores on two components, with noise.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_bins, n_bins) or (n_groups, n_bins, n_bins)
+        Noisy numbers of rows, or users, in each cell; some are negative. The bins of the first
+        component come before those of the second one.
+    edges : ndarray of shape (2, n_bins - 1)
+        Where the bins of each component end. The first bin and the last one are unbounded.
+    components : tuple of two ints
+        Which components these are, from 0 on.
+    groups : tuple or None
+        Names of the groups, in the order of `counts`.
+    std : float
+        Standard deviation of the noise of a count.
+    privacy_spent : PrivacySpent
+        Record of what the counts have cost.
+
+    See Also
+    --------
+    score_histogram : Makes them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPPCA
+    >>> from skdp.display import score_histogram
+    >>> X = np.random.default_rng(0).normal(size=(5000, 3)) * [3, 2, 1]
+    >>> pca = DPPCA(2, center=False, row_norm=4).fit(X)
+    >>> score_histogram(pca, X, n_bins=8).edges.shape
+    (2, 7)
+    """
+
+    counts: np.ndarray
+    edges: np.ndarray
+    components: tuple[int, ...]
+    groups: tuple[Any, ...] | None
+    std: float
+    privacy_spent: PrivacySpent
+
+    def __repr__(self) -> str:
+        return f"ScoreHistogram: {self.counts.shape} +- {self.std:.2g}\n{self.privacy_spent!r}"
+
+
+@warnings_together()
+def score_histogram(
+    pca: Any,
+    X: Any,
+    *,
+    groups: Any = None,
+    classes: Any = None,
+    users: Any = None,
+    components: tuple[int, int] = (0, 1),
+    n_bins: int = 14,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    adjacency: str = "replace",
+    ledger: Any = None,
+    random_state: Any = None,
+) -> ScoreHistogram:
+    r"""Count private rows by their scores on two components, with noise, to draw them.
+
+    A scatter plot of ``pca.transform(X)`` shows every row. This shows how many rows there are in
+    each cell of a grid.
+
+    Parameters
+    ----------
+    pca : DPPCA or DPTruncatedSVD
+        A fitted estimator that may be published, with two components or more.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows to protect.
+    groups : array-like of shape (n_samples,) or None, default=None
+        The group of each row, such as its class; it is protected together with the row.
+    classes : array-like or None, default=None
+        With `groups` required: all groups that there may be, two or more.
+    users : array-like of shape (n_samples,) or None, default=None
+        Whose each row is. All rows of a user together are protected then: each user counts once,
+        divided equally among its rows.
+    components : tuple of two ints, default=(0, 1)
+        Which components.
+    n_bins : int, default=14
+        Bins of a component, 3 to 1000. The finite edges lie evenly within three released standard
+        deviations of the released mean, which for DPTruncatedSVD count as at least a quarter of it;
+        the first bin and the last one are unbounded.
+    epsilon : float, default=1.0
+        Privacy budget, dimensionless, ``0 < epsilon <= inf``.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 < delta < 1``.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        Neighboring datasets differ in one row, or all rows of one user, which are exchanged or set
+        to null.
+    ledger : PrivacyLedger or None, default=None
+        Where the cost is charged before the release.
+    random_state : int, RandomState or Generator instance or None, default=None
+        ``None`` takes fresh noise, as the guarantee assumes.
+
+    Returns
+    -------
+    ScoreHistogram
+        The counts, the edges, and the record of the cost.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not acceptable. Nothing has been spent then.
+    NotFittedError
+        If `pca` is not fitted.
+    BudgetError
+        If the ledger has less left. Nothing has been spent then.
+
+    See Also
+    --------
+    ScoreHistogramDisplay : Draws the counts.
+
+    Notes
+    -----
+    **Privacy.** Unit: one row, with its group if there are any (then called a record); with `users`
+    one user with all of its rows. Adjacency: `adjacency`. Mechanism: Gaussian noise on all counts
+    together. Every row is in exactly one cell of one group, whatever its scores are, since the
+    outer bins are unbounded; the edges follow released values of `pca` alone. So with "zero_out"
+    one count falls by 1, and with "replace" another one rises, too: a change of at most
+    :math:`\sqrt 2`. What a user adds is not negative and sums to 1, which is no more. Assumed
+    public: the number of rows or users, `classes`, and `pca`.
+
+    If `pca` was fitted to the same rows, both cost together what their records compose to:
+    ``pca.privacy_spent_.compose(histogram.privacy_spent)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPPCA
+    >>> from skdp.display import score_histogram
+    >>> X = np.random.default_rng(0).normal(size=(5000, 3)) * [3, 2, 1]
+    >>> pca = DPPCA(2, center=False, row_norm=4).fit(X)
+    >>> histogram = score_histogram(pca, X, epsilon=0.5)
+    >>> histogram.counts.shape
+    (14, 14)
+    >>> bool(abs(histogram.counts.sum() - 5000) < 2000)
+    True
+    """
+    given = {"n_bins": n_bins, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
+    given |= {"ledger": ledger, "random_state": random_state}
+    validate_plain({**CONSTRAINTS, "n_bins": [_N_BINS]}, given, "score_histogram")
+    if not isinstance(pca, DPPCA | DPTruncatedSVD):
+        raise ValueError(f"pca must be a DPPCA or DPTruncatedSVD, got a {type(pca).__name__}.")
+    rows = check_rows_of(checked_container(X), pca)
+    refuse_blocks(rows, "score_histogram")
+    edges = _edges_of(pca, components, n_bins)
+    unit = "user" if users is not None else "row" if groups is None else "record"
+    people = people_of(users, rows, unit)
+    names, codes = _groups_of(groups, classes, rows.shape[0])
+    shape = (n_bins, n_bins) if names is None else (len(names), n_bins, n_bins)
+    cells = _cells_of(of_people(pca._projection.apply, people, rows), components, edges, codes)
+    cost = PrivacyCost(float(plain(epsilon)), float(plain(delta)))
+    name, change, known = "score histogram", sensitivity.histogram, {"adjacency": adjacency}
+    release = cost.release(name, "gaussian", 1.0, change, known, shape=shape)
+    plan = Plan(cost, release, unit=unit, adjacency=adjacency)
+    budget = opened("score_histogram", plan, cells, people, given)
+    weights = None if people is None else people.weights
+    value = np.bincount(cells, weights, int(np.prod(shape))).reshape(shape)
+    counts, std = budget.release(release, value)
+    return ScoreHistogram(counts, edges, tuple(components), names, std, budget.spent())
+
+
+def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
+    """Place edges by released values: around the mean, in standard deviations."""
+    are_two = isinstance(components, tuple | list) and len(components) == 2
+    known = range(len(pca.components_))
+    if not are_two or components[0] == components[1] or any(one not in known for one in components):
+        raise ValueError(
+            f"components must be two different numbers from 0 to {known[-1]}, got {components!r}."
+        )
+    axes, middle = list(map(int, components)), np.zeros(2)
+    if isinstance(pca, DPTruncatedSVD):
+        middle = pca.components_[axes] @ pca.mean_.astype(np.float64)
+        # Noise may leave no variance beside a large mean, which clipping has moved.
+        spread = np.maximum(np.sqrt(pca.explained_variance_[axes]), _LEAST * np.abs(middle))
+    else:
+        spread = np.ones(2) if pca.whiten else pca._whitening_stds()[axes]
+    around = np.outer(np.linspace(-_REACH, _REACH, n_bins - 1), spread + (spread == 0))
+    return np.asarray(middle + around).T
+
+
+def _groups_of(groups: Any, classes: Any, n_rows: int) -> tuple[Any, np.ndarray | int]:
+    """Return the names of the groups, and the place of that of each row."""
+    if (groups is None) != (classes is None):
+        lacks = "groups, those of all rows" if groups is None else "classes, all that there may be"
+        raise ValueError(f"groups and classes go together, got one of them: pass {lacks}.")
+    if groups is None:
+        return None, 0
+    names, labels = given_classes(classes), checked_ids(groups, "groups")
+    if len(labels) != n_rows:
+        raise ValueError(f"groups has {len(labels)} entries, but X has {n_rows} rows.")
+    codes = known_codes(labels, names)
+    if codes.min() < 0:
+        raise ValueError(
+            "groups has one that is not among classes; it is private, and not named. Pass all "
+            "that there may be as classes."
+        )
+    return tuple(names.tolist()), codes
+
+
+def _cells_of(scores: np.ndarray, components: Any, edges: Any, codes: Any) -> np.ndarray:
+    """Give each row the number of its cell; the cells of a group come after those of another."""
+    for component, ends in zip(components, edges, strict=True):
+        bins = np.searchsorted(ends, scores[:, int(component)], side="right")
+        codes = codes * (len(ends) + 1) + bins
+    return np.asarray(codes)
+
+
+class ScoreHistogramDisplay(_Display):
+    """Rows on two components, as :func:`score_histogram` counts them.
+
+    Make one with `from_histogram`. A cell is the darker the more rows it has. With groups it has
+    the color of its largest group. Cells that may be noise alone are left out.
+
+    Parameters
+    ----------
+    histogram : ScoreHistogram
+        The counts.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it is drawn.
+    figure_ : matplotlib Figure
+        The figure of the axes.
+    meshes_ : list of matplotlib QuadMesh
+        The cells; of several groups one a group.
+
+    See Also
+    --------
+    score_histogram : Makes the counts.
+
+    Notes
+    -----
+    **Privacy.** Nothing is spent: it shows released counts only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPPCA
+    >>> from skdp.display import ScoreHistogramDisplay, score_histogram
+    >>> X = np.random.default_rng(0).normal(size=(5000, 3)) * [3, 2, 1]
+    >>> pca = DPPCA(2, center=False, row_norm=4).fit(X)
+    >>> shown = ScoreHistogramDisplay.from_histogram(score_histogram(pca, X))
+    >>> shown.ax_.get_xlabel()
+    'component 1'
+    """
+
+    def __init__(self, histogram: ScoreHistogram) -> None:
+        self.histogram = histogram
+
+    @classmethod
+    def from_histogram(cls, histogram: ScoreHistogram, *, ax: Any = None) -> Self:
+        """Draw counts.
+
+        Parameters
+        ----------
+        histogram : ScoreHistogram
+            What :func:`score_histogram` has returned.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None for a new figure.
+
+        Returns
+        -------
+        ScoreHistogramDisplay
+            The display, drawn.
+        """
+        return cls(histogram).plot(ax)
+
+    def plot(self, ax: Any = None, **mesh_options: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None for a new figure.
+        **mesh_options : dict
+            Options of the cells, such as ``edgecolor``.
+
+        Returns
+        -------
+        ScoreHistogramDisplay
+            The display itself.
+        """
+        from matplotlib.colors import LinearSegmentedColormap, to_rgba
+
+        ax, released = self._open(ax), self.histogram
+        counts = released.counts.reshape(-1, *released.counts.shape[-2:])
+        is_noise, largest = counts <= _VISIBLE * released.std, counts.argmax(axis=0)
+        # The unbounded bins are drawn as wide as their neighbors.
+        lines = [np.r_[2 * e[0] - e[1], e, 2 * e[-1] - e[-2]] for e in released.edges]
+        self.meshes_, names = [], released.groups or (f"{released.privacy_spent.unit}s",)
+        for number, name in enumerate(names):
+            color = f"C{number}"
+            shades = LinearSegmentedColormap.from_list("", [to_rgba(color, 0.1), to_rgba(color)])
+            is_hidden = is_noise[number] | (largest != number)
+            options = {"cmap": shades, "vmin": 0, "vmax": max(counts.max(), 1), **mesh_options}
+            shown = np.ma.masked_where(is_hidden, counts[number]).T
+            self.meshes_.append(ax.pcolormesh(*lines, shown, **options))
+            ax.plot([], [], "s", color=color, label=str(name))
+        if len(names) > 1:
+            ax.legend(frameon=False)
+        else:
+            self.figure_.colorbar(self.meshes_[0], ax=ax, label=names[0])
+        x, y = released.components
+        ax.set(xlabel=f"component {x + 1}", ylabel=f"component {y + 1}")
         return self

@@ -9,7 +9,13 @@ from matplotlib.figure import Figure
 from sklearn.decomposition import PCA
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyLedger, PrivacyWarning, privacy_spent
-from skdp.display import EpsilonCurveDisplay, ExplainedVarianceDisplay, PrivacyBudgetDisplay
+from skdp.display import (
+    EpsilonCurveDisplay,
+    ExplainedVarianceDisplay,
+    PrivacyBudgetDisplay,
+    ScoreHistogramDisplay,
+    score_histogram,
+)
 
 mpl.use("Agg")
 X = np.random.default_rng(0).normal(size=(400, 6)) * [9, 5, 2, 1, 1, 1]
@@ -94,6 +100,33 @@ def test_a_curve_draws_medians_of_fits_to_public_rows():
     medians = np.median(shown.scores, axis=1)
     assert shown.line_.get_ydata().tolist() == medians.tolist()
     assert [text.get_text() for text in shown.ax_.get_xticklabels()] == ["0.5", "2"]
+
+
+def test_cells_show_released_counts_and_no_noise(pca, ax):
+    found = score_histogram(pca, X, epsilon=4.0, components=(1, 0), n_bins=8)
+    shown = ScoreHistogramDisplay.from_histogram(found, ax=ax)
+    (mesh,) = shown.meshes_
+    cells = mesh.get_array()
+    is_drawn = 3 * found.std < found.counts.T
+    np.testing.assert_array_equal(cells.mask, ~is_drawn)
+    np.testing.assert_array_equal(cells[is_drawn], found.counts.T[is_drawn])
+    assert is_drawn.any()
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("component 2", "component 1")
+    corners = mesh.get_coordinates()
+    np.testing.assert_allclose(corners[0, 1:-1, 0], found.edges[0])
+    np.testing.assert_allclose(corners[1:-1, 0, 1], found.edges[1])
+
+
+def test_a_cell_has_the_color_of_its_largest_group(pca, ax):
+    groups = np.where(X[:, 1] > 0, 7, 3)
+    found = score_histogram(pca, X, groups=groups, classes=[3, 5, 7], epsilon=8.0, n_bins=6)
+    shown = ScoreHistogramDisplay.from_histogram(found, ax=ax)
+    drawn = [~mesh.get_array().mask.T for mesh in shown.meshes_]
+    assert drawn[0].any()
+    assert drawn[2].any()
+    assert not (drawn[0] & drawn[2]).any()
+    assert (found.counts.argmax(axis=0)[drawn[2]] == 2).all()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["3", "5", "7"]
 
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch):

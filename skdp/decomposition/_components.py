@@ -419,6 +419,8 @@ class DPTruncatedSVD(MatrixEstimator):
     singular_values_ : ndarray of shape (n_components,)
         Singular values of X with its rows or entries clipped; for interactions, of the scaled
         rows. Covered by the guarantee.
+    mean_ : ndarray of shape (n_features,)
+        Released mean of the clipped rows, which is not subtracted. Covered by the guarantee.
     row_norm_ : float
         For ``privacy_unit="row"``: bound that the rows were clipped to. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, n_components)
@@ -523,4 +525,5 @@ class DPTruncatedSVD(MatrixEstimator):
         squared_mean = max(mean @ mean - len(mean) * factors.mean_noise_variance, 0.0)
         total = max(factors.total / n_rows - squared_mean, variances.sum())
         self._set_components(factors, variances, total, dtype)
+        self.mean_ = in_dtype(mean, dtype)
         return problem.n_components

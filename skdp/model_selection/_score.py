@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -323,7 +323,8 @@ def _squared_distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 # it looks for; `release_level` takes a lower one with few rows, but at least _LEAST_SCORE_QUANTILE,
 # the same as _LEAST_QUANTILE.
 _LEVEL_SHARE, _QUANTILE, _LEAST_SCORE_QUANTILE = 0.2, 0.95, 0.5  # not studied
-_CONSTRAINTS: dict[str, Any] = {**BUDGET, **SEED, "adjacency": [StrOptions(set(ADJACENCIES))]}
+#: Of functions that make releases of private rows.
+CONSTRAINTS: dict[str, Any] = {**BUDGET, **SEED, "adjacency": [StrOptions(set(ADJACENCIES))]}
 
 
 @dataclass(frozen=True, repr=False)
@@ -458,7 +459,7 @@ def private_score(
     """
     given = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
     given |= {"ledger": ledger, "random_state": random_state}
-    validate_plain(_CONSTRAINTS, given, "private_score")
+    validate_plain(CONSTRAINTS, given, "private_score")
     check_is_fitted(estimator)
     scoring = default_scoring(estimator) if scoring is None else scoring
     if scoring == "r2":
@@ -478,16 +479,25 @@ def private_score(
     cost = PrivacyCost(float(plain(epsilon)), float(plain(delta)))
     parts = _plan(cost, adjacency, is_bounded=is_bounded, is_signed=is_signed)
     plan = Plan(cost, parts, unit=unit, adjacency=adjacency)
-    counted, n_units = "rows" if people is None else "users", len(losses)
-    few = [] if parts.level is None else _warnings_for_few(parts.level, counted, n_units)
-    warn_of_privacy(*warnings_for_settings(cost, counted, n_units, random_state), *few)
-    noise = noise_for(losses, people, draw_seed(random_state))
-    what = f"private_score, {n_units} {unit}s"
-    charge = None if ledger is None else lambda spent: ledger.charge(spent, what=what)
-    budget = PrivacyBudget.of(plan, noise, charge)
+    if parts.level is not None:
+        counted = "rows" if people is None else "users"
+        warn_of_privacy(*_warnings_for_few(parts.level, counted, len(losses)))
+    budget = opened("private_score", plan, losses, people, given)
     mean, std, level = _release_mean(losses, parts, budget, is_signed=is_signed)
     warn_of_privacy(*budget.warnings)
     return PrivateScore(1 - mean if is_bounded else -mean, std, level, budget.spent())
+
+
+def opened(
+    name: str, plan: Plan, of_rows: np.ndarray, people: People | None, given: Mapping[str, Any]
+) -> PrivacyBudget:
+    """Open the budget of a function by its arguments; what it makes of the rows keys the noise."""
+    counted, n_units = ("rows", len(of_rows)) if people is None else ("users", people.n_people)
+    warn_of_privacy(*warnings_for_settings(plan.cost, counted, n_units, given["random_state"]))
+    noise = noise_for(of_rows, people, draw_seed(given["random_state"]))
+    ledger, what = given["ledger"], f"{name}, {n_units} {plan.unit}s"
+    charge = None if ledger is None else partial(ledger.charge, what=what)
+    return PrivacyBudget.of(plan, noise, charge)
 
 
 def noise_for(losses: np.ndarray, people: People | None, seed: int | None) -> NoiseSource:

@@ -184,7 +184,11 @@ def counts(n_counts: int) -> float:
 
 @in_double_precision
 def histogram(adjacency: str) -> float:
-    """Sensitivity of disjoint counts: 1 for zero_out, sqrt(2) for replace, which changes two."""
+    r"""Sensitivity of disjoint counts: 1 for zero_out, sqrt(2) for replace, which changes two.
+
+    Also if a unit is spread over several bins with weights that are not negative and sum to 1: what
+    it adds has a norm of at most 1, and an inner product that is not negative with that of another.
+    """
     return choose(adjacency, zero_out=1.0, replace=math.sqrt(2))
 
 

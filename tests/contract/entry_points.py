@@ -26,6 +26,7 @@ from skdp import (
     make_dp_pipeline,
     metrics,
 )
+from skdp.display import score_histogram
 from skdp.model_selection import DPGridSearch, private_score
 from skdp.units import Update
 
@@ -109,6 +110,7 @@ OF_SPARSE = {
     "LowRankFactors.score": RELEASED.score,
     "captured_variance": lambda bad: metrics.captured_variance(X[:2], bad),
     "private_score": lambda bad: private_score(SVD, bad),
+    "score_histogram": lambda bad: score_histogram(SVD, bad),
     "private_score, pipeline": lambda bad: private_score(
         make_pipeline(Normalizer(), TRACE), bad, Y
     ),
@@ -186,6 +188,7 @@ OF_COLUMNS = {
     "from_tasks": lambda bad: RankOneMatrices.from_tasks(X, bad, 4),
     "rows of RankOneMatrices": lambda bad: RankOneMatrices(X, LEFT)[bad],
     "private_score, y": lambda bad: private_score(TRACE, X, bad),
+    "score_histogram, groups": lambda bad: score_histogram(SVD, X, groups=bad, classes=[0, 1]),
     "DPGridSearch.fit, y": lambda bad: DPGridSearch(clone(TRACE), {"n_iter": [1, 2]}).fit(X, bad),
 }
 OF_PARAMETERS = {

@@ -13,6 +13,7 @@ from sklearn.preprocessing import Binarizer
 
 from skdp import DPTruncatedSVD, PrivacyLedger, RankOneMatrices, RowBlocks
 from skdp.data.containers import INVALID_SPARSE, MASKED, UNREADABLE
+from skdp.display import score_histogram
 from skdp.model_selection import DPGridSearch, private_score
 from tests.contract.entry_points import (
     GROUPS,
@@ -233,6 +234,7 @@ def test_bad_data_are_refused_before_anything_is_charged(kind, tmp_path):
         lambda: search.fit(bad),
         lambda: trace.fit(bad, Y),
         lambda: private_score(SVD, bad, ledger=ledger),
+        lambda: score_histogram(SVD, bad, ledger=ledger),
     ):
         with pytest.raises(ValueError):  # noqa: PT011
             fit()

@@ -37,6 +37,7 @@ from skdp import (
     PrivacyLedger,
     make_dp_pipeline,
 )
+from skdp.display import score_histogram
 from skdp.ledger import LEFT_OUT
 from skdp.model_selection import DPGridSearch, private_score
 from skdp.privacy import PrivacyBudget
@@ -227,6 +228,7 @@ def refused_with(ledger):
     yield lambda: DPGridSearch(DPTraceRegressor(), {"n_iter": [2]}, ledger=ledger).fit(X, Y)
     yield lambda: DPStreamingFactorizer(shape=(3, 2), privacy_unit=Update(1.0), ledger=ledger)
     yield lambda: private_score(DPPCA(2).fit(X), X, ledger=ledger)
+    yield lambda: score_histogram(DPPCA(2).fit(X), X, ledger=ledger)
 
 
 def test_who_passes_a_path_is_told_what_to_pass(ledger):
