@@ -103,7 +103,8 @@ def rows_of(story, own, n_random):
     generator, d = np.random.default_rng(1), own.shape[1]
     found = list(adversarial_rows(own, story.model.components_).values())
     found += [10 * generator.normal(size=d) for _ in range(n_random)]
-    center, length = getattr(story.model, "mean_", np.zeros(d)), story.model.row_norm_
+    mean, length = story.model._projection.mean, story.model.row_norm_
+    center = np.zeros(d) if mean is None else mean
     for basis, clip in story.bases:
         outside = null_space(basis.T)[:, :1] if basis.shape[1] < d else basis[:, -1:]
         inside = basis[:, 0]

@@ -31,9 +31,10 @@ RELEASED = {
     "components_",
     "explained_variance_",
     "explained_variance_ratio_",
+    "mean_",
     "singular_values_",
 }
-RELEASED_OF_PCA = {"mean_", "noise_variance_", "n_components_"}
+RELEASED_OF_PCA = {"noise_variance_", "n_components_"}
 ERRORS = {"components_noise_angle_", "explained_variance_std_error_"}
 PUBLIC = {"n_features_in_", "privacy_spent_", "_unit"}
 
