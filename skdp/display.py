@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
@@ -406,11 +407,11 @@ class PrivacyBudgetDisplay(_Display):
 # Scores of private rows, counted in bins.
 
 # The finite edges reach so many standard deviations to either side of the mean.
-_REACH = 3.0  # not studied
+_REACH = 2.5  # not studied
 # Least standard deviation, as a part of the mean, of scores that are not centered.
 _LEAST = 0.25  # not studied
-# Cells are drawn from so many standard deviations of the noise on.
-_VISIBLE = 3.0  # not studied
+# Probability with which any cell that is drawn may be noise alone.
+_CHANCE = 0.05  # not studied
 _N_BINS = Interval(Integral, 3, 1000, closed="both")  # not studied
 
 
@@ -469,7 +470,7 @@ def score_histogram(
     classes: Any = None,
     users: Any = None,
     components: tuple[int, int] = (0, 1),
-    n_bins: int = 14,
+    n_bins: int = 12,
     epsilon: float = 1.0,
     delta: float = 1e-6,
     adjacency: str = "replace",
@@ -496,8 +497,8 @@ def score_histogram(
         divided equally among its rows.
     components : tuple of two ints, default=(0, 1)
         Which components.
-    n_bins : int, default=14
-        Bins of a component, 3 to 1000. The finite edges lie evenly within three released standard
+    n_bins : int, default=12
+        Bins of a component, 3 to 1000. The finite edges lie evenly within 2.5 released standard
         deviations of the released mean, which for DPTruncatedSVD count as at least a quarter of it;
         the first bin and the last one are unbounded.
     epsilon : float, default=1.0
@@ -541,7 +542,8 @@ def score_histogram(
     public: the number of rows or users, `classes`, and `pca`.
 
     If `pca` was fitted to the same rows, both cost together what their records compose to:
-    ``pca.privacy_spent_.compose(histogram.privacy_spent)``.
+    ``pca.privacy_spent_.compose(histogram.privacy_spent)``, with ``same_unit=True`` if there are
+    groups.
 
     Examples
     --------
@@ -552,7 +554,7 @@ def score_histogram(
     >>> pca = DPPCA(2, center=False, row_norm=4).fit(X)
     >>> histogram = score_histogram(pca, X, epsilon=0.5)
     >>> histogram.counts.shape
-    (14, 14)
+    (12, 12)
     >>> bool(abs(histogram.counts.sum() - 5000) < 2000)
     True
     """
@@ -630,7 +632,8 @@ class ScoreHistogramDisplay(_Display):
     """Rows on two components, as :func:`score_histogram` counts them.
 
     Make one with `from_histogram`. A cell is the darker the more rows it has. With groups it has
-    the color of its largest group. Cells that may be noise alone are left out.
+    the color of its largest group. Cells that may be noise alone are left out: with a probability
+    of 95% all that are drawn have rows.
 
     Parameters
     ----------
@@ -706,16 +709,15 @@ class ScoreHistogramDisplay(_Display):
 
         ax, released = self._open(ax), self.histogram
         counts = released.counts.reshape(-1, *released.counts.shape[-2:])
-        is_noise, largest = counts <= _VISIBLE * released.std, counts.argmax(axis=0)
+        least, largest = -ndtri(_CHANCE / counts.size) * released.std, counts.argmax(axis=0)
         # The unbounded bins are drawn as wide as their neighbors.
         lines = [np.r_[2 * e[0] - e[1], e, 2 * e[-1] - e[-2]] for e in released.edges]
         self.meshes_, names = [], released.groups or (f"{released.privacy_spent.unit}s",)
-        for number, name in enumerate(names):
+        for number, (name, cells) in enumerate(zip(names, counts, strict=True)):
             color = f"C{number}"
             shades = LinearSegmentedColormap.from_list("", [to_rgba(color, 0.1), to_rgba(color)])
-            is_hidden = is_noise[number] | (largest != number)
             options = {"cmap": shades, "vmin": 0, "vmax": max(counts.max(), 1), **mesh_options}
-            shown = np.ma.masked_where(is_hidden, counts[number]).T
+            shown = np.ma.masked_where((cells <= least) | (largest != number), cells).T
             self.meshes_.append(ax.pcolormesh(*lines, shown, **options))
             ax.plot([], [], "s", color=color, label=str(name))
         if len(names) > 1:

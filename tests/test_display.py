@@ -107,7 +107,8 @@ def test_cells_show_released_counts_and_no_noise(pca, ax):
     shown = ScoreHistogramDisplay.from_histogram(found, ax=ax)
     (mesh,) = shown.meshes_
     cells = mesh.get_array()
-    is_drawn = 3 * found.std < found.counts.T
+    # Of 64 cells of nothing but noise all stay below this with a probability of 95%.
+    is_drawn = 3.16 * found.std < found.counts.T
     np.testing.assert_array_equal(cells.mask, ~is_drawn)
     np.testing.assert_array_equal(cells[is_drawn], found.counts.T[is_drawn])
     assert is_drawn.any()

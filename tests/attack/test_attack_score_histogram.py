@@ -162,9 +162,9 @@ def test_a_seed_repeats_the_noise_of_the_same_rows_only():
     rows = X.copy()
     rows[0] = 1e9
     other = score_histogram(MODELS["pca"], rows, random_state=SEED).counts
-    assert np.count_nonzero(one != other) > 150
+    assert np.count_nonzero(one != other) > 110
     fresh = [score_histogram(MODELS["pca"], X).counts for _ in range(2)]
-    assert np.count_nonzero(fresh[0] != fresh[1]) > 150
+    assert np.count_nonzero(fresh[0] != fresh[1]) > 110
 
 
 BAD = X.copy()
@@ -214,6 +214,6 @@ def test_the_ledger_is_charged_and_settings_are_warned_of(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "x", dataset="x", epsilon=9, delta=1e-5, unit="row")
     with pytest.warns(PrivacyWarning, match="exceeds one over the number of rows"):
         found = score_histogram(MODELS["pca"], X, delta=0.1, ledger=None)
-    assert repr(found).startswith("ScoreHistogram: (14, 14) +- ")
+    assert repr(found).startswith("ScoreHistogram: (12, 12) +- ")
     score_histogram(MODELS["pca"], X, ledger=ledger)
     assert [one["what"] for one in ledger.entries()] == ["score_histogram, 80 rows"]
