@@ -99,8 +99,8 @@ print(stream.privacy_spent_)
 # Three epsilons
 # --------------
 # The factorization of the matrix in memory multiplies it by bases that it released before, with a
-# noise that follows their largest row (:doc:`/user_guide/entries_and_edges`). The stream has only
-# one look at each entry.
+# noise that follows their largest row (:doc:`/user_guide/coherence`). The stream has only one look at
+# each entry.
 
 epsilons = [1, 4, 16]
 shown = {"in memory": [], "as a stream": []}
