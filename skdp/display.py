@@ -629,7 +629,7 @@ def _cells_of(scores: np.ndarray, components: Any, edges: Any, codes: Any) -> np
 
 
 class ScoreHistogramDisplay(_Display):
-    """Rows on two components, as :func:`score_histogram` counts them.
+    """Rows on two components, as :func:`skdp.display.score_histogram` counts them.
 
     Make one with `from_histogram`. A cell is the darker the more rows it has. With groups it has
     the color of its largest group. Cells that may be noise alone are left out: with a probability
@@ -679,7 +679,7 @@ class ScoreHistogramDisplay(_Display):
         Parameters
         ----------
         histogram : ScoreHistogram
-            What :func:`score_histogram` has returned.
+            What :func:`skdp.display.score_histogram` has returned.
         ax : matplotlib Axes or None, default=None
             Where to draw; None for a new figure.
 
