@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.standard_normal((80, 4)) * [3, 2, 1, 1] + [4, 0, 0, 0]
-USERS = GENERATOR.integers(20, size=len(X))
+USERS = GENERATOR.permutation(np.arange(len(X)) % 20)
 GROUPS = np.where(X[:, 0] > 4, "high", "secret")
 CLASSES = ["high", "secret", "none"]
 with warnings.catch_warnings():
