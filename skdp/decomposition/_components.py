@@ -420,8 +420,7 @@ class DPTruncatedSVD(MatrixEstimator):
         Singular values of X with its rows or entries clipped; for interactions, of the scaled
         rows. Covered by the guarantee.
     mean_ : ndarray of shape (n_features,)
-        Released mean of the clipped rows, which is not subtracted; zeros for spectral changes.
-        Covered by the guarantee.
+        Released mean of clipped rows; zeros for spectral changes. Covered by the guarantee.
     row_norm_ : float
         For ``privacy_unit="row"``: bound that the rows were clipped to. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, n_components)
