@@ -32,6 +32,7 @@ from skdp.linalg.matrices import (
     OuterMatrices,
     in_rows,
     one_by_one,
+    order_of,
 )
 from skdp.linalg.norms import rows_of
 
@@ -356,6 +357,8 @@ def _taken(part: RawBlock, rows: slice | np.ndarray) -> RawBlock:
 # Several products are computed from a piece, which should stay in cache between them.
 _PIECE_ENTRIES = 1 << 18  # not studied
 _PIECE_ROWS = (32, 4096)  # not studied
+# Factors are mapped so many at a time.
+_MAPPED_ROWS = 1024  # not studied
 
 
 @dataclass(eq=False)
@@ -510,12 +513,21 @@ def _times(factors: Any, symmetric: np.ndarray | None, *, is_alone: bool) -> Any
         scaled = factors.multiply(symmetric).tocsr()
         scaled.data[~np.isfinite(scaled.data)] = 0.0
         return scaled
-    if symmetric.ndim == 1:
-        products = np.asarray(factors * symmetric)
-    else:
-        products = one_by_one(factors, symmetric) if is_alone else np.asarray(factors @ symmetric)
-    products[~np.isfinite(products).all(axis=1)] = 0.0
+    if not is_alone:
+        return _finite(factors * symmetric if symmetric.ndim == 1 else factors @ symmetric)
+    # As each pass will need them; in pieces, since a copy of all takes time.
+    products = np.empty(factors.shape, order=order_of(factors))
+    for first in range(0, len(factors), _MAPPED_ROWS):
+        piece = factors[first : first + _MAPPED_ROWS]
+        mapped = piece * symmetric if symmetric.ndim == 1 else one_by_one(piece, symmetric)
+        products[first : first + _MAPPED_ROWS] = _finite(mapped)
     return products
+
+
+def _finite(rows: np.ndarray) -> np.ndarray:
+    """Set rows to 0 that have overflowed."""
+    rows[~np.isfinite(rows).all(axis=1)] = 0.0
+    return rows
 
 
 def _inner(_: slice, matrices: Matrices, point: FixedRank) -> np.ndarray:

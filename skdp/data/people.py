@@ -108,7 +108,9 @@ def _places(codes: np.ndarray, n_codes: int) -> np.ndarray:
     """Count how many of the same code come before each."""
     counts, places = np.bincount(codes, minlength=n_codes), np.empty(len(codes), np.int64)
     before = np.repeat(np.cumsum(counts) - counts, counts)
-    places[np.argsort(codes, kind="stable")] = np.arange(len(codes)) - before
+    # Halves of 16 bits are sorted by their digits, in a fraction of the time; codes have no more.
+    halves = codes.astype(np.uint16), (codes >> 16).astype(np.uint16)
+    places[np.lexsort(halves)] = np.arange(len(codes)) - before
     return places
 
 

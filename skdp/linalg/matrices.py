@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from scipy.sparse import issparse
@@ -138,13 +138,15 @@ def within_norm(point: FixedRank, largest: float) -> FixedRank:
 _LONGEST = 1e100  # not tuned
 # Relative error, for each feature, that is added to the norm of the part outside a subspace.
 _MARGIN = 8 * 2.0**-53  # not tuned
+# Factors of so many columns at most lie in columns.
+_NARROW = 16  # not studied
 
 
 class Massed:
     """Rows, or matrices, each of which counts as much as it has mass, once in every sum.
 
     More rows of one person move those of all others to other places, where a product of many may
-    round otherwise. So matrices that have mass are multiplied one at a time.
+    round otherwise. So matrices that have mass are multiplied one at a time, or by columns.
     """
 
     #: What each counts, after clipping; None if it counts as one.
@@ -315,7 +317,7 @@ class OuterMatrices(Massed):
         self, left: Any, right: Any, scale: float = 1.0, mass: np.ndarray | None = None
     ) -> None:
         if mass is not None:
-            left, right = in_rows(left), in_rows(right)
+            left, right = laid_out(left), laid_out(right)
         self.left, self.right, self.scale, self.mass = left, right, scale, mass
         self._left_norms, self._right_norms = _factor_norms(left), _factor_norms(right)
         self._is_null = (self._left_norms == 0) | (self._right_norms == 0)
@@ -392,9 +394,9 @@ class OuterMatrices(Massed):
         return self._right_norms * np.sqrt(squares)
 
     def _thin(self, factors: Any, basis: np.ndarray) -> np.ndarray:
-        products = np.asarray(factors @ basis if self.mass is None else one_by_one(factors, basis))
+        products = factors @ basis if self.mass is None else _by_layout(factors, basis)
         products[self._is_null] = 0.0
-        return products
+        return np.asarray(products)
 
 
 def _mapped(values: np.ndarray, symmetric: np.ndarray | None) -> np.ndarray:
@@ -403,8 +405,34 @@ def _mapped(values: np.ndarray, symmetric: np.ndarray | None) -> np.ndarray:
 
 def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
     """Multiply factors one at a time, so that no product depends on the place of its factor."""
-    factors, right = in_rows(factors), np.ascontiguousarray(right)
-    return np.asarray(factors @ right if issparse(factors) else (factors[:, None] @ right)[:, 0])
+    if issparse(factors):
+        return np.asarray(factors @ np.ascontiguousarray(right))
+    return np.asarray((np.ascontiguousarray(right.T) @ in_rows(factors)[:, :, None])[:, :, 0])
+
+
+def _by_layout(factors: Any, right: np.ndarray) -> np.ndarray:
+    """Multiply factors that are `laid_out`; of several none depends on its place."""
+    if issparse(factors) or order_of(factors) == "C":
+        return one_by_one(factors, right)
+    # Columns are multiplied by a number each, and added: what is in one column rounds alike.
+    return np.asarray(np.einsum("ji,jk->ki", factors.T, np.ascontiguousarray(right)).T)
+
+
+def laid_out(factors: Any) -> Any:
+    """Lay out factors of several matrices so that none depends on its place."""
+    # Parts of longer columns need no copy.
+    if issparse(factors) or (
+        order_of(factors) == "F"
+        and factors.dtype == np.float64
+        and factors.itemsize == factors.strides[0] < factors.strides[1]
+    ):
+        return factors
+    return np.asarray(factors, np.float64, order=order_of(factors))
+
+
+def order_of(factors: np.ndarray) -> Literal["C", "F"]:
+    """Choose the order of memory in which each factor is multiplied in the least time."""
+    return "F" if factors.shape[1] <= _NARROW else "C"
 
 
 def in_rows(factors: Any) -> Any:

@@ -18,7 +18,7 @@ from skdp.data.people import MOST_PEOPLE, People, depth_of_people
 from skdp.data.reduce import sum_depth
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts
-from skdp.linalg.matrices import FixedRank
+from skdp.linalg.matrices import FixedRank, laid_out
 from skdp.linear_model._logistic_fit import Whitening, _rounding, gradient_level, whitened
 from skdp.linear_model._logistic_plan import LabeledRows, clipped
 from skdp.linear_model._trace_descent import _coordinates
@@ -276,16 +276,19 @@ SIDES = {
     "vectors": (9, 1),
     "one row": (1, 9),
     "factors": (5, 7),
+    "wide factors": (19, 21),
+    "a narrow and a wide factor": (7, 31),
     "factors as given": (5, 7),
     "tasks": (5, 7),
 }
+IN_PARTS = ("matrices", "vectors", "one row")
 
 
 def design_of(values, codes, layout, n_people=N_PEOPLE):
     """View matrices of people, in maps and out of center as far as a layout has these."""
     people, (d1, d2) = People.of(codes, n_people), SIDES[layout]
     maps = [np.diag(np.arange(1.0, d + 1)) + 0.1 if d > 1 else None for d in (d1, d2)]
-    if layout == "factors":
+    if layout.endswith(("factors", "factor")):
         source = RankOneMatrices(np.asfortranarray(values[:, :d1]), values[:, d1 : d1 + d2])
         return Design(source, (d1, d2), people=people).mapped(*maps)
     if layout == "tasks":
@@ -308,10 +311,11 @@ def made_of_each(_, matrices, point, bases):
     return np.column_stack(parts)
 
 
+@pytest.mark.parametrize("rank", [1, 3])
 @pytest.mark.parametrize("layout", SIDES)
-def test_what_is_made_of_a_matrix_is_the_same_in_any_place(rng, layout):
+def test_what_is_made_of_a_matrix_is_the_same_in_any_place(rng, layout, rank):
     shape = SIDES[layout]
-    rank = min(2, *shape)
+    rank = min(rank, *shape)
     bases = [np.linalg.qr(rng.normal(size=(d, rank)))[0] for d in shape]
     kernel = partial(made_of_each, point=FixedRank(bases[0], np.ones(rank), bases[1]), bases=bases)
     codes = rng.permutation(np.repeat(np.arange(N_PEOPLE), rng.integers(1, 90, N_PEOPLE)))
@@ -321,9 +325,25 @@ def test_what_is_made_of_a_matrix_is_the_same_in_any_place(rng, layout):
         places = np.append(rng.integers(0, len(codes), n_before), rng.permutation(len(codes)))
         found = design_of(values[places], codes[places], layout).map_rows(kernel)
         np.testing.assert_array_equal(found, expected[places])
+    # Factors do not come in parts: a single one has no other beside it, whose place could change.
+    fewest = 1 if layout in IN_PARTS else 2
     for place in range(9):
-        alone = design_of(values[[place]], codes[[place]], layout).map_rows(kernel)
-        np.testing.assert_array_equal(alone, expected[[place]])
+        few = np.arange(place, place + fewest)
+        found = design_of(values[few], codes[few], layout).map_rows(kernel)
+        np.testing.assert_array_equal(found, expected[few])
+
+
+@pytest.mark.parametrize("layout", ["factors", "wide factors", "a narrow and a wide factor"])
+def test_factors_are_mapped_alike_alone_and_beside_others(rng, layout):
+    values = rng.normal(size=(1025, 40))
+    together = design_of(values, np.arange(1025), layout, 1025).source
+    for place in (0, 7, 1023, 1024):
+        alone = design_of(values[[place]], np.zeros(1, int), layout, 1).source
+        np.testing.assert_array_equal(alone.left, together.left[[place]])
+        np.testing.assert_array_equal(alone.right, together.right[[place]])
+    # No pass lays them out again.
+    for factors in (together.left, together.right):
+        assert np.shares_memory(laid_out(factors[2:9]), factors)
 
 
 @pytest.mark.parametrize("layout", SIDES)
