@@ -317,7 +317,7 @@ class OuterMatrices(Massed):
         self, left: Any, right: Any, scale: float = 1.0, mass: np.ndarray | None = None
     ) -> None:
         if mass is not None:
-            left, right = laid_out(left), laid_out(right)
+            left, right = _in_doubles(left), _in_doubles(right)
         self.left, self.right, self.scale, self.mass = left, right, scale, mass
         self._left_norms, self._right_norms = _factor_norms(left), _factor_norms(right)
         self._is_null = (self._left_norms == 0) | (self._right_norms == 0)
@@ -411,11 +411,17 @@ def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
 
 
 def _by_layout(factors: Any, right: np.ndarray) -> np.ndarray:
-    """Multiply factors that are `laid_out`; of several none depends on its place."""
+    """Multiply factors of several matrices so that none depends on its place."""
     if issparse(factors) or order_of(factors) == "C":
         return one_by_one(factors, right)
     # Columns are multiplied by a number each, and added: what is in one column rounds alike.
-    return np.asarray(np.einsum("ji,jk->ki", factors.T, np.ascontiguousarray(right)).T)
+    columns = laid_out(factors).T
+    return np.asarray(np.einsum("ji,jk->ki", columns, np.ascontiguousarray(right)).T)
+
+
+def _in_doubles(factors: Any) -> Any:
+    """Convert dense factors: NumPy may sum others in parts that begin within a row."""
+    return factors if issparse(factors) else np.asarray(factors, np.float64)
 
 
 def laid_out(factors: Any) -> Any:
