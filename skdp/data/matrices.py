@@ -449,13 +449,14 @@ class Design(BlockView):  # numpydoc ignore=PR02
     @property
     def rounding(self) -> float:
         """Bound on the rounding error of a sum, in units of the largest contribution."""
+        within = terms_within(self.matrix_shape)
         if self.people is not None:
             source, shape = self.source, (self.n_records, self.n_entries)
             if not isinstance(source, RankOneMatrices):
-                return rounding_of_people(shape, is_sparse=source.is_sparse)
+                return rounding_of_people(shape, is_sparse=source.is_sparse, within=within)
             width = source.dense_width
-            return rounding_of_people(shape, is_sparse=width == 0, width=width)
-        return sum_rounding(self.block_starts, self.width, part_ranges(self))
+            return rounding_of_people(shape, is_sparse=width == 0, width=width, within=within)
+        return sum_rounding(self.block_starts, self.width, part_ranges(self), within)
 
     def norms(self) -> np.ndarray:
         """Compute the norm of each matrix, or an upper bound on it."""
@@ -497,6 +498,11 @@ class Design(BlockView):  # numpydoc ignore=PR02
         if mass is not None:
             values = in_rows(values)
         return DenseMatrices(values, scale, self.row_map, self.column_map, mass)
+
+
+def terms_within(matrix_shape: tuple[int, int]) -> int:
+    """Bound how many terms are added up within a matrix to its second moment of either side."""
+    return max(matrix_shape) if min(matrix_shape) > 1 else 0
 
 
 def entries_of(matrices: Matrices) -> np.ndarray:

@@ -199,10 +199,13 @@ def depth_of_people(n_features: int, *, is_sparse: bool, width: int | None = Non
 
 
 def rounding_of_people(
-    shape: tuple[int, int], *, is_sparse: bool, width: int | None = None
+    shape: tuple[int, int], *, is_sparse: bool, width: int | None = None, within: int = 0
 ) -> float:
-    """Bound the rounding of sums over so many people, whatever rows they have."""
-    depth = depth_of_people(shape[1], is_sparse=is_sparse, width=width)
+    """Bound the rounding of sums over so many people, whatever rows they have.
+
+    The contribution of a row may be a sum itself, of `within` terms.
+    """
+    depth = depth_of_people(shape[1], is_sparse=is_sparse, width=width) + within
     return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * shape[0])
 
 

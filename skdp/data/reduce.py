@@ -189,9 +189,14 @@ def largest_sum_depth(longest: int, n_blocks: int, width: int) -> int:
     return longest + length + (n_leaves - 1).bit_length() + _MORE_ADDITIONS
 
 
-def sum_rounding(starts: np.ndarray, width: int, parts: Sequence[range] | None = None) -> float:
-    """Bound the rounding error of a sum over blocks, in units of the largest contribution."""
-    depth = sum_depth(starts, width, parts)
+def sum_rounding(
+    starts: np.ndarray, width: int, parts: Sequence[range] | None = None, within: int = 0
+) -> float:
+    """Bound the rounding error of a sum over blocks, in units of the largest contribution.
+
+    The contribution of a row may be a sum itself, of `within` terms.
+    """
+    depth = sum_depth(starts, width, parts) + within
     return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * int(starts[-1]))
 
 

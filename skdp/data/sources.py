@@ -144,13 +144,13 @@ def _whole(source: Source, start: int, stop: int) -> np.ndarray:
     return np.concatenate([block for _, block in source.blocks(range(start, stop))])
 
 
-def rounding_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> float:
+def rounding_of(X: Any, shape: tuple[int, int], *, is_sparse: bool, within: int = 0) -> float:
     """Bound the rounding error of sums over the rows of X, or of data like X of that shape.
 
     It is a bound in units of the largest contribution of a row. All that matters is public: the
     shape, and of a `RowParts` the lengths of its parts.
     """
-    return sum_rounding(*_layout(X, shape, is_sparse=is_sparse))
+    return sum_rounding(*_layout(X, shape, is_sparse=is_sparse), within)
 
 
 def depth_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> int:

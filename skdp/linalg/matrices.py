@@ -225,8 +225,9 @@ class DenseMatrices(Massed):
         values[weights == 0] = 0.0
         if side == 0:
             return np.asarray((values @ values.transpose(0, 2, 1)).sum(axis=0))
-        vectors = values.reshape(-1, values.shape[2])
-        return np.asarray(vectors.T @ vectors)
+        # In as many parts as a matrix has rows: one sum would have a chain of all rows of matrices.
+        vectors = values.reshape(values.shape[1], -1, values.shape[2])
+        return np.asarray((vectors.transpose(0, 2, 1) @ vectors).sum(axis=0))
 
     def cores(self, left: np.ndarray, right: np.ndarray) -> Coordinates:
         """Multiply the matrices by bases from both sides."""

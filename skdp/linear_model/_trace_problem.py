@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._checks import check_numbers
 from skdp.data.containers import float_dtype
-from skdp.data.matrices import RankOneMatrices
+from skdp.data.matrices import RankOneMatrices, terms_within
 from skdp.data.parts import RowParts
 from skdp.data.people import rounding_of_people
 from skdp.data.reduce import sum_rounding
@@ -195,17 +195,18 @@ def _rounding(
     *,
     of_people: bool,
 ) -> float:
-    is_sparse, width = holds_sparse(rows), size[1]
+    is_sparse, width, within = holds_sparse(rows), size[1], terms_within(matrix_shape)
     if factors is not None:
         # The width of the source, which sets the length of its blocks, counts dense columns only.
         sides = zip(matrix_shape, factors, strict=True)
         width = sum(length for length, is_sparse in sides if not is_sparse)
         is_sparse = width == 0
     if of_people:
-        return rounding_of_people(size, is_sparse=is_sparse, width=width)
+        return rounding_of_people(size, is_sparse=is_sparse, width=width, within=within)
     if factors is None:
-        return rounding_of(rows, size, is_sparse=is_sparse)
-    return sum_rounding(block_starts(size[0], width, is_sparse=is_sparse), size[1])
+        return rounding_of(rows, size, is_sparse=is_sparse, within=within)
+    starts = block_starts(size[0], width, is_sparse=is_sparse)
+    return sum_rounding(starts, size[1], within=within)
 
 
 def check_parts(

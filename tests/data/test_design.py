@@ -1,6 +1,8 @@
 import itertools
 import math
 from dataclasses import replace
+from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from scipy import sparse
 
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import RowBlocks
-from skdp.data.sources import as_source
+from skdp.data.sources import Source, as_source
 from skdp.linalg.matrices import FixedRank
 
 SHAPE = (4, 3)
@@ -309,6 +311,37 @@ def test_sums_that_round_do_so(monkeypatch):
     columns.append(np.random.default_rng(0).normal(size=30_001))
     errors = [total_of(design_of(one.reshape(-1, 1, 1)))[0] - math.fsum(one) for one in columns]
     assert np.count_nonzero(errors) > 1
+
+
+class OneByOne(np.ndarray):
+    """Values whose products are added up one term after the other, as any BLAS may."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        plain = [np.asarray(one) for one in inputs]
+        if ufunc is not np.matmul:
+            return getattr(ufunc, method)(*plain, **kwargs).view(OneByOne)
+        first, second = plain
+        terms = (first[..., :, [k]] * second[..., [k], :] for k in range(first.shape[-1]))
+        return sum(terms).view(OneByOne)
+
+
+def _second(_, matrices, side):
+    return np.asarray(matrices.second_moment(side, np.ones(len(matrices))))
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (64, 2), (2, 64), (9, 1)])
+def test_second_moments_have_no_longer_chain_than_is_charged(shape, monkeypatch):
+    monkeypatch.setattr("skdp.data.reduce.LEAST_ROUNDING", 0.0)
+    # The largest block in one piece. All terms have one sign, and most roundings, too.
+    X = np.full((2048, math.prod(shape)), THIRD)
+    design, errors = Design(Source(X.view(OneByOne)), shape), []
+    assert len(pieces_of(design)) == 1
+    for side, length in enumerate(shape):
+        if length > 1:
+            found = design.map_sum(partial(_second, side=side), length**2)
+            exact = float(Fraction(THIRD) ** 2 * len(X) * shape[1 - side])
+            errors.append(np.linalg.norm(found - exact))
+    assert 0 < max(errors) <= design.rounding * math.prod(shape) * THIRD**2
 
 
 def test_a_least_rounding_is_charged():
