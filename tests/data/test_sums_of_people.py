@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from skdp import RowBlocks
 from skdp._scales import N_BINS, Intervals, counting, place_size, place_within
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
@@ -148,6 +149,17 @@ def test_no_person_moves_a_sum_further_than_a_row_may(rng, layout):
     assert max(largest.values()) <= 1 + 1e-9, largest
     assert largest["positive"] == 1
     assert largest["gram"] > 0.6
+
+
+def test_the_norm_of_a_row_is_the_same_alone_in_its_part_and_beside_others(rng):
+    X = np.asfortranarray(rng.normal(size=(300, 33)))
+    together = RowBlocks.from_partitions([partial(np.copy, X, order="F")], [300], 33)
+    alone = [partial(np.copy, X[[i]], order="F") for i in range(300)]
+    norms = [
+        Rows(as_source(rows), people=People.of(np.arange(300), 300)).norms()
+        for rows in (together, RowBlocks.from_partitions(alone, [1] * 300, 33))
+    ]
+    np.testing.assert_array_equal(*norms)
 
 
 @pytest.mark.parametrize("order", "CF")
