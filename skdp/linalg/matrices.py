@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.linalg.norms import exponents_of, row_norms, sparse_row_norms
+from skdp.linalg.norms import exponents_of, row_norms, row_products, sparse_row_norms
 
 # ------------------------------
 # Matrices of fixed rank: their factors, tangent vectors, and the retraction.
@@ -231,7 +231,7 @@ class DenseMatrices(Massed):
 
     def cores(self, left: np.ndarray, right: np.ndarray) -> Coordinates:
         """Multiply the matrices by bases from both sides."""
-        return DenseCoordinates((left.T @ self._along(right)).reshape(len(self), -1))
+        return DenseCoordinates(self._after(left, self._along(right)).reshape(len(self), -1))
 
     def entries(self) -> Coordinates:
         """Return all entries; their norms are spectral."""
@@ -263,8 +263,13 @@ class DenseMatrices(Massed):
         # All at once, which takes less time; of a single column no product has a sum that rounds.
         return (values.reshape(-1, values.shape[2]) @ right).reshape(*values.shape[:2], -1)
 
+    def _after(self, left: np.ndarray, values: np.ndarray) -> np.ndarray:
+        if self.mass is not None and values.shape[2] == 1:
+            return one_by_one(values[:, :, 0], left)[:, :, np.newaxis]
+        return np.asarray(left.T @ values)
+
     def _across(self, basis: np.ndarray) -> np.ndarray:
-        products = (self.scale * _mapped(basis, self.row_map)).T @ self.values
+        products = self._after(self.scale * _mapped(basis, self.row_map), self.values)
         return products if self.column_map is None else products @ self.column_map
 
     def _mapped(self) -> np.ndarray:
@@ -408,6 +413,9 @@ def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
     """Multiply factors one at a time, so that no product depends on the place of its factor."""
     if issparse(factors):
         return np.asarray(factors @ np.ascontiguousarray(right))
+    if right.shape[1] == 1:
+        # BLAS may add up a single product otherwise at another address.
+        return row_products(in_rows(factors), np.ascontiguousarray(right.T))[:, np.newaxis]
     return np.asarray((np.ascontiguousarray(right.T) @ in_rows(factors)[:, :, None])[:, :, 0])
 
 
