@@ -223,8 +223,7 @@ class DenseMatrices(Massed):
         """Sum X X' (side 0) or X'X (side 1) of weighted matrices; null ones have the weight 0."""
         values = self._mapped() * (self.scale * weights)[:, np.newaxis, np.newaxis]
         values[weights == 0] = 0.0
-        if side == 0:
-            return np.asarray((values @ values.transpose(0, 2, 1)).sum(axis=0))
+        values = values.transpose(0, 2, 1) if side == 0 else values
         # In as many parts as a matrix has rows: one sum would have a chain of all rows of matrices.
         vectors = values.reshape(values.shape[1], -1, values.shape[2])
         return np.asarray((vectors.transpose(0, 2, 1) @ vectors).sum(axis=0))
