@@ -222,7 +222,9 @@ def _logistic_regression(model: DPLogisticRegression) -> LogisticRegression:
 
 def _linear_regression(model: DPLinearRegression) -> Any:
     twin = LinearRegression(fit_intercept=model.fit_intercept)
-    _copied(model, twin, "coef_", "intercept_")
+    _copied(model, twin, "coef_")
+    # As scikit-learn has it: converters reshape it.
+    twin.intercept_ = np.float64(model.intercept_)
     if model.feature_bounds_ is None:
         return twin
     low, high = model.feature_bounds_.astype(np.float64)

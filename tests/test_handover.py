@@ -21,6 +21,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
+from twins import CELLS, TWINS, fitted, public_rows, results
 
 import skdp
 from skdp import (
@@ -44,8 +45,6 @@ from skdp.units import Interaction, SpectralChange
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 SECRET = 0x9D5C1F2B7A83E6401B3D5F7791A2C4E6
-TWINS = (DPPCA, DPTruncatedSVD, DPLinearRegression, DPLogisticRegression, DPStandardScaler)
-METHODS = ("transform", "predict", "predict_proba", "decision_function")
 # Loads models where skdp cannot be imported, and compares what they return.
 ELSEWHERE = """
 import pickle, sys
@@ -63,54 +62,6 @@ for name, twin, rows, expected in cases:
 assert not [name for name in sys.modules if name.startswith("skdp.")]
 print(len(cases))
 """
-
-
-def has_twin(cell):
-    """Whether scikit-learn can do what the estimator of a cell does."""
-    return isinstance(cell(), TWINS) and getattr(cell, "unit", None) != "interaction"
-
-
-CELLS = {family.name: tuple(filter(has_twin, family.cells)) for family in FAMILIES}
-CELLS = {name: cells for name, cells in CELLS.items() if cells}
-
-
-def fitted(family, cell):
-    """Fit a cell; cells of people have classes of their own, which take users by place."""
-    with family.setting(cell):
-        model = cell()
-        if not getattr(model, "with_mean", True):
-            model.set_params(clip=None)
-        model.fit(*family.arguments(family.ordinary(cell)))
-    model.__class__ = next(kind for kind in type(model).__mro__ if kind in TWINS)
-    return model
-
-
-def public_rows(model):
-    """Rows around what a model has released, many of them far outside."""
-    generator = np.random.default_rng(0)
-    d = model.n_features_in_
-    center = getattr(model, "mean_", np.zeros(d)).astype(np.float64)
-    spread = getattr(model, "scale_", np.ones(d))
-    if getattr(model, "feature_bounds_", None) is not None:
-        low, high = model.feature_bounds_.astype(np.float64)
-        center, spread = (low + high) / 2, (high - low) / 4
-    rows = center + spread * generator.normal(size=(40, d)) * 10.0 ** generator.uniform(-1, 2, d)
-    if getattr(model, "missing", "refuse") == "mean":
-        rows[generator.random(rows.shape) < 0.2] = np.nan
-    return rows
-
-
-def results(model, rows):
-    """What all methods of a model return, and how large the terms of the sums are."""
-    size = 1.0
-    if hasattr(model, "coef_"):
-        terms = np.abs(model.coef_) @ np.abs(np.nan_to_num(rows)).max(axis=0)
-        size = float(np.max(terms + np.abs(model.intercept_)))
-    found = {name: getattr(model, name)(rows) for name in METHODS if hasattr(model, name)}
-    return {
-        name: (one, size if one.dtype.kind == "f" and name != "predict_proba" else 1.0)
-        for name, one in found.items()
-    }
 
 
 def assert_equal_elsewhere(path, cases):
