@@ -315,6 +315,7 @@ class RequestsUsersMixin:
 class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, SeededEstimator):
     """An estimator whose `fit` spends a privacy budget."""
 
+    _said: list[str]  # Texts of all warnings of the last fit, for its card.
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BudgetMixin._parameter_constraints,
         "n_jobs": [Integral, None],
@@ -372,9 +373,10 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, SeededEstimator
 
     def _keep(self, problem: Any, result: Any, budget: PrivacyBudget) -> list[str]:
         """Set the fitted attributes; return warnings that follow from released values."""
-        warnings = list(self._set_attributes(result, problem))
+        warnings = [*self._set_attributes(result, problem), *budget.warnings]
         self.privacy_spent_ = budget.spent()
-        return [*warnings, *budget.warnings]
+        self._said = [*self._public_warnings(problem, budget.plan), *warnings]
+        return warnings
 
     @abstractmethod
     def _problem(self, X: Any, y: Any) -> tuple[Any, Data]:

@@ -395,6 +395,12 @@ class ModelCard:  # numpydoc ignore=PR02
         """What weakens the guarantee."""
         return cautions(self.spent, self.spent._notes)
 
+    @property
+    def warnings(self) -> list[str]:
+        """The privacy warnings of all fits, each after the path of its step."""
+        told = ((step.path, one) for step in self.report.steps for one in step.warnings)
+        return [f"{path}: {one}" if path else one for path, one in told]
+
     def as_dict(self) -> dict[str, Any]:
         """Return the card as plain numbers, strings, lists and dicts, ready for JSON.
 
@@ -417,7 +423,7 @@ class ModelCard:  # numpydoc ignore=PR02
             "unit": self.spent.unit,
             "adjacency": self.spent.adjacency,
             "epsilons": [{"delta": one, "epsilon": at} for one, at in self.epsilons.items()],
-            "warnings": self.cautions,
+            "warnings": [*self.cautions, *self.warnings],
             "record": self.spent.as_dict(),
             "versions": self.versions,
         }
@@ -445,6 +451,7 @@ class ModelCard:  # numpydoc ignore=PR02
                 "and scores of them, are not covered.",
                 *("", *_table(("delta", "epsilon"), at)),
                 *(f"**Warning:** {caution}.\n" for caution in self.cautions),
+                *(f"**Warning:** {warning}\n" for warning in self.warnings),
                 *("## What was released", "", "```", repr(spent), "```", ""),
                 *("## Parameters", "", *_table(("Name", "Value"), given)),
                 *("## Versions", "", *_table(("Package", "Version"), self.versions.items())),
@@ -491,8 +498,8 @@ def model_card(estimator: Any, *, same_unit: bool = False) -> ModelCard:
     Notes
     -----
     **Privacy.** No data are read and nothing is spent: the card follows from records, parameters,
-    and names of features, and is as public as these. It has no seed and no ledger. Warnings of a
-    fit about its data are not kept; the card has those that follow from the record.
+    names of features, and warnings of the fits, which follow from what was released and from public
+    facts: it is as public as these. It has no seed and no ledger.
 
     Examples
     --------

@@ -373,7 +373,7 @@ def test_a_card_says_what_was_fitted_and_what_it_cost():
     assert card.epsilons[1e-6] == pytest.approx(2.0)
     assert told["record"]["releases"] == model.privacy_spent_.as_dict()["releases"]
     assert told["versions"]["skdp"] == skdp.__version__
-    assert told["warnings"] == []
+    assert told["warnings"] == card.warnings
     text = str(card)
     assert text == card.as_markdown() == card._repr_markdown_()
     assert text.startswith("# DPPipeline\n\nPrivate end to end: (2, 1e-06)-DP per record")
@@ -440,6 +440,37 @@ def test_a_card_warns(parameters, told):
     (caution,) = card.cautions
     assert caution.startswith(told) or told in caution
     assert f"**Warning:** {caution}." in str(card)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DPPCA(3, delta=0.1),
+        DPStandardScaler(epsilon=0.01),
+        DPLogisticRegression(),
+        make_dp_pipeline(scaler(), DPLogisticRegression(), epsilon=0.1, delta=0.1),
+        DPGridSearch(make_dp_pipeline(scaler(), classifier()), {"dpstandardscaler__clip": [2, 3]}),
+    ],
+    ids=["components", "scaler", "classes", "pipeline", "search"],
+)
+def test_a_card_has_all_warnings_of_the_fit_even_if_a_filter_hides_them(model):
+    _, (said, *_) = said_by(lambda: model.fit(np.zeros_like(X), LABELS))
+    card = model_card(model)
+    # Steps stand in either text by names of another form.
+    shown = [line.partition(": ")[2] or line for line in card.warnings]
+    assert all(any(line.endswith(one) for one in shown) for line in said.split("\n"))
+    assert card.as_dict()["warnings"] == [*card.cautions, *card.warnings]
+    assert all(f"**Warning:** {line}\n" in str(card) for line in card.warnings)
+    # The first one follows from public facts.
+    hidden = model_card(model.fit(np.zeros_like(X), LABELS))
+    assert hidden.warnings[0] == card.warnings[0]
+
+
+def test_a_card_of_a_fit_that_warns_of_nothing_has_no_warnings():
+    model = DPTruncatedSVD(1, epsilon=np.inf).fit(X)
+    model.set_params(epsilon=9.0, row_norm=99.0).fit(np.tile(X, (100, 1)))
+    assert model_card(model).as_dict()["warnings"] == []
+    assert "Warning" not in str(model_card(model))
 
 
 def test_a_card_of_what_is_not_private_says_so():

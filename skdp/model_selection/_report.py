@@ -156,6 +156,8 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
         Why it is not private, or on what its status depends.
     seeded : bool, default=False
         Whether any of its noise came from a seed.
+    warnings : tuple of str, default=()
+        Texts of the privacy warnings of its last fit, also of those that a filter has hidden.
 
     Examples
     --------
@@ -172,6 +174,7 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
     records: tuple[PrivacySpent, ...] = ()
     note: str = ""
     seeded: bool = False
+    warnings: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -277,7 +280,8 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
     status = NOT_PRIVATE if note else PRIVATE
     if not note and others:
         note = AS_DECLARED
-    return PrivacyStep(path, type(estimator).__name__, status, (record,), note, record.seeded)
+    said, name = tuple(getattr(estimator, "_said", ())), type(estimator).__name__
+    return PrivacyStep(path, name, status, (record,), note, record.seeded, said)
 
 
 def _kinds_of(estimator: Any) -> set[type]:

@@ -415,9 +415,9 @@ class SpendsOneBudget(Watched, DelegatesMixin):
         if search.people is not None:
             # How many rows they have is private.
             n_units, counted = search.people.n_people, "users"
-        classes = [LABELS_BECOME_PUBLIC] * bool(search.lack_classes)
-        settings = warnings_for_settings(cost, counted, n_units, self.random_state)
-        warn_of_privacy(*settings, *classes, *warnings_for_fits(search))
+        self._said = warnings_for_settings(cost, counted, n_units, self.random_state)
+        self._said += [LABELS_BECOME_PUBLIC] * bool(search.lack_classes)
+        warn_of_privacy(*self._said, *warnings_for_fits(search))
         plan = search.planned(cost, ())
         whole = replace(PrivacyBudget.of(plan, NoiseSource(search.seed)).spent(), mu=cost.mu)
         if self.ledger is not None:

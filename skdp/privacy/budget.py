@@ -257,7 +257,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     ) -> None:
         self._noise_source = NoiseSource() if noise_source is None else noise_source
         seed = self._noise_source.fingerprint
-        self.cost, self.adjacency, self._charge = plan.cost, plan.adjacency, charge
+        self.plan, self.cost, self.adjacency, self._charge = plan, plan.cost, plan.adjacency, charge
         # The record of all that may be spent; the ledger is charged with it.
         self._whole = PrivacySpent(
             epsilon=plan.epsilon,

@@ -160,8 +160,10 @@ def test_what_is_published_follows_what_is_released(name):
     assert one.best_params_ == other.best_params_
     assert one.privacy_spent_ == other.privacy_spent_
     assert vars(one).keys() == vars(other).keys()
+    assert one._said == other._said
     assert set(vars(one)) == {
         *one.get_params(deep=False),
+        "_said",
         "best_estimator_",
         "best_index_",
         "best_params_",
