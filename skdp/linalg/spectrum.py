@@ -138,6 +138,8 @@ def noise_edge(off_diagonal_std: float, n_features: int) -> float:
 _CONFIDENCE = 0.95  # not tuned
 # Smaller squared gaps, in units of the noise, count as this one: the angle is a right one then.
 _LEAST_SQUARED_GAP = 0.1  # not studied
+# Largest weight of a pair that stands out, in errors.
+_MOST_OF_A_PAIR = 0.1  # benchmarks/noise_errors/coverage.md
 # Of eigenvalues to the noise; larger ratios would make no difference, and their squares overflow.
 _LARGEST_RATIO = 1e150  # not tuned
 
@@ -152,9 +154,10 @@ def noise_errors(eigenvalues: np.ndarray, off_diagonal_std: float) -> tuple[np.n
     limit of a large matrix. There the error is :math:`\sqrt 2 \tau \sqrt{1 + \sum_j w_{ij}}`: near
     the noise an eigenvalue moves less, and its push, which is taken out, the other way. Of two
     outliers noise increases the squared gap by :math:`8 \tau^2` on average, which is taken out,
-    too. The quantile of the sum is that of a multiple of a chi-squared number with the same mean
-    and variance (F. E. Satterthwaite, 1946, :doi:`10.2307/3002019`). What lies below the edge of
-    the noise may have any direction, and any value up to the largest push.
+    too, and in errors their weight is at most .1. The quantile of the sum is that of a multiple of
+    a chi-squared number with the same mean and variance (F. E. Satterthwaite, 1946,
+    :doi:`10.2307/3002019`). What lies below the edge of the noise may have any direction, and any
+    value up to the largest push.
     benchmarks/noise_errors/coverage.md has how often this holds.
     """
     n, largest = len(eigenvalues), max(np.sqrt(len(eigenvalues)), np.sqrt(2))
@@ -167,7 +170,8 @@ def noise_errors(eigenvalues: np.ndarray, off_diagonal_std: float) -> tuple[np.n
     squared_gaps = np.square(values[:, None] - values) - repulsion
     weights = 1 / np.maximum(squared_gaps, _LEAST_SQUARED_GAP)
     np.fill_diagonal(weights, _LARGEST_RATIO**-2)  # nothing, but a number for a single eigenvalue
-    errors = np.sqrt(2 * (1 + np.triu(weights, 1).sum(axis=1)))
+    added = np.where(repulsion > 0, np.minimum(weights, _MOST_OF_A_PAIR), weights)
+    errors = np.sqrt(2 * (1 + np.triu(added, 1).sum(axis=1)))
     errors = np.where(is_above, np.minimum(errors, largest), largest)
     parts = weights / weights.max(axis=1, keepdims=True)
     degrees = parts.sum(axis=1) ** 2 / np.square(parts).sum(axis=1)
