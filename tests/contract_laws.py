@@ -45,9 +45,9 @@ def check_kept(family, cell, estimator):
         if not name.startswith("_"):
             assert any(name in line.split(" : ")[0].split(", ") for line in documented), name
         if name not in family.per_unit and n_units != n_features:
-            assert n_units not in np.shape(getattr(estimator, name)), name
+            assert n_units not in np.shape(getattr(estimator, name, ())), name
         # A view would keep alive what it is a part of.
-        base = getattr(getattr(estimator, name), "base", None)
+        base = getattr(getattr(estimator, name, None), "base", None)
         assert base is None or base.size == getattr(estimator, name).size, name
 
 

@@ -65,7 +65,7 @@ class FamilyCase(Subject):
 
     def released(self, estimator):
         names = self.family.released(self.make) | properties_of(type(estimator))
-        return {name: getattr(estimator, name) for name in names}
+        return {name: getattr(estimator, name) for name in names if hasattr(estimator, name)}
 
     def planned(self, **more):
         n_units = self.family.n_units(self.data)

@@ -222,6 +222,10 @@ class DPLinearRegression(PrivateRegressor):
     ----------
     coef_ : ndarray of shape (n_features,)
         Coefficients. Covered by the guarantee.
+    coef_noise_std_ : ndarray of shape (n_features,)
+        Standard deviations of the noise in `coef_`, about the coefficients that the same fit would
+        have without noise in its steps. Only there if they are known: :ref:`coefficient-noise`.
+        Covered by the guarantee.
     intercept_ : float
         Intercept. Covered by the guarantee.
     feature_bounds_ : ndarray of shape (2, n_features) or None
@@ -334,7 +338,17 @@ class DPLinearRegression(PrivateRegressor):
 
     def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
         self.coef_ = in_dtype(result.point.matrix.ravel(), problem.dtype)
+        stds = result.noise_std
+        self._noise_stds = None if stds is None else in_dtype(stds, problem.dtype)
         return super()._set_attributes(result, problem)
+
+    @property
+    def coef_noise_std_(self) -> np.ndarray:
+        """Standard deviations of the coefficients by the noise of the descent, where known."""
+        stds: np.ndarray | None = getattr(self, "_noise_stds", None)
+        if stds is None:
+            raise AttributeError("coef_noise_std_: not fitted, or noise hides how far it reaches.")
+        return stds
 
 
 class DPTraceRegressor(PrivateRegressor):

@@ -269,6 +269,9 @@ _LARGEST_OUTSIDE = 0.03
 _LAST_VOTES = 3
 _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
+# Coefficients that exceed the edge of the noise so many times are hardly shrunk, and the noise in
+# them is known: benchmarks/noise_errors/coefficients.md.
+_FAR_ABOVE = 5.0
 
 
 @dataclass(frozen=True)
@@ -276,7 +279,8 @@ class Estimate:
     """Released coefficients, of a matrix and an intercept, and warnings about them.
 
     `n_cut` singular values were set to 0, as noise hides them. Features are clipped to `bounds`, of
-    shape (2, n_entries), if there are any.
+    shape (2, n_entries), if there are any. `noise_std` is the standard deviation of the noise of
+    the steps in the coefficients, in each one, if it is known.
     """
 
     point: FixedRank
@@ -284,6 +288,7 @@ class Estimate:
     n_cut: int = 0
     warnings: tuple[str, ...] = ()
     bounds: np.ndarray | None = None
+    noise_std: Any = None
 
 
 class _Gradient(NamedTuple):
@@ -360,7 +365,9 @@ def descend(
             limits = _LEAST_LEVEL * largest, largest
             level = followed_level(level, gradient.kept, quantile, limits)
     estimate = _cut(point, offset, math.sqrt(variance))
-    return replace(estimate, warnings=_warnings(votes, quantile) if clips else ())
+    if clips and (warnings := _warnings(votes, quantile)):
+        return replace(estimate, warnings=warnings, noise_std=None)
+    return estimate
 
 
 def _release_gradient(
@@ -431,10 +438,13 @@ def _curvature_between(
 def _cut(point: FixedRank, offset: float, noise_std: float) -> Estimate:
     """Set to 0 the singular values that noise alone may reach, and shrink those just above."""
     if noise_std == 0:
-        return Estimate(point, offset)
+        return Estimate(point, offset, noise_std=0.0)
     edge = noise_std * sum(np.sqrt(point.shape))
     is_noise = point.values <= edge
     # The squares of signal and noise add up, so a value just above the edge is mostly noise.
     added = np.square(edge / np.where(is_noise, np.inf, point.values))
     values = np.where(is_noise, 0.0, point.values * np.sqrt(1 - added))
-    return Estimate(point.with_values(values), offset, int(is_noise.sum()))
+    # Shrinking is an error of its own, and noise of gradients that are mostly noise spreads less.
+    is_known = bool(np.all(point.values > _FAR_ABOVE * edge))
+    known = noise_std if is_known else None
+    return Estimate(point.with_values(values), offset, int(is_noise.sum()), noise_std=known)

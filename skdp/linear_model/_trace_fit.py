@@ -52,7 +52,8 @@ class Transform:
     smallest variance of the fitted matrices along any direction, as far as it is known. Entries of
     :math:`(X_i - C) \circ S` are clipped to the sizes in `largest`, unless that is None.
     Noise hides the scales of `n_hidden` features, and `are_rare` tells whether most features have
-    their usual value in most of the records.
+    their usual value in most of the records. If the fitted matrices `are_clear`, they have the
+    variance 1 in all directions, as far as errors are concerned.
     """
 
     center: np.ndarray | None = None
@@ -63,6 +64,7 @@ class Transform:
     are_rare: bool = False
     n_hidden: int = 0
     largest: np.ndarray | None = None
+    are_clear: bool = True
 
     def apply(self, design: Design) -> Design:
         """Return a view of the fitted matrices."""
@@ -94,6 +96,16 @@ class Transform:
         if self.center is None:
             return undone, estimate.offset
         return undone, estimate.offset - float(np.vdot(undone.matrix, self.center))
+
+    def noise_stds(self, noise_std: float | None) -> np.ndarray | None:
+        """Return how noise of all fitted coefficients of vectors spreads those that `undo` gives.
+
+        None if the fitted noise is unknown, or if it decays in the descent at an unknown rate.
+        """
+        if noise_std is None or (noise_std > 0 and (self.n_hidden or not self.are_clear)):
+            return None
+        sizes = 1.0 if self.row_map is None else np.sqrt(np.square(self.row_map).sum(axis=-1))
+        return np.asarray(noise_std * np.ravel(self.multiplier) * sizes)
 
 
 def _mapped(symmetric: np.ndarray | None, vectors: np.ndarray) -> np.ndarray:
@@ -368,7 +380,11 @@ def solve_trace(
     point, offset = transform.undo(estimate)
     warnings = warnings_for_fit(problem, spread, transform, estimate.n_cut)
     return Estimate(
-        point, center + offset, warnings=(*estimate.warnings, *warnings), bounds=transform.bounds
+        point,
+        center + offset,
+        warnings=(*estimate.warnings, *warnings),
+        bounds=transform.bounds,
+        noise_std=transform.noise_stds(estimate.noise_std) if problem.is_vector else None,
     )
 
 
@@ -392,12 +408,13 @@ def _transform(
         return Transform()
     scaled = _scales(problem, plan, design, responses, budget)
     view = scaled.apply(design)
-    if problem.protects_matrices:
-        bound = covariance_bound(problem)
-        maps, least_variance = release_whitening(plan.covariances, view, responses, budget, bound)
-    else:
-        maps, least_variance = exact_whitening(view)
-    return replace(scaled, row_map=maps[0], column_map=maps[1], least_variance=least_variance)
+    if not problem.protects_matrices:
+        maps, least = exact_whitening(view)
+        return replace(scaled, row_map=maps[0], column_map=maps[1], least_variance=least)
+    bound = covariance_bound(problem)
+    maps, least, clear = release_whitening(plan.covariances, view, responses, budget, bound)
+    whitened = replace(scaled, row_map=maps[0], column_map=maps[1], least_variance=least)
+    return replace(whitened, are_clear=clear)
 
 
 def _scales(

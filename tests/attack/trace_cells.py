@@ -362,7 +362,7 @@ def datasets(cell):
 def released(cell):
     """Names of the attributes that come from released values."""
     factors = {"left_components_", "singular_values_", "right_components_"}
-    factors = {"coef_"} if cell.is_linear else factors
+    factors = {"coef_", "_noise_stds"} if cell.is_linear else factors
     return factors | {"intercept_", "feature_bounds_"}
 
 
