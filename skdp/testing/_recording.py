@@ -11,17 +11,14 @@ from contextlib import (
     redirect_stderr,
     redirect_stdout,
 )
-from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
-from itertools import combinations
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from scipy.spatial.distance import pdist
+from scipy.linalg import toeplitz
+from scipy.spatial.distance import cdist
 
-from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.privacy import PrivacyBudget, Release, Released, budget, noise
 from skdp.privacy.budget import SKIPPED, InitialNoiseSums
 from skdp.privacy.noise import CHOICE, NoiseSource, lattice_step
@@ -53,60 +50,47 @@ class RecordingBudget(PrivacyBudget):
 
     def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
         self.values.append(np.array(value))
-        self.released.append(np.array(self._answer(release, value)))
+        self.released.append(np.array(self._answer(release, value, (len(self.released),))))
         return self.released[-1].copy()
 
-    def _answer(
-        self, release: Release, value: np.ndarray, place: tuple[int, int] | None = None
-    ) -> np.ndarray:
+    def _answer(self, release: Release, value: np.ndarray, place: tuple[int, ...]) -> np.ndarray:
+        """Release a value, whose place is its number, and of sums that of the epoch, too."""
         released = super()._publish(release, value)
         if self.is_private and release.mechanism != CHOICE:
             check_lattice(release, released)
         return released
 
-    def _start(self, *sums: Any) -> "WatchedCounts":
-        return WatchedCounts(self, *sums)
+    def _start(self, release: Release, shape: tuple[int, ...], *how: Any) -> InitialNoiseSums:
+        sums = WatchedSums(release, shape, *how)
+        correlation, number = sums._correlation, len(self.values)
+        sums.budget, sums.number = self, number
+        for recorded in (self.values, self.released):
+            recorded.append(np.zeros((correlation.horizon, *shape)))
+        lags = range(correlation.horizon - 1)
+        root = [1.0, *(correlation.weights @ correlation.decays**lag for lag in lags)]
+        self.roots[number] = toeplitz(root, np.zeros(len(root)))
+        return sums
 
 
-class WatchedCounts(InitialNoiseSums):
+class WatchedSums(InitialNoiseSums):
     """Sums that start from nothing, get their noise when they are read, and are recorded then.
 
     The sums of all epochs are one release.
     """
 
-    def __init__(
-        self,
-        budget: RecordingBudget,
-        release: Release,
-        shape: tuple[int, ...],
-        unit: float,
-        correlation: PrefixNoise,
-    ) -> None:
-        self._budget, self._number = budget, len(budget.values)
-        for recorded in (budget.values, budget.released):
-            recorded.append(np.zeros((correlation.horizon, *shape)))
-        budget.roots[self._number] = _root_of(correlation)
-        super().__init__(release, shape, unit, correlation)
+    budget: RecordingBudget
+    number: int
 
     def _draw(self) -> np.ndarray:
         return np.zeros(self.counts.shape)
 
     def read(self) -> Released:
         """Record the sums, and answer."""
-        budget, place = self._budget, (self._number, self._n_epochs - 1)
-        value = self.counts * self.unit
-        released = budget._answer(self.release, value, place)
-        for recorded, one in ((budget.values, value), (budget.released, released)):
-            recorded[place[0]][place[1]] = one
-        return Released(np.array(released), self.noise_std)
-
-
-def _root_of(correlation: PrefixNoise) -> np.ndarray:
-    """Write out the square root of the prefix sums by which the noise of epochs is correlated."""
-    n = correlation.horizon
-    lags = (correlation.weights @ correlation.decays**lag for lag in range(n - 1))
-    root: np.ndarray = sum(one * np.eye(n, k=-lag) for lag, one in enumerate([1.0, *lags]))
-    return root
+        value, epoch = self.counts * self.unit, self._n_epochs - 1
+        released = np.array(self.budget._answer(self.release, value, (self.number, epoch)))
+        self.budget.values[self.number][epoch] = value
+        self.budget.released[self.number][epoch] = released
+        return Released(released, self.noise_std)
 
 
 class ReplayBudget(RecordingBudget):
@@ -114,13 +98,8 @@ class ReplayBudget(RecordingBudget):
 
     script: Sequence[np.ndarray] = ()
 
-    def _answer(
-        self, release: Release, value: np.ndarray, place: tuple[int, int] | None = None
-    ) -> np.ndarray:
-        if place is None:
-            return self.script[len(self.released)]
-        number, epoch = place
-        answer: np.ndarray = self.script[number][epoch]
+    def _answer(self, release: Release, value: np.ndarray, place: tuple[int, ...]) -> np.ndarray:
+        answer: np.ndarray = self.script[place[0]][place[1:]]
         return answer
 
 
@@ -143,22 +122,17 @@ def check_lattice(release: Release, released: np.ndarray) -> None:
 
 #: Seed of the noise and of the algorithm in fits that are recorded.
 SEED = 2**100 + 7  # not tuned
-_SEED = ContextVar("seed", default=SEED)
+_attempt = 0
 
 
 def current_seed() -> int:
     """Return the seed of fits that are recorded now."""
-    return _SEED.get()
+    return SEED + _attempt
 
 
-@contextmanager
-def other_noise(attempt: int) -> Iterator[None]:
+def other_noise(attempt: int) -> Any:
     """Give other noise to the fits that are recorded inside, whose number 0 has the usual one."""
-    token = _SEED.set(SEED + attempt)
-    try:
-        yield
-    finally:
-        _SEED.reset(token)
+    return patch(f"{__name__}._attempt", attempt)
 
 
 @contextmanager
@@ -204,14 +178,7 @@ def replay(
     make_estimator: Callable[[], Any], data: Any, script: Iterable[np.ndarray]
 ) -> RecordingBudget:
     """Fit with a list of releases in the place of what would be released; return the budget."""
-    return replayed_fit(make_estimator, data, script)[1]
-
-
-def replayed_fit(
-    make_estimator: Callable[[], Any], data: Any, script: Iterable[np.ndarray]
-) -> tuple[Any, RecordingBudget]:
-    """Fit so, and return the estimator, too."""
-    return fit_with(make_estimator(), data, scripted_budget(script))
+    return fit_with(make_estimator(), data, scripted_budget(script))[1]
 
 
 def said_by(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
@@ -222,11 +189,10 @@ def said_by(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
     logger.setLevel(1)
     try:
         with (
-            warnings.catch_warnings(record=True) as caught,
+            warnings.catch_warnings(record=True, action="always") as caught,
             redirect_stdout(told),
             redirect_stderr(told),
         ):
-            warnings.simplefilter("always")
             result = fit()
     finally:
         logger.removeHandler(handler)
@@ -328,22 +294,6 @@ class Group:
         return self.make_null is not nullcontext
 
 
-def _movement(mechanism: str, change: np.ndarray) -> float:
-    """Length of a change, in the norm that the noise of the mechanism covers."""
-    if mechanism == CHOICE:
-        return float(np.ptp(change))
-    if mechanism == "laplace" and change.ndim == 2:
-        return float(np.linalg.norm(change, axis=1).sum())
-    if mechanism == "laplace":
-        return float(np.abs(change).sum())
-    return float(np.linalg.norm(change))
-
-
-def movements(recorded: RecordingBudget, replayed: RecordingBudget) -> dict[str, float]:
-    """Movement of every release by name, in declared sensitivities."""
-    return farthest([replayed], recorded)
-
-
 def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> dict[str, float]:
     """Largest movement of every release by name within any of the groups.
 
@@ -353,12 +303,15 @@ def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> d
     worst: dict[str, float] = {}
     for group in groups:
         first = group.datasets[0] if group.origin is None else group.origin
-        script = record(make_estimator, first).released
-        fit = partial(replayed_fit, make_estimator, script=script)
-        fits = [said_by(partial(fit, data=one)) for one in group.datasets]
+        scripted = scripted_budget(record(make_estimator, first).released)
+
+        def fit(data: Any, kind: type[RecordingBudget] = scripted) -> Any:
+            return said_by(lambda: fit_with(make_estimator(), data, kind))
+
+        fits = [fit(one) for one in group.datasets]
         if group.origin is not None:
             with group.make_null():
-                fits.append(said_by(partial(fit, data=group.origin)))
+                fits.append(fit(group.origin))
         contents = contents_of(fits[0][0][0])
         for (estimator, _), told in fits[1:]:
             assert_holds(estimator, contents)
@@ -373,12 +326,13 @@ def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> d
 def farthest(
     replays: list[RecordingBudget], origin: RecordingBudget | None = None
 ) -> dict[str, float]:
-    """Largest movement of every release by name between any two fits, or from one to all others.
+    """Largest movement of every release by name, in declared sensitivities.
 
-    All are answered with the same releases, and must not differ in anything but noiseless values.
+    It is between any two fits, or from one to all others. All are answered with the same releases,
+    and must not differ in anything but noiseless values.
     """
     releases = replays[0].spent().releases
-    for other in [*replays[1:], *([origin] if origin else [])]:
+    for other in [*replays, *([origin] if origin else [])]:
         assert other.spent().releases == releases, "other releases, or other sensitivities"
     ratios: dict[str, float] = {}
     for index, release in enumerate(releases):
@@ -390,16 +344,22 @@ def farthest(
         moved = farthest_apart(release.mechanism, values, start)
         # Only what a failed test leaves out has no name of its own.
         assert release.name not in ratios or release.name == SKIPPED, release.name
-        ratios[release.name] = max(
-            ratios.get(release.name, 0.0), moved / float(release.sensitivity or 0.0)
-        )
+        ratio = moved / float(release.sensitivity or 0.0)
+        ratios[release.name] = max(ratios.get(release.name, 0.0), ratio)
     return ratios
 
 
 def farthest_apart(mechanism: str, values: np.ndarray, start: np.ndarray | None) -> float:
-    """Largest distance of any two values, or of one from all others."""
-    if start is not None:
-        return max(_movement(mechanism, value - start) for value in values)
-    if mechanism in ("laplace", CHOICE):
-        return max(_movement(mechanism, one - two) for one, two in combinations(values, 2))
-    return float(pdist(values.reshape(len(values), -1)).max())
+    """Largest distance of any two values, or of one from all others.
+
+    It is in the norm that the noise of the mechanism covers.
+    """
+    n_rows = values.shape[1] if values.ndim > 1 else 1
+
+    def _of_rows(one: np.ndarray, other: np.ndarray) -> float:
+        return float(np.linalg.norm((one - other).reshape(n_rows, -1), axis=1).sum())
+
+    metrics: dict[str, Any] = {CHOICE: lambda one, other: np.ptp(one - other), "laplace": _of_rows}
+    values = values.reshape(len(values), -1)
+    others = values if start is None else start.reshape(1, -1)
+    return float(cdist(values, others, metrics.get(mechanism, "euclidean")).max())

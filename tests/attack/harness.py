@@ -16,7 +16,7 @@ from skdp.data.rows import RowCache, Rows
 from skdp.data.sources import Source
 from skdp.decomposition._problem import RowsProblem
 from skdp.decomposition._rows_fit import read_rows_once
-from skdp.testing._recording import RecordingBudget, movements, replay
+from skdp.testing._recording import RecordingBudget, farthest, replay
 
 
 def scaled(factor):
@@ -209,5 +209,5 @@ def worst_ratio(
     """
     with null_row(null):
         replayed = replay(make_estimator, X, recorded.released)
-    ratios = movements(recorded, replayed)
+    ratios = farthest([replayed], recorded)
     return max(ratio for name, ratio in ratios.items() if name.startswith(only))

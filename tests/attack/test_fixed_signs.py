@@ -24,7 +24,7 @@ from skdp.datasets import make_interactions, make_spiked
 from skdp.decomposition import _rows_solvers
 from skdp.linalg import spectrum
 from skdp.linalg.spectrum import orthonormal_basis
-from skdp.testing._recording import record, replayed_fit
+from skdp.testing._recording import fit_with, record, replay, scripted_budget
 from skdp.units import Entry, Interaction
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -74,9 +74,10 @@ def other_signs(flips):
 def fits_with_signs(make_estimator, X, flips):
     """Answer two fits with the same releases, of which one has other signs within."""
     script = record(make_estimator, (X,)).released
-    ours = replayed_fit(make_estimator, (X,), script)
+    scripted = scripted_budget(script)
+    ours = fit_with(make_estimator(), (X,), scripted)
     with other_signs(flips):
-        return ours, replayed_fit(make_estimator, (X,), script)
+        return ours, fit_with(make_estimator(), (X,), scripted)
 
 
 def distances(ours, theirs):
@@ -163,7 +164,7 @@ def answer(path, epsilon):
         fits_of_many_features(epsilon), scripts, strict=True
     ):
         with setting(cell):
-            found.append(replayed_fit(make_estimator, (X,), script)[1].values)
+            found.append(replay(make_estimator, (X,), script).values)
     Path(path).write_bytes(pickle.dumps(found))
 
 

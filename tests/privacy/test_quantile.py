@@ -8,7 +8,7 @@ from skdp.linalg.norms import GridCounts, bin_counts, quantile_from_counts
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.releases import SCALE_GRID, search_quantile, search_steps
-from skdp.testing._recording import RecordingBudget, ReplayBudget, movements
+from skdp.testing._recording import RecordingBudget, ReplayBudget, farthest
 
 
 class Counter:
@@ -172,7 +172,7 @@ def test_counts_move_by_their_sensitivity_and_no_more(adjacency):
         replayed = open_budget(replaying, adjacency=adjacency)
         counts = GridCounts.of(grid, bin_counts(neighbor, np.append(grid, np.inf)), 40)
         assert quantile_of(counts, replayed) == found
-        worst = max(worst, *movements(recorded, replayed).values())
+        worst = max(worst, *farthest([replayed], recorded).values())
     assert worst == pytest.approx(1.0)
     assert worst <= 1 + 1e-15
 
