@@ -28,7 +28,7 @@ FLOORS = (
 )
 # What works on arrays does without scikit-learn: only shells, checks and conversions know it.
 ARRAY_ROOMS = (
-    *("linalg.", "data.", "privacy.", "testing."),
+    *("linalg.", "data.", "privacy."),
     *("decomposition._rows_", "decomposition._entries_", "_scales"),
 )
 KNOWS_SKLEARN = {"data.matrices"}

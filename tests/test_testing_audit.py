@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 from scipy.stats import beta
 
 from skdp import DPPCA
 from skdp.testing import (
     audit,
-    error_bounds,
     find_data_dependent_attributes,
     find_low_bits,
     find_repeated_noise,
@@ -20,6 +20,7 @@ from skdp.testing import (
     lower_bound_of_mu,
     mistakes,
 )
+from skdp.testing._audit import error_bounds
 
 CHECKS = {
     "audit": lambda *pair: audit(*pair, n_fits=1000, confidence=0.999, random_state=0).mu > 1,
@@ -138,10 +139,31 @@ def test_a_seed_repeats_an_audit_with_any_number_of_jobs():
     assert runs[0] == runs[1]
 
 
-def test_bounds_are_those_of_clopper_and_pearson():
-    expected = [beta.ppf(0.995, count + 1, 100 - count) for count in (3, 40)]
-    np.testing.assert_allclose(error_bounds([3, 40], 100, confidence=0.99), expected)
-    assert error_bounds([100, 0], 100)[0] == 1
+def test_bounds_are_those_of_clopper_and_pearson_with_a_part_of_the_confidence():
+    def bound(wrong, n, left):
+        return beta.ppf(1 - left, wrong + 1, n - wrong)
+
+    mean = bound(40, 200, 0.005)
+    np.testing.assert_allclose(error_bounds([20, 20], 100, 0.99), [mean, mean])
+    # Rates that differ: one is bounded by itself, the other by what is left of the mean.
+    one, mean = bound(3, 100, 0.0025), bound(43, 200, 0.005)
+    for errors, order in (([3, 40], 1), ([40, 3], -1)):
+        found = error_bounds(errors, 100, 0.99)
+        np.testing.assert_allclose(found, [one, 2 * mean - one][::order])
+    # Or each by itself.
+    alone = bound(0, 1000, 0.0025), bound(950, 1000, 0.0025)
+    np.testing.assert_allclose(error_bounds([0, 950], 1000, 0.99), alone)
+
+
+@pytest.mark.parametrize("rates", [(0.16, 0.16), (0.02, 0.5), (0.3, 0.01)])
+def test_bounds_hold_with_their_confidence(rates):
+    n_runs = 20_000
+    errors = np.random.default_rng(0).binomial(200, np.repeat([rates], n_runs, axis=0)).T
+    proved = -ndtri(error_bounds(errors, 200, 0.95)).sum(axis=0)
+    assert np.mean(proved > -ndtri(rates).sum()) < 0.05
+
+
+def test_what_is_guessed_wrongly_proves_nothing():
     # Rates that are as likely as not to be higher prove nothing.
     assert lower_bound_of_mu([50, 50], 100) == 0
     assert lower_bound_of_mu([100, 0], 100) == 0
@@ -155,7 +177,7 @@ def test_bounds_are_those_of_clopper_and_pearson():
 )
 def test_what_is_wrong_is_refused_before_fits(wrong):
     (name,) = wrong
-    with pytest.raises(ValueError, match=f"^{name} must be .* got {wrong[name]}"):
+    with pytest.raises(ValueError, match=f"^{name} == {wrong[name]}, must be"):
         audit(lambda *_: pytest.fail("fitted"), 0, 1, **wrong)
 
 

@@ -3,7 +3,6 @@
 from skdp.testing._audit import (
     AuditReport,
     audit,
-    error_bounds,
     lower_bound_of_epsilon,
     lower_bound_of_mu,
 )
@@ -26,7 +25,6 @@ __all__ = [
     "PrivacyCase",
     "audit",
     "check_privacy",
-    "error_bounds",
     "find_data_dependent_attributes",
     "find_low_bits",
     "find_repeated_noise",

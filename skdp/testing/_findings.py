@@ -1,18 +1,20 @@
 """Mistakes that a few fits show: repeated noise, low bits, and what follows from data exactly."""
 
-import multiprocessing
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing import get_all_start_methods, get_context
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.stats import fisher_exact, rankdata, t
+from scipy.stats import fisher_exact, spearmanr
+from sklearn.utils import check_scalar
 
 from skdp.testing._audit import (
     Fit,
-    names_of_numbers,
+    named_numbers,
     numbers_of_fit,
     numbers_of_fits,
     parts_of,
@@ -108,104 +110,81 @@ def find_repeated_noise(
     ...     print(finding)
     output: the same seed gives other data the same noise
     """
-    _check_n_fits(n_fits)
+    both = _both(fit, data, neighbour, n_fits, random_state)
     found = [
         Finding(place, "the same output without a seed: noise is missing, or not fresh")
         for place, run in _PLACES.items()
-        if _agree(*run(fit, data))
+        if all(map(np.array_equal, *run(fit, data)))
     ]
-    shared = _correlated(*_pairs(fit, data, neighbour, n_fits, random_state))
+    with warnings.catch_warnings(action="ignore"):
+        # Of outputs that are constant.
+        chances = [spearmanr(*pair, alternative="greater").pvalue for pair in _columns(both)]
+    shared = np.flatnonzero(np.array(chances) < _CHANCE / len(chances))
     return found + _named(shared, "the same seed gives other data the same noise", fit, data)
+
+
+def _both(
+    fit: Fit, data: Any, neighbour: Any, n_fits: int, random_state: int | None, **how: Any
+) -> np.ndarray:
+    """Fit to both datasets with the same seeds."""
+    check_scalar(n_fits, "n_fits", Integral, min_val=20)
+    seeds = seeds_of(n_fits, random_state)
+    return numbers_of_fits(fit, (data, neighbour), (seeds, seeds), **how)
+
+
+def _columns(both: np.ndarray) -> np.ndarray:
+    """Give what both datasets have of each output."""
+    return both.transpose(2, 0, 1)
 
 
 def _named(numbers: np.ndarray, what: str, fit: Fit, data: Any) -> list[Finding]:
     """Name the attributes that have the numbers, or the output as a whole."""
-    if not len(numbers):
-        return []
-    names = names_of_numbers(fit, data, 0)
+    named = named_numbers(fit, data, 0)
+    names = np.repeat([*named], [len(one) for one in named.values()])
     return [Finding(str(name), what) for name in dict.fromkeys(names[numbers])]
-
-
-def _check_n_fits(n_fits: int) -> None:
-    if n_fits < 20:
-        raise ValueError(f"n_fits must be at least 20, got {n_fits!r}.")
 
 
 def _several(fit: Fit, data: Any) -> list[np.ndarray]:
     return [numbers_of_fit(fit, data, None) for _ in range(_N_REPEATS)]
 
 
-def _agree(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
-    """Whether all fits of one place agree with those of another to the last bit."""
-    return all(map(np.array_equal, first, second))
-
-
-def _in_turn(fit: Fit, data: Any) -> list[list[np.ndarray]]:
-    outputs = _several(fit, data)
-    return [outputs, [outputs[-1], *outputs[:-1]]]
-
-
 def _by(backend: str) -> Callable[[Fit, Any], list[list[np.ndarray]]]:
     def run(fit: Fit, data: Any) -> list[list[np.ndarray]]:
-        return list(Parallel(2, backend=backend)(delayed(_several)(fit, data) for _ in range(2)))
+        return list(Parallel(2, backend)(delayed(_several)(fit, data) for _ in range(2)))
 
     return run
 
 
+# What a fork finds there, as it is not sent.
+_TASK: list[Any] = []
+
+
 def _in_forks(fit: Fit, data: Any) -> list[list[np.ndarray]]:
     """Fit in two forks, which begin with all that this process knows; without, nothing agrees."""
-    if "fork" not in multiprocessing.get_all_start_methods():
+    if "fork" not in get_all_start_methods():
         return [[np.zeros(1)], [np.ones(1)]]
     return [_in_fork(fit, data) for _ in range(2)]
 
 
 def _in_fork(fit: Fit, data: Any) -> list[np.ndarray]:
-    context = multiprocessing.get_context("fork")
-    here, there = context.Pipe()
-    fork = context.Process(target=lambda: there.send(_several(fit, data)), daemon=True)
-    with warnings.catch_warnings():
-        # Of threads, which a fork does not have.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        fork.start()
-    there.close()
-    try:
-        if not here.poll(_PATIENCE):
-            raise RuntimeError("fit has not ended in a forked process.")
-        outputs: list[np.ndarray] = here.recv()
-    except EOFError as error:
-        raise RuntimeError("fit has failed in a forked process.") from error
-    finally:
-        fork.kill()
-        fork.join()
+    # Of threads, which a fork does not have.
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        pool = get_context("fork").Pool(1, _TASK.extend, ([fit, data],))
+    with pool:
+        outputs: list[np.ndarray] = pool.apply_async(_of_task).get(_PATIENCE)
     return outputs
 
 
+def _of_task() -> list[np.ndarray]:
+    return _several(*_TASK)
+
+
 _PLACES = {
-    "two fits": _in_turn,
+    "two fits": _by("sequential"),
     "two threads": _by("threading"),
     "two processes": _by("loky"),
     "two forks": _in_forks,
 }
-
-
-def _pairs(
-    fit: Fit, data: Any, neighbour: Any, n_fits: int, random_state: int | None
-) -> list[np.ndarray]:
-    """Fit to both datasets with the same seeds; columns are outputs, rows are seeds."""
-    seeds = seeds_of(n_fits, random_state)
-    both = numbers_of_fits(fit, (data, neighbour), (seeds, seeds))
-    return [one[:, 1:] for one in both]
-
-
-def _correlated(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return which outputs rise and fall together, by correlations of ranks."""
-    n_fits = len(first)
-    ranks = [rankdata(one, axis=0) - (n_fits + 1) / 2 for one in (first, second)]
-    lengths = [np.sqrt((one**2).sum(axis=0)) for one in ranks]
-    product = np.maximum(lengths[0] * lengths[1], 1e-300)
-    rho = np.clip((ranks[0] * ranks[1]).sum(axis=0) / product, 0.0, 1 - 1e-12)
-    chance = t.sf(rho * np.sqrt((n_fits - 2) / (1 - rho**2)), n_fits - 2)
-    return np.flatnonzero(chance * first.shape[1] < _CHANCE)
 
 
 # ------------------------------
@@ -285,11 +264,11 @@ def find_low_bits(
     >>> find_low_bits(rounded_sum, [1, 1], [1, 0], random_state=0)
     []
     """
-    _check_n_fits(n_fits)
-    seeds = seeds_of(n_fits, random_state)
-    both = numbers_of_fits(fit, (data, neighbour), (seeds, seeds), n_jobs=n_jobs)
-    columns = zip(*(one[:, 1:].T for one in both), strict=True)
-    found = [_all_differ(*pair) and (_is_shifted(*pair) or _bits_differ(*pair)) for pair in columns]
+    both = _both(fit, data, neighbour, n_fits, random_state, n_jobs=n_jobs)
+    found = [
+        _all_differ(*pair) and (_is_shifted(*pair) or _bits_differ(*pair))
+        for pair in _columns(both)
+    ]
     what = "noise is added in floating point, and lies on no lattice"
     return _named(np.flatnonzero(found), what, fit, data)
 
@@ -328,24 +307,15 @@ def _bits_differ(first: np.ndarray, second: np.ndarray) -> bool:
 # What follows from data exactly.
 
 _N_SEEDS = 4  # not studied
-# What estimators without privacy keep. Not tuned.
-_STATISTICS: dict[str, Callable[[np.ndarray], Any]] = {
-    "the data": lambda X: X,
-    "the first row": lambda X: X[0],
-    "the sum of columns": lambda X: X.sum(axis=0),
-    "the mean of columns": lambda X: X.mean(axis=0),
-    "the standard deviation of columns": lambda X: X.std(axis=0),
-    "the variance of columns": lambda X: X.var(axis=0),
-    "the minimum of columns": lambda X: X.min(axis=0),
-    "the maximum of columns": lambda X: X.max(axis=0),
-    "the median of columns": lambda X: np.median(X, axis=0),
+# What estimators without privacy keep, of columns and of all numbers. Not tuned.
+_STATISTICS: dict[str, Callable[..., Any]] = {
     "the sum": np.sum,
     "the mean": np.mean,
+    "the standard deviation": np.std,
+    "the variance": np.var,
     "the minimum": np.min,
     "the maximum": np.max,
-    "the largest norm of a row": lambda X: np.linalg.norm(X, axis=-1).max(),
-    "the number of distinct values": lambda X: len(np.unique(X)),
-    "the numbers of distinct values of columns": lambda X: [len(np.unique(x)) for x in X.T],
+    "the median": np.median,
 }
 
 
@@ -399,16 +369,14 @@ def find_data_dependent_attributes(
     data_max_: differs between both datasets, whatever the seed; it is the maximum of columns
     """
     seeds = seeds_of(_N_SEEDS, random_state)
-    first, second = ([_told(fit, one, seed) for seed in seeds] for one in (data, neighbour))
-    statistics = [list(_statistics(one)) for one in (data, neighbour)]
-    names = dict.fromkeys(name for told in (*first, *second) for name in told)
-    return [
-        Finding(name, what)
+    told = [[_told(fit, one, seed) for seed in seeds] for one in (data, neighbour)]
+    statistics = [_statistics(one) for one in (data, neighbour)]
+    names = dict.fromkeys(name for one in told[0] + told[1] for name in one)
+    faults = {
+        name: _fault([[one.get(name) for one in side] for side in told], statistics)
         for name in names
-        for what in _faults(
-            [[one.get(name) for one in told] for told in (first, second)], statistics
-        )
-    ]
+    }
+    return [Finding(name, what) for name, what in faults.items() if what]
 
 
 def _told(fit: Fit, data: Any, seed: int) -> dict[str, Any]:
@@ -425,29 +393,29 @@ def _told(fit: Fit, data: Any, seed: int) -> dict[str, Any]:
     return {name or "output": value for name, value in told.items()}
 
 
-def _faults(values: list[list[Any]], statistics: list[list[tuple[str, Any]]]) -> Iterator[str]:
-    """Say what is wrong with the values of one attribute, a list a dataset."""
-    forms = [[_form(one) for one in told] for told in values]
-    numbers = [[_flat(one) for one in told] for told in values]
-    if _is_told_apart(*forms):
-        yield f"is {forms[0][0]} with one dataset, and {forms[1][0]} with the other one"
-        return
-    if len({*forms[0], *forms[1]}) > 1:
-        return
-    fixed = [_fixed(one) for one in numbers]
-    apart = fixed[0] & fixed[1] & ~_same(numbers[0][0], numbers[1][0])
-    pairs = zip(*statistics, strict=False)
+def _fault(values: list[list[Any]], statistics: list[dict[str, Any]]) -> str:
+    """Say what is wrong with the values of one attribute, by dataset and by seed."""
+    forms = [{_form(one) for one in side} for side in values]
+    if len(forms[0] | forms[1]) > 1:
+        both = [*forms[0], *forms[1]]
+        told = "is {} with one dataset, and {} with the other one".format(*both)
+        return told if len(both) == 2 else ""
+    numbers = np.array([[np.ravel(np.asarray(one)) for one in side] for side in values])
+    is_fixed = _same(numbers, numbers[:, :1]).all(axis=(0, 1))
+    apart = is_fixed & ~_same(numbers[0, 0], numbers[1, 0])
+    pairs = list(zip(values, statistics, strict=True))
     exact = [
         name
-        for (name, one), (_, other) in pairs
-        if _is_equal(values[0][0], one) and _is_equal(values[1][0], other) and _tells(one, other)
+        for name in statistics[0]
+        if all(np.array_equal(side[0], of.get(name, np.nan)) for side, of in pairs)
     ]
+    # Small whole numbers are equal by chance.
+    is_telling = exact and (np.any(numbers != np.round(numbers)) or np.ptp(numbers) > 0)
     if apart.any():
         part = "" if apart.all() else f" in {apart.sum()} of {apart.size} numbers"
-        is_exactly = f"; it is {exact[0]}" if exact else ""
-        yield f"differs between both datasets{part}, whatever the seed{is_exactly}"
-    elif exact:
-        yield f"is {exact[0]}, to the last bit"
+        is_exactly = f"; it is {exact[0]}" if is_telling else ""
+        return f"differs between both datasets{part}, whatever the seed{is_exactly}"
+    return f"is {exact[0]}, to the last bit" if is_telling else ""
 
 
 def _form(value: Any) -> str:
@@ -458,40 +426,23 @@ def _form(value: Any) -> str:
     return "missing" if value is None else kind
 
 
-def _flat(value: Any) -> np.ndarray:
-    return np.ravel(np.asarray(value))
-
-
-def _is_told_apart(first: list[str], second: list[str]) -> bool:
-    return len({*first}) == len({*second}) == 1 and first[0] != second[0]
-
-
 def _same(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Compare entries; what is not equal to itself, as NaN, equals its like."""
     return np.asarray((one == other) | ((one != one) & (other != other)))
 
 
-def _fixed(values: list[np.ndarray]) -> np.ndarray:
-    """Return which entries are the same for all seeds."""
-    return np.logical_and.reduce([_same(values[0], one) for one in values])
-
-
-def _statistics(data: Any) -> Iterator[tuple[str, Any]]:
-    """Give statistics of each array of a dataset."""
+def _statistics(data: Any) -> dict[str, Any]:
+    """Give statistics of the tables in a dataset."""
+    found: dict[str, Any] = {}
     arrays = data if isinstance(data, tuple) else (data,)
-    for number, one in enumerate(arrays):
-        of_which = f", of array {number}" if len(arrays) > 1 else ""
-        array = np.asarray(one)
-        is_table = array.dtype.kind in "biuf" and array.ndim == 2 and array.size
-        for name, statistic in _STATISTICS.items():
-            yield name + of_which, np.asarray(statistic(array)) if is_table else None
-
-
-def _is_equal(value: Any, statistic: Any) -> bool:
-    is_equal = statistic is not None and np.shape(value) == np.shape(statistic)
-    return bool(is_equal and np.array_equal(value, statistic))
-
-
-def _tells(*statistics: np.ndarray) -> bool:
-    """Whether equality with one of them tells more than with small whole numbers, by chance."""
-    return any(np.any(one != np.round(one)) or np.ptp(one) > 0 for one in statistics)
+    for number, X in enumerate(map(np.asarray, arrays)):
+        if X.dtype.kind not in "biuf" or X.ndim != 2 or not X.size:
+            continue
+        of_table = {"the data": X, "the first row": X[0]}
+        of_table |= {f"{name} of columns": of(X, axis=0) for name, of in _STATISTICS.items()}
+        of_table |= {name: of(X) for name, of in _STATISTICS.items()}
+        of_table["the largest norm of a row"] = np.linalg.norm(X, axis=1).max()
+        of_table["the numbers of distinct values of columns"] = [len(np.unique(x)) for x in X.T]
+        which = f", of array {number}" if len(arrays) > 1 else ""
+        found |= {name + which: one for name, one in of_table.items()}
+    return found
