@@ -21,14 +21,8 @@ class FamilyCase(Subject):
     def __init__(self, family, cell, values=None):
         self.family, self.make, self.is_ordinary = family, cell, values is None
         self.values = family.ordinary(cell) if values is None else values
-
-    @property
-    def data(self):
-        return self.family.arguments(self.values)
-
-    @property
-    def parameters(self):
-        return self.make().get_params(deep=False)
+        self.data = family.arguments(self.values)
+        self.parameters = cell().get_params(deep=False)
 
     def groups(self):
         return list(self.family.groups(self.make, self.values))

@@ -1,17 +1,8 @@
 """Checks of the privacy of estimators: of any from outside, of those on `skdp.privacy` inside."""
 
-from skdp.testing._audit import (
-    AuditReport,
-    audit,
-    lower_bound_of_epsilon,
-    lower_bound_of_mu,
-)
+from skdp.testing._audit import AuditReport, audit, lower_bound_of_epsilon, lower_bound_of_mu
 from skdp.testing._case import PrivacyCase, replaced_rows, replaced_users
-from skdp.testing._checks import (
-    check_privacy,
-    parametrize_with_privacy_checks,
-    privacy_checks,
-)
+from skdp.testing._checks import check_privacy, parametrize_with_privacy_checks, privacy_checks
 from skdp.testing._findings import (
     Finding,
     find_data_dependent_attributes,

@@ -1,7 +1,5 @@
 """What a check of privacy has to know of an estimator: a case, and neighbors of its data."""
 
-import inspect
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -14,7 +12,6 @@ from skdp.testing._audit import released_by
 from skdp.testing._recording import Group
 
 Arguments = tuple[Any, ...]
-_FRESH = itertools.count(1)  # not tuned
 
 # ------------------------------
 # Neighbors.
@@ -40,20 +37,25 @@ def _has_labels(values: np.ndarray) -> bool:
     return values.dtype.kind != "f" or is_whole
 
 
-def _odd_targets(y: np.ndarray) -> np.ndarray:
-    """Give labels that there are, or numbers that are far from ordinary."""
-    return np.unique(y) if _has_labels(y) else np.array([0.0, 1e9, -1e9, 1e300, -_LARGEST])
-
-
 def _odd_units(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
-    """Give units of one row: a row or a number of each array."""
-    targets = [_odd_targets(one) if one.ndim == 1 else None for one in arrays]
+    """Give units of one row: of each array a row, a label that there is, or a number far out."""
+    far_out = np.array([0.0, 1e9, -1e9, 1e300, -_LARGEST])
+    targets = [np.unique(one) if _has_labels(one) else far_out for one in arrays]
     matrices = [one[0] for one in arrays if one.ndim > 1]
     for number, row in enumerate(_odd_rows(np.ravel(matrices[0]) if matrices else np.zeros(1))):
         yield [
-            row.reshape(one.shape[1:]) if odd is None else odd[number % len(odd)]
+            row.reshape(one.shape[1:]) if one.ndim > 1 else odd[number % len(odd)]
             for one, odd in zip(arrays, targets, strict=True)
         ]
+
+
+def _exchanged(
+    arrays: Sequence[np.ndarray], is_own: np.ndarray, unit: Sequence[np.ndarray], count: int
+) -> Arguments:
+    """Put the row of a unit, so many times over, in the place of the rows of another one."""
+    start = [int(np.argmax(is_own))] * count
+    pairs = zip(arrays, unit, strict=True)
+    return tuple(np.insert(one[~is_own], start, row, axis=0) for one, row in pairs)
 
 
 def replaced_rows(*arguments: Any, place: int = 0) -> list[Arguments]:
@@ -81,13 +83,8 @@ def replaced_rows(*arguments: Any, place: int = 0) -> list[Arguments]:
            [1., 1.],
            [1., 1.]])
     """
-    found = []
-    for unit in _odd_units(arguments):
-        copies = tuple(np.array(one) for one in arguments)
-        for one, value in zip(copies, unit, strict=True):
-            one[place] = value
-        found.append(copies)
-    return found
+    is_own = np.arange(len(arguments[0])) == place
+    return [_exchanged(arguments, is_own, unit, 1) for unit in _odd_units(arguments)]
 
 
 def replaced_users(*arguments: Any, place: int = 0) -> list[Arguments]:
@@ -114,13 +111,9 @@ def replaced_users(*arguments: Any, place: int = 0) -> list[Arguments]:
     ((32, 2), array([7, 8]))
     """
     *arrays, users = arguments
-    others, found = users != users[place], []
-    start = int(np.argmin(others))
-    for unit in _odd_units(arrays):
-        for count in (1, 30):
-            pairs = zip((*arrays, users), (*unit, users[place]), strict=True)
-            found.append(tuple(np.insert(a[others], [start] * count, u, axis=0) for a, u in pairs))
-    return found
+    units = [[*unit, users[place]] for unit in _odd_units(arrays)]
+    is_own = users == users[place]
+    return [_exchanged(arguments, is_own, unit, count) for unit in units for count in (1, 30)]
 
 
 def climb(
@@ -154,8 +147,8 @@ class PrivacyCase:  # numpydoc ignore=PR02
     data : tuple
         The arguments of `fit`: made-up data, as far from degenerate as what users have.
     neighbours : callable, default=replaced_rows
-        ``neighbours(*data)`` gives datasets, as tuples, in which one unit is exchanged for others.
-        If it takes a ``place``, that is the first row, the second, one in the middle, the last.
+        ``neighbours(*data, place=place)`` gives datasets, as tuples, in which one unit is exchanged
+        for others: that of the first row, the second, one in the middle, the last.
         :func:`skdp.testing.replaced_users` exchanges all rows of a user.
     null : callable, default=None
         Makes a context in which fits take the unit that neighbors exchange, of the first row, for
@@ -196,18 +189,8 @@ class Subject:
     """A case as checks see it. Our own tests have another one."""
 
     def __init__(self, case: PrivacyCase) -> None:
-        self.case = case
-
-    @property
-    def data(self) -> Arguments:
-        """What `fit` is given."""
-        return self.case.data
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What the estimator was made with."""
-        parameters: dict[str, Any] = self.case.estimator.get_params(deep=False)
-        return parameters
+        self.case, self.data = case, case.data
+        self.parameters: dict[str, Any] = case.estimator.get_params(deep=False)
 
     def make(self, **more: Any) -> Any:
         """Make an unfitted estimator with other parameters, of which it takes those that it has."""
@@ -216,13 +199,9 @@ class Subject:
 
     def groups(self) -> list[Group]:
         """Give neighbors of the data."""
-        neighbours = self.case.neighbours
-        own: list[dict[str, int]] = [{}]
-        if "place" in inspect.signature(neighbours).parameters:
-            own = [{"place": place} for place in self.places]
         groups = []
-        for number, (place, which) in enumerate(zip(self.places, own, strict=False)):
-            found = list(neighbours(*self.data, **which))
+        for number, place in enumerate(self.places):
+            found = list(self.case.neighbours(*self.data, place=place))
             # Elsewhere than first a third of them each.
             groups.append(self.group(place, [self.data, *found[number % 3 :: 3 if number else 1]]))
         return groups
@@ -235,10 +214,8 @@ class Subject:
 
     def group(self, place: int, datasets: list[Arguments]) -> Group:
         """Make a group of datasets in which a row is exchanged: only the first can be null."""
-        if self.case.null is None:
-            return Group(datasets)
-        if place:
-            return Group(datasets, distance=2.0)
+        if self.case.null is None or place:
+            return Group(datasets, distance=1.0 if self.case.null is None else 2.0)
         return Group(datasets, origin=self.data, make_null=self.case.null)
 
     def strangers(self) -> list[Arguments]:
@@ -250,7 +227,7 @@ class Subject:
 
     def unseen(self) -> Arguments:
         """Give data like these that nobody can have kept yet."""
-        scale = 1 + 1e-3 * next(_FRESH)
+        scale = 1 + np.random.default_rng().random()
         return tuple(_changed(one, lambda a: scale * a) for one in self.data)
 
     def strange(self) -> list[Arguments]:

@@ -182,26 +182,24 @@ def check_plan(planned: Any, spent: Any) -> None:
     if spent.delta > 0 or not math.isfinite(spent.epsilon):
         # Ways of a plan spend the same, but for the rounding of their sums.
         np.testing.assert_allclose(planned.mu, spent.mu, rtol=1e-14)
-    names = [release.name for release in spent.releases]
-    taken = [path for path in planned.paths if is_path(path, names)]
-    assert len(taken) == 1, f"the plan has no way, or several, for {names}"
-    for line, release in zip(taken[0], spent.releases, strict=True):
-        assert line.mechanism == release.mechanism or release.name == SKIPPED, (line, release)
-        assert line.share == release.share, (line, release)
-        if line.sensitivity is not None:
-            np.testing.assert_allclose(line.sensitivity, release.sensitivity, rtol=1e-4)
-            np.testing.assert_allclose(line.noise_std, release.noise_std, rtol=1e-4)
-        else:
-            assert line.noise_std is None, f"{line} has noise and no sensitivity"
-            assert line.follows, f"{line} does not say what it follows"
+    n_ways = sum(is_path(path, spent.releases) for path in planned.paths)
+    assert n_ways == 1, f"{n_ways} ways of the plan, not 1, have the releases {spent.releases}"
 
 
-def is_path(path: Any, names: list[str]) -> bool:
-    """Whether a way through a plan has releases of these names, or may skip them."""
-    pairs = zip(path, names, strict=False)
-    return len(path) == len(names) and all(
-        name == line.name or (name == SKIPPED and line.may_be_skipped) for line, name in pairs
-    )
+def is_path(path: Any, releases: Any) -> bool:
+    """Whether a way through a plan leads to these releases, or may skip them."""
+    return len(path) == len(releases) and all(map(_is_as_planned, path, releases))
+
+
+def _is_as_planned(line: Any, release: Any) -> bool:
+    """Whether a release is one that was planned, and has the sizes that were known before."""
+    is_skipped = release.name == SKIPPED and line.may_be_skipped
+    names = (line.name, line.mechanism), (release.name, release.mechanism)
+    is_same = line.share == release.share and (is_skipped or names[0] == names[1])
+    if line.sensitivity is None:
+        return is_same and line.noise_std is None and line.follows != ""
+    planned, found = ((one.sensitivity, one.noise_std) for one in (line, release))
+    return is_same and np.allclose(planned, found, rtol=1e-4, atol=0)
 
 
 # ------------------------------
@@ -210,18 +208,16 @@ def is_path(path: Any, names: list[str]) -> bool:
 
 def noise_is_fresh_without_a_seed(case: Subject) -> None:
     """Not even numpy's global generator, which `None` means elsewhere, repeats it."""
-    noise = []
+    noises: list[np.ndarray] = []
     for _ in range(2):
-        with global_seed(0):
-            estimator = case.make(random_state=None)
-            noise.append(noise_of(estimator, *case.data))
+        estimator = case.make(random_state=None)
+        with global_seed(0), drawn_noise() as draws:
+            estimator.fit(*case.data)
         assert not estimator.privacy_spent_.seeded, "privacy_spent_ tells of a seed"
-    assert not np.isin(noise[0], noise[1]).any(), "two fits without a seed share noise"
-    with drawn_noise() as draws:
-        case.make(random_state=None).fit(*case.data)
-    # Symmetric noise has everything beside the diagonal twice.
-    once = np.concatenate([np.unique(np.abs(draw)) for draw in draws])
-    assert len(np.unique(once)) == len(once), "noise repeats within a fit"
+        # Symmetric noise has everything beside the diagonal twice.
+        noises += [np.unique(np.abs(draw)) for draw in draws]
+    once = np.concatenate(noises)
+    assert len(np.unique(once)) == len(once), "noise repeats, within a fit or in another one"
 
 
 def a_seed_repeats_a_fit(case: Subject) -> None:
@@ -233,23 +229,21 @@ def a_seed_repeats_a_fit(case: Subject) -> None:
 
 def no_noise_is_shared_by_different_fits(case: Subject) -> None:
     """Shared noise at two budgets, or on two neighbors, solves for the data exactly."""
-    own = case.parameters
+    own, seeded = case.parameters, {"random_state": SECRET}
     others: list[dict[str, Any]] = [{"random_state": SECRET + 1}]
-    others += [
-        {name: own[name] * by} for name, by in (("epsilon", 2), ("delta", 0.5)) if own.get(name)
-    ]
+    others += [{name: own[name] / 2} for name in ("epsilon", "delta") if own.get(name)]
     if "adjacency" in own:
         others += [{"adjacency": {"replace": "zero_out"}.get(own["adjacency"], "replace")}]
-    base = noise_of(case.make(random_state=SECRET), *case.data)
+    base = noise_of(case.make(**seeded), *case.data)
     for more in others:
-        noise = noise_of(case.make(**{"random_state": SECRET, **more}), *case.data)
+        noise = noise_of(case.make(**seeded | more), *case.data)
         assert not np.isin(base, noise).any(), f"fits share noise, one of which has {more}"
     groups = case.groups()
     datasets = [groups[0].origin or groups[0].datasets[0]]
     for one in itertools.chain.from_iterable(group.datasets[:4] for group in groups):
         if not any(_are_equal(case, one, other) for other in datasets):
             datasets.append(one)
-    noises = [noise_of(case.make(random_state=SECRET), *one) for one in datasets]
+    noises = [noise_of(case.make(**seeded), *one) for one in datasets]
     for first, second in itertools.combinations(noises, 2):
         assert case.may_share_noise(first, second), "neighbors share noise"
 
@@ -332,11 +326,14 @@ def a_fitted_pickle_has_neither_seed_nor_data(case: Subject) -> None:
     assert not any(trace in pickled for trace in _traces_of(case)), "a pickle has numbers of data"
 
 
+def _numbers_in(case: Subject) -> list[np.ndarray]:
+    return [one.data if issparse(one) else np.ravel(one) for one in case.arrays(case.data)]
+
+
 def _traces_of(case: Subject) -> list[bytes]:
     """Give the bytes of any two adjacent numbers that no release has by chance."""
     traces = []
-    for array in case.arrays(case.data):
-        values = array.data if issparse(array) else np.ravel(array)
+    for values in _numbers_in(case):
         telling = values != np.round(values)
         places = np.flatnonzero(telling[:-1] & telling[1:] & (values[:-1] != values[1:]))
         traces += [values[place : place + 2].tobytes() for place in places]
@@ -368,10 +365,7 @@ def fits_in_threads_do_not_disturb_each_other(case: Subject) -> None:
     once, budget = fit_with(case.make(), case.data, RecordingBudget)
     scripted = scripted_budget(budget.released)
     models = [case.make(random_state=current_seed()) for _ in range(4)]
-    with (
-        budgets_of(lambda _: scripted, NoiseSource(current_seed())),
-        ThreadPoolExecutor(2) as pool,
-    ):
+    with budgets_of(lambda _: scripted, NoiseSource(current_seed())), ThreadPoolExecutor(2) as pool:
         datasets = [case.data, case.strangers()[-1]] * 2
         for fitted in pool.map(lambda model, data: model.fit(*data), models, datasets):
             assert_same_fit(fitted, once)
@@ -385,37 +379,35 @@ def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
     """And leave the estimator as it was; the error tells no value."""
     estimator = case.make().fit(*case.data)
     before = dict(vars(estimator))
-    values = [_telling_values(one) for one in case.arrays(case.data)]
+    # A text has hardly any of them by chance.
+    telling = [f"{one:.4f}"[:6] for values in _numbers_in(case) for one in _first_broken(values)]
     for place, bad in itertools.product(range(len(case.data)), (np.nan, np.inf)):
         data = case.spoiled(place, bad)
-        if data is None:
-            continue
-        told = str(_refusal(estimator, data))
-        assert "NaN" in told or "inf" in told, f"the error does not say what is wrong: {told}"
-        assert not any(f"{value:.4f}"[:6] in told for value in np.concatenate(values)), told
-        _assert_kept(before, vars(estimator))
+        if data is not None:
+            told = _refusal(estimator, data)
+            assert "NaN" in told or "inf" in told, f"the error does not say what is wrong: {told}"
+            assert not any(one in told for one in telling), f"the error tells of data: {told}"
+            _assert_kept(before, vars(estimator))
 
 
-def _refusal(estimator: Any, data: Any) -> ValueError:
+def _refusal(estimator: Any, data: Any) -> str:
     """Return the error of a fit that has to be refused before a budget is opened."""
     opened = AssertionError("a budget was opened")
     with patch.object(PrivacyBudget, "_begin", side_effect=opened):
         try:
             estimator.fit(*data)
         except ValueError as error:
-            # What is held by an error that it follows is told, too.
-            refusal = error if error.__context__ is None else None
+            refusal = error
         else:
-            refusal = None
-    assert refusal is not None, "data that are no numbers are taken, or the error holds another"
-    return refusal
+            raise AssertionError("data that are no numbers are taken")
+    # What is held by an error that it follows is told, too.
+    assert refusal.__context__ is None, "the error holds another one"
+    return str(refusal)
 
 
-def _telling_values(array: Any) -> np.ndarray:
-    """Give some numbers that a text has hardly by chance."""
-    values = array.data if issparse(array) else np.ravel(array)
-    telling: np.ndarray = values[values != np.round(values)][:9]
-    return telling
+def _first_broken(values: np.ndarray) -> np.ndarray:
+    broken: np.ndarray = values[values != np.round(values)][:9]
+    return broken
 
 
 # ------------------------------

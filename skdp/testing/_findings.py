@@ -60,12 +60,7 @@ _N_REPEATS = 3  # not studied
 
 
 def find_repeated_noise(
-    fit: Fit,
-    data: Any,
-    neighbour: Any,
-    *,
-    n_fits: int = 40,
-    random_state: int | None = None,
+    fit: Fit, data: Any, neighbour: Any, *, n_fits: int = 40, random_state: int | None = None
 ) -> list[Finding]:
     """Look for fits that draw the same noise, which solves for the data.
 
@@ -320,11 +315,7 @@ _STATISTICS: dict[str, Callable[..., Any]] = {
 
 
 def find_data_dependent_attributes(
-    fit: Fit,
-    data: Any,
-    neighbour: Any,
-    *,
-    random_state: int | None = None,
+    fit: Fit, data: Any, neighbour: Any, *, random_state: int | None = None
 ) -> list[Finding]:
     """Look for what a fit tells of its data without noise.
 

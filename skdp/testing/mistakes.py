@@ -22,22 +22,6 @@ import numpy as np
 
 from skdp.privacy.noise import NoiseSource, with_noise
 
-__all__ = [
-    "MISTAKES",
-    "ExactAttribute",
-    "FixedNoise",
-    "KeptRow",
-    "LeakedShape",
-    "NoClipping",
-    "NoiseOfTheProcess",
-    "NoisyMean",
-    "PlainNoise",
-    "PrintsData",
-    "SharedNoise",
-    "TooLittleNoise",
-    "WarnsOfData",
-]
-
 
 class NoisyMean:
     """The mean of rows of norm 1 at most, with Gaussian noise: no mistake.
@@ -191,3 +175,6 @@ MISTAKES: dict[type[NoisyMean], str] = {
         "find_data_dependent_attributes",
     ),
 }
+
+__all__ = ["MISTAKES", "NoisyMean"]
+__all__ += [kind.__name__ for kind in MISTAKES]
