@@ -1,13 +1,12 @@
 """Audits: what fits to two datasets prove about the privacy of what is fitted."""
 
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
 from functools import partial
+from itertools import zip_longest
 from numbers import Integral, Number, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -67,23 +66,19 @@ def released_by(result: Any) -> Iterator[tuple[str, np.ndarray]]:
 def seeds_of(n_seeds: int, random_state: int | None) -> list[int]:
     """Draw seeds that differ, and that every generator accepts."""
     generator = np.random.default_rng(random_state)
-    return [int(seed) for seed in generator.choice(2**32, n_seeds, replace=False)]
+    return [*map(int, generator.choice(2**32, n_seeds, replace=False))]
 
 
-@contextmanager
-def global_seed(seed: int | None) -> Iterator[None]:
+def global_seed(seed: int | None) -> ExitStack:
     """Give numpy's global generator a seed inside, if there is one; then its state is as it was."""
-    state = np.random.get_state()  # noqa: NPY002
-    try:
-        if seed is not None:
-            np.random.seed(seed)  # noqa: NPY002
-        yield
-    finally:
-        if seed is not None:
-            np.random.set_state(state)  # noqa: NPY002
+    after = ExitStack()
+    if seed is not None:
+        after.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002
+        np.random.seed(seed)  # noqa: NPY002
+    return after
 
 
-def named_numbers(fit: Fit, data: Any, seed: int | None) -> dict[str, np.ndarray]:
+def outputs_of(fit: Fit, data: Any, seed: int | None) -> dict[str, np.ndarray]:
     """Fit once, without the warnings; first comes how many numbers there are.
 
     The seed is that of numpy's global generator, too.
@@ -95,7 +90,7 @@ def named_numbers(fit: Fit, data: Any, seed: int | None) -> dict[str, np.ndarray
 
 def numbers_of_fit(fit: Fit, data: Any, seed: int | None) -> np.ndarray:
     """Flatten the numbers of a fit."""
-    return np.concatenate([*named_numbers(fit, data, seed).values()])
+    return np.concatenate([*outputs_of(fit, data, seed).values()])
 
 
 def numbers_of_fits(
@@ -107,12 +102,10 @@ def numbers_of_fits(
     """
     tasks = [(data, seed) for data, own in zip(datasets, seeds, strict=True) for seed in own]
     outputs = Parallel(**how)(delayed(numbers_of_fit)(fit, *task) for task in tasks)
-    rows = np.zeros((len(tasks), max(map(len, outputs))))
-    if rows.shape[1] == 1:
+    rows = np.array([*zip_longest(*outputs, fillvalue=0.0)])
+    if len(rows) == 1:
         raise ValueError("fit must return numbers, an array or a fitted estimator; got none.")
-    for row, output in zip(rows, outputs, strict=True):
-        row[: len(output)] = output
-    return rows.reshape(2, len(seeds[0]), -1)
+    return rows.T.reshape(2, len(seeds[0]), -1)
 
 
 # ------------------------------
@@ -135,17 +128,17 @@ def error_bounds(errors: Any, n_fits: int, confidence: float) -> np.ndarray:
 
 
 def _upper_bound(wrong: np.ndarray, n_tested: int, miss: float) -> np.ndarray:
-    bounds = beta.isf(miss, wrong + 1, np.maximum(n_tested - wrong, 1))
-    return np.where(wrong < n_tested, bounds, 1.0)
+    # If all are wrong, there is none.
+    return np.nan_to_num(beta.isf(miss, wrong + 1, n_tested - wrong), nan=1.0)
 
 
-def lower_bound_of_mu(errors: Any, n_fits: int, *, confidence: float = 0.95) -> float:
+def lower_bound_of_mu(errors: Any, n_fits: int, *, confidence: float = 0.95) -> Any:
     """Lower bound of the mu of Gaussian differential privacy, from the errors of a guess.
 
     Parameters
     ----------
-    errors : array-like of int, of length 2
-        How often the guess took each of two datasets for the other one.
+    errors : array-like of int, of shape (2,) or (2, n_guesses)
+        How often a guess took each of two datasets for the other one.
     n_fits : int
         Number of guesses for each dataset.
     confidence : float, default=0.95
@@ -153,27 +146,28 @@ def lower_bound_of_mu(errors: Any, n_fits: int, *, confidence: float = 0.95) -> 
 
     Returns
     -------
-    float
+    float or ndarray of shape (n_guesses,)
         The bound; 0 if the errors prove nothing.
 
     Examples
     --------
     >>> from skdp.testing import lower_bound_of_mu
-    >>> round(lower_bound_of_mu([159, 159], 1000), 2)
+    >>> print(lower_bound_of_mu([159, 159], 1000).round(2))
     1.86
     """
-    return float(_mu_proved(*error_bounds(errors, n_fits, confidence)))
+    first, second = error_bounds(errors, n_fits, confidence)
+    return np.maximum(-ndtri(first) - ndtri(second), 0.0)
 
 
 def lower_bound_of_epsilon(
     errors: Any, n_fits: int, *, delta: float, confidence: float = 0.95
-) -> float:
+) -> Any:
     """Lower bound of the epsilon at a delta, from the errors of a guess.
 
     Parameters
     ----------
-    errors : array-like of int, of length 2
-        How often the guess took each of two datasets for the other one.
+    errors : array-like of int, of shape (2,) or (2, n_guesses)
+        How often a guess took each of two datasets for the other one.
     n_fits : int
         Number of guesses for each dataset.
     delta : float
@@ -183,25 +177,16 @@ def lower_bound_of_epsilon(
 
     Returns
     -------
-    float
+    float or ndarray of shape (n_guesses,)
         The bound; 0 if the errors prove nothing.
 
     Examples
     --------
     >>> from skdp.testing import lower_bound_of_epsilon
-    >>> round(lower_bound_of_epsilon([10, 300], 1000, delta=1e-6), 2)
+    >>> print(lower_bound_of_epsilon([10, 300], 1000, delta=1e-6).round(2))
     3.6
     """
-    return float(_epsilon_proved(*error_bounds(errors, n_fits, confidence), delta=delta))
-
-
-def _mu_proved(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the least mu at which both error rates are possible."""
-    return np.maximum(-ndtri(first) - ndtri(second), 0.0)
-
-
-def _epsilon_proved(first: np.ndarray, second: np.ndarray, *, delta: float) -> np.ndarray:
-    """Return the least epsilon at which both error rates are possible."""
+    first, second = error_bounds(errors, n_fits, confidence)
     ratios = [(1 - delta - one) / other for one, other in ((first, second), (second, first))]
     return np.log(np.maximum(np.maximum(*ratios), 1.0))
 
@@ -213,8 +198,7 @@ def _epsilon_proved(first: np.ndarray, second: np.ndarray, *, delta: float) -> n
 _MOST = 500  # not studied
 _RIDGES = np.logspace(-1, 6, 8)  # not studied
 # Of scores: few, so that none is the best by chance; epsilon may show far out in a tail.
-_QUANTILES = np.linspace(0.03, 0.97, 15)  # not studied
-_OF_TAILS = np.array([0.002, 0.01, *_QUANTILES, 0.99, 0.998])  # not studied
+_QUANTILES = np.array([0.002, 0.01, *np.linspace(0.03, 0.97, 15), 0.99, 0.998])  # not studied
 # Of what is proved where statistic and threshold are chosen; if low, few errors win by chance.
 _CONFIDENCE = 0.99  # not studied
 _LARGEST = 1e100  # not tuned
@@ -239,9 +223,9 @@ def _learned_scores(learned: np.ndarray, tested: np.ndarray) -> Iterator[Scores]
             yield unseen, model.fit(features, sides).predict(features), model.predict(others)
 
 
-def _thresholds(scores: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+def _thresholds(scores: np.ndarray) -> np.ndarray:
     """Give scores to exceed, or to reach: one may have a probability of its own."""
-    places = np.quantile(scores, quantiles, method="lower")
+    places = np.quantile(scores, _QUANTILES, method="lower")
     return np.concatenate([places, np.nextafter(places, -np.inf)])
 
 
@@ -251,20 +235,17 @@ def _errors(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     return np.array([is_above[:, 0].sum(axis=0), (~is_above[:, 1]).sum(axis=0)])
 
 
-def _errors_of_best(
-    candidates: list[Scores], proved: Callable[..., np.ndarray], quantiles: np.ndarray
-) -> tuple[int, int]:
+def _errors_of_best(candidates: list[Scores], lower_bound: Callable[..., Any]) -> tuple[int, int]:
     """Choose scores and a threshold that prove most on what is learned; count errors in tests."""
-    best, wrong = -math.inf, (0, 0)
+    best, wrong = -1.0, (0, 0)
     # Where nothing is proved, the middle is the best.
-    handicap = 1e-9 * np.abs(np.tile(quantiles, 2) - 0.5)
+    handicap = 1e-9 * np.abs(np.tile(_QUANTILES, 2) - 0.5)
     for unseen, seen, tested in candidates:
-        errors = _errors(unseen, _thresholds(unseen, quantiles))
-        found = proved(*error_bounds(errors, len(unseen) // 2, _CONFIDENCE)) - handicap
-        place = int(found.argmax())
-        if found[place] > best:
-            best = found[place]
-            first, second = _errors(tested, _thresholds(seen, quantiles))[:, place]
+        errors = _errors(unseen, _thresholds(unseen))
+        found = lower_bound(errors, len(unseen) // 2, confidence=_CONFIDENCE) - handicap
+        if found.max() > best:
+            best = found.max()
+            first, second = _errors(tested, _thresholds(seen))[:, found.argmax()]
             wrong = int(first), int(second)
     return wrong
 
@@ -273,8 +254,7 @@ def _errors_of_best(
 # The audit.
 
 
-@dataclass(frozen=True)
-class AuditReport:
+class AuditReport(NamedTuple):
     """What an audit has proved; :func:`skdp.testing.audit` makes it.
 
     Attributes
@@ -391,9 +371,8 @@ def audit(
     with warnings.catch_warnings(action="ignore"):
         # Of outputs that are constant.
         candidates = list(_learned_scores(outputs[:, n_tested:], outputs[:, :n_tested]))
-    of_epsilon = partial(_epsilon_proved, delta=delta)
-    wrong = _errors_of_best(candidates, _mu_proved, _QUANTILES)
-    of_tail = _errors_of_best(candidates, of_epsilon, _OF_TAILS)
+    of_epsilon = partial(lower_bound_of_epsilon, delta=delta)
+    wrong = _errors_of_best(candidates, lower_bound_of_mu)
     mu = lower_bound_of_mu(wrong, n_tested, confidence=confidence)
-    epsilon = lower_bound_of_epsilon(of_tail, n_tested, delta=delta, confidence=confidence)
-    return AuditReport(mu, epsilon, delta, confidence, n_tested, wrong)
+    epsilon = of_epsilon(_errors_of_best(candidates, of_epsilon), n_tested, confidence=confidence)
+    return AuditReport(float(mu), float(epsilon), delta, confidence, n_tested, wrong)

@@ -181,8 +181,9 @@ class PrivacyCase:  # numpydoc ignore=PR02
 
     def __post_init__(self) -> None:
         if not isinstance(self.data, tuple):
-            kind = type(self.data).__name__
-            raise TypeError(f"data must be a tuple, of the arguments of fit, got {kind}.")
+            raise TypeError(
+                f"data must be a tuple, of what fit takes, got {type(self.data).__name__}."
+            )
 
 
 class Subject:
@@ -218,25 +219,24 @@ class Subject:
             return Group(datasets, distance=1.0 if self.case.null is None else 2.0)
         return Group(datasets, origin=self.data, make_null=self.case.null)
 
+    def changed(self, change: Callable[[Any], Any]) -> Arguments:
+        """Change the numbers of the data, but no labels."""
+        is_data = [issparse(one) or not _has_labels(np.asarray(one)) for one in self.data]
+        pairs = zip(self.data, is_data, strict=True)
+        return tuple(change(one) if changes else one for one, changes in pairs)
+
     def strangers(self) -> list[Arguments]:
         """Give data that have nothing but public facts in common with these."""
-        return [
-            tuple(_changed(one, lambda a: 0 * a) for one in self.data),
-            tuple(_changed(one, lambda a: 1e4 - 3 * a[::-1]) for one in self.data),
-        ]
+        return [self.changed(lambda a: 0 * a), self.changed(lambda a: 1e4 - 3 * a[::-1])]
 
     def unseen(self) -> Arguments:
         """Give data like these that nobody can have kept yet."""
-        scale = 1 + np.random.default_rng().random()
-        return tuple(_changed(one, lambda a: scale * a) for one in self.data)
+        return self.changed(lambda a: a * (1 + np.random.default_rng().random()))
 
     def strange(self) -> list[Arguments]:
         """Give finite numbers that are far from ordinary."""
         scales = (0.0, 1e300, 5e-324, 10.0 ** np.linspace(-300, 300, len(self.data[0])))
-        return [
-            tuple(_changed(one, lambda a: (np.sign(a).T * scale).T) for one in self.data)  # noqa: B023
-            for scale in scales
-        ]
+        return [self.changed(lambda a: (np.sign(a).T * scale).T) for scale in scales]  # noqa: B023
 
     def shortened(self) -> Arguments:
         """Give data with fewer units."""
@@ -269,9 +269,3 @@ class Subject:
     def may_share_noise(self, one: np.ndarray, other: np.ndarray) -> bool:
         """Whether fits to two datasets may have these noises."""
         return not np.isin(one, other).any()
-
-
-def _changed(values: Any, change: Callable[[Any], Any]) -> Any:
-    """Change numbers, but no labels."""
-    is_data = issparse(values) or not _has_labels(np.asarray(values))
-    return change(values) if is_data else values

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import ModuleType
 from typing import Any
+from unittest import TestCase
 from unittest.mock import patch
 
 import numpy as np
@@ -24,24 +25,9 @@ from skdp.exceptions import PrivacyWarning
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.budget import SKIPPED
 from skdp.privacy.noise import NoiseSource
+from skdp.testing import _recording as fits
 from skdp.testing._audit import global_seed
 from skdp.testing._case import PrivacyCase, Subject, climb
-from skdp.testing._recording import (
-    RecordingBudget,
-    all_of,
-    assert_same_fit,
-    budgets_of,
-    current_seed,
-    drawn_noise,
-    farthest_of,
-    fit_with,
-    noise_of,
-    other_noise,
-    record,
-    replay,
-    said_by,
-    scripted_budget,
-)
 
 #: By how much a movement may exceed its sensitivity, through rounding.
 ROUNDING = 1 + 1e-12  # not tuned
@@ -51,6 +37,11 @@ _N_ATTACKS = 24  # not tuned
 _N_STEPS = 30  # not studied
 #: A seed that is found in a pickle.
 SECRET = 0xD1CE << 100  # not tuned
+
+
+def _recorded(case: Subject, **more: Any) -> tuple[Any, fits.RecordingBudget]:
+    return fits.fit_with(case.make(**more), case.data, fits.RecordingBudget)
+
 
 # ------------------------------
 # Attacks.
@@ -64,8 +55,8 @@ def attacks(case: Subject) -> Iterator[dict[str, float]]:
     """
     worst: dict[str, float] = {}
     for attempt in range(_N_ATTACKS):
-        with other_noise(attempt):
-            for name, ratio in farthest_of(case.make, case.groups()).items():
+        with fits.other_noise(attempt):
+            for name, ratio in fits.farthest_of(case.make, case.groups()).items():
                 worst[name] = max(worst.get(name, 0.0), ratio)
         yield worst
 
@@ -95,7 +86,7 @@ def climbing_finds_no_worse_neighbor(case: Subject) -> None:
         first = np.array(case.data[0])
         first[place] = row.reshape(first.shape[1:])
         group = case.group(place, [(first, *case.data[1:]), case.data])
-        worst = farthest_of(case.make, [group])
+        worst = fits.farthest_of(case.make, [group])
         _assert_bounded(worst)
         return max(worst.values())
 
@@ -107,40 +98,38 @@ def climbing_finds_no_worse_neighbor(case: Subject) -> None:
 
 def a_null_unit_contributes_nothing(case: Subject) -> None:
     """Where a unit is null, what it would be makes no difference."""
-    groups = [group for group in case.groups() if group.has_null]
+    groups = [group for group in case.groups() if group.make_null is not fits.Group.make_null]
     assert groups, "no unit of the neighbors can be null"
     for group in groups:
         origin, other = group.origin, group.datasets[-1]
-        script = record(case.make, origin).released
+        script = fits.record(case.make, origin).released
         with group.make_null():
-            replays = [replay(case.make, one, script) for one in (origin, other)]
-        for one, another in zip(*(each.values for each in replays), strict=True):
-            np.testing.assert_array_equal(one, another)
+            replays = [fits.replay(case.make, one, script) for one in (origin, other)]
+        pairs = zip(*(each.values for each in replays), strict=True)
+        assert all(np.array_equal(*pair) for pair in pairs), "what is null adds to a release"
 
 
 def all_that_is_told_follows_the_releases(case: Subject) -> None:
     """Other data that are answered with the same releases give the same fit, and say the same."""
-    (original, budget), told = said_by(lambda: fit_with(case.make(), case.data, RecordingBudget))
-    scripted = scripted_budget(budget.released)
+    (original, budget), told = fits.said_by(lambda: _recorded(case))
+    scripted = fits.scripted_budget(budget.released)
 
     def _check(data: Any) -> None:
-        (again, _), told_again = said_by(lambda: fit_with(case.make(), data, scripted))
+        (again, _), told_again = fits.said_by(lambda: fits.fit_with(case.make(), data, scripted))
         assert told_again == told, f"{told_again} was said in place of {told}"
-        assert_same_fit(again, original)
+        fits.assert_same_fit(again, original)
 
     for other in case.strangers():
         _check(other)
     for group in case.groups():
-        if group.has_null:
-            with group.make_null():
-                _check(group.origin)
+        with group.make_null():
+            _check(group.datasets[0] if group.origin is None else group.origin)
 
 
 def any_finite_data_fit_without_warnings_about_them(case: Subject) -> None:
     """Nor does anything released from them become infinite."""
     for data in case.strange():
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with warnings.catch_warnings(action="error"):
             warnings.simplefilter("ignore", PrivacyWarning)
             estimator = case.make(epsilon=1.0).fit(*data)
         for name, value in case.released(estimator).items():
@@ -154,7 +143,7 @@ def any_finite_data_fit_without_warnings_about_them(case: Subject) -> None:
 
 def the_record_is_that_of_the_releases(case: Subject) -> None:
     """`privacy_spent_` has all releases, each under a name, and no more than was asked for."""
-    estimator, budget = fit_with(case.make(epsilon=0.8), case.data, RecordingBudget)
+    estimator, budget = _recorded(case, epsilon=0.8)
     spent = estimator.privacy_spent_
     assert spent == budget.spent(), spent
     for name in ("epsilon", "delta"):
@@ -169,8 +158,8 @@ def the_record_is_what_was_planned(case: Subject) -> None:
     """Line by line, before the data are known, at any budget."""
     for more in ({}, {"epsilon": 1.0}, {"epsilon": math.inf}):
         # That there is a seed is a public fact, too.
-        planned = case.planned(random_state=current_seed(), **more)
-        check_plan(planned, fit_with(case.make(**more), case.data, RecordingBudget)[1].spent())
+        planned = case.planned(random_state=fits.current_seed(), **more)
+        check_plan(planned, _recorded(case, **more)[1].spent())
 
 
 def check_plan(planned: Any, spent: Any) -> None:
@@ -211,7 +200,7 @@ def noise_is_fresh_without_a_seed(case: Subject) -> None:
     noises: list[np.ndarray] = []
     for _ in range(2):
         estimator = case.make(random_state=None)
-        with global_seed(0), drawn_noise() as draws:
+        with global_seed(0), fits.drawn_noise() as draws:
             estimator.fit(*case.data)
         assert not estimator.privacy_spent_.seeded, "privacy_spent_ tells of a seed"
         # Symmetric noise has everything beside the diagonal twice.
@@ -223,7 +212,7 @@ def noise_is_fresh_without_a_seed(case: Subject) -> None:
 def a_seed_repeats_a_fit(case: Subject) -> None:
     """To the last bit, and the record says that there was one."""
     first, second = (case.make(random_state=SECRET).fit(*case.data) for _ in range(2))
-    assert_same_fit(second, first)
+    fits.assert_same_fit(second, first)
     assert first.privacy_spent_.seeded, "privacy_spent_ tells of no seed"
 
 
@@ -234,30 +223,23 @@ def no_noise_is_shared_by_different_fits(case: Subject) -> None:
     others += [{name: own[name] / 2} for name in ("epsilon", "delta") if own.get(name)]
     if "adjacency" in own:
         others += [{"adjacency": {"replace": "zero_out"}.get(own["adjacency"], "replace")}]
-    base = noise_of(case.make(**seeded), *case.data)
+    base = fits.noise_of(case.make(**seeded), *case.data)
     for more in others:
-        noise = noise_of(case.make(**seeded | more), *case.data)
+        noise = fits.noise_of(case.make(**seeded | more), *case.data)
         assert not np.isin(base, noise).any(), f"fits share noise, one of which has {more}"
     groups = case.groups()
     datasets = [groups[0].origin or groups[0].datasets[0]]
-    for one in itertools.chain.from_iterable(group.datasets[:4] for group in groups):
-        if not any(_are_equal(case, one, other) for other in datasets):
-            datasets.append(one)
-    noises = [noise_of(case.make(**seeded), *one) for one in datasets]
+    datasets += itertools.chain.from_iterable(group.datasets[:4] for group in groups)
+    distinct = {_contents(case, one): one for one in datasets}
+    noises = [fits.noise_of(case.make(**seeded), *one) for one in distinct.values()]
     for first, second in itertools.combinations(noises, 2):
         assert case.may_share_noise(first, second), "neighbors share noise"
 
 
-def _are_equal(case: Subject, one: Any, other: Any) -> bool:
-    """Whether two fits have the same arguments, 0 and -0 being the same."""
-    pairs = zip(case.arrays(one), case.arrays(other), strict=True)
-    return all(a.shape == b.shape and _n_other(a, b) == 0 for a, b in pairs)
-
-
-def _n_other(one: Any, other: Any) -> int:
-    """Count the entries that differ, NaN being equal to itself."""
-    differ = one != other
-    return int((differ if issparse(one) else differ & ((one == one) | (other == other))).sum())
+def _contents(case: Subject, data: Any) -> tuple[Any, ...]:
+    """Give what makes arguments of fits differ: 0 and -0 are the same."""
+    arrays = (one.toarray() if issparse(one) else one for one in case.arrays(data))
+    return tuple(fits.all_of(np.where(one == 0, 0, one)) for one in arrays)
 
 
 # ------------------------------
@@ -278,9 +260,8 @@ def nothing_is_kept_beside_the_estimator(case: Subject) -> None:
 def beside(estimator: Any) -> dict[str, Any]:
     """Identify what classes and modules hold, and all that is held by that."""
     owners: dict[str, Any] = {base.__name__: base for base in type(estimator).__mro__}
-    owners |= {name: one for name, one in sys.modules.items() if name.startswith("skdp")}
     own = type(estimator).__module__
-    owners[own] = sys.modules.get(own, type(estimator))
+    owners |= {n: one for n, one in sys.modules.items() if n.startswith("skdp") or n == own}
     ends = {id(getattr(one, "__dict__", None)) for one in list(sys.modules.values())}
     return {
         f"{owner}.{name}": _reached_from(value, ends)
@@ -313,14 +294,13 @@ def _reached_from(value: Any, ends: set[int]) -> dict[int, Any]:
 def a_fitted_pickle_has_neither_seed_nor_data(case: Subject) -> None:
     """Nothing of them can be read off it; an unfitted one keeps the seed."""
     estimator = case.make(random_state=SECRET)
-    assert "random_state" not in case.parameters or (
-        pickle.loads(pickle.dumps(estimator)).random_state == SECRET
-    ), "an unfitted pickle has lost random_state"
+    if "random_state" in case.parameters:
+        assert pickle.loads(pickle.dumps(estimator)).random_state == SECRET, "the seed is lost"
     estimator.fit(*case.data)
     pickled = pickle.dumps(estimator)
     for restored in (pickle.loads(pickled), copy.deepcopy(estimator)):
         assert getattr(restored, "random_state", None) is None, "a copy has random_state"
-        assert_same_fit(restored, estimator)
+        fits.assert_same_fit(restored, estimator)
     # With the zeros below it, which integers and words have, too: three bytes come by chance.
     assert SECRET.to_bytes(20, "little").rstrip(b"\0") not in pickled, "a pickle has the seed"
     assert not any(trace in pickled for trace in _traces_of(case)), "a pickle has numbers of data"
@@ -343,32 +323,29 @@ def _traces_of(case: Subject) -> list[bytes]:
 
 def a_second_fit_does_not_depend_on_the_first(case: Subject) -> None:
     """All that another fit has set is gone, and parameters stay as they were."""
-    once, budget = fit_with(case.make(), case.data, RecordingBudget)
+    once, budget = _recorded(case)
     for first in (case.strangers()[-1], case.shortened()):
         estimator = case.make(random_state=SECRET)
-        before = estimator.get_params(deep=False)
-        contents = all_of(before)
+        before = fits.all_of(estimator.get_params(deep=False))
         estimator.fit(*first)
-        _assert_kept(before, estimator.get_params(deep=False))
-        assert all_of(before) == contents, "a fit has changed what a parameter holds"
-        again, _ = fit_with(estimator, case.data, scripted_budget(budget.released))
-        assert_same_fit(again, once)
-
-
-def _assert_kept(before: dict[str, Any], after: dict[str, Any]) -> None:
-    changed = [name for name in before | after if before.get(name) is not after.get(name)]
-    assert not changed, f"a fit has changed {', '.join(changed)}"
+        after = fits.all_of(estimator.get_params(deep=False))
+        assert after == before, "a fit has changed what a parameter holds"
+        again, _ = fits.fit_with(estimator, case.data, fits.scripted_budget(budget.released))
+        fits.assert_same_fit(again, once)
 
 
 def fits_in_threads_do_not_disturb_each_other(case: Subject) -> None:
     """Two fits at once to other data, answered with the same releases, are what each is alone."""
-    once, budget = fit_with(case.make(), case.data, RecordingBudget)
-    scripted = scripted_budget(budget.released)
-    models = [case.make(random_state=current_seed()) for _ in range(4)]
-    with budgets_of(lambda _: scripted, NoiseSource(current_seed())), ThreadPoolExecutor(2) as pool:
+    once, budget = _recorded(case)
+    scripted = fits.scripted_budget(budget.released)
+    models = [case.make(random_state=fits.current_seed()) for _ in range(4)]
+    with (
+        fits.budgets_of(lambda _: scripted, NoiseSource(fits.current_seed())),
+        ThreadPoolExecutor(2) as pool,
+    ):
         datasets = [case.data, case.strangers()[-1]] * 2
         for fitted in pool.map(lambda model, data: model.fit(*data), models, datasets):
-            assert_same_fit(fitted, once)
+            fits.assert_same_fit(fitted, once)
 
 
 # ------------------------------
@@ -378,36 +355,31 @@ def fits_in_threads_do_not_disturb_each_other(case: Subject) -> None:
 def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
     """And leave the estimator as it was; the error tells no value."""
     estimator = case.make().fit(*case.data)
-    before = dict(vars(estimator))
+    before = fits.all_of(vars(estimator))
     # A text has hardly any of them by chance.
-    telling = [f"{one:.4f}"[:6] for values in _numbers_in(case) for one in _first_broken(values)]
+    telling = [
+        f"{one:.4f}"[:6]
+        for values in _numbers_in(case)
+        for one in values[values != np.round(values)][:9]
+    ]
     for place, bad in itertools.product(range(len(case.data)), (np.nan, np.inf)):
         data = case.spoiled(place, bad)
         if data is not None:
             told = _refusal(estimator, data)
             assert "NaN" in told or "inf" in told, f"the error does not say what is wrong: {told}"
             assert not any(one in told for one in telling), f"the error tells of data: {told}"
-            _assert_kept(before, vars(estimator))
+            assert fits.all_of(vars(estimator)) == before, "a refused fit has left something"
 
 
 def _refusal(estimator: Any, data: Any) -> str:
     """Return the error of a fit that has to be refused before a budget is opened."""
     opened = AssertionError("a budget was opened")
-    with patch.object(PrivacyBudget, "_begin", side_effect=opened):
-        try:
-            estimator.fit(*data)
-        except ValueError as error:
-            refusal = error
-        else:
-            raise AssertionError("data that are no numbers are taken")
+    refused = TestCase().assertRaises(ValueError)  # noqa: PT027, as pytest may be missing
+    with patch.object(PrivacyBudget, "_begin", side_effect=opened), refused as caught:
+        estimator.fit(*data)
     # What is held by an error that it follows is told, too.
-    assert refusal.__context__ is None, "the error holds another one"
-    return str(refusal)
-
-
-def _first_broken(values: np.ndarray) -> np.ndarray:
-    broken: np.ndarray = values[values != np.round(values)][:9]
-    return broken
+    assert caught.exception.__context__ is None, "the error holds another one"
+    return str(caught.exception)
 
 
 # ------------------------------
@@ -465,7 +437,7 @@ def _checks_of(case: PrivacyCase) -> list[Callable[[Subject], None]]:
     return [
         check
         for check, needed in CHECKS.items()
-        if (case.null is not None if needed == "null" else hasattr(case.estimator, needed))
+        if getattr(case, needed, None) or hasattr(case.estimator, needed)
     ]
 
 
@@ -550,18 +522,11 @@ def parametrize_with_privacy_checks(cases: Iterable[PrivacyCase]) -> Any:
     """
     import pytest
 
-    def _marks(case: PrivacyCase, name: str) -> list[Any]:
-        reason = case.expected_failures.get(name)
-        return [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
-
-    parameters = [
-        pytest.param(
-            Subject(case),
-            check,
-            marks=_marks(case, check.__name__),
-            id=f"{type(case.estimator).__name__}: {check.__name__}",
-        )
-        for case in cases
-        for check in _checks_of(case)
-    ]
+    parameters = []
+    for case in cases:
+        for check in _checks_of(case):
+            reason = case.expected_failures.get(check.__name__)
+            marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
+            label = f"{type(case.estimator).__name__}: {check.__name__}"
+            parameters.append(pytest.param(Subject(case), check, marks=marks, id=label))
     return pytest.mark.parametrize(("case", "check"), parameters)

@@ -2,32 +2,23 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from multiprocessing import get_all_start_methods, get_context
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.stats import fisher_exact, spearmanr
 from sklearn.utils import check_scalar
 
-from skdp.testing._audit import (
-    Fit,
-    named_numbers,
-    numbers_of_fit,
-    numbers_of_fits,
-    parts_of,
-    seeds_of,
-)
+from skdp.testing._audit import Fit, numbers_of_fit, numbers_of_fits, outputs_of, parts_of, seeds_of
 from skdp.testing._recording import said_by
 
 # A finding of a statistical test comes by chance this often, over all outputs.
 _CHANCE = 1e-9  # not tuned
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """One mistake that a check has found.
 
     Attributes
@@ -57,6 +48,7 @@ class Finding:
 # A forked process that has not answered by then, in seconds, is given up.
 _PATIENCE = 300.0  # not tuned
 _N_REPEATS = 3  # not studied
+_BACKENDS = {"fits": "sequential", "threads": "threading", "processes": "loky"}
 
 
 def find_repeated_noise(
@@ -105,7 +97,7 @@ def find_repeated_noise(
     ...     print(finding)
     output: the same seed gives other data the same noise
     """
-    both = _both(fit, data, neighbour, n_fits, random_state)
+    columns = _columns(fit, data, neighbour, n_fits, random_state)
     found = [
         Finding(place, "the same output without a seed: noise is missing, or not fresh")
         for place, run in _PLACES.items()
@@ -113,28 +105,23 @@ def find_repeated_noise(
     ]
     with warnings.catch_warnings(action="ignore"):
         # Of outputs that are constant.
-        chances = [spearmanr(*pair, alternative="greater").pvalue for pair in _columns(both)]
+        chances = [spearmanr(*pair, alternative="greater").pvalue for pair in columns]
     shared = np.flatnonzero(np.array(chances) < _CHANCE / len(chances))
     return found + _named(shared, "the same seed gives other data the same noise", fit, data)
 
 
-def _both(
+def _columns(
     fit: Fit, data: Any, neighbour: Any, n_fits: int, random_state: int | None, **how: Any
 ) -> np.ndarray:
-    """Fit to both datasets with the same seeds."""
+    """Fit to both datasets with the same seeds; give what both have of each output."""
     check_scalar(n_fits, "n_fits", Integral, min_val=20)
     seeds = seeds_of(n_fits, random_state)
-    return numbers_of_fits(fit, (data, neighbour), (seeds, seeds), **how)
-
-
-def _columns(both: np.ndarray) -> np.ndarray:
-    """Give what both datasets have of each output."""
-    return both.transpose(2, 0, 1)
+    return numbers_of_fits(fit, (data, neighbour), (seeds, seeds), **how).transpose(2, 0, 1)
 
 
 def _named(numbers: np.ndarray, what: str, fit: Fit, data: Any) -> list[Finding]:
     """Name the attributes that have the numbers, or the output as a whole."""
-    named = named_numbers(fit, data, 0)
+    named = outputs_of(fit, data, 0)
     names = np.repeat([*named], [len(one) for one in named.values()])
     return [Finding(str(name), what) for name in dict.fromkeys(names[numbers])]
 
@@ -155,31 +142,24 @@ _TASK: list[Any] = []
 
 
 def _in_forks(fit: Fit, data: Any) -> list[list[np.ndarray]]:
-    """Fit in two forks, which begin with all that this process knows; without, nothing agrees."""
-    if "fork" not in get_all_start_methods():
-        return [[np.zeros(1)], [np.ones(1)]]
-    return [_in_fork(fit, data) for _ in range(2)]
-
-
-def _in_fork(fit: Fit, data: Any) -> list[np.ndarray]:
-    # Of threads, which a fork does not have.
-    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-        pool = get_context("fork").Pool(1, _TASK.extend, ([fit, data],))
-    with pool:
-        outputs: list[np.ndarray] = pool.apply_async(_of_task).get(_PATIENCE)
-    return outputs
+    """Fit in two forks, which begin with all that this process knows."""
+    found = []
+    for _ in range(2):
+        # Of threads, which a fork does not have.
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+            pool = get_context("fork").Pool(1, _TASK.extend, ([fit, data],))
+        with pool:
+            found.append(pool.apply_async(_of_task).get(_PATIENCE))
+    return found
 
 
 def _of_task() -> list[np.ndarray]:
     return _several(*_TASK)
 
 
-_PLACES = {
-    "two fits": _by("sequential"),
-    "two threads": _by("threading"),
-    "two processes": _by("loky"),
-    "two forks": _in_forks,
-}
+_PLACES = {f"two {places}": _by(backend) for places, backend in _BACKENDS.items()}
+if "fork" in get_all_start_methods():
+    _PLACES["two forks"] = _in_forks
 
 
 # ------------------------------
@@ -189,6 +169,8 @@ _PLACES = {
 _ROUNDING = 16  # not tuned
 # Below so many standard deviations, sums have lost digits by which the value shows.
 _SMALL = 0.25  # not studied
+# Above all exponents.
+_NO_BIT = 2000  # not tuned
 
 
 def find_low_bits(
@@ -259,24 +241,21 @@ def find_low_bits(
     >>> find_low_bits(rounded_sum, [1, 1], [1, 0], random_state=0)
     []
     """
-    both = _both(fit, data, neighbour, n_fits, random_state, n_jobs=n_jobs)
-    found = [
-        _all_differ(*pair) and (_is_shifted(*pair) or _bits_differ(*pair))
-        for pair in _columns(both)
-    ]
+    columns = _columns(fit, data, neighbour, n_fits, random_state, n_jobs=n_jobs)
+    found = [_all_differ(pair) and (_is_shifted(pair) or _bits_differ(pair)) for pair in columns]
     what = "noise is added in floating point, and lies on no lattice"
     return _named(np.flatnonzero(found), what, fit, data)
 
 
-def _all_differ(*samples: np.ndarray) -> bool:
+def _all_differ(pair: np.ndarray) -> bool:
     """Whether noise varies so finely that no number comes twice."""
-    return all(np.isfinite(one).all() and len(np.unique(one)) == len(one) for one in samples)
+    return bool(np.isfinite(pair).all()) and all(len(np.unique(one)) == len(one) for one in pair)
 
 
-def _is_shifted(first: np.ndarray, second: np.ndarray) -> bool:
+def _is_shifted(pair: np.ndarray) -> bool:
     """Whether two samples differ by a constant, but for rounding."""
-    largest = max(np.abs(first).max(), np.abs(second).max())
-    return bool(np.ptp(first - second) <= _ROUNDING * np.spacing(largest) < np.ptp(first) / 16)
+    rounding = _ROUNDING * np.spacing(np.abs(pair).max())
+    return bool(np.ptp(pair[0] - pair[1]) <= rounding < np.ptp(pair[0]) / 16)
 
 
 def _lowest_bits(numbers: np.ndarray) -> np.ndarray:
@@ -286,16 +265,13 @@ def _lowest_bits(numbers: np.ndarray) -> np.ndarray:
     return exponents - 53 + np.log2(np.maximum(whole & -whole, 1)).astype(int)
 
 
-def _bits_differ(first: np.ndarray, second: np.ndarray) -> bool:
+def _bits_differ(pair: np.ndarray) -> bool:
     """Whether low bits of small outputs are set with one dataset, and never with the other one."""
-    spread = min(first.std(), second.std())
-    bits = [_lowest_bits(one[np.abs(one) < _SMALL * spread]) for one in (first, second)]
-    if min(map(len, bits)) == 0:
-        return False
-    level = max(one.min() for one in bits)
-    below = [int((one < level).sum()) for one in bits]
-    table = [[low, len(one) - low] for low, one in zip(below, bits, strict=True)]
-    return min(below) == 0 and fisher_exact(table).pvalue < _CHANCE
+    small = _SMALL * pair.std(axis=1).min()
+    bits = [_lowest_bits(one[np.abs(one) < small]) for one in pair]
+    level = max(one.min(initial=_NO_BIT) for one in bits)
+    table = [[np.sum(one < level), np.sum(one >= level)] for one in bits]
+    return min(low for low, _ in table) == 0 and fisher_exact(table).pvalue < _CHANCE
 
 
 # ------------------------------
@@ -330,8 +306,8 @@ def find_data_dependent_attributes(
     fit : callable
         ``fit(data, seed)`` returns a fitted estimator, or an array.
     data, neighbour : object
-        Two datasets that differ in one unit, in the form that `fit` takes. They are compared with
-        attributes if they are arrays, or tuples of arrays.
+        Two datasets that differ in one unit, in the form that `fit` takes. If they, or
+        the first of a tuple, are tables, attributes are compared with statistics of them.
     random_state : int, default=None
         Seed of the seeds.
 
@@ -423,17 +399,16 @@ def _same(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _statistics(data: Any) -> dict[str, Any]:
-    """Give statistics of the tables in a dataset."""
-    found: dict[str, Any] = {}
-    arrays = data if isinstance(data, tuple) else (data,)
-    for number, X in enumerate(map(np.asarray, arrays)):
-        if X.dtype.kind not in "biuf" or X.ndim != 2 or not X.size:
-            continue
-        of_table = {"the data": X, "the first row": X[0]}
-        of_table |= {f"{name} of columns": of(X, axis=0) for name, of in _STATISTICS.items()}
-        of_table |= {name: of(X) for name, of in _STATISTICS.items()}
-        of_table["the largest norm of a row"] = np.linalg.norm(X, axis=1).max()
-        of_table["the numbers of distinct values of columns"] = [len(np.unique(x)) for x in X.T]
-        which = f", of array {number}" if len(arrays) > 1 else ""
-        found |= {name + which: one for name, one in of_table.items()}
-    return found
+    """Give statistics of a dataset, or of the first of its arrays, if that is a table."""
+    X = np.asarray(data[0] if isinstance(data, tuple) else data)
+    if X.dtype.kind not in "biuf" or X.ndim != 2 or not X.size:
+        return {}
+    of_columns = {f"{name} of columns": of(X, axis=0) for name, of in _STATISTICS.items()}
+    return {
+        "the data": X,
+        "the first row": X[0],
+        **of_columns,
+        **{name: of(X) for name, of in _STATISTICS.items()},
+        "the largest norm of a row": np.linalg.norm(X, axis=1).max(),
+        "the numbers of distinct values of columns": [len(np.unique(x)) for x in X.T],
+    }

@@ -1,16 +1,11 @@
 """Record what a fit releases, replay it on a neighbor, and measure how far it moved."""
 
+import contextlib
 import io
 import logging
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import (
-    AbstractContextManager,
-    contextmanager,
-    nullcontext,
-    redirect_stderr,
-    redirect_stdout,
-)
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
@@ -135,7 +130,7 @@ def other_noise(attempt: int) -> Any:
     return patch(f"{__name__}._attempt", attempt)
 
 
-@contextmanager
+@contextlib.contextmanager
 def budgets_of(
     kind_of: Callable[[int], type[RecordingBudget]], source: NoiseSource | None = None
 ) -> Iterator[list[RecordingBudget]]:
@@ -144,12 +139,12 @@ def budgets_of(
     made: list[Any] = []
 
     def _begin_other(budget: Any, plan: Any, own_source: Any, charge: Any) -> None:
-        if type(budget) is PrivacyBudget:
-            budget.__class__ = kind_of(len(made))
-            made.append(budget)
-            budget._begin(plan, source or own_source, charge)
-        else:
+        if type(budget) is not PrivacyBudget:
             begin(budget, plan, own_source, charge)
+            return
+        budget.__class__ = kind_of(len(made))
+        made.append(budget)
+        budget._begin(plan, source or own_source, charge)
 
     with patch.object(PrivacyBudget, "_begin", _begin_other):
         yield made
@@ -184,23 +179,22 @@ def replay(
 def said_by(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
     """Return what a function returns, and all that it says: warnings, prints, log records."""
     told, logger = io.StringIO(), logging.getLogger()
-    handler, level = logging.StreamHandler(told), logger.level
-    logger.addHandler(handler)
-    logger.setLevel(1)
-    try:
-        with (
-            warnings.catch_warnings(record=True, action="always") as caught,
-            redirect_stdout(told),
-            redirect_stderr(told),
-        ):
-            result = fit()
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
+    handler = logging.StreamHandler(told)
+    with (
+        warnings.catch_warnings(record=True, action="always") as caught,
+        contextlib.redirect_stdout(told),
+        contextlib.redirect_stderr(told),
+        contextlib.ExitStack() as after,
+    ):
+        after.callback(logger.removeHandler, handler)
+        after.callback(logger.setLevel, logger.level)
+        logger.addHandler(handler)
+        logger.setLevel(1)
+        result = fit()
     return result, [*(str(warning.message) for warning in caught), told.getvalue()]
 
 
-@contextmanager
+@contextlib.contextmanager
 def drawn_noise() -> Iterator[list[np.ndarray]]:
     """Give a list that collects the noise of all releases inside, in units of their scales.
 
@@ -259,16 +253,12 @@ def all_of(value: Any) -> Any:
     """Everything that an object holds, and of which types it is."""
     if isinstance(value, np.ndarray):
         return type(value), value.dtype, value.shape, value.tobytes()
-    if isinstance(value, dict):
-        return type(value), [(all_of(key), all_of(one)) for key, one in value.items()]
-    if isinstance(value, list | tuple):
-        return type(value), [all_of(one) for one in value], _all_held_by(value)
-    return type(value), _all_held_by(value) or repr(value)
-
-
-def _all_held_by(value: Any) -> dict[str, Any] | None:
     held = held_by(value)
-    return None if held is None else {name: all_of(one) for name, one in held.items()}
+    named = held and {name: all_of(one) for name, one in held.items()}
+    if not isinstance(value, dict | list | tuple):
+        return type(value), named or repr(value)
+    inside = value.items() if isinstance(value, dict) else value
+    return type(value), [all_of(one) for one in inside], named
 
 
 # ------------------------------
@@ -285,13 +275,8 @@ class Group:
 
     datasets: Sequence[tuple[Any, ...]]
     origin: tuple[Any, ...] | None = None
-    make_null: Callable[[], AbstractContextManager[Any]] = nullcontext
+    make_null: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
     distance: float = 1.0
-
-    @property
-    def has_null(self) -> bool:
-        """Whether a unit of the origin is null."""
-        return self.make_null is not nullcontext
 
 
 def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> dict[str, float]:
@@ -302,23 +287,22 @@ def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> d
     """
     worst: dict[str, float] = {}
     for group in groups:
-        first = group.datasets[0] if group.origin is None else group.origin
-        scripted = scripted_budget(record(make_estimator, first).released)
+        origins = [] if group.origin is None else [group.origin]
+        scripted = scripted_budget(record(make_estimator, [*origins, *group.datasets][0]).released)
 
-        def fit(data: Any, kind: type[RecordingBudget] = scripted) -> Any:
+        def fit(data: Any, kind: Any = scripted) -> Any:
             return said_by(lambda: fit_with(make_estimator(), data, kind))
 
         fits = [fit(one) for one in group.datasets]
-        if group.origin is not None:
-            with group.make_null():
-                fits.append(fit(group.origin))
+        with group.make_null():
+            fits += [fit(one) for one in origins]
         contents = contents_of(fits[0][0][0])
         for (estimator, _), told in fits[1:]:
             assert_holds(estimator, contents)
             assert told == fits[0][1], f"a neighbor has {told} said in place of {fits[0][1]}"
-        replays = [budget for (_, budget), _ in fits]
-        origin = None if group.origin is None else replays.pop()
-        for name, ratio in farthest(replays, origin).items():
+        budgets = [budget for (_, budget), _ in fits]
+        n_replays = len(group.datasets)
+        for name, ratio in farthest(budgets[:n_replays], *budgets[n_replays:]).items():
             worst[name] = max(worst.get(name, 0.0), ratio / group.distance)
     return worst
 
@@ -331,17 +315,18 @@ def farthest(
     It is between any two fits, or from one to all others. All are answered with the same releases,
     and must not differ in anything but noiseless values.
     """
-    releases = replays[0].spent().releases
-    for other in [*replays, *([origin] if origin else [])]:
-        assert other.spent().releases == releases, "other releases, or other sensitivities"
     ratios: dict[str, float] = {}
+    releases = replays[0].spent().releases
+    origins = [] if origin is None else [origin]
+    for other in [*replays, *origins]:
+        assert other.spent().releases == releases, "other releases, or other sensitivities"
     for index, release in enumerate(releases):
         values = np.array([each.bounded(index) for each in replays])
         assert np.isfinite(values).all(), f"{release.name} is not finite"
         if release.mechanism == "symmetric_gaussian":
             np.testing.assert_array_equal(values, values.swapaxes(-1, -2), err_msg=release.name)
-        start = None if origin is None else origin.bounded(index)
-        moved = farthest_apart(release.mechanism, values, start)
+        starts = np.array([each.bounded(index) for each in origins or replays])
+        moved = farthest_apart(release.mechanism, values, starts)
         # Only what a failed test leaves out has no name of its own.
         assert release.name not in ratios or release.name == SKIPPED, release.name
         ratio = moved / float(release.sensitivity or 0.0)
@@ -349,17 +334,14 @@ def farthest(
     return ratios
 
 
-def farthest_apart(mechanism: str, values: np.ndarray, start: np.ndarray | None) -> float:
-    """Largest distance of any two values, or of one from all others.
-
-    It is in the norm that the noise of the mechanism covers.
-    """
-    n_rows = values.shape[1] if values.ndim > 1 else 1
+def farthest_apart(mechanism: str, values: np.ndarray, starts: np.ndarray) -> float:
+    """Largest distance of values from others, in the norm that noise of the mechanism covers."""
+    _, *shape = values.shape
+    rows = *shape[:1], math.prod(shape[1:])
 
     def _of_rows(one: np.ndarray, other: np.ndarray) -> float:
-        return float(np.linalg.norm((one - other).reshape(n_rows, -1), axis=1).sum())
+        return float(np.linalg.norm((one - other).reshape(rows), axis=-1).sum())
 
     metrics: dict[str, Any] = {CHOICE: lambda one, other: np.ptp(one - other), "laplace": _of_rows}
-    values = values.reshape(len(values), -1)
-    others = values if start is None else start.reshape(1, -1)
-    return float(cdist(values, others, metrics.get(mechanism, "euclidean")).max())
+    flat = (one.reshape(len(one), -1) for one in (values, starts))
+    return float(cdist(*flat, metrics.get(mechanism, "euclidean")).max())

@@ -57,8 +57,8 @@ def farthest(story, heard, start=None):
     ):
         values = np.array([one.parts[number] for one in heard])
         assert np.isfinite(values).all(), layout.name
-        origin = None if start is None else start.parts[number]
-        moved = farthest_apart(layout.mechanism, values, origin)
+        starts = values if start is None else np.array([start.parts[number]])
+        moved = farthest_apart(layout.mechanism, values, starts)
         ratios[layout.name] = moved / sensitivity
     return ratios
 
