@@ -352,9 +352,9 @@ def test_what_is_expected_to_fail_is_declared_and_has_to_fail():
     assert set(names) < set(run)
     with pytest.raises(AssertionError, match="told_follows_the_releases passes, and is expected"):
         check_privacy(case_of(Right, expected_failures=reasons))
-    with pytest.raises(ValueError, match=r"must have names of checks.* got \['a_typo'\]"):
+    with pytest.raises(ValueError, match=r"must name privacy_checks\(\), got \['a_typo'\]"):
         check_privacy(case_of(Right, expected_failures={"a_typo": ""}))
-    with pytest.raises(TypeError, match=r"data must be a tuple, of .* got ndarray"):
+    with pytest.raises(TypeError, match=r"data must be a tuple of .* got ndarray"):
         PrivacyCase(Right(), X)
 
 

@@ -6,14 +6,15 @@
 Mechanisms are right unless it is said what is wrong with them.
 """
 
-import time
+import resource
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, parallel_config
+from joblib.externals.loky import get_reusable_executor
 from sklearn.datasets import load_digits
 
 from benchmarks.report import parser_for, table
@@ -53,11 +54,16 @@ Made by `python -m benchmarks.testing.audit --write` on two virtual cores that s
 ## Audits of Gaussian noise
 
 {runs} audits of {fits:,} fits to each dataset, at confidence 95%. All of as many outputs move, by
-the same. Bounds as parts of the true mu; the medians of one output are to be at least .45, .7 and
-.8, and at most 16 of 200 bounds may lie above the truth. Of many outputs, the direction in which
-they move is learned from a part of the fits, and costs:
+the same. Bounds as parts of the true mu; the medians are to be at least .45, .7 and .8, and at most
+16 of 200 bounds may lie above the truth:
 
 {bounds}
+
+Of many outputs, the direction in which they move is learned from half of the fits. The best that
+is known of d directions alike are the means of n fits to each dataset, whose difference has a
+cosine of about sqrt(r / (1 + r)) with it, r = mu^2 n / (2 d - 2): .75, .91 and .98 for 1,000 and 100.
+The guess then sees so much of mu, and proves some .11 less: 1.96 sqrt(pi / n), as it tests the mean
+of both errors at 97.5%. That allows medians of some .53, .80 and .92 for 100 outputs.
 
 With {part:g} of the noise that mu = 1 needs, {refuted} of {n_refuted} audits refute it.
 
@@ -79,7 +85,7 @@ A release with noise that is drawn without the seed, and added to a large value,
 ## `DPPCA` on digits
 
 {fits:,} fits to each of two datasets that differ in a row, with two processes; at most 120 seconds
-are asked:
+are asked on two cores, which is 240 seconds of processor time, of all processes together:
 
 {digits}
 
@@ -189,14 +195,22 @@ def digits() -> str:
     pair = [np.vstack([sign * np.full(64, 8.0), X[1:]]) for sign in (1, -1)]
     lines = []
     for epsilon in (1.0, 8.0, 64.0):
-        start = time.perf_counter()
-        found = audit(partial(pca, epsilon=epsilon), *pair, n_fits=N_FITS, n_jobs=2, random_state=0)
-        seconds = time.perf_counter() - start
+        start = processor_seconds()
+        with parallel_config(n_jobs=2):
+            found = audit(partial(pca, epsilon=epsilon), *pair, n_fits=N_FITS, random_state=0)
+        seconds = processor_seconds() - start
         claim = pca(X, None, epsilon).privacy_spent_
         numbers = claim.epsilon, found.epsilon, claim.mu, found.mu
         lines.append((*(f"{one:.3g}" for one in numbers), f"{seconds:.0f}"))
         print(lines[-1], flush=True)
     return table(["epsilon", "proved", "mu", "proved", "seconds"], lines)
+
+
+def processor_seconds() -> float:
+    """Sum what this process and those that it has started have taken, which end now."""
+    get_reusable_executor().shutdown(wait=True)
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def planted() -> str:

@@ -1,7 +1,7 @@
 """Audits: what fits to two datasets prove about the privacy of what is fitted."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from itertools import zip_longest
@@ -55,8 +55,7 @@ def parts_of(value: Any, name: str = "", deepest: int = _DEEPEST) -> Iterator[tu
 def released_by(result: Any) -> Iterator[tuple[str, np.ndarray]]:
     """Give the numbers that a fit released, flat: an array, or fitted attributes by name."""
     if hasattr(result, "fit"):
-        held = vars(result).items()
-        result = {name: one for name, one in held if name[-1] == "_" and name[0] != "_"}
+        result = {name: one for name, one in vars(result).items() if name[-1] == "_" != name[0]}
     for name, part in parts_of(result):
         numbers = np.ravel(np.asarray(part))
         if numbers.dtype.kind in "biuf":
@@ -65,8 +64,7 @@ def released_by(result: Any) -> Iterator[tuple[str, np.ndarray]]:
 
 def seeds_of(n_seeds: int, random_state: int | None) -> list[int]:
     """Draw seeds that differ, and that every generator accepts."""
-    generator = np.random.default_rng(random_state)
-    return [*map(int, generator.choice(2**32, n_seeds, replace=False))]
+    return np.random.default_rng(random_state).choice(2**32, n_seeds, replace=False).tolist()
 
 
 def global_seed(seed: int | None) -> ExitStack:
@@ -93,19 +91,16 @@ def numbers_of_fit(fit: Fit, data: Any, seed: int | None) -> np.ndarray:
     return np.concatenate([*outputs_of(fit, data, seed).values()])
 
 
-def numbers_of_fits(
-    fit: Fit, datasets: tuple[Any, Any], seeds: tuple[list[int], list[int]], **how: Any
-) -> np.ndarray:
-    """Fit to both datasets with all seeds; give an array for each, of a row a fit.
+def numbers_of_fits(fit: Fit, tasks: Iterable[tuple[Any, int]]) -> np.ndarray:
+    """Fit to two datasets, each with as many seeds; give an array for each, of a row a fit.
 
     Outputs of other lengths are filled up with zeros.
     """
-    tasks = [(data, seed) for data, own in zip(datasets, seeds, strict=True) for seed in own]
-    outputs = Parallel(**how)(delayed(numbers_of_fit)(fit, *task) for task in tasks)
+    outputs = Parallel()(delayed(numbers_of_fit)(fit, *task) for task in tasks)
     rows = np.array([*zip_longest(*outputs, fillvalue=0.0)])
     if len(rows) == 1:
         raise ValueError("fit must return numbers, an array or a fitted estimator; got none.")
-    return rows.T.reshape(2, len(seeds[0]), -1)
+    return rows.T.reshape(2, len(outputs) // 2, -1)
 
 
 # ------------------------------
@@ -276,8 +271,8 @@ class AuditReport(NamedTuple):
     --------
     >>> from skdp.testing import AuditReport
     >>> print(AuditReport(0.8, 1.2, 1e-6, 0.95, 1000, (310, 305)))
-    mu >= 0.8, and epsilon >= 1.2 at delta 1e-06, each with confidence 0.95: of 1000 guesses for
-    each dataset 310 and 305 were wrong.
+    mu >= 0.8, epsilon >= 1.2 at delta 1e-06, each with confidence 0.95: (310, 305) of 1000 guesses
+    err.
     """
 
     mu: float
@@ -289,9 +284,8 @@ class AuditReport(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"mu >= {self.mu:.3g}, and epsilon >= {self.epsilon:.3g} at delta {self.delta:g}, each "
-            f"with confidence {self.confidence:g}: of {self.n_tested} guesses for each dataset "
-            f"{self.errors[0]} and {self.errors[1]} were wrong."
+            f"mu >= {self.mu:.3g}, epsilon >= {self.epsilon:.3g} at delta {self.delta:g}, each "
+            f"with confidence {self.confidence:g}: {self.errors} of {self.n_tested} guesses err."
         )
 
 
@@ -303,14 +297,13 @@ def audit(
     n_fits: int = 1000,
     delta: float = 1e-6,
     confidence: float = 0.95,
-    n_jobs: int | None = None,
-    verbose: int = 0,
     random_state: int | None = None,
 ) -> AuditReport:
     """Bound from below how much fits to two neighboring datasets reveal.
 
     A guess which dataset a fit has seen is learned from one half of the fits, and tested on the
-    other half. Its errors bound mu and epsilon.
+    other half. Its errors bound mu and epsilon. Inside of ``joblib.parallel_config(n_jobs=2,
+    verbose=1)`` two processes fit, and tell how far they are.
 
     Parameters
     ----------
@@ -326,10 +319,6 @@ def audit(
         Probability, ``0 <= delta < 1``, at which epsilon is bounded.
     confidence : float, default=0.95
         Probability with which each of both bounds holds.
-    n_jobs : int, default=None
-        Processes or threads that fit, as in ``joblib.Parallel``.
-    verbose : int, default=0
-        Above 0, progress is printed, as by ``joblib.Parallel``.
     random_state : int, default=None
         Seed of the seeds.
 
@@ -363,9 +352,8 @@ def audit(
     between: dict[str, Any] = {"target_type": Real, "min_val": 0, "max_val": 1}
     check_scalar(delta, "delta", **between, include_boundaries="left")
     check_scalar(confidence, "confidence", **between, include_boundaries="neither")
-    seeds = seeds_of(2 * n_fits, random_state)
-    how = {"n_jobs": n_jobs, "verbose": verbose}
-    outputs = numbers_of_fits(fit, (data, neighbour), (seeds[:n_fits], seeds[n_fits:]), **how)
+    datasets = [data] * n_fits + [neighbour] * n_fits
+    outputs = numbers_of_fits(fit, zip(datasets, seeds_of(2 * n_fits, random_state), strict=True))
     outputs = np.clip(np.nan_to_num(outputs, nan=_LARGEST / 2), -_LARGEST, _LARGEST)
     n_tested = n_fits // 2
     with warnings.catch_warnings(action="ignore"):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,7 @@ def _odd_units(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
         ]
 
 
-def _exchanged(
-    arrays: Sequence[np.ndarray], is_own: np.ndarray, unit: Sequence[np.ndarray], count: int
-) -> Arguments:
+def _exchanged(arrays: Sequence[Any], is_own: np.ndarray, unit: Any, count: int) -> Arguments:
     """Put the row of a unit, so many times over, in the place of the rows of another one."""
     start = [int(np.argmax(is_own))] * count
     pairs = zip(arrays, unit, strict=True)
@@ -120,14 +119,11 @@ def climb(
     score: Callable[[np.ndarray], float], size: int, n_steps: int, generator: np.random.Generator
 ) -> float:
     """Search for a row with a large score: from the best of five random ones, in random steps."""
-    best_row, best = generator.normal(size=size), 0.0
+    best_row, best = np.zeros(size), 0.0
     for step in range(n_steps):
         row = generator.normal(size=size)
-        if step >= 5:
-            row = best_row + 0.3 * row
-        found = score(row)
-        if found > best:
-            best_row, best = row, found
+        row = row if step < 5 else best_row + 0.3 * row
+        best_row, best = max((best_row, best), (row, score(row)), key=itemgetter(1))
     return best
 
 
@@ -181,9 +177,7 @@ class PrivacyCase:  # numpydoc ignore=PR02
 
     def __post_init__(self) -> None:
         if not isinstance(self.data, tuple):
-            raise TypeError(
-                f"data must be a tuple, of what fit takes, got {type(self.data).__name__}."
-            )
+            raise TypeError(f"data must be a tuple of arguments, got {type(self.data).__name__}.")
 
 
 class Subject:
@@ -192,6 +186,8 @@ class Subject:
     def __init__(self, case: PrivacyCase) -> None:
         self.case, self.data = case, case.data
         self.parameters: dict[str, Any] = case.estimator.get_params(deep=False)
+        size = np.shape(self.data[0])[0]
+        self.places = list(dict.fromkeys((0, 1 % size, size // 2, size - 1)))
 
     def make(self, **more: Any) -> Any:
         """Make an unfitted estimator with other parameters, of which it takes those that it has."""
@@ -206,12 +202,6 @@ class Subject:
             # Elsewhere than first a third of them each.
             groups.append(self.group(place, [self.data, *found[number % 3 :: 3 if number else 1]]))
         return groups
-
-    @property
-    def places(self) -> list[int]:
-        """Which rows are exchanged."""
-        size = np.shape(self.data[0])[0]
-        return list(dict.fromkeys((0, 1 % size, size // 2, size - 1)))
 
     def group(self, place: int, datasets: list[Arguments]) -> Group:
         """Make a group of datasets in which a row is exchanged: only the first can be null."""

@@ -114,16 +114,13 @@ def all_that_is_told_follows_the_releases(case: Subject) -> None:
     (original, budget), told = fits.said_by(lambda: _recorded(case))
     scripted = fits.scripted_budget(budget.released)
 
-    def _check(data: Any) -> None:
-        (again, _), told_again = fits.said_by(lambda: fits.fit_with(case.make(), data, scripted))
-        assert told_again == told, f"{told_again} was said in place of {told}"
+    others = [(fits.Group.make_null, one) for one in case.strangers()]
+    others += [(one.make_null, one.origin or one.datasets[0]) for one in case.groups()]
+    for make_null, data in others:
+        with make_null():
+            (again, _), said = fits.said_by(partial(fits.fit_with, case.make(), data, scripted))
+        assert said == told, f"{said} was said in place of {told}"
         fits.assert_same_fit(again, original)
-
-    for other in case.strangers():
-        _check(other)
-    for group in case.groups():
-        with group.make_null():
-            _check(group.datasets[0] if group.origin is None else group.origin)
 
 
 def any_finite_data_fit_without_warnings_about_them(case: Subject) -> None:
@@ -146,9 +143,9 @@ def the_record_is_that_of_the_releases(case: Subject) -> None:
     estimator, budget = _recorded(case, epsilon=0.8)
     spent = estimator.privacy_spent_
     assert spent == budget.spent(), spent
-    for name in ("epsilon", "delta"):
-        asked = getattr(estimator, name, math.inf)
-        assert getattr(spent, name) <= asked, f"{name}={getattr(spent, name)} exceeds {asked}"
+    sizes = ("epsilon", "delta")
+    pairs = [(getattr(spent, one), getattr(estimator, one, math.inf)) for one in sizes]
+    assert all(one <= asked for one, asked in pairs), f"more was spent than asked for: {pairs}"
     # Only what a failed test leaves out has no name of its own.
     names = [line.name for line in spent.releases if line.name != SKIPPED]
     assert len(set(names)) == len(names), f"two releases have one name: {names}"
@@ -339,10 +336,8 @@ def fits_in_threads_do_not_disturb_each_other(case: Subject) -> None:
     once, budget = _recorded(case)
     scripted = fits.scripted_budget(budget.released)
     models = [case.make(random_state=fits.current_seed()) for _ in range(4)]
-    with (
-        fits.budgets_of(lambda _: scripted, NoiseSource(fits.current_seed())),
-        ThreadPoolExecutor(2) as pool,
-    ):
+    source = NoiseSource(fits.current_seed())
+    with fits.budgets_of(lambda _: scripted, source), ThreadPoolExecutor(2) as pool:
         datasets = [case.data, case.strangers()[-1]] * 2
         for fitted in pool.map(lambda model, data: model.fit(*data), models, datasets):
             fits.assert_same_fit(fitted, once)
@@ -357,11 +352,7 @@ def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
     estimator = case.make().fit(*case.data)
     before = fits.all_of(vars(estimator))
     # A text has hardly any of them by chance.
-    telling = [
-        f"{one:.4f}"[:6]
-        for values in _numbers_in(case)
-        for one in values[values != np.round(values)][:9]
-    ]
+    telling = [f"{x:.4f}"[:6] for one in _numbers_in(case) for x in one[:99] if x % 1]
     for place, bad in itertools.product(range(len(case.data)), (np.nan, np.inf)):
         data = case.spoiled(place, bad)
         if data is not None:
@@ -419,21 +410,14 @@ def privacy_checks() -> dict[str, str]:
     >>> privacy_checks()["a_null_unit_contributes_nothing"]
     'Where a unit is null, what it would be makes no difference.'
     """
-    return {check.__name__: _reason(check) for check in CHECKS}
-
-
-def _reason(check: Callable[..., Any]) -> str:
-    return str(check.__doc__).partition("\n")[0]
+    return {check.__name__: str(check.__doc__).partition("\n")[0] for check in CHECKS}
 
 
 def _checks_of(case: PrivacyCase) -> list[Callable[[Subject], None]]:
     """Give the checks that say something of a case."""
     unknown = case.expected_failures.keys() - privacy_checks().keys()
     if unknown:
-        raise ValueError(
-            "expected_failures must have names of checks, as privacy_checks() lists them, got "
-            f"{sorted(unknown)}."
-        )
+        raise ValueError(f"expected_failures must name privacy_checks(), got {sorted(unknown)}.")
     return [
         check
         for check, needed in CHECKS.items()
@@ -491,7 +475,7 @@ def _fault(check: Callable[[Subject], None], case: PrivacyCase) -> str:
         check(Subject(case))
     # An error of the estimator is a fault, too.
     except Exception as error:
-        fault = f"{name}: {_reason(check)} {type(error).__name__}: {error}"
+        fault = f"{name}: {privacy_checks()[name]} {type(error).__name__}: {error}"
     if name in case.expected_failures:
         return "" if fault else f"{name} passes, and is expected to fail"
     return fault

@@ -110,13 +110,12 @@ def find_repeated_noise(
     return found + _named(shared, "the same seed gives other data the same noise", fit, data)
 
 
-def _columns(
-    fit: Fit, data: Any, neighbour: Any, n_fits: int, random_state: int | None, **how: Any
-) -> np.ndarray:
+def _columns(fit: Fit, data: Any, other: Any, n_fits: int, seed: int | None) -> np.ndarray:
     """Fit to both datasets with the same seeds; give what both have of each output."""
     check_scalar(n_fits, "n_fits", Integral, min_val=20)
-    seeds = seeds_of(n_fits, random_state)
-    return numbers_of_fits(fit, (data, neighbour), (seeds, seeds), **how).transpose(2, 0, 1)
+    seeds = seeds_of(n_fits, seed)
+    tasks = [(one, own) for one in (data, other) for own in seeds]
+    return numbers_of_fits(fit, tasks).transpose(2, 0, 1)
 
 
 def _named(numbers: np.ndarray, what: str, fit: Fit, data: Any) -> list[Finding]:
@@ -169,18 +168,10 @@ if "fork" in get_all_start_methods():
 _ROUNDING = 16  # not tuned
 # Below so many standard deviations, sums have lost digits by which the value shows.
 _SMALL = 0.25  # not studied
-# Above all exponents.
-_NO_BIT = 2000  # not tuned
 
 
 def find_low_bits(
-    fit: Fit,
-    data: Any,
-    neighbour: Any,
-    *,
-    n_fits: int = 300,
-    n_jobs: int | None = None,
-    random_state: int | None = None,
+    fit: Fit, data: Any, neighbour: Any, *, n_fits: int = 300, random_state: int | None = None
 ) -> list[Finding]:
     """Look for noise whose low bits tell which value it hides.
 
@@ -199,8 +190,6 @@ def find_low_bits(
         best if the value behind the noise is 0 with one of them.
     n_fits : int, default=300
         Number of fits to each dataset, at least 20.
-    n_jobs : int, default=None
-        Processes or threads that fit, as in ``joblib.Parallel``.
     random_state : int, default=None
         Seed of the seeds.
 
@@ -241,7 +230,7 @@ def find_low_bits(
     >>> find_low_bits(rounded_sum, [1, 1], [1, 0], random_state=0)
     []
     """
-    columns = _columns(fit, data, neighbour, n_fits, random_state, n_jobs=n_jobs)
+    columns = _columns(fit, data, neighbour, n_fits, random_state)
     found = [_all_differ(pair) and (_is_shifted(pair) or _bits_differ(pair)) for pair in columns]
     what = "noise is added in floating point, and lies on no lattice"
     return _named(np.flatnonzero(found), what, fit, data)
@@ -269,7 +258,7 @@ def _bits_differ(pair: np.ndarray) -> bool:
     """Whether low bits of small outputs are set with one dataset, and never with the other one."""
     small = _SMALL * pair.std(axis=1).min()
     bits = [_lowest_bits(one[np.abs(one) < small]) for one in pair]
-    level = max(one.min(initial=_NO_BIT) for one in bits)
+    level = max((one.min() for one in bits if len(one)), default=0)
     table = [[np.sum(one < level), np.sum(one >= level)] for one in bits]
     return min(low for low, _ in table) == 0 and fisher_exact(table).pvalue < _CHANCE
 
@@ -278,16 +267,8 @@ def _bits_differ(pair: np.ndarray) -> bool:
 # What follows from data exactly.
 
 _N_SEEDS = 4  # not studied
-# What estimators without privacy keep, of columns and of all numbers. Not tuned.
-_STATISTICS: dict[str, Callable[..., Any]] = {
-    "the sum": np.sum,
-    "the mean": np.mean,
-    "the standard deviation": np.std,
-    "the variance": np.var,
-    "the minimum": np.min,
-    "the maximum": np.max,
-    "the median": np.median,
-}
+# What estimators without privacy keep, of columns and of all numbers: functions of numpy.
+_STATISTICS = np.sum, np.mean, np.std, np.var, np.min, np.max, np.median
 
 
 def find_data_dependent_attributes(
@@ -333,16 +314,15 @@ def find_data_dependent_attributes(
     ...     lambda data, seed: ExactAttribute(random_state=seed).fit(data), X, other
     ... ):
     ...     print(finding)
-    data_max_: differs between both datasets, whatever the seed; it is the maximum of columns
+    data_max_: differs between both datasets, whatever the seed; it is the max of columns
     """
     seeds = seeds_of(_N_SEEDS, random_state)
     told = [[_told(fit, one, seed) for seed in seeds] for one in (data, neighbour)]
-    statistics = [_statistics(one) for one in (data, neighbour)]
+    both = [_statistics(one) for one in (data, neighbour)]
+    statistics = {name: [one.get(name) for one in both] for name in both[0]}
     names = dict.fromkeys(name for one in told[0] + told[1] for name in one)
-    faults = {
-        name: _fault([[one.get(name) for one in side] for side in told], statistics)
-        for name in names
-    }
+    values = {name: [[one.get(name) for one in side] for side in told] for name in names}
+    faults = {name: _fault(one, statistics) for name, one in values.items()}
     return [Finding(name, what) for name, what in faults.items() if what]
 
 
@@ -360,22 +340,18 @@ def _told(fit: Fit, data: Any, seed: int) -> dict[str, Any]:
     return {name or "output": value for name, value in told.items()}
 
 
-def _fault(values: list[list[Any]], statistics: list[dict[str, Any]]) -> str:
+def _fault(values: list[list[Any]], statistics: dict[str, list[Any]]) -> str:
     """Say what is wrong with the values of one attribute, by dataset and by seed."""
     forms = [{_form(one) for one in side} for side in values]
-    if len(forms[0] | forms[1]) > 1:
-        both = [*forms[0], *forms[1]]
+    both = [*forms[0], *forms[1]]
+    if len({*both}) > 1:
         told = "is {} with one dataset, and {} with the other one".format(*both)
         return told if len(both) == 2 else ""
     numbers = np.array([[np.ravel(np.asarray(one)) for one in side] for side in values])
     is_fixed = _same(numbers, numbers[:, :1]).all(axis=(0, 1))
     apart = is_fixed & ~_same(numbers[0, 0], numbers[1, 0])
-    pairs = list(zip(values, statistics, strict=True))
-    exact = [
-        name
-        for name in statistics[0]
-        if all(np.array_equal(side[0], of.get(name, np.nan)) for side, of in pairs)
-    ]
+    firsts = [side[0] for side in values]
+    exact = [name for name, pair in statistics.items() if all(map(np.array_equal, firsts, pair))]
     # Small whole numbers are equal by chance.
     is_telling = exact and (np.any(numbers != np.round(numbers)) or np.ptp(numbers) > 0)
     if apart.any():
@@ -387,10 +363,9 @@ def _fault(values: list[list[Any]], statistics: list[dict[str, Any]]) -> str:
 
 def _form(value: Any) -> str:
     """Describe the type, dtype and shape of a value."""
-    kind = type(value).__name__
     if isinstance(value, np.ndarray):
-        return f"{kind} of {value.dtype} of shape {value.shape}"
-    return "missing" if value is None else kind
+        return f"{type(value).__name__} of {value.dtype} of shape {value.shape}"
+    return "missing" if value is None else type(value).__name__
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -403,12 +378,10 @@ def _statistics(data: Any) -> dict[str, Any]:
     X = np.asarray(data[0] if isinstance(data, tuple) else data)
     if X.dtype.kind not in "biuf" or X.ndim != 2 or not X.size:
         return {}
-    of_columns = {f"{name} of columns": of(X, axis=0) for name, of in _STATISTICS.items()}
-    return {
-        "the data": X,
-        "the first row": X[0],
-        **of_columns,
-        **{name: of(X) for name, of in _STATISTICS.items()},
-        "the largest norm of a row": np.linalg.norm(X, axis=1).max(),
-        "the numbers of distinct values of columns": [len(np.unique(x)) for x in X.T],
-    }
+    found = {"the data": X, "the first row": X[0]}
+    for of in _STATISTICS:
+        found[f"the {of.__name__} of columns"] = of(X, axis=0)
+        found[f"the {of.__name__} of all"] = of(X)
+    found["the largest norm of a row"] = np.linalg.norm(X, axis=1).max()
+    found["the numbers of distinct values"] = [len(np.unique(x)) for x in X.T]
+    return found

@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -169,11 +170,9 @@ def record(make_estimator: Callable[[], Any], data: Any) -> RecordingBudget:
     return fit_with(make_estimator(), data, RecordingBudget)[1]
 
 
-def replay(
-    make_estimator: Callable[[], Any], data: Any, script: Iterable[np.ndarray]
-) -> RecordingBudget:
+def replay(make: Callable[[], Any], data: Any, script: Iterable[np.ndarray]) -> RecordingBudget:
     """Fit with a list of releases in the place of what would be released; return the budget."""
-    return fit_with(make_estimator(), data, scripted_budget(script))[1]
+    return fit_with(make(), data, scripted_budget(script))[1]
 
 
 def said_by(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
@@ -288,14 +287,11 @@ def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> d
     worst: dict[str, float] = {}
     for group in groups:
         origins = [] if group.origin is None else [group.origin]
-        scripted = scripted_budget(record(make_estimator, [*origins, *group.datasets][0]).released)
-
-        def fit(data: Any, kind: Any = scripted) -> Any:
-            return said_by(lambda: fit_with(make_estimator(), data, kind))
-
-        fits = [fit(one) for one in group.datasets]
+        script = record(make_estimator, [*origins, *group.datasets][0]).released
+        answer = partial(fit_with, kind=scripted_budget(script))
+        fits = [said_by(partial(answer, make_estimator(), one)) for one in group.datasets]
         with group.make_null():
-            fits += [fit(one) for one in origins]
+            fits += [said_by(partial(answer, make_estimator(), one)) for one in origins]
         contents = contents_of(fits[0][0][0])
         for (estimator, _), told in fits[1:]:
             assert_holds(estimator, contents)
@@ -326,10 +322,9 @@ def farthest(
         if release.mechanism == "symmetric_gaussian":
             np.testing.assert_array_equal(values, values.swapaxes(-1, -2), err_msg=release.name)
         starts = np.array([each.bounded(index) for each in origins or replays])
-        moved = farthest_apart(release.mechanism, values, starts)
         # Only what a failed test leaves out has no name of its own.
         assert release.name not in ratios or release.name == SKIPPED, release.name
-        ratio = moved / float(release.sensitivity or 0.0)
+        ratio = farthest_apart(release.mechanism, values, starts) / (release.sensitivity or 0.0)
         ratios[release.name] = max(ratios.get(release.name, 0.0), ratio)
     return ratios
 

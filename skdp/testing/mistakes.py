@@ -64,16 +64,14 @@ class NoisyMean:
             The estimator itself.
         """
         self._look_at(X)
-        mean = self._clipped(X).mean(axis=0)
-        self.mean_ = self._with_noise(mean, 2 / len(X) / self.mu, X)
+        self.mean_ = self._with_noise(self._clipped(X).mean(axis=0), 2 / len(X) / self.mu, X)
         return self
 
     def _look_at(self, X: np.ndarray) -> None:
         """Do nothing; some mistakes do."""
 
     def _clipped(self, X: np.ndarray) -> np.ndarray:
-        norms: np.ndarray = np.linalg.norm(X, axis=1, keepdims=True)
-        return X / np.maximum(norms, 1.0)
+        return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
 
     def _source(self, X: np.ndarray) -> NoiseSource:
         """Key the noise by the seed and the data, or by the operating system."""
@@ -164,11 +162,8 @@ class PrintsData(NoisyMean):
 
 #: The name of the check in :mod:`skdp.testing` that catches each mistake.
 MISTAKES: dict[type[NoisyMean], str] = {
-    TooLittleNoise: "audit",
-    NoClipping: "audit",
-    FixedNoise: "find_repeated_noise",
-    SharedNoise: "find_repeated_noise",
-    NoiseOfTheProcess: "find_repeated_noise",
+    **dict.fromkeys((TooLittleNoise, NoClipping), "audit"),
+    **dict.fromkeys((FixedNoise, SharedNoise, NoiseOfTheProcess), "find_repeated_noise"),
     PlainNoise: "find_low_bits",
     **dict.fromkeys(
         (ExactAttribute, LeakedShape, KeptRow, WarnsOfData, PrintsData),
