@@ -430,6 +430,23 @@ class UserMean(BaseEstimator):
         return self
 
 
+class ByName(UserMean):
+    def fit(self, X, y=None, *, users):
+        return super().fit(X, users)
+
+
+class ByPosition(ByName):
+    def fit(self, X, users):
+        return super().fit(X, users=users)
+
+
+def test_an_argument_that_fit_takes_by_name_only_is_handed_on_by_a_subclass():
+    data = X, np.repeat(np.arange(20), 3)
+    with pytest.raises(TypeError, match=r"data must be what fit takes by position, got other: .*"):
+        PrivacyCase(ByName(), data)
+    check_privacy(PrivacyCase(ByPosition(), data, neighbours=replaced_users))
+
+
 def test_users_are_exchanged_with_all_their_rows():
     data = X, np.repeat(np.arange(20), 3)
     check_privacy(PrivacyCase(UserMean(), data, neighbours=replaced_users))

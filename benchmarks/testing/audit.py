@@ -61,9 +61,9 @@ the same. Bounds as parts of the true mu; the medians are to be at least .45, .7
 
 Of many outputs, the direction in which they move is learned from half of the fits. The best that
 is known of d directions alike are the means of n fits to each dataset, whose difference has a
-cosine of about sqrt(r / (1 + r)) with it, r = mu^2 n / (2 d - 2): .75, .91 and .98 for 1,000 and 100.
-The guess then sees so much of mu, and proves some .11 less: 1.96 sqrt(pi / n), as it tests the mean
-of both errors at 97.5%. That allows medians of some .53, .80 and .92 for 100 outputs.
+cosine of about sqrt(r / (1 + r)) with it, r = mu^2 n / (2 d - 2): .75, .91 and .98 for n = 1,000
+and d = 100. The guess then sees so much of mu, and proves some .11 less: 1.96 sqrt(pi / n), as it
+tests the mean of both errors at 97.5%. That allows medians of some .53, .80 and .92.
 
 With {part:g} of the noise that mu = 1 needs, {refuted} of {n_refuted} audits refute it.
 

@@ -1,5 +1,6 @@
 """What a check of privacy has to know of an estimator: a case, and neighbors of its data."""
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -157,7 +158,8 @@ class PrivacyCase:  # numpydoc ignore=PR02
     Raises
     ------
     TypeError
-        If `data` is no tuple.
+        If `data` is no tuple, or if `fit` does not take it by position: where it takes an argument
+        by name only, check a subclass whose `fit` hands it on.
 
     Examples
     --------
@@ -178,6 +180,12 @@ class PrivacyCase:  # numpydoc ignore=PR02
     def __post_init__(self) -> None:
         if not isinstance(self.data, tuple):
             raise TypeError(f"data must be a tuple of arguments, got {type(self.data).__name__}.")
+        try:
+            inspect.signature(self.estimator.fit).bind(*self.data)
+        except TypeError as error:
+            raise TypeError(
+                f"data must be what fit takes by position, got other: {error}."
+            ) from None
 
 
 class Subject:

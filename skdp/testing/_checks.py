@@ -418,11 +418,8 @@ def _checks_of(case: PrivacyCase) -> list[Callable[[Subject], None]]:
     unknown = case.expected_failures.keys() - privacy_checks().keys()
     if unknown:
         raise ValueError(f"expected_failures must name privacy_checks(), got {sorted(unknown)}.")
-    return [
-        check
-        for check, needed in CHECKS.items()
-        if getattr(case, needed, None) or hasattr(case.estimator, needed)
-    ]
+    fitted = case.estimator
+    return [one for one, need in CHECKS.items() if getattr(case, need, 0) or hasattr(fitted, need)]
 
 
 def check_privacy(case: PrivacyCase) -> list[str]:
