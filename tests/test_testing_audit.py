@@ -94,10 +94,11 @@ def test_nothing_is_said_of_an_estimator_of_skdp():
 
 
 @pytest.mark.parametrize("n_outputs", [1, 10])
-@pytest.mark.parametrize(("mu", "least"), [(0.5, 0.1), (1.0, 0.6), (2.0, 0.7)])
+@pytest.mark.parametrize(("mu", "least"), [(0.5, 0.1), (1.0, 0.4), (2.0, 0.7)])
 def test_bounds_come_near_the_truth_and_stay_below(mu, least, n_outputs):
-    found = audit(gaussian(mu, n_outputs), 0.0, 1.0, n_fits=2000, random_state=3)
-    assert least * mu < found.mu <= mu
+    # In 50 runs at least .18, .46 and .74 of mu, and at most .95.
+    how = {"n_fits": 2000, "confidence": 0.999, "random_state": 3}
+    assert least * mu < audit(gaussian(mu, n_outputs), 0.0, 1.0, **how).mu <= mu
 
 
 def test_too_little_noise_is_refuted():
@@ -116,7 +117,7 @@ def test_what_happens_rarely_bounds_epsilon():
         generator = np.random.default_rng(seed)
         return 100 * data if generator.random() < 0.05 else generator.normal()
 
-    # At least .91 in 50 runs.
+    # At least 1.09 in 50 runs.
     found = audit(rarely_exact, 0.0, 1.0, n_fits=2000, random_state=0)
     assert found.epsilon > 0.5
 
