@@ -194,7 +194,7 @@ _RIDGES = np.logspace(-1, 6, 8)  # not studied
 # Of scores: few, so that none is the best by chance; epsilon may show far out in a tail.
 _QUANTILES = np.array([0.002, 0.01, *np.linspace(0.03, 0.97, 15), 0.99, 0.998])  # not studied
 # Of what is proved where statistic and threshold are chosen; if low, few errors win by chance.
-_CONFIDENCE = 0.99  # not studied
+_CONFIDENCE = 0.9999  # not studied
 _LARGEST = 1e100  # not tuned
 
 # Scores of parts of what is learned, by models that have seen the other parts only, to choose by;
