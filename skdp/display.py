@@ -539,7 +539,7 @@ def score_histogram(
     outer bins are unbounded; the edges follow released values of `pca` alone. So with "zero_out"
     one count falls by 1, and with "replace" another one rises, too: a change of at most
     :math:`\sqrt 2`. What a user adds is not negative and sums to 1, which is no more. Assumed
-    public: the number of rows or users, `classes`, and `pca`.
+    public: the number of rows, or with `users` which ids occur; `classes`, and `pca`.
 
     If `pca` was fitted to the same rows, both cost together what their records compose to:
     ``pca.privacy_spent_.compose(histogram.privacy_spent)``, with ``same_unit=True`` if there are

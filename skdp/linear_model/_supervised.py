@@ -239,9 +239,12 @@ def _squares(
 # ------------------------------
 # Labels of records, and the places of labels among the sorted classes.
 
-_UNKNOWN = "Unknown label type: unknown. Labels, in y and in classes, are whole numbers or strings."
+_UNKNOWN = (
+    "Unknown label type: unknown. Labels, in y and in classes, are strings, integers, or whole "
+    "floats of 15 digits at most."
+)
 # Floats tell all smaller whole numbers apart.
-_EXACT = 2.0**53  # not tuned
+_EXACT = np.float64(2**53)  # not tuned
 # All labels have one of these types.
 _KINDS: tuple[Any, ...] = (str, (int, float))
 
@@ -251,12 +254,17 @@ def checked_labels(y: Any) -> np.ndarray:
     """Return labels as a 1-D array; refuse others than numbers or strings, and name none."""
     raveled = column_or_1d(y, warn=True)
     labels = np.asarray(check_array(raveled, ensure_2d=False, dtype=None, input_name="y"))
-    are_fractions = labels.dtype.kind == "f" and np.any(labels != np.round(labels))
+    is_inexact = labels.dtype.kind == "f" and np.any(_exact(labels) != np.round(labels))
     kinds = set(map(type, labels.tolist()))
     are_alike = any(all(issubclass(kind, wanted) for kind in kinds) for wanted in _KINDS)
-    if are_fractions or not are_alike:
+    if is_inexact or not are_alike:
         raise ValueError(_UNKNOWN)
     return labels
+
+
+def _exact(labels: np.ndarray) -> np.ndarray:
+    """Make floats NaN that may have been other numbers, integers beside a float in a list."""
+    return np.where(np.abs(labels) < _EXACT, labels, np.nan)
 
 
 def given_classes(classes: Any) -> np.ndarray:
@@ -322,6 +330,7 @@ def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     An error of one label does not change the places of others: rows are private.
     """
     kinds = {labels.dtype.kind, classes.dtype.kind}
+    labels = _exact(labels) if labels.dtype.kind == "f" else labels
     if kinds <= set("biuf") and np.abs(classes.astype(np.float64)).max() < _EXACT:
         return _places_of(labels.astype(np.float64), classes.astype(np.float64))
     if kinds == {"U"}:

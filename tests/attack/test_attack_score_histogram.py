@@ -88,6 +88,17 @@ def test_another_group_is_another_cell():
     assert change(before, after) == pytest.approx(1, abs=1e-12)
 
 
+@pytest.mark.parametrize("other", [float, np.uint64])
+def test_the_type_of_one_group_does_not_move_others(other, tmp_path):
+    # NumPy makes floats of integers beside it, which cannot tell these two apart.
+    classes = [2**53, 2**53 + 1]
+    groups = [other(classes[0]), *map(np.int64, classes[1:] * (len(X) - 1))]
+    ledger = PrivacyLedger.create(tmp_path / "x", dataset="x", epsilon=9, delta=1e-5, unit="record")
+    with pytest.raises(ValueError, match="not among classes"):
+        score_histogram(MODELS["pca"], X, groups=groups, classes=classes, ledger=ledger)
+    assert ledger.entries() == []
+
+
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 @pytest.mark.parametrize("n_rows", [1, 7, 300])
 def test_no_user_moves_counts_further_than_declared(adjacency, n_rows):

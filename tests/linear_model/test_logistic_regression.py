@@ -229,6 +229,16 @@ def test_labels_that_cannot_be_compared_are_refused_unnamed(odd, classes):
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+@pytest.mark.parametrize("classes", [None, [2**53, 2**53 + 1]])
+def test_a_label_that_makes_others_inexact_is_refused(classes):
+    # NumPy makes floats of integers beside a float, and these two become the same one.
+    X, codes = drawn(50, 2)
+    labels = [2**53 + one for one in codes.tolist()]
+    labels[labels.index(2**53)] = 2.0**53
+    with pytest.raises(ValueError, match="whole floats of 15 digits"):
+        DPLogisticRegression(classes=classes).fit(X, labels)
+
+
 def test_other_labels_and_other_classes_have_noise_of_their_own():
     X, codes = drawn(200, 2)
     flipped = np.where(np.arange(200) == 3, 1 - codes, codes)
