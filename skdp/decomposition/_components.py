@@ -331,8 +331,10 @@ class DPPCA(MatrixEstimator):
 
     def _whitening_stds(self) -> np.ndarray:
         """Return standard deviations for whitening, at least that of the noise variance."""
-        smallest = max(self.noise_variance_, np.finfo(self.explained_variance_.dtype).eps)
-        return np.sqrt(np.maximum(self.explained_variance_, smallest))
+        smallest = max(self.noise_variance_, float(np.finfo(self.explained_variance_.dtype).eps))
+        # A variance may overflow a type that holds its root.
+        stds = np.sqrt(np.maximum(self.explained_variance_.astype(np.float64), smallest))
+        return stds.astype(self.explained_variance_.dtype)
 
 
 def _total(_: slice, scores: np.ndarray) -> np.ndarray:

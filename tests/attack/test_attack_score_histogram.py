@@ -140,6 +140,15 @@ def test_edges_and_record_do_not_follow_the_rows(name):
     }
 
 
+@pytest.mark.parametrize("whiten", [False, True])
+def test_edges_are_finite_where_single_precision_holds_no_variance(whiten):
+    rows = (X * 1e29).astype(np.float32)
+    pca = DPPCA(2, whiten=whiten, row_norm=1e30, mean_norm=1e30).fit(rows)
+    assert pca.noise_variance_ > float(np.finfo(np.float32).max)
+    assert (np.diff(score_histogram(pca, rows).edges) > 0).all()
+    assert pca.transform(rows).any()
+
+
 @pytest.mark.parametrize("form", [csr_array, np.float32, list])
 def test_counts_are_those_of_the_scores(form):
     pca = MODELS["svd"]
