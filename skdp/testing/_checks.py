@@ -264,8 +264,8 @@ def beside(estimator: Any) -> dict[str, Any]:
         f"{owner}.{name}": _reached_from(value, ends)
         for owner, one in owners.items()
         for name, value in list(vars(one).items())
-        # Python's own: which warnings were shown, and its functions.
-        if name not in ("__warningregistry__", "__builtins__")
+        # Python's own: which warnings were shown, its functions, and what has imported the module.
+        if name not in ("__warningregistry__", "__builtins__", "__loader__", "__spec__")
     }
 
 
