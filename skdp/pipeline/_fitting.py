@@ -417,7 +417,8 @@ class SpendsOneBudget(Watched, DelegatesMixin):
             n_units, counted = search.people.n_people, "users"
         self._said = warnings_for_settings(cost, counted, n_units, self.random_state)
         self._said += [LABELS_BECOME_PUBLIC] * bool(search.lack_classes)
-        warn_of_privacy(*self._said, *warnings_for_fits(search))
+        self._said += warnings_for_fits(search)
+        warn_of_privacy(*self._said)
         plan = search.planned(cost, ())
         whole = replace(PrivacyBudget.of(plan, NoiseSource(search.seed)).spent(), mu=cost.mu)
         if self.ledger is not None:
@@ -470,6 +471,8 @@ def with_one_record(model: Any, search: Fits, spent: PrivacySpent, ledger: Any) 
             if step.name in search.lack_classes:
                 asked["classes"] = None
             part.set_params(**asked, ledger=ledger, random_state=None)
-            if not search.chooses_within(number):
-                warnings += search.warnings.get(id(part), [])
+            # What follows from public facts is said of the whole.
+            is_chosen = search.chooses_within(number)
+            part._said = [] if is_chosen else search.warnings.get(id(part), [])
+            warnings += part._said
     return warnings
