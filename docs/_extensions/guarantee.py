@@ -10,6 +10,8 @@ _ITSELF = "The estimator itself, as ``fit``."
 _NOTHING = "Nothing is returned, and nothing released."
 
 GUARANTEE = {
+    "checkpoint": "Nothing is returned, and nothing released. The file and its key together are as "
+    "secret as the updates.",
     "close_epoch": _NOTHING,
     "decision_function": _ROWS,
     "finalize": _RELEASED,
@@ -35,6 +37,7 @@ GUARANTEE = {
     "predict_proba": _ROWS,
     "reconstruct": _RELEASED,
     "release": _RELEASED,
+    "resume": "The stream itself; nothing is released.",
     "score": _ROWS,
     "score_samples": _ROWS,
     "set_callbacks": _ITSELF,

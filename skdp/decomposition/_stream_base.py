@@ -3,11 +3,13 @@
 import copy
 import math
 import os
+import pickle
 import secrets
 import threading
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Self
 from weakref import WeakSet
 
 import numpy as np
@@ -30,6 +32,7 @@ from skdp.decomposition._sketches import (
     tail_probabilities,
 )
 from skdp.exceptions import counted, warn_of_privacy
+from skdp.ledger._database import take_once, write_once
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.spectrum import deterministic_signs
 from skdp.privacy import PrivacySpent, Released
@@ -121,11 +124,11 @@ class ExclusiveWrite:
 
     Code that interrupts the writing, such as a signal handler, finds no state. With a state it
     could erase noise, or repeat an update that is half written. If the writing fails, the state is
-    lost.
+    lost, unless it `only_reads`.
     """
 
-    def __init__(self, owner: UpdateReceiver) -> None:
-        self._owner = owner
+    def __init__(self, owner: UpdateReceiver, *, only_reads: bool = False) -> None:
+        self._owner, self._only_reads = owner, only_reads
 
     def __enter__(self) -> StreamState:
         self._state = self._owner._open_state()
@@ -133,7 +136,8 @@ class ExclusiveWrite:
         return self._state
 
     def __exit__(self, kind: type | None, *_: object) -> None:
-        if kind is None and self._owner._closed_reason is _BUSY:
+        is_whole = kind is None or self._only_reads
+        if is_whole and self._owner._closed_reason is _BUSY:
             self._owner._state = self._state
 
 
@@ -232,6 +236,9 @@ def _checked_updates(
 
 # Dense sketches are held in memory beside the sums: "auto" allows them so many bytes.
 _LARGEST_DENSE_SKETCH = 1 << 30  # not studied
+# Raised with every change of what a stream keeps: no other version may go on with it.
+_FORMAT = 1  # not tuned
+_KEY_SIZE = 32  # not tuned
 # Sums beyond this count may have wrapped around, as int64 ends at 2 ** 63.
 _LARGEST_COUNT = 2.0**60  # not tuned
 
@@ -260,8 +267,6 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     random_state: Any
     #: Units that streams of this kind protect.
     _units: ClassVar[tuple[type[StreamUnit], ...]]
-    #: What the user can do instead of copying the stream.
-    _copy_advice: ClassVar[str]
     _noisy_sums: tuple[InitialNoiseSums, ...]
     # Released sums that have not been factorized: an interruption must not lose what is paid for.
     _released_sums: tuple[Released, Released] | None = None
@@ -280,9 +285,129 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             if not self._has_ended:
                 raise TypeError(
                     "A stream that has not ended is neither copied nor pickled: two copies of it "
-                    f"would show the updates in between. {self._copy_advice}"
+                    "would show the updates in between. End it first, or send shards; checkpoint "
+                    "writes it to a file, with which one process goes on."
                 )
-            return without_secrets(super().__getstate__())
+            return self._kept()
+
+    def _kept(self) -> dict[str, Any]:
+        return without_secrets(super().__getstate__())
+
+    def checkpoint(self, path: str | os.PathLike[str], key: bytes) -> None:
+        """Write the stream to a new file, for `resume`, and end it in this process.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where to write. There must be no file yet. It gets the size of the stream in memory, and
+            only its user may read it.
+        key : bytes of length 32
+            Secret by which the file is encrypted, such as ``secrets.token_bytes(32)``. Keep it, and
+            in another place than the file.
+
+        Raises
+        ------
+        ValueError
+            If the key is not of this kind, or the stream takes no more updates. Then nothing has
+            been written.
+        OSError
+            If the file exists or cannot be written. Then the stream goes on, but for an error in
+            the very last step, after which neither the stream nor the file may be of use.
+
+        Notes
+        -----
+        **Privacy.** Nothing is released, and nothing spent. Who has the file and the key can read
+        what the process could: sums with noise, the noise that later epochs depend on, and
+        sketches. Together they are as secret as the updates. Epochs and shards that were merged are
+        in the file; the seed and the ledger are not, as both have done their part. Of shards that
+        cannot be pickled, merge those first that another process would not have.
+
+        Examples
+        --------
+        >>> import os, secrets, tempfile
+        >>> from skdp import DPStreamingFactorizer
+        >>> from skdp.units import Update
+        >>> stream = DPStreamingFactorizer(shape=(100, 50), privacy_unit=Update(bound=1.0))
+        >>> stream.update(3, 7, 0.5)
+        >>> path = os.path.join(tempfile.mkdtemp(), "stream.skdp")
+        >>> key = secrets.token_bytes(32)
+        >>> stream.checkpoint(path, key)
+        >>> stream = DPStreamingFactorizer.resume(path, key)  # in any process, once
+        >>> stream.update(3, 7, -0.5)
+        """
+        place, key = Path(path).absolute(), _checked_key(key)
+        with self._lock, ExclusiveWrite(self, only_reads=True) as state:
+            # The state itself refuses to be pickled.
+            data = pickle.dumps((self._kept(), vars(state)), pickle.HIGHEST_PROTOCOL)
+            write_once(place, self._kind(), key, data, self._let_go)
+
+    @classmethod
+    def resume(cls, path: str | os.PathLike[str], key: bytes) -> Self:
+        """Go on with a stream that `checkpoint` has written; of one file this works once.
+
+        The file is marked, and its data can no longer be decrypted, before the stream is returned.
+        A call that is interrupted may lose the stream.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file. Delete it afterwards, and all copies of it.
+        key : bytes of length 32
+            The key that `checkpoint` was given.
+
+        Returns
+        -------
+        Self
+            The stream, with the epochs, shards and record that it had, and without `ledger` and
+            `random_state`, which did their part when it was opened.
+
+        Raises
+        ------
+        ValueError
+            If the file has been resumed before or was not written to its end, it is damaged or none
+            of this class and version, the key is another one, or the mark cannot be written. Then
+            no stream is returned.
+
+        Notes
+        -----
+        **Privacy.** Nothing is charged: the budget was spent when the stream was opened. The mark
+        binds this file, and no copy of it: two streams from two copies share their noise, and what
+        they release shows by which updates they differ, without noise. The file is unpickled, which
+        runs what whoever has the key wrote into it.
+
+        Examples
+        --------
+        >>> import os, secrets, tempfile
+        >>> from skdp import DPContinualFactorizer
+        >>> from skdp.units import Update
+        >>> path = os.path.join(tempfile.mkdtemp(), "stream.skdp")
+        >>> key = secrets.token_bytes(32)
+        >>> unit = Update(bound=1.0)
+        >>> stream = DPContinualFactorizer(shape=(100, 50), horizon=12, privacy_unit=unit)
+        >>> stream.close_epoch()
+        >>> stream.checkpoint(path, key)
+        >>> DPContinualFactorizer.resume(path, key).n_epochs_
+        1
+        >>> DPContinualFactorizer.resume(path, key)
+        Traceback (most recent call last):
+            ...
+        ValueError: path=... cannot be resumed: it was resumed before, which happens once.
+        """
+        place, key = Path(path).absolute(), _checked_key(key)
+        kept, sums = take_once(place, cls._kind(), key, pickle.loads)
+        stream, state = cls.__new__(cls), StreamState.__new__(StreamState)
+        vars(state).update(sums)
+        stream.__setstate__({**kept, "_process": _current_process(), "_state": state})
+        return stream
+
+    @classmethod
+    def _kind(cls) -> str:
+        return f"{cls.__name__}, version {_FORMAT}"
+
+    def _let_go(self) -> None:
+        """End the stream here; it has not ended, and its secret sketches are not pickled."""
+        self._close("checkpoint has written it to a file, with which resume goes on")
+        self._noisy_sums, self._released_sums, self._factors = (), None, None
 
     def _start(self, correlation: PrefixNoise) -> None:
         """Check the parameters, draw the sketches, and spend the budget on noise."""
@@ -427,6 +552,17 @@ class BaseStream(BudgetMixin, UpdateReceiver):
                 "public number."
             )
         return warnings
+
+
+def _checked_key(key: Any) -> bytes:
+    """Return the key of a checkpoint; refuse what is none, without showing it."""
+    if not isinstance(key, bytes) or len(key) != _KEY_SIZE:
+        size = f" of length {len(key)}" if isinstance(key, bytes) else ""
+        raise ValueError(
+            f"key must be {_KEY_SIZE} secret bytes, such as key=secrets.token_bytes({_KEY_SIZE}), "
+            f"got {type(key).__name__}{size}."
+        )
+    return key
 
 
 def _checked_shape(shape: Any, n_components: int) -> tuple[int, int]:

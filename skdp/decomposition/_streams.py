@@ -19,8 +19,13 @@ class DPStreamingFactorizer(BaseStream):
     r"""Low-rank factorization with differential privacy of a matrix that arrives cell by cell.
 
     Keeps two sketches of the matrix, which begin as noise, before the first update. Updates may
-    come in any order and have any sign. `finalize` ends the stream and gives the factors. The
-    process must live as long as the stream: a copy of it that goes on would have the same noise.
+    come in any order and have any sign. `finalize` ends the stream and gives the factors.
+
+    **A stream has one view.** Two copies of it that both go on have the same noise, and what they
+    release shows by which updates they differ, without noise. So a stream is neither copied nor
+    pickled. `checkpoint` writes it to an encrypted file and ends it here; `resume` goes on with the
+    file, once. No mark in a file binds a copy that was made of it before: together with its key the
+    file is as secret as the updates. Delete it after `resume`.
 
     Parameters
     ----------
@@ -114,10 +119,6 @@ class DPStreamingFactorizer(BaseStream):
         "sketch_sensitivity": [StrOptions({"auto", "worst_case", "high_probability"})],
     }
     _units = (ResolvedUpdate, ResolvedEntry, ResolvedFrobeniusChange)
-    _copy_advice = (
-        "Call finalize first, or send shards. To survive the end of the process, keep the updates, "
-        "and open a new stream."
-    )
 
     def __init__(
         self,
@@ -316,8 +317,13 @@ class DPContinualFactorizer(BaseStream):
     r"""Low-rank factorization with differential privacy, published after any of many epochs.
 
     Updates belong to the epoch that is open. `release` closes it, and factorizes the sum of all
-    updates so far. One guarantee covers all releases together. The process must live as long as the
-    stream: a copy of it that goes on would have the same noise.
+    updates so far. One guarantee covers all releases together.
+
+    **A stream has one view.** Two copies of it that both go on have the same noise, and what they
+    release shows by which updates they differ, without noise. So a stream is neither copied nor
+    pickled. `checkpoint` writes it to an encrypted file and ends it here; `resume` goes on with the
+    file, once. No mark in a file binds a copy that was made of it before: together with its key the
+    file is as secret as the updates. Delete it after `resume`.
 
     Parameters
     ----------
@@ -404,7 +410,6 @@ class DPContinualFactorizer(BaseStream):
         "horizon": [Interval(Integral, 1, 2**40, closed="both")],
     }
     _units = (ResolvedUpdate, ResolvedFrobeniusChange)
-    _copy_advice = "Releases show all that there is to see."
 
     def __init__(
         self,

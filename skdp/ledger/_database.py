@@ -6,13 +6,16 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from skdp.exceptions import BudgetError, FederationError, LedgerError
 
 if TYPE_CHECKING:
     import sqlite3
+
+T = TypeVar("T")
 
 # Seconds to wait for other processes that hold the lock of the file.
 _TIMEOUT = 60.0  # not tuned
@@ -59,6 +62,17 @@ def connected(
                 database.close()
 
 
+@contextmanager
+def new_file(path: str | Path, mode: int) -> Iterator[None]:
+    """Make an empty file, which must not exist; remove it if what is done to it then fails."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode))
+    try:
+        yield
+    except BaseException:
+        os.unlink(path)
+        raise
+
+
 def rows_of(database: sqlite3.Connection, query: str) -> list[dict[str, Any]]:
     """Read all rows of a query, each as a dict with the names of its columns."""
     # An error that is kept would keep an open cursor, and its lock, beyond the connection.
@@ -87,3 +101,110 @@ def check_place(path: str | Path, place: tuple[int, int]) -> None:
     # While the file is open, no other file can have its number.
     if place_of(path) != place:
         raise ValueError("the file was replaced while it was written")
+
+
+# ------------------------------
+# Secret data that are written by one process and taken by one.
+
+# The names tell the version of what is in them: one row, and a row for each part.
+_HEAD, _PARTS = "skdp_once_1", "skdp_once_1_parts"
+_TABLES = (
+    f"CREATE TABLE {_HEAD} (kind TEXT NOT NULL, refused TEXT NOT NULL, key BLOB NOT NULL)",
+    f"CREATE TABLE {_PARTS} (number INTEGER PRIMARY KEY, part BLOB NOT NULL)",
+)
+# Why nobody may take the data; empty while somebody may.
+_UNFINISHED = "it was not written to its end"
+_TAKEN = "it was resumed before, which happens once"
+_MARK = f"UPDATE {_HEAD} SET refused = :refused, key = :key WHERE refused = :before"
+# A cell of SQLite holds 1e9 bytes at most.
+_PART_SIZE = 1 << 26  # not tuned
+_NONCE_SIZE = 12  # not tuned
+
+
+def write_once(path: Path, kind: str, key: bytes, data: bytes, let_go: Callable[[], None]) -> None:
+    """Write encrypted data to a new file for `take_once`; call `let_go` before they can be taken.
+
+    The parts have a key of their own, encrypted by the key of the caller. It is written last, in
+    the space that is kept for it. Without it nobody can read the parts: whatever interrupts this
+    function, the data are either not let go, or cannot be read, or both is done.
+    """
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    failed, own, nonce = (
+        partial(_not_written, path),
+        AESGCM.generate_key(256),
+        os.urandom(_NONCE_SIZE),
+    )
+    starts = range(0, len(data), _PART_SIZE)
+    bound, view = _bound(kind, len(starts)), memoryview(data)
+    wrapped = nonce + AESGCM(key).encrypt(nonce, own, bound)
+    head = {"kind": kind, "refused": _UNFINISHED, "key": bytes(len(wrapped))}
+    with new_file(path, 0o600), connected(path, failed) as database:
+        place = place_of(path)
+        database.execute("BEGIN IMMEDIATE")
+        for table in _TABLES:
+            database.execute(table)
+        insert(database, _HEAD, head)
+        for number, start in enumerate(starts):
+            part = AESGCM(own).encrypt(_nonce(number), view[start : start + _PART_SIZE], bound)
+            insert(database, _PARTS, {"number": number, "part": part})
+        database.execute("COMMIT")
+    with connected(path, failed) as database:
+        check_place(path, place)
+        let_go()
+        marks = {"refused": "", "key": wrapped, "before": _UNFINISHED}
+        if database.execute(_MARK, marks).rowcount != 1:
+            raise ValueError("somebody else has written to it")
+
+
+def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T]) -> T:
+    """Return what `read` makes of the data in a file, and leave no key to them in it."""
+    with connected(path, partial(_not_taken, path)) as database:
+        place = place_of(path)
+        # Whoever comes second waits here, and finds the mark.
+        database.execute("BEGIN IMMEDIATE")
+        (head,) = rows_of(database, f"SELECT * FROM {_HEAD}")
+        if head["kind"] != kind:
+            raise ValueError(f"it holds a {head['kind']}, and not a {kind}")
+        if head["refused"]:
+            raise ValueError(head["refused"])
+        value = read(_decrypted(database, head, key))
+        marks = {"refused": _TAKEN, "key": bytes(len(head["key"])), "before": ""}
+        database.execute(_MARK, marks)
+        check_place(path, place)
+        database.execute("COMMIT")
+    return value
+
+
+def _decrypted(database: sqlite3.Connection, head: dict[str, Any], key: bytes) -> bytearray:
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    (found,) = rows_of(database, f"SELECT count(*) AS n_parts FROM {_PARTS}")
+    bound, data, wrapped = _bound(head["kind"], found["n_parts"]), bytearray(), head["key"]
+    try:
+        own = AESGCM(AESGCM(key).decrypt(wrapped[:_NONCE_SIZE], wrapped[_NONCE_SIZE:], bound))
+        for number in range(found["n_parts"]):
+            query = f"SELECT part FROM {_PARTS} WHERE number = {number}"
+            (row,) = rows_of(database, query)
+            data += own.decrypt(_nonce(number), row["part"], bound)
+    except InvalidTag:
+        raise ValueError("the key is another one, or the file is damaged") from None
+    return data
+
+
+def _nonce(number: int) -> bytes:
+    return number.to_bytes(_NONCE_SIZE, "big")
+
+
+def _bound(kind: str, n_parts: int) -> bytes:
+    """Return what is authenticated with every part."""
+    return f"{kind}, {n_parts} parts".encode()
+
+
+def _not_written(path: Path, error: Exception) -> OSError:
+    return OSError(f"path={str(path)!r} cannot be written: {error}.")
+
+
+def _not_taken(path: Path, error: Exception) -> ValueError:
+    return ValueError(f"path={str(path)!r} cannot be resumed: {error}.")

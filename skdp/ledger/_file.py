@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skdp.exceptions import BudgetError, LedgerError
-from skdp.ledger._database import connected, insert, rows_of
+from skdp.ledger._database import connected, insert, new_file, rows_of
 from skdp.privacy import gaussian_dp, pure_dp
 from skdp.privacy.plan import largest_epsilon
 
@@ -206,18 +206,14 @@ END;
 def create_file(path: str, head: dict[str, Any]) -> None:
     """Make the file of a new ledger in one transaction; an existing file is never replaced."""
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o660))
+        # Nothing was charged to an incomplete file, which is removed.
+        with new_file(path, 0o660):
+            _write_head(path, head)
     except FileExistsError:
         raise LedgerError(
             f"There is a file at {path!r}. If it is a ledger, PrivacyLedger(path) opens it; a new "
             "one needs another path."
         ) from None
-    try:
-        _write_head(path, head)
-    except BaseException:
-        # Nothing was charged to an incomplete file.
-        os.unlink(path)
-        raise
 
 
 def _write_head(path: str, head: dict[str, Any]) -> None:
