@@ -394,10 +394,12 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         ValueError: path=... cannot be resumed: it was resumed before, which happens once.
         """
         place, key = Path(path).absolute(), _checked_key(key)
+        # Not later: a fork in between, by a signal handler, would have a stream of its own.
+        process = _current_process()
         kept, sums = take_once(place, cls._kind(), key, pickle.loads)
         stream, state = cls.__new__(cls), StreamState.__new__(StreamState)
         vars(state).update(sums)
-        stream.__setstate__({**kept, "_process": _current_process(), "_state": state})
+        stream.__setstate__({**kept, "_process": process, "_state": state})
         return stream
 
     @classmethod
@@ -406,6 +408,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
 
     def _let_go(self) -> None:
         """End the stream here; it has not ended, and its secret sketches are not pickled."""
+        self._check_process()
         self._close("checkpoint has written it to a file, with which resume goes on")
         self._noisy_sums, self._released_sums, self._factors = (), None, None
 
@@ -449,13 +452,16 @@ class BaseStream(BudgetMixin, UpdateReceiver):
 
     def _open_state(self) -> StreamState:
         state = super()._open_state()
-        # A fork of a stream would be a second copy of it.
+        self._check_process()
+        return state
+
+    def _check_process(self) -> None:
+        """Refuse a fork of the stream, which would be a second copy of it."""
         if _current_process() != self._process:
             raise ValueError(
                 "This stream was opened in another process. Two processes that go on with it would "
                 "share its noise, and show how their updates differ. Update it where it was opened."
             )
-        return state
 
     def _resolved_unit(self) -> StreamUnit:
         given = self.privacy_unit

@@ -149,31 +149,45 @@ def write_once(path: Path, kind: str, key: bytes, data: bytes, let_go: Callable[
             part = AESGCM(own).encrypt(_nonce(number), view[start : start + _PART_SIZE], bound)
             insert(database, _PARTS, {"number": number, "part": part})
         database.execute("COMMIT")
-    with connected(path, failed) as database:
+    with (
+        connected(path, failed) as database,
+        _marked(database, {"refused": "", "key": wrapped, "before": _UNFINISHED}, "it has changed"),
+    ):
         check_place(path, place)
         let_go()
-        marks = {"refused": "", "key": wrapped, "before": _UNFINISHED}
-        if database.execute(_MARK, marks).rowcount != 1:
-            raise ValueError("somebody else has written to it")
 
 
 def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T]) -> T:
     """Return what `read` makes of the data in a file, and leave no key to them in it."""
     with connected(path, partial(_not_taken, path)) as database:
         place = place_of(path)
-        # Whoever comes second waits here, and finds the mark.
-        database.execute("BEGIN IMMEDIATE")
         (head,) = rows_of(database, f"SELECT * FROM {_HEAD}")
         if head["kind"] != kind:
             raise ValueError(f"it holds a {head['kind']}, and not a {kind}")
         if head["refused"]:
             raise ValueError(head["refused"])
         value = read(_decrypted(database, head, key))
+        # Of several that have read so far, one finds no mark. A lock would not do alone: if any
+        # thread of this process opens the file and closes it, as for a checksum, the lock is lost.
         marks = {"refused": _TAKEN, "key": bytes(len(head["key"])), "before": ""}
-        database.execute(_MARK, marks)
-        check_place(path, place)
-        database.execute("COMMIT")
+        with _marked(database, marks, _TAKEN):
+            check_place(path, place)
     return value
+
+
+@contextmanager
+def _marked(database: sqlite3.Connection, marks: dict[str, Any], changed: str) -> Iterator[None]:
+    """Change the head of the file after what is done inside, which may still refuse that."""
+    # A process that is killed must leave no journal. It would be found by the name of the file, and
+    # could restore the key after the file was resumed by another name. A page that is half written
+    # is no harm: nothing has been returned yet.
+    if database.execute("PRAGMA journal_mode = MEMORY").fetchone() != ("memory",):
+        raise ValueError("another program has it open")
+    database.execute("BEGIN EXCLUSIVE")
+    if database.execute(_MARK, marks).rowcount != 1:
+        raise ValueError(changed)
+    yield
+    database.execute("COMMIT")
 
 
 def _decrypted(database: sqlite3.Connection, head: dict[str, Any], key: bytes) -> bytearray:

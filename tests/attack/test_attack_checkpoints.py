@@ -8,8 +8,10 @@ import shutil
 import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import fields, is_dataclass
 from functools import partial
 from unittest.mock import patch
@@ -31,6 +33,7 @@ ONCE, CONTINUAL = Cell("update", "countsketch"), CONTINUAL_CELLS[0]
 AGAIN = "resumed before"
 GONE = "takes no more updates: checkpoint has written it"
 NEEDS_SIGNALS = pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no such signal here")
+NEEDS_FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
 
 
 @pytest.fixture
@@ -252,7 +255,7 @@ def test_of_several_processes_one_goes_on(path):
     assert all(AGAIN in one for one in told[:-1])
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
+@NEEDS_FORK
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_copy_is_not_written(path):
     stream = ONCE()
@@ -265,6 +268,103 @@ def test_a_forked_copy_is_not_written(path):
         os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
     assert not path.exists()
+
+
+@NEEDS_FORK
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("place", ["dumps", "loads"])
+def test_a_fork_within_a_call_gets_no_stream(place, path):
+    """A signal handler may fork, and go on in both."""
+    own, test, stream = getattr(pickle, place), os.getpid(), ONCE()
+    children = []
+
+    def forked(data, *more):
+        answer = own(data, *more)
+        children.append(os.fork())
+        if children == [0] and place == "loads":
+            # The other is first.
+            time.sleep(1.0)
+        elif place == "dumps" and children[0]:
+            # The child is first.
+            children.append(os.waitpid(children[0], 0)[1])
+        return answer
+
+    if place == "loads":
+        stream.checkpoint(path, KEY)
+    is_alive = False
+    try:
+        with patch.object(pickle, place, forked), suppress(OSError):
+            if place == "dumps":
+                stream.checkpoint(path, KEY)
+            else:
+                stream = DPStreamingFactorizer.resume(path, KEY)
+        is_alive = goes_on(partial(stream.update, 0, 0, 0.5))
+    except ValueError:
+        pass
+    finally:
+        if os.getpid() != test:
+            os._exit(int(is_alive))
+    if place == "loads":
+        children.append(os.waitpid(children[0], 0)[1])
+    assert children[1] == 0
+    assert is_alive
+    with pytest.raises(ValueError, match=f"not written to its end|{AGAIN}"):
+        DPStreamingFactorizer.resume(path, KEY)
+
+
+def test_a_lock_that_is_lost_makes_no_second_stream(path):
+    """A file that is closed by any thread takes the locks of its process with it."""
+    written(CONTINUAL, path)
+    own = pickle.loads
+    other = (
+        "import sys; from skdp import DPContinualFactorizer as Factorizer; "
+        f"Factorizer.resume(sys.argv[1], {KEY!r}).update(0, 0, 0.5)"
+    )
+
+    def read_meanwhile(data):
+        path.read_bytes()
+        subprocess.run([sys.executable, "-c", other, str(path)], check=True, timeout=120)
+        return own(data)
+
+    with (
+        patch.object(pickle, "loads", read_meanwhile),
+        pytest.raises(ValueError, match=AGAIN),
+    ):
+        DPContinualFactorizer.resume(path, KEY)
+
+
+def test_no_journal_could_bring_the_key_back(path):
+    """It would be found by the name of the file, when that was resumed by another name."""
+    own, seen, statements = sqlite3.connect, [], []
+
+    class Watching(sqlite3.Connection):
+        def execute(self, *arguments):
+            answer = super().execute(*arguments)
+            statements.append(arguments[0].split()[0])
+            if statements[-1] == "UPDATE":
+                seen.append(os.listdir(path.parent))
+            return answer
+
+    with patch.object(sqlite3, "connect", partial(own, factory=Watching)):
+        written(ONCE, path)
+        DPStreamingFactorizer.resume(path, KEY)
+    assert seen == [[path.name]] * 2
+    # All that can fail of a mark comes before it is written, and is undone with its transaction.
+    assert statements[-2:] == ["UPDATE", "COMMIT"]
+
+
+def test_a_file_that_another_program_keeps_in_wal_is_not_resumed(path):
+    written(ONCE, path)
+    other = sqlite3.connect(path)
+    other.execute("PRAGMA journal_mode = WAL")
+    other.execute("SELECT * FROM skdp_once_1").fetchall()
+    with (
+        patch.object(_database, "_TIMEOUT", 0.05),
+        pytest.raises(ValueError, match="cannot be resumed"),
+    ):
+        DPStreamingFactorizer.resume(path, KEY)
+    other.close()
+    DPStreamingFactorizer.resume(path, KEY)
 
 
 def test_the_mark_is_on_disk_before_the_stream_is_there(path):
