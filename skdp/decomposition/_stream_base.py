@@ -562,7 +562,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
 
 def _checked_key(key: Any) -> bytes:
     """Return the key of a checkpoint; refuse what is none, without showing it."""
-    if not isinstance(key, bytes) or len(key) != _KEY_SIZE:
+    # Not isinstance: an instance of a subclass may be shorter than it says.
+    if type(key) is not bytes or len(key) != _KEY_SIZE:
         size = f" of length {len(key)}" if isinstance(key, bytes) else ""
         raise ValueError(
             f"key must be {_KEY_SIZE} secret bytes, such as key=secrets.token_bytes({_KEY_SIZE}), "

@@ -548,7 +548,14 @@ def test_a_file_is_for_its_user_and_never_replaces_another(path):
     assert not (path.parent / "elsewhere").exists()
 
 
-@pytest.mark.parametrize("key", [None, "a" * 32, bytes(31), bytearray(32), np.zeros(32), b""])
+class LongAsItSays(bytes):
+    def __len__(self):
+        return 32
+
+
+@pytest.mark.parametrize(
+    "key", [LongAsItSays(16), None, "a" * 32, bytes(31), bytearray(32), np.zeros(32), b""]
+)
 def test_keys_are_32_bytes_and_never_shown(key, path):
     stream = ONCE()
     for call in (stream.checkpoint, DPStreamingFactorizer.resume):
