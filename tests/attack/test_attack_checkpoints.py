@@ -276,14 +276,15 @@ def test_a_forked_copy_is_not_written(path):
 def test_a_fork_within_a_call_gets_no_stream(place, path):
     """A signal handler may fork, and go on in both."""
     own, test, stream = getattr(pickle, place), os.getpid(), ONCE()
-    children = []
+    children, (reader, writer) = [], os.pipe()
 
     def forked(data, *more):
         answer = own(data, *more)
         children.append(os.fork())
         if children == [0] and place == "loads":
-            # The other is first.
-            time.sleep(1.0)
+            # The parent is first.
+            os.close(writer)
+            os.read(reader, 1)
         elif place == "dumps" and children[0]:
             # The child is first.
             children.append(os.waitpid(children[0], 0)[1])
@@ -304,8 +305,10 @@ def test_a_fork_within_a_call_gets_no_stream(place, path):
     finally:
         if os.getpid() != test:
             os._exit(int(is_alive))
+    os.close(writer)
     if place == "loads":
         children.append(os.waitpid(children[0], 0)[1])
+    os.close(reader)
     assert children[1] == 0
     assert is_alive
     with pytest.raises(ValueError, match=f"not written to its end|{AGAIN}"):
