@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 from unittest import TestCase
 from unittest.mock import patch
@@ -266,6 +266,8 @@ def beside(estimator: Any) -> dict[str, Any]:
         for name, value in list(vars(one).items())
         # Python's own: which warnings were shown, its functions, and what has imported the module.
         if name not in ("__warningregistry__", "__builtins__", "__loader__", "__spec__")
+        # Classes that are imported keep caches and registries, for whoever else uses them.
+        and not (isinstance(value, type | FunctionType) and value.__module__ not in owners)
     }
 
 
@@ -275,8 +277,7 @@ def _reached_from(value: Any, ends: set[int]) -> dict[int, Any]:
     All of it is among the ends then. It is kept alive, so that nothing new gets its identity, with
     what it has: a hash of an array, and identities.
     """
-    reached: dict[int, Any] = {}
-    todo = [value]
+    todo, reached = [value], dict[int, Any]()
     while todo:
         one = todo.pop()
         held = gc.get_referents(one)

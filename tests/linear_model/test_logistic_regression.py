@@ -239,6 +239,7 @@ def test_a_label_that_makes_others_inexact_is_refused(classes):
         DPLogisticRegression(classes=classes).fit(X, labels)
 
 
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 def test_other_labels_and_other_classes_have_noise_of_their_own():
     X, codes = drawn(200, 2)
     flipped = np.where(np.arange(200) == 3, 1 - codes, codes)
