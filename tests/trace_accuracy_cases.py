@@ -38,7 +38,8 @@ def spread_of_errors(seed):
     errors = []
     for value in (0.25, 1.0, 8.0):
         data = {"shape": (8, 8), "singular_values": [value]}
-        errors.append(value * relative_error(seed, rank=1, data=data, **KNOWN))
+        found = [relative_error(5 * seed + i, rank=1, data=data, **KNOWN) for i in range(5)]
+        errors.append(value * np.median(found))
     return max(errors) / min(errors)
 
 
@@ -132,7 +133,8 @@ KNOWN = {"covariance": "identity", "fit_intercept": False}
 TRACE_CASES = [
     Case("trace, error, isotropic", partial(relative_error, **KNOWN), at_most=0.06),
     Case("trace, error, defaults", relative_error, at_most=0.06),
-    Case("trace, absolute errors, largest / smallest", spread_of_errors, at_most=2.0),
+    # One fit in 50 is so good that the others are more than twice as wrong.
+    Case("trace, absolute errors, largest / smallest, medians of 5", spread_of_errors, at_most=2.0),
     Case("trace, error, 700 records, rank 4", partial(error_of_few, 700, (4,)), at_most=1.05),
     Case("trace, error, 1400 records", partial(error_of_few, 1400, (1, 4)), at_most=1.1),
     Case("trace, error, completion, median of 5", partial(usual_error, "completion"), at_most=0.08),
