@@ -139,4 +139,5 @@ def test_a_whole_job_is_private_pays_once_and_beats_the_defaults(tmp_path):
         default.fit(X_train, y_train)
         losses = [np.mean((model.predict(X_test) - y_test) ** 2) for model in (default, search)]
         gains.append(losses[0] - losses[1])
-    assert np.mean(gains) > 2 * np.std(gains, ddof=1) / np.sqrt(len(gains))
+    # A mean would not do: one descent in a hundred does not converge here, and warns of it.
+    assert sum(gain > 0 for gain in gains) >= 15
