@@ -41,6 +41,11 @@ def path(tmp_path):
     return tmp_path / "stream.skdp"
 
 
+def refused_while_open(path, why):
+    with patch.object(_database, "_TIMEOUT", 0.05), pytest.raises(ValueError, match=why):
+        DPStreamingFactorizer.resume(path, KEY)
+
+
 def written(cell, path, **more):
     stream = cell(**more)
     many_updates(stream)
@@ -361,11 +366,7 @@ def test_a_file_that_another_program_keeps_in_wal_is_not_resumed(path):
     other = sqlite3.connect(path)
     other.execute("PRAGMA journal_mode = WAL")
     other.execute("SELECT * FROM skdp_once_1").fetchall()
-    with (
-        patch.object(_database, "_TIMEOUT", 0.05),
-        pytest.raises(ValueError, match="cannot be resumed"),
-    ):
-        DPStreamingFactorizer.resume(path, KEY)
+    refused_while_open(path, "cannot be resumed")
     other.close()
     DPStreamingFactorizer.resume(path, KEY)
 
@@ -398,11 +399,7 @@ def test_a_file_that_cannot_be_marked_is_not_resumed(path):
         DPStreamingFactorizer.resume(path, KEY)
     locked = sqlite3.connect(path, isolation_level=None)
     locked.execute("BEGIN IMMEDIATE")
-    with (
-        patch.object(_database, "_TIMEOUT", 0.05),
-        pytest.raises(ValueError, match="cannot be resumed: database is locked"),
-    ):
-        DPStreamingFactorizer.resume(path, KEY)
+    refused_while_open(path, "cannot be resumed: database is locked")
     locked.close()
     DPStreamingFactorizer.resume(path, KEY)
 
