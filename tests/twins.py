@@ -44,12 +44,18 @@ def public_rows(model):
     return rows
 
 
+def size_of_terms(model, rows):
+    """Return the largest sum of sizes of terms, of the sums that a model makes of rows."""
+    weights = getattr(model, "coef_", getattr(model, "components_", None))
+    if weights is None:
+        return 1.0
+    terms = np.abs(weights) @ np.abs(np.nan_to_num(rows)).max(axis=0)
+    return float(np.max(terms + np.abs(getattr(model, "intercept_", 0.0))))
+
+
 def results(model, rows):
     """What all methods of a model return, and how large the terms of the sums are."""
-    size = 1.0
-    if hasattr(model, "coef_"):
-        terms = np.abs(model.coef_) @ np.abs(np.nan_to_num(rows)).max(axis=0)
-        size = float(np.max(terms + np.abs(model.intercept_)))
+    size = size_of_terms(model, rows)
     found = {name: getattr(model, name)(rows) for name in METHODS if hasattr(model, name)}
     return {
         name: (one, size if one.dtype.kind == "f" and name != "predict_proba" else 1.0)
