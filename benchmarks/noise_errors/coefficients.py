@@ -6,6 +6,7 @@ Each fit is made again from the same releases, but without noise in its gradient
     python -m benchmarks.noise_errors.coefficients --write  # coefficients.md beside it
 """
 
+import math
 from functools import cache
 from pathlib import Path
 
@@ -28,7 +29,7 @@ Written by `python -m benchmarks.noise_errors.coefficients --write`. Percentages
 the same fit without noise: with the same scales, whitening and clip levels, but no noise in the
 gradients, and nothing cut. They are the mean of all coefficients, and the lowest and the highest of
 single ones, among the fits that have this attribute; the last column tells how many have it. 95 is
-nominal. The standard error of the percentage of one coefficient is 1.1 in 400 fits that have it.
+nominal. The standard error of the percentage of one coefficient is {:.1f} where all fits have it.
 Correlated columns are those of an autoregression.
 
 """
@@ -123,7 +124,8 @@ def main() -> None:
     lines = [[name, f"{at:g}", *cells_of(name, at, n_fits)] for name, at in CASES]
     text = table(header, lines)
     if arguments.write:
-        (HERE / "coefficients.md").write_text(TITLE.format(n_fits) + text + "\n")
+        error = 100 * math.sqrt(0.95 * 0.05 / n_fits)
+        (HERE / "coefficients.md").write_text(TITLE.format(n_fits, error) + text + "\n")
     else:
         print(text)
 
