@@ -167,8 +167,7 @@ def without_warnings() -> Iterator[None]:
 
     In threads, which share the filters of warnings, a function cannot do that for itself.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         yield
 
 

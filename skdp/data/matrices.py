@@ -140,10 +140,8 @@ class RankOneMatrices(SkdpContainer):
         """
         n_rows, n_columns = checked_shape(shape)
         dtype = checked_dtype(dtype)
-        left, right = (
-            _one_hot(rows, n_rows, dtype, "rows"),
-            _one_hot(columns, n_columns, dtype, "columns"),
-        )
+        left = _one_hot(rows, n_rows, dtype, "rows")
+        right = _one_hot(columns, n_columns, dtype, "columns")
         _check_same_length(rows=left, columns=right)
         return cls._of_parts(left, right)
 

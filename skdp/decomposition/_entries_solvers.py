@@ -119,10 +119,10 @@ def _rotated(
 
 
 # ------------------------------
-# Block power iteration for a symmetric matrix.
+# Block iteration: noise that follows the released basis.
 
 
-def solve_symmetric_power(
+def solve_iteration(
     matrix: NoisyMatrix,
     plan: IterationReleases,
     generator: np.random.Generator,
@@ -130,19 +130,31 @@ def solve_symmetric_power(
     *,
     is_definite: bool,
 ) -> Factors:
-    r"""Find the eigenvectors of `matrix` whose eigenvalues are largest in size.
+    r"""Find the leading singular triplets: time O(nnz p) a product, memory O((m + n) p).
 
-    Iterates :math:`V \leftarrow \operatorname{orth}(A V + N)`, with the averaging and shrinkage of
-    `solve_alternating`; here, too, the noise follows the released basis. Rayleigh quotients give
-    the eigenvalues their signs, so that the matrix may be indefinite. If it is definite, negative
-    eigenvalues are noise. See M. Hardt, A. Roth (2013, :arxiv:`1211.0975`) and M. Kapralov, K.
-    Talwar (2013, :doi:`10.1137/1.9781611973105.101`).
+    If one entry of A moves, A Z moves by that change times a row of Z. So noise in proportion to
+    the largest row norm of the *released* basis Z protects every matrix. This noise is small if Z
+    is spread evenly: the method gains from low coherence, but does not assume it. M. Hardt and A.
+    Roth (2013, :arxiv:`1211.0975`) found this for single vectors, and need a promised bound on the
+    coherence. Here the sensitivity is exact, long rows of the basis are cut, and the iteration
+    alternates between both sides of a rectangular matrix.
 
-    Time O(nnz p) a step; memory O(n p).
+    All products released so far contribute to the next basis: those of one side are averaged by
+    least squares, and the rows of the average are shrunk toward their likely signal. Both cost no
+    privacy. A last release, of order p, turns the bases to the singular vectors.
+
+    For a symmetric matrix it iterates :math:`V \leftarrow \operatorname{orth}(A V + N)`, and finds
+    the eigenvectors whose eigenvalues are largest in size (M. Kapralov, K. Talwar, 2013,
+    :doi:`10.1137/1.9781611973105.101`). Rayleigh quotients give the eigenvalues their signs, so
+    that the matrix may be indefinite. If it is definite, negative eigenvalues are noise.
     """
-    bases = find_basis(matrix, plan.products, generator)
-    core = matrix.core(plan.core, bases.left, bases.right, is_symmetric=True)
-    return rotate_to_eigenvectors(matrix, bases, core, n_components, is_definite=is_definite)
+    is_symmetric = isinstance(plan.products[0], Release)
+    find = find_basis if is_symmetric else find_bases
+    bases = find(matrix, plan.products, generator)
+    core = matrix.core(plan.core, bases.left, bases.right, is_symmetric=is_symmetric)
+    if is_symmetric:
+        return rotate_to_eigenvectors(matrix, bases, core, n_components, is_definite=is_definite)
+    return rotate_to_singular_vectors(matrix, bases, core, n_components)
 
 
 def find_basis(
@@ -162,31 +174,6 @@ def find_basis(
     estimate, covariance = products.estimate(basis)
     n_above_noise = count_above_noise(estimate, covariance)
     return Bases(basis, basis, n_above_noise, failed=False, noise_gram=len(basis) * covariance)
-
-
-# ------------------------------
-# Alternating block iteration: noise that follows the released basis.
-
-
-def solve_alternating(
-    matrix: NoisyMatrix, plan: IterationReleases, generator: np.random.Generator, n_components: int
-) -> Factors:
-    """Find the leading singular triplets: time O(nnz p) a product, memory O((m + n) p).
-
-    If one entry of A moves, A Z moves by that change times a row of Z. So noise in proportion to
-    the largest row norm of the *released* basis Z protects every matrix. This noise is small if Z
-    is spread evenly: the method gains from low coherence, but does not assume it. M. Hardt and A.
-    Roth (2013, :arxiv:`1211.0975`) found this for single vectors, and need a promised bound on the
-    coherence. Here the sensitivity is exact, long rows of the basis are cut, and the iteration
-    alternates between both sides of a rectangular matrix.
-
-    All products released so far contribute to the next basis: those of one side are averaged by
-    least squares, and the rows of the average are shrunk toward their likely signal. Both cost no
-    privacy. A last release, of order p, turns the bases to the singular vectors.
-    """
-    bases = find_bases(matrix, plan.products, generator)
-    core = matrix.core(plan.core, bases.left, bases.right)
-    return rotate_to_singular_vectors(matrix, bases, core, n_components)
 
 
 def find_bases(
@@ -394,7 +381,4 @@ def _decompose(
         return solve_deflation(matrix, plan, generator, is_symmetric=unit.is_symmetric)
     if isinstance(plan, Release):
         return solve_input(matrix, plan, rank)
-    if isinstance(plan.products[0], Release):
-        is_definite = unit.is_second_moment
-        return solve_symmetric_power(matrix, plan, generator, rank, is_definite=is_definite)
-    return solve_alternating(matrix, plan, generator, rank)
+    return solve_iteration(matrix, plan, generator, rank, is_definite=unit.is_second_moment)

@@ -35,8 +35,7 @@ def are_numbers(rows: Any) -> bool:
     if isinstance(dtype, np.dtype) and dtype.kind in _NUMBERS:
         return True
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             np.asarray(rows, dtype=np.float64)
             array = np.asarray(rows)
     except Exception:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from multiprocessing import get_all_start_methods, get_context
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -129,11 +130,8 @@ def _several(fit: Fit, data: Any) -> list[np.ndarray]:
     return [numbers_of_fit(fit, data, None) for _ in range(_N_REPEATS)]
 
 
-def _by(backend: str) -> Callable[[Fit, Any], list[list[np.ndarray]]]:
-    def run(fit: Fit, data: Any) -> list[list[np.ndarray]]:
-        return list(Parallel(2, backend)(delayed(_several)(fit, data) for _ in range(2)))
-
-    return run
+def _twice_by(backend: str, fit: Fit, data: Any) -> list[list[np.ndarray]]:
+    return list(Parallel(2, backend)(delayed(_several)(fit, data) for _ in range(2)))
 
 
 # What a fork finds there, as it is not sent.
@@ -156,7 +154,9 @@ def _of_task() -> list[np.ndarray]:
     return _several(*_TASK)
 
 
-_PLACES = {f"two {places}": _by(backend) for places, backend in _BACKENDS.items()}
+_PLACES: dict[str, Callable[..., Any]] = {
+    f"two {places}": partial(_twice_by, backend) for places, backend in _BACKENDS.items()
+}
 if "fork" in get_all_start_methods():
     _PLACES["two forks"] = _in_forks
 
