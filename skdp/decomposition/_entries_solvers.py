@@ -64,43 +64,32 @@ def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> 
 # From released bases to singular vectors or eigenvectors, by a small released core.
 
 
-def rotate_to_singular_vectors(
-    matrix: NoisyMatrix, bases: Bases, core: Released, n_components: int
-) -> Factors:
-    """Turn the bases to the leading singular vectors of `core`."""
-    left_turn, singular_values, right_turn = np.linalg.svd(core.value)
-    turns = left_turn[:, :n_components], right_turn.T[:, :n_components]
-    return _rotated(matrix, bases, core, turns, singular_values[:n_components])
-
-
-def rotate_to_eigenvectors(
+def rotated(
     matrix: NoisyMatrix,
     bases: Bases,
     core: Released,
     n_components: int,
     *,
+    is_symmetric: bool,
     is_definite: bool = False,
 ) -> Factors:
-    """Turn a basis to the eigenvectors of a symmetric `core`, by falling size of eigenvalues."""
-    eigenvalues, turn = np.linalg.eigh(core.value)
-    if is_definite:
-        eigenvalues = np.maximum(eigenvalues, 0.0)
-    order = np.argsort(-np.abs(eigenvalues), kind="stable")[:n_components]
-    eigenvalues, turn = eigenvalues[order], turn[:, order]
-    # Singular values have no sign, so the left vector takes that of the eigenvalue.
-    turns = turn * np.where(eigenvalues < 0, -1.0, 1.0), turn
-    return _rotated(matrix, bases, core, turns, np.abs(eigenvalues))
+    """Turn the bases to the leading singular vectors of `core`, by falling singular values.
 
-
-def _rotated(
-    matrix: NoisyMatrix,
-    bases: Bases,
-    core: Released,
-    turns: tuple[np.ndarray, np.ndarray],
-    singular_values: np.ndarray,
-) -> Factors:
-    """Turn both bases, and count the components that stand out in the bases and in the core."""
-    left_turn, right_turn = turns
+    Components count that stand out in the bases and in the core.
+    """
+    if is_symmetric:
+        eigenvalues, turn = np.linalg.eigh(core.value)
+        if is_definite:
+            eigenvalues = np.maximum(eigenvalues, 0.0)
+        order = np.argsort(-np.abs(eigenvalues), kind="stable")[:n_components]
+        eigenvalues, right_turn = eigenvalues[order], turn[:, order]
+        # Singular values have no sign, so the left vector takes that of the eigenvalue.
+        left_turn = right_turn * np.where(eigenvalues < 0, -1.0, 1.0)
+        singular_values = np.abs(eigenvalues)
+    else:
+        left_turn, singular_values, turn = np.linalg.svd(core.value)
+        left_turn, right_turn = left_turn[:, :n_components], turn.T[:, :n_components]
+        singular_values = singular_values[:n_components]
     noise_norm = spherical_norm if matrix.is_pure else gaussian_norm
     n_in_core = count_above(
         singular_values,
@@ -152,9 +141,9 @@ def solve_iteration(
     find = find_basis if is_symmetric else find_bases
     bases = find(matrix, plan.products, generator)
     core = matrix.core(plan.core, bases.left, bases.right, is_symmetric=is_symmetric)
-    if is_symmetric:
-        return rotate_to_eigenvectors(matrix, bases, core, n_components, is_definite=is_definite)
-    return rotate_to_singular_vectors(matrix, bases, core, n_components)
+    return rotated(
+        matrix, bases, core, n_components, is_symmetric=is_symmetric, is_definite=is_definite
+    )
 
 
 def find_basis(
@@ -235,7 +224,6 @@ def solve_deflation(
     itself.
     """
     find = find_basis if is_symmetric else find_bases
-    rotate = rotate_to_eigenvectors if is_symmetric else rotate_to_singular_vectors
     deflated, pairs = matrix, []
     for component in plan.components:
         pair = find(deflated, component.products, generator)
@@ -252,7 +240,7 @@ def solve_deflation(
         noise_gram=np.diag([pair.noise_gram.item() for pair in pairs]),
     )
     core = matrix.core(plan.core, bases.left, bases.right, is_symmetric=is_symmetric)
-    return rotate(matrix, bases, core, len(pairs))
+    return rotated(matrix, bases, core, len(pairs), is_symmetric=is_symmetric)
 
 
 # ------------------------------

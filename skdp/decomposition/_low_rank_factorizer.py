@@ -20,7 +20,8 @@ from skdp.decomposition._problem import (
     Support,
 )
 from skdp.decomposition._projections import ReconstructionMixin
-from skdp.decomposition._rows_fit import plan_projection, solve_projection
+from skdp.decomposition._rows_fit import solve_projection
+from skdp.decomposition._rows_plan import plan_projection
 from skdp.decomposition._sketches import RESERVED_PART, plan_one_pass, solve_one_pass
 from skdp.units import FrobeniusChange, ResolvedEntry, ResolvedFrobeniusChange, ResolvedRow
 

@@ -3,39 +3,25 @@
 import math
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from skdp.data.rows import RowCache, Rows, Weighting, open_rows
-from skdp.decomposition._problem import Factors, RowsProblem, rank_of, rank_or_none
+from skdp.decomposition._problem import Factors, RowsProblem, rank_of
 from skdp.decomposition._rows_plan import (
-    NORM_SHARE,
-    ROW_NORM,
-    AdaptiveReleases,
-    PowerReleases,
+    RowFactorReleases,
     RowReleases,
-    SolverReleases,
-    Way,
     bound_of_mean,
     norm_quantile,
-    plan_norm,
-    plan_solver,
 )
 from skdp.decomposition._rows_solvers import (
-    Decomposition,
-    PositiveMean,
-    decompose,
-    decompose_guided,
     passes_positivity_test,
     release_mean,
-    solve_adaptive,
-    solve_covariance,
-    solve_guided_power,
-    solve_power,
+    solve_clipped,
+    solve_guided,
 )
-from skdp.linalg.norms import UNIT_ROUNDOFF, kept_squares
-from skdp.privacy import PrivacyBudget, Release, sensitivity
+from skdp.linalg.norms import kept_squares
+from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights
 from skdp.privacy.releases import SCALE_GRID, Search
 
@@ -81,33 +67,10 @@ def solve_rows(
         if problem.mean_norm is not None:
             clipped = clip_to_norm(raw, None, problem.mean_norm, problem, budget)
         if plan.positivity is not None and passes_positivity_test(plan.positivity, raw, budget):
-            return _solve_guided(problem, others[0], rows, clipped, budget, generator)
+            return solve_guided(problem, others[0], rows, clipped, budget, generator)
         mean, noise_std = release_mean(way.means[0], clipped, budget)
     factors = solve_clipped(problem, way.solver, rows, budget, generator)
     return replace(factors, mean=mean, mean_noise_variance=noise_std**2, row_norm=float(rows.bound))
-
-
-def _solve_guided(
-    problem: RowsProblem,
-    way: Way,
-    rows: Rows,
-    clipped: Rows,
-    budget: PrivacyBudget,
-    generator: np.random.Generator,
-) -> Factors:
-    """Release the mean of rows that are mostly positive, and the components that it guides."""
-    mean, *again = (
-        PositiveMean(*release_mean(one, clipped, budget), one.share) for one in way.means
-    )
-    if isinstance(way.solver, PowerReleases):
-        mean = mean.averaged(*again)
-        factors = solve_guided_power(rows, way.solver, budget, mean, generator)
-    else:
-        guided = partial(decompose_guided, axis=mean.axis)
-        factors = solve_clipped(problem, way.solver, rows, budget, generator, guided)
-    return replace(
-        factors, mean=mean.mean, mean_noise_variance=mean.noise_std**2, row_norm=float(rows.bound)
-    )
 
 
 def clip_to_norm(
@@ -173,60 +136,12 @@ def _weighting(bound: float, n_features: int) -> Weighting:
     return partial(clip_weights, bound=largest, n_features=n_features)
 
 
-def solve_clipped(
-    problem: RowsProblem,
-    plan: SolverReleases,
-    rows: Rows,
-    budget: PrivacyBudget,
-    generator: np.random.Generator,
-    decomposition: Decomposition = decompose,
-) -> Factors:
-    """Run the solver on clipped rows."""
-    rank = rank_or_none(problem.n_components)
-    if isinstance(plan, Release):
-        return solve_covariance(rows, plan, budget, rank, decomposition)
-    if isinstance(plan, AdaptiveReleases):
-        return solve_adaptive(rows, plan, budget, rank_of(problem), decomposition)
-    return solve_power(rows, plan, budget, generator)
-
-
 # ------------------------------
 # Factors of both sides of a matrix whose rows are protected.
 
-# Share of the budget for the projected rows. Components serve all rows, and need most of it.
-_PROJECTION_SHARE = 0.2  # not studied
 # Components with a smaller factor become 0. Keeping them would gain next to nothing, and lose much
 # where the released moment is noise itself.
 _LEAST_SIGNAL = 0.1  # not studied
-
-
-class RowFactorReleases(NamedTuple):
-    """What a fit of rows and their factors releases, in this order."""
-
-    row_norm: Search | None
-    components: SolverReleases
-    projected_rows: Release
-
-
-def plan_projection(problem: RowsProblem) -> RowFactorReleases:
-    """Plan the releases of the components, and then the rows projected on them."""
-    # Shares of the components are parts of what the projection leaves.
-    before = replace(problem, cost=replace(problem.cost, part=1 - _PROJECTION_SHARE))
-    row_norm = plan_norm(before) if problem.row_norm is None else None
-    shape = (problem.shape[0], rank_of(problem))
-    return RowFactorReleases(
-        row_norm,
-        plan_solver(before, 1.0 - NORM_SHARE * (problem.row_norm is None)),
-        problem.cost.release(
-            "projected rows",
-            "gaussian",
-            _PROJECTION_SHARE,
-            partial(_projection_change, problem=problem),
-            None if problem.row_norm is None else {"row_norm": problem.row_norm},
-            follows=ROW_NORM,
-            shape=shape,
-        ),
-    )
 
 
 def solve_projection(
@@ -262,10 +177,3 @@ def solve_projection(
         left_signal=float(signal.max(initial=0.0)),
         row_norm=float(rows.bound),
     )
-
-
-def _projection_change(row_norm: float, problem: RowsProblem) -> float:
-    """Bound how far one row moves the projected rows, with the rounding of a projection."""
-    terms, size = problem.shape[1], rank_of(problem)
-    rounding = (terms + 2) * UNIT_ROUNDOFF * math.sqrt(size)
-    return sensitivity.row_sum(row_norm, problem.unit.adjacency, rounding)

@@ -11,12 +11,12 @@ import numpy as np
 
 from skdp._estimator import check_finite_bound
 from skdp.decomposition._problem import MEAN, RowsProblem, check_solver, rank_of
-from skdp.linalg.norms import row_norms
+from skdp.linalg.norms import UNIT_ROUNDOFF, row_norms
 from skdp.privacy import Plan, Release, sensitivity
 from skdp.privacy.plan import OneOf, growing_shares, left_of, plan_sum
 from skdp.privacy.releases import SCALE_GRID, Search
 
-_MEAN_NORM, ROW_NORM = "mean norm", "row norm"
+_MEAN_NORM, _ROW_NORM = "mean norm", "row norm"
 
 # ------------------------------
 # Checks of the parameters, and the values that "auto" stands for.
@@ -153,8 +153,8 @@ _ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
 # The guided power method: number of steps, columns beyond the components asked for, and growth of
 # the shares from step to step. The second setting is for signals from the last number on.
 _FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0  # not studied
-#: Share of the budget for the private estimate of a norm.
-NORM_SHARE = 0.03  # not studied
+# Share of the budget for the private estimate of a norm.
+_NORM_SHARE = 0.03  # not studied
 # Shares of the mean, for centering and for variances; the solver takes the rest.
 _CENTER_SHARE, _MEAN_SHARE = 0.15, 0.02  # not studied
 # Fractions of the share of the power method: for all clip levels, and for the spectrum.
@@ -242,7 +242,7 @@ def norm_quantile(search: Search, problem: RowsProblem) -> float:
     their directions, to .95, where there is hardly any. With few rows it is nearer to the median,
     as the noise of the counts would blur other quantiles.
     """
-    wanted = _quantile_of_strength(problem) if search.name == ROW_NORM else _NORM_QUANTILE
+    wanted = _quantile_of_strength(problem) if search.name == _ROW_NORM else _NORM_QUANTILE
     highest = search.highest_quantile(problem.shape[0], most=_NORM_QUANTILE)
     lowest = 1 - search.highest_quantile(problem.shape[0])
     return max(min(wanted, highest), min(_MEDIAN, max(_LOWEST_QUANTILE, lowest)))
@@ -272,9 +272,9 @@ def plan_rows(problem: RowsProblem) -> RowReleases:
         count = sensitivity.count
         positivity = problem.cost.release("positive rows", "gaussian", _POSITIVITY_SHARE, count, {})
     before = (
-        plan_norm(problem, _MEAN_NORM) if estimates_mean_norm else None,
+        _plan_norm(problem, _MEAN_NORM) if estimates_mean_norm else None,
         _plan_mean(problem, MEAN, _CENTER_SHARE) if is_centered else None,
-        plan_norm(problem) if problem.row_norm is None else None,
+        _plan_norm(problem) if problem.row_norm is None else None,
         positivity,
     )
     return RowReleases(*before, OneOf(tuple(_plan_ways(problem, left_of(before)))))
@@ -283,28 +283,28 @@ def plan_rows(problem: RowsProblem) -> RowReleases:
 def _plan_ways(problem: RowsProblem, share: float) -> Iterator[Way]:
     """Plan what follows the bounds: the default way, and the one that the mean guides."""
     if not problem.releases_mean or problem.center is not None:
-        yield Way((), plan_solver(problem, share))
+        yield Way((), _plan_solver(problem, share))
         return
     mean = _plan_mean(problem, MEAN, _MEAN_SHARE)
-    yield Way((mean,), plan_solver(problem, share - _MEAN_SHARE))
+    yield Way((mean,), _plan_solver(problem, share - _MEAN_SHARE))
     if problem.guided_solver is None:
         return
     first, more = _guide_shares(problem)
     guide = _plan_mean(problem, "guiding mean 1", first)
     if problem.guided_solver != "power":
-        yield Way((guide,), plan_solver(problem, share - first))
+        yield Way((guide,), _plan_solver(problem, share - first))
         return
     second_guide = _plan_mean(problem, "guiding mean 2", more)
     yield Way((guide, second_guide), _plan_guided_power(problem, share - first - more))
 
 
-def plan_norm(problem: RowsProblem, name: str = ROW_NORM) -> Search:
+def _plan_norm(problem: RowsProblem, name: str = _ROW_NORM) -> Search:
     """Plan the private estimate of a bound."""
     remedy = f"Pass {name.replace(' ', '_')} as a public bound in the units of X."
-    return problem.cost.search(name, NORM_SHARE, SCALE_GRID, remedy=remedy)
+    return problem.cost.search(name, _NORM_SHARE, SCALE_GRID, remedy=remedy)
 
 
-def plan_solver(problem: RowsProblem, share: float) -> SolverReleases:
+def _plan_solver(problem: RowsProblem, share: float) -> SolverReleases:
     """Plan what the solver releases, except for the guided power method."""
     if problem.solver == "power":
         return _plan_power(problem, share, int(problem.n_iter), problem.basis_size, _GROWTH)
@@ -335,7 +335,7 @@ def bound_of_mean(problem: RowsProblem) -> float | str:
     """Return the bound of rows for their mean, or the name of the search that finds it."""
     norm, search = problem.mean_norm, _MEAN_NORM
     if norm is None and problem.center is None:
-        norm, search = problem.row_norm, ROW_NORM
+        norm, search = problem.row_norm, _ROW_NORM
     return search if norm is None else norm
 
 
@@ -362,7 +362,7 @@ def _plan_moment(
     projected_shape: tuple[int, ...] = (),
 ) -> Release:
     """Plan the second moment, or a projection of it that has the given shape."""
-    bound: float | str = ROW_NORM if problem.row_norm is None else problem.row_norm
+    bound: float | str = _ROW_NORM if problem.row_norm is None else problem.row_norm
     if problem.is_sparse and problem.center is not None:
         # Sparse rows are centered in the products, whose rounding depends on the center.
         bound = MEAN if isinstance(problem.center, str) else "center"
@@ -435,3 +435,46 @@ def _plan_power(
     name, shape = "projected second moment", (n_columns + n_guides + 1,) * 2
     spectrum = _plan_moment(problem, share * _SPECTRUM_SHARE, name, projected_shape=shape)
     return PowerReleases(tuple(steps), spectrum)
+
+
+# ------------------------------
+# Releases of factors of both sides of a matrix whose rows are protected.
+
+# Share of the budget for the projected rows. Components serve all rows, and need most of it.
+_PROJECTION_SHARE = 0.2  # not studied
+
+
+class RowFactorReleases(NamedTuple):
+    """What a fit of rows and their factors releases, in this order."""
+
+    row_norm: Search | None
+    components: SolverReleases
+    projected_rows: Release
+
+
+def plan_projection(problem: RowsProblem) -> RowFactorReleases:
+    """Plan the releases of the components, and then the rows projected on them."""
+    # Shares of the components are parts of what the projection leaves.
+    before = replace(problem, cost=replace(problem.cost, part=1 - _PROJECTION_SHARE))
+    row_norm = _plan_norm(before) if problem.row_norm is None else None
+    shape = (problem.shape[0], rank_of(problem))
+    return RowFactorReleases(
+        row_norm,
+        _plan_solver(before, 1.0 - _NORM_SHARE * (problem.row_norm is None)),
+        problem.cost.release(
+            "projected rows",
+            "gaussian",
+            _PROJECTION_SHARE,
+            partial(_projection_change, problem=problem),
+            None if problem.row_norm is None else {"row_norm": problem.row_norm},
+            follows=_ROW_NORM,
+            shape=shape,
+        ),
+    )
+
+
+def _projection_change(row_norm: float, problem: RowsProblem) -> float:
+    """Bound how far one row moves the projected rows, with the rounding of a projection."""
+    terms, size = problem.shape[1], rank_of(problem)
+    rounding = (terms + 2) * UNIT_ROUNDOFF * math.sqrt(size)
+    return sensitivity.row_sum(row_norm, problem.unit.adjacency, rounding)

@@ -9,13 +9,15 @@ import numpy as np
 from scipy.linalg import eigh
 
 from skdp.data.rows import Rows
-from skdp.decomposition._problem import Factors
+from skdp.decomposition._problem import Factors, RowsProblem, rank_of, rank_or_none
 from skdp.decomposition._rows_plan import (
     ADAPTIVE_SHARES,
     N_LEVELS,
     PROBE_LEVELS,
     AdaptiveReleases,
     PowerReleases,
+    SolverReleases,
+    Way,
 )
 from skdp.linalg.denoising import positive_means
 from skdp.linalg.norms import UNIT_ROUNDOFF, quantile_from_counts, row_norms
@@ -383,8 +385,8 @@ def solve_adaptive(
             estimate = _average(estimate, _release_moment(release, rows, budget, moment))
         return decomposition(*estimate, squared_bound=rows.bound**2, n_components=n_components)
     for step in refinement.steps:
-        columns = _release_step(step, rows, budget, basis, level)
-        estimate = _refine(estimate, basis, *columns)
+        columns, _ = release_product(step, rows, budget, basis, level * rows.bound)
+        estimate = _refine(estimate, basis, *_in_squared_bounds(columns, rows))
         basis = _turn_to_leading(estimate.value, basis)
     return _release_variances(refinement.variances, rows, budget, moment, basis[:, :n_components])
 
@@ -398,7 +400,13 @@ def _release_moment(
     may then overflow. So callers divide the noise first, and square the ratio.
     """
     exact, rounding = moment
-    noisy, noise_std = budget.release(release, exact, rows.bound, rounding=rounding)
+    released = budget.release(release, exact, rows.bound, rounding=rounding)
+    return _in_squared_bounds(released, rows)
+
+
+def _in_squared_bounds(released: Released, rows: Rows) -> Released:
+    """Express a release in units of the squared bound; overwrite it."""
+    noisy, noise_std = released
     squared_bound = rows.bound**2
     noisy /= squared_bound
     return Released(noisy, noise_std / squared_bound)
@@ -460,18 +468,6 @@ def _can_be_refined(values: np.ndarray, estimate: Released) -> bool:
     # divided by its own share.
     loss = off_diagonal_std * _FIRST_SHARE * n_features * np.sum(off_diagonal_std / values)
     return bool(loss >= _LEAST_LOSS * values.sum())
-
-
-def _release_step(
-    release: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray, fraction: float
-) -> Released:
-    """Release the second moment times `basis`, with projections clipped to a part of the bound."""
-    level = fraction * rows.bound
-    product, rounding, _ = rows.normal_product(basis, partial(clip_rows, bound=level))
-    rounding += rows.moved_rounding(basis.shape[1], level)
-    noisy, noise_std = budget.release(release, product, rows.bound, level, rounding=rounding)
-    squared_bound = rows.bound**2
-    return Released(noisy / squared_bound, noise_std / squared_bound)
 
 
 def _refine(
@@ -572,10 +568,7 @@ def release_step(
     budget: PrivacyBudget,
     basis: np.ndarray,
 ) -> tuple[Released, Rows]:
-    """Release the rows times their projections, clipped at a level that is chosen by `sample`.
-
-    The rows are returned with their norms, which the next step need not compute.
-    """
+    """Release the rows times their projections, clipped at a level that is chosen by `sample`."""
     level_counts, planned_product = step
     level = np.inf
     if level_counts is not None:
@@ -583,9 +576,19 @@ def release_step(
         counts = sample.projection_counts(basis, edges)
         noisy_counts, _ = budget.release(level_counts, counts)
         level = quantile_from_counts(noisy_counts, edges, _LEVEL_QUANTILE)
+    return release_product(planned_product, rows, budget, basis, level)
+
+
+def release_product(
+    release: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray, level: float
+) -> tuple[Released, Rows]:
+    """Release the rows times their projections, clipped to `level`.
+
+    The rows are returned with their norms, which the next step need not compute.
+    """
     product, rounding, rows = rows.normal_product(basis, partial(clip_rows, bound=level))
     rounding += rows.moved_rounding(basis.shape[1], level)
-    return budget.release(planned_product, product, rows.bound, level, rounding=rounding), rows
+    return budget.release(release, product, rows.bound, level, rounding=rounding), rows
 
 
 def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
@@ -684,3 +687,47 @@ def _shrunk_by_group(noisy: np.ndarray, noise_std: float, groups: list[np.ndarra
         energy = np.mean(np.square(columns[group] / noise_std), axis=0)
         columns[group] *= np.maximum(1 - 1 / np.maximum(energy, 1e-12), _LEAST_KEPT)
     return columns
+
+
+# ------------------------------
+# The solver whose releases a plan has, and the mean that may guide it.
+
+
+def solve_clipped(
+    problem: RowsProblem,
+    plan: SolverReleases,
+    rows: Rows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+    decomposition: Decomposition = decompose,
+) -> Factors:
+    """Run the solver on clipped rows."""
+    rank = rank_or_none(problem.n_components)
+    if isinstance(plan, Release):
+        return solve_covariance(rows, plan, budget, rank, decomposition)
+    if isinstance(plan, AdaptiveReleases):
+        return solve_adaptive(rows, plan, budget, rank_of(problem), decomposition)
+    return solve_power(rows, plan, budget, generator)
+
+
+def solve_guided(
+    problem: RowsProblem,
+    way: Way,
+    rows: Rows,
+    clipped: Rows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> Factors:
+    """Release the mean of rows that are mostly positive, and the components that it guides."""
+    mean, *again = (
+        PositiveMean(*release_mean(one, clipped, budget), one.share) for one in way.means
+    )
+    if isinstance(way.solver, PowerReleases):
+        mean = mean.averaged(*again)
+        factors = solve_guided_power(rows, way.solver, budget, mean, generator)
+    else:
+        guided = partial(decompose_guided, axis=mean.axis)
+        factors = solve_clipped(problem, way.solver, rows, budget, generator, guided)
+    return replace(
+        factors, mean=mean.mean, mean_noise_variance=mean.noise_std**2, row_norm=float(rows.bound)
+    )
