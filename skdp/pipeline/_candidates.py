@@ -19,11 +19,7 @@ from skdp.data.sources import holds_sparse
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._problem import RowsProblem
 from skdp.linear_model._classifiers import PrivateClassifier
-from skdp.pipeline._composition import (
-    Step,
-    configured_step,
-    rows_of_step,
-)
+from skdp.pipeline._composition import Step, configured_step, rows_of_step
 from skdp.pipeline._holders import is_columns, is_passed_through, is_stateless
 from skdp.pipeline._public_rows import stand_ins
 from skdp.pipeline._public_steps import fitted_to_nothing, in_public, transformed

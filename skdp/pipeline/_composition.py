@@ -10,16 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn import get_config
 from sklearn.base import clone, is_classifier
-from sklearn.compose import ColumnTransformer
-from sklearn.frozen import FrozenEstimator
-from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length
 
 from skdp._checks import check_given, feature_names, redact_errors, targets_of
-from skdp._estimator import PrivateEstimator, check_unwatched
+from skdp._estimator import PrivateEstimator
 from skdp._scales import in_order
 from skdp.data.containers import finite
 from skdp.data.parts import RowBlocks, RowParts, Targets, mapped_blocks
@@ -39,20 +35,13 @@ from skdp.linear_model._supervised import (
     labels_in,
 )
 from skdp.pipeline._holders import (
-    HOLDERS,
-    DelegatesMixin,
     SharedBudget,
-    has_budget,
-    instead_of,
     is_columns,
     is_passed_through,
-    is_plain_pipeline,
-    is_stateless,
     keeps_columns,
     last_of,
-    learning_parameters,
+    not_private,
     private_parts,
-    private_steps,
 )
 from skdp.pipeline._public_rows import columns_of
 from skdp.pipeline._public_steps import fitted_to_nothing, of_people, transformed
@@ -292,29 +281,32 @@ def check_blocks(steps: Sequence[tuple[str, Any]], X: RowBlocks) -> None:
 
 def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
     """Refuse responses that a private step would refuse; those of classes it checks itself."""
-    private = [step.estimator for step in steps if step.is_private]
+    supervised = _supervised(steps)
+    takes_numbers = not all(map(is_classifier, supervised))
     if isinstance(X, RowParts):
-        supervised = [one for one in private if get_tags(one).target_tags.required]
         if supervised or y is not None:
-            targets = targets_of(X, y, type([*supervised, *private][0]).__name__)
-        if not all(map(is_classifier, supervised)):
+            private = supervised or [step.estimator for step in steps if step.is_private]
+            targets = targets_of(X, y, type(private[0]).__name__)
+        if takes_numbers:
             checked_digest(targets.mapped(as_numbers), None, is_keyed=False, name="y")
-        return
-    if y is None:
-        for one in private:
-            if get_tags(one).target_tags.required:
-                check_given(y, type(one).__name__)
-        return
-    redact_errors(check_consistent_length)(X, y)
-    if any(get_tags(one).target_tags.required and not is_classifier(one) for one in private):
-        checked_responses(y)
+    elif y is not None:
+        redact_errors(check_consistent_length)(X, y)
+        if takes_numbers:
+            checked_responses(y)
+    elif supervised:
+        check_given(y, type(supervised[0]).__name__)
+
+
+def _supervised(steps: Sequence[Step]) -> list[Any]:
+    """Return the private steps that need responses."""
+    private = (step.estimator for step in steps if step.is_private)
+    return [one for one in private if get_tags(one).target_tags.required]
 
 
 def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
     """Make finite, or known, what is not any more: behind a release no step may refuse a row."""
     made = mapped_blocks(rows, finite)
-    private = (step.estimator for step in steps if step.is_private)
-    supervised = [one for one in private if get_tags(one).target_tags.required]
+    supervised = _supervised(steps)
     if supervised and isinstance(made, RowParts) and made.y is not None:
         known: Any = _finite_numbers
         if is_classifier(supervised[-1]):
@@ -358,7 +350,8 @@ def _refusals(whole: Any, steps: Sequence[Step], number: int) -> Iterator[str]:
         )
     if step.is_private and isinstance(whole, SharedBudget):
         yield from _not_left_alone(whole, step)
-    yield from _not_private(step, is_behind=any(one.is_private for one in steps[:number]))
+    is_behind = any(one.is_private for one in steps[:number])
+    yield from not_private(step.name, step.estimator, is_behind=is_behind)
     if not (is_last or is_passed_through(step.estimator) or hasattr(step.estimator, "transform")):
         kind = type(step.estimator).__name__
         yield f"Step {step.name!r}, {kind}, has no transform: it must be the last."
@@ -394,62 +387,6 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
     classes = classes_in(labels).tolist()
     given = {f"{name}__classes" if name else "classes": classes for name in lack_classes}
     return clone(estimator).set_params(**given), lack_classes
-
-
-def _not_private(step: Step, *, is_behind: bool) -> Iterator[str]:
-    """Say why a step cannot be kept private; `is_behind` if it follows a private one."""
-    name, estimator = step.name, step.estimator
-    where = f"estimator, step {name!r}: " if name else "estimator: "
-    if is_behind and isinstance(estimator, AdditiveChi2Sampler):
-        yield (
-            f"{where}AdditiveChi2Sampler refuses negative entries. Behind a private step its error "
-            "would tell of single rows. Put it before all private steps."
-        )
-    check_unwatched(where, estimator)
-    if isinstance(estimator, DelegatesMixin):
-        yield (
-            f"{where}a {type(estimator).__name__} has a budget of its own, which is not that of "
-            "the whole. Put what it fits in its place."
-        )
-        return
-    if isinstance(estimator, FrozenEstimator):
-        check_is_fitted(estimator)
-    if is_columns(estimator):
-        for part, one in HOLDERS[ColumnTransformer].given(estimator):
-            if is_columns(one):
-                yield f"{where}a ColumnTransformer within another is not supported."
-            elif is_plain_pipeline(one):
-                check_unwatched(where, one)
-                yield from _not_private_within(f"{name}__{part}", one)
-            elif not has_budget(one):
-                yield from _not_private(Step(f"{name}__{part}", one), is_behind=False)
-    elif not (step.is_private or is_stateless(estimator) or is_passed_through(estimator)):
-        kind, holds_steps = type(estimator).__name__, isinstance(estimator, _BaseComposition)
-        nested = f" A {kind} within a Pipeline is not supported." * holds_steps
-        learns = f"{kind} may learn from the rows without privacy"
-        if given := ", ".join(learning_parameters(estimator)):
-            learns = f"{kind} with {given} may learn from the rows, or refuse single ones"
-        yield (
-            f"{where}{learns}. Use {instead_of(estimator)}, "
-            f"or wrap an estimator fitted on public rows in sklearn.frozen.FrozenEstimator.{nested}"
-        )
-    for parameter in ("ledger", "random_state") if step.is_private else ():
-        if getattr(estimator, parameter) is not None:
-            yield f"{where}{parameter} must be None: pass it to the whole instead."
-    if step.is_private and estimator.delta == 0:
-        yield f"{where}delta must be positive, got 0."
-
-
-def _not_private_within(path: str, part: Pipeline) -> Iterator[str]:
-    """Say why the steps of a part cannot be kept private; a private one is a step of its own."""
-    for inner, one in part.steps:
-        if not private_steps(one):
-            yield from _not_private(Step(f"{path}__{inner}", one), is_behind=False)
-        elif one is not last_of(part) or not has_budget(one):
-            yield (
-                f"Step '{path}__{inner}': a private step must be the last of a Pipeline in a "
-                "ColumnTransformer. Put what follows it behind the ColumnTransformer."
-            )
 
 
 # Unit of an estimator without the parameter, such as `DPPersonalizedRegressor`.

@@ -1,8 +1,8 @@
-"""Which estimators are private, learn nothing, are not fitted, or hold others."""
+"""Which estimators are private, learn nothing, are not fitted, hold others, or are refused."""
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from inspect import getclosurevars
 from numbers import Real
@@ -11,8 +11,9 @@ from types import BuiltinFunctionType, FunctionType, MethodDescriptorType
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, clone
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.compose._column_transformer import _is_empty_column_selection
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -26,11 +27,11 @@ from sklearn.preprocessing import (
     SplineTransformer,
 )
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
+from sklearn.utils.metaestimators import _BaseComposition, available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import SeededEstimator, by_chunks, in_parts
-from skdp._estimator import PrivateEstimator
+from skdp._estimator import PrivateEstimator, check_unwatched
 from skdp.privacy import PrivacySpent
 
 # ------------------------------
@@ -238,15 +239,8 @@ def fitted_parts(holder: Any) -> list[tuple[str, Any, Any]]:
     """List the names, the transformers and the columns of a fitted ColumnTransformer."""
     # Old versions of scikit-learn warn where the columns of a remainder are looked at.
     kept = [one for one in holder.transformers_ if type(one[1]) is not str or one[1] != "drop"]
-    return [one for one in kept if not _selects_nothing(one[2])]
-
-
-def _selects_nothing(columns: Any) -> bool:
-    """Tell whether a transformer is given no columns, and thus is not fitted."""
-    if isinstance(columns, str | slice) or np.ndim(columns) == 0:
-        return False
-    chosen = np.asarray(columns)
-    return chosen.size == 0 or (chosen.dtype == bool and not chosen.any())
+    # Those that are given no columns are not fitted.
+    return [one for one in kept if not _is_empty_column_selection(one[2])]
 
 
 def _given_targets(holder: Any) -> list[tuple[str, Any]]:
@@ -312,12 +306,6 @@ def ending_with(part: Any, last: Any) -> Any:
     if type(part) is not Pipeline:
         return last
     return Pipeline([*part.steps[:-1], (part.steps[-1][0], last)])
-
-
-def with_parts(step: Any, parts: Mapping[str, Any]) -> Any:
-    """Clone a transformer with other estimators in some places."""
-    others = [(name, parts.get(name, one), columns) for name, one, columns in step.transformers]
-    return clone(step).set_params(transformers=others)
 
 
 # ------------------------------
@@ -451,3 +439,63 @@ class DelegatesMixin(SeededEstimator):
 
     def __sklearn_tags__(self) -> Any:
         return get_tags(self._pattern())
+
+
+# ------------------------------
+# What is against a step that shares a budget.
+
+
+def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
+    """Say why a step cannot be kept private; `is_behind` if it follows a private one."""
+    is_private = isinstance(estimator, PrivateEstimator)
+    where = f"estimator, step {name!r}: " if name else "estimator: "
+    if is_behind and isinstance(estimator, AdditiveChi2Sampler):
+        yield (
+            f"{where}AdditiveChi2Sampler refuses negative entries. Behind a private step its error "
+            "would tell of single rows. Put it before all private steps."
+        )
+    check_unwatched(where, estimator)
+    if isinstance(estimator, DelegatesMixin):
+        yield (
+            f"{where}a {type(estimator).__name__} has a budget of its own, which is not that of "
+            "the whole. Put what it fits in its place."
+        )
+        return
+    if isinstance(estimator, FrozenEstimator):
+        check_is_fitted(estimator)
+    if is_columns(estimator):
+        for part, one in HOLDERS[ColumnTransformer].given(estimator):
+            if is_columns(one):
+                yield f"{where}a ColumnTransformer within another is not supported."
+            elif is_plain_pipeline(one):
+                check_unwatched(where, one)
+                yield from _not_private_within(f"{name}__{part}", one)
+            elif not has_budget(one):
+                yield from not_private(f"{name}__{part}", one, is_behind=False)
+    elif not (is_private or is_stateless(estimator) or is_passed_through(estimator)):
+        kind, holds_steps = type(estimator).__name__, isinstance(estimator, _BaseComposition)
+        nested = f" A {kind} within a Pipeline is not supported." * holds_steps
+        learns = f"{kind} may learn from the rows without privacy"
+        if given := ", ".join(learning_parameters(estimator)):
+            learns = f"{kind} with {given} may learn from the rows, or refuse single ones"
+        yield (
+            f"{where}{learns}. Use {instead_of(estimator)}, "
+            f"or wrap an estimator fitted on public rows in sklearn.frozen.FrozenEstimator.{nested}"
+        )
+    for parameter in ("ledger", "random_state") if is_private else ():
+        if getattr(estimator, parameter) is not None:
+            yield f"{where}{parameter} must be None: pass it to the whole instead."
+    if is_private and estimator.delta == 0:
+        yield f"{where}delta must be positive, got 0."
+
+
+def _not_private_within(path: str, part: Pipeline) -> Iterator[str]:
+    """Say why the steps of a part cannot be kept private; a private one is a step of its own."""
+    for inner, one in part.steps:
+        if not private_steps(one):
+            yield from not_private(f"{path}__{inner}", one, is_behind=False)
+        elif one is not last_of(part) or not has_budget(one):
+            yield (
+                f"Step '{path}__{inner}': a private step must be the last of a Pipeline in a "
+                "ColumnTransformer. Put what follows it behind the ColumnTransformer."
+            )

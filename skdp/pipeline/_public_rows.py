@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
 from skdp.data.containers import canonical_csr, types_of
 from skdp.data.matrices import RankOneMatrices
@@ -205,19 +204,6 @@ def _public_column(column: Any, anything: Any) -> Any:
         # They come from the data, so that no more of them is asked for.
         values = [categories[0]] * TWICE
     return type(column)(list(values), dtype=column.dtype, index=range(TWICE), name=column.name)
-
-
-def with_row_at(rows: Any, number: int, places: Sequence[int]) -> Any:
-    """Put one row into the places of others; container, types and names stay as they are."""
-    if isinstance(rows, np.ndarray):
-        # In the same memory order, as rows round otherwise in another one.
-        made = np.array(rows, order="K")
-        made[places] = made[number]
-        return made
-    index = np.arange(_num_samples(rows))
-    index[places] = number
-    made = _safe_indexing(rows, index)
-    return made.set_axis(rows.index) if hasattr(rows, "iloc") else made
 
 
 # ------------------------------

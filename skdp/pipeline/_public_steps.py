@@ -44,7 +44,6 @@ from skdp.pipeline._holders import (
     is_columns,
     last_of,
     private_parts,
-    with_parts,
 )
 from skdp.pipeline._public_rows import (
     TWICE,
@@ -61,7 +60,6 @@ from skdp.pipeline._public_rows import (
     stand_ins,
     two_of,
     with_ones,
-    with_row_at,
 )
 from skdp.preprocessing import DPStandardScaler
 
@@ -304,6 +302,19 @@ def _of_form(function: Callable[..., Any], inputs: Sequence[Any], result: Any, f
     return form.with_rows(made, odd, others)
 
 
+def with_row_at(rows: Any, number: int, places: Sequence[int]) -> Any:
+    """Put one row into the places of others; container, types and names stay as they are."""
+    if isinstance(rows, np.ndarray):
+        # In the same memory order, as rows round otherwise in another one.
+        made = np.array(rows, order="K")
+        made[places] = made[number]
+        return made
+    index = np.arange(_num_samples(rows))
+    index[places] = number
+    made = _safe_indexing(rows, index)
+    return made.set_axis(rows.index) if hasattr(rows, "iloc") else made
+
+
 def _alone(function: Callable[..., Any], inputs: Sequence[Any]) -> Iterator[Any]:
     """Apply a function to each row by itself; the function gets the row two times."""
     for row in range(_num_samples(inputs[0])):
@@ -433,6 +444,12 @@ def in_public(step: Any) -> Any:
     """Return the transformer with public parts only: private ones keep columns as they are."""
     wide = {name: ending_with(one, _as_wide(last_of(one))) for name, one, _ in private_parts(step)}
     return with_parts(step, wide)
+
+
+def with_parts(step: Any, parts: Mapping[str, Any]) -> Any:
+    """Clone a transformer with other estimators in some places."""
+    others = [(name, parts.get(name, one), columns) for name, one, columns in step.transformers]
+    return clone(step).set_params(transformers=others)
 
 
 def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool) -> None:
