@@ -4,7 +4,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, TypeAlias, TypeVar
@@ -169,19 +168,6 @@ def without_warnings() -> Iterator[None]:
     """
     with warnings.catch_warnings(action="ignore"):
         yield
-
-
-def composed(
-    first: Callable[[Any], Any] | None, second: Callable[[Any], Any] | None
-) -> Callable[[Any], Any] | None:
-    """Return a function that calls the first and then the second; None stands for no function."""
-    if first is None or second is None:
-        return second if first is None else first
-    return partial(_both, first, second)
-
-
-def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], X: Any) -> Any:
-    return second(first(X))
 
 
 def checked_container(X: Any) -> Any:

@@ -28,13 +28,12 @@ from skdp.data.containers import (
     MASKED,
     RawBlock,
     as_feature_names,
-    composed,
     flaw_of_columns,
     float_dtype,
     in_c_order,
     refuse_other_columns,
 )
-from skdp.data.parts import PartResults, RowParts, read_block, refused_if_not_finite
+from skdp.data.parts import PartResults, RowParts, composed, read_block, refused_if_not_finite
 from skdp.data.reduce import Kernel, part_sum, tree_sum
 from skdp.data.workers import (
     Failure,

@@ -64,7 +64,8 @@ def row_groups(
         If a file is no Parquet file, or has not these columns, of types that can be taken and that
         are those of the first file.
     """
-    paths, columns, lists = _files(paths), _checked_names(columns, y), _checked_lists(categories)
+    paths = [file for path in paths_of(paths) for file in _files_of(path)]
+    columns, lists = _checked_names(columns, y), _checked_lists(categories)
     first: dict[str, Any] = {}
     groups, lengths = [], []
     for path in paths:
@@ -90,12 +91,8 @@ def row_groups(
     )
 
 
-def _files(paths: Any) -> list[str]:
-    """Return the files of each path, folder or pattern, in the order of their names."""
-    return [file for path in paths_of(paths) for file in _files_of(path)]
-
-
 def _files_of(path: str) -> list[str]:
+    """Return the files of a path, folder or pattern, in the order of their names."""
     is_folder = os.path.isdir(path)
     if not is_folder and (os.path.exists(path) or not {*"*?["} & {*path}):
         return [path]

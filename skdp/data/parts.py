@@ -21,7 +21,6 @@ from skdp.data.containers import (
     checked_container,
     checked_dtype,
     checked_shape,
-    composed,
     flaw_of_columns,
     hide_error_text,
     in_c_order,
@@ -83,6 +82,19 @@ class Parts:
         if len(self.parts) > 1:  # else an array of targets, whatever the parts of the rows
             one.parts = [cast("Part", None)] * parts.start + self.parts[parts.start : parts.stop]
         return one
+
+
+def composed(
+    first: Callable[[Any], Any] | None, second: Callable[[Any], Any] | None
+) -> Callable[[Any], Any] | None:
+    """Return a function that calls the first and then the second; None stands for no function."""
+    if first is None or second is None:
+        return second if first is None else first
+    return partial(_both, first, second)
+
+
+def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], X: Any) -> Any:
+    return second(first(X))
 
 
 # ------------------------------
@@ -236,16 +248,14 @@ class PartResults:
         path : path-like
             File to write; ``numpy.load(path, mmap_mode="r")`` reads it.
         """
-        write_npy(path, iter(self), self.shape, self.dtype)
+        write_npy(path, self)
 
 
-def write_npy(
-    path: Any, blocks: Iterator[np.ndarray], shape: tuple[int, ...], dtype: np.dtype
-) -> None:
-    """Write blocks of rows to a file of numpy, one after the other."""
-    file = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+def write_npy(path: Any, rows: "PartResults | RowBlocks") -> None:
+    """Write rows to a file of numpy, block by block."""
+    file = np.lib.format.open_memmap(path, mode="w+", dtype=rows.dtype, shape=rows.shape)
     start = 0
-    for block in blocks:
+    for block in rows:
         file[start : start + len(block)] = block
         start += len(block)
     file.flush()
@@ -532,7 +542,7 @@ class RowBlocks(SkdpContainer):
         """
         if self.is_sparse:
             raise ValueError("to_npy writes dense rows, and these are sparse: iterate over them.")
-        write_npy(path, iter(self), self.shape, self.dtype)
+        write_npy(path, self)
 
     def __repr__(self) -> str:
         return f"RowBlocks(shape={self.shape}, dtype={self.dtype})"

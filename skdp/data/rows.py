@@ -18,15 +18,7 @@ from scipy.sparse import csr_array, issparse
 from skdp.data.containers import MISSING, not_finite_rows
 from skdp.data.parts import Parts, Targets
 from skdp.data.people import People, depth_of_people
-from skdp.data.reduce import (
-    BlockView,
-    Kernel,
-    PerRow,
-    map_sum,
-    on_block,
-    part_ranges,
-    sum_depth,
-)
+from skdp.data.reduce import BlockView, Kernel, PerRow, map_sum, on_block, part_ranges, sum_depth
 from skdp.data.sources import Source, digest, digest_kernel, joined_digest
 from skdp.linalg.matrices import Massed
 from skdp.linalg.norms import (

@@ -175,11 +175,10 @@ def _limits_of(libraries: tuple[Any, ...]) -> list[int]:
 def _set_limits(libraries: tuple[Any, ...], limits: list[int]) -> None:
     for library, limit in zip(libraries, limits, strict=True):
         # Newer versions of threadpoolctl let only one thread set a limit that all threads share.
-        if hasattr(library, "clear_controlling_thread"):
-            library.clear_controlling_thread(force=True)
+        clear = getattr(library, "clear_controlling_thread", lambda **_: None)
+        clear(force=True)
         library.set_num_threads(limit)
-        if hasattr(library, "clear_controlling_thread"):
-            library.clear_controlling_thread(force=True)
+        clear(force=True)
 
 
 # ------------------------------

@@ -115,8 +115,7 @@ def _largest_of_blocks(matrix: np.ndarray, size: int) -> np.ndarray:
     """Find the largest eigenvalue of each diagonal block."""
     n_blocks = len(matrix) // size
     blocks = matrix.reshape(n_blocks, size, n_blocks, size)
-    diagonal = blocks[np.arange(n_blocks), :, np.arange(n_blocks)]
-    return np.linalg.eigvalsh(diagonal)[:, -1]
+    return np.linalg.eigvalsh(np.einsum("iaib->iab", blocks))[:, -1]
 
 
 def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
