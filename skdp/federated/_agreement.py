@@ -248,11 +248,7 @@ def view_of(agreement: Agreement, X: Any) -> AgreedRows:
             f"X must be {kinds[0]}, as agreed on by sparse={problem.is_sparse}: the noise depends "
             f"on it. Got {kinds[1]} rows."
         )
-    view = partial(
-        AgreedRows,
-        agreed_n_rows=problem.shape[0],
-        agreed_depth=agreement.depth,
-    )
+    view = partial(AgreedRows, agreed_n_rows=problem.shape[0], agreed_depth=agreement.depth)
     return estimator._view(checked, problem, view)[0]
 
 

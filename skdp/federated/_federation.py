@@ -309,19 +309,12 @@ class Federation:
         identities = [Ed25519PrivateKey.generate() for _ in parts]
         peers = [identity.public_key() for identity in identities]
         with ExitStack() as stack:
-            # The first owner charges the fit of all, before anybody answers.
-            owners = [
-                stack.enter_context(
-                    self._owner_of(
-                        X,
-                        number,
-                        identity=identities[number],
-                        peers=peers,
-                        ledger=None if number else ledger,
-                    )
-                )
-                for number, X in enumerate(parts)
-            ]
+            owners = list[Owner]()
+            for number, (X, identity) in enumerate(zip(parts, identities, strict=True)):
+                # The first owner charges the fit of all, before anybody answers.
+                keys = {"identity": identity, "peers": peers}
+                owner = self._owner_of(X, number, ledger=None if number else ledger, **keys)
+                owners.append(stack.enter_context(owner))
             return Coordinator(self).run(
                 lambda messages: {i: owners[i].handle(one) for i, one in messages.items()}
             )

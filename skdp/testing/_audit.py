@@ -102,6 +102,14 @@ def numbers_of_fits(fit: Fit, tasks: Iterable[tuple[Any, int]]) -> np.ndarray:
     return rows.T.reshape(2, len(outputs) // 2, -1)
 
 
+def columns_of_fits(fit: Fit, data: Any, other: Any, n_fits: int, seed: int | None) -> np.ndarray:
+    """Fit to both datasets with the same seeds; give what both have of each output."""
+    check_scalar(n_fits, "n_fits", Integral, min_val=20)
+    seeds = seeds_of(n_fits, seed)
+    tasks = [(one, own) for one in (data, other) for own in seeds]
+    return numbers_of_fits(fit, tasks).transpose(2, 0, 1)
+
+
 # ------------------------------
 # From errors of a guess to what they prove.
 

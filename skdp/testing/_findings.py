@@ -4,15 +4,13 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from multiprocessing import get_all_start_methods, get_context
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.stats import fisher_exact, spearmanr
-from sklearn.utils import check_scalar
 
-from skdp.testing._audit import Fit, numbers_of_fit, numbers_of_fits, outputs_of, parts_of, seeds_of
+from skdp.testing._audit import Fit, columns_of_fits, numbers_of_fit, outputs_of, parts_of, seeds_of
 from skdp.testing._recording import said_by
 
 # A finding of a statistical test comes by chance this often, over all outputs.
@@ -98,7 +96,7 @@ def find_repeated_noise(
     ...     print(finding)
     output: the same seed gives other data the same noise
     """
-    columns = _columns(fit, data, neighbour, n_fits, random_state)
+    columns = columns_of_fits(fit, data, neighbour, n_fits, random_state)
     found = [
         Finding(place, "the same output without a seed: noise is missing, or not fresh")
         for place, run in _PLACES.items()
@@ -109,14 +107,6 @@ def find_repeated_noise(
         chances = [spearmanr(*pair, alternative="greater").pvalue for pair in columns]
     shared = np.flatnonzero(np.array(chances) < _CHANCE / len(chances))
     return found + _named(shared, "the same seed gives other data the same noise", fit, data)
-
-
-def _columns(fit: Fit, data: Any, other: Any, n_fits: int, seed: int | None) -> np.ndarray:
-    """Fit to both datasets with the same seeds; give what both have of each output."""
-    check_scalar(n_fits, "n_fits", Integral, min_val=20)
-    seeds = seeds_of(n_fits, seed)
-    tasks = [(one, own) for one in (data, other) for own in seeds]
-    return numbers_of_fits(fit, tasks).transpose(2, 0, 1)
 
 
 def _named(numbers: np.ndarray, what: str, fit: Fit, data: Any) -> list[Finding]:
@@ -230,7 +220,7 @@ def find_low_bits(
     >>> find_low_bits(rounded_sum, [1, 1], [1, 0], random_state=0)
     []
     """
-    columns = _columns(fit, data, neighbour, n_fits, random_state)
+    columns = columns_of_fits(fit, data, neighbour, n_fits, random_state)
     found = [_all_differ(pair) and (_is_shifted(pair) or _bits_differ(pair)) for pair in columns]
     what = "noise is added in floating point, and lies on no lattice"
     return _named(np.flatnonzero(found), what, fit, data)
