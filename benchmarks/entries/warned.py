@@ -39,7 +39,7 @@ Written by `python -m benchmarks.entries.warned --write`. A fit warns if fewer c
 from the noise than were asked for. *Useless* is a fit whose components V capture less than half of
 what the best would, as the norm of X V. *Good* is one that misses no component: each singular value
 of X V is at least .9 of that of X. "Edge alone" is the rule that compares the products with the
-edge of the noise, without the tests of `skdp/decomposition/_entries_matrix.py`.
+edge of the noise, without the tests of `skdp/decomposition/_entries_solvers.py`.
 
 """
 

@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 
 from skdp.data.reduce import PerRow, map_sum
 from skdp.data.rows import Rows
-from skdp.decomposition._entries_matrix import gaussian_norm
+from skdp.decomposition._entries_solvers import gaussian_norm
 from skdp.decomposition._problem import EntriesProblem, Factors, rank_of
 from skdp.linalg.matrices import FixedRank
 from skdp.linalg.norms import EXACT, LEAST_ROUNDING, UNIT_ROUNDOFF
