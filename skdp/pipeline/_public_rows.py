@@ -1,22 +1,19 @@
-"""Public rows that stand for private ones, and the form of what functions make of rows."""
+"""Kinds of rows, and public rows that stand for private ones."""
 
 import math
 import warnings
 from collections.abc import Iterator, Sequence
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse, vstack
+from scipy.sparse import csr_array, issparse
 from sklearn.utils import _safe_indexing
 
-from skdp.data.containers import canonical_csr, types_of
+from skdp.data.containers import types_of
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks
 from skdp.linalg.norms import with_data
-
-# ------------------------------
-# Public rows of the same container and types as private ones, and rows that replace others.
 
 # Public rows come in twos, because some functions treat a single row differently.
 TWICE = 2  # not tuned
@@ -204,78 +201,3 @@ def _public_column(column: Any, anything: Any) -> Any:
         # They come from the data, so that no more of them is asked for.
         values = [categories[0]] * TWICE
     return type(column)(list(values), dtype=column.dtype, index=range(TWICE), name=column.name)
-
-
-# ------------------------------
-# The form of what functions make of rows: container, width, and type of numbers.
-
-_REAL = "biuf"
-
-
-class Form(NamedTuple):
-    """What a function makes of public rows: a 2-D array, CSR, or one number for each row.
-
-    The type of a result may follow the values of single rows: one negative number makes all roots
-    complex. So the form that public rows give decides, and every result gets it.
-    """
-
-    shape: tuple[int, ...]  # of what one row becomes
-    dtype: np.dtype
-    is_sparse: bool = False
-
-    @property
-    def made(self) -> np.dtype:
-        """Type of the result: one number for each row, which may be missing, is a float64."""
-        return self.dtype if self.shape else np.dtype(np.float64)
-
-    def read(self, result: Any, n_rows: int) -> Any:
-        """Return a result for so many rows; None if it is not of this form, to the type."""
-        result = result if self.shape else np.asarray(result)
-        if form_of(result) != self or result.shape[0] != n_rows:
-            return None
-        if self.is_sparse:
-            return canonical_csr(result)
-        # In C order, as rows that replace odd ones leave them: in another one rows round otherwise.
-        return np.require(result, self.made, ["C", "A"])
-
-    def with_rows(self, made: Any, numbers: Sequence[int], others: Any) -> Any:
-        """Exchange some rows of a result."""
-        if not self.is_sparse:
-            made = made.copy()
-            made[numbers] = others
-            return made
-        index = np.arange(made.shape[0])
-        index[numbers] = made.shape[0] + np.arange(len(numbers))
-        return csr_array(csr_array(vstack([made, others], format="csr"))[index])
-
-    def of_rows(self, results: Sequence[Any]) -> Any:
-        """Make rows of the first row of each result, of any kind; what has no such row is missing.
-
-        Of a step it becomes a row of zeros, of losses NaN.
-        """
-        made = map(self._row, results)
-        if self.is_sparse:
-            # One by one, as they may be long.
-            nothing = csr_array((0, *self.shape), dtype=self.made)
-            return csr_array(vstack([nothing, *(csr_array(row[np.newaxis]) for row in made)]))
-        return np.array(list(made), self.made).reshape(len(results), *self.shape)
-
-    def _row(self, result: Any) -> np.ndarray:
-        try:
-            rows = canonical_csr(result).toarray() if issparse(result) else np.asarray(result)
-            row = rows[0, ...]
-        except Exception:
-            row = np.empty(0, object)
-        # Fractions do not become whole numbers, nor texts any.
-        is_real = row.dtype.kind in _REAL and np.can_cast(row.dtype, self.made, "same_kind")
-        if is_real and row.shape == self.shape:
-            return row.astype(self.made)
-        return np.full(self.shape, 0 if self.shape else np.nan, self.made)
-
-
-def form_of(result: Any) -> Form | None:
-    """Return the form of an array or sparse matrix of real numbers; None of anything else."""
-    is_array = type(result) is np.ndarray or issparse(result)
-    if not is_array or result.dtype.kind not in _REAL or result.ndim not in (1, 2):
-        return None
-    return Form(result.shape[1:], result.dtype, issparse(result))

@@ -6,7 +6,6 @@ the form that public rows give, and a row that becomes anything else is a row of
 makes no real numbers of public rows is refused for all rows, which is public.
 """
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
@@ -34,24 +33,17 @@ from skdp.data.containers import (
     not_finite_rows,
     types_of,
     with_nan,
+    without_warnings,
 )
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.people import People
 from skdp.exceptions import shortened, warn_of_privacy
-from skdp.pipeline._holders import (
-    ending_with,
-    fitted_parts,
-    is_columns,
-    last_of,
-    private_parts,
-)
+from skdp.pipeline._holders import ending_with, fitted_parts, is_columns, last_of, private_parts
 from skdp.pipeline._public_rows import (
     TWICE,
-    Form,
     are_numbers,
     are_single,
     columns_of,
-    form_of,
     have_types_of_numbers,
     hold_categories,
     plain_rows,
@@ -62,6 +54,84 @@ from skdp.pipeline._public_rows import (
     with_ones,
 )
 from skdp.preprocessing import DPStandardScaler
+
+# ------------------------------
+# The form of what functions make of rows: container, width, and type of numbers.
+
+_REAL = "biuf"
+
+
+class Form(NamedTuple):
+    """What a function makes of public rows: a 2-D array, CSR, or one number for each row.
+
+    The type of a result may follow the values of single rows: one negative number makes all roots
+    complex. So the form that public rows give decides, and every result gets it.
+    """
+
+    shape: tuple[int, ...]  # of what one row becomes
+    dtype: np.dtype
+    is_sparse: bool = False
+
+    @property
+    def made(self) -> np.dtype:
+        """Type of the result: one number for each row, which may be missing, is a float64."""
+        return self.dtype if self.shape else np.dtype(np.float64)
+
+    def read(self, result: Any, n_rows: int) -> Any:
+        """Return a result for so many rows; None if it is not of this form, to the type."""
+        result = result if self.shape else np.asarray(result)
+        if form_of(result) != self or result.shape[0] != n_rows:
+            return None
+        if self.is_sparse:
+            return canonical_csr(result)
+        # In C order, as rows that replace odd ones leave them: in another one rows round otherwise.
+        return np.require(result, self.made, ["C", "A"])
+
+    def with_rows(self, made: Any, numbers: Sequence[int], others: Any) -> Any:
+        """Exchange some rows of a result."""
+        if not self.is_sparse:
+            made = made.copy()
+            made[numbers] = others
+            return made
+        index = np.arange(made.shape[0])
+        index[numbers] = made.shape[0] + np.arange(len(numbers))
+        return csr_array(csr_array(vstack([made, others], format="csr"))[index])
+
+    def of_rows(self, results: Sequence[Any]) -> Any:
+        """Make rows of the first row of each result, of any kind; what has no such row is missing.
+
+        Of a step it becomes a row of zeros, of losses NaN.
+        """
+        made = map(self._row, results)
+        if self.is_sparse:
+            # One by one, as they may be long.
+            nothing = csr_array((0, *self.shape), dtype=self.made)
+            return csr_array(vstack([nothing, *(csr_array(row[np.newaxis]) for row in made)]))
+        return np.array(list(made), self.made).reshape(len(results), *self.shape)
+
+    def _row(self, result: Any) -> np.ndarray:
+        try:
+            rows = canonical_csr(result).toarray() if issparse(result) else np.asarray(result)
+            row = rows[0, ...]
+        except Exception:
+            row = np.empty(0, object)
+        # Fractions do not become whole numbers, nor texts any.
+        is_real = row.dtype.kind in _REAL and np.can_cast(row.dtype, self.made, "same_kind")
+        if is_real and row.shape == self.shape:
+            return row.astype(self.made)
+        return np.full(self.shape, 0 if self.shape else np.nan, self.made)
+
+
+def form_of(result: Any) -> Form | None:
+    """Return the form of an array or sparse matrix of real numbers; None of anything else."""
+    is_array = type(result) is np.ndarray or issparse(result)
+    if not is_array or result.dtype.kind not in _REAL or result.ndim not in (1, 2):
+        return None
+    return Form(result.shape[1:], result.dtype, issparse(result))
+
+
+# ------------------------------
+# Functions of rows, and fitted steps.
 
 # Of how many classes a score is tried with public labels.
 _MOST_CLASSES = 10  # not tuned
@@ -76,8 +146,7 @@ def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
 
     It runs in this process, whatever its `n_jobs`: another one would print its warnings.
     """
-    with parallel_config("sequential"), warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with parallel_config("sequential"), without_warnings(), np.errstate(all="ignore"):
         return function(*arguments)
 
 
