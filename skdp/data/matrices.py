@@ -34,7 +34,7 @@ from skdp.linalg.matrices import (
     one_by_one,
     order_of,
 )
-from skdp.linalg.norms import rows_of
+from skdp.linalg.norms import as_dense, rows_of
 
 
 class RankOneMatrices(SkdpContainer):
@@ -241,7 +241,7 @@ class RankOneMatrices(SkdpContainer):
         ndarray of shape (n_matrices, n_rows * n_columns)
             Entries in C order.
         """
-        left, right = _dense(self.left), _dense(self.right)
+        left, right = as_dense(self.left), as_dense(self.right)
         return (left[:, :, None] * right[:, None, :]).reshape(self.shape)
 
     def check(self) -> None:
@@ -338,10 +338,6 @@ def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
         f"rows must be an integer, a slice, a list of integers or a mask of {n_rows} booleans, got "
         f"an array of dtype {key.dtype} and shape {key.shape}."
     )
-
-
-def _dense(part: Any) -> np.ndarray:
-    return part.toarray() if sparse.issparse(part) else part
 
 
 def _taken(part: RawBlock, rows: slice | np.ndarray) -> RawBlock:

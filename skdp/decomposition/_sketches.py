@@ -14,16 +14,9 @@ from skdp.data.rows import Rows
 from skdp.decomposition._entries_solvers import gaussian_norm
 from skdp.decomposition._problem import EntriesProblem, Factors, rank_of
 from skdp.linalg.matrices import FixedRank
-from skdp.linalg.norms import EXACT, LEAST_ROUNDING, UNIT_ROUNDOFF
+from skdp.linalg.norms import EXACT, LEAST_ROUNDING, UNIT_ROUNDOFF, as_dense
 from skdp.linalg.prefix_sums import PrefixNoise
-from skdp.linalg.sketches import (
-    CountSketch,
-    HaarSketch,
-    Sketch,
-    haar_norm,
-    haar_rounding,
-    tail_factor,
-)
+from skdp.linalg.sketches import CountSketch, HaarSketch, Sketch, haar_norm, probable_norm
 from skdp.linalg.spectrum import orthonormal_basis
 from skdp.privacy import PrivacyBudget, Release, Released, sensitivity
 from skdp.privacy.budget import to_counts
@@ -141,11 +134,6 @@ def tail_probabilities(
         return t < n and tail > 0 and probable_norm(n, t, tail) < haar_norm(n, t)
 
     return tail * _is_tighter(shape[1], sizes[0]), tail * _is_tighter(shape[0], sizes[1])
-
-
-def probable_norm(n: int, t: int, tail: float) -> float:
-    """Bound how much longer a Haar sketch makes a fixed matrix, with probability 1 - tail."""
-    return tail_factor(t, tail) + haar_rounding(n, t)
 
 
 def planned_sketches(
@@ -483,11 +471,7 @@ def _sketched(raw: Rows, pair: tuple[Sketch, Sketch]) -> tuple[np.ndarray, np.nd
 
 def _sketch(rows: slice, raw: Any, right: Any, left: Any) -> tuple[PerRow, np.ndarray]:
     block = raw.astype(np.float64, copy=False)
-    return PerRow(_dense(block @ right)), _dense(block.T @ left[rows])
-
-
-def _dense(values: Any) -> np.ndarray:
-    return np.asarray(values.toarray() if issparse(values) else values)
+    return PerRow(as_dense(block @ right)), as_dense(block.T @ left[rows])
 
 
 def _sensitivity(

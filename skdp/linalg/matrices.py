@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.linalg.norms import exponents_of, row_norms, row_products, sparse_row_norms
+from skdp.linalg.norms import as_dense, exponents_of, row_norms, row_products, sparse_row_norms
 
 # ------------------------------
 # Matrices of fixed rank: their factors, tangent vectors, and the retraction.
@@ -363,7 +363,7 @@ class OuterMatrices(Massed):
             factors = np.where(self._is_null, 0.0, self.scale * weights)[:, np.newaxis]
             scaled = self.right.multiply(factors) if issparse(self.right) else self.right * factors
             total = self.left.T @ (scaled.tocsr() if issparse(scaled) else scaled)
-            return np.asarray((total.toarray() if issparse(total) else total).ravel())
+            return as_dense(total).ravel()
 
         size = self.left.shape[1] * self.right.shape[1]
         return OuterCoordinates(self.norms(), _weighted_sum, size)

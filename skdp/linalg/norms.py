@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array
+from scipy.sparse import csc_array, csr_array, issparse
 from scipy.special import ndtr, ndtri
 
 # Exponents of scale factors are clipped to this range, in which 2 ** exponent is a normal
@@ -100,12 +100,17 @@ def _reduce_rows(ufunc: np.ufunc, values: np.ndarray, indptr: np.ndarray) -> np.
 
 
 # ------------------------------
-# Compressed sparse arrays that share memory with others.
+# Sparse arrays: written out, and compressed ones that share memory with others.
 
 
 def with_data(rows: csr_array, data: np.ndarray) -> csr_array:
     """Make an array with the same sparsity pattern and other data."""
     return csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
+
+
+def as_dense(values: Any) -> np.ndarray:
+    """Write a sparse array out."""
+    return np.asarray(values.toarray() if issparse(values) else values)
 
 
 def rows_of(X: csr_array, rows: slice) -> csr_array:

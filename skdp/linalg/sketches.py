@@ -178,6 +178,11 @@ def haar_norm(n: int, t: int) -> float:
     return (math.sqrt(n / t) + haar_rounding(n, t)) * NORM_MARGIN
 
 
+def probable_norm(n: int, t: int, tail: float) -> float:
+    """Bound how much longer a Haar sketch makes a fixed matrix, with probability 1 - tail."""
+    return tail_factor(t, tail) + haar_rounding(n, t)
+
+
 def _touched(places: np.ndarray, side: int) -> tuple[Index, np.ndarray, int]:
     """Find the places of a side that have updates, and renumber the updates by these."""
     if len(places) >= side:
