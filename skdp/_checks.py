@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial, wraps
 from html import escape
@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_scalar
 from sklearn.utils._param_validation import Interval, Options, validate_parameter_constraints
 from sklearn.utils._set_output import _auto_wrap_is_configured, _get_output_config
 from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
@@ -99,6 +99,8 @@ BUDGET: dict[str, Any] = {  # not tuned
     "delta": [Interval(Real, 0, 1, closed="neither")],
     "ledger": [PrivacyLedger, None],
 }
+#: Constraint of a number of things.
+AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")  # not tuned
 #: Constraint of a public bound.
 FINITE_BOUND = Interval(Real, SMALLEST_BOUND, NO_CLIPPING, closed="both")  # not tuned
 #: Constraints of one that may be infinite.
@@ -165,18 +167,23 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
     validate_parameter_constraints(constraints, values, caller_name=caller_name)
 
 
-def warnings_for_seed(random_state: Any) -> list[str]:
+def check_sizes(**sizes: Any) -> None:
+    """Refuse sizes that are no positive whole numbers."""
+    for name, size in sizes.items():
+        check_scalar(size, name, Integral, min_val=1)
+
+
+def warnings_for_seed(random_state: Any) -> Iterator[str]:
     """Warn of a seed that may be guessed, and with it the noise."""
     # A GuessableSeed needs no warning: whoever passed the seed that it was derived from has been
     # warned of that seed.
-    if not may_be_guessed(random_state) or isinstance(random_state, GuessableSeed):
-        return []
-    is_int = isinstance(random_state, Integral)
-    given = "an int below 2**64" if is_int else type(random_state).__name__
-    return [
-        f"random_state, {given}, may be guessed, and whoever guesses it can take the noise out. "
-        "Pass None for the guarantee, or secrets.randbits(128) and keep it secret."
-    ]
+    if may_be_guessed(random_state) and not isinstance(random_state, GuessableSeed):
+        is_int = isinstance(random_state, Integral)
+        given = "an int below 2**64" if is_int else type(random_state).__name__
+        yield (
+            f"random_state, {given}, may be guessed, and whoever guesses it can take the noise "
+            "out. Pass None for the guarantee, or secrets.randbits(128) and keep it secret."
+        )
 
 
 class SeededEstimator(PlainParametersMixin, BaseEstimator):
@@ -240,40 +247,37 @@ INPUT = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
 _SHAPE = r"\([\d, ]*\)"
 # Beginnings of error texts of scikit-learn and numpy that tell shapes and types only. What follows
 # them may be values, and is cut off.
-_KNOWN = re.compile(
-    "|".join(
-        (
-            r"Expected 2D array, got (?:1D|scalar) array instead",
-            rf"Expected 2D input, got input with shape {_SHAPE}",
-            r"Expected a 2-dimensional container but got <class '[\w.]+'> instead",
-            rf"Found array with \d+ (?:sample|feature)\(s\) \(shape={_SHAPE}\) while a minimum of "
-            r"\d+ is required(?: by \w+)?",
-            r"Found array with dim \d+(?:, while dim <= 2 is required(?: by \w+)?|\. \w+ expected)",
-            r"Found input variables with inconsistent numbers of samples: \[[\d, ]*\]",
-            r"Input (?:\w+ )?contains (?:NaN|infinity or a value too large for dtype\('\w+'\))",
-            r"Input should have at least 1 dimension",
-            r"Complex data not supported",
-            r"could not convert string to float",
-            r"float\(\) argument must be a string or a (?:real )?number, not '[\w.]+'",
-            r"setting an array element with a sequence(?:\. The requested array has an "
-            r"inhomogeneous shape after \d+ dimensions)?",
-            r"dtype='numeric' is not compatible with arrays of bytes/strings",
-            rf"y should be a 1d array, got an array of shape {_SHAPE} instead",
-            r"Sparse data was passed[\w' ]*, but dense data is required",
-            r"np\.matrix is not supported",
-            r"X has \d+ features, but \w+ is expecting \d+ features as input",
-            r"X does not contain any features, but \w+ is expecting \d+ features",
-            r"Unknown label type: \w+\. [\w ,:]+\.",
-            r"y has labels of one class only, but a classifier needs two classes or more: pass "
-            r"classes, with those that y lacks\.",
-            r"Expected sequence or array-like, got <class '[\w.]+'>",
-            r"Unable to find the number of features from X of type [\w.]+",
-            r"Feature names are only supported if all input features have string names",
-            # Names are public.
-            r"(?s:The feature names should match those that were passed during fit.*)",
-        )
-    )
+_TEXTS = (
+    r"Expected 2D array, got (?:1D|scalar) array instead",
+    rf"Expected 2D input, got input with shape {_SHAPE}",
+    r"Expected a 2-dimensional container but got <class '[\w.]+'> instead",
+    rf"Found array with \d+ (?:sample|feature)\(s\) \(shape={_SHAPE}\) while a minimum of "
+    r"\d+ is required(?: by \w+)?",
+    r"Found array with dim \d+(?:, while dim <= 2 is required(?: by \w+)?|\. \w+ expected)",
+    r"Found input variables with inconsistent numbers of samples: \[[\d, ]*\]",
+    r"Input (?:\w+ )?contains (?:NaN|infinity or a value too large for dtype\('\w+'\))",
+    r"Input should have at least 1 dimension",
+    r"Complex data not supported",
+    r"could not convert string to float",
+    r"float\(\) argument must be a string or a (?:real )?number, not '[\w.]+'",
+    r"setting an array element with a sequence(?:\. The requested array has an "
+    r"inhomogeneous shape after \d+ dimensions)?",
+    r"dtype='numeric' is not compatible with arrays of bytes/strings",
+    rf"y should be a 1d array, got an array of shape {_SHAPE} instead",
+    r"Sparse data was passed[\w' ]*, but dense data is required",
+    r"np\.matrix is not supported",
+    r"X has \d+ features, but \w+ is expecting \d+ features as input",
+    r"X does not contain any features, but \w+ is expecting \d+ features",
+    r"Unknown label type: \w+\. [\w ,:]+\.",
+    r"y has labels of one class only, but a classifier needs two classes or more: pass "
+    r"classes, with those that y lacks\.",
+    r"Expected sequence or array-like, got <class '[\w.]+'>",
+    r"Unable to find the number of features from X of type [\w.]+",
+    r"Feature names are only supported if all input features have string names",
+    # Names are public.
+    r"(?s:The feature names should match those that were passed during fit.*)",
 )
+_KNOWN = re.compile("|".join(_TEXTS))
 # Errors of these packages may be quoted. An object in X could raise one of the texts above with
 # values in it.
 _KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"})

@@ -11,7 +11,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from sklearn.utils import check_scalar, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._checks import (
@@ -19,6 +19,7 @@ from skdp._checks import (
     SEED,
     PlainParametersMixin,
     SeededEstimator,
+    check_sizes,
     in_parts,
     public_like,
     warnings_for_seed,
@@ -94,11 +95,11 @@ class Progress:
 
     #: Names the passes by its releases, once it is open.
     budget: PrivacyBudget | None = None
-    #: Whether all groups of a pass are told as one: their number tells that of the rows.
-    hides_groups = False
 
-    def __init__(self, estimator: Any, context: Any) -> None:
+    def __init__(self, estimator: Any, context: Any, *, hides_groups: bool) -> None:
         self.estimator, self.context = estimator, context
+        # Whether all groups of a pass are told as one: their number tells that of the rows.
+        self.hides_groups = hides_groups
 
     def __call__(self, groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
         """Yield the sums of the groups of a pass; the pass is a task, and each group a subtask."""
@@ -142,27 +143,12 @@ class Progress:
 _WHOLE: ContextVar[Progress | None] = ContextVar("whole", default=None)
 
 
-def begin_callbacks(estimator: Any) -> Any:
-    """Set up the callbacks of an estimator; return the task of its fit, or None without any.
-
-    `_fit_context` of scikit-learn finds what this sets on the estimator, and tears it down.
-    """
-    has_any = "_skl_callbacks" in vars(estimator)
-    return estimator._init_callback_context(max_subtasks=None) if has_any else None
-
-
 @contextmanager
 def report(
-    estimator: Any,
-    task: Any,
-    n_passes: Callable[[], int | None] | None,
-    *,
-    hides_groups: bool = False,
+    estimator: Any, task: Any, n_passes: Callable[[], int | None] | None, *, hides_groups: bool
 ) -> Iterator[None]:
     """Report the passes of a fit to callbacks; without `n_passes`, the fits of its steps."""
-    progress = None if task is None else Progress(estimator, task)
-    if progress:
-        progress.hides_groups = hides_groups
+    progress = None if task is None else Progress(estimator, task, hides_groups=hides_groups)
     if progress and n_passes:
         task.max_subtasks = n_passes()
         progress.begin(task)
@@ -486,13 +472,11 @@ def passes_of(estimator: Any, X: Any, users: Any = None) -> Callable[[], int | N
 
 def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], ...]:
     """Return the names and plain values of the parameters that decide on noise and result."""
-    values = estimator.get_params(deep=False).items()
+    values = sorted(estimator.get_params(deep=False).items())
     return tuple(
-        sorted(
-            (name, value.key() if isinstance(value, Unit) else plain(value))
-            for name, value in values
-            if name not in _NOT_IN_NOISE_KEY
-        )
+        (name, value.key() if isinstance(value, Unit) else plain(value))
+        for name, value in values
+        if name not in _NOT_IN_NOISE_KEY
     )
 
 
@@ -513,8 +497,10 @@ def restored_on_error(
     # One thread for the whole fit, not only in passes over the data: sums round in the same way
     # however many fits run at once, so that a seed repeats every bit.
     limits = nullcontext() if estimator.random_state is None else one_blas_thread()
-    # Before the state is copied: callbacks have to be torn down after an error, too.
-    task = begin_callbacks(estimator)
+    # Before the state is copied: `_fit_context` of scikit-learn finds what this sets on the
+    # estimator, and tears it down, after an error, too.
+    has_callbacks = "_skl_callbacks" in vars(estimator)
+    task = estimator._init_callback_context(max_subtasks=None) if has_callbacks else None
     before, about = dict(estimator.__dict__), (estimator, task, n_passes)
     try:
         # Overflowing values become null. An exception or a warning would tell of single units.
@@ -545,14 +531,13 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
         # The error names only the type: the printed form may hold values.
         kind = like.__name__ if isinstance(like, type) else type(like).__name__
         raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
-    for name, size in (("n_samples", n_samples), ("n_features", n_features)):
-        check_scalar(size, name, Integral, min_val=1)
+    check_sizes(n_samples=n_samples, n_features=n_features)
     return int(n_samples), int(n_features), like
 
 
 def warnings_for_settings(cost: PrivacyCost, counted: str, n: int, seed: Any = None) -> list[str]:
     """Warn of a delta that allows publishing single units, and of a seed that may be guessed."""
-    warnings = warnings_for_seed(seed) if cost.is_private else []
+    warnings = [*warnings_for_seed(seed)] if cost.is_private else []
     if cost.is_private and cost.delta > 1 / n:
         default = THE_DEFAULT if cost.delta == _DEFAULT_DELTA else ""
         warnings.append(

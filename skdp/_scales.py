@@ -192,9 +192,8 @@ def _entries(
         mass = None if mass is None else mass[:, np.newaxis]
         return np.asarray(raw, np.float64), np.arange(n_columns), np.zeros(n_columns, np.intp), mass
     of_entries = None if mass is None else np.repeat(mass, np.diff(raw.indptr))
-    n_zeros = (n_rows if mass is None else mass.sum()) - np.bincount(
-        raw.indices, of_entries, n_columns
-    )
+    n_stored = np.bincount(raw.indices, of_entries, n_columns)
+    n_zeros = (n_rows if mass is None else mass.sum()) - n_stored
     return raw.data.astype(np.float64), raw.indices.astype(np.intp), n_zeros, of_entries
 
 
@@ -326,32 +325,22 @@ def plan_scales(
         return _plan_moments(problem, moments)
     if not problem.cost.is_private:
         any_change, shape = partial(float, math.inf), (2 + problem.has_gaps, problem.n_features)
-        return CenteredReleases(
-            *(
-                problem.cost.release(name, "gaussian", moments / 2, any_change, {}, shape=shape)
-                for name in _UNBOUNDED
-            )
+        releases = (
+            problem.cost.release(name, "gaussian", moments / 2, any_change, {}, shape=shape)
+            for name in _UNBOUNDED
         )
+        return CenteredReleases(*releases)
     bins = partial(sensitivity.histograms, problem.n_features, problem.unit.adjacency)
     shape = (problem.n_features, N_BINS)
-    zoomed = ZoomedReleases(
-        _plan_places(problem, places), _plan_moments(problem, moments - sum(places))
-    )
-    return SizedReleases(
-        problem.cost.release(_SIZES, "gaussian", sizes, bins, {}, shape=shape),
-        OneOf((_plan_moments(problem, moments), zoomed)),
-    )
+    first = problem.cost.release(_SIZES, "gaussian", sizes, bins, {}, shape=shape)
+    closer, left = _plan_places(problem, places), moments - sum(places)
+    zoomed = ZoomedReleases(closer, _plan_moments(problem, left))
+    return SizedReleases(first, OneOf((_plan_moments(problem, moments), zoomed)))
 
 
 def _plan_moments(problem: ScaleProblem, share: float) -> Release:
     """Plan the mean of each column and of its square, in its interval."""
-    change = partial(
-        _moment_change,
-        n_rows=problem.n_units,
-        n_columns=problem.n_features,
-        adjacency=problem.unit.adjacency,
-        presence=_PRESENCE * problem.has_gaps,
-    )
+    change = partial(_moment_change, problem=problem)
     known, shape = {"rounding": problem.rounding}, (2 + problem.has_gaps, problem.n_features)
     return problem.cost.release(_MOMENTS, "gaussian", share, change, known, shape=shape)
 
@@ -368,24 +357,15 @@ def _plan_places(problem: ScaleProblem, shares: tuple[float, ...]) -> tuple[Rele
         shape = problem.n_features, 1 << int(np.clip(math.log2(most), *_PLACES))
         name = f"closer {_PLACED}" if number else _PLACED
         follows = releases[-1].name if releases else _SIZES
-        releases.append(
-            problem.cost.release(
-                name,
-                "gaussian",
-                share,
-                change,
-                follows=follows,
-                shape=shape,
-                may_be_skipped=number > 0,
-            )
-        )
+        facts: dict[str, Any] = {"follows": follows, "shape": shape, "may_be_skipped": number > 0}
+        releases.append(problem.cost.release(name, "gaussian", share, change, **facts))
     return tuple(releases)
 
 
-def _moment_change(
-    rounding: float, *, n_rows: int, n_columns: int, adjacency: str, presence: float
-) -> float:
-    return sensitivity.column_moments(n_columns, adjacency, rounding, presence) / n_rows
+def _moment_change(rounding: float, problem: ScaleProblem) -> float:
+    adjacency, presence = problem.unit.adjacency, _PRESENCE * problem.has_gaps
+    change = sensitivity.column_moments(problem.n_features, adjacency, rounding, presence)
+    return change / problem.n_units
 
 
 # ------------------------------

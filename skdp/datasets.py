@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
+from skdp._checks import AT_LEAST_ONE
 from skdp.data.containers import checked_shape
 from skdp.data.matrices import RankOneMatrices
 from skdp.linalg.spectrum import orthonormal_basis
@@ -25,7 +26,7 @@ __all__ = [
 # ------------------------------
 # What several makers of data share: checks of parameters, and correlated features.
 
-_COUNT = [Interval(Integral, 1, None, closed="left")]  # not tuned
+_COUNT = [AT_LEAST_ONE]  # not tuned
 _NOT_NEGATIVE = [Interval(Real, 0, None, closed="left")]  # not tuned
 _PROBABILITY = [Interval(Real, 0, 1, closed="both")]  # not tuned
 _CORRELATION = [Interval(Real, -1, 1, closed="neither")]  # not tuned
@@ -130,12 +131,9 @@ def make_block_graph(
     labels = nodes * n_communities // n_nodes
     # For each node, the first node of the next community.
     ends = np.searchsorted(labels, labels, side="right")
-    rows, columns = np.hstack(
-        [
-            _bernoulli_pairs(nodes + 1, ends - nodes - 1, p_within, random),
-            _bernoulli_pairs(ends, n_nodes - ends, p_between, random),
-        ]
-    )
+    within = _bernoulli_pairs(nodes + 1, ends - nodes - 1, p_within, random)
+    between = _bernoulli_pairs(ends, n_nodes - ends, p_between, random)
+    rows, columns = np.hstack([within, between])
     dtype = np.int32 if max(n_nodes, 2 * len(rows)) < 2**31 else np.int64
     ends_of_edges = rows.astype(dtype), columns.astype(dtype)
     upper = sparse.csr_array((np.ones(len(rows)), ends_of_edges), shape=(n_nodes, n_nodes))
@@ -456,19 +454,15 @@ def make_low_rank(
     >>> bool((abs(components) == 0.125).all())
     True
     """
-    limit = "the smaller of n_samples and n_features"
-    values = checked_singular_values(
-        singular_values, min(n_samples, n_features), limit, may_be_negative=symmetric
-    )
+    most, limit = min(n_samples, n_features), "the smaller of n_samples and n_features"
+    values = checked_singular_values(singular_values, most, limit, may_be_negative=symmetric)
     if symmetric and n_samples != n_features:
         raise ValueError(
             f"symmetric=True needs a square matrix, got n_samples={n_samples} and "
             f"n_features={n_features}."
         )
-    if coherence is not None and coherence > min(n_samples, n_features):
-        raise ValueError(
-            f"coherence={coherence} must be at most {min(n_samples, n_features)}, {limit}."
-        )
+    if coherence is not None and coherence > most:
+        raise ValueError(f"coherence={coherence} must be at most {most}, {limit}.")
     random = check_random_state(random_state)
     right = _singular_vectors(n_features, len(values), coherence, random)
     if symmetric:

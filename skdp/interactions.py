@@ -2,15 +2,13 @@
 
 import warnings
 from datetime import datetime
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.utils import _safe_indexing, gen_batches
-from sklearn.utils._param_validation import Interval
 
-from skdp._checks import validate_plain
+from skdp._checks import AT_LEAST_ONE, validate_plain
 from skdp.data.containers import with_text
 from skdp.data.people import check_users, checked_ids, kind_of_ids
 from skdp.exceptions import warn_of_privacy
@@ -185,8 +183,7 @@ def top_items(model: Any, history: InteractionTable, n: int) -> dict[Any, list[A
     >>> top_items(svd, interaction_table([("ann", "tea")], items=table.items), 1)
     {'ann': ['jam']}
     """
-    at_least_one = Interval(Integral, 1, None, closed="left")
-    validate_plain({"n": [at_least_one]}, {"n": n}, "top_items")
+    validate_plain({"n": [AT_LEAST_ONE]}, {"n": n}, "top_items")
     X, users, items = history
     n_items = getattr(model, "n_features_in_", len(items))
     if n_items != len(items):

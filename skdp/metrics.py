@@ -1,7 +1,6 @@
 """Measures of how good a subspace is, or a ranking of items."""
 
 from collections.abc import Iterator
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,8 @@ from scipy.sparse import issparse
 from scipy.stats import rankdata
 from sklearn.metrics import ndcg_score
 from sklearn.utils import gen_batches
-from sklearn.utils._param_validation import Interval
 
-from skdp._checks import check_numbers, check_rows, validate_plain
+from skdp._checks import AT_LEAST_ONE, check_numbers, check_rows, validate_plain
 from skdp.linalg import spectrum
 from skdp.linalg.spectrum import orthonormal_basis, principal_sines
 
@@ -53,10 +51,8 @@ def subspace_distance(components: Any, reference: Any) -> float:
     >>> subspace_distance([[1, 0, 0]], [[0.6, 0.8, 0]])
     0.8
     """
-    bases = [
-        orthonormal_basis(check_numbers(rows, "components").T) for rows in (components, reference)
-    ]
-    return float(principal_sines(*bases).max())
+    both = [check_numbers(rows, "components").T for rows in (components, reference)]
+    return float(principal_sines(*map(orthonormal_basis, both)).max())
 
 
 def captured_variance(components: Any, X: Any) -> float:
@@ -237,8 +233,7 @@ def _rankings(
     y_true: Any, y_score: Any, k: int, name: str
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield gains and scores of batches of users who have gains."""
-    at_least_one = Interval(Integral, 1, None, closed="left")
-    validate_plain({"k": [at_least_one]}, {"k": k}, name)
+    validate_plain({"k": [AT_LEAST_ONE]}, {"k": k}, name)
     gains = check_rows(y_true, name)
     scores = check_numbers(y_score, "y_score", ensure_all_finite=False)
     if gains.shape != scores.shape or gains.shape[1] < 2:

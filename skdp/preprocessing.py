@@ -1,7 +1,6 @@
 """Private scaling of columns."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -48,20 +47,6 @@ __all__ = ["DPStandardScaler"]
 
 # Shares without bounds: of the signed sizes, and of places in intervals, if a column needs these.
 _SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
-
-
-@dataclass(frozen=True)
-class ScaledRow(ResolvedRow):
-    """One row; each of its entries is clipped."""
-
-    remedy: ClassVar[str] = "more rows, fewer columns, or a larger epsilon"
-
-
-@dataclass(frozen=True)
-class ScaledUser(ResolvedUser):
-    """All rows of one user, whose entries are clipped one by one."""
-
-    remedy: ClassVar[str] = "more users, fewer columns, or a larger epsilon"
 
 
 def plan_scaler(problem: ScaleProblem) -> ScaleReleases:
@@ -156,7 +141,10 @@ def warnings_for_scales(
 
 def _remedy(problem: ScaleProblem) -> str:
     better = "" if problem.interval is None else " that fit better, and"
-    return f"{problem.unit.remedy}. Pass bounds{better} that are known without looking at X"
+    return (
+        f"more {problem.unit.counted}, fewer columns, or a larger epsilon. Pass bounds{better} "
+        "that are known without looking at X"
+    )
 
 
 class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
@@ -389,7 +377,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         )
         return self._asked(
             ScaleProblem,
-            unit=(ScaledUser if is_user else ScaledRow)(self.adjacency),
+            unit=(ResolvedUser if is_user else ResolvedRow)(self.adjacency),
             n_units=n_units,
             n_features=n_features,
             rounding=rounding,

@@ -4,15 +4,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval
 
-from skdp._checks import ANY_BOUND, FINITE_BOUND, PlainParametersMixin
+from skdp._checks import ANY_BOUND, AT_LEAST_ONE, FINITE_BOUND, PlainParametersMixin
 from skdp.data.rows import Rows
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.privacy import sensitivity
@@ -150,9 +148,7 @@ _OBJECTS = {
     "edge": "Edge(bounds=(0, 1))",
     "interaction": "Interaction()",
     "frobenius": "FrobeniusChange(1.0)",
-    "frobeniuschange": "FrobeniusChange(1.0)",
     "spectral": "SpectralChange()",
-    "spectralchange": "SpectralChange()",
     "update": "Update(bound=1.0)",
     "sparserow": "SparseRow(max_entries=20, bounds=(0, 1))",
 }
@@ -227,7 +223,8 @@ def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
     """Resolve a unit that is an object; refuse anything else, with an example to pass."""
     if isinstance(given, Unit):
         return given.resolve(adjacency, epsilon)
-    example = _OBJECTS.get(str(given).replace("_", "").lower(), _OBJECTS["entry"])
+    name = str(given).replace("_", "").lower().removesuffix("change")
+    example = _OBJECTS.get(name, _OBJECTS["entry"])
     raise ValueError(
         f"privacy_unit={given!r} must be 'row', 'user' for a class that takes it, or an object of "
         f"skdp.units, such as privacy_unit=skdp.units.{example}."
@@ -472,6 +469,10 @@ class ResolvedSparseRow(ResolvedEntry):
         """All values that an entry can take, with 0 for entries that are not kept."""
         return min(self.lower, 0.0), max(self.upper, 0.0)
 
+    @property
+    def _change(self) -> tuple[float, float, int, str]:
+        return self.largest, self.step, self.n_entries, self.adjacency
+
     def clipped(self, block: Any) -> Any:
         rows = csr_array(super().clipped(block))
         # A public random order, so that among equal entries the first columns do not always win.
@@ -479,21 +480,16 @@ class ResolvedSparseRow(ResolvedEntry):
         return keep_largest(rows, n_entries=self.n_entries, priority=priority)
 
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
-        return sensitivity.short_row_product(
-            self.largest, self.step, self.n_entries, self.adjacency, norms
-        )
+        return sensitivity.short_row_product(*self._change, norms)
 
     def rmatmul(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
-        return sensitivity.short_row_rmatmul(
-            self.largest, self.step, self.n_entries, self.adjacency, norms
-        )
+        return sensitivity.short_row_rmatmul(*self._change, norms)
 
     def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
         return float(left_norms.max()) * self.product(right_norms)
 
     def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
-        change = sensitivity.short_row(self.largest, self.step, self.n_entries, self.adjacency)
-        return change / n_rows
+        return sensitivity.short_row(*self._change) / n_rows
 
     def squares(self, point: np.ndarray) -> float:
         return sensitivity.short_row_squares(
@@ -533,7 +529,7 @@ class SparseRow(Unit):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "max_entries": [Interval(Integral, 1, None, closed="left")],
+        "max_entries": [AT_LEAST_ONE],
         "bounds": "no_validation",
     }
 
@@ -623,9 +619,7 @@ class Interaction(Unit):
     DPTruncatedSVD(privacy_unit=Interaction(degree_floor=5))
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "degree_floor": [Interval(Integral, 1, None, closed="left")]
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"degree_floor": [AT_LEAST_ONE]}
 
     def __init__(self, degree_floor: int = 1) -> None:
         self.degree_floor = degree_floor

@@ -11,6 +11,7 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 from sklearn.utils import Bunch, check_array, check_random_state, check_scalar
 from sklearn.utils._indexing import _safe_indexing
 
+from skdp._checks import check_sizes
 from skdp.data.people import People, people_of
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.exceptions import warnings_together
@@ -161,7 +162,7 @@ def _checked_spectrum(eigenvalues: Any) -> np.ndarray:
 
 def _checked_plan(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int) -> Plan:
     """Plan a fit that releases the second moment; refuse what `fit` or the prediction cannot do."""
-    plan = estimator.plan(n_samples, n_features)
+    estimator.plan(n_samples, n_features)
     if estimator.privacy_unit not in ("row", "user"):
         raise ValueError(
             f"privacy_unit={estimator.privacy_unit!r}: the error can be predicted for "
@@ -172,8 +173,6 @@ def _checked_plan(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features:
             f"The error of solver={estimator.solver!r} cannot be predicted. Pass the estimator "
             "with solver='covariance', whose error may serve as a guide."
         )
-    if estimator.solver == "covariance":
-        return plan
     return clone(estimator).set_params(solver="covariance").plan(n_samples, n_features)
 
 
@@ -310,8 +309,7 @@ def matched_noise(estimator: Any, *, n_samples: int, n_public: int) -> Any:
     >>> round(matched_noise(private, n_samples=1000, n_public=100).epsilon, 2)
     13.51
     """
-    for name, size in (("n_samples", n_samples), ("n_public", n_public)):
-        check_scalar(size, name, Integral, min_val=1)
+    check_sizes(n_samples=n_samples, n_public=n_public)
     steps = _checked_steps(estimator)
     matched = clone(estimator)
     for prefix, step in steps.items():
@@ -397,9 +395,8 @@ def epsilon_curve(
     >>> curve.mean.shape
     (3,)
     """
-    check_scalar(n_repeats, "n_repeats", Integral, min_val=1)
+    check_sizes(n_repeats=n_repeats, n_samples=n_samples)
     check_scalar(test_size, "test_size", Real, min_val=0, max_val=1, include_boundaries="neither")
-    check_scalar(n_samples, "n_samples", Integral, min_val=1)
     epsilons = np.asarray(epsilons, dtype=np.float64)
     is_list = epsilons.ndim == 1 and epsilons.size > 0
     if not is_list or not ((epsilons > 0) & np.isfinite(epsilons)).all():

@@ -3,15 +3,14 @@
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context, clone
 from sklearn.model_selection import ParameterGrid, ParameterSampler
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import HasMethods
 
-from skdp._checks import BUDGET, SEED, refuse_blocks
+from skdp._checks import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks
 from skdp._estimator import RequestsUsersMixin, check_unwatched, restored_on_error
 from skdp.data.containers import checked_container
 from skdp.exceptions import warn_of_privacy, warnings_together
@@ -445,7 +444,7 @@ class DPRandomizedSearch(BaseDPSearch):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseDPSearch._parameter_constraints,
         "param_distributions": [dict, list],
-        "n_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_iter": [AT_LEAST_ONE],
     }
 
     def __init__(

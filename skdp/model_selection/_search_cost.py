@@ -2,12 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_scalar
 
+from skdp._checks import check_sizes
 from skdp.exceptions import counted
 from skdp.model_selection._planned_fits import (
     SEARCHES,
@@ -145,8 +144,7 @@ def search_cost(
     >>> search_cost(search, n_samples=1000, n_features=20)
     49 private fits in 49 fits of the search: (8.779, 1e-06)-DP per row, adjacency 'replace'; ...
     """
-    for name, size in (("n_samples", n_samples), ("n_features", n_features)):
-        check_scalar(size, name, Integral, min_val=1)
+    check_sizes(n_samples=n_samples, n_features=n_features)
     if type(search) not in SEARCHES:
         raise TypeError(
             "search must be a GridSearchCV or a RandomizedSearchCV of scikit-learn, got "
