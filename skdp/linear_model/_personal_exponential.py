@@ -16,11 +16,11 @@ References
    personalization". NeurIPS.
 """
 
-from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_squares
@@ -111,20 +111,14 @@ def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
 
 
 def _batch_losses(_: slice, batch: UserBatch, candidates: np.ndarray, bound: float) -> np.ndarray:
-    losses = np.empty(len(candidates))
-    for chosen in _chunks(batch, candidates):
+    n_candidates, _, k = candidates.shape
+    losses = np.empty(n_candidates)
+    for chosen in gen_batches(n_candidates, max(_CHUNK_ENTRIES // (batch.responses.size * k), 1)):
         errors = _errors(batch, candidates[chosen])
         # Errors that overflow count as the largest there can be.
         errors[~(errors <= bound**2)] = bound**2
         losses[chosen] = np.maximum(errors, 0.0).sum(axis=1)
     return losses
-
-
-def _chunks(batch: UserBatch, candidates: np.ndarray) -> Iterator[slice]:
-    n_candidates, _, k = candidates.shape
-    width = max(_CHUNK_ENTRIES // (batch.responses.size * k), 1)
-    for start in range(0, n_candidates, width):
-        yield slice(start, start + width)
 
 
 def _errors(batch: UserBatch, candidates: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """From users and a budget to the released model: gradients, alternating steps, heads."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -338,15 +338,12 @@ def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
 
 def _errors_of_long(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
     """Compute the errors of users with more rows than features."""
-    found = []
-    for choice in choices:
-        chosen = prior.changed(*choice)
-        features, responses = features_of(batch, chosen)
-        errors = leave_one_out_errors_by_features(
-            features, responses, batch.counts, chosen.noise_variance
-        )
-        found.append(errors)
-    return np.stack(found)
+    priors = (prior.changed(*choice) for choice in choices)
+    errors = [
+        leave_one_out_errors_by_features(*features_of(batch, one), batch.counts, one.noise_variance)
+        for one in priors
+    ]
+    return np.stack(errors)
 
 
 def _errors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
@@ -379,64 +376,58 @@ def _errors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
 _LEAST_SIGNAL = 3.0
 
 
-def warnings_for_users(problem: PersonalProblem, plan: Plan) -> list[str]:
+def warnings_for_users(problem: PersonalProblem, plan: Plan) -> Iterator[str]:
     """Warn of fits without ids, and of those whose noise is larger than any signal."""
-    warnings: list[str] = []
     if not problem.cost.is_private:
-        return warnings
+        return
     if isinstance(problem.unit, ResolvedRow):
-        warnings.append(
+        yield (
             "There are no ids of users: every row is taken for a user of its own, and somebody "
             "with several rows is protected only one row at a time. Pass groups, or users, to "
             "fit, or user_column; require_groups=True turns this warning into an error."
         )
     if problem.solver == "exponential":
-        return warnings
-    warnings += _warnings_for_centers(problem, plan.parts)
+        return
+    yield from _warnings_for_centers(problem, plan.parts)
     signal = _signal(problem, plan.parts.model)
     if signal < _LEAST_SIGNAL:
-        warnings.append(
+        yield (
             f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are "
             f"too few for {counted(problem.n_features, 'feature')}: the noise is as large as any "
             f"signal. Pass at least {_LEAST_SIGNAL / signal:.2g} times as many, a larger epsilon, "
             "or fewer features."
         )
-    return warnings
 
 
-def _warnings_for_centers(problem: PersonalProblem, plan: PersonalReleases) -> list[str]:
+def _warnings_for_centers(problem: PersonalProblem, plan: PersonalReleases) -> Iterator[str]:
     """Warn if noise would hide a center, which then is not released."""
-    if not problem.fit_intercept:
-        return []
-    hidden = ["the rows"] * (not plan.row_center)
-    hidden += ["the responses"] * (not plan.response_center)
-    if not hidden:
-        return []
-    return [
-        f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are too "
-        f"few to find the center of {' and '.join(hidden)}, which is taken to be 0. Subtract a "
-        "public guess of it, or pass more of them or a larger epsilon."
-    ]
+    centers = {"the rows": plan.row_center, "the responses": plan.response_center}
+    hidden = [what for what, releases in centers.items() if not releases]
+    if problem.fit_intercept and hidden:
+        yield (
+            f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are "
+            f"too few to find the center of {' and '.join(hidden)}, which is taken to be 0. "
+            "Subtract a public guess of it, or pass more of them or a larger epsilon."
+        )
 
 
-def warnings_for_model(model: SharedModel, problem: PersonalProblem) -> list[str]:
+def warnings_for_model(model: SharedModel, problem: PersonalProblem) -> Iterator[str]:
     """Warn if the representation does not stand out from the noise, or helps few users."""
-    warnings = list(model.warnings)
+    yield from model.warnings
     if problem.is_pooled:
-        return warnings
+        return
     if model.snr < 1 and problem.solver != "exponential":
-        warnings.append(
+        yield (
             f"The weakest component, of {problem.n_components}, does not stand out from the noise "
             f"(snr_ is {model.snr:.2g}, below 1). Pass fewer n_components, a larger epsilon, or "
             "more users."
         )
     if model.prior.mix == 1:
-        warnings.append(
+        yield (
             "Most users are predicted best without the representation (prior_mix_ is 1): a ridge "
             "regression for each user alone is as good, and needs no budget. Try more users, a "
             "larger epsilon, or more or fewer n_components."
         )
-    return warnings
 
 
 def warnings_for_prior(before: Prior, chosen: Prior) -> tuple[str, ...]:
@@ -455,9 +446,8 @@ def _signal(problem: PersonalProblem, plan: MeanReleases | HeadReleases) -> floa
         release, size = plan.mean_products, problem.n_features
     else:
         release, size = plan.products, 2 * problem.n_features
-    noise_std = problem.cost.noise_std(
-        release.mechanism, release.sensitivity_for(1.0), release.share
-    )
+    how = release.mechanism, release.sensitivity_for(1.0), release.share
+    noise_std = problem.cost.noise_std(*how)
     return problem.n_units / (noise_std * math.sqrt(size))
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skdp._checks import AT_LEAST_ONE
 from skdp._estimator import check_not_pure
 from skdp._scales import OTHER_UNITS_OF_X
 from skdp.data.reduce import map_sum
@@ -40,7 +41,7 @@ PERSONAL_CONSTRAINTS: dict[str, Any] = {  # not tuned
     "decorrelate": ["boolean"],
     "solver": [StrOptions({"gradient", "altmin", "exponential"})],
     "n_iter": [Interval(Integral, 0, 100, closed="both")],
-    "max_rows_per_user": [Interval(Integral, 1, None, closed="left"), None],
+    "max_rows_per_user": [AT_LEAST_ONE, None],
 }
 # Largest number of unknowns of "altmin", whose square is the size of a matrix: not studied.
 _LARGEST_ALTMIN = 500
@@ -304,9 +305,8 @@ def _plan_response_center(problem: PersonalProblem) -> tuple[Search, ...] | Clip
     if _noise_of_mean(problem, _RESPONSE_SHARE) > _LARGEST_RESPONSE_NOISE:
         return ()
     norm = _level(problem, f"{RESPONSE_CENTER} norm", OTHER_UNITS_OF_Y)
-    return ClippedSum(
-        norm, _sum(problem, RESPONSE_CENTER, _RESPONSE_SHARE, norm, sensitivity.row_sum)
-    )
+    total = _sum(problem, RESPONSE_CENTER, _RESPONSE_SHARE, norm, sensitivity.row_sum)
+    return ClippedSum(norm, total)
 
 
 def _plan_levels(problem: PersonalProblem) -> tuple[Search | None, tuple[Search, ...]]:
@@ -365,9 +365,8 @@ def _plan_heads(problem: PersonalProblem, before: Any, norm: Search) -> HeadRele
 def _shows_mean(problem: PersonalProblem) -> bool:
     """Tell whether the mean of the products can stand out from its noise."""
     certainty = math.sqrt(problem.n_components) + MEAN_CERTAINTY
-    return problem.mean_head and (
-        _noise_of_mean(problem, _MEAN_SHARE) * certainty <= _LARGEST_NOISE
-    )
+    longest = _noise_of_mean(problem, _MEAN_SHARE) * certainty
+    return problem.mean_head and longest <= _LARGEST_NOISE
 
 
 def _plan_vote(problem: PersonalProblem) -> Release:
@@ -386,14 +385,9 @@ def _plan_steps(
     if problem.solver == "altmin":
         return _plan_altmin(problem, share)
     votes = _share_of_counts(problem.n_iter, problem, _VOTE_PRECISION, _VOTE_LIMITS)
-    return plan_descent(
-        problem,
-        shares_of_steps(share - votes, problem.n_iter, _GROWTH),
-        votes,
-        sensitivity.row_sum,
-        follows=norm.name,
-        shape=(problem.n_features, problem.n_components),
-    )
+    shares = shares_of_steps(share - votes, problem.n_iter, _GROWTH)
+    change, shape = sensitivity.row_sum, (problem.n_features, problem.n_components)
+    return plan_descent(problem, shares, votes, change, follows=norm.name, shape=shape)
 
 
 def _plan_altmin(problem: PersonalProblem, share: float) -> AltminReleases:

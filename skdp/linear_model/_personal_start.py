@@ -390,10 +390,9 @@ class Start:
 def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, noise_std: float) -> np.ndarray:
     """Shrink the mean of the products to the mean model, inside and outside the basis."""
     inside = basis @ (basis.T @ mean_products)
-    size = basis.shape[1]
-    return above_noise(inside, noise_std, MEAN_CERTAINTY, size) + above_noise(
-        mean_products - inside, noise_std, MEAN_CERTAINTY, len(basis) - size
-    )
+    size, k = basis.shape
+    outside = above_noise(mean_products - inside, noise_std, MEAN_CERTAINTY, size - k)
+    return above_noise(inside, noise_std, MEAN_CERTAINTY, k) + outside
 
 
 def release_row_count(search: Search, users: Users, budget: PrivacyBudget) -> float:

@@ -631,13 +631,7 @@ class DPPersonalizedRegressor(
         return self._predicted(rows, ids, data, predictions)
 
     def score(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        groups: Any = None,
-        *,
-        users: Any = None,
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, *, users: Any = None
     ) -> float:
         """Compute the coefficient of determination of predictions for users with few known rows.
 
@@ -771,7 +765,6 @@ class DPPersonalizedRegressor(
 
     def _rows_and_ids(self, X: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
         """Check rows as scikit-learn does; its errors may name values, which the caller knows."""
-        check_is_fitted(self)
         if self.user_column is None:
             X = check_rows_of(X, self, accept_sparse=False)
         else:
@@ -827,14 +820,9 @@ class DPPersonalizedRegressor(
             whitening = self.whitening_.astype(np.float64)
             both = np.linalg.solve(whitening, np.column_stack([basis, mean]))
             basis, mean = both[:, :-1].astype(np.float64), both[:, -1].astype(np.float64)
-        prior = Prior(
-            mean,
-            basis,
-            self.prior_variances_.astype(np.float64),
-            self.intercept_variance_,
-            self.noise_variance_,
-            self.prior_mix_,
-        )
+        variances = self.prior_variances_.astype(np.float64)
+        others = self.intercept_variance_, self.noise_variance_, self.prior_mix_
+        prior = Prior(mean, basis, variances, *others)
         center = self.mean_.astype(np.float64)
         response_center = self.intercept_ + float(center @ self.coef_)
         return SharedModel(center, response_center, whitening, prior, self.snr_)

@@ -56,7 +56,6 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         "n_iter": [Interval(Integral, 1, 10_000, closed="both")],
     }
 
-    privacy_unit: str
     _checked = staticmethod(checked_responses)
     _plan, _solve = staticmethod(plan_trace), staticmethod(solve_trace)
     _warnings = staticmethod(warnings_for_size)

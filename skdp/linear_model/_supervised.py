@@ -78,8 +78,22 @@ class SupervisedEstimator(PrivateEstimator):
         return self._fit(X, y, users=users)
 
     def _read(self, X: Any) -> tuple[Any, Shape]:
-        """Return the rows of X, and the shape of the matrices in X."""
-        return as_rows(X)
+        """Return X with matrices as rows, and their shape; None for an X that has features."""
+        if isinstance(X, RowBlocks):
+            return X, None
+        if isinstance(X, RankOneMatrices):
+            return X, X.matrix_shape
+        refuse_masked(X)
+        if issparse(X) or getattr(X, "ndim", None) == 2:
+            return X, None
+        first = X[0] if isinstance(X, list | tuple) and len(X) else None
+        if not hasattr(X, "ndim") and redact_errors(np.ndim)(first) != 2:
+            return X, None
+        array = redact_errors(np.asarray)(X)
+        if array.ndim != 3:
+            return X, None
+        n_records, n_rows, n_columns = array.shape
+        return array.reshape(n_records, n_rows * n_columns), (n_rows, n_columns)
 
     def _rows_of(self, X: Any) -> Any:
         """Check X for a fitted estimator, and return its rows; reading checks blocks."""
@@ -129,25 +143,6 @@ class SupervisedEstimator(PrivateEstimator):
     @abstractmethod
     def _problem_of(self, rows: Any, size: tuple[int, int], shape: Shape) -> Any:
         """Return the problem of a fit to so many rows and features, or to matrices of a shape."""
-
-
-def as_rows(X: Any) -> tuple[Any, Shape]:
-    """Reshape 3-D matrices to rows; return also their shape, None for 2-D X."""
-    if isinstance(X, RowBlocks):
-        return X, None
-    if isinstance(X, RankOneMatrices):
-        return X, X.matrix_shape
-    refuse_masked(X)
-    if issparse(X) or getattr(X, "ndim", None) == 2:
-        return X, None
-    first = X[0] if isinstance(X, list | tuple) and len(X) else None
-    if not hasattr(X, "ndim") and redact_errors(np.ndim)(first) != 2:
-        return X, None
-    array = redact_errors(np.asarray)(X)
-    if array.ndim != 3:
-        return X, None
-    n_records, n_rows, n_columns = array.shape
-    return array.reshape(n_records, n_rows * n_columns), (n_rows, n_columns)
 
 
 def checked_factors(X: RankOneMatrices) -> RankOneMatrices:

@@ -138,9 +138,8 @@ def solve_trace_classes(
     noisy = budget.release(plan.start, total, bound / 2, rounding=rounding).value
     # In this unit matrices have entries of variance 1 at most, in the mean.
     unit = norm / math.sqrt(problem.n_features)
-    start = truncate(
-        (_STEP / unit / problem.n_units * noisy).reshape(problem.matrix_shape), problem.rank
-    )
+    step = _STEP / unit / problem.n_units * noisy
+    start = truncate(step.reshape(problem.matrix_shape), problem.rank)
     point, offset = _descend(problem, plan.gradients, view, (bound, unit), start, budget)
     slopes = point.matrix.ravel() / unit
     weights = np.append(slopes, offset - mean @ slopes)
@@ -157,10 +156,8 @@ def _descend(
 ) -> tuple[FixedRank, float]:
     """Take all steps; return the mean of the last half of the iterates, cut to the rank."""
     assert view.center is not None
-    center = view.center.reshape(problem.matrix_shape)
-    design = Design(
-        view.source, problem.matrix_shape, view.n_jobs, center=center, people=view.people
-    )
+    shape, center = problem.matrix_shape, view.center.reshape(problem.matrix_shape)
+    design = Design(view.source, shape, view.n_jobs, center=center, people=view.people)
     level, size = tangent_level(problem), start.left.size + start.right.size + 1
     point, offset, kept = start, 0.0, []
     clip = partial(_clipped_gradients, codes=view.codes, known=view.cache.norms, scale=scale)

@@ -11,6 +11,7 @@ import numpy as np
 from skdp._scales import MOST_NOISE, ScaleReleases, Scales, release_scales, visible_variances
 from skdp.data.matrices import Design, entries_of
 from skdp.data.parts import Targets
+from skdp.data.reduce import on_block
 from skdp.exceptions import counted
 from skdp.linalg.matrices import FixedRank, Matrices
 from skdp.linear_model._descent import clipped_fraction, median_of_responses
@@ -150,16 +151,12 @@ def standardized_by(found: Scales, problem: TraceProblem) -> Transform:
         center = found.center.reshape(shape)
     else:
         squares = squares + found.center**2
-    largest = None
-    if problem.cost.is_private:
-        largest = np.where(found.is_void, _LARGEST_OF_HIDDEN, _LARGEST).reshape(shape)
-    return Transform(
-        center,
-        (1 / np.sqrt(np.where(squares > 0, squares, 1.0))).reshape(shape),
-        are_rare=_are_rare(found.off_usual),
-        n_hidden=int(found.is_void.sum()) if problem.cost.is_private else 0,
-        largest=largest,
-    )
+    multiplier = (1 / np.sqrt(np.where(squares > 0, squares, 1.0))).reshape(shape)
+    scaled = Transform(center, multiplier, are_rare=_are_rare(found.off_usual))
+    if not problem.cost.is_private:
+        return scaled
+    largest = np.where(found.is_void, _LARGEST_OF_HIDDEN, _LARGEST).reshape(shape)
+    return replace(scaled, n_hidden=int(found.is_void.sum()), largest=largest)
 
 
 def _are_rare(off_usual: np.ndarray) -> bool:
@@ -184,30 +181,19 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
     inliers = partial(_inlier_differences, middle=middle, largest=largest)
     shift = np.zeros(design.n_entries)
     if centered:
-        kernel = partial(_power_sum, inliers=inliers, shift=shift, power=1)
+        kernel = on_block(partial(_power_sum, inliers=inliers, shift=shift, power=1))
         shift = design.map_sum(kernel, design.n_entries) / design.n_records
-    kernel = partial(_power_sum, inliers=inliers, shift=shift, power=2)
+    kernel = on_block(partial(_power_sum, inliers=inliers, shift=shift, power=2))
     squares = design.map_sum(kernel, design.n_entries)
     spread = np.sqrt(squares / design.n_records)
     spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
-    shape = design.matrix_shape
-    mean = middle + shift
-    return Transform(
-        mean.reshape(shape) if centered else None,
-        (1 / spread).reshape(shape),
-        are_rare=_are_rare((sample != usual).mean(axis=0)),
-    )
-
-
-# Kernels.
+    shape, are_rare = design.matrix_shape, _are_rare((sample != usual).mean(axis=0))
+    center = (middle + shift).reshape(shape) if centered else None
+    return Transform(center, (1 / spread).reshape(shape), are_rare=are_rare)
 
 
 def _power_sum(
-    _: slice,
-    matrices: Matrices,
-    inliers: Callable[[Matrices], np.ndarray],
-    shift: np.ndarray,
-    power: int,
+    matrices: Matrices, inliers: Callable[[Matrices], np.ndarray], shift: np.ndarray, power: int
 ) -> np.ndarray:
     return np.asarray(((inliers(matrices) - shift) ** power).sum(axis=0))
 
@@ -408,11 +394,11 @@ def _transform(
         return Transform()
     scaled = _scales(problem, plan, design, responses, budget)
     view = scaled.apply(design)
-    if not problem.protects_matrices:
-        maps, least = exact_whitening(view)
-        return replace(scaled, row_map=maps[0], column_map=maps[1], least_variance=least)
-    bound = covariance_bound(problem)
-    maps, least, clear = release_whitening(plan.covariances, view, responses, budget, bound)
+    if problem.protects_matrices:
+        bound = covariance_bound(problem)
+        maps, least, clear = release_whitening(plan.covariances, view, responses, budget, bound)
+    else:
+        (maps, least), clear = exact_whitening(view), True
     whitened = replace(scaled, row_map=maps[0], column_map=maps[1], least_variance=least)
     return replace(whitened, are_clear=clear)
 

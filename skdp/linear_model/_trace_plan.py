@@ -97,9 +97,8 @@ def plan_trace(problem: TraceProblem) -> TraceReleases:
 
 
 def _share_of_counts(count: int, problem: TraceProblem, precision: float = _PRECISION) -> float:
-    return share_for_counts(
-        count, problem.n_units, problem.cost.mu, precision=precision, limits=_SHARE_LIMITS
-    )
+    n_units, mu = problem.n_units, problem.cost.mu
+    return share_for_counts(count, n_units, mu, precision=precision, limits=_SHARE_LIMITS)
 
 
 def _plan_center(problem: TraceProblem) -> tuple[Search, ...]:
@@ -119,9 +118,8 @@ def _plan_center(problem: TraceProblem) -> tuple[Search, ...]:
 
 
 def _plan_spread(problem: TraceProblem) -> Release:
-    least, fine = (
-        _share_of_counts(2, problem, precision) for precision in (_BIN_PRECISION, _FINE_PRECISION)
-    )
+    least = _share_of_counts(2, problem, _BIN_PRECISION)
+    fine = _share_of_counts(2, problem, _FINE_PRECISION)
     share = max(least, min(fine, _SPARE_SHARE))
     change, shape = partial(sensitivity.histograms, 1, problem.unit.adjacency), (1, N_POWERS)
     return problem.cost.release(_SPREAD, "gaussian", share, change, {}, shape=shape)
@@ -147,13 +145,9 @@ def _plan_features(problem: TraceProblem) -> ScaleReleases:
     """Plan the scales of single features, as precise as is wanted, or as shares allow."""
     n_units, n_features, cost = problem.n_units, problem.n_entries, problem.cost
     least, interval = _LEAST_FEATURE_SHARE, problem.interval
-    sizes, moments = (
-        share_for_counts(n_features, n_units, cost.mu, precision=wanted, limits=(least, largest))
-        for wanted, largest in (
-            (_SIZES_PRECISION, _LARGEST_SIZES_SHARE),
-            (_MOMENTS_PRECISION, _LARGEST_MOMENTS_SHARE),
-        )
-    )
+    share_for = partial(share_for_counts, n_features, n_units, cost.mu)
+    sizes = share_for(precision=_SIZES_PRECISION, limits=(least, _LARGEST_SIZES_SHARE))
+    moments = share_for(precision=_MOMENTS_PRECISION, limits=(least, _LARGEST_MOMENTS_SHARE))
     zooms = (least,) * _N_ZOOMS if interval is None else ()
     facts = ScaleProblem(
         cost=cost,
@@ -207,32 +201,21 @@ def _plan_steps(problem: TraceProblem, share: float) -> tuple[DescentStep, ...]:
     """Plan a gradient and a count for each step, with the share that other releases leave."""
     n_steps = problem.n_iter
     votes = _share_of_counts(n_steps, problem, _VOTE_PRECISION)
-    kind = sensitivity.row_sum if problem.protects_matrices else sensitivity.response_sum
-    size = problem.rank * sum(problem.matrix_shape) + problem.fit_intercept
-    return plan_descent(
-        problem,
-        shares_of_steps(share - votes, n_steps, _GROWTH),
-        votes,
-        kind,
-        follows=_SPREAD,
-        shape=(size,),
-    )
+    shares = shares_of_steps(share - votes, n_steps, _GROWTH)
+    change = sensitivity.row_sum if problem.protects_matrices else sensitivity.response_sum
+    shape = (problem.rank * sum(problem.matrix_shape) + problem.fit_intercept,)
+    return plan_descent(problem, shares, votes, change, follows=_SPREAD, shape=shape)
 
 
 def _plan_start(problem: TraceProblem) -> StartReleases:
     """Plan a start from data, which may fail its test."""
-    size, cost = sum(problem.matrix_shape), problem.cost
     gap = plan_sum(problem, "start gap", START_SHARE * _GAP_SHARE, (), _SPREAD, _change_of_gap)
     share, shape = START_SHARE * _CORE_SHARE, (problem.rank**2,)
     core = plan_sum(problem, "start core", share, shape, _SPREAD, sensitivity.row_sum)
-    subspaces = cost.release(
-        "start subspaces",
-        "symmetric_gaussian",
-        START_SHARE * _SUBSPACE_SHARE,
-        partial(_change_of_subspaces, rank=problem.rank),
-        follows=gap.name,
-        shape=(size, size),
-    )
+    share, size = START_SHARE * _SUBSPACE_SHARE, sum(problem.matrix_shape)
+    name, mechanism, cost = "start subspaces", "symmetric_gaussian", problem.cost
+    change = partial(_change_of_subspaces, rank=problem.rank)
+    subspaces = cost.release(name, mechanism, share, change, follows=gap.name, shape=(size, size))
     both = (replace(one, may_be_skipped=cost.is_private) for one in (subspaces, core))
     return StartReleases(gap, *both)
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._checks import check_numbers
+from skdp._checks import AT_LEAST_ONE, check_numbers
 from skdp.data.containers import float_dtype
 from skdp.data.matrices import RankOneMatrices, terms_within
 from skdp.data.parts import RowParts
@@ -30,7 +30,7 @@ UNITS: dict[str, type[ResolvedUnit]] = {
 #: The test of a spectral start may fail with this part of delta; not studied.
 DELTA_TAIL = 0.1
 TRACE_CONSTRAINTS: dict[str, Any] = {
-    "rank": [Interval(Integral, 1, None, closed="left")],
+    "rank": [AT_LEAST_ONE],
     "matrix_shape": [tuple, list, None],
     "privacy_unit": [StrOptions(set(UNITS))],
     # Checked with the shape of the matrices.
@@ -47,8 +47,8 @@ class TraceProblem:
     """Parameters of a trace regression as plain values, and public facts of the matrices.
 
     `coef_shape` is the layout of a matrix in X. For matrices of rank one, `factors` tells whether
-    the left and the right factors are sparse. For other matrices it is None; `is_sparse` then tells
-    whether X is sparse, and `is_dense` whether the fit writes the matrices out.
+    the left and the right factors are sparse. For other matrices it is None; `is_dense` then tells
+    whether the fit writes the matrices out.
     """
 
     cost: PrivacyCost
@@ -57,7 +57,6 @@ class TraceProblem:
     matrix_shape: tuple[int, int]
     coef_shape: tuple[int, ...]
     dtype: np.dtype
-    is_sparse: bool
     factors: tuple[bool, bool] | None
     is_dense: bool
     # Bound of the rounding error of a sum, in units of the largest contribution.
@@ -180,7 +179,6 @@ def facts_of(
         "matrix_shape": shape,
         "coef_shape": (n_features,) if given is None or factors is not None else shape,
         "dtype": float_dtype(rows),
-        "is_sparse": is_sparse and factors is None,
         "rounding": _rounding(rows, size, shape, factors, of_people=of_people),
         "factors": factors,
         "is_dense": (not is_sparse and factors is None) or (is_sparse and is_short),

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
@@ -100,7 +99,7 @@ def inlier_mask(design: Design) -> np.ndarray:
     return norms <= outlier_threshold(norms)
 
 
-def _inverse_sizes(part: sparse.csr_array) -> np.ndarray:
+def _inverse_sizes(part: csr_array) -> np.ndarray:
     """Compute one over the median size of the stored entries of each column; 1 for none."""
     sizes = np.abs(part.data)
     order = np.lexsort((sizes, part.indices))
@@ -110,9 +109,8 @@ def _inverse_sizes(part: sparse.csr_array) -> np.ndarray:
     # Sizes are sorted within each column. These are the places of the lower medians.
     middles = (np.cumsum(counts) - counts + (counts - 1) // 2)[is_kept]
     medians = sizes[order[middles]].astype(np.float64)
-    inverses[is_kept] = 1 / np.where(
-        (medians > 1 / NO_CLIPPING) & (medians <= NO_CLIPPING), medians, 1.0
-    )
+    is_usable = (medians > 1 / NO_CLIPPING) & (medians <= NO_CLIPPING)
+    inverses[is_kept] = 1 / np.where(is_usable, medians, 1.0)
     return inverses
 
 
@@ -197,9 +195,8 @@ def release_spread(
     fractions = np.where(noisy > edge, noisy, 0.0)
     largest, powers = int(np.flatnonzero(fractions).max(initial=0)), 2.0**_EXPONENTS
     # The first bin gets no warning: it has zeros, such as a centered constant.
-    budget.warnings += warnings_for_ends(
-        plan.name, powers[[max(largest, 1)]], powers, OTHER_UNITS_OF_Y
-    )
+    found = powers[[max(largest, 1)]]
+    budget.warnings += warnings_for_ends(plan.name, found, powers, OTHER_UNITS_OF_Y)
     sizes = _SIZE_IN_BIN * powers
     sizes[0] = 0.0
     hidden = float(np.clip(1 - fractions.sum(), 0.0, 1.0))
