@@ -29,13 +29,7 @@ from skdp.linear_model import DPLinearRegression, DPLogisticRegression
 from skdp.model_selection import DPGridSearch, DPRandomizedSearch, PrivacyReport, privacy_spent
 from skdp.pipeline import DPPipeline
 from skdp.pipeline._fitting import FEATURE_ATTRIBUTES
-from skdp.pipeline._holders import (
-    HOLDERS,
-    has_budget,
-    instead_of,
-    is_stateless,
-    private_steps,
-)
+from skdp.pipeline._holders import HOLDERS, has_budget, instead_of, is_stateless, private_steps
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy.releases import PrivacySpent, cautions
 from skdp.units import ResolvedUnit
@@ -411,11 +405,10 @@ class ModelCard:  # numpydoc ignore=PR02
         dict
             What the model is, the verdict, the guarantee, and the whole record.
         """
-        steps = [(step.path, step.class_name, step.status) for step in self.report.steps]
         names = ("path", "class", "status")
         told = {
             "model": self.model,
-            "steps": [dict(zip(names, step, strict=True)) for step in steps],
+            "steps": [dict(zip(names, step[:3], strict=True)) for step in self.report.steps],
             "features": list(self.features),
             "parameters": self.parameters,
             "verdict": self.report.verdict,
@@ -442,27 +435,22 @@ class ModelCard:  # numpydoc ignore=PR02
         steps = [(step.path or "whole", *step[1:3]) for step in self.report.steps]
         at = [(f"{delta:g}", f"{epsilon:.4g}") for delta, epsilon in self.epsilons.items()]
         given = [(name, f"`{_cut(value)}`") for name, value in self.parameters.items()]
-        return "\n".join(
-            [
-                *(f"# {self.model}", "", f"{self.report.verdict}.", "", *names),
-                *_table(("Step", "Class", "What it is"), steps),
-                *("## What is protected", ""),
-                f"One {spent.unit}, adjacency {spent.adjacency!r}. Predictions for private rows, "
-                "and scores of them, are not covered.",
-                *("", *_table(("delta", "epsilon"), at)),
-                *(f"**Warning:** {caution}.\n" for caution in self.cautions),
-                *(f"**Warning:** {warning}\n" for warning in self.warnings),
-                *("## What was released", "", "```", repr(spent), "```", ""),
-                *("## Parameters", "", *_table(("Name", "Value"), given)),
-                *("## Versions", "", *_table(("Package", "Version"), self.versions.items())),
-            ]
-        )
+        lines = [
+            *(f"# {self.model}", "", f"{self.report.verdict}.", "", *names),
+            *_table(("Step", "Class", "What it is"), steps),
+            *("## What is protected", ""),
+            f"One {spent.unit}, adjacency {spent.adjacency!r}. Predictions for private rows, "
+            "and scores of them, are not covered.",
+            *("", *_table(("delta", "epsilon"), at)),
+            *(f"**Warning:** {caution}.\n" for caution in self.cautions),
+            *(f"**Warning:** {warning}\n" for warning in self.warnings),
+            *("## What was released", "", "```", repr(spent), "```", ""),
+            *("## Parameters", "", *_table(("Name", "Value"), given)),
+            *("## Versions", "", *_table(("Package", "Version"), self.versions.items())),
+        ]
+        return "\n".join(lines)
 
-    def _repr_markdown_(self) -> str:
-        return self.as_markdown()
-
-    def __repr__(self) -> str:
-        return self.as_markdown()
+    __repr__ = _repr_markdown_ = as_markdown
 
 
 def model_card(estimator: Any, *, same_unit: bool = False) -> ModelCard:
@@ -531,11 +519,8 @@ def model_card(estimator: Any, *, same_unit: bool = False) -> ModelCard:
 
 def _holds_steps(value: Any) -> bool:
     """Tell whether a parameter is a step, or a list of steps, whose own parameters are listed."""
-    is_list = isinstance(value, list | tuple)
-    held = (
-        [one for part in value if isinstance(part, tuple) for one in part] if is_list else [value]
-    )
-    return any(hasattr(one, "fit") for one in held)
+    steps = value if isinstance(value, list | tuple) else [(value,)]
+    return any(hasattr(one, "fit") for step in steps if isinstance(step, tuple) for one in step)
 
 
 def _plain(value: Any) -> Any:

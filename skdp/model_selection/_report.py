@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -375,13 +376,11 @@ def _joined(path: str, name: str) -> str:
 
 
 def _is_fitted(estimator: Any) -> bool:
-    if not hasattr(estimator, "fit"):
-        return False
-    try:
-        check_is_fitted(estimator)
-    except NotFittedError:
-        return False
-    return True
+    with suppress(NotFittedError):
+        if hasattr(estimator, "fit"):
+            check_is_fitted(estimator)
+            return True
+    return False
 
 
 # ------------------------------

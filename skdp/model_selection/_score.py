@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -506,17 +506,16 @@ def noise_for(losses: np.ndarray, people: People | None, seed: int | None) -> No
     return NoiseSource(seed, () if seed is None else digests(*keyed))
 
 
-def _warnings_for_few(level: Search, counted: str, n_units: int) -> list[str]:
+def _warnings_for_few(level: Search, counted: str, n_units: int) -> Iterator[str]:
     """Warn where there are so few rows, or users, that many of the losses are clipped."""
     quantile = level.highest_quantile(n_units, most=_QUANTILE)
-    if quantile >= _QUANTILE:
-        return []
     clipped = f"about {1 - quantile:.0%} of" if quantile > _LEAST_SCORE_QUANTILE else "half of"
-    return [
-        f"{n_units} {counted} are few at this epsilon: {clipped} the losses are clipped, and the "
-        f"score looks better than it is, by more than its std. Take more {counted}, a larger "
-        "epsilon, or a callable scoring whose scores differ little from row to row."
-    ]
+    if quantile < _QUANTILE:
+        yield (
+            f"{n_units} {counted} are few at this epsilon: {clipped} the losses are clipped, and "
+            f"the score looks better than it is, by more than its std. Take more {counted}, a "
+            "larger epsilon, or a callable scoring whose scores differ little from row to row."
+        )
 
 
 class _ScoreReleases(NamedTuple):
