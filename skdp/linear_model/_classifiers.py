@@ -188,7 +188,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         problem = self._problem_of(rows, (n_units, rows.shape[1]), shape, classes)
         view = LabeledRows(as_source(rows), self.n_jobs, codes=codes, people=people)
         view, of_rows = opened(problem, view, is_keyed=self._is_keyed)
-        digest = partial(_digest, of_rows, codes, problem.labels)
+        digest = partial(_digest, of_rows, codes, tuple(classes.tolist()))
         return problem, (view, keyed_by_people(digest, people))
 
     def _classes_and_codes(self, y: Any) -> tuple[np.ndarray, Targets]:
@@ -232,8 +232,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
             unit=unit(self.adjacency),
             n_units=size[0],
             n_features=size[1],
-            labels=tuple(classes.tolist()),
-            label_dtype=classes.dtype,
+            classes=classes,
             rounding=rounding,
             depth=depth,
             dtype=float_dtype(rows),
@@ -251,7 +250,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         if problem.n_classes == 2:
             weights = weights[1:] - weights[:1]
         weights = in_dtype(weights, problem.dtype)
-        self.classes_ = np.array(problem.labels, dtype=problem.label_dtype)
+        self.classes_ = problem.classes
         self.coef_, self.intercept_ = weights[:, :-1].copy(), weights[:, -1].copy()
         return result.warnings
 

@@ -288,7 +288,7 @@ def warnings_for_classes(problem: LogisticProblem, fractions: np.ndarray) -> Ite
     is_rare = problem.strength * fractions < _LEAST_OF_CLASS
     rare = np.flatnonzero(is_rare & (problem.n_classes * fractions < _LEAST_OF_DUE))
     if len(rare):
-        shown = shortened([repr(problem.labels[place]) for place in rare])
+        shown = shortened([repr(label) for label in problem.classes[rare].tolist()])
         units = problem.unit.counted
         yield (
             f"Classes with few {units}, as far as noise can tell: {len(rare)} of "

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,7 @@ class LogisticProblem:
     unit: ResolvedRecord
     n_units: int
     n_features: int
-    labels: tuple[Any, ...]
-    label_dtype: np.dtype
+    classes: np.ndarray  # sorted
     # Of sums over the records: a bound of their rounding error, in units of the largest
     # contribution, and the longest chain of additions.
     rounding: float
@@ -42,7 +41,7 @@ class LogisticProblem:
     @property
     def n_classes(self) -> int:
         """Number of classes."""
-        return len(self.labels)
+        return len(self.classes)
 
     @property
     def n_free(self) -> int:
