@@ -51,28 +51,34 @@ _STEP = 2.0**-20  # not tuned
 OTHER_UNITS = "If only their units are to blame, rescale y, or pass a callable scoring in others."
 
 
-class ChoiceReleases(NamedTuple):
-    """What a choice releases, in this order."""
+class JudgedReleases(NamedTuple):
+    """What a choice or a score releases of losses, in this order."""
 
-    loss_range: Search | None  # what losses are clipped to unless they are 0 or 1
-    candidate: Release
+    level: Search | None  # what losses are clipped to, unless they are 0 or 1
+    result: Release  # the candidate, or the sum
 
 
 def plan_choice(
     n_candidates: int, cost: PrivacyCost, unit: str, adjacency: str, *, is_bounded: bool
 ) -> Plan:
     """Plan the choice; losses that are 0 or 1 (`is_bounded`) need no search for a level."""
-    share, search = 0.0, None
-    if not is_bounded:
-        share = _RANGE_SHARE
-        search = cost.search("range of losses", share, SCALE_GRID, remedy=OTHER_UNITS)
+    level, left = _plan_level(cost, "range of losses", _RANGE_SHARE, is_bounded=is_bounded)
     # Of losses in units of C, or of losses in [0, 1].
     change, shape = partial(sensitivity.loss_range, 1.0, adjacency), (n_candidates,)
-    choice = cost.release("candidate", "exponential", 1 - share, change, {}, shape=shape)
-    return Plan(cost, ChoiceReleases(search, choice), unit=unit, adjacency=adjacency)
+    choice = cost.release("candidate", "exponential", left, change, {}, shape=shape)
+    return Plan(cost, JudgedReleases(level, choice), unit=unit, adjacency=adjacency)
 
 
-def choose(losses: np.ndarray, plan: ChoiceReleases, budget: PrivacyBudget) -> int:
+def _plan_level(
+    cost: PrivacyCost, name: str, share: float, *, is_bounded: bool
+) -> tuple[Search | None, float]:
+    """Plan the search for a level, unless losses are 0 or 1; return also the share that is left."""
+    if is_bounded:
+        return None, 1.0
+    return cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS), 1 - share
+
+
+def choose(losses: np.ndarray, plan: JudgedReleases, budget: PrivacyBudget) -> int:
     """Choose the number of a candidate, with high probability one of small total loss.
 
     Only the differences between candidates matter, so the losses need no public bound. The median
@@ -81,12 +87,12 @@ def choose(losses: np.ndarray, plan: ChoiceReleases, budget: PrivacyBudget) -> i
     exchanging the row moves it by at most 2 C. C is a private quantile of the ranges of the rows'
     losses. Losses that are 0 or 1 are summed as they are.
     """
-    if plan.loss_range is None:
+    if plan.level is None:
         losses = in_steps(np.clip(losses, 0.0, 1.0))
     else:
-        level = release_level(plan.loss_range, np.ptp(losses, axis=1), budget, most=_MOST)
+        level = release_level(plan.level, np.ptp(losses, axis=1), budget, most=_MOST)
         losses = regrets(losses, level)
-    return budget.choose(plan.candidate, losses.sum(axis=0))
+    return budget.choose(plan.result, losses.sum(axis=0))
 
 
 def regrets(losses: np.ndarray, level: float) -> np.ndarray:
@@ -518,32 +524,24 @@ def _warnings_for_few(level: Search, counted: str, n_units: int) -> Iterator[str
         )
 
 
-class _ScoreReleases(NamedTuple):
-    level: Search | None  # that losses are clipped to; None for losses that are 0 or 1
-    total: Release
-
-
 def _plan(
     cost: PrivacyCost, adjacency: str, *, is_bounded: bool, is_signed: bool
-) -> _ScoreReleases:
-    share, level = 0.0, None
-    if not is_bounded:
-        share = _LEVEL_SHARE
-        level = cost.search("level of losses", share, SCALE_GRID, remedy=OTHER_UNITS)
+) -> JudgedReleases:
+    level, left = _plan_level(cost, "level of losses", _LEVEL_SHARE, is_bounded=is_bounded)
     # The sum is in units of the level: a row adds a number in [0, 1], or in [-1, 1] if signed.
     change = sensitivity.count
     if is_signed:
         change = partial(sensitivity.response_sum, 1.0, math.inf, 1.0, adjacency)
-    return _ScoreReleases(level, cost.release("sum of losses", "gaussian", 1 - share, change, {}))
+    return JudgedReleases(level, cost.release("sum of losses", "gaussian", left, change, {}))
 
 
 def _release_mean(
-    losses: np.ndarray, plan: _ScoreReleases, budget: PrivacyBudget, *, is_signed: bool
+    losses: np.ndarray, plan: JudgedReleases, budget: PrivacyBudget, *, is_signed: bool
 ) -> tuple[float, float, float]:
     """Release the mean of clipped losses; return also its noise's std, and the clipping level."""
     n_units, level = len(losses), 1.0
     if plan.level is not None:
         level = release_level(plan.level, np.abs(losses), budget, most=_QUANTILE)
     total = in_steps(np.clip(losses / level, -1.0 if is_signed else 0.0, 1.0)).sum()
-    noisy_total, noise_std = budget.release(plan.total, total)
+    noisy_total, noise_std = budget.release(plan.result, total)
     return float(noisy_total) * level / n_units, noise_std * level / n_units, level
