@@ -497,8 +497,8 @@ def restored_on_error(
     # One thread for the whole fit, not only in passes over the data: sums round in the same way
     # however many fits run at once, so that a seed repeats every bit.
     limits = nullcontext() if estimator.random_state is None else one_blas_thread()
-    # Before the state is copied: `_fit_context` of scikit-learn finds what this sets on the
-    # estimator, and tears it down, after an error, too.
+    # Before the state is copied, so that what this sets on the estimator outlives an error:
+    # `_fit_context` of scikit-learn tears it down.
     has_callbacks = "_skl_callbacks" in vars(estimator)
     task = estimator._init_callback_context(max_subtasks=None) if has_callbacks else None
     before, about = dict(estimator.__dict__), (estimator, task, n_passes)

@@ -405,10 +405,10 @@ class ModelCard:  # numpydoc ignore=PR02
         dict
             What the model is, the verdict, the guarantee, and the whole record.
         """
-        names = ("path", "class", "status")
+        steps = self.report.steps
         told = {
             "model": self.model,
-            "steps": [dict(zip(names, step[:3], strict=True)) for step in self.report.steps],
+            "steps": [{"path": s.path, "class": s.class_name, "status": s.status} for s in steps],
             "features": list(self.features),
             "parameters": self.parameters,
             "verdict": self.report.verdict,

@@ -1,13 +1,12 @@
 """Components of private rows: principal ones, with their Gaussian model, and singular vectors."""
 
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, Options, RealNotInt, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import by_chunks, check_rows_of, in_parts, results_of
+from skdp._checks import AT_LEAST_ONE, by_chunks, check_rows_of, in_parts, results_of
 from skdp._estimator import in_dtype
 from skdp.data.sources import sum_of_results
 from skdp.decomposition._matrix_estimator import MatrixEstimator
@@ -151,7 +150,7 @@ class DPPCA(MatrixEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [
-            Interval(Integral, 1, None, closed="left"),
+            AT_LEAST_ONE,
             Interval(RealNotInt, 0, 1, closed="neither"),
             StrOptions({"mle"}),
             None,
@@ -476,7 +475,7 @@ class DPTruncatedSVD(MatrixEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [AT_LEAST_ONE],
         **MatrixEstimator._parameter_constraints,
         **MatrixEstimator._component_constraints,
     }

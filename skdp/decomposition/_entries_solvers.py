@@ -333,7 +333,7 @@ def rotated(
 ) -> Factors:
     """Turn the bases to the leading singular vectors of `core`, by falling singular values.
 
-    Components count that stand out in the bases and in the core.
+    The components that stand out, in the bases and in the core, are counted.
     """
     if is_symmetric:
         eigenvalues, turn = np.linalg.eigh(core.value)
@@ -390,8 +390,8 @@ def solve_iteration(
     least squares, and the rows of the average are shrunk toward their likely signal. Both cost no
     privacy. A last release, of order p, turns the bases to the singular vectors.
 
-    For a symmetric matrix it iterates :math:`V \leftarrow \operatorname{orth}(A V + N)`, and finds
-    the eigenvectors whose eigenvalues are largest in size (M. Kapralov, K. Talwar, 2013,
+    For a symmetric matrix the method iterates :math:`V \leftarrow \operatorname{orth}(A V + N)`,
+    and finds the eigenvectors whose eigenvalues are largest in size (M. Kapralov, K. Talwar, 2013,
     :doi:`10.1137/1.9781611973105.101`). Rayleigh quotients give the eigenvalues their signs, so
     that the matrix may be indefinite. If it is definite, negative eigenvalues are noise.
     """

@@ -1,12 +1,13 @@
 """Low-rank factorization of a private matrix, both sides published."""
 
 import math
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skdp._checks import AT_LEAST_ONE
 from skdp._estimator import in_dtype
 from skdp.decomposition._entries_plan import plan_entries
 from skdp.decomposition._entries_solvers import solve_best_fit
@@ -153,7 +154,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **MatrixEstimator._parameter_constraints,
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [AT_LEAST_ONE],
         "solver": [StrOptions({"auto", "projection", "input", "alternating", "two_sketch"})],
         "max_memory": [Interval(Real, 0, None, closed="left")],
     }

@@ -7,7 +7,7 @@ import pickle
 import secrets
 import threading
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
 from weakref import WeakSet
@@ -15,7 +15,7 @@ from weakref import WeakSet
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._checks import without_secrets
+from skdp._checks import AT_LEAST_ONE, without_secrets
 from skdp._estimator import BudgetMixin, plan_of, warnings_for_settings
 from skdp.data.containers import checked_container, checked_shape, hide_error_text
 from skdp.decomposition._projections import LowRankFactors
@@ -248,11 +248,11 @@ class BaseStream(BudgetMixin, UpdateReceiver):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BudgetMixin._parameter_constraints,
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [AT_LEAST_ONE],
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "sketch": [StrOptions({"auto", "haar", "countsketch"})],
-        "n_sketch": [Interval(Integral, 1, None, closed="left"), None],
-        "n_core": [Interval(Integral, 1, None, closed="left"), None],
+        "n_sketch": [AT_LEAST_ONE, None],
+        "n_core": [AT_LEAST_ONE, None],
     }
 
     n_components: int

@@ -309,7 +309,7 @@ class Federation:
         identities = [Ed25519PrivateKey.generate() for _ in parts]
         peers = [identity.public_key() for identity in identities]
         with ExitStack() as stack:
-            owners = list[Owner]()
+            owners: list[Owner] = []
             for number, (X, identity) in enumerate(zip(parts, identities, strict=True)):
                 # The first owner charges the fit of all, before anybody answers.
                 keys = {"identity": identity, "peers": peers}

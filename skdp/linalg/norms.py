@@ -103,14 +103,14 @@ def _reduce_rows(ufunc: np.ufunc, values: np.ndarray, indptr: np.ndarray) -> np.
 # Sparse arrays: written out, and compressed ones that share memory with others.
 
 
+def as_dense(values: Any) -> np.ndarray:
+    """Return an array; a sparse one is written out."""
+    return np.asarray(values.toarray() if issparse(values) else values)
+
+
 def with_data(rows: csr_array, data: np.ndarray) -> csr_array:
     """Make an array with the same sparsity pattern and other data."""
     return csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
-
-
-def as_dense(values: Any) -> np.ndarray:
-    """Write a sparse array out."""
-    return np.asarray(values.toarray() if issparse(values) else values)
 
 
 def rows_of(X: csr_array, rows: slice) -> csr_array:

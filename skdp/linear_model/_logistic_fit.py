@@ -96,7 +96,8 @@ def whitening_of(
     half = (vectors / np.sqrt(raised)) @ vectors.T
     is_clear = bool(values[-1] > edge and reach > 1)
     root, largest = (half + half.T) / 2, 1 / math.sqrt(raised[0])
-    spread, are_unlike = np.maximum(spread, 0.0), _are_unlike(np.diag(covariance), noise_std)
+    spread = np.maximum(spread, 0.0)
+    are_unlike = _are_unlike(np.diag(covariance), noise_std)
     return Whitening(mean, root, vectors, spread, largest, reach, is_clear, are_unlike)
 
 

@@ -17,7 +17,7 @@ from skdp.privacy.plan import PrivacyCost, left_of, plan_sum
 from skdp.units import ResolvedRecord
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LogisticProblem:
     """Parameters of a logistic regression as plain values, and public facts of the records."""
 

@@ -446,8 +446,8 @@ def _signal(problem: PersonalProblem, plan: MeanReleases | HeadReleases) -> floa
         release, size = plan.mean_products, problem.n_features
     else:
         release, size = plan.products, 2 * problem.n_features
-    how = release.mechanism, release.sensitivity_for(1.0), release.share
-    noise_std = problem.cost.noise_std(*how)
+    change = release.sensitivity_for(1.0)
+    noise_std = problem.cost.noise_std(release.mechanism, change, release.share)
     return problem.n_units / (noise_std * math.sqrt(size))
 
 

@@ -820,9 +820,14 @@ class DPPersonalizedRegressor(
             whitening = self.whitening_.astype(np.float64)
             both = np.linalg.solve(whitening, np.column_stack([basis, mean]))
             basis, mean = both[:, :-1].astype(np.float64), both[:, -1].astype(np.float64)
-        variances = self.prior_variances_.astype(np.float64)
-        others = self.intercept_variance_, self.noise_variance_, self.prior_mix_
-        prior = Prior(mean, basis, variances, *others)
+        prior = Prior(
+            mean,
+            basis,
+            self.prior_variances_.astype(np.float64),
+            self.intercept_variance_,
+            self.noise_variance_,
+            self.prior_mix_,
+        )
         center = self.mean_.astype(np.float64)
         response_center = self.intercept_ + float(center @ self.coef_)
         return SharedModel(center, response_center, whitening, prior, self.snr_)

@@ -78,7 +78,7 @@ class SupervisedEstimator(PrivateEstimator):
         return self._fit(X, y, users=users)
 
     def _read(self, X: Any) -> tuple[Any, Shape]:
-        """Return X with matrices as rows, and their shape; None for an X that has features."""
+        """Return X with matrices as rows, and their shape, which is None if X has features."""
         if isinstance(X, RowBlocks):
             return X, None
         if isinstance(X, RankOneMatrices):

@@ -187,7 +187,8 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
     squares = design.map_sum(kernel, design.n_entries)
     spread = np.sqrt(squares / design.n_records)
     spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
-    shape, are_rare = design.matrix_shape, _are_rare((sample != usual).mean(axis=0))
+    are_rare = _are_rare((sample != usual).mean(axis=0))
+    shape = design.matrix_shape
     center = (middle + shift).reshape(shape) if centered else None
     return Transform(center, (1 / spread).reshape(shape), are_rare=are_rare)
 
@@ -398,7 +399,8 @@ def _transform(
         bound = covariance_bound(problem)
         maps, least, clear = release_whitening(plan.covariances, view, responses, budget, bound)
     else:
-        (maps, least), clear = exact_whitening(view), True
+        maps, least = exact_whitening(view)
+        clear = True
     whitened = replace(scaled, row_map=maps[0], column_map=maps[1], least_variance=least)
     return replace(whitened, are_clear=clear)
 

@@ -213,10 +213,15 @@ def _plan_start(problem: TraceProblem) -> StartReleases:
     share, shape = START_SHARE * _CORE_SHARE, (problem.rank**2,)
     core = plan_sum(problem, "start core", share, shape, _SPREAD, sensitivity.row_sum)
     share, size = START_SHARE * _SUBSPACE_SHARE, sum(problem.matrix_shape)
-    name, mechanism, cost = "start subspaces", "symmetric_gaussian", problem.cost
-    change = partial(_change_of_subspaces, rank=problem.rank)
-    subspaces = cost.release(name, mechanism, share, change, follows=gap.name, shape=(size, size))
-    both = (replace(one, may_be_skipped=cost.is_private) for one in (subspaces, core))
+    subspaces = problem.cost.release(
+        "start subspaces",
+        "symmetric_gaussian",
+        share,
+        partial(_change_of_subspaces, rank=problem.rank),
+        follows=gap.name,
+        shape=(size, size),
+    )
+    both = (replace(one, may_be_skipped=problem.cost.is_private) for one in (subspaces, core))
     return StartReleases(gap, *both)
 
 

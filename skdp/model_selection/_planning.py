@@ -162,7 +162,7 @@ def _checked_spectrum(eigenvalues: Any) -> np.ndarray:
 
 def _checked_plan(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int) -> Plan:
     """Plan a fit that releases the second moment; refuse what `fit` or the prediction cannot do."""
-    estimator.plan(n_samples, n_features)
+    estimator.plan(n_samples, n_features)  # refuses what `fit` would refuse
     if estimator.privacy_unit not in ("row", "user"):
         raise ValueError(
             f"privacy_unit={estimator.privacy_unit!r}: the error can be predicted for "

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -376,11 +375,13 @@ def _joined(path: str, name: str) -> str:
 
 
 def _is_fitted(estimator: Any) -> bool:
-    with suppress(NotFittedError):
-        if hasattr(estimator, "fit"):
-            check_is_fitted(estimator)
-            return True
-    return False
+    if not hasattr(estimator, "fit"):
+        return False
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
 
 
 # ------------------------------

@@ -285,8 +285,8 @@ def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
     takes_numbers = not all(map(is_classifier, supervised))
     if isinstance(X, RowParts):
         if supervised or y is not None:
-            private = supervised or [step.estimator for step in steps if step.is_private]
-            targets = targets_of(X, y, type(private[0]).__name__)
+            named = supervised or [step.estimator for step in steps if step.is_private]
+            targets = targets_of(X, y, type(named[0]).__name__)
         if takes_numbers:
             checked_digest(targets.mapped(as_numbers), None, is_keyed=False, name="y")
     elif y is not None:
