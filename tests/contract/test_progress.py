@@ -16,6 +16,7 @@ from public import ESTIMATORS
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
+from watched import watched
 
 from skdp import (
     DPPCA,
@@ -103,7 +104,7 @@ def names(context):
     return [one.task_name for one in subtasks(context)]
 
 
-def watched(estimator, *arguments):
+def followed(estimator, *arguments):
     recorder = Recorder()
     estimator.set_callbacks(recorder).fit(*arguments)
     recorder.check_all_ended()
@@ -131,7 +132,7 @@ def test_each_pass_is_a_task_and_the_plan_tells_how_many_there_are_at_most(famil
 
     with family.setting(cell), patch.object(reduce, "watched", counted):
         estimator = cell(random_state=seed)
-        root = watched(estimator, *arguments)
+        root = followed(estimator, *arguments)
     if "people" in family.name:
         # How many groups there are follows from the number of rows, which is private.
         passes = [1] * len(passes)
@@ -167,7 +168,7 @@ def test_passes_are_the_readings_and_named_after_what_is_released(estimator, exp
             yield rows, block
 
     with patch.object(Source, "blocks", counted):
-        root = watched(clone(estimator).set_params(n_jobs=n_jobs), MANY)
+        root = followed(clone(estimator).set_params(n_jobs=n_jobs), MANY)
     assert names(root) == expected
     assert root.max_subtasks >= len(expected) == sum(read) / len(MANY)
     n_groups = {len(subtasks(one)) for one in subtasks(root)}
@@ -188,7 +189,7 @@ def search(**more):
 
 
 def test_the_fits_of_steps_are_tasks_of_that_of_a_pipeline():
-    root = watched(pipeline(), X, Y)
+    root = followed(pipeline(), X, Y)
     assert names(root) == ["opening", "fit", "fit", "fit"]
     opening, *fits = subtasks(root)
     assert root.max_subtasks == 4
@@ -200,13 +201,13 @@ def test_the_fits_of_steps_are_tasks_of_that_of_a_pipeline():
     # The scaler looks at no row before its fit.
     assert names(opening) == []
     assert names(fits[0]) == ["column moments"]
-    alone = watched(DPPCA(2), X)
+    alone = followed(DPPCA(2), X)
     assert names(fits[1]) == names(alone)
     assert fits[1].max_subtasks == alone.max_subtasks >= len(names(alone))
 
 
 def test_the_fits_of_candidates_are_tasks_of_that_of_a_search():
-    root = watched(search(), X, Y)
+    root = followed(search(), X, Y)
     fits = subtasks(root)
     assert root.max_subtasks == 3
     assert [one.source_task_name for one in fits] == ["fit 1", "fit 2", "last fit 1"]
@@ -214,7 +215,7 @@ def test_the_fits_of_candidates_are_tasks_of_that_of_a_search():
 
 
 def test_what_is_read_before_the_first_fit_is_not_read_again():
-    root = watched(DPGridSearch(DPPCA(**BOUNDS), {}), X)
+    root = followed(DPGridSearch(DPPCA(**BOUNDS), {}), X)
     assert root.max_subtasks == 2
     assert names(root) == ["opening", "fit"]
     assert [names(one) for one in subtasks(root)] == [["opening"], ["second moment"]]
@@ -384,7 +385,7 @@ def test_groups_end_while_their_pass_goes_on():
 
 def test_passes_over_a_stream_have_one_group():
     blocks = RowBlocks(lambda: iter([X[:100], X[100:]]), shape=X.shape)
-    root = watched(DPPCA(2, solver="covariance", **BOUNDS), blocks)
+    root = followed(DPPCA(2, solver="covariance", **BOUNDS), blocks)
     assert names(root) == ["opening", "second moment"]
     assert [len(subtasks(one)) for one in subtasks(root)] == [1, 1]
 
@@ -468,7 +469,7 @@ def test_a_search_of_scikit_learn_passes_its_callbacks_on(n_jobs):
 
 @pytest.mark.parametrize("kind", ["svd", "scaler", "classifier", "regression", "pipeline"])
 def test_callbacks_do_not_see_how_many_rows_people_have(kind):
-    n_people, told = 50, []
+    n_people, told, scripts = 50, [], None
     for n_rows in (n_people, len(MANY)):
         model = {
             "svd": DPTruncatedSVD(2, privacy_unit="user", n_jobs=2),
@@ -482,7 +483,10 @@ def test_callbacks_do_not_see_how_many_rows_people_have(kind):
         }[kind]
         recorder, rows = Recorder(), MANY[:n_rows] if n_rows < len(MANY) else np.vstack([MANY] * 2)
         targets = () if kind in ("svd", "scaler") else (rows[:, 0] > 0,)
-        model.set_callbacks(recorder).fit(rows, *targets, users=np.arange(len(rows)) % n_people)
+        # What is told may follow what is released: the second fit releases what the first did.
+        with watched(scripts) as budgets:
+            model.set_callbacks(recorder).fit(rows, *targets, users=np.arange(len(rows)) % n_people)
+        scripts = [budget.released for budget in budgets]
         told.append([(what, one.task_name, one.max_subtasks) for what, one in recorder.told])
     assert told[0] == told[1]
     assert len(told[0]) > 4
