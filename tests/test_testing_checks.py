@@ -3,6 +3,7 @@
 import importlib.util
 import inspect
 import sys
+import threading
 import warnings
 from contextlib import contextmanager
 from functools import lru_cache
@@ -230,6 +231,7 @@ class KeptInAParameter(Sums):
 CACHE = {"rows": []}
 BUFFER = np.zeros(3)
 STORE = SimpleNamespace()
+OF_THREADS = threading.local()
 
 
 class NestedCache(Sums):
@@ -259,6 +261,11 @@ class WrittenIntoAnArray(Sums):
         BUFFER[:] = X[0]
 
 
+class KeptForItsThread(Sums):
+    def more(self, X):
+        OF_THREADS.X = X
+
+
 # A mistake, and the check that one would expect to fail.
 MISTAKES = {
     TooSmall: "neighbors_move_no_release_further_than_declared",
@@ -284,7 +291,10 @@ MISTAKES = {
     MeanAsId: "all_that_is_told_follows_the_releases",
     **dict.fromkeys((KeyedByTheHead, KeyedByARoundedSum), "no_noise_is_shared_by_different_fits"),
     **dict.fromkeys(
-        (NestedCache, LruCache, KeptByAnObject, KeptByADefault, WrittenIntoAnArray),
+        [
+            *(NestedCache, LruCache, KeptByAnObject, KeptByADefault, WrittenIntoAnArray),
+            KeptForItsThread,
+        ],
         "nothing_is_kept_beside_the_estimator",
     ),
 }
@@ -315,6 +325,23 @@ def test_what_is_right_passes_and_what_is_told_has_words():
     ):
         with pytest.raises(AssertionError, match=f"(?m){told}"):
             check_privacy(case_of(kind))
+
+
+def test_what_ends_with_another_thread_is_no_change():
+    is_kept, may_end = threading.Event(), threading.Event()
+
+    def keep():
+        OF_THREADS.X = X
+        is_kept.set()
+        may_end.wait()
+
+    thread = threading.Thread(target=keep)
+    thread.start()
+    is_kept.wait()
+    before = _checks.beside(Sums())
+    may_end.set()
+    thread.join()
+    assert _checks.beside(Sums()) == before
 
 
 def test_what_is_put_into_a_parameter_is_seen():

@@ -9,6 +9,7 @@ import itertools
 import math
 import pickle
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -280,7 +281,8 @@ def _reached_from(value: Any, ends: set[int]) -> dict[int, Any]:
     todo, reached = [value], dict[int, Any]()
     while todo:
         one = todo.pop()
-        held = gc.get_referents(one)
+        # Other threads end when they will, and what is theirs goes with them.
+        held = [vars(one)] if isinstance(one, threading.local) else gc.get_referents(one)
         content = hash(one.tobytes()) if isinstance(one, np.ndarray) else list(map(id, held))
         reached[id(one)] = one, content
         new = [x for x in held if id(x) not in ends and not isinstance(x, type | ModuleType)]
