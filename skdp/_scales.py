@@ -357,8 +357,8 @@ def _plan_places(problem: ScaleProblem, shares: tuple[float, ...]) -> tuple[Rele
         shape = problem.n_features, 1 << int(np.clip(math.log2(most), *_PLACES))
         name = f"closer {_PLACED}" if number else _PLACED
         follows = releases[-1].name if releases else _SIZES
-        facts: dict[str, Any] = {"follows": follows, "shape": shape, "may_be_skipped": number > 0}
-        releases.append(problem.cost.release(name, "gaussian", share, change, **facts))
+        release = partial(problem.cost.release, name, "gaussian", share, change)
+        releases.append(release(follows=follows, shape=shape, may_be_skipped=number > 0))
     return tuple(releases)
 
 

@@ -312,8 +312,8 @@ class Federation:
             owners: list[Owner] = []
             for number, (X, identity) in enumerate(zip(parts, identities, strict=True)):
                 # The first owner charges the fit of all, before anybody answers.
-                keys = {"identity": identity, "peers": peers}
-                owner = self._owner_of(X, number, ledger=None if number else ledger, **keys)
+                charged = None if number else ledger
+                owner = self._owner_of(X, number, identity=identity, peers=peers, ledger=charged)
                 owners.append(stack.enter_context(owner))
             return Coordinator(self).run(
                 lambda messages: {i: owners[i].handle(one) for i, one in messages.items()}

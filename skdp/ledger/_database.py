@@ -130,11 +130,8 @@ def write_once(path: Path, kind: str, key: bytes, data: bytes, let_go: Callable[
     """
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    failed, own, nonce = (
-        partial(_not_written, path),
-        AESGCM.generate_key(256),
-        os.urandom(_NONCE_SIZE),
-    )
+    failed = partial(_not_written, path)
+    own, nonce = AESGCM.generate_key(256), os.urandom(_NONCE_SIZE)
     starts = range(0, len(data), _PART_SIZE)
     bound, view = _bound(kind, len(starts)), memoryview(data)
     wrapped = nonce + AESGCM(key).encrypt(nonce, own, bound)
