@@ -13,7 +13,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from scipy.special import softmax
 
 from benchmarks.noise_errors.coefficients import NORMAL, WithoutNoise
 from benchmarks.report import ignore_drowned_signal, parser_for, seeds_asked_for, table
@@ -56,12 +55,11 @@ def errors_of(epsilon: float, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     shrink = _logistic_fit.shrunk_mean
 
     def keep(iterates, step_noise, step, start, white, *, fraction, margin):
-        n_steps, n_classes = len(iterates), start.shape[1]
-        root, fractions = white.root, softmax(start[-1])
-        curvature = (1 - np.sum(fractions**2)) / (n_classes - 1)
-        decay = 1 - fraction * step * curvature * white.spread
+        n_steps, n_columns, root = len(iterates), start.shape[1], white.root
+        decay = 1 - fraction * step * _logistic_fit.curvature_at(start[-1]) * white.spread
         variances = step_noise**2 * _logistic_fit._noise_in_mean(decay, n_steps)
-        stds = np.sqrt((root @ white.vectors) ** 2 @ variances * (1 - 1 / n_classes))
+        centered = 1 - 1 / n_columns if n_columns > 1 else 1.0
+        stds = np.sqrt((root @ white.vectors) ** 2 @ variances * centered)
         seen.append((root @ np.mean(iterates[n_steps // 2 :], axis=0)[:-1], stds))
         return shrink(iterates, step_noise, step, start, white, fraction=fraction, margin=margin)
 

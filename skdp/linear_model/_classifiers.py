@@ -24,7 +24,13 @@ from skdp.data.sources import (
     rounding_of,
     sum_of_results,
 )
-from skdp.linear_model._logistic_fit import Estimate, opened, solve_logistic, warnings_for_size
+from skdp.linear_model._logistic_fit import (
+    Estimate,
+    of_classes,
+    opened,
+    solve_logistic,
+    warnings_for_size,
+)
 from skdp.linear_model._logistic_plan import LabeledRows, LogisticProblem, plan_logistic
 from skdp.linear_model._supervised import (
     Shape,
@@ -81,7 +87,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         ndarray, PartResults or dask array of shape (n_records,) or (n_records, n_classes)
             Scores; of two classes those of the second one.
         """
-        return self._results(X, np.asarray)
+        return self._results(X, lambda scores: scores.ravel() if scores.shape[1] == 1 else scores)
 
     @by_chunks
     def predict(self, X: Any) -> Any:
@@ -101,7 +107,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         """
         check_is_fitted(self)
         classes = self.classes_
-        return self._results(X, lambda scores: classes[_of_classes(scores).argmax(axis=1)])
+        return self._results(X, lambda scores: classes[of_classes(scores).argmax(axis=1)])
 
     @by_chunks
     def predict_proba(self, X: Any) -> Any:
@@ -119,7 +125,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         ndarray, PartResults or dask array of shape (n_records, n_classes)
             Probabilities, in the order of `classes_`.
         """
-        return self._results(X, lambda scores: softmax(_of_classes(scores), axis=1))
+        return self._results(X, lambda scores: softmax(of_classes(scores), axis=1))
 
     @by_chunks
     def predict_log_proba(self, X: Any) -> Any:
@@ -137,7 +143,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         ndarray, PartResults or dask array of shape (n_records, n_classes)
             Logarithms, in the order of `classes_`.
         """
-        return self._results(X, lambda scores: log_softmax(_of_classes(scores), axis=1))
+        return self._results(X, lambda scores: log_softmax(of_classes(scores), axis=1))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Compute the fraction of labels that are predicted.
@@ -160,7 +166,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
             1 at best.
         """
         X, y = in_parts(X, y)
-        found = self._results(X, lambda scores: _of_classes(scores).argmax(axis=1))
+        found = self._results(X, lambda scores: of_classes(scores).argmax(axis=1))
         labels = self._targets(X, y).mapped(checked_labels)
         codes = labels.mapped(partial(known_codes, classes=self.classes_))
         check_consistent_length(found, codes)
@@ -175,8 +181,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         slopes, intercept = self.coef_.reshape(len(self.intercept_), -1), self.intercept_
 
         def of_rows(rows: Any) -> np.ndarray:
-            scores = np.asarray(rows @ slopes.T + intercept)
-            return np.asarray(function(scores.ravel() if len(intercept) == 1 else scores))
+            return np.asarray(function(np.asarray(rows @ slopes.T + intercept)))
 
         return results_of(rows, of_rows)
 
@@ -246,10 +251,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return {}
 
     def _set_attributes(self, result: Estimate, problem: LogisticProblem) -> tuple[str, ...]:
-        weights = result.weights.T
-        if problem.n_classes == 2:
-            weights = weights[1:] - weights[:1]
-        weights = in_dtype(weights, problem.dtype)
+        weights = in_dtype(result.weights.T, problem.dtype)
         self.classes_ = problem.classes
         self.coef_, self.intercept_ = weights[:, :-1].copy(), weights[:, -1].copy()
         return result.warnings
@@ -270,11 +272,6 @@ def _n_right(
 ) -> np.ndarray:
     of_rows = weights_of(weights, rows)
     return np.array([of_rows @ (found == codes[rows]), of_rows.sum()])
-
-
-def _of_classes(scores: np.ndarray) -> np.ndarray:
-    """Return a score for each class."""
-    return scores if scores.ndim == 2 else np.column_stack([np.zeros_like(scores), scores])
 
 
 class DPLogisticRegression(PrivateClassifier):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
+from scipy.special import expit, logsumexp, softmax
 
 from skdp._scales import OTHER_UNITS_OF_X
 from skdp.data.parts import NOT_FINITE, Targets
@@ -129,7 +129,8 @@ def start_of(
     fractions /= fractions.sum()
     cross = sums[:n_features] - np.outer(whitening.mean, counts)
     slopes = (whitening.root @ cross) * np.minimum(n_classes, 1 / fractions)
-    return centered(np.vstack([slopes, np.log(fractions)]))
+    weights = np.vstack([slopes, np.log(fractions)])
+    return weights[:, 1:] - weights[:, :1] if n_classes == 2 else centered(weights)
 
 
 def on_rows(weights: np.ndarray, root: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -151,8 +152,18 @@ def _class_sums(moment: np.ndarray, label_weight: float, n_features: int) -> np.
 
 
 def centered(weights: np.ndarray) -> np.ndarray:
-    """Subtract what all classes have in common, which no probability depends on."""
+    """Subtract what all classes have in common, which no probability depends on.
+
+    The one column of two classes has nothing in common with another.
+    """
+    if weights.shape[1] == 1:
+        return weights
     return np.asarray(weights - weights.mean(axis=1, keepdims=True))
+
+
+def of_classes(scores: np.ndarray) -> np.ndarray:
+    """Return a score for each class, where two have the log odds of the second one alone."""
+    return np.hstack([np.zeros_like(scores), scores]) if scores.shape[-1] == 1 else scores
 
 
 # ------------------------------
@@ -197,18 +208,23 @@ def shrunk_mean(
     directions in which whitened rows vary little. `step_noise` is the standard deviation that a
     gradient adds to an entry of the weights.
     """
-    n_steps, n_classes = len(iterates), start.shape[1]
+    n_steps, n_copies = len(iterates), max(1, start.shape[1] - 1)
     mean = np.mean(iterates[n_steps // 2 :], axis=0)
-    fractions = softmax(start[-1])
-    curvature = (1 - np.sum(fractions**2)) / (n_classes - 1)
-    decay = 1 - fraction * step * curvature * white.spread
+    decay = 1 - fraction * step * curvature_at(start[-1]) * white.spread
     parts = step_noise**2 * white.spread * _noise_in_mean(decay, n_steps)
-    noise = (n_classes - 1) * _with_margin(parts, n_classes - 1, margin)
+    noise = n_copies * _with_margin(parts, n_copies, margin)
     size = white.spread @ np.sum((white.vectors.T @ mean[:-1]) ** 2, axis=1)
     kept = max(0.0, 1 - noise / size) if size > 0 else 0.0
     shrunk = kept * mean
     shrunk[-1] += (1 - kept) * start[-1]
     return np.asarray(shrunk)
+
+
+def curvature_at(offsets: np.ndarray) -> float:
+    """Return the mean curvature of the loss in scores, where all records have these offsets."""
+    fractions = softmax(of_classes(offsets))
+    # Scores of two classes are one number, and else have as many free ones as there are others.
+    return float(1 - np.sum(fractions**2)) / max(2, len(offsets) - 1)
 
 
 def _with_margin(parts: np.ndarray, n_copies: int, margin: float) -> float:
@@ -308,9 +324,9 @@ def _least(problem: LogisticProblem) -> float:
 # If the other classes together have this probability, a gradient at the reach is exactly as long as
 # the clip level.
 _CLIP = 0.5  # benchmarks/classification/constants.md
-# Length of a step: below 4, where a step on whitened rows would no longer converge:
-# benchmarks/classification/constants.md.
-_STEP_OF_TWO, _STEP_A_CLASS, _LARGEST_STEP = 2.0, 0.4, 4.0
+# Length of a step: below 8 for two classes and 4 for more, where a step on whitened rows would no
+# longer converge: benchmarks/classification/constants.md.
+_STEP_OF_TWO, _STEP_A_CLASS, _LARGEST_STEP = 4.0, 0.4, 4.0
 # Whitened rows are computed in parts of so many numbers, 16 MB.
 _PART = 1 << 21  # not studied
 
@@ -402,8 +418,9 @@ def gradient_level(reach: float, n_classes: int, factor: float) -> float:
     The other classes share the rest equally. So at a `factor` of 1 a gradient at the reach is
     clipped if the true class is less likely than that. From 2 on none of two classes is clipped.
     """
-    wrong = min(1.0, _CLIP * factor)
-    return wrong * math.sqrt(n_classes / (n_classes - 1)) * math.hypot(reach, 1.0)
+    # Of two classes the residual is one number.
+    of_wrong = math.sqrt(n_classes / (n_classes - 1)) if n_classes > 2 else 1.0
+    return min(1.0, _CLIP * factor) * of_wrong * math.hypot(reach, 1.0)
 
 
 def _rounding(
@@ -489,7 +506,12 @@ def _clipped_gradient(
 
 
 def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return the probabilities of all classes, less 1 for the true class, in Fortran order."""
+    """Return the probabilities, less 1 for the true class, in Fortran order.
+
+    Of two classes it is the probability of the second one alone.
+    """
+    if scores.shape[1] == 1:
+        return np.asarray(expit(scores) - codes[:, np.newaxis])
     # By class: numpy takes ten times as long for the few numbers of each row.
     by_class = np.array(scores.T, order="C")
     by_class -= by_class.max(axis=0)
@@ -505,12 +527,12 @@ def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
 _PRECISION = {"maxiter": 2000, "maxcor": 30, "gtol": 1e-9, "ftol": 1e-16}  # not studied
 
 
-def optimum(view: LabeledRows, n_classes: int) -> np.ndarray:
+def optimum(view: LabeledRows, n_columns: int) -> np.ndarray:
     """Minimize the penalized logistic loss; the last row of what is returned are the intercepts.
 
-    The penalty is that of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns:
-    of two classes it is for the difference of their weights, of more for the weights of each. The
-    number of steps depends on the data: this is for epsilon=inf alone, where nothing is private.
+    The penalty is that of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns,
+    for each column of weights. The number of steps depends on the data: this is for epsilon=inf
+    alone, where nothing is private.
     """
     n_rows, size = view.n_rows, view.n_features
     mean = view.total()[0] / n_rows
@@ -519,25 +541,27 @@ def optimum(view: LabeledRows, n_classes: int) -> np.ndarray:
     is_constant = np.diag(covariance) <= 16 * np.finfo(float).eps * mean**2
     covariance[is_constant], covariance[:, is_constant] = 0.0, 0.0
     sizes = np.where(is_constant, 1.0, np.sqrt(np.diag(covariance)))
-    penalty = (2 if n_classes == 2 else 1) / n_rows
-    # The curvature of the loss is at most a fourth of the covariance.
-    curvature = covariance / sizes / sizes[:, np.newaxis] + 4 * penalty * np.eye(size)
+    penalty = 1 / n_rows
+    # The curvature of the loss is at most a fourth of the covariance. What only the penalty curves
+    # is not to be curved more than the rest: rounding would grow in it from step to step.
+    least = 8 * penalty
+    curvature = covariance / sizes / sizes[:, np.newaxis] + least * np.eye(size)
     values, vectors = np.linalg.eigh(curvature)
-    root = vectors / np.sqrt(np.maximum(values, 4 * penalty)) / sizes[:, np.newaxis]
+    root = vectors / np.sqrt(np.maximum(values, least)) / sizes[:, np.newaxis]
 
     def _loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        weights = on_rows(flat.reshape(size + 1, n_classes), root, mean)
+        weights = on_rows(flat.reshape(size + 1, n_columns), root, mean)
         pulled = penalty * (sizes**2)[:, np.newaxis] * weights[:-1]
         kernel = partial(_loss_sums, codes=view.codes, slopes=weights[:-1], offsets=weights[-1])
-        sums = view.map_sum(kernel, weights.size + n_classes)
+        sums = view.map_sum(kernel, weights.size + n_columns)
         of_rows = root.T @ ((sums[:-2] - np.outer(mean, sums[-2])) / n_rows + pulled)
         gradient = np.vstack([of_rows, sums[-2] / n_rows])
         return sums[-1, 0] / n_rows + np.vdot(weights[:-1], pulled) / 2, gradient.ravel()
 
     found = minimize(
-        _loss, np.zeros((size + 1) * n_classes), jac=True, method="L-BFGS-B", options=_PRECISION
+        _loss, np.zeros((size + 1) * n_columns), jac=True, method="L-BFGS-B", options=_PRECISION
     )
-    return on_rows(np.nan_to_num(found.x).reshape(size + 1, n_classes), root, mean)
+    return on_rows(np.nan_to_num(found.x).reshape(size + 1, n_columns), root, mean)
 
 
 def _loss_sums(
@@ -547,6 +571,7 @@ def _loss_sums(
     scores, places = block.matmul(slopes) + offsets, codes[rows]
     residuals = residuals_of(scores, places)
     residuals[block.is_null] = 0.0
+    scores = of_classes(scores)
     losses = logsumexp(scores, axis=1) - scores[np.arange(len(scores)), places]
     last = np.zeros(residuals.shape[1])
     last[0] = block.added(losses)[~block.is_null].sum()
@@ -561,7 +586,7 @@ _ENDS = np.append(NORMS[:-1], np.inf)  # not tuned
 
 
 class Estimate(NamedTuple):
-    """Coefficients of each class, a column; the last row are the intercepts."""
+    """Coefficients of each class, a column, or of two the log odds; the last row are intercepts."""
 
     weights: np.ndarray
     warnings: tuple[str, ...] = ()
@@ -600,7 +625,7 @@ def solve_logistic(
     view = with_norms(view)
     if plan.coefficients is not None:
         bound = min(NO_CLIPPING, problem.row_norm or NO_CLIPPING)
-        best = optimum(clipped(view, bound), problem.n_classes)
+        best = optimum(clipped(view, bound), problem.n_columns)
         return Estimate(budget.release(plan.coefficients, centered(best)).value)
     assert plan.moment is not None
     quantile = norm_quantile(problem)

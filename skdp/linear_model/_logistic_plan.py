@@ -44,6 +44,11 @@ class LogisticProblem:
         return len(self.classes)
 
     @property
+    def n_columns(self) -> int:
+        """Number of columns of weights: two classes have one, for the log odds of the second."""
+        return 1 if self.n_classes == 2 else self.n_classes
+
+    @property
     def n_free(self) -> int:
         """Number of free coefficients of a class, to each of which noise is added."""
         return self.n_features
@@ -143,7 +148,7 @@ def plan_logistic(problem: LogisticProblem) -> LogisticReleases:
     """Plan all releases in their order."""
     if not problem.cost.is_private:
         change = partial(sensitivity.row_sum, NO_CLIPPING, problem.unit.adjacency)
-        name, shape = "coefficients", (problem.n_features + 1, problem.n_classes)
+        name, shape = "coefficients", (problem.n_features + 1, problem.n_columns)
         exact = problem.cost.release(name, "gaussian", 1.0, change, {}, shape=shape)
         return LogisticReleases(None, None, (), exact)
     norm = plan_norm(problem)
@@ -208,7 +213,7 @@ def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: 
 
 
 def _plan_gradients(problem: LogisticProblem, moment: Release, share: float) -> tuple[Release, ...]:
-    count, shape = n_steps(problem), (problem.n_features + 1, problem.n_classes)
+    count, shape = n_steps(problem), (problem.n_features + 1, problem.n_columns)
     bound, change = moment.name, sensitivity.row_sum
     return tuple(
         plan_sum(problem, f"whitened gradient {step}", share / count, shape, bound, change)

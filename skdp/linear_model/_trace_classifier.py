@@ -143,7 +143,7 @@ def solve_trace_classes(
     point, offset = _descend(problem, plan.gradients, view, (bound, unit), start, budget)
     slopes = point.matrix.ravel() / unit
     weights = np.append(slopes, offset - mean @ slopes)
-    return Estimate(np.column_stack([np.zeros_like(weights), weights]))
+    return Estimate(weights[:, np.newaxis])
 
 
 def _descend(
