@@ -116,6 +116,11 @@ class Intervals(NamedTuple):
     half: np.ndarray
     largest: float = 1.0
 
+    @property
+    def shift(self) -> float:
+        """What is taken off squares: their middle, or nothing where all must stay exact."""
+        return 0.5 if self.largest == 1 else 0.0
+
     @classmethod
     def of(cls, low: np.ndarray, high: np.ndarray) -> "Intervals":
         """Make intervals from their ends."""
@@ -137,7 +142,7 @@ def counting(place: Place, n_bins: int) -> Kernel:
 
 
 def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
-    """Make a kernel that sums t and t^2 - 1/2 of each column: (2, n_columns) numbers.
+    """Make a kernel that sums t and t^2 - s of each column: (2, n_columns) numbers.
 
     With a `presence` there is a third row, to which each number that is not missing adds it.
     """
@@ -157,20 +162,21 @@ def _counts(block: Block | DenseMatrices, place: Place, n_bins: int) -> np.ndarr
 
 def _sums(block: Block | DenseMatrices, intervals: Intervals, presence: float) -> np.ndarray:
     values, columns, n_zeros, mass = _entries(block)
-    every = np.arange(len(n_zeros))
-    terms = _terms(intervals.units(values, columns), presence)
+    every, shift = np.arange(len(n_zeros)), intervals.shift
+    terms = _terms(intervals.units(values, columns), shift, presence)
     if mass is not None:
         for term in terms:
             term *= mass
-    zeros = n_zeros * np.stack(_terms(intervals.units(np.zeros(len(every)), every), presence))
+    of_zeros = intervals.units(np.zeros(len(every)), every)
+    zeros = n_zeros * np.stack(_terms(of_zeros, shift, presence))
     if values.ndim == 2:
         return np.stack([term.sum(axis=0) for term in terms]) + zeros
     return np.stack([np.bincount(columns, term, len(every)) for term in terms]) + zeros
 
 
-def _terms(units: np.ndarray, presence: float) -> list[np.ndarray]:
+def _terms(units: np.ndarray, shift: float, presence: float) -> list[np.ndarray]:
     """Return what each t adds to the sums of its column; NaN adds nothing to any."""
-    terms, is_missing = [units, np.square(units) - 0.5], np.isnan(units)
+    terms, is_missing = [units, np.square(units) - shift], np.isnan(units)
     if presence:
         terms.append(np.full(units.shape, presence))
     for term in terms:
@@ -483,13 +489,13 @@ def scales_of(
     is_void: np.ndarray,
     off_usual: np.ndarray | None,
 ) -> Scales:
-    """Compute centers and variances from the means of t and of t^2 - 1/2.
+    """Compute centers and variances from the means of t and of t^2 - s.
 
     Each is shrunk toward its mean over all columns by the fraction of its spread that is noise. The
     noise has one standard deviation, or one for each column.
     """
     largest = intervals.largest
-    means, squares = moments[0], moments[1] + 0.5
+    means, squares = moments[0], moments[1] + intervals.shift
     # On average, noise adds its variance to the square of a mean.
     variances = squares - means**2 + noise_std**2
     # The variance of 2 m e is added, for a mean m with the noise e.
@@ -504,7 +510,7 @@ def scales_of(
     left = noise * np.sqrt(kept + (1 - kept) / len(variances))
     is_flat = variances <= np.maximum(_HIDDEN * left, least)
     if not is_noisy:
-        is_flat = variances <= _ROUNDING * np.maximum(means**2, _rounded_squares(intervals))
+        is_flat = variances <= _ROUNDING * np.maximum(means**2, 1.0)
     variances = np.clip(variances, least, largest**2)
     if off_usual is None:
         off_usual = _off_usual(means, variances)
@@ -524,14 +530,6 @@ def _off_usual(means: np.ndarray, variances: np.ndarray) -> np.ndarray:
     return np.where(is_at_ends, (1 - np.abs(means)) / 2, 1.0)
 
 
-def _rounded_squares(intervals: Intervals) -> np.ndarray:
-    """Return the size of what the variance is computed from, where there is no noise."""
-    if intervals.largest == 1.0:
-        return np.ones(len(intervals.half))
-    # Around the mean: its own rounding is what is left of a constant column.
-    return _ROUNDING * intervals.middle**2
-
-
 def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any]:
     """Shrink values toward their mean; return also the fraction of the differences that is kept."""
     if not np.any(noise_std):
@@ -544,8 +542,11 @@ def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any
 # ------------------------------
 # From columns to centers and scales: intervals, if they are not public, and moments in them.
 
-# Without noise and bounds, larger entries are clipped: their squares would overflow.
-_LARGEST = 1e140  # not tuned
+# Without noise and bounds, entries farther from the mean are clipped: their squares would overflow.
+# A mean itself is first looked for in this unit.
+_LARGEST, _LARGE_UNIT = 1e150, 2.0**511  # not tuned
+# A larger deviation shows that entries were clipped, and the square of a smaller one loses digits.
+_DEVIATIONS = 1e-150, 1e-5 * _LARGEST  # not tuned
 
 
 def release_scales(
@@ -563,9 +564,13 @@ def release_scales(
         return moments(plan, Intervals.of(*interval))
     if isinstance(plan, CenteredReleases):
         ones = np.ones(n_columns)
-        around = Intervals(0 * ones, ones, _LARGEST)
-        rough = moments(plan.rough, around)
-        return moments(plan.moments, around._replace(middle=rough.center))
+        rough = moments(plan.rough, Intervals(0 * ones, _LARGE_UNIT * ones, _LARGEST))
+        found = moments(plan.moments, Intervals(rough.center, ones, _LARGEST))
+        # What scikit-learn takes for rounding of a sum.
+        rounding = n_rows * np.finfo(np.float64).eps
+        is_flat = found.variance <= rounding * found.variance + (rounding * found.center) ** 2
+        is_cut = found.variance > _DEVIATIONS[1] ** 2
+        return found._replace(is_flat=is_flat, center=np.where(is_cut, rough.center, found.center))
     counts = view.map_sum(counting(place_size, N_BINS), n_columns * N_BINS)
     counts, noise_std = budget.release(plan.sizes, counts)
     intervals, is_void = sized_intervals(counts, noise_std)
@@ -580,6 +585,13 @@ def release_scales(
         return moments(alone, intervals, is_void, off_usual)
     intervals = _zoomed(zoomed, view, n_present, intervals, budget)
     return moments(zoomed.moments, intervals, is_void, off_usual)
+
+
+def has_odd_squares(found: Scales) -> np.ndarray:
+    """Tell of which columns floats do not hold the squares, without noise and bounds."""
+    deviation = np.sqrt(found.variance)
+    size = np.maximum(np.abs(found.center), deviation)
+    return (deviation > _DEVIATIONS[1]) | ((size > 0) & (size < _DEVIATIONS[0]))
 
 
 def _has_gaps(moments: Release) -> bool:

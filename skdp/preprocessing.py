@@ -22,11 +22,13 @@ from skdp._checks import (
 from skdp._estimator import Data, PrivateEstimator, check_not_pure
 from skdp._scales import (
     MOST_NOISE,
+    OTHER_UNITS_OF_X,
     ScaleProblem,
     ScaleReleases,
     Scales,
     checked_interval,
     ends_of,
+    has_odd_squares,
     plan_scales,
     release_scales,
 )
@@ -124,19 +126,23 @@ def warnings_for_plan(problem: ScaleProblem, plan: Plan) -> Iterator[str]:
 def warnings_for_scales(
     scales: Scales, problem: ScaleProblem, names: Sequence[Any]
 ) -> Iterator[str]:
-    """Warn of columns whose scale, or place, noise hides."""
-    if not problem.cost.is_private:
-        return
+    """Warn of columns whose scale, or place, noise hides, or that floats cannot square."""
     void = "show no number but 0 above the noise, and are taken to lie between 0 and 1"
     flat = (
         "hardly vary beside their intervals, as far as noise can tell, and get small scales, which "
         "may be far off"
     )
-    for which, what in ((scales.is_void, void), (scales.is_flat & ~scales.is_void, flat)):
+    told = [
+        (scales.is_void, void, f"Use {_remedy(problem)}."),
+        (scales.is_flat & ~scales.is_void, flat, f"Use {_remedy(problem)}."),
+    ]
+    if not problem.cost.is_private:
+        odd = "are too large or too small for floats to hold their squares, and are not well scaled"
+        told = [(has_odd_squares(scales), odd, OTHER_UNITS_OF_X)]
+    for which, what, remedy in told:
         if which.any():
             shown = shortened([str(names[column]) for column in np.flatnonzero(which).tolist()])
-            told = f"{which.sum()} of {len(names)} ({shown})"
-            yield f"Columns that {what}: {told}. Use {_remedy(problem)}."
+            yield f"Columns that {what}: {which.sum()} of {len(names)} ({shown}). {remedy}"
 
 
 def _remedy(problem: ScaleProblem) -> str:

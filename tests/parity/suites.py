@@ -11,29 +11,36 @@ they hold for:
 
 import importlib.util
 import math
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 import sklearn
-import sklearn.decomposition
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 HERE = Path(__file__).parent
 # A release candidate counts as the release it is for.
 VERSION = Version(sklearn.__version__).base_version
-# Arrays of other libraries, which the estimators do not take.
-NOT_RUN = "array_api"
+# Arrays of other libraries and weights, which the estimators do not take.
+NOT_RUN = "array_api", "sample_weight"
 
 
 class Suite:
-    """Tests of one file of scikit-learn, `name`, on `replacement`, named as what it replaces."""
+    """Tests of one file of scikit-learn, `name`, on `replacement`, named as what it replaces.
 
-    def __init__(self, name, replacement, version=VERSION):
+    The file is in `package`, which has what is replaced. Of a file that tests other things, too,
+    only the tests whose names begin with one of `only` are run.
+    """
+
+    def __init__(
+        self, name, replacement, version=VERSION, package="sklearn.decomposition", only="test_"
+    ):
         self.name = name
         self.version = version
-        self.module = execute(name, replacement)
+        self.only = only
+        self.module = execute(name, replacement, package)
         table = tomllib.loads((HERE / f"{name}.toml").read_text())
         self.known = {
             test: cases
@@ -53,7 +60,7 @@ class Suite:
         return {
             name: value
             for name, value in vars(self.module).items()
-            if name.startswith("test_") and NOT_RUN not in name
+            if name.startswith(self.only) and not any(part in name for part in NOT_RUN)
         }
 
     def reason_to_fail(self, case):
@@ -94,13 +101,13 @@ def number_of_cases(test):
     return math.prod(len(mark.args[1]) for mark in marks if mark.name == "parametrize")
 
 
-def execute(name, replacement):
+def execute(name, replacement, package):
     """Execute a test file under another name with the replacement in place."""
-    spec = importlib.util.find_spec(f"sklearn.decomposition.tests.{name}")
+    spec = importlib.util.find_spec(f"{package}.tests.{name}")
     copy = importlib.util.spec_from_file_location(f"{name}_of_scikit_learn", spec.origin)
     module = importlib.util.module_from_spec(copy)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sklearn.decomposition, replacement.__name__, replacement)
+        patch.setattr(sys.modules[package], replacement.__name__, replacement)
         copy.loader.exec_module(module)
     assert getattr(module, replacement.__name__) is replacement
     return module

@@ -54,6 +54,26 @@ def test_without_noise_it_is_scikit_learns(rows):
     np.testing.assert_allclose(scaled, theirs.transform(rows), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("contain", [np.asarray, csr_array])
+def test_without_noise_it_is_scikit_learns_for_every_size_or_it_warns(contain):
+    """Of columns whose squares floats hold; and the means are right up to 1e303."""
+    generator, sizes = np.random.default_rng(2), 10.0 ** np.arange(-320, 303, 6)
+    offsets = np.repeat([0, 1e-9, 1.0, -1e8], len(sizes))
+    rows = offsets + np.tile(sizes, 4) * generator.uniform(0.5, 2, size=(200, len(offsets)))
+    rows[::5] *= contain is np.asarray
+    with np.errstate(all="ignore"):
+        theirs = StandardScaler(with_mean=False).fit(contain(rows))
+    ours = DPStandardScaler(with_mean=False, **EXACT)
+    with pytest.warns(PrivacyWarning, match="too large or too small") as caught:
+        ours.fit(contain(rows))
+    np.testing.assert_allclose(ours.mean_, rows.mean(0), rtol=1e-9, atol=5e-324)
+    size = np.maximum(np.abs(theirs.mean_), np.sqrt(theirs.var_))
+    is_held = (theirs.var_ < 1e290) & (size > 1e-150)
+    for name in ("var_", "scale_"):
+        np.testing.assert_allclose(getattr(ours, name)[is_held], getattr(theirs, name)[is_held])
+    assert f": {(~is_held).sum()} of {len(offsets)} (0, 1, 2" in str(caught[0].message)
+
+
 def test_without_noise_bounds_clip_and_constant_columns_have_scale_1():
     rows = np.column_stack([X[:, 0], np.full(N, 7.0)])
     scaler = DPStandardScaler(epsilon=np.inf, bounds=(-1, 10)).fit(rows)
