@@ -269,6 +269,13 @@ _LARGEST_OUTSIDE = 0.03
 _LAST_VOTES = 3
 _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
+# Without noise it has not converged if the last gradient is longer than this part of the first one;
+# not studied.
+_LEFT = 0.05
+_NOT_CONVERGED = (
+    "The descent has not converged. Pass a larger n_iter, and features whose offsets are not many "
+    "times their spread."
+)
 # Coefficients that exceed the edge of the noise so many times are hardly shrunk, and the noise in
 # them is known: benchmarks/noise_errors/coefficients.md.
 _FAR_ABOVE = 5.0
@@ -344,13 +351,17 @@ def descend(
     largest = min(largest, NO_CLIPPING)
     clips = largest < NO_CLIPPING
     # Clipping all but a quantile flattens the loss by that factor.
-    full_length = _STEP / quantile if clips else _STEP
+    full_length = _STEP / quantile
+    if not clips:
+        # Whitened rows of features have no other curvature than 1: one step is least squares.
+        full_length = 1.0 if min(start.shape) == 1 else _STEP
     point, offset, level, variance = start, 0.0, largest, 0.0
     before: _Gradient | None = None
-    length, steepest, votes = 0.0, 0.0, []
+    length, steepest, votes, sizes = 0.0, 0.0, [], []
     for step in plan:
         gradient = _release_gradient(step, clipping, (point, offset, level), budget)
         votes.append((gradient.kept, gradient.vote_std))
+        sizes.append(math.hypot(float(np.linalg.norm(gradient.coordinates)), gradient.slope))
         if before is not None:
             steepest = max(steepest, _curvature_between(before, gradient, length, dimension))
         # Shorter where the loss is steep, or hardly clipped.
@@ -367,6 +378,8 @@ def descend(
     estimate = _cut(point, offset, math.sqrt(variance))
     if clips and (warnings := _warnings(votes, quantile)):
         return replace(estimate, warnings=warnings, noise_std=None)
+    if not clips and sizes[-1] > _LEFT * sizes[0]:
+        return replace(estimate, warnings=(_NOT_CONVERGED,))
     return estimate
 
 
