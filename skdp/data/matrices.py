@@ -1,8 +1,9 @@
 """Measurement matrices of a regression, of rank one or dense, transformed lazily."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from numbers import Integral
 from operator import methodcaller
@@ -30,6 +31,8 @@ from skdp.linalg.matrices import (
     FixedRank,
     Matrices,
     OuterMatrices,
+    Vectors,
+    condition_of,
     in_rows,
     one_by_one,
     order_of,
@@ -384,6 +387,8 @@ class Design(BlockView):  # numpydoc ignore=PR02
         Whether outer products of factors are written out as matrices, piece by piece.
     people : People or None, default=None
         Whose matrices these are. Then each person counts once in every sum.
+    lengths : ndarray or None, default=None
+        Lengths of mapped vectors; see `measured`.
     """
 
     source: Source | RankOneMatrices
@@ -396,6 +401,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
     column_map: np.ndarray | None = None
     writes_factors_out: bool = False
     people: People | None = None
+    lengths: np.ndarray | None = None
 
     in_pieces = True
 
@@ -440,17 +446,35 @@ class Design(BlockView):  # numpydoc ignore=PR02
         parts = times(self.source.left, row_map), times(self.source.right, column_map)
         return replace(self, source=RankOneMatrices(*parts))
 
-    @property
+    def measured(self) -> "Design":
+        """Find the lengths of vectors once, if every pass reads the same ones."""
+        if not self.are_vectors or not getattr(self.source, "is_repeatable", False):
+            return self
+        return replace(self, lengths=self.norms())
+
+    @cached_property
     def rounding(self) -> float:
-        """Bound on the rounding error of a sum, in units of the largest contribution."""
-        within = terms_within(self.matrix_shape)
+        r"""Bound on the rounding error of a sum, in units of the largest contribution.
+
+        Vectors are mapped by A after they are added up. Before, one may be :math:`\|A^{-1}\|` times
+        as long, and the map makes the error :math:`\|A\|` times as long, and has one of its own.
+        """
+        within, longest = terms_within(self.matrix_shape), 1.0
+        if self.are_vectors and self.row_map is not None:
+            within, longest = math.ceil(self.n_entries**1.5), condition_of(self.row_map)
         if self.people is not None:
-            source, shape = self.source, (self.n_records, self.n_entries)
-            if not isinstance(source, RankOneMatrices):
-                return rounding_of_people(shape, is_sparse=source.is_sparse, within=within)
-            width = source.dense_width
-            return rounding_of_people(shape, is_sparse=width == 0, width=width, within=within)
-        return sum_rounding(self.block_starts, self.width, part_ranges(self), within)
+            source, width = self.source, None
+            if isinstance(source, RankOneMatrices):
+                width = source.dense_width
+            is_sparse = width == 0 or bool(getattr(source, "is_sparse", False))
+            shape, widths = (self.n_records, self.n_entries), (width, within)
+            return rounding_of_people(shape, *widths, longest, is_sparse=is_sparse)
+        return sum_rounding(self.block_starts, self.width, part_ranges(self), within, longest)
+
+    @property
+    def are_vectors(self) -> bool:
+        """Whether matrices are written out and have one column."""
+        return self.is_written_out and self.matrix_shape[1] == 1
 
     def norms(self) -> np.ndarray:
         """Compute the norm of each matrix, or an upper bound on it."""
@@ -477,21 +501,36 @@ class Design(BlockView):  # numpydoc ignore=PR02
         cuts = np.linspace(0, block.shape[0], -(-block.shape[0] // size) + 1).astype(np.int64)
         for start, stop in pairwise(cuts.tolist()):
             piece = slice(rows.start + start, rows.start + stop)
-            yield piece, self._dense(block[start:stop], mass_of(self.people, piece))
+            yield piece, self._dense(block[start:stop], piece)
 
-    def _dense(self, block: Any, mass: np.ndarray | None) -> DenseMatrices:
-        values = block if isinstance(block, np.ndarray) else block.toarray()
-        values = values.astype(np.float64, copy=False).reshape(-1, *self.matrix_shape)
-        if self.center is not None:
-            values = values - self.center
-        scale = self.multiplier
-        if isinstance(scale, np.ndarray):
-            values, scale = values * scale, 1.0
-        if self.largest is not None:
-            values = np.clip(values, -self.largest, self.largest)
+    def _dense(self, block: Any, piece: slice) -> DenseMatrices:
+        rows = block if isinstance(block, np.ndarray) else block.toarray()
+        rows, scale = rows.astype(np.float64, copy=False), self.multiplier
+        if isinstance(scale, np.ndarray) or self.center is not None:
+            rows, scale = _standardized(rows, self.center, scale, self.largest), 1.0
+        mass = mass_of(self.people, piece)
         if mass is not None:
-            values = in_rows(values)
-        return DenseMatrices(values, scale, self.row_map, self.column_map, mass)
+            rows = in_rows(rows)
+        values = rows.reshape(-1, *self.matrix_shape)
+        if not self.are_vectors:
+            return DenseMatrices(values, scale, self.row_map, self.column_map, mass)
+        lengths = None if self.lengths is None else self.lengths[piece]
+        scale = scale if self.column_map is None else scale * self.column_map.item()
+        return Vectors(values, scale, self.row_map, None, mass, lengths)
+
+
+def _standardized(
+    rows: np.ndarray, center: np.ndarray | None, multiplier: Any, largest: np.ndarray | None
+) -> np.ndarray:
+    """Center, scale and clip rows, all in cache."""
+    # In C order, however the rows lie in memory.
+    values = np.empty(rows.shape)
+    np.subtract(rows, 0.0 if center is None else center.ravel(), out=values)
+    values *= np.ravel(multiplier)
+    if largest is not None and not max(values.max(), -values.min()) <= largest.min():
+        np.minimum(values, largest.ravel(), out=values)
+        np.maximum(values, -largest.ravel(), out=values)
+    return values
 
 
 def terms_within(matrix_shape: tuple[int, int]) -> int:

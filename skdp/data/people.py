@@ -13,8 +13,8 @@ import numpy as np
 
 from skdp.data.containers import checked_container, hide_error_text, is_collection
 from skdp.data.parts import RowParts
+from skdp.data.reduce import rounding_of_depth
 from skdp.data.sources import largest_depth
-from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
 # ------------------------------
 # What each row of a person counts.
@@ -199,14 +199,19 @@ def depth_of_people(n_features: int, *, is_sparse: bool, width: int | None = Non
 
 
 def rounding_of_people(
-    shape: tuple[int, int], *, is_sparse: bool, width: int | None = None, within: int = 0
+    shape: tuple[int, int],
+    width: int | None = None,
+    within: int = 0,
+    longest: float = 1.0,
+    *,
+    is_sparse: bool,
 ) -> float:
     """Bound the rounding of sums over so many people, whatever rows they have.
 
-    The contribution of a row may be a sum itself, of `within` terms.
+    What `within` and `longest` are, `sum_rounding` tells.
     """
     depth = depth_of_people(shape[1], is_sparse=is_sparse, width=width) + within
-    return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * shape[0])
+    return rounding_of_depth(depth, shape[0], longest)
 
 
 # ------------------------------

@@ -190,14 +190,23 @@ def largest_sum_depth(longest: int, n_blocks: int, width: int) -> int:
 
 
 def sum_rounding(
-    starts: np.ndarray, width: int, parts: Sequence[range] | None = None, within: int = 0
+    starts: np.ndarray,
+    width: int,
+    parts: Sequence[range] | None = None,
+    within: int = 0,
+    longest: float = 1.0,
 ) -> float:
     """Bound the rounding error of a sum over blocks, in units of the largest contribution.
 
-    The contribution of a row may be a sum itself, of `within` terms.
+    The contribution of a row may be a sum itself, of `within` terms, and be made shorter, by up to
+    the factor `longest`, after it has been added up.
     """
-    depth = sum_depth(starts, width, parts) + within
-    return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * int(starts[-1]))
+    return rounding_of_depth(sum_depth(starts, width, parts) + within, int(starts[-1]), longest)
+
+
+def rounding_of_depth(depth: int, n_units: int, longest: float = 1.0) -> float:
+    """Bound the rounding error of a sum over so many units with such a chain of additions."""
+    return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * n_units * longest)
 
 
 def _most_numbers(width: int) -> int:

@@ -2,12 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.linalg.norms import as_dense, exponents_of, row_norms, row_products, sparse_row_norms
+from skdp.linalg.norms import (
+    UNIT_ROUNDOFF,
+    as_dense,
+    exponents_of,
+    row_norms,
+    row_products,
+    sparse_row_norms,
+)
 
 # ------------------------------
 # Matrices of fixed rank: their factors, tangent vectors, and the retraction.
@@ -50,6 +58,8 @@ class FixedRank:
 
     def orthonormal(self) -> "FixedRank":
         """Return the same matrix by its singular value decomposition."""
+        if 1 in self.shape:
+            return truncate(self.matrix, self.rank)
         left, left_triangle = np.linalg.qr(self.left)
         right, right_triangle = np.linalg.qr(self.right)
         core = (left_triangle * self.values) @ right_triangle.T
@@ -137,7 +147,9 @@ def within_norm(point: FixedRank, largest: float) -> FixedRank:
 # A longer factor of an outer product counts as null: products of two stay normal numbers.
 _LONGEST = 1e100  # not tuned
 # Relative error, for each feature, that is added to the norm of the part outside a subspace.
-_MARGIN = 8 * 2.0**-53  # not tuned
+_MARGIN = 8 * UNIT_ROUNDOFF  # not tuned
+# Added to the length of a mapped vector: what products that underflow have lost is far less.
+_LOST = 1e-290  # not tuned
 # Factors of so many columns at most lie in columns.
 _NARROW = 16  # not studied
 
@@ -167,7 +179,7 @@ class Massed:
 
 #: One vector for each matrix of a block: its product with thin bases, its tangent coordinates, or
 #: all of its entries. A fit needs the norms of these vectors, and their weighted sum.
-Coordinates: TypeAlias = "DenseCoordinates | OuterCoordinates"
+Coordinates: TypeAlias = "DenseCoordinates | LazyCoordinates"
 #: A block of matrices.
 Matrices: TypeAlias = "DenseMatrices | OuterMatrices"
 
@@ -277,8 +289,60 @@ class DenseMatrices(Massed):
         return values if self.column_map is None else values @ self.column_map
 
 
-class OuterCoordinates:
-    """Vectors from outer products, of which only norms and sums are computed.
+@dataclass(eq=False)
+class Vectors(DenseMatrices):
+    """Matrices of one column, which are mapped after they have been added up.
+
+    The lengths that they will have are the same at every point. They may be given, as an earlier
+    pass has found them.
+    """
+
+    lengths: np.ndarray | None = None
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The vectors before their map, as rows."""
+        return self.values[:, :, 0]
+
+    def norms(self) -> np.ndarray:
+        r"""Bound the norms of mapped vectors from above; those of others are computed.
+
+        A product with the map A is off by at most :math:`d^{3/2} u \|A\| \|z\|`, and beside the
+        length of A z by :math:`d^{3/2} u` times the condition of A. Twice of that is added.
+        """
+        if self.lengths is not None:
+            return self.lengths
+        if self.row_map is None:
+            return super().norms()
+        products = self.scale * self._times_each(self.row_map)
+        margin = 2 * (len(self.row_map) + 4) ** 1.5 * UNIT_ROUNDOFF * condition_of(self.row_map)
+        return np.asarray(row_norms(products) * (1 + margin) + _LOST)
+
+    def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
+        """Return coordinates, of which that beside the vectors is 0, and the inner products."""
+        of_rows = self.scale * _mapped(point.matrix, self.row_map)
+        inner = self._times_each(of_rows)[:, 0]
+        total = partial(self._total, sign=float(point.right[0, 0]))
+        return LazyCoordinates(self.norms(), total, len(of_rows) + 1, intercept), inner
+
+    def _times_each(self, right: np.ndarray) -> np.ndarray:
+        return self.rows @ right if self.mass is None else one_by_one(self.rows, right)
+
+    def _total(self, weights: np.ndarray, sign: float) -> np.ndarray:
+        total = weights @ self.rows
+        if not np.isfinite(total).all():
+            # A vector that is not finite has the weight 0, and 0 times infinity is no number.
+            total = weights @ np.where(weights[:, np.newaxis] == 0, 0.0, self.rows)
+        return np.append(sign * self.scale * _mapped(total, self.row_map), 0.0)
+
+
+def condition_of(symmetric: np.ndarray) -> float:
+    """Return how much longer a map makes one vector than another, at most."""
+    return float(np.linalg.cond(symmetric))
+
+
+class LazyCoordinates:
+    """Vectors that are never written out, of which only norms and sums are computed.
 
     `norms` are upper bounds on the norms of the vectors, and `weighted_sum` adds the vectors up
     with given weights. An intercept is the last coordinate of each.
@@ -354,7 +418,7 @@ class OuterMatrices(Massed):
             return ((self.scale * weights[:, np.newaxis] * across).T @ along).ravel()
 
         norms = self.scale * row_norms(across) * row_norms(along)
-        return OuterCoordinates(norms, _weighted_sum, left.shape[1] * right.shape[1])
+        return LazyCoordinates(norms, _weighted_sum, left.shape[1] * right.shape[1])
 
     def entries(self) -> Coordinates:
         """Return all entries."""
@@ -366,7 +430,7 @@ class OuterMatrices(Massed):
             return as_dense(total).ravel()
 
         size = self.left.shape[1] * self.right.shape[1]
-        return OuterCoordinates(self.norms(), _weighted_sum, size)
+        return LazyCoordinates(self.norms(), _weighted_sum, size)
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
         r"""Return tangent coordinates, a last one for the intercept, and the inner products.
@@ -389,7 +453,7 @@ class OuterMatrices(Massed):
 
         inner = self.scale * np.einsum("ij,ij,j->i", across, along, point.values)
         size = point.left.size + point.right.size
-        return OuterCoordinates(norms, _weighted_sum, size, intercept), inner
+        return LazyCoordinates(norms, _weighted_sum, size, intercept), inner
 
     def _norms_outside(self, inside: np.ndarray) -> np.ndarray:
         """Bound the norms of the right factors outside a subspace from those inside."""

@@ -1,7 +1,7 @@
 """Classification of private matrices: the plan, the fit, and the estimator."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -196,7 +196,7 @@ def _clipped_gradients(
     norms = matrices.norms() if known is None else known[rows]
     shrinking = clip_weights(norms, bound, math.prod(point.shape)) / unit
     shrunk = matrices.values * shrinking[:, np.newaxis, np.newaxis]
-    coordinates, inner = DenseMatrices(shrunk, mass=matrices.mass).tangent(point, 1.0)
+    coordinates, inner = replace(matrices, values=shrunk).tangent(point, 1.0)
     places = codes[rows]
     # A record with an unknown label is null.
     coordinates.multiply(np.where(places < 0, np.nan, expit(inner + offset) - places))

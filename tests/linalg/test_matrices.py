@@ -5,7 +5,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from skdp.linalg.matrices import DenseMatrices, FixedRank, OuterMatrices, project_coordinates
+from skdp.linalg.matrices import (
+    DenseMatrices,
+    FixedRank,
+    OuterMatrices,
+    Vectors,
+    project_coordinates,
+)
 
 N, D1, D2, RANK = 20, 5, 4, 2
 SHAPES = {"tall": (5, 4), "wide": (3, 7), "column": (6, 1), "row": (1, 6)}
@@ -132,6 +138,10 @@ def test_written_out_matrices_are_scaled_and_mapped_lazily(shape, maps, scale, i
     block = DenseMatrices(values, scale, row_map, column_map)
     point = point_of(SHAPES[shape])
     assert_block_gives(block, exact, point, intercept, tight=1e-12)
+    if shape == "column":
+        of_column = 1.0 if column_map is None else column_map.item()
+        vectors = Vectors(values, scale * of_column, row_map)
+        assert_block_gives(vectors, exact, point, intercept, tight=1e-10)
     # Nothing is done to the rows of the user.
     assert_array_equal(values, kept)
 
@@ -272,6 +282,7 @@ def test_extreme_matrices_do_no_harm_to_clipped_sums(size, factor):
     factors[[0, 1]] = factor
     with np.errstate(all="ignore"):
         assert_clipped_sums_are_finite(DenseMatrices(values), point_of((D1, D2)), factors)
+        assert_clipped_sums_are_finite(Vectors(values[:, :, :1]), point_of((D1, 1)), factors)
 
 
 @pytest.mark.covered
