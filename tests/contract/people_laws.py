@@ -157,7 +157,6 @@ def only_the_number_of_people_is_told(kind):
     """
     with (
         patch("skdp.data.rows.LEAST_ROUNDING", 0.0),
-        patch("skdp.data.people.LEAST_ROUNDING", 0.0),
         patch("skdp.data.reduce.LEAST_ROUNDING", 0.0),
         patch("skdp.linear_model._logistic_fit.LEAST_ROUNDING", 0.0),
     ):
