@@ -19,6 +19,7 @@ from skdp.ledger import PrivacyLedger
 
 if TYPE_CHECKING:
     from skdp._handover import ModelCard, model_card, to_sklearn
+    from skdp.covariance import DPCovariance
     from skdp.linear_model import (
         DPLinearRegression,
         DPLogisticRegression,
@@ -37,6 +38,7 @@ __all__ = [
     "DPPCA",
     "BudgetError",
     "DPContinualFactorizer",
+    "DPCovariance",
     "DPLinearRegression",
     "DPLogisticRegression",
     "DPLowRankFactorizer",
@@ -66,6 +68,7 @@ __all__ = [
 
 # Imported when they are first asked for, so that an owner in `skdp.federated` begins fast.
 _MODULES = {
+    "covariance",
     "datasets",
     "display",
     "federated",
@@ -78,6 +81,7 @@ _MODULES = {
     "testing",
 }
 _HOMES = {
+    "DPCovariance": "covariance",
     "DPLinearRegression": "linear_model",
     "DPLogisticRegression": "linear_model",
     "DPPersonalizedRegressor": "linear_model",

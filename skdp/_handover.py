@@ -23,6 +23,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.covariance import DPCovariance
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import shortened
 from skdp.linear_model import DPLinearRegression, DPLogisticRegression
@@ -47,16 +48,17 @@ def to_sklearn(estimator: Any) -> Any:
     ----------
     estimator : estimator
         A fitted :class:`DPPCA`, :class:`DPTruncatedSVD`, :class:`DPLinearRegression`,
-        :class:`DPLogisticRegression` or :class:`DPStandardScaler`; a :class:`DPPipeline`, or a
-        pipeline or column transformer of scikit-learn, of these and of steps that learn nothing or
-        are frozen; or a search of skdp, which stands for its best estimator. It is not changed.
+        :class:`DPLogisticRegression`, :class:`DPCovariance` or :class:`DPStandardScaler`; a
+        :class:`DPPipeline`, or a pipeline or column transformer of scikit-learn, of these and of
+        steps that learn nothing or are frozen; or a search of skdp, which stands for its best
+        estimator. It is not changed.
 
     Returns
     -------
     estimator
         A fitted ``PCA``, ``TruncatedSVD``, ``LinearRegression``, ``LogisticRegression``,
-        ``StandardScaler`` or ``Pipeline``, with equal `transform`, `predict`, `predict_proba` and
-        `decision_function`, up to rounding.
+        ``EmpiricalCovariance``, ``StandardScaler`` or ``Pipeline``, with equal `transform`,
+        `predict`, `predict_proba` and `decision_function`, up to rounding.
 
     Raises
     ------
@@ -314,6 +316,7 @@ def _holder_of_twins(holder: Any, *, is_public: bool) -> Any:
 
 
 _TWINS: dict[type, Callable[[Any], Any]] = {
+    DPCovariance: DPCovariance._twin,
     DPPCA: _pca,
     DPTruncatedSVD: _truncated_svd,
     DPLinearRegression: _linear_regression,

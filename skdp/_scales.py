@@ -472,7 +472,8 @@ class Scales(NamedTuple):
     """Centers and variances of columns, as far as noise tells.
 
     A column that `is_flat` hardly varies, and one that `is_void` shows nothing but 0. `off_usual`
-    are the fractions of the entries that differ from the usual one, 1 where unknown.
+    are the fractions of the entries that differ from the usual one, 1 where unknown. `presence` are
+    those of the entries that are there.
     """
 
     center: np.ndarray
@@ -480,6 +481,7 @@ class Scales(NamedTuple):
     is_flat: np.ndarray
     is_void: np.ndarray
     off_usual: np.ndarray
+    presence: Any = 1.0
 
 
 def scales_of(
@@ -637,9 +639,11 @@ def _release_moments(
     kernel = summing(intervals, _PRESENCE * has_gaps)
     sums = view.map_sum(kernel, math.prod(release.shape))
     moments, noise_std = budget.release(release, sums / n_rows)
+    present: Any = 1.0
     if has_gaps:
         # Of how many rows each column has a number: of one at least.
-        found = np.clip(moments[2] / _PRESENCE, 1 / n_rows, 1.0)
-        moments, noise_std = moments[:2] / found, noise_std / found
+        present = np.clip(moments[2] / _PRESENCE, 1 / n_rows, 1.0)
+        moments, noise_std = moments[:2] / present, noise_std / present
     is_void = np.zeros(n_columns, dtype=bool) if is_void is None else is_void
-    return scales_of(intervals, moments, noise_std, is_void, off_usual)
+    scales = scales_of(intervals, moments, noise_std, is_void, off_usual)
+    return scales._replace(presence=present)

@@ -1,5 +1,6 @@
 """Private scaling of columns."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -153,7 +154,85 @@ def _remedy(problem: ScaleProblem) -> str:
     )
 
 
-class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
+class ColumnEstimator(PrivateEstimator):
+    """A private estimator that begins with centers and scales of the columns of X."""
+
+    bounds: Any
+    missing: Any
+    privacy_unit: Any
+    _kind: ClassVar[type[ScaleProblem]] = ScaleProblem
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateEstimator._parameter_constraints,
+        "privacy_unit": [StrOptions({"row", "user"})],
+        # `checked_interval` checks it.
+        "bounds": "no_validation",
+        "missing": [StrOptions({"refuse", "mean"})],
+    }
+
+    def _problem(self, X: Any, y: Any, users: Any = None) -> tuple[ScaleProblem, Data]:
+        self._check_gaps(X)
+        checked = check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=self._finite)
+        people = people_of(users, checked, self.privacy_unit)
+        n_units = checked.shape[0] if people is None else people.n_people
+        # The checked X has lost the names of its features.
+        names = feature_names(X)
+        problem = self._problem_of(n_units, checked.shape[1], like=checked, names=names)
+        check_features(X, self, reset=True)
+        source = as_source(checked)
+        digest = checked_digest(source, self.n_jobs, is_keyed=self._is_keyed)
+        return problem, (Rows(source, self.n_jobs, people=people), keyed_by_people(digest, people))
+
+    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> ScaleProblem:
+        return self._problem_of(n_samples, n_features, like=like, names=feature_names(like))
+
+    def _problem_of(
+        self, n_units: int, n_features: int, *, like: Any, names: Sequence[Any] | None
+    ) -> ScaleProblem:
+        """Refuse parameters that contradict each other or the public facts."""
+        is_sparse = holds_sparse(like)
+        self._check_sparse(is_sparse)
+        check_not_pure(type(self).__name__, self._cost())
+        ends = ends_of(self.bounds, n_features, names)
+        interval = None if ends is None else checked_interval(ends, n_features)
+        is_user, shape = self.privacy_unit == "user", (n_units, n_features)
+        rounding = (
+            rounding_of_people(shape, is_sparse=is_sparse)
+            if is_user
+            else rounding_of(like, shape, is_sparse=is_sparse)
+        )
+        return self._asked(
+            self._kind,
+            unit=(ResolvedUser if is_user else ResolvedRow)(self.adjacency),
+            n_units=n_units,
+            n_features=n_features,
+            rounding=rounding,
+            interval=interval,
+            has_gaps=self._takes_gaps,
+        )
+
+    @abstractmethod
+    def _check_sparse(self, is_sparse: bool) -> None:
+        """Refuse sparse rows that would become dense."""
+
+    @property
+    def _takes_gaps(self) -> bool:
+        return bool(self.missing != "refuse")
+
+    @property
+    def _finite(self) -> Any:
+        """What scikit-learn calls the numbers that are taken."""
+        return "allow-nan" if self._takes_gaps else True
+
+    def _check_gaps(self, X: Any) -> None:
+        if self._takes_gaps and (isinstance(X, RowBlocks) or holds_sparse(X)):
+            raise ValueError(
+                'missing="mean" takes dense rows in memory, no sparse ones and no parts: pass an '
+                'array or a data frame, or missing="refuse" and rows whose gaps public constants '
+                "fill."
+            )
+
+
+class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
     """Standardize columns by centers and scales that are differentially private.
 
     Publishes a mean and a variance of every column under (epsilon, delta)-differential privacy for
@@ -254,13 +333,9 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrivateEstimator._parameter_constraints,
+        **ColumnEstimator._parameter_constraints,
         "with_mean": ["boolean"],
-        "privacy_unit": [StrOptions({"row", "user"})],
-        # `checked_interval` checks it.
-        "bounds": "no_validation",
         "clip": [Interval(Real, 0, None, closed="neither"), None],
-        "missing": [StrOptions({"refuse", "mean"})],
     }
 
     def __init__(
@@ -350,68 +425,11 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         rows = check_transformed(X, self.n_features_in_, type(self).__name__)
         return transformed(rows, self._scaling.undo)
 
-    def _problem(self, X: Any, y: Any, users: Any = None) -> tuple[ScaleProblem, Data]:
-        self._check_gaps(X)
-        checked = check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=self._finite)
-        people = people_of(users, checked, self.privacy_unit)
-        n_units = checked.shape[0] if people is None else people.n_people
-        # The checked X has lost the names of its features.
-        names = feature_names(X)
-        problem = self._problem_of(n_units, checked.shape[1], like=checked, names=names)
-        check_features(X, self, reset=True)
-        source = as_source(checked)
-        digest = checked_digest(source, self.n_jobs, is_keyed=self._is_keyed)
-        return problem, (Rows(source, self.n_jobs, people=people), keyed_by_people(digest, people))
-
-    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> ScaleProblem:
-        return self._problem_of(n_samples, n_features, like=like, names=feature_names(like))
-
-    def _problem_of(
-        self, n_units: int, n_features: int, *, like: Any, names: Sequence[Any] | None
-    ) -> ScaleProblem:
-        """Refuse parameters that contradict each other or the public facts."""
-        is_sparse = holds_sparse(like)
-        self._check_sparse(is_sparse)
-        check_not_pure(type(self).__name__, self._cost())
-        ends = ends_of(self.bounds, n_features, names)
-        interval = None if ends is None else checked_interval(ends, n_features)
-        is_user, shape = self.privacy_unit == "user", (n_units, n_features)
-        rounding = (
-            rounding_of_people(shape, is_sparse=is_sparse)
-            if is_user
-            else rounding_of(like, shape, is_sparse=is_sparse)
-        )
-        return self._asked(
-            ScaleProblem,
-            unit=(ResolvedUser if is_user else ResolvedRow)(self.adjacency),
-            n_units=n_units,
-            n_features=n_features,
-            rounding=rounding,
-            interval=interval,
-            has_gaps=self._takes_gaps,
-        )
-
     def _check_sparse(self, is_sparse: bool) -> None:
         if is_sparse and self.with_mean:
             raise ValueError(
                 "A sparse X cannot be centered without becoming dense: pass with_mean=False, or a "
                 "dense X, as a ColumnTransformer with sparse_threshold=0 makes it."
-            )
-
-    @property
-    def _takes_gaps(self) -> bool:
-        return bool(self.missing != "refuse")
-
-    @property
-    def _finite(self) -> Any:
-        """What scikit-learn calls the numbers that are taken."""
-        return "allow-nan" if self._takes_gaps else True
-
-    def _check_gaps(self, X: Any) -> None:
-        if self._takes_gaps and (isinstance(X, RowBlocks) or holds_sparse(X)):
-            raise ValueError(
-                'missing="mean" takes dense rows in memory: pass an array or a data frame, or '
-                'missing="refuse" and rows in which public constants fill the gaps.'
             )
 
     _plan, _warnings = staticmethod(plan_scaler), staticmethod(warnings_for_plan)

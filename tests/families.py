@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import class_cells
+import covariance_cells
 import entry_cells
 import entry_neighbors
 import factor_cells
@@ -147,6 +148,22 @@ FAMILIES = (
         n_units=lambda arguments: len(set(arguments[1])),
     ),
     Family(
+        name="covariances of people",
+        cells=people_cells.COVARIANCE_CELLS,
+        datasets=people_cells.scaled_datasets,
+        strange=people_cells.scaled_strange_datasets,
+        groups=people_cells.scaled_groups,
+        strangers=people_cells.strangers,
+        released=lambda cell: covariance_cells.RELEASED,
+        public=lambda cell: covariance_cells.PUBLIC,
+        recorded=lambda cell: ("user", True),
+        is_reached=covariance_cells.is_reached,
+        slips={},
+        arguments=lambda data: data.arguments,
+        n_units=lambda arguments: len(set(arguments[1])),
+        exempt={"rows_are_transformed_one_by_one": "covariances transform nothing"},
+    ),
+    Family(
         name="classes of people",
         cells=people_cells.CLASS_CELLS,
         datasets=people_cells.class_datasets,
@@ -272,6 +289,20 @@ FAMILIES = (
         recorded=lambda cell: ("row", True),
         is_reached=scaler_cells.is_reached,
         slips=scaler_cells.SLIPS,
+    ),
+    Family(
+        name="covariances",
+        cells=covariance_cells.CELLS,
+        datasets=covariance_cells.datasets,
+        strange=covariance_cells.strange_datasets,
+        groups=covariance_cells.groups,
+        strangers=covariance_cells.strangers,
+        released=lambda cell: covariance_cells.RELEASED,
+        public=lambda cell: covariance_cells.PUBLIC,
+        recorded=lambda cell: ("row", True),
+        is_reached=covariance_cells.is_reached,
+        slips=covariance_cells.SLIPS,
+        exempt={"rows_are_transformed_one_by_one": "covariances transform nothing"},
     ),
     Family(
         name="streams",

@@ -40,6 +40,7 @@ OWN_WORDS = {
     | {"DPLinearRegression", "DPTraceClassifier", "DPTraceRegressor"}
     | SEARCH_NAMES
     | STREAM_NAMES,
+    "missing": {"DPCovariance"},
     "largest": {"SpectralChange"},
     "estimator": {"Federation"},
     "ledger": {"Owner"} | SEARCH_NAMES | STREAM_NAMES,

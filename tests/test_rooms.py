@@ -21,6 +21,7 @@ FLOORS = (
     {"units"},
     {"_estimator", "_scales", "datasets", "interactions", "metrics", "testing"},
     {"decomposition", "linear_model", "preprocessing"},
+    {"covariance"},
     {"pipeline"},
     {"federated", "model_selection"},
     {"_handover", "display"},

@@ -12,8 +12,11 @@ _NOTHING = "Nothing is returned, and nothing released."
 GUARANTEE = {
     "checkpoint": "Nothing is returned, and nothing released. The file and its key together are as "
     "secret as the updates.",
+    "components": _RELEASED,
     "close_epoch": _NOTHING,
     "decision_function": _ROWS,
+    "discriminant": _RELEASED,
+    "error_norm": "**Covered**, if the covariance passed in is public or released.",
     "finalize": _RELEASED,
     "fit": "**Covered**: the fitted attributes. The estimator itself holds ``random_state``; a "
     "pickle of it does not.",
@@ -27,6 +30,7 @@ GUARANTEE = {
     "head": "**Not covered**: a noise-free function of the rows passed in, for their owner only.",
     "inverse_transform": "**Not covered**: a noise-free function of the coordinates passed in. Of "
     "coordinates that are public or released it is covered.",
+    "mahalanobis": _ROWS,
     "merge": "The stream itself; nothing is released.",
     "partial_fit": "The stream itself; nothing is released.",
     "personalize": "**Not covered**: noise-free functions of the rows passed in, each for its "
@@ -35,7 +39,9 @@ GUARANTEE = {
     "predict": _ROWS,
     "predict_log_proba": _ROWS,
     "predict_proba": _ROWS,
+    "r2": _RELEASED,
     "reconstruct": _RELEASED,
+    "regression": _RELEASED,
     "release": _RELEASED,
     "resume": "The stream itself; nothing is released.",
     "score": _ROWS,
@@ -47,6 +53,7 @@ GUARANTEE = {
     "set_predict_request": _ITSELF,
     "set_score_request": _ITSELF,
     "shard": "**Not covered**: private data, without noise, until `merge` has consumed it.",
+    "std_errors": _RELEASED,
     "transform": _ROWS,
     "update": _NOTHING,
 }

@@ -14,7 +14,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
-from skdp import decomposition, linear_model, preprocessing
+from skdp import covariance, decomposition, linear_model, preprocessing
 from skdp._estimator import PrivateEstimator, check_asks_for_no_data
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.model_selection._planned_fits import (
@@ -118,6 +118,7 @@ COVERED = "every step in it is private; what was done before is not checked"
 
 # Classes whose records tell all that was learned; a subclass may keep more.
 _OURS = (
+    covariance.DPCovariance,
     *(getattr(decomposition, name) for name in decomposition.__all__),
     *(getattr(linear_model, name) for name in linear_model.__all__),
     *(getattr(preprocessing, name) for name in preprocessing.__all__),

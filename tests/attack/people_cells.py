@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import class_cells
+import covariance_cells
 import numpy as np
 import row_cells
 import scaler_cells
@@ -16,6 +17,7 @@ from trace_cells import exchanged
 
 from skdp import (
     DPPCA,
+    DPCovariance,
     DPLinearRegression,
     DPLogisticRegression,
     DPStandardScaler,
@@ -196,6 +198,32 @@ SCALER_CELLS = tuple(
 )
 
 
+class CovarianceOfPeople(DPCovariance):
+    """Takes users by their place, too."""
+
+    __doc__ = DPCovariance.__doc__
+
+    def fit(self, X, users=None):
+        return super().fit(X, users=users)
+
+
+@dataclass(frozen=True)
+class CovarianceCell(covariance_cells.Cell):
+    """One way to ask for covariances."""
+
+    def __call__(self, **more):
+        """Make an estimator."""
+        made = super().__call__(privacy_unit="user", **more)
+        return CovarianceOfPeople(**made.get_params(deep=False))
+
+
+COVARIANCE_CELLS = tuple(
+    CovarianceCell(*vars(cell).values())
+    for cell in covariance_cells.CELLS
+    if cell.container == "dense"
+)
+
+
 def scaled_datasets(cell):
     """Columns of people."""
     found = scaler_cells.datasets(cell)
@@ -219,7 +247,8 @@ def scaled_groups(cell, data):
 
 
 def _rows_of(cell, data):
-    (group,) = scaler_cells.groups(cell, cell.contain(data.X[:60]))
+    kind = covariance_cells if isinstance(cell, CovarianceCell) else scaler_cells
+    (group,) = kind.groups(cell, cell.contain(data.X[:60]))
     return group.datasets
 
 

@@ -11,6 +11,7 @@ from sklearn.preprocessing import Binarizer, Normalizer
 from skdp import (
     DPPCA,
     DPContinualFactorizer,
+    DPCovariance,
     DPLinearRegression,
     DPLogisticRegression,
     DPLowRankFactorizer,
@@ -48,6 +49,7 @@ with warnings.catch_warnings():
     USERS = DPPersonalizedRegressor(1).fit(X, Y, GROUPS)
     HEAD = USERS.head(X, Y)
     SCALER = DPStandardScaler(with_mean=False, bounds=(-3.0, 3.0)).fit(X)
+    COVARIANCE = DPCovariance(bounds=(-3.0, 3.0)).fit(X)
     RELEASED = (
         DPStreamingFactorizer(2, shape=SHAPE, privacy_unit=Update(1.0)).partial_fit(X).finalize()
     )
@@ -131,6 +133,9 @@ OF_ROWS = {
     **OF_BLOCKS,
     "DPPCA.inverse_transform": lambda bad: PCA.inverse_transform(bad),
     "DPPCA.score_samples": PCA.score_samples,
+    "DPCovariance.fit": fitted(COVARIANCE),
+    "DPCovariance.mahalanobis": COVARIANCE.mahalanobis,
+    "DPCovariance.score": COVARIANCE.score,
     "DPLinearRegression.plan": lambda bad: LINEAR.plan(*SHAPE, like=bad),
     "DPTraceRegressor.plan": lambda bad: TRACE.plan(*SHAPE, like=bad),
     "DPPCA.plan": lambda bad: PCA.plan(*SHAPE, like=bad),
@@ -192,5 +197,6 @@ OF_COLUMNS = {
     "DPGridSearch.fit, y": lambda bad: DPGridSearch(clone(TRACE), {"n_iter": [1, 2]}).fit(X, bad),
 }
 OF_PARAMETERS = {
+    "comp_cov": COVARIANCE.error_norm,
     "center": lambda bad: DPPCA(2, row_norm=3.0, center=bad).fit(generator.normal(size=(20, 12))),
 }

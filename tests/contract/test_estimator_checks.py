@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdp import (
     DPPCA,
+    DPCovariance,
     DPLinearRegression,
     DPLogisticRegression,
     DPLowRankFactorizer,
@@ -126,6 +127,15 @@ ESTIMATORS += [
         {"epsilon": np.inf, "clip": None},
         {"bounds": BOUNDS, "adjacency": "zero_out"},
         {"with_mean": False},
+    )
+]
+ESTIMATORS += [
+    DPCovariance(**more)
+    for more in (
+        {},
+        {"epsilon": np.inf},
+        {"bounds": BOUNDS, "adjacency": "zero_out", "assume_centered": True},
+        {"missing": "mean"},
     )
 ]
 # With so large an epsilon the checks expect a good score.

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval
 
 from skdp import (
     DPPCA,
+    DPCovariance,
     DPLinearRegression,
     DPLogisticRegression,
     DPLowRankFactorizer,
@@ -183,6 +184,7 @@ CASES = [
     *(Case(DPLowRankFactorizer, *case) for case in FACTOR_CASES),
     *(Case(DPPersonalizedRegressor, *case) for case in PERSONAL_CASES),
     *(Case(DPStandardScaler, *case) for case in SCALER_CASES),
+    *(Case(DPCovariance, *case) for case in SCALER_CASES if case[0] != "clip"),
 ]
 
 

@@ -23,6 +23,7 @@ from skdp import (
     DPPCA,
     BudgetError,
     DPContinualFactorizer,
+    DPCovariance,
     DPLinearRegression,
     DPLogisticRegression,
     DPLowRankFactorizer,
@@ -53,6 +54,7 @@ FITS = {
     "pca": (DPPCA(2), (X,), "DPPCA.fit, 120 rows"),
     "svd": (DPTruncatedSVD(2), (X,), "DPTruncatedSVD.fit, 120 rows"),
     "scaler": (DPStandardScaler(), (X,), "DPStandardScaler.fit, 120 rows"),
+    "covariance": (DPCovariance(), (X,), "DPCovariance.fit, 120 rows"),
     "factorizer": (
         DPLowRankFactorizer(2, privacy_unit=Entry((-3, 3))),
         (X,),

@@ -1,0 +1,857 @@
+"""One private release of scales and of a second moment, and the models that follow from it."""
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from numbers import Real
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from scipy.linalg import pinvh
+from sklearn.base import _fit_context
+from sklearn.covariance import EmpiricalCovariance
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._checks import by_chunks, check_numbers, check_rows_of, in_parts, results_of
+from skdp._scales import ScaleProblem, ScaleReleases, Scales, plan_scales, release_scales
+from skdp.data.containers import finite
+from skdp.data.reduce import on_block
+from skdp.data.rows import DenseBlock, Rows
+from skdp.data.sources import sum_of_results
+from skdp.exceptions import counted, shortened
+from skdp.linalg.norms import row_norms
+from skdp.linalg.spectrum import deterministic_signs, noise_edge
+from skdp.preprocessing import ColumnEstimator, warnings_for_scales
+from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
+from skdp.privacy.clipping import NO_CLIPPING, clip_weights
+
+__all__ = ["DPCovariance"]
+
+# ------------------------------
+# The plan: scales, and the second moment of rows in their units.
+
+# Share of the scales; without bounds a part of it finds intervals, as in `DPStandardScaler`.
+_SCALES_SHARE = 0.2  # benchmarks/covariance/covariance.md
+_SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
+# Rows are clipped to so many roots of d + 1 at a strength n mu / d of 100, and their entries to so
+# many standard deviations. The factor grows with the fourth root of the strength, as clipping has
+# to do less harm the less the noise does; and that of entries with its square.
+_WEAK, _LARGEST_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
+# With less strength, dedicated fits are better.
+_LEAST_STRENGTH = 50.0  # benchmarks/covariance/covariance.md
+
+
+class CovarianceReleases(NamedTuple):
+    """What a fit releases, in this order."""
+
+    scales: ScaleReleases
+    moment: Release
+
+
+class Reach(NamedTuple):
+    """What rows, in units of the scales and with a 1 at the end, are clipped to."""
+
+    norm: float
+    entry: float
+
+
+def strength_of(problem: ScaleProblem) -> float:
+    """Return n mu / d, which the accuracy of a moment of scaled columns follows."""
+    return problem.n_units * problem.cost.mu / problem.n_features
+
+
+def reach_of(problem: ScaleProblem) -> Reach:
+    """Choose what rows are clipped to; without noise nothing is."""
+    if not problem.cost.is_private:
+        return Reach(NO_CLIPPING, math.inf)
+    factor = float(np.clip((strength_of(problem) / _WEAK) ** 0.25, 1.0, _LARGEST_FACTOR))
+    return Reach(factor * math.sqrt(problem.n_features + 1), _ENTRY * factor**2)
+
+
+def plan_covariance(problem: ScaleProblem) -> CovarianceReleases:
+    """Plan all releases, in order."""
+    sizes, places = _SCALES_SHARE * _SIZES_SHARE, _SCALES_SHARE * _PLACES_SHARE
+    has_sizes = problem.interval is None and problem.cost.is_private
+    moments = _SCALES_SHARE - sizes * has_sizes
+    scales = plan_scales(problem, sizes=sizes, places=(places,), moments=moments)
+    change = partial(_moment_change, n_units=problem.n_units, adjacency=problem.unit.adjacency)
+    known = {"row_norm": reach_of(problem).norm, "rounding": problem.rounding}
+    if not problem.cost.is_private:
+        known["row_norm"] = math.inf
+    shape = (problem.n_features + 1,) * 2
+    moment = problem.cost.release(
+        "scaled second moment",
+        "symmetric_gaussian",
+        1 - _SCALES_SHARE,
+        change,
+        known,
+        shape=shape,
+    )
+    return CovarianceReleases(scales, moment)
+
+
+def _moment_change(row_norm: float, rounding: float, n_units: int, adjacency: str) -> float:
+    return sensitivity.second_moment(row_norm, adjacency, rounding) / n_units
+
+
+def warnings_for_covariance(problem: ScaleProblem, plan: Plan) -> Iterator[str]:
+    """Warn of so little budget for so many columns that single models would be better."""
+    if problem.cost.is_private and strength_of(problem) < _LEAST_STRENGTH:
+        yield (
+            f"With epsilon={problem.cost.epsilon:g}, {problem.n_units} {problem.unit.counted} and "
+            f"{counted(problem.n_features, 'column')}, noise leaves little of many correlations. "
+            "Use fewer columns, a larger epsilon, or an estimator of the one model that is wanted."
+        )
+
+
+# ------------------------------
+# The release.
+
+
+class Moment(NamedTuple):
+    """A released second moment of rows in units of `scale` around `center`, with a 1 at the end."""
+
+    center: np.ndarray
+    scale: np.ndarray
+    presence: np.ndarray  # fractions of the entries that are there
+    matrix: np.ndarray
+    noise_std: float  # off the diagonal
+    scales: Scales
+
+
+def release_moment(
+    plan: CovarianceReleases,
+    problem: ScaleProblem,
+    view: Rows,
+    budget: PrivacyBudget,
+    *,
+    is_centered: bool,
+) -> Moment:
+    """Release the scales, and then the moment; rows that are `is_centered` have the center 0."""
+    shape = problem.n_units, problem.n_features
+    scales = release_scales(plan.scales, view, shape, problem.interval, budget)
+    center, squares = scales.center, scales.variance
+    if is_centered:
+        center, squares = np.zeros(len(center)), squares + np.square(center)
+    scale = np.where(squares > 0, np.sqrt(squares), 1.0)
+    kernel = partial(_joint_gram, center=center, scale=scale, reach=reach_of(problem))
+    total = view.map_sum(on_block(kernel), (problem.n_features + 1) ** 2)
+    released, noise_std = budget.release(plan.moment, total / problem.n_units)
+    presence = np.ones(len(scale)) * scales.presence
+    return Moment(center, scale, presence, released, noise_std * math.sqrt(0.5), scales)
+
+
+def _joint_gram(block: Any, center: np.ndarray, scale: np.ndarray, reach: Reach) -> np.ndarray:
+    """Sum the outer products of scaled and clipped rows with a 1; gaps become 0.
+
+    A row that has nothing but gaps is null, and counts nowhere.
+    """
+    rows = np.asarray(block.raw, np.float64)
+    joint = np.ones((len(rows), rows.shape[1] + 1))
+    joint[:, :-1] = np.clip((rows - center) / scale, -reach.entry, reach.entry)
+    is_gap = np.isnan(joint)
+    is_null = is_gap[:, :-1].all(axis=1)
+    joint[is_gap] = 0.0
+    norms = np.where(is_null, np.nan, row_norms(joint))
+    weighting = partial(clip_weights, bound=reach.norm, n_features=joint.shape[1])
+    clipped = DenseBlock(joint, None, joint).weighted(weighting, norms)
+    return (clipped if block.mass is None else clipped.with_mass(block.mass)).gram()
+
+
+# ------------------------------
+# From the moment to covariances.
+
+# Least part of the rows, by weight, that clipping can have left.
+_LEAST_WEIGHT = 0.05  # not studied
+# Part of a coefficient that clipping takes, for each part of the weight of rows that it takes.
+_SHRUNK = 0.5  # benchmarks/covariance/intervals.md
+# What an eigenvalue of the scaled covariance is at least, in edges of the noise.
+_FLOOR = 0.3  # benchmarks/covariance/covariance.md
+
+
+class Covariances(NamedTuple):
+    """What follows from a released moment, in the units of the columns."""
+
+    location: np.ndarray
+    matrix: np.ndarray
+    correlations: np.ndarray
+    noise_std: np.ndarray  # standard deviation of the noise in each entry of the matrix
+    kept: float  # mean squared factor by which rows were shortened
+
+
+def covariances_of(moment: Moment, *, is_centered: bool) -> Covariances:
+    r"""Compute means and covariances, positive semidefinite, in the units of the columns.
+
+    A sum over pairs of columns i and j has only the rows that have both. If gaps are at random, it
+    is divided by :math:`p_i p_j`, or by :math:`p_i` on the diagonal (K. Lounici, 2014,
+    :doi:`10.3150/12-BEJ487`). Rows with nothing but gaps count nowhere: of the others a column has
+    :math:`p_i / (1 - \prod_j (1 - p_j))`. Means are those of shortened rows, by their weights. Long
+    rows, which are shortened, have more than their part of the variance, of which about as much is
+    lost once more.
+    """
+    weight = max(float(moment.matrix[-1, -1]), _LEAST_WEIGHT)
+    is_there = 1 - float(np.prod(1 - moment.presence))
+    kept = min(weight / is_there, 1.0)
+    joint, noise_std = moment.matrix / weight, moment.noise_std / weight / kept
+    presence = np.minimum(moment.presence / is_there, 1.0)
+    pairs = np.outer(presence, presence)
+    np.fill_diagonal(pairs, presence)
+    mean = np.zeros(len(presence)) if is_centered else joint[-1, :-1] / presence
+    covariance = (joint[:-1, :-1] / pairs - np.outer(mean, mean)) / kept
+    noise = noise_std * (1 + (math.sqrt(2) - 1) * np.eye(len(pairs))) / pairs
+    values, vectors = np.linalg.eigh(covariance)
+    least = _FLOOR * noise_edge(noise_std * _root_mean_square(1 / pairs), len(values))
+    repaired = vectors * np.maximum(values, least) @ vectors.T
+    repaired, units = (repaired + repaired.T) / 2, np.outer(moment.scale, moment.scale)
+    location = moment.center + moment.scale * mean
+    correlations = correlations_of(repaired)
+    found = Covariances(location, units * repaired, correlations, units * noise, kept)
+    return found._replace(**{name: finite(getattr(found, name)) for name in found._fields[:4]})
+
+
+def _root_mean_square(values: np.ndarray) -> float:
+    return math.sqrt(float(np.mean(np.square(values))))
+
+
+def correlations_of(covariance: np.ndarray) -> np.ndarray:
+    """Divide covariances by standard deviations; a constant is correlated with itself alone."""
+    stds = np.sqrt(np.diag(covariance))
+    stds = np.where(stds > 0, stds, 1.0)
+    correlations = np.clip(covariance / np.outer(stds, stds), -1.0, 1.0)
+    np.fill_diagonal(correlations, 1.0)
+    return correlations
+
+
+# ------------------------------
+# Regressions of one column on others.
+
+# Penalty of a regression, in edges of the noise.
+_PENALTY = 0.3  # benchmarks/covariance/covariance.md
+# A direction of the columns is hidden if it has less variance than so many edges of the noise.
+_VISIBLE = 1.5  # benchmarks/covariance/intervals.md
+
+
+class Regression(NamedTuple):
+    """Coefficients, and what is known of their errors."""
+
+    coef: np.ndarray
+    inverse: np.ndarray  # of the penalized covariance of the columns
+    penalty: np.ndarray
+    moment: np.ndarray  # covariance of the columns, the target being the last
+    noise_std: np.ndarray  # of that
+    residual: np.ndarray  # weights of the columns and the target in the residual
+
+    @property
+    def unexplained(self) -> float:
+        """Variance of the residual."""
+        return float(self.residual @ self.moment @ self.residual)
+
+
+def regress(
+    covariances: Covariances, columns: Sequence[int], target: int, penalty: float
+) -> Regression:
+    r"""Solve the normal equations with a `penalty` on the diagonal, beside that of the noise.
+
+    Noise of standard deviation :math:`\tau` moves the eigenvalues of the covariance of k columns by
+    up to :math:`2 \tau \sqrt k`. A part of that, in the units of each column, keeps directions that
+    noise hides from having large coefficients.
+    """
+    chosen = np.ix_([*columns, target], [*columns, target])
+    moment, noise_std = covariances.matrix[chosen], covariances.noise_std[chosen]
+    of_noise = _edges(noise_std[:-1, :-1]) * _PENALTY
+    added = of_noise + penalty
+    matrix = moment[:-1, :-1] + np.diag(added)
+    units = np.sqrt(np.diag(matrix))
+    units = np.where(units > 0, units, 1.0)
+    scaled = pinvh(matrix / np.outer(units, units), check_finite=False)
+    inverse = scaled / np.outer(units, units)
+    coef = inverse @ moment[:-1, -1]
+    return Regression(coef, inverse, added, moment, noise_std, np.append(-coef, 1.0))
+
+
+def _edges(noise_std: np.ndarray) -> np.ndarray:
+    """Return the edge of the noise in the units of each column."""
+    return np.diag(noise_std) * noise_edge(math.sqrt(0.5), len(noise_std))
+
+
+def noise_of_products(noise_std: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the covariance of symmetric noise, with independent entries, times a vector."""
+    variances = np.square(noise_std)
+    both = variances * np.outer(weights, weights)
+    return np.asarray(both + np.diag(variances @ np.square(weights) - np.diag(both)))
+
+
+def coefficient_errors(
+    found: Regression, n_units: int, presence: np.ndarray, kept: float
+) -> np.ndarray:
+    r"""Estimate standard errors of coefficients: of noise, sampling, the penalty, and clipping.
+
+    With A the penalized covariance of the columns, the noise E in that of columns and target moves
+    the coefficients by :math:`A^{-1} (E a)`, to first order, for the weights a of the residual. The
+    sampling has its normal theory, where gaps at random add what they leave out.
+    """
+    noise = noise_of_products(found.noise_std, found.residual)[:-1, :-1]
+    gaps = np.diag(found.moment) * np.square(found.residual) * (1 - presence) / presence
+    roots = 1 / np.sqrt(presence[:-1])
+    sampling = (found.unexplained + gaps.sum()) / n_units * found.moment[:-1, :-1]
+    both = found.inverse @ (noise + sampling * np.outer(roots, roots)) @ found.inverse
+    shrunk = found.inverse @ (found.penalty * found.coef)
+    shrunk = np.hypot(shrunk, _SHRUNK * (1 - kept) * found.coef)
+    return np.asarray(np.hypot(np.sqrt(np.diag(both)), shrunk))
+
+
+def check_visible(found: Regression) -> None:
+    """Refuse errors where noise hides a direction of the columns."""
+    edges = np.sqrt(_edges(found.noise_std[:-1, :-1]))
+    if not edges.any():
+        return
+    least = np.linalg.eigvalsh(found.moment[:-1, :-1] / np.outer(edges, edges))[0]
+    if least < _VISIBLE:
+        raise ValueError(
+            "on has columns that depend on each other so much that noise hides how: the direction "
+            f"of least variance has {least:.2g} times what noise alone may have, and errors need "
+            f"{_VISIBLE:g}. Pass fewer columns, or fit with a larger epsilon."
+        )
+
+
+class Estimate(NamedTuple):
+    """A number that was estimated, and its standard error."""
+
+    value: float
+    std_error: float
+
+
+def explained_by(found: Regression, n_units: int) -> Estimate:
+    r"""Estimate R2 of a regression on new rows, and its standard error.
+
+    Fitted to its noise, a regression seems better than it is, by twice the trace of the inverse
+    times the covariance of the noise.
+    """
+    total = float(found.moment[-1, -1])
+    if total <= 0:
+        return Estimate(0.0, 0.0)
+    noise = noise_of_products(found.noise_std, found.residual)[:-1, :-1]
+    flattered = 2 * float(np.sum(found.inverse * noise))
+    value = 1 - (found.unexplained + flattered) / total
+    weights = np.outer(found.residual, found.residual)
+    weights[-1, -1] -= found.unexplained / total
+    # Entries on the diagonal count once, and the others twice, in one number.
+    counted_twice = 2 - np.eye(len(weights))
+    noisy = float(np.sum(counted_twice * np.square(found.noise_std * weights))) / total**2
+    kept = float(np.clip(value, 0.0, 1.0))
+    return Estimate(value, math.sqrt(noisy + 4 * kept * (1 - kept) ** 2 / n_units))
+
+
+# ------------------------------
+# The estimator.
+
+
+class DPCovariance(ColumnEstimator):
+    """Covariances, correlations, and the models that follow from them, of one private release.
+
+    Publishes centers and scales of the columns, and one second moment of the rows in their units,
+    under (epsilon, delta)-differential privacy for rows. Covariances, correlations, components,
+    regressions of any column on any others, and discriminants are computed from these and cost
+    nothing more, however many. With ``epsilon=inf`` and ``bounds=None`` it computes what
+    :class:`sklearn.covariance.EmpiricalCovariance` does.
+
+    Parameters
+    ----------
+    assume_centered : bool, default=False
+        Whether the columns are known to have the mean 0, so that covariances are taken around it.
+    epsilon : float, default=1.0
+        Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
+        ``inf`` switches the noise off.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
+        number of units.
+    privacy_unit : {"row", "user"}, default="row"
+        What is protected: one row, or a user with all of its rows, each of which then counts once.
+        `fit` takes `users` then.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
+        which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
+    bounds : dict, list of pairs, pair of floats or arrays of shape (n_features,), or None, \
+            default=None
+        As in :class:`DPStandardScaler`.
+    missing : {"refuse", "mean"}, default="refuse"
+        What becomes of NaN in dense rows in memory. "mean" leaves it out of means, variances and
+        covariances, which are divided by how many entries the columns have. This is unbiased if
+        gaps are at random: independent of all values, and of the gaps of other columns. Leave rows
+        with nothing but gaps out.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
+    n_jobs : int or None, default=None
+        Threads that share the data; no number depends on it. ``None`` uses the threads of BLAS.
+    random_state : int, RandomState or Generator instance or None, default=None
+        ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
+        ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
+        one that can be guessed voids the guarantee.
+
+    Attributes
+    ----------
+    covariance_ : ndarray of shape (n_features, n_features)
+        Covariances of the columns, in their units, positive semidefinite. Covered by the guarantee.
+    location_ : ndarray of shape (n_features,)
+        Means of the columns, or zeros with `assume_centered`. Covered by the guarantee.
+    correlation_ : ndarray of shape (n_features, n_features)
+        Correlations of the columns. Covered by the guarantee.
+    scale_ : ndarray of shape (n_features,)
+        Standard deviations of the columns. Covered by the guarantee.
+    noise_std_ : ndarray of shape (n_features, n_features)
+        Standard deviation of the noise in each entry of `covariance_`. Covered by the guarantee.
+    presence_ : ndarray of shape (n_features,)
+        What fraction of the entries of each column is there, 1 without gaps. Covered by the
+        guarantee.
+    kept_ : float
+        Mean square of the factors by which clipping has shortened rows: 1 if it has changed none.
+        Covered by the guarantee.
+    n_samples_seen_ : int
+        Number of rows or, where users are protected, of users. Public.
+    privacy_spent_ : PrivacySpent
+        Record of every release. Public.
+    n_features_in_ : int
+        Number of features. Public.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if X has names that are strings. Public.
+
+    See Also
+    --------
+    sklearn.covariance.EmpiricalCovariance : The same without privacy.
+    DPLinearRegression, DPPCA : One model alone.
+
+    Notes
+    -----
+    **Privacy.** Unit: one row. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly
+    in Gaussian differential privacy. Released: centers and scales of the columns, as by
+    :class:`DPStandardScaler`, for a fifth of the budget; then the second moment of rows in these
+    units, with a 1 at the end, clipped in norm. `plan` lists every release before a fit,
+    `privacy_spent_` afterwards. Assumed public: the shape of X, its dtype, feature names, and
+    parameters. Infinity is refused, and without ``missing="mean"`` also NaN, which tells that there
+    are none. Not covered: what `mahalanobis` and `score` return, noise-free functions of the rows;
+    and the running time.
+
+    Eigenvalues of the covariance of scaled columns are raised to .3 of the edge of the noise, and
+    regressions are penalized by as much. Mathematics and proofs: :doc:`/covariance`. Readings of
+    rows: one for the moment, those of :class:`DPStandardScaler`, and one that checks them.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdp.covariance import DPCovariance
+    >>> X = load_digits().data[:, 18:22]
+    >>> released = DPCovariance(bounds=(0, 16), epsilon=4.0).fit(X)
+    >>> released.correlation_.shape
+    (4, 4)
+    >>> released.regression(0, on=[1, 2])
+    LinearRegression()
+    >>> round(released.privacy_spent_.epsilon_at(1e-6), 3)
+    4.0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **ColumnEstimator._parameter_constraints,
+        "assume_centered": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        *,
+        assume_centered: bool = False,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        privacy_unit: str = "row",
+        adjacency: str = "replace",
+        bounds: Any = None,
+        missing: str = "refuse",
+        ledger: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.assume_centered = assume_centered
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.bounds = bounds
+        self.missing = missing
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, *, users: Any = None) -> Self:
+        """Release scales and the second moment, spending the whole budget.
+
+        Parameters
+        ----------
+        X : {array-like, RowBlocks, dask collection} of shape (n_samples, n_features)
+            Rows to protect.
+        y : None
+            Ignored.
+        users : {array-like, dask collection} of shape (n_samples,), list of arrays or None, \
+                default=None
+            Whose each row is, for ``privacy_unit="user"``: ids of one kind, integers or strings;
+            of rows in parts also a list with an array for each part.
+
+        Returns
+        -------
+        DPCovariance
+            The fitted estimator.
+        """
+        return self._fit(X, users=users)
+
+    def get_precision(self) -> np.ndarray:
+        """Compute the inverse of the covariance: a function of released values.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features)
+            The precision; the pseudo-inverse if the covariance is singular.
+        """
+        check_is_fitted(self)
+        return np.asarray(pinvh(self.covariance_, check_finite=False))
+
+    @by_chunks
+    def mahalanobis(self, X: Any) -> Any:
+        """Compute squared Mahalanobis distances of rows. Not covered by the guarantee.
+
+        Parameters
+        ----------
+        X : {array-like, RowBlocks, dask collection} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray, PartResults or dask array of shape (n_samples,)
+            Squared distances from `location_`; those of blocks or chunks are computed when they are
+            read.
+        """
+        rows = check_rows_of(X, self, accept_sparse=False)
+        return results_of(rows, partial(_distances, self.location_, self.get_precision()))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of rows under a normal law. Not covered by the guarantee.
+
+        Parameters
+        ----------
+        X : {array-like, RowBlocks, dask collection} of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            Mean log-likelihood.
+        """
+        X, _ = in_parts(X)
+        distances = self.mahalanobis(X)
+        mean = float(sum_of_results(distances, _total, 1, self.n_jobs)) / len(distances)
+        log_volume = np.linalg.slogdet(self.get_precision())[1]
+        return float(log_volume - mean - self.n_features_in_ * math.log(2 * math.pi)) / 2
+
+    def error_norm(
+        self,
+        comp_cov: Any,
+        norm: str = "frobenius",
+        scaling: bool = True,
+        squared: bool = True,
+    ) -> float:
+        """Compute the norm of the difference from another covariance.
+
+        Parameters
+        ----------
+        comp_cov : array-like of shape (n_features, n_features)
+            The other covariance.
+        norm : {"frobenius", "spectral"}, default="frobenius"
+            Which norm.
+        scaling : bool, default=True
+            Whether the squared norm is divided by the number of features.
+        squared : bool, default=True
+            Whether the norm is squared.
+
+        Returns
+        -------
+        float
+            The norm.
+        """
+        comp_cov = check_numbers(comp_cov, "comp_cov")
+        return float(self._twin().error_norm(comp_cov, norm, scaling, squared))
+
+    def regression(self, target: Any, on: Any = None, alpha: float | None = None) -> Any:
+        """Make a regression of one column on others: a function of released values.
+
+        Parameters
+        ----------
+        target : str or int
+            Name or place of the column that is predicted.
+        on : list of str or int, or None, default=None
+            Names or places of the columns that predict it; ``None`` for all others.
+        alpha : float or None, default=None
+            Penalty of a ``Ridge``, as scikit-learn has it, beside the penalty that the noise asks
+            for.
+
+        Returns
+        -------
+        LinearRegression or Ridge
+            A fitted estimator of scikit-learn.
+        """
+        given = {} if alpha is None else {"alpha": _checked_alpha(alpha)}
+        found, columns = self._regress(target, on, **given)
+        has_intercept = not self.assume_centered
+        kind = Ridge if given else LinearRegression
+        model = self._named(kind(fit_intercept=has_intercept, **given), columns)
+        model.coef_ = found.coef
+        mean, at = self.location_, self._place("target", target)
+        model.intercept_ = float(mean[at] - found.coef @ mean[columns]) if has_intercept else 0.0
+        return model
+
+    def std_errors(self, target: Any, on: Any = None) -> np.ndarray:
+        """Estimate standard errors of the coefficients of `regression`: of noise and of sampling.
+
+        Parameters
+        ----------
+        target : str or int
+            Name or place of the column that is predicted.
+        on : list of str or int, or None, default=None
+            Names or places of the columns that predict it; ``None`` for all others.
+
+        Returns
+        -------
+        ndarray of shape (n_columns,)
+            A standard error for each coefficient; 1.96 of them make an interval of 95%.
+
+        Raises
+        ------
+        ValueError
+            If noise hides a direction of the columns, along which the coefficients may be anything.
+        """
+        found, columns = self._regress(target, on)
+        check_visible(found)
+        presence = self.presence_[[*columns, self._place("target", target)]]
+        return coefficient_errors(found, self.n_samples_seen_, presence, self.kept_)
+
+    def r2(self, target: Any, on: Any = None) -> Estimate:
+        """Estimate R2 of `regression` on new rows: a function of released values.
+
+        Parameters
+        ----------
+        target : str or int
+            Name or place of the column that is predicted.
+        on : list of str or int, or None, default=None
+            Names or places of the columns that predict it; ``None`` for all others.
+
+        Returns
+        -------
+        tuple of float
+            Its `value` and its `std_error`, by these names, too.
+        """
+        return explained_by(self._regress(target, on)[0], self.n_samples_seen_)
+
+    def components(self, k: int, on: Any = None, *, scale: bool = False) -> Any:
+        """Make principal components of columns: a function of released values.
+
+        Parameters
+        ----------
+        k : int
+            How many, at most the number of columns.
+        on : list of str or int, or None, default=None
+            Names or places of the columns; ``None`` for all.
+        scale : bool, default=False
+            Whether columns are divided by their standard deviations first, as for columns in
+            different units.
+
+        Returns
+        -------
+        PCA or Pipeline
+            A fitted estimator of scikit-learn; with `scale` after a ``StandardScaler``.
+        """
+        check_is_fitted(self)
+        columns = self._columns(on)
+        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= len(columns):
+            raise ValueError(f"k={k!r} must be an int from 1 to {len(columns)}, the columns.")
+        pca = self._named(PCA(n_components=k), columns)
+        matrix = self.correlation_ if scale else self.covariance_
+        _set_components(pca, matrix[np.ix_(columns, columns)], k, self.n_samples_seen_)
+        mean = self.location_[columns]
+        if not scale:
+            pca.mean_ = mean
+            return pca
+        vars(pca).pop("feature_names_in_", None)
+        pca.mean_ = np.zeros(len(columns))
+        scaler = self._named(StandardScaler(), columns)
+        scaler.mean_, scaler.scale_ = mean, self.scale_[columns]
+        scaler.var_, scaler.n_samples_seen_ = np.square(scaler.scale_), self.n_samples_seen_
+        return Pipeline([("scale", scaler), ("components", pca)])
+
+    def discriminant(self, target: Any, on: Any = None) -> LinearDiscriminantAnalysis:
+        """Make a linear discriminant of a column of 0 and 1: a function of released values.
+
+        Parameters
+        ----------
+        target : str or int
+            Name or place of the column, which has to be 0 or 1 in every row.
+        on : list of str or int, or None, default=None
+            Names or places of the columns that predict it; ``None`` for all others.
+
+        Returns
+        -------
+        LinearDiscriminantAnalysis
+            A fitted estimator of scikit-learn, of the classes 0 and 1.
+
+        Raises
+        ------
+        ValueError
+            If the mean of the column is not between 0 and 1, as far as noise can tell.
+        """
+        found, columns = self._regress(target, on)
+        at = self._place("target", target)
+        fraction = float(self.location_[at])
+        if self.assume_centered or not 0 < fraction < 1:
+            raise ValueError(
+                f"target={target!r} has the released mean {fraction:.3g}, and a discriminant needs "
+                "one between 0 and 1, of a column of 0 and 1: pass another target."
+            )
+        solver = {"solver": "lsqr", "store_covariance": True}
+        model = self._named(LinearDiscriminantAnalysis(**solver), columns)
+        _set_discriminant(model, found, self.location_[columns], fraction)
+        return model
+
+    def _regress(self, target: Any, on: Any, alpha: float = 0.0) -> tuple[Regression, list[int]]:
+        check_is_fitted(self)
+        at = self._place("target", target)
+        columns = self._columns(on, without=at)
+        if at in columns:
+            raise ValueError(f"on has the target {target!r}, which would predict itself.")
+        parts = self.location_, self.covariance_, self.correlation_, self.noise_std_, self.kept_
+        return regress(Covariances(*parts), columns, at, alpha / self.n_samples_seen_), columns
+
+    def _place(self, parameter: str, column: Any) -> int:
+        """Return the place of a column that is given by its name or place."""
+        names = list(getattr(self, "feature_names_in_", ()))
+        if isinstance(column, str) and column in names:
+            return names.index(column)
+        is_place = isinstance(column, int | np.integer) and not isinstance(column, bool)
+        if is_place and 0 <= column < self.n_features_in_:
+            return int(column)
+        known = f", or one of the names {shortened(names)}" if names else ""
+        raise ValueError(
+            f"{parameter} has {column!r}, which is no column: pass a place from 0 to "
+            f"{self.n_features_in_ - 1}{known}."
+        )
+
+    def _columns(self, on: Any, without: int | None = None) -> list[int]:
+        if on is None:
+            found = [column for column in range(self.n_features_in_) if column != without]
+        elif isinstance(on, str | bytes) or not np.iterable(on):
+            raise ValueError(f"on={on!r} must be a list of names or places of columns, or None.")
+        else:
+            found = [self._place("on", column) for column in on]
+        if not found or len(set(found)) < len(found):
+            raise ValueError(f"on={on!r} must have at least one column, and none twice.")
+        return found
+
+    def _named(self, model: Any, columns: list[int]) -> Any:
+        """Tell a model of scikit-learn which features it takes."""
+        model.n_features_in_ = len(columns)
+        if hasattr(self, "feature_names_in_"):
+            model.feature_names_in_ = self.feature_names_in_[columns]
+        return model
+
+    def _twin(self) -> EmpiricalCovariance:
+        check_is_fitted(self)
+        twin = EmpiricalCovariance(assume_centered=bool(self.assume_centered))
+        twin = self._named(twin, [*range(self.n_features_in_)])
+        twin.covariance_, twin.location_ = self.covariance_, self.location_
+        twin.precision_ = self.get_precision()
+        return twin
+
+    def _check_sparse(self, is_sparse: bool) -> None:
+        if is_sparse:
+            raise ValueError(
+                "A sparse X cannot be centered without becoming dense: pass a dense X, as a "
+                "ColumnTransformer with sparse_threshold=0 makes it."
+            )
+
+    _plan, _warnings = staticmethod(plan_covariance), staticmethod(warnings_for_covariance)
+
+    def _solve(
+        self, problem: ScaleProblem, plan: Any, view: Any, budget: Any, generator: Any
+    ) -> Moment:
+        return release_moment(plan, problem, view, budget, is_centered=self.assume_centered)
+
+    def _set_attributes(self, result: Moment, problem: ScaleProblem) -> list[str]:
+        found = covariances_of(result, is_centered=self.assume_centered)
+        self.location_, self.covariance_ = found.location, found.matrix
+        self.correlation_, self.noise_std_ = found.correlations, found.noise_std
+        self.scale_ = np.sqrt(np.diag(found.matrix))
+        self.presence_, self.kept_ = result.presence, found.kept
+        self.n_samples_seen_ = problem.n_units
+        names = getattr(self, "feature_names_in_", range(problem.n_features))
+        return list(warnings_for_scales(result.scales, problem, names))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._takes_gaps
+        return tags
+
+
+def _distances(location: np.ndarray, precision: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    centered = rows - location
+    return np.asarray(np.einsum("ij,jk,ik->i", centered, precision, centered, optimize=True))
+
+
+def _total(_: slice, values: np.ndarray) -> np.ndarray:
+    return np.asarray(values.sum())
+
+
+def _checked_alpha(alpha: Any) -> float:
+    is_number = isinstance(alpha, Real) and not isinstance(alpha, bool)
+    if not is_number or not 0 <= alpha < math.inf:
+        raise ValueError(f"alpha={alpha!r} must be a finite number, at least 0, or None.")
+    return float(alpha)
+
+
+def _set_components(pca: PCA, matrix: np.ndarray, k: int, n_rows: int) -> None:
+    """Set what a PCA has from the covariance of its columns; variances are divided by n - 1."""
+    values, vectors = np.linalg.eigh(matrix)
+    values = np.maximum(values[::-1], 0.0) * (n_rows / max(n_rows - 1, 1))
+    components = vectors[:, ::-1].T[:k]
+    pca.components_ = components * deterministic_signs(components)[:, np.newaxis]
+    pca.explained_variance_ = values[:k]
+    pca.explained_variance_ratio_ = values[:k] / max(values.sum(), np.finfo(np.float64).tiny)
+    pca.singular_values_ = np.sqrt(values[:k] * max(n_rows - 1, 1))
+    pca.noise_variance_ = float(values[k:].mean()) if k < len(values) else 0.0
+    pca.n_components_, pca.n_samples_ = k, n_rows
+
+
+# The least part of the variance of a column of 0 and 1 that others leave unexplained.
+_LEAST_UNEXPLAINED = 1e-3  # not studied
+
+
+def _set_discriminant(
+    model: LinearDiscriminantAnalysis, found: Regression, mean: np.ndarray, fraction: float
+) -> None:
+    r"""Set what a discriminant has from the regression on the column of classes.
+
+    With the covariances c of the columns with the class, of variance :math:`v = p (1 - p)`, the
+    means of the classes differ by c / v, and the covariance within the classes is
+    :math:`S - c c^T / v`. Its inverse times c / v is the regression b divided by
+    :math:`v - c^T b` (J. Sherman, W. J. Morrison, 1950).
+    """
+    variance, covariances = fraction * (1 - fraction), found.moment[:-1, -1]
+    left = max(variance - float(covariances @ found.coef), _LEAST_UNEXPLAINED * variance)
+    coef = found.coef / left
+    model.means_ = mean + np.outer([-1 / (1 - fraction), 1 / fraction], covariances)
+    model.covariance_ = found.moment[:-1, :-1] - np.outer(covariances, covariances) / variance
+    model.classes_, model.priors_ = np.array([0, 1]), np.array([1 - fraction, fraction])
+    model.coef_ = coef[np.newaxis]
+    odds = math.log(fraction / (1 - fraction))
+    model.intercept_ = np.array([odds - float(coef @ model.means_.mean(axis=0))])
+    model.xbar_ = mean

@@ -1,0 +1,118 @@
+"""What can be asked of covariances, and neighbors of their data: those of scales, and more."""
+
+import itertools
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scaler_cells
+from harness import Slip, null_row
+from row_cells import with_row
+from scaler_cells import ADJACENCIES, BOUNDS, GAPS, D, dense, strange_datasets, strangers
+
+from skdp import DPCovariance
+from skdp.testing._recording import Group
+
+__all__ = ["CELLS", "SLIPS", "datasets", "strange_datasets", "strangers"]
+
+RELEASED = {"location_", "covariance_", "correlation_", "scale_"}
+RELEASED |= {"noise_std_", "presence_", "kept_"}
+PUBLIC = {"n_features_in_", "n_samples_seen_", "privacy_spent_"}
+# How far rows reach follows the budget.
+EPSILONS = (1e4, 4.0)
+
+
+@dataclass(frozen=True)
+class Cell(scaler_cells.Cell):
+    """One way to ask for covariances."""
+
+    epsilon: float = 1e4
+    is_centered: bool = False
+
+    def __call__(self, **more):
+        """Make an estimator."""
+        given = {
+            "epsilon": self.epsilon,
+            "adjacency": self.adjacency,
+            "bounds": BOUNDS[self.bounds],
+            "assume_centered": self.is_centered,
+            "missing": "mean" if self.has_gaps else "refuse",
+        }
+        return DPCovariance(**{**given, **more})
+
+    def __str__(self):
+        kind = f"epsilon {self.epsilon:g}" + ", centered" * self.is_centered
+        return f"{super().__str__()}, {kind}"
+
+
+CELLS = tuple(
+    itertools.starmap(
+        Cell, itertools.product(BOUNDS, ADJACENCIES, ("dense", "parts"), (False,), (False,))
+    )
+)
+CELLS += tuple(replace(cell, epsilon=4.0, is_centered=True) for cell in CELLS)
+CELLS += tuple(
+    Cell(bounds, adjacency, has_gaps=True, is_narrow=bounds == "none", epsilon=epsilon)
+    for bounds, adjacency, epsilon in itertools.product(BOUNDS, ADJACENCIES, EPSILONS)
+)
+
+
+def datasets(cell):
+    """Columns of a scaler, and rows all of which are long in one direction."""
+    found = scaler_cells.datasets(cell)
+    line = np.outer(np.linspace(-1, 1, scaler_cells.N), [1.0, -2.0, 3.0])
+    return {**found, "line": cell.contain(line)}
+
+
+def groups(cell, X):
+    """Rows in the place of the first one: long ones along columns, and across each other."""
+    first, big = dense(X)[0], 1e9
+    (of_scales,) = scaler_cells.groups(replace(cell, adjacency="replace"), X)
+    rows = [dense(one)[0] for (one,) in of_scales.datasets]
+    rows += [np.where(np.arange(D) == j, side, first) for j in range(D) for side in (big, -big)]
+    if cell.has_gaps:
+        rows += [np.where(gaps, np.nan, big) for gaps in GAPS]
+    found = [(cell.contain(with_row(dense(X), 0, row)),) for row in rows]
+    if cell.adjacency == "replace":
+        return [Group(found)]
+    return [Group(found, origin=(X,), make_null=lambda: null_row(0))]
+
+
+def orthogonal(right):
+    """Forget that a row in its place may be orthogonal."""
+
+    def wrong(row_norm, adjacency, *more):
+        return right(row_norm, "zero_out", *more) * (0.9 if adjacency == "zero_out" else 1.0)
+
+    return wrong
+
+
+MOMENT = "scaled second moment"
+SLIPS = {
+    f"second_moment, {bounds}, {adjacency}": Slip(
+        "second_moment", MOMENT, Cell(bounds, adjacency, is_narrow=False)
+    )
+    for bounds in BOUNDS
+    for adjacency in ADJACENCIES
+}
+SLIPS |= {
+    f"second moment, {adjacency}, subtly": Slip(
+        "second_moment", MOMENT, Cell("given", adjacency, is_narrow=False), orthogonal
+    )
+    for adjacency in ADJACENCIES
+}
+SLIPS |= {
+    f"{function}, {release}, {adjacency}": Slip(
+        function, release, Cell(bounds, adjacency, has_gaps=True)
+    )
+    for function, release, bounds in (
+        ("column_moments", "column moments", "given"),
+        ("histograms", "signed sizes", "none"),
+        ("histograms", "places in intervals", "none"),
+    )
+    for adjacency in ADJACENCIES
+}
+
+
+def is_reached(cell, worst):
+    """Every release can be moved as far as declared."""
+    return min(worst.values()) > 0.95

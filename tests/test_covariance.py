@@ -1,0 +1,201 @@
+"""Covariances of one release, and the models that follow from them."""
+
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from in_parts import in_chunks, in_parts
+from sklearn.base import clone
+from sklearn.covariance import EmpiricalCovariance
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skdp import (
+    DPCovariance,
+    DPStandardScaler,
+    PrivacyWarning,
+    make_dp_pipeline,
+    privacy_spent,
+    to_sklearn,
+)
+
+SECRET = 2**99 + 7
+NAMES = ["age", "income", "visits", "rooms", "bought"]
+
+
+def table(n=4000, seed=0):
+    """Draw columns in different units, the last of which is 0 or 1."""
+    generator = np.random.default_rng(seed)
+    Z = generator.normal(size=(n, 4))
+    age, income = 50 + 12 * Z[:, 0], 40_000 + 9000 * (0.6 * Z[:, 0] + 0.8 * Z[:, 1])
+    visits, rooms = 5 + 2 * Z[:, 2], 3 + 0.5 * Z[:, 1] + 0.5 * Z[:, 3]
+    bought = (Z[:, 0] - Z[:, 2] + generator.normal(size=n) > 0.5).astype(float)
+    return pd.DataFrame(np.column_stack([age, income, visits, rooms, bought]), columns=NAMES)
+
+
+TABLE = table()
+X = TABLE.to_numpy()
+BOUNDS = {
+    "age": (0, 100),
+    "income": (0, 90_000),
+    "visits": (-5, 15),
+    "rooms": (0, 7),
+    "bought": (0, 1),
+}
+EXACT = DPCovariance(epsilon=math.inf).fit(TABLE)
+
+
+@pytest.mark.parametrize("assume_centered", [False, True])
+def test_without_noise_it_is_the_empirical_covariance(assume_centered):
+    ours = DPCovariance(epsilon=math.inf, assume_centered=assume_centered).fit(X)
+    twin = EmpiricalCovariance(assume_centered=assume_centered).fit(X)
+    np.testing.assert_allclose(ours.covariance_, twin.covariance_, rtol=1e-9)
+    np.testing.assert_allclose(ours.location_, twin.location_, rtol=1e-10)
+    np.testing.assert_allclose(ours.get_precision(), twin.get_precision(), rtol=1e-6)
+    np.testing.assert_allclose(ours.mahalanobis(X[:9]), twin.mahalanobis(X[:9]), rtol=1e-8)
+    assert ours.score(X) == pytest.approx(twin.score(X), rel=1e-9)
+    for settings in ({}, {"norm": "spectral"}, {"scaling": False}, {"squared": False}):
+        expected = twin.error_norm(np.eye(5), **settings)
+        assert ours.error_norm(np.eye(5), **settings) == pytest.approx(expected, rel=1e-9)
+    if not assume_centered:
+        np.testing.assert_allclose(ours.correlation_, np.corrcoef(X.T), atol=1e-12)
+        np.testing.assert_allclose(ours.scale_, X.std(axis=0), rtol=1e-9)
+    assert type(to_sklearn(ours)) is EmpiricalCovariance
+
+
+ON = ["age", "visits", "rooms"]
+
+
+@pytest.mark.parametrize("alpha", [None, 0.0, 1000.0])
+def test_without_noise_regressions_are_those_of_scikit_learn(alpha):
+    ours = EXACT.regression("income", ON, alpha=alpha)
+    twin = LinearRegression() if alpha is None else Ridge(alpha)
+    twin.fit(TABLE[ON], TABLE["income"])
+    assert type(ours) is type(twin)
+    np.testing.assert_allclose(ours.coef_, twin.coef_, rtol=1e-8)
+    np.testing.assert_allclose(ours.predict(TABLE[ON]), twin.predict(TABLE[ON]), rtol=1e-8)
+    if alpha is None:
+        r2 = EXACT.r2("income", ON)
+        assert r2.value == pytest.approx(twin.score(TABLE[ON], TABLE["income"]), abs=1e-9)
+        residual = TABLE["income"] - twin.predict(TABLE[ON])
+        cross = np.linalg.inv(np.cov(TABLE[ON].T, ddof=0)) * residual.var(ddof=0) / len(X)
+        errors = EXACT.std_errors("income", ON)
+        np.testing.assert_allclose(errors, np.sqrt(np.diag(cross)), rtol=1e-8)
+
+
+def test_a_regression_of_centered_columns_has_no_intercept():
+    ours = DPCovariance(epsilon=math.inf, assume_centered=True).fit(X)
+    twin = LinearRegression(fit_intercept=False).fit(X[:, 1:], X[:, 0])
+    np.testing.assert_allclose(ours.regression(0).coef_, twin.coef_, rtol=1e-6)
+    assert ours.regression(0).get_params() == twin.get_params()
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        ours.discriminant(4)
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_without_noise_components_are_those_of_scikit_learn(scale):
+    ours = EXACT.components(2, ON, scale=scale)
+    twin = make_pipeline(StandardScaler(), PCA(2)) if scale else PCA(2)
+    projected = twin.fit(TABLE[ON]).transform(TABLE[ON])
+    same = np.abs(ours.transform(TABLE[ON]))
+    np.testing.assert_allclose(same, np.abs(projected), atol=1e-7 * np.abs(projected).max())
+    ours, twin = (ours[-1], twin[-1]) if scale else (ours, twin)
+    for name, value in vars(twin).items():
+        if name.endswith("_") and not name.startswith("_"):
+            found = np.abs(getattr(ours, name)) if name == "components_" else getattr(ours, name)
+            value = np.abs(value) if name == "components_" else value
+            assert (np.asarray(found) == value).all() or np.allclose(found, value, atol=1e-9), name
+
+
+def test_without_noise_discriminants_are_those_of_scikit_learn():
+    ours = EXACT.discriminant("bought")
+    settings = {"solver": "lsqr", "store_covariance": True}
+    twin = LinearDiscriminantAnalysis(**settings).fit(TABLE[NAMES[:4]], TABLE["bought"])
+    np.testing.assert_allclose(ours.coef_, twin.coef_, rtol=1e-6)
+    np.testing.assert_allclose(ours.intercept_, twin.intercept_, rtol=1e-6)
+    np.testing.assert_allclose(ours.means_, twin.means_, rtol=1e-8)
+    np.testing.assert_allclose(ours.covariance_, twin.covariance_, rtol=1e-6)
+    rows = TABLE[NAMES[:4]]
+    np.testing.assert_allclose(ours.predict_proba(rows), twin.predict_proba(rows), atol=1e-8)
+
+
+def test_one_release_answers_as_single_fits_do():
+    released = DPCovariance(bounds=BOUNDS, epsilon=2.0, random_state=SECRET).fit(TABLE)
+    assert np.abs(released.correlation_ - np.corrcoef(X.T)).max() < 0.1
+    new = table(seed=1)
+    model = released.regression("income", ON)
+    r2 = released.r2("income", ON)
+    assert model.score(new[ON], new["income"]) == pytest.approx(r2.value, abs=4 * r2.std_error)
+    classes = released.discriminant("bought")
+    best = LinearDiscriminantAnalysis().fit(TABLE[NAMES[:4]], TABLE["bought"])
+    rows, bought = new[NAMES[:4]], new["bought"]
+    assert classes.score(rows, bought) > best.score(rows, bought) - 0.03
+    assert len(privacy_spent(released).steps) == 1
+    # What is returned knows scikit-learn alone.
+    for one in (model, classes, released.components(2, scale=True)):
+        assert b"skdp" not in pickle.dumps(one)
+
+
+@pytest.mark.parametrize("part", [0.1, 0.3])
+def test_gaps_at_random_leave_correlations(part):
+    rows = np.where(np.random.default_rng(3).random(X.shape) < part, np.nan, X)
+    exact = DPCovariance(missing="mean", epsilon=math.inf).fit(rows)
+    # The largest of ten errors, of correlations of about 4000 (1 - part)^2 rows.
+    assert np.abs(exact.correlation_ - np.corrcoef(X.T)).max() < 0.08
+    np.testing.assert_allclose(exact.presence_, 1 - np.isnan(rows).mean(axis=0))
+    np.testing.assert_allclose(exact.location_, np.nanmean(rows, axis=0), rtol=1e-6)
+
+
+def test_parts_chunks_and_memory_give_one_fit():
+    ends = np.array(list(BOUNDS.values())).T
+    model = DPCovariance(bounds=tuple(ends), random_state=SECRET)
+    whole = clone(model).fit(in_parts(X))
+    for rows in in_chunks(X):
+        again = clone(model).fit(rows)
+        np.testing.assert_array_equal(again.covariance_, whole.covariance_)
+
+
+def test_it_is_the_last_step_of_a_pipeline():
+    model = make_dp_pipeline(DPStandardScaler(clip=None), DPCovariance(), epsilon=4.0)
+    assert privacy_spent(clone(model).fit(TABLE)).is_private
+    exact = model.set_params(epsilon=math.inf).fit(TABLE)
+    np.testing.assert_allclose(exact[-1].correlation_, np.corrcoef(X.T), atol=1e-9)
+
+
+def test_hidden_directions_get_no_errors():
+    twice = np.column_stack([X[:, :2], X[:, 0] + 1e-3 * X[:, 2]])
+    released = DPCovariance(epsilon=1.0, random_state=SECRET).fit(twice)
+    with pytest.raises(ValueError, match="noise hides how"):
+        released.std_errors(1)
+    assert (released.std_errors(1, on=[0]) > 0).all()
+
+
+def test_too_little_budget_is_warned_of_before_anything_is_spent():
+    model = DPCovariance(epsilon=0.1)
+    with pytest.warns(PrivacyWarning, match="noise leaves little of many correlations"):
+        model.fit(X[:500])
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda one: one.regression("height"), "target has 'height'.*age, income"),
+        (lambda one: one.regression(5), "pass a place from 0 to 4"),
+        (lambda one: one.regression(True), "target has True"),
+        (lambda one: one.regression("age", "income"), "on='income' must be a list"),
+        (lambda one: one.regression("age", ["income", 1]), "none twice"),
+        (lambda one: one.regression("age", []), "at least one column"),
+        (lambda one: one.regression("age", ["age"]), "predict itself"),
+        (lambda one: one.regression("age", alpha=-1), "alpha=-1 must be a finite number"),
+        (lambda one: one.components(6), "k=6 must be an int from 1 to 5"),
+        (lambda one: one.discriminant("age"), "between 0 and 1"),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused(ask, said):
+    with pytest.raises(ValueError, match=said):
+        ask(EXACT)
