@@ -115,9 +115,12 @@ def cells_of(chosen: Chosen, seed: int) -> Measured:
 
 
 def solver_of(svd: DPTruncatedSVD, X: Any) -> str:
-    """Tell what "auto" takes; all rows of a table without negative entries are positive."""
-    problem = svd._problem_like(*X.shape, X)
-    return str(problem.solver if X.min() < 0 else problem.guided_solver)
+    """Tell what "auto" takes, by what it releases."""
+    svd.set_params(solver="auto").fit(X)
+    released = {release.name for release in svd.privacy_spent_.releases}
+    if "projected second moment" in released:
+        return "power"
+    return "covariance" if "second moment" in released else "adaptive"
 
 
 def lines_of(values: Values) -> str:

@@ -190,8 +190,8 @@ class RowsProblem(MatrixProblem):
     row_norm: float | None
     mean_norm: float | None
     is_pca: bool  # at most min(n_samples, n_features) components
-    # Solver that the mean guides if most rows turn out to be positive; None if it must not.
-    guided_solver: str | None = None
+    # Solvers that the mean may guide if most rows turn out to be positive; none if it must not.
+    guided_solvers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,7 +38,7 @@ def read_rows_once(problem: RowsProblem, raw: Rows, *, is_keyed: bool) -> tuple[
     return open_rows(
         rows,
         is_keyed=is_keyed,
-        needs_signs=problem.guided_solver is not None,
+        needs_signs=bool(problem.guided_solvers),
         first=first,
         grid=SCALE_GRID,
     )
@@ -67,7 +67,7 @@ def solve_rows(
         if problem.mean_norm is not None:
             clipped = clip_to_norm(raw, None, problem.mean_norm, problem, budget)
         if plan.positivity is not None and passes_positivity_test(plan.positivity, raw, budget):
-            return solve_guided(problem, others[0], rows, clipped, budget, generator)
+            return solve_guided(problem, others, rows, clipped, budget, generator)
         mean, noise_std = release_mean(way.means[0], clipped, budget)
     factors = solve_clipped(problem, way.solver, rows, budget, generator)
     return replace(factors, mean=mean, mean_noise_variance=noise_std**2, row_norm=float(rows.bound))

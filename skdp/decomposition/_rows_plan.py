@@ -75,24 +75,24 @@ def resolve_rows(problem: RowsProblem) -> RowsProblem:
         solver=solver,
         basis_size=min(int(n_components) + int(extra), n_features),
         n_iter=problem.support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
-        guided_solver=_guided_solver(problem, solver),
+        guided_solvers=_guided_solvers(problem, solver),
     )
 
 
-def _guided_solver(problem: RowsProblem, solver: str) -> str | None:
-    """Choose the solver that the mean guides, from public facts; None if it must not guide."""
+def _guided_solvers(problem: RowsProblem, solver: str) -> tuple[str, ...]:
+    """Choose the solvers that the mean may guide, from public facts; of two the mean decides."""
     n_rows, n_features = problem.shape
     has_default_steps = problem.n_iter == problem.n_oversamples == "auto"
     may_guide = problem.cost.is_private and problem.releases_mean and problem.center is None
     if not may_guide or n_features < _FEWEST_GUIDED_FEATURES:
-        return None
+        return ()
     if solver == "power":
-        return "power" if has_default_steps else None
+        return ("power",) * has_default_steps
     may_iterate = problem.solver == "auto" and n_features >= _FEWEST_ITERATED_FEATURES
     # The matrix has d^2 noisy numbers, and the iteration a few times d.
     least = _LEAST_STRENGTH if rank_of(problem) > 1 else _LEAST_STRENGTH_OF_ONE
     is_weak = n_rows * problem.cost.mu < least * n_features
-    return "power" if may_iterate and is_weak and has_default_steps else solver
+    return (solver, "power") if may_iterate and is_weak and has_default_steps else (solver,)
 
 
 def _check_bounds(problem: RowsProblem) -> None:
@@ -220,7 +220,7 @@ class RowReleases(NamedTuple):
     center: Release | None  # the mean that rows are centered by
     row_norm: Search | None
     positivity: Release | None  # count of mostly positive rows, which decides whether to guide
-    ways: OneOf  # of `Way`: not guided, and guided
+    ways: OneOf  # of `Way`: not guided, and guided, by each solver
 
 
 def warnings_for_rows(problem: RowsProblem, plan: Plan) -> list[str]:
@@ -268,7 +268,7 @@ def plan_rows(problem: RowsProblem) -> RowReleases:
     """Plan all releases in their order, with all ways that a fit may take."""
     is_centered, positivity = isinstance(problem.center, str), None
     estimates_mean_norm = is_centered and problem.mean_norm is None
-    if problem.guided_solver is not None:
+    if problem.guided_solvers:
         count = sensitivity.count
         positivity = problem.cost.release("positive rows", "gaussian", _POSITIVITY_SHARE, count, {})
     before = (
@@ -287,15 +287,14 @@ def _plan_ways(problem: RowsProblem, share: float) -> Iterator[Way]:
         return
     mean = _plan_mean(problem, MEAN, _MEAN_SHARE)
     yield Way((mean,), _plan_solver(problem, share - _MEAN_SHARE))
-    if problem.guided_solver is None:
-        return
     first, more = _guide_shares(problem)
-    guide = _plan_mean(problem, "guiding mean 1", first)
-    if problem.guided_solver != "power":
-        yield Way((guide,), _plan_solver(problem, share - first))
-        return
-    second_guide = _plan_mean(problem, "guiding mean 2", more)
-    yield Way((guide, second_guide), _plan_guided_power(problem, share - first - more))
+    guide, share = _plan_mean(problem, "guiding mean 1", first), share - first
+    for solver in problem.guided_solvers:
+        if solver == "power":
+            again = _plan_mean(problem, "guiding mean 2", more)
+            yield Way((guide, again), _plan_guided_power(problem, share - more))
+        else:
+            yield Way((guide,), _plan_solver(problem, share))
 
 
 def _plan_norm(problem: RowsProblem, name: str = _ROW_NORM) -> Search:

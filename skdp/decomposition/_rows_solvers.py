@@ -176,12 +176,12 @@ class PositiveMean:
         return np.asarray(denoised / row_norms(denoised[np.newaxis]))
 
     @property
-    def stands_out(self) -> bool:
-        """Whether the mean is longer than noise alone would be, with a risk of about .001."""
+    def excess(self) -> float:
+        """Squared length less what noise alone exceeds with a risk of about .001, over the noise."""
         n_features = len(self.mean)
         squared_length = float(np.sum(np.square(self.mean / self.noise_std)))
         # Three standard deviations of the chi-squared law that noise alone has.
-        return squared_length > n_features + 3 * np.sqrt(2 * n_features)
+        return squared_length - n_features - 3 * float(np.sqrt(2 * n_features))
 
     def averaged(self, other: "PositiveMean") -> "PositiveMean":
         """Average with another release, weighted by the shares of the budget."""
@@ -642,7 +642,7 @@ def solve_guided_power(
         (noisy, noise_std), rows = release_step(step, rows, sample, budget, basis)
         noisy = _without_axis(axis, noisy)
         columns = _shrunk_by_group(noisy, noise_std, groups)
-    n_above_noise = int(positive_mean.stands_out) + count_above_edge(noisy, noise_std)
+    n_above_noise = int(positive_mean.excess > 0) + count_above_edge(noisy, noise_std)
     factors = _release_spectrum(rows, plan.projected_moment, budget, positive_mean, columns)
     return replace(factors, n_above_noise=n_above_noise)
 
@@ -712,18 +712,20 @@ def solve_clipped(
 
 def solve_guided(
     problem: RowsProblem,
-    way: Way,
+    ways: list[Way],
     rows: Rows,
     clipped: Rows,
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
     """Release the mean of rows that are mostly positive, and the components that it guides."""
-    mean, *again = (
-        PositiveMean(*release_mean(one, clipped, budget), one.share) for one in way.means
-    )
+    way, guide = ways[-1], ways[0].means[0]
+    mean = PositiveMean(*release_mean(guide, clipped, budget), guide.share)
+    if _suits_matrix(mean.excess * (mean.noise_std / rows.bound) ** 2, budget.adjacency):
+        way = ways[0]
     if isinstance(way.solver, PowerReleases):
-        mean = mean.averaged(*again)
+        again = way.means[1]
+        mean = mean.averaged(PositiveMean(*release_mean(again, clipped, budget), again.share))
         factors = solve_guided_power(rows, way.solver, budget, mean, generator)
     else:
         guided = partial(decompose_guided, axis=mean.axis)
@@ -731,3 +733,17 @@ def solve_guided(
     return replace(
         factors, mean=mean.mean, mean_noise_variance=mean.noise_std**2, row_norm=float(rows.bound)
     )
+
+
+# The mean of rows that suit the matrix has a squared length between these, in squared bounds.
+_HELD_BY_MEAN = {"zero_out": (0.3, 0.65), "replace": (0.3, 0.8)}  # benchmarks/diagonal_prior/wide.md
+
+
+def _suits_matrix(held: float, adjacency: str) -> bool:
+    """Tell whether a mean that holds this part of its rows guides the matrix, or the iteration.
+
+    Little is held where rows have few entries and their products with a basis are short, and little
+    is left to find where much is held. In both cases clipped projections have less noise.
+    """
+    least, most = _HELD_BY_MEAN[adjacency]
+    return least <= held <= most

@@ -179,7 +179,7 @@ def free_parameters(step: Any, problem: Any) -> frozenset[str]:
         return frozenset()
     # A solver that releases the second moment of all rows serves any number of components. Others
     # release a basis of `n_components` columns.
-    is_whole = {problem.solver, problem.guided_solver} <= {"covariance", None}
+    is_whole = {problem.solver, *problem.guided_solvers} <= {"covariance"}
     return frozenset({"n_components", "whiten"} if is_whole else {"whiten"})
 
 

@@ -138,6 +138,20 @@ def test_every_way_of_a_plan_spends_everything_and_differs_by_its_names(
     assert iterates == (n_features >= fewest)
 
 
+@pytest.mark.parametrize(("spread", "iterates"), [(0.2, True), (0.9, False), (3.0, True)])
+def test_the_part_that_the_mean_holds_decides_between_the_matrix_and_the_iteration(
+    spread, iterates
+):
+    """It holds 1 / (1 + spread^2) of rows that are of norm 1 and have no negative entries."""
+    X = np.full((2000, 400), 1.0)
+    # In each row a few entries of the same size hold all that is spread.
+    n_kept = round(400 / (1 + spread**2))
+    X *= np.argsort(np.random.default_rng(0).random(X.shape), axis=1) < n_kept
+    svd = DPTruncatedSVD(3, row_norm=np.sqrt(n_kept), random_state=KEY).fit(X)
+    assert names(svd)[:2] == [GATE, GUIDES[0]]
+    assert ("step 1" in names(svd)) == iterates
+
+
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize(
     ("n_features", "rank", "least"),
@@ -241,9 +255,9 @@ def test_the_weaker_the_signal_the_more_goes_to_the_means(adjacency):
 def test_a_guide_stands_out_if_noise_would_not_be_as_long():
     generator = np.random.default_rng(0)
     noise = generator.normal(size=(200, 400))
-    stand_out = [PositiveMean(2.0 * row, 2.0, 0.1).stands_out for row in noise]
+    stand_out = [PositiveMean(2.0 * row, 2.0, 0.1).excess > 0 for row in noise]
     assert sum(stand_out) <= 2
-    assert all(PositiveMean(2.0 * (row + 0.7), 2.0, 0.1).stands_out for row in noise)
+    assert all(PositiveMean(2.0 * (row + 0.7), 2.0, 0.1).excess > 0 for row in noise)
 
 
 def test_a_bound_that_ends_at_its_least_is_doubted():
