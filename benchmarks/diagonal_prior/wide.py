@@ -46,8 +46,9 @@ TITLE = """\
 Written by `python -m benchmarks.diagonal_prior.wide --write`. Sum of squares of the rows along k
 components of `DPTruncatedSVD`, over that along the best k: means of {} seeds, delta 1e-6. Rows are
 divided by their norm, and `row_norm=1`; for "raw" rows it is None. "Held" is the squared length of
-the mean of such rows: "auto" takes the matrix if a released mean says that it is between two
-numbers, `_HELD_BY_MEAN`. They were chosen on the tables of the first part.
+the mean of such rows: "auto" takes the matrix if a released mean says that it is between the two
+numbers of `_HELD_BY_MEAN`, which were chosen on the tables of the first part, and if the mean is
+spread over features, `_LEAST_SPREAD`, which was chosen for the words of the second.
 """
 
 
@@ -70,7 +71,9 @@ def slopes(name: str, size: int, n_rows: int) -> np.ndarray:
 
 
 def large_digits(factor: float) -> np.ndarray:
-    return np.array([ndimage.zoom(image, factor, order=1).ravel() for image in load_digits().images])
+    return np.array(
+        [ndimage.zoom(image, factor, order=1).ravel() for image in load_digits().images]
+    )
 
 
 def mixtures(n_rows: int, n_features: int, n_parts: int) -> np.ndarray:
@@ -183,7 +186,12 @@ def regrets(values: Values) -> str:
     found = np.array([[values[row, solver].mean() for solver in SOLVERS] for row in rows])
     behind = found[:, :2].max(axis=1, keepdims=True) - found
     lines = [
-        [solver, f"{each.mean():.4f}", f"{each.max():.3f}", f"{np.sum(each <= 0.01)} of {len(each)}"]
+        [
+            solver,
+            f"{each.mean():.4f}",
+            f"{each.max():.3f}",
+            f"{np.sum(each <= 0.01)} of {len(each)}",
+        ]
         for solver, each in zip(SOLVERS, behind.T, strict=True)
     ]
     return table(["", "mean regret", "largest", "within .01"], lines)
@@ -209,8 +217,9 @@ def main() -> None:
                 own = measured(partial(cells_of, one), n_seeds)
                 print(lines_of(own), flush=True)
                 values |= own
-        parts += [f"## {title}", regrets(values), lines_of(values)]
-        print(regrets(values), flush=True)
+        if values:
+            parts += [f"## {title}", regrets(values), lines_of(values)]
+            print(regrets(values), flush=True)
     if arguments.write:
         (HERE / "wide.md").write_text("\n\n".join(parts) + "\n")
 

@@ -1,5 +1,6 @@
 """The base of estimators of matrices: checks, reading, projections, and warnings."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -368,10 +369,34 @@ def warnings_for_factors(result: Factors, wanted: int, problem: MatrixProblem) -
             "skdp.DPTruncatedSVD, which spends the whole budget on them."
         )
     if result.eigenvalue_noise > 0 and result.n_above_noise < wanted:
-        is_asked = isinstance(problem.n_components, Integral)
+        is_asked, lost = isinstance(problem.n_components, Integral), ""
+        if is_asked and isinstance(problem, RowsProblem):
+            hidden = _hidden_part(result, wanted, problem.shape[1])
+            if hidden < _LEAST_HIDDEN:
+                return warnings
+            lost = f"; the others may hold up to {hidden:.0%} of the sum of squares"
         fewer = "Ask for fewer components, or use " if result.n_above_noise and is_asked else "Use "
         warnings.append(
             f"Only {result.n_above_noise} of {counted(wanted, 'component')} stand out from the "
-            f"noise. {fewer}{problem.unit.remedy}."
+            f"noise{lost}. {fewer}{problem.unit.remedy}."
         )
     return warnings
+
+
+# Components that hold less than this part of the sum of squares are not missed.
+_LEAST_HIDDEN = 0.02  # not studied
+
+
+def _hidden_part(result: Factors, wanted: int, n_features: int) -> float:
+    """Bound the part that components which noise hides can hold: all that is left, or the noise.
+
+    Noise hides an eigenvalue of a released matrix up to the largest push, see `eigenvalue_pushes`.
+    """
+    noise = result.eigenvalue_noise * math.sqrt(n_features)
+    # Of the trace, two standard deviations are added.
+    left = (
+        max(result.total - float(result.eigenvalues[: result.n_above_noise].sum()), 0) + 2 * noise
+    )
+    if result.decompose is not None:
+        left = min(left, (wanted - result.n_above_noise) * noise * math.sqrt(0.5))
+    return left / result.total if left < result.total else 1.0

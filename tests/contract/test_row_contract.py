@@ -1,5 +1,6 @@
 """skdp's own contract, kept by every estimator and solver beside scikit-learn's checks."""
 
+import re
 import warnings
 from copy import copy
 
@@ -272,6 +273,20 @@ def test_components_that_noise_hides_are_not_counted(n_components):
         pca.fit(digits)
     (text,) = (str(warning.message) for warning in caught)
     assert pca.n_components_ == int(text.split()[1]) < 20
+
+
+@every_estimator
+@pytest.mark.parametrize("scale", [0.001, 1.0])
+def test_a_warning_tells_what_noise_hides_unless_it_is_next_to_nothing(make, scale):
+    random = np.random.default_rng(0)
+    turn = np.linalg.qr(random.normal(size=(12, 12)))[0]
+    rows = random.normal(size=(2000, 12)) * np.append([3.0, 2.0], np.full(10, scale)) @ turn
+    estimator = make(8, epsilon=16 if scale < 1 else 0.1, random_state=SECRET, **GIVEN)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator.fit(rows)
+    told = re.search(r"hold up to (\d+)%", " ".join(str(one.message) for one in caught))
+    assert told is None if scale < 1 else 10 < int(told[1]) <= 100
 
 
 # In scikit-learn's company
