@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -272,10 +273,11 @@ def warnings_for_sizes(name: str, intervals: Intervals) -> list[str]:
 # Largest number of bins of all columns together, for the memory; and limits of the number of bins
 # of one column, as powers of two.
 _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
-# The joint noise of too many bins hides where most rows are. If a closer look follows, the bins
-# before it are at most so many times the squared ratio of the rows to the noise of one bin:
-# benchmarks/trace_regression/scales.md.
+# The joint noise of too many bins hides where most rows are. They are at most so many times the
+# squared ratio of the rows to the noise of one bin: benchmarks/trace_regression/scales.md.
 _CLEAR = 0.1
+#: Looks at narrow columns; each shrinks their intervals: benchmarks/trace_regression/looks.md.
+N_LOOKS = 5
 # What a number that is not missing adds to the count beside the moments of its column. A larger
 # one makes the count more exact, but the sensitivity for zero_out larger.
 _PRESENCE = 0.5  # not studied
@@ -324,9 +326,9 @@ ScaleReleases = Release | CenteredReleases | SizedReleases
 
 
 def plan_scales(
-    problem: ScaleProblem, *, sizes: float, places: tuple[float, ...], moments: float
+    problem: ScaleProblem, *, sizes: float, places: float, moments: float
 ) -> ScaleReleases:
-    """Plan all releases in their order; those of places take their shares from the moments."""
+    """Plan all releases in their order; those of places take their share from the moments."""
     if problem.interval is not None:
         return _plan_moments(problem, moments)
     if not problem.cost.is_private:
@@ -339,7 +341,7 @@ def plan_scales(
     bins = partial(sensitivity.histograms, problem.n_features, problem.unit.adjacency)
     shape = (problem.n_features, N_BINS)
     first = problem.cost.release(_SIZES, "gaussian", sizes, bins, {}, shape=shape)
-    closer, left = _plan_places(problem, places), moments - sum(places)
+    closer, left = _plan_places(problem, places / N_LOOKS), moments - places
     zoomed = ZoomedReleases(closer, _plan_moments(problem, left))
     return SizedReleases(first, OneOf((_plan_moments(problem, moments), zoomed)))
 
@@ -351,21 +353,17 @@ def _plan_moments(problem: ScaleProblem, share: float) -> Release:
     return problem.cost.release(_MOMENTS, "gaussian", share, change, known, shape=shape)
 
 
-def _plan_places(problem: ScaleProblem, shares: tuple[float, ...]) -> tuple[Release, ...]:
+def _plan_places(problem: ScaleProblem, share: float) -> tuple[Release, ...]:
     """Plan histograms of equal bins for the columns that are zoomed; the others count nothing."""
     change = partial(sensitivity.histograms, adjacency=problem.unit.adjacency)
-    releases: list[Release] = []
-    for number, share in enumerate(shares):
-        most = _ALL_PLACES / problem.n_features
-        if number + 1 < len(shares):
-            noise_std = problem.cost.noise_std("gaussian", change(problem.n_features), share)
-            most = min(most, _CLEAR * (problem.n_units / noise_std) ** 2)
-        shape = problem.n_features, 1 << int(np.clip(math.log2(most), *_PLACES))
-        name = f"closer {_PLACED}" if number else _PLACED
-        follows = releases[-1].name if releases else _SIZES
-        release = partial(problem.cost.release, name, "gaussian", share, change)
-        releases.append(release(follows=follows, shape=shape, may_be_skipped=number > 0))
-    return tuple(releases)
+    noise_std = problem.cost.noise_std("gaussian", change(problem.n_features), share)
+    most = min(_ALL_PLACES / problem.n_features, _CLEAR * (problem.n_units / noise_std) ** 2)
+    shape = problem.n_features, 1 << int(np.clip(math.log2(most), *_PLACES))
+    names = [_SIZES, _PLACED, *(f"closer {_PLACED} {number}" for number in range(1, N_LOOKS))]
+    return tuple(
+        problem.cost.release(name, "gaussian", share, change, follows=before, shape=shape)
+        for before, name in pairwise(names)
+    )
 
 
 def _moment_change(rounding: float, problem: ScaleProblem) -> float:
@@ -382,9 +380,11 @@ _LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
 # Fractions of the rows that the visible bins of a level have to hold: by their counts, and by the
 # counts less one standard deviation of their noise. With less, the interval could leave out another
 # cluster with a fifth of the rows, or the few rows that differ from most others.
-_MOST, _LEAST = 0.95, 0.75  # benchmarks/scaling/columns.md
+_MOST, _LEAST = 0.95, 0.85  # benchmarks/scaling/columns.md
 # Levels with fewer bins would gain less than they risk.
 _FEWEST_BINS = 16  # benchmarks/classification/constants.md
+# A single number is in one bin, or at the edge of two, with one more on either side.
+_POINT_BINS = 4.5  # not tuned
 
 
 def are_narrow(intervals: Intervals) -> np.ndarray:
@@ -398,9 +398,9 @@ def are_narrow(intervals: Intervals) -> np.ndarray:
     return (near > 0) & (np.abs(intervals.middle) + intervals.half <= _LARGEST_RATIO * near)
 
 
-def are_tiny(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarray:
-    """Tell which intervals are so short that `n_bins` bins of those before were too coarse."""
-    return np.asarray(intervals.half * n_bins < _FEWEST_BINS * before.half)
+def are_points(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarray:
+    """Tell which intervals are as short as `n_bins` bins of those before can show."""
+    return np.asarray(intervals.half * n_bins < _POINT_BINS * before.half)
 
 
 def place_within(
@@ -473,7 +473,9 @@ class Scales(NamedTuple):
 
     A column that `is_flat` hardly varies, and one that `is_void` shows nothing but 0. `off_usual`
     are the fractions of the entries that differ from the usual one, 1 where unknown. `presence` are
-    those of the entries that are there.
+    those of the entries that are there. Of columns that are narrow beside their distance from 0,
+    one that `is_point` is as narrow as can be seen, and one that `is_unclear` is flat after looks
+    that noise has blurred.
     """
 
     center: np.ndarray
@@ -482,6 +484,8 @@ class Scales(NamedTuple):
     is_void: np.ndarray
     off_usual: np.ndarray
     presence: Any = 1.0
+    is_point: Any = False
+    is_unclear: Any = False
 
 
 def scales_of(
@@ -585,8 +589,9 @@ def release_scales(
     off_usual = np.clip(1 - counts[:, 0] / n_present, 0.0, 1.0)
     if not are_narrow(intervals).any():
         return moments(alone, intervals, is_void, off_usual)
-    intervals = _zoomed(zoomed, view, n_present, intervals, budget)
-    return moments(zoomed.moments, intervals, is_void, off_usual)
+    intervals, is_point, is_blurred = _zoomed(zoomed, view, n_present, intervals, budget)
+    found = moments(zoomed.moments, intervals, is_void, off_usual)
+    return found._replace(is_point=is_point, is_unclear=is_blurred & found.is_flat)
 
 
 def has_odd_squares(found: Scales) -> np.ndarray:
@@ -607,22 +612,22 @@ def _zoomed(
     n_rows: np.ndarray,
     intervals: Intervals,
     budget: PrivacyBudget,
-) -> Intervals:
-    """Release where the entries of narrow columns lie in their intervals, and shrink these."""
+) -> tuple[Intervals, np.ndarray, np.ndarray]:
+    """Release where the entries of narrow columns lie in their intervals, and shrink these.
+
+    Return also which columns are as narrow as the last look can show, and which ones are narrow, if
+    noise blurs the looks.
+    """
     is_narrow = are_narrow(intervals)
     for places in plan.places:
-        if not is_narrow.any():
-            budget.skip(places)
-            continue
         n_columns, n_bins = places.shape
         kernel = counting(partial(place_within, intervals=intervals, n_bins=n_bins), n_bins)
         # What is counted of the other columns moves nothing: it is left out.
         counts = view.map_sum(kernel, n_columns * n_bins) * is_narrow[:, np.newaxis]
         released = budget.release(places, counts, n_columns=int(is_narrow.sum()))
         before, intervals = intervals, zoomed_intervals(intervals, is_narrow, *released, n_rows)
-        # Once more where the bins are too wide to tell how narrow a column is.
-        is_narrow = is_narrow & are_tiny(intervals, before, n_bins)
-    return intervals
+    is_point = is_narrow & are_points(intervals, before, n_bins)
+    return intervals, is_point, is_narrow & (_CLEAR * (n_rows / released[1]) ** 2 < n_bins)
 
 
 def _release_moments(

@@ -56,7 +56,7 @@ def plan_scaler(problem: ScaleProblem) -> ScaleReleases:
     """Plan all releases, in order; bounds leave one."""
     has_sizes = problem.interval is None and problem.cost.is_private
     moments = 1 - _SIZES_SHARE if has_sizes else 1.0
-    return plan_scales(problem, sizes=_SIZES_SHARE, places=(_PLACES_SHARE,), moments=moments)
+    return plan_scales(problem, sizes=_SIZES_SHARE, places=_PLACES_SHARE, moments=moments)
 
 
 # ------------------------------
@@ -318,7 +318,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
 
     Means and variances are drawn to those of all columns as far as noise hides the differences.
     Mathematics and proofs: :doc:`/scaling`. There is no ``partial_fit``. Readings of rows: one with
-    `bounds`, else two or three, and one that checks them.
+    `bounds`, else two, or seven if a column is narrow, and one that checks them.
 
     Examples
     --------

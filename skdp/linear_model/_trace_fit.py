@@ -78,7 +78,7 @@ class Transform:
         if self.largest is None:
             return None
         center = 0.0 if self.center is None else self.center
-        reach = self.largest / self.multiplier
+        reach = self.largest / np.where(self.multiplier, self.multiplier, 1.0)
         return np.stack([(center - reach).ravel(), (center + reach).ravel()])
 
     def undo(self, estimate: Estimate) -> tuple[FixedRank, float]:
@@ -151,7 +151,8 @@ def standardized_by(found: Scales, problem: TraceProblem) -> Transform:
         center = found.center.reshape(shape)
     else:
         squares = squares + found.center**2
-    multiplier = (1 / np.sqrt(np.where(squares > 0, squares, 1.0))).reshape(shape)
+    multiplier = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
+    multiplier = np.where(_left_out(found, problem), 0.0, multiplier).reshape(shape)
     scaled = Transform(center, multiplier, are_rare=_are_rare(found.off_usual))
     if not problem.cost.is_private:
         return scaled
@@ -278,6 +279,24 @@ def warnings_for_fit(
             f"{cut} coefficients do not stand out from the noise and are 0. Pass "
             f"{_fewer(problem)}, a larger epsilon, or more {problem.unit.counted}."
         )
+
+
+def warnings_for_narrow(found: Scales, problem: TraceProblem) -> Iterator[str]:
+    """Warn of features that are so narrow beside their distance from 0 that noise hides them."""
+    points = "is not told from constants, and gets the coefficient 0"
+    unclear = "is hard to tell, and predictions may be far off"
+    for which, what in ((_left_out(found, problem), points), (found.is_unclear, unclear)):
+        if np.any(which):
+            yield (
+                f"The spread of {np.sum(which)} of {counted(problem.n_entries, 'feature')}, far "
+                f"from 0, {what}. Subtract a public guess of their centers, or pass bounds of "
+                "DPLinearRegression that are known without looking at X."
+            )
+
+
+def _left_out(found: Scales, problem: TraceProblem) -> np.ndarray:
+    # Beside an intercept, constants tell nothing.
+    return np.broadcast_to(found.is_point & problem.fit_intercept, found.center.shape)
 
 
 def _units(problem: TraceProblem) -> str:
@@ -416,6 +435,7 @@ def _scales(
     if plan.features is not None:
         shape = design.n_records, design.n_entries
         found = release_scales(plan.features, design, shape, problem.interval, budget)
+        budget.warnings += warnings_for_narrow(found, problem)
         return standardized_by(found, problem)
     if plan.matrix_norm is not None:
         norm = release_norm(plan.matrix_norm, design, responses, budget)

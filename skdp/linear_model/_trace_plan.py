@@ -38,11 +38,12 @@ _SHARE_LIMITS = _LEAST_SHARE, 0.1
 # With more noise of a count than this fraction of the records, a search is useless; not studied.
 _USELESS = 0.2
 # Wanted noise for features, as fractions of the records: of counts by size, and of means in half
-# intervals; and limits of the shares of both. Each zoom into narrow intervals gets the least share.
+# intervals; and limits of the shares of both.
 _SIZES_PRECISION, _MOMENTS_PRECISION = 0.0035, 0.005  # not studied
 _LEAST_FEATURE_SHARE = 0.01  # not studied
 _LARGEST_SIZES_SHARE, _LARGEST_MOMENTS_SHARE = 0.07, 0.15  # benchmarks/trace_regression/scales.md
-_N_ZOOMS = 2  # not studied
+# Share of all looks at narrow features.
+_PLACES_SHARE = 0.03  # benchmarks/trace_regression/looks.md
 # Wanted largest eigenvalue of the noise of a covariance whose own eigenvalues are about 1;
 # benchmarks/house/constants.md has the largest share.
 _WANTED_EDGE = 0.3
@@ -148,7 +149,7 @@ def _plan_features(problem: TraceProblem) -> ScaleReleases:
     share_for = partial(share_for_counts, n_features, n_units, cost.mu)
     sizes = share_for(precision=_SIZES_PRECISION, limits=(least, _LARGEST_SIZES_SHARE))
     moments = share_for(precision=_MOMENTS_PRECISION, limits=(least, _LARGEST_MOMENTS_SHARE))
-    zooms = (least,) * _N_ZOOMS if interval is None else ()
+    places = _PLACES_SHARE if interval is None else 0.0
     facts = ScaleProblem(
         cost=cost,
         unit=problem.unit,
@@ -157,7 +158,7 @@ def _plan_features(problem: TraceProblem) -> ScaleReleases:
         rounding=problem.rounding,
         interval=interval,
     )
-    return plan_scales(facts, sizes=sizes, places=zooms, moments=moments + sum(zooms))
+    return plan_scales(facts, sizes=sizes, places=places, moments=moments + places)
 
 
 def _plan_covariance(side: int, problem: TraceProblem) -> Release | None:

@@ -209,19 +209,11 @@ def test_shares_depend_on_public_facts_and_are_small():
             assert share <= share_for(2 * n_counts, n_records, mu)
             assert share >= share_for(n_counts, 2 * n_records, mu)
     assert share_of(plan_trace(problem_of(100, (1000, 1))).features) < 0.3
-    assert share_of(plan_trace(problem_of(10**6, (4, 1))).features) < 0.05
+    assert share_of(plan_trace(problem_of(10**6, (4, 1))).features) <= 0.05
 
 
-def test_a_first_look_has_the_fewer_bins_the_more_noise_they_have():
-    first, last = zip(
-        *(
-            [
-                places.shape[1]
-                for places in plan_trace(problem_of(n, (6, 1))).features.ways.ways[1].places
-            ]
-            for n in (2000, 30_000, 10**6)
-        ),
-        strict=True,
-    )
-    assert first == (64, 4096, 2**14)
-    assert set(last) == {2**14}
+def test_looks_have_the_fewer_bins_the_more_noise_they_have():
+    for n_records, n_bins in ((2000, 64), (30_000, 2048), (10**6, 2**14)):
+        looks = plan_trace(problem_of(n_records, (6, 1))).features.ways.ways[1].places
+        assert {look.shape for look in looks} == {(6, n_bins)}
+        assert len({look.name for look in looks}) == 5
