@@ -78,7 +78,7 @@ def plan_covariance(problem: ScaleProblem) -> CovarianceReleases:
     sizes, places = _SCALES_SHARE * _SIZES_SHARE, _SCALES_SHARE * _PLACES_SHARE
     has_sizes = problem.interval is None and problem.cost.is_private
     moments = _SCALES_SHARE - sizes * has_sizes
-    scales = plan_scales(problem, sizes=sizes, places=(places,), moments=moments)
+    scales = plan_scales(problem, sizes=sizes, places=places, moments=moments)
     change = partial(_moment_change, n_units=problem.n_units, adjacency=problem.unit.adjacency)
     known = {"row_norm": reach_of(problem).norm, "rounding": problem.rounding}
     if not problem.cost.is_private:
