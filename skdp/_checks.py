@@ -8,8 +8,9 @@ from contextlib import suppress
 from functools import partial, wraps
 from html import escape
 from inspect import signature
+from itertools import dropwhile, pairwise, takewhile
 from numbers import Integral, Real
-from types import NoneType
+from types import FrameType, NoneType
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -42,7 +43,8 @@ from skdp.privacy.noise import GuessableSeed, may_be_guessed
 from skdp.privacy.precision import plain
 
 # ------------------------------
-# Whether scikit-learn prints an estimator, or joblib caches its fit, judged by the call stack.
+# Whether scikit-learn prints an estimator or wraps it, or joblib caches its fit, judged by the call
+# stack.
 
 
 class _Hidden:
@@ -53,6 +55,20 @@ class _Hidden:
 
 
 HIDDEN = _Hidden()
+# Functions between a call for parameters and the walk through the stack.
+_GETS = ("get_params", "_get_params")
+
+
+def _callers() -> Iterator[tuple[str, str]]:
+    """Yield the modules and names of the functions that are running, inner ones first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame := frame and frame.f_back:
+        yield str(frame.f_globals.get("__name__", "")), frame.f_code.co_name
+
+
+def is_called_by(module: str) -> bool:
+    """Tell whether a function of a module is running, and has come here."""
+    return any(name == module for name, _ in _callers())
 
 
 def is_printing() -> bool:
@@ -61,14 +77,10 @@ def is_printing() -> bool:
     scikit-learn prints what `get_params` returns, for estimators inside others, too, and calls no
     method of theirs for it. Only the call stack shows what the parameters are for.
     """
-    frame = sys._getframe(2)
-    while frame.f_back and frame.f_code.co_name in ("get_params", "_get_params"):
-        frame = frame.f_back
-    while frame and frame.f_globals.get("__name__", "").startswith("sklearn."):
-        module, function = frame.f_globals["__name__"], frame.f_code.co_name
+    above = dropwhile(lambda caller: caller[1] in ("is_printing", *_GETS), _callers())
+    for module, function in takewhile(lambda caller: caller[0].startswith("sklearn."), above):
         if module == "sklearn.utils._pprint" or function == "_get_params_html":
             return True
-        frame = frame.f_back  # type: ignore[assignment]
     return False
 
 
@@ -77,12 +89,9 @@ def is_caching() -> bool:
 
     joblib hashes data and parameters for that. Others that hash an estimator repeat no fit.
     """
-    frame = sys._getframe(2)
-    while frame.f_back:
-        name, frame = frame.f_code.co_name, frame.f_back
-        if name == "hash" and frame.f_globals.get("__name__") == "joblib.memory":
-            return True
-    return False
+    return any(
+        outer[0] == "joblib.memory" and inner[1] == "hash" for inner, outer in pairwise(_callers())
+    )
 
 
 # ------------------------------

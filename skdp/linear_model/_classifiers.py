@@ -38,6 +38,7 @@ from skdp.linear_model._supervised import (
     checked_labels,
     checked_weights,
     classes_in,
+    classes_of,
     codes_in_part,
     given_classes,
     known_codes,
@@ -205,10 +206,11 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return classes, targets.mapped(partial(codes_in_part, classes=classes))
 
     def _known_classes(self, labels: np.ndarray | None = None) -> np.ndarray:
-        if labels is None or self.classes is not None:
+        if labels is None:
             classes = given_classes(self.classes)
         else:
-            classes = classes_in(labels)
+            given = self.classes
+            classes = classes_in(labels) if given is None else classes_of(labels, given)
         if len(classes) > self._most_classes:
             raise ValueError(
                 f"Only binary classification is supported. {type(self).__name__} takes two "
@@ -285,7 +287,8 @@ class DPLogisticRegression(PrivateClassifier):
     classes : array-like or None, default=None
         All labels that there may be, two or more: which of them occur is then protected, and a
         class without records is fine. ``None`` takes the labels of y, which makes it public which
-        labels occur, and warns of that.
+        labels occur, and warns of that. If `classes` are strings, whole numbers in y are their
+        places among the sorted ones, as what scikit-learn wraps around a classifier hands on.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches off the noise and the clipping of gradients.

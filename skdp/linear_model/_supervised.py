@@ -18,6 +18,7 @@ from skdp._checks import (
     check_numbers,
     check_rows_of,
     check_rows_or_blocks,
+    is_called_by,
     redact_errors,
     refuse_stream,
     targets_of,
@@ -283,6 +284,44 @@ def given_classes(classes: Any) -> np.ndarray:
     return found
 
 
+def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
+    """Return the classes that labels are of: of strings their codes, where labels are numbers.
+
+    What scikit-learn wraps around a classifier encodes labels by their places among the sorted
+    ones. Of which type all labels are is public.
+    """
+    known = given_classes(classes)
+    _refuse_within_two(len(known))
+    # Booleans and floats are no codes.
+    are_codes = set(map(type, labels.tolist())) == {int}
+    if not are_codes or not isinstance(known.tolist()[0], str):
+        return known
+    if any(map(_is_number, known.tolist())):
+        raise ValueError(
+            "y has whole numbers, and classes has strings that are numbers, too: pass numbers as "
+            "classes if y has labels; if it has their codes, pass "
+            f"classes=list(range({len(known)}))."
+        )
+    return np.arange(len(known))
+
+
+def _is_number(label: str) -> bool:
+    return not math.isnan(_number(label))
+
+
+def _refuse_within_two(n_classes: int) -> None:
+    """Refuse more than two classes where `sklearn.multiclass` asks for two, judged by the stack.
+
+    Labels do not show it: which of the classes occur is private.
+    """
+    if n_classes > 2 and is_called_by("sklearn.multiclass"):
+        raise ValueError(
+            f"classes has {n_classes} labels, but OneVsRestClassifier, OneVsOneClassifier and "
+            "OutputCodeClassifier ask for two classes at a time: pass classes=[0, 1], and for "
+            "OutputCodeClassifier classes=[-1, 1]."
+        )
+
+
 @redact_errors
 def classes_in(labels: np.ndarray) -> np.ndarray:
     """Return the labels that occur, sorted; refuse a single one."""
@@ -360,7 +399,12 @@ def _places_of(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
 def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:
     """Refuse labels that are not among the classes, and name none."""
     if known_codes(labels, classes).min(initial=0) < 0:
+        codes = (
+            " What scikit-learn wraps around a classifier hands it codes of labels, from 0 to K - 1 "
+            "(an OutputCodeClassifier -1 and 1): encode y so, and pass "
+            f"classes=list(range({len(classes)})), or classes=[-1, 1]."
+        )
         raise ValueError(
             "y has a label that is not among classes; it is not named, as it is private. Pass all "
-            "labels that there may be as classes."
+            "labels that there may be as classes." + codes * (classes.dtype.kind in "iu")
         )
