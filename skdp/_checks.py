@@ -25,6 +25,7 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, validat
 from skdp.data.containers import (
     MISSING,
     SAFE_TEXTS,
+    TIMES,
     UNREADABLE,
     canonical_csr,
     checked_container,
@@ -33,6 +34,7 @@ from skdp.data.containers import (
     is_collection,
     names_of,
     plain_csr,
+    refuse_times,
 )
 from skdp.data.parts import PartResults, RowBlocks, RowParts, transformed_blocks
 from skdp.data.sources import holds_sparse
@@ -170,6 +172,13 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
             f"The 'ledger' parameter of {caller_name} must be a PrivacyLedger or None, and no "
             "path: pass ledger=PrivacyLedger(path), or what PrivacyLedger.create returns."
         )
+    for name, value in values.items():
+        # Of scikit-learn an interval takes True for 1.
+        is_interval = any(isinstance(one, Interval) for one in constraints[name])
+        if isinstance(value, bool) and is_interval:
+            raise ValueError(
+                f"The {name!r} parameter of {caller_name} must not be a bool, got {value}."
+            )
     if ledger is LEFT_OUT:
         # A LeftOutLedger refuses by itself, once it is charged.
         del values["ledger"]
@@ -294,9 +303,10 @@ _HINTS = {
     "Expected 2D": " Reshape your data by reshape(-1, 1) if it is one feature, by reshape(1, -1) "
     "if it is one row.",
     **{f"Input {name} contains NaN": f" {mend}" for name, mend in MISSING.items()},
+    **dict.fromkeys(("not 'Timestamp'", "not 'Period'", "not 'datetime."), f" {TIMES}"),
 }
 # These texts are about entries that are no numbers; the error then names the columns.
-_NO_NUMBERS = ("could not convert string", "float() argument", UNREADABLE)
+_NO_NUMBERS = ("could not convert string", "float() argument", UNREADABLE, TIMES)
 
 
 def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
@@ -348,6 +358,7 @@ def _is_foreign(error: Exception) -> bool:
 @redact_errors
 def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: Any = True) -> Any:
     """Validate X as scikit-learn does, without warnings or errors that tell values."""
+    refuse_times(X)
     settings = {"ensure_all_finite": ensure_all_finite, "input_name": "X"}
     if issparse(X) and X.ndim == 2:
         # check_array would add up duplicate entries before it looks at them.
@@ -421,6 +432,7 @@ def check_rows_of(
     check_is_fitted(estimator)
     if not isinstance(X, RowBlocks):
         own = {"accept_sparse": accept_sparse, "ensure_all_finite": ensure_all_finite}
+        redact_errors(refuse_times)(X)
         settings = {**INPUT, **own, "reset": False}
         return redact_errors(lambda X: validate_data(estimator, X, **settings))(X)
     check_features(X, estimator)
@@ -490,6 +502,7 @@ def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:
 @redact_errors
 def check_numbers(X: Any, /, name: str, **settings: Any) -> np.ndarray:
     """Validate a dense array of numbers, in double precision unless `settings` say otherwise."""
+    refuse_times(X)
     return np.asarray(check_array(X, input_name=name, **{"dtype": np.float64, **settings}))
 
 

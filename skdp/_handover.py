@@ -456,17 +456,13 @@ class ModelCard:  # numpydoc ignore=PR02
     __repr__ = _repr_markdown_ = as_markdown
 
 
-def model_card(estimator: Any, *, same_unit: bool = False) -> ModelCard:
+def model_card(estimator: Any) -> ModelCard:
     """Tell what a fitted estimator is and what it has cost, to publish beside it.
 
     Parameters
     ----------
     estimator : estimator
         The fitted estimator, with at least one private step. It is not changed.
-    same_unit : bool, default=False
-        Whether the caller says that a record of a regression is a row of the other steps with its
-        response, as it is in a pipeline that is fitted to X and y. Rows and records then compose,
-        to a record.
 
     Returns
     -------
@@ -501,7 +497,7 @@ def model_card(estimator: Any, *, same_unit: bool = False) -> ModelCard:
     <BLANKLINE>
     Private end to end: (1, 1e-06)-DP per row, adjacency 'replace'; every step in it is private; ...
     """
-    report = privacy_spent(estimator, same_unit=same_unit)
+    report = privacy_spent(estimator)
     if report.spent is None:
         raise ValueError(f"A card needs a record of all steps together. {report.verdict}.")
     given = estimator.get_params() if hasattr(estimator, "get_params") else {}

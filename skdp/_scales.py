@@ -46,6 +46,11 @@ def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any
             "a data frame, as like of a plan, too, or a list of pairs (low, high) in the order of "
             "the columns."
         )
+    if len(set(names)) < len(names):
+        twice = [str(name) for name in dict.fromkeys(names) if list(names).count(name) > 1]
+        raise ValueError(
+            f"bounds names columns, and X has several of one name: {shortened(twice)}."
+        )
     missing = [str(name) for name in names if name not in bounds]
     unknown = [str(name) for name in bounds if name not in names]
     if missing or unknown:

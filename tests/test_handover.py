@@ -479,9 +479,7 @@ def test_a_card_of_what_is_not_private_says_so():
     assert not model_card(model).as_dict()["is_private"]
     with pytest.raises(ValueError, match=r"record of all steps together\. No private step"):
         model_card(make_pipeline(Normalizer(), FunctionTransformer()).fit(X))
-    with pytest.raises(ValueError, match="same_unit=True"):
-        model_card(make_pipeline(scaler(), classifier()).fit(X, LABELS))
-    assert model_card(make_pipeline(scaler(), classifier()).fit(X, LABELS), same_unit=True)
+    assert model_card(make_pipeline(scaler(), classifier()).fit(X, LABELS))
     with pytest.raises(NotFittedError):
         model_card(DPPCA())
 

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -106,13 +107,24 @@ OTHER_COLUMNS = (
     "A data frame has other columns than the first one, or than dask declares, or another order of "
     "them, and rows go by position. Select them by name in all parts, as frame[['a', 'b']] does."
 )
+TIMES = (
+    "Dates, times and durations are no numbers: their unit, and what stands for a missing one, "
+    "would be part of the values. Make numbers of them first, such as days since a public date: by "
+    "(frame['date'] - pandas.Timestamp('2020-01-01')).dt.days with pandas, or by "
+    "(polars.col('date') - polars.date(2020, 1, 1)).dt.total_days() with polars."
+)
+LAZY = "A LazyFrame has not been read: pass what its collect() returns."
+RECORDS = (
+    "An array of records has names of its own: pass pandas.DataFrame of it, or what "
+    "numpy.lib.recfunctions.structured_to_unstructured makes of it."
+)
 #: Texts of errors that contain no values.
-SAFE_TEXTS = (UNREADABLE, MASKED, INVALID_SPARSE, COLLECTION, OTHER_COLUMNS)
+SAFE_TEXTS = (UNREADABLE, MASKED, INVALID_SPARSE, COLLECTION, OTHER_COLUMNS, TIMES, LAZY, RECORDS)
 #: Advice for missing values of X or y.
 MISSING = {
-    "X": "Fill missing values by a constant, as SimpleImputer(strategy='constant', "
-    "keep_empty_features=True) does in a DPPipeline, or by DPStandardScaler(missing='mean'): to "
-    "fill them from other rows without noise would not be private.",
+    "X": "Fill missing values by a constant, as SimpleImputer(strategy='constant') does in a "
+    "DPPipeline, or by DPStandardScaler(missing='mean'): to fill them from other rows without "
+    "noise would not be private.",
     "y": "Leave such records out: a constant is no response. How many are left is public.",
 }
 
@@ -181,17 +193,22 @@ def checked_container(X: Any) -> Any:
     Returns
     -------
     object
-        X itself, or an array if X can only be converted to one by its `__array__`.
+        X itself, or an array if X can only be converted to one by its `__array__`, or a data frame
+        without names if two columns have the same.
 
     Raises
     ------
     ValueError
-        If X is a masked array, is a sparse matrix whose parts do not fit together, or
-        raises an error of its own.
+        If X is a masked array, is a sparse matrix whose parts do not fit together, has not been
+        read, has records, or raises an error of its own.
     """
     if is_collection(X):
         raise ValueError(COLLECTION)
+    if type(X).__name__ == "LazyFrame":
+        raise ValueError(LAZY)
     X = hide_error_text(_as_array, X)
+    if isinstance(X, np.ndarray) and X.dtype.names:
+        raise ValueError(RECORDS)
     refuse_masked(X)
     if issparse(X) and not with_text(INVALID_SPARSE, lambda: fits_together(X)):
         raise ValueError(INVALID_SPARSE)
@@ -211,6 +228,8 @@ def refuse_masked(X: Any) -> None:
 
 def _as_array(X: Any) -> Any:
     is_accepted = issparse(X) or isinstance(X, SkdpContainer | type)
+    if twins_of(X):
+        return X.set_axis(range(X.shape[1]), axis=1) if hasattr(X, "set_axis") else np.asarray(X)
     if is_accepted or hasattr(X, "columns") or hasattr(X, "iloc") or not hasattr(X, "__array__"):
         return X
     # Unlike `asarray`, this keeps the mask of a masked array.
@@ -227,6 +246,11 @@ def names_of(X: Any) -> list[Any] | None:
     # A table of pyarrow has arrays as its columns.
     names = getattr(X, "column_names", getattr(X, "columns", None)) if is_frame else None
     return None if names is None else list(names)
+
+
+def twins_of(X: Any) -> list[str]:
+    """Return the names that several columns of a data frame have."""
+    return [str(name) for name, n in Counter(names_of(X) or ()).items() if n > 1]
 
 
 def refuse_other_columns(names: Any, declared: Any, prefix: str = "") -> None:
@@ -255,6 +279,24 @@ def types_of(X: Any) -> list[tuple[Any, bool]]:
     names = names_of(X)
     columns = () if names is None else zip(names, getattr(X, "dtypes", ()), strict=False)
     return [(name, _is_real(dtype)) for name, dtype in columns]
+
+
+def refuse_times(X: Any) -> None:
+    """Refuse dates, times and durations, which numpy would take for whole numbers."""
+    if issparse(X):
+        return
+    found = X if hasattr(X, "dtype") or hasattr(X, "dtypes") else np.asarray(X)
+    types = np.asarray(getattr(found, "dtypes", getattr(found, "dtype", None)), dtype=object)
+    entries = found.ravel() if isinstance(found, np.ndarray) and found.dtype == object else ()
+    if any(map(_is_time, types.ravel())) or any(
+        isinstance(one, np.datetime64 | np.timedelta64) for one in entries
+    ):
+        raise ValueError(TIMES)
+
+
+def _is_time(dtype: Any) -> bool:
+    """Tell whether a column of numpy, pandas or polars holds dates, times or durations."""
+    return getattr(dtype, "kind", "O") in "mM" or getattr(dtype, "is_temporal", bool)()
 
 
 def _is_real(dtype: Any) -> bool:

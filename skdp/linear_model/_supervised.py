@@ -4,7 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -24,7 +24,7 @@ from skdp._checks import (
     targets_of,
 )
 from skdp._estimator import Data, PrivateEstimator
-from skdp.data.containers import refuse_masked
+from skdp.data.containers import refuse_masked, refuse_times
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import PartResults, RowBlocks, RowParts, Targets
 from skdp.data.people import People, people_of
@@ -180,6 +180,7 @@ def _number(response: Any) -> float:
 @redact_errors
 def checked_responses(y: Any) -> np.ndarray:
     """Return responses in float64; refuse others than finite numbers, and name no value."""
+    refuse_times(y)
     raveled = column_or_1d(y, warn=True)
     return np.asarray(check_array(raveled, ensure_2d=False, dtype=np.float64, input_name="y"))
 
@@ -235,10 +236,12 @@ def _squares(
 # ------------------------------
 # Labels of records, and the places of labels among the sorted classes.
 
-_UNKNOWN = (
-    "Unknown label type: unknown. Labels, in y and in classes, are strings, integers, or whole "
-    "floats of 15 digits at most."
-)
+# What labels may be instead, by the kinds of arrays and the names of types.
+_ODD = {
+    **dict.fromkeys(("S", "bytes"), "bytes"),
+    **dict.fromkeys(("M", "m", "Timestamp", "Period", "datetime", "date", "datetime64"), "dates"),
+    **dict.fromkeys(("NoneType", "NAType", "NaTType", "float"), "missing"),
+}
 # Floats tell all smaller whole numbers apart.
 _EXACT = np.float64(2**53)  # not tuned
 # All labels have one of these types.
@@ -249,13 +252,23 @@ _KINDS: tuple[Any, ...] = (str, (int, float))
 def checked_labels(y: Any) -> np.ndarray:
     """Return labels as a 1-D array; refuse others than numbers or strings, and name none."""
     raveled = column_or_1d(y, warn=True)
-    labels = np.asarray(check_array(raveled, ensure_2d=False, dtype=None, input_name="y"))
-    is_inexact = labels.dtype.kind == "f" and np.any(_exact(labels) != np.round(labels))
-    kinds = set(map(type, labels.tolist()))
+    kinds = set(map(type, raveled.tolist()))
     are_alike = any(all(issubclass(kind, wanted) for kind in kinds) for wanted in _KINDS)
-    if is_inexact or not are_alike:
-        raise ValueError(_UNKNOWN)
+    if not are_alike or raveled.dtype.kind in _ODD:
+        named = {raveled.dtype.kind, *(kind.__name__ for kind in kinds)}
+        _refuse_labels(*sorted({_ODD[name] for name in _ODD.keys() & named}))
+    labels = np.asarray(check_array(raveled, ensure_2d=False, dtype=None, input_name="y"))
+    if labels.dtype.kind == "f" and np.any(_exact(labels) != np.round(labels)):
+        _refuse_labels()
     return labels
+
+
+def _refuse_labels(found: str = "unknown", *_: str) -> NoReturn:
+    raise ValueError(
+        f"Unknown label type: {found}. Labels, in y and in classes, are strings, integers, or "
+        "whole floats of 15 digits at most: make strings of bytes and of dates, and leave out "
+        "records without a label."
+    )
 
 
 def _exact(labels: np.ndarray) -> np.ndarray:
@@ -337,8 +350,10 @@ def classes_in(labels: np.ndarray) -> np.ndarray:
 def labels_in(targets: Targets, n_jobs: int | None) -> np.ndarray:
     """Find all labels that occur, in one pass; refuse bad labels, and name none."""
     flaws, found, are_strings = map_sum(targets, on_block(_labels_in_part), 0, n_jobs)
-    for flaw in filter(None, [*flaws, _UNKNOWN * (len(set(are_strings)) > 1)]):
+    for flaw in filter(None, flaws):
         raise ValueError(flaw)
+    if len(set(are_strings)) > 1:
+        _refuse_labels()
     return np.unique(found)
 
 
@@ -400,8 +415,8 @@ def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:
     """Refuse labels that are not among the classes, and name none."""
     if known_codes(labels, classes).min(initial=0) < 0:
         codes = (
-            " What scikit-learn wraps around a classifier hands it codes of labels, from 0 to K - 1 "
-            "(an OutputCodeClassifier -1 and 1): encode y so, and pass "
+            " What scikit-learn wraps around a classifier hands it codes of labels, from 0 to "
+            "K - 1 (an OutputCodeClassifier -1 and 1): encode y so, and pass "
             f"classes=list(range({len(classes)})), or classes=[-1, 1]."
         )
         raise ValueError(

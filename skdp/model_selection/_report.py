@@ -37,6 +37,7 @@ from skdp.pipeline._holders import (
     is_passed_through,
     is_stateless,
     private_steps,
+    refuses_rows,
 )
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import PrivacySpent
@@ -53,6 +54,8 @@ _DENSITY = "may have learned from the data how dense its output is (sparse_thres
 _COLUMNS = "chose columns by a function, which may look at values"
 _INVERSE = "warns by the values whether functions are inverse to each other (check_inverse=False)"
 _UNKNOWN = "warns if a row has an unknown category (drop=None)"
+_NAMED = "names an unknown category in an error (handle_unknown, or a DPPipeline)"
+_EMPTY = "drops columns that have no values (keep_empty_features=True)"
 _OBJECTS = "calls what is no plain function, and may have learned or keep rows"
 
 # Transformers whose output is always dense.
@@ -61,8 +64,12 @@ _GIVES_DENSE = frozenset({DPPCA, DPLowRankFactorizer, DPTruncatedSVD})
 
 def complaint_of_warnings(step: Any) -> str:
     """Say what a step that learns nothing warns of nevertheless; empty if it is silent."""
+    if refuses_rows(step):
+        return _NAMED
     if isinstance(step, OneHotEncoder) and step.drop is not None:
         return _UNKNOWN
+    if not getattr(step, "keep_empty_features", True):
+        return _EMPTY
     is_checked = isinstance(step, FunctionTransformer) and step.check_inverse
     return _INVERSE if is_checked and None not in (step.func, step.inverse_func) else ""
 
@@ -115,6 +122,8 @@ PRIVATE, NOT_PRIVATE = "private", "not private"
 LEARNS_NOTHING, FROZEN = "learns nothing", "frozen"
 #: What a verdict of privacy is about.
 COVERED = "every step in it is private; what was done before is not checked"
+#: What it says where rows and records compose.
+ROWS_ARE_RECORDS = "a record is a row of the same X, with its response"
 
 # Classes whose records tell all that was learned; a subclass may keep more.
 _OURS = (
@@ -265,7 +274,7 @@ def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
 
 
 def _unwarned(step: PrivacyStep) -> PrivacyStep:
-    is_warning = step.note in (_INVERSE, _UNKNOWN, _DENSITY)
+    is_warning = step.note in (_INVERSE, _UNKNOWN, _NAMED, _EMPTY, _DENSITY)
     return step._replace(status=LEARNS_NOTHING, note="") if is_warning else step
 
 
@@ -439,6 +448,8 @@ class PrivacyReport:  # numpydoc ignore=PR02
         }
         labels = {what: [step.label for step in self.steps if which[what](step)] for what in which}
         parts = [what + ", ".join(named) for what, named in labels.items() if named]
+        units = {record.unit for step in self.steps for record in step.records}
+        parts += [ROWS_ARE_RECORDS] * ({"row", "record"} <= units)
         return "; ".join([self._judgement(), *parts])
 
     def _judgement(self) -> str:
@@ -463,7 +474,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
         return as_html(repr(self))
 
 
-def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
+def privacy_spent(estimator: Any) -> PrivacyReport:
     """Tell what a fitted estimator has spent, all of its steps together, and whether it is private.
 
     Visits every step of pipelines, unions, column transformers, transformed targets, frozen
@@ -477,10 +488,6 @@ def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
     ----------
     estimator : estimator
         The fitted estimator. It is not changed.
-    same_unit : bool, default=False
-        Whether the caller says that a record of a regression is a row of the other steps with its
-        response, as it is in a pipeline that is fitted to X and y. Rows and records then compose,
-        to a record.
 
     Returns
     -------
@@ -495,7 +502,8 @@ def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
         If the estimator, or a private step of it, has not been fitted.
     ValueError
         If the steps protect different units or differ in adjacency, or the noise of two steps came
-        from one seed, as in :meth:`skdp.privacy.PrivacySpent.compose`. Also if one and the same
+        from one seed, as in :meth:`skdp.privacy.PrivacySpent.compose`: rows and records, which are
+        rows of the same X with their responses, compose to records. Also if one and the same
         private estimator stands in two places. Where some step is not private, the report says so
         instead, and no error is raised.
 
@@ -565,14 +573,16 @@ def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
     steps, met, spent = list[PrivacyStep](), _Met([], {}), None
     try:
         steps += fitted_steps(estimator, "", met)
-        steps += _steps_given(estimator, met)
+        given = [*_steps_given(estimator, met)]
+        steps += given
         for error in met.errors:
             raise error
         # An estimator that forwards the record of another one is fitted, though it has none itself.
         if not any(step.records for step in steps) and not hasattr(estimator, "privacy_spent_"):
             check_is_fitted(estimator)
         records = _distinct(steps)
-        spent = composed(records, same_unit=same_unit) if records else None
+        # The steps of one fit get the same rows; those that were fitted before may have had others.
+        spent = composed(records, same_unit=not given) if records else None
     except ValueError as error:
         is_fitted = any(step.records or step.note == _LEARNED for step in steps)
         if not is_fitted or NOT_PRIVATE not in {step.status for step in steps}:

@@ -86,9 +86,7 @@ class SearchCost:  # numpydoc ignore=PR02
         )
 
 
-def search_cost(
-    search: Any, n_samples: int, n_features: int, *, same_unit: bool = False
-) -> SearchCost:
+def search_cost(search: Any, n_samples: int, n_features: int) -> SearchCost:
     """Tell what a search of scikit-learn on private rows would cost, before it is made.
 
     A search fits every candidate on every fold, and the best one once more. All of these fits spend
@@ -102,9 +100,6 @@ def search_cost(
         Number of rows of the planned X; of users with ``privacy_unit="user"``.
     n_features : int
         Number of its features.
-    same_unit : bool, default=False
-        Whether the caller says that a record of a regression is a row of the other steps with its
-        response, as it is in a pipeline that is fitted to X and y.
 
     Returns
     -------
@@ -158,7 +153,7 @@ def search_cost(
         raise ValueError(f"{type(search.estimator).__name__} has no private step.")
     check_splits(search, sum(costs, PlannedCost()))
     n_splits = n_splits_of(search)
-    whole, spent = _most_expensive(costs, n_splits, refit=bool(search.refit), same_unit=same_unit)
+    whole, spent = _most_expensive(costs, n_splits, refit=bool(search.refit))
     n_search_fits = len(costs) * n_splits + bool(search.refit)
     affordable, names = _affordable_epsilon(whole), private_steps(candidates[0])
     steps = tuple(name.removesuffix("__") or type(step).__name__ for name, step in names.items())
@@ -176,15 +171,16 @@ def _check_first_step(estimator: Any, n_samples: int, n_features: int) -> None:
 
 
 def _most_expensive(
-    costs: list[PlannedCost], n_splits: int, *, refit: bool, same_unit: bool
+    costs: list[PlannedCost], n_splits: int, *, refit: bool
 ) -> tuple[PlannedCost, PrivacySpent]:
     """Compose all fits on the folds with the most expensive last fit."""
     folds = repeated(sum(costs, PlannedCost()), n_splits)
     # Equal costs are composed once: there may be many candidates.
     last = {frozenset(cost.items()): cost for cost in costs}.values() if refit else [PlannedCost()]
     wholes = [folds + cost for cost in last]
+    # All fits are to the same rows.
     return max(
-        ((whole, composed(records_of(whole), same_unit=same_unit)) for whole in wholes),
+        ((whole, composed(records_of(whole), same_unit=True)) for whole in wholes),
         key=lambda pair: (pair[1].epsilon, pair[1].delta, pair[1].mu),
     )
 

@@ -36,6 +36,7 @@ from skdp.linear_model._supervised import (
 )
 from skdp.pipeline._holders import (
     SharedBudget,
+    copied,
     is_columns,
     is_passed_through,
     keeps_columns,
@@ -440,6 +441,5 @@ def unit_of(step: Any) -> tuple[str, bool]:
 
 def configured_step(step: Step, parameters: dict[str, Any]) -> Any:
     """Clone a step with the parameters of a candidate; a frozen estimator stays as it is."""
-    if is_passed_through(step.estimator):
-        return step.estimator
-    return clone(step.estimator).set_params(**parameters)
+    one = copied(step.estimator)
+    return one.set_params(**parameters) if parameters else one

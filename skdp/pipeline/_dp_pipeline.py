@@ -26,7 +26,7 @@ from skdp.pipeline._fitting import (
     total,
     with_one_record,
 )
-from skdp.pipeline._holders import SharedBudget
+from skdp.pipeline._holders import SharedBudget, is_columns
 from skdp.pipeline._public_rows import plain_rows, shape_of, stand_ins
 from skdp.pipeline._public_steps import transformed
 from skdp.privacy import Plan, PrivacySpent
@@ -226,6 +226,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, SpendsOneBu
             If `fit` would refuse a parameter or a step, or `like` has another number of features.
         """
         self._validate_params()
+        told = _like_to_pass(self.steps) if like is None else ""
         n_samples, n_features, like = planned_size(n_samples, n_features, public_like(like))
         rows = plain_rows(np.ones((2, n_features)) if like is None else like)
         shape = shape_of(rows)
@@ -235,7 +236,10 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, SpendsOneBu
         if not isinstance(rows, RowBlocks):
             rows = next(stand_ins(rows))
         cost = super()._cost()
-        return _plan_of(search_of(self, [{}], rows, cost=cost, n_planned=n_samples))
+        try:
+            return _plan_of(search_of(self, [{}], rows, cost=cost, n_planned=n_samples))
+        except ValueError as error:
+            raise ValueError(f"{error}{told}") from None
 
     @property
     def named_steps(self) -> Bunch:
@@ -337,6 +341,22 @@ def _plan_of(search: Fits) -> Plan:
             *_, plan = planned_fit(search, number, 0, budgets)
             parts.append(_within(plan.parts, name, share))
     return search.planned(search.split.cost, tuple(parts))
+
+
+def _like_to_pass(steps: Any) -> str:
+    """Say which X a plan needs to see, if any step chooses columns; its values may be made up."""
+    chosen = [columns for _, one in steps if is_columns(one) for *_, columns in one.transformers]
+    named = [n for columns in chosen for n in ([columns] if isinstance(columns, str) else columns)]
+    if not named:
+        return ""
+    rows = "a numpy.array of objects, with texts where X has texts"
+    if isinstance(named[0], str):
+        made_up = ", ".join(f"{name!r}: [...]" for name in dict.fromkeys(map(str, named)))
+        rows = f"pandas.DataFrame({{{made_up}}}), with the other columns of X, too"
+    return (
+        " A plan knows the size of X only: pass like=, a made-up X of a row or two, such as "
+        f"{rows}."
+    )
 
 
 def _within(part: Any, label: str, share: float) -> Any:

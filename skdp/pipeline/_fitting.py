@@ -50,12 +50,21 @@ from skdp.pipeline._composition import (
     with_classes,
     with_names,
 )
-from skdp.pipeline._holders import DelegatesMixin, SharedBudget, is_columns, is_passed_through
+from skdp.pipeline._holders import (
+    DelegatesMixin,
+    SharedBudget,
+    is_columns,
+    is_passed_through,
+    lenient,
+    make_strict,
+    refuses_unknown,
+)
 from skdp.pipeline._public_steps import (
     check_rows_of_columns,
     fitted_columns,
     fitted_to_nothing,
     of_people,
+    refuse_unknown,
     transformed,
 )
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
@@ -165,6 +174,7 @@ def search_of(
         check_blocks(estimator.steps, X)
     targets = X.y if isinstance(X, RowParts) and n_planned is None else y
     given, lack_classes = with_classes(estimator, targets)
+    given = lenient(given)
     steps = steps_of(given)
     candidates = candidates_of(grid, given, steps)
     search = Fits(given, steps, candidates, X, y, cost, seed, refits, lack_classes, rows=X)
@@ -184,6 +194,7 @@ def search_of(
     search.steps = steps = with_names(steps, X)
     if n_planned is None:
         check_targets(steps, X, y)
+        _check_categories(steps, X)
         if len(candidates) == 1:
             # The first step is opened apart from its fit.
             announce_fits(1 + len(search.split.n_fits))
@@ -196,6 +207,15 @@ def search_of(
     if len(candidates) > 1:
         announce_fits(sum(search.split.n_fits.values()) + len(search.split.final.shares))
     return search
+
+
+def _check_categories(steps: Sequence[Step], X: Any) -> None:
+    """Refuse unknown categories before all private steps, where a step asks for that."""
+    for number, step in enumerate(steps):
+        if not any(refuses_unknown(one.estimator) for one in steps[number:]):
+            return
+        # Private parts of a ColumnTransformer stand before it, too.
+        X = refuse_unknown(step.name, step.estimator, X) if step.columns is None else X
 
 
 def _open(search: Fits) -> None:
@@ -459,7 +479,7 @@ def with_one_record(model: Any, search: Fits, spent: PrivacySpent, ledger: Any) 
     Where candidates share a fit of a step and differ in what they make of it, the warnings follow
     from the choice, and are left out.
     """
-    model.privacy_spent_ = spent
+    make_strict(model).privacy_spent_ = spent
     warnings = []
     for number, step in enumerate(search.steps):
         if step.is_private:

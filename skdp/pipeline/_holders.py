@@ -5,13 +5,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from inspect import getclosurevars
+from itertools import chain
 from numbers import Real
 from operator import attrgetter
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.compose._column_transformer import _is_empty_column_selection
 from sklearn.frozen import FrozenEstimator
@@ -32,6 +33,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import SeededEstimator, by_chunks, in_parts
 from skdp._estimator import PrivateEstimator, check_unwatched
+from skdp.data.containers import checked_container
 from skdp.privacy import PrivacySpent
 
 # ------------------------------
@@ -62,12 +64,12 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
         },
         OneHotEncoder: {
             "categories": lambda given: not isinstance(given, str),
-            "handle_unknown": lambda given: given == "ignore",
+            "handle_unknown": lambda given: given in ("error", "ignore"),
             **dict.fromkeys(("min_frequency", "max_categories"), lambda given: given is None),
         },
         OrdinalEncoder: {
             "categories": lambda given: not isinstance(given, str),
-            "handle_unknown": lambda given: given == "use_encoded_value",
+            "handle_unknown": lambda given: given in ("error", "use_encoded_value"),
             **dict.fromkeys(("unknown_value", "encoded_missing_value"), _is_finite),
             **dict.fromkeys(("min_frequency", "max_categories"), lambda given: given is None),
         },
@@ -77,7 +79,6 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
         },
         SimpleImputer: {
             "strategy": lambda given: given == "constant",
-            "keep_empty_features": bool,
             "add_indicator": lambda given: not given,
         },
     }
@@ -106,12 +107,15 @@ _TWINS = {
             "CountVectorizer",
             "TfidfVectorizer",
         ),
-        'OneHotEncoder(categories=[...], handle_unknown="ignore")': ("OneHotEncoder",),
-        "OrdinalEncoder(categories=[...], handle_unknown='use_encoded_value') with finite "
-        "unknown_value and encoded_missing_value": ("OrdinalEncoder",),
+        "OneHotEncoder(categories=[...])": ("OneHotEncoder",),
+        "OrdinalEncoder(categories=[...]), with finite unknown_value and encoded_missing_value if "
+        "there are any": ("OrdinalEncoder",),
         "knots that are an array, and no extrapolation='error'": ("SplineTransformer",),
-        'SimpleImputer(strategy="constant", keep_empty_features=True), or '
-        'DPStandardScaler(missing="mean")': ("IterativeImputer", "KNNImputer", "SimpleImputer"),
+        'SimpleImputer(strategy="constant"), or DPStandardScaler(missing="mean")': (
+            "IterativeImputer",
+            "KNNImputer",
+            "SimpleImputer",
+        ),
     }.items()
     for name in names
 }
@@ -158,7 +162,14 @@ def learning_parameters(step: Any) -> list[str]:
     """List the parameters by which a class of those learns, or refuses single rows."""
     conditions = _stateless().get(type(step), {})
     given = {name: getattr(step, name) for name in conditions}
+    if refuses_rows(step) and not _hold_gaps(given["categories"]):
+        # Then no number stands for what is unknown or missing.
+        given = {name: value for name, value in given.items() if not name.endswith("_value")}
     return [f"{name}={value!r}" for name, value in given.items() if not conditions[name](value)]
+
+
+def _hold_gaps(categories: Any) -> bool:
+    return any(one is None or one != one for column in categories for one in column)
 
 
 def calls_objects(step: Any) -> bool:
@@ -202,6 +213,11 @@ def is_passed_through(step: Any) -> bool:
     is_none = step is None or (isinstance(step, str) and step in ("passthrough", "drop"))
     # A subclass may fit what it holds.
     return is_none or type(step) is FrozenEstimator
+
+
+def copied(step: Any) -> Any:
+    """Clone what a fit would change."""
+    return step if is_passed_through(step) else clone(step)
 
 
 def keeps_columns(step: Any) -> bool:
@@ -274,6 +290,73 @@ def fitted_once(estimator: Any) -> list[Any]:
             "ledger, which counts the fits that are made."
         )
     return []
+
+
+# ------------------------------
+# Encoders that refuse unknown categories: they take these until the rows have been checked.
+
+# What a fit puts in the place of handle_unknown="error", and of unknown_value.
+_LENIENT: dict[type, dict[str, Any]] = {  # not tuned
+    OneHotEncoder: {"handle_unknown": "ignore"},
+    OrdinalEncoder: {"handle_unknown": "use_encoded_value", "unknown_value": -1},
+}
+
+
+class _Instead(str):
+    """Stands for "error" while a pipeline is fitted; scikit-learn sees a string like others."""
+
+    __slots__ = ()
+
+
+def refuses_rows(step: Any) -> bool:
+    """Tell whether an encoder refuses unknown categories, or does so once a fit has ended."""
+    given = getattr(step, "handle_unknown", None) if type(step) in _LENIENT else None
+    return given == "error" or isinstance(given, _Instead)
+
+
+def leaves_of(estimator: Any, *, is_fitted: bool) -> Iterator[Any]:
+    """Yield what holders hold, holders within holders too."""
+    parts = HOLDERS.get(type(estimator))
+    if parts is None:
+        yield estimator
+        return
+    for _, part in parts.fitted(estimator) if is_fitted else parts.given(estimator):
+        yield from leaves_of(part, is_fitted=is_fitted)
+
+
+def refuses_unknown(estimator: Any, *, is_fitted: bool = False) -> bool:
+    """Tell whether an encoder within an estimator refuses unknown categories."""
+    return any(map(refuses_rows, leaves_of(estimator, is_fitted=is_fitted)))
+
+
+def lenient(estimator: Any) -> Any:
+    """Return an estimator whose encoders take all rows, and whose imputers keep all columns."""
+    if isinstance(estimator, SharedBudget):
+        steps = [(name, lenient(step)) for name, step in estimator.steps]
+        return clone(estimator).set_params(steps=steps)
+    if not any(map(_instead, leaves_of(estimator, is_fitted=False))):
+        return estimator
+    changed = clone(estimator)
+    for step in leaves_of(changed, is_fitted=False):
+        if given := _instead(step):
+            step.set_params(**given)
+    return changed
+
+
+def _instead(step: Any) -> dict[str, Any]:
+    if refuses_rows(step):
+        given = _LENIENT[type(step)]
+        return {**given, "handle_unknown": _Instead(given["handle_unknown"])}
+    return {"keep_empty_features": True} if type(step).__name__ == "SimpleImputer" else {}
+
+
+def make_strict(estimator: Any) -> Any:
+    """Let the encoders of a fitted estimator refuse unknown categories, as they were asked to."""
+    leaves = partial(leaves_of, estimator)
+    for step in chain(leaves(is_fitted=False), leaves(is_fitted=True)):
+        if isinstance(getattr(step, "handle_unknown", None), _Instead):
+            step.set_params(**{**dict.fromkeys(_LENIENT[type(step)]), "handle_unknown": "error"})
+    return estimator
 
 
 # ------------------------------
@@ -428,7 +511,7 @@ class DelegatesMixin(SeededEstimator):
 
     def _applied(self, name: str, X: Any, *more: Any) -> Any:
         """Call a method of the fitted estimator."""
-        return getattr(self._fitted(), name)(X, *more)
+        return getattr(self._fitted(), name)(checked_container(X), *more)
 
     def _fitted(self) -> Any:
         check_is_fitted(self)
@@ -449,9 +532,11 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
     """Say why a step cannot be kept private; `is_behind` if it follows a private one."""
     is_private = isinstance(estimator, PrivateEstimator)
     where = f"estimator, step {name!r}: " if name else "estimator: "
-    if is_behind and isinstance(estimator, AdditiveChi2Sampler):
+    is_sampler = isinstance(estimator, AdditiveChi2Sampler)
+    if is_behind and (is_sampler or refuses_rows(estimator)):
+        what = "negative entries" if is_sampler else "unknown categories"
         yield (
-            f"{where}AdditiveChi2Sampler refuses negative entries. Behind a private step its error "
+            f"{where}{type(estimator).__name__} refuses {what}. Behind a private step its error "
             "would tell of single rows. Put it before all private steps."
         )
     check_unwatched(where, estimator)

@@ -38,7 +38,16 @@ from skdp.data.containers import (
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.people import People
 from skdp.exceptions import shortened, warn_of_privacy
-from skdp.pipeline._holders import ending_with, fitted_parts, is_columns, last_of, private_parts
+from skdp.pipeline._holders import (
+    copied,
+    ending_with,
+    fitted_parts,
+    is_columns,
+    last_of,
+    make_strict,
+    private_parts,
+    refuses_unknown,
+)
 from skdp.pipeline._public_rows import (
     TWICE,
     are_numbers,
@@ -338,12 +347,16 @@ def _told(what: str, error: Exception | None = None, *, is_public: bool = False)
     told = error.args[0] if type(error) is ValueError and error.args else ""
     if type(told) is str and told.startswith("Found unknown categories"):
         return (
-            f"{what} refuses a category that it was not fitted to; which one may be private. Fit "
-            "it with handle_unknown='ignore', or an OrdinalEncoder with 'use_encoded_value'."
+            f"{what} refuses a category that it was not given, or not fitted to; which one may be "
+            "private. Give it all categories, or pass handle_unknown='ignore', of an "
+            "OrdinalEncoder 'use_encoded_value'."
         )
     if is_public:
         return f"{what} raises {type(error).__name__}: {error}"
-    return f"{what} raises an error, whose text may tell values and is left out."
+    return (
+        f"{what} raises an error, whose text may tell values and is left out. Call it on made-up "
+        "rows, of the same columns and types, to see what it refuses."
+    )
 
 
 def _of_form(function: Callable[..., Any], inputs: Sequence[Any], result: Any, form: Form) -> Any:
@@ -521,6 +534,26 @@ def with_parts(step: Any, parts: Mapping[str, Any]) -> Any:
     return clone(step).set_params(transformers=others)
 
 
+def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
+    """Refuse rows with categories that a public step does not know; return what it makes of them.
+
+    It does so before anything is charged, and names no category.
+    """
+    if isinstance(rows, RowBlocks):
+        raise ValueError(
+            f"Step {name!r} refuses unknown categories, which takes rows in memory: pass "
+            "handle_unknown='ignore', of an OrdinalEncoder 'use_encoded_value'."
+        )
+    given = in_public(step) if is_columns(step) else step
+    fitted = fitted_to_nothing(name, copied(given), rows)
+    made = transformed([(name, fitted)], rows)
+    if refuses_unknown(fitted, is_fitted=True):
+        result = _attempt(make_strict(fitted).transform, (rows,))
+        if isinstance(result, Exception):
+            raise ValueError(_told(f"Step {name!r}", result))
+    return made
+
+
 def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool) -> None:
     """Refuse rows without the columns, or that public parts refuse or do not make finite.
 
@@ -533,7 +566,8 @@ def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool)
             columns_of(rows, columns)
         except (IndexError, KeyError, ValueError):
             raise ValueError(
-                f"Step {name!r}: X, or the like of a plan, does not have the columns {columns!r}."
+                f"Step {name!r}: X, or the like of a plan, does not have the columns {columns!r}, "
+                "or has one of them twice."
             ) from None
     if not are_private:
         return
@@ -541,7 +575,7 @@ def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool)
     if flaw := _flaw(name, public, rows):
         raise ValueError(
             f"{flaw} It is about columns: {_flawed_columns(name, public, rows)}. {MISSING['X']} "
-            "Encode text by OneHotEncoder(categories=[...], handle_unknown='ignore')."
+            "Encode text by OneHotEncoder(categories=[...])."
         )
 
 

@@ -546,7 +546,7 @@ def _common_unit(units: set[str], *, same_unit: bool) -> str:
     if not same_unit:
         raise ValueError(
             "Only records of the same unit compose, got ['record', 'row']. If a record is a row of "
-            "the other data with its response, pass same_unit=True."
+            "the other data with its response, pass same_unit=True to compose."
         )
     return "record"
 

@@ -77,13 +77,16 @@ def test_a_plain_estimator_is_its_own_report():
     assert repr(report).endswith(repr(report.spent))
 
 
-def test_a_pipeline_of_rows_and_records_composes_where_the_caller_says_so():
+def test_rows_and_records_of_one_pipeline_are_the_same_people():
     pipeline = make_pipeline(pca(), regressor(epsilon=3.0)).fit(X, Y)
-    with pytest.raises(ValueError, match="same_unit=True"):
-        privacy_spent(pipeline)
-    report = privacy_spent(pipeline, same_unit=True)
+    report = privacy_spent(pipeline)
     assert report.spent.mu == total(MU, gaussian_dp.mu_from_epsilon_delta(3.0, 1e-6))
     assert (report.spent.unit, report.is_private) == ("record", True)
+    assert report.verdict.endswith("a record is a row of the same X, with its response")
+    # What was fitted before may have had other rows.
+    parts = ColumnTransformer([("p", pca().fit(X), [0, 1])], sparse_threshold=0)
+    with pytest.raises(ValueError, match=r"same_unit=True to compose\."):
+        privacy_spent(make_pipeline(parts, regressor()).fit(X, Y))
     names = [release.name for release in report.spent.releases]
     first, second = (step.privacy_spent_.releases for step in pipeline)
     assert names == [release.name for release in (*first, *second)]
@@ -466,7 +469,7 @@ def test_records_that_do_not_compose_are_refused():
         privacy_spent(mixed)
     entries = make_pipeline(svd(), DPTruncatedSVD(1, privacy_unit=Entry((-1, 1)))).fit(X)
     with pytest.raises(ValueError, match="same unit"):
-        privacy_spent(entries, same_unit=True)
+        privacy_spent(entries)
 
 
 def test_html_is_escaped():

@@ -67,7 +67,7 @@ def test_a_search_of_a_newcomer():
 def test_the_advice_is_kept(epsilon):
     def cost_at(asked):
         both = make_pipeline(pca(epsilon=asked), regressor(epsilon=asked))
-        return search_cost(GridSearchCV(both, GRID, cv=5), 120, 6, same_unit=True)
+        return search_cost(GridSearchCV(both, GRID, cv=5), 120, 6)
 
     cost = cost_at(epsilon)
     told = float(repr(cost).rpartition("pass epsilon=")[2].split()[0])
@@ -270,7 +270,6 @@ def test_equal_prices_may_be_drawn():
             ValueError,
             "epsilon",
         ),
-        ((search_of_both(), 120, 6), ValueError, "same_unit=True"),
     ],
 )
 def test_what_can_not_be_told_is_refused(arguments, error, message):
@@ -280,7 +279,7 @@ def test_what_can_not_be_told_is_refused(arguments, error, message):
 
 def test_steps_of_compositions_are_fitted_once():
     parts = make_pipeline(columns(), union(), TransformedTargetRegressor(regressor()))
-    cost = search_cost(GridSearchCV(parts, {}, cv=3), 120, 6, same_unit=True)
+    cost = search_cost(GridSearchCV(parts, {}, cv=3), 120, 6)
     assert cost.n_fits == 4 * 6
     equal = planned_cost([pca(), pca(center=False), svd()])
     assert sorted(equal.values()) == [1, 2]
@@ -289,7 +288,7 @@ def test_steps_of_compositions_are_fitted_once():
 def test_nothing_reads_data_or_changes_a_search():
     search = search_of_both()
     before = repr(search.get_params())
-    cost = search_cost(search, 10**9, 6, same_unit=True)
+    cost = search_cost(search, 10**9, 6)
     assert repr(cost).endswith(" to dppca and to dptraceregressor")
     assert repr(search.get_params()) == before
     assert not hasattr(search, "cv_results_")

@@ -502,7 +502,6 @@ REFUSED_STEPS = [
     (DPStandardScaler(random_state=SEED), "random_state must be None"),
     (StandardScaler(), "DPStandardScaler"),
     (SimpleImputer(), 'SimpleImputer.strategy="constant"'),
-    (SimpleImputer(strategy="constant"), "keep_empty_features=True"),
     (
         SimpleImputer(strategy="constant", keep_empty_features=True, add_indicator=True),
         "may learn",
@@ -512,7 +511,7 @@ REFUSED_STEPS = [
     (Lasso(), "Use a private step"),
     (MinMaxScaler(), "or a FunctionTransformer with public ends"),
     (OneHotEncoder(), "categories="),
-    (OneHotEncoder(categories=[[1], [2], [3], [4]]), 'handle_unknown="ignore"'),
+    (OneHotEncoder(categories=[[1], [2], [3], [4]], handle_unknown="warn"), "handle_unknown="),
     (TfidfVectorizer(), "may learn .* or CountVectorizer.vocabulary="),
     (CountVectorizer(), "vocabulary="),
     (CountVectorizer(vocabulary=["a"], input="filename"), "of texts"),

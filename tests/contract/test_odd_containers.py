@@ -1,0 +1,138 @@
+"""What is no table of numbers and labels is refused, and the error says what it is."""
+
+import datetime as dt
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.preprocessing import FunctionTransformer
+
+from skdp import (
+    DPPCA,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPStandardScaler,
+    DPTraceRegressor,
+    RowBlocks,
+    make_dp_pipeline,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+N = 40
+X = np.random.default_rng(0).normal(size=(N, 3))
+DAYS = pd.Series(pd.date_range("2020-01-01", periods=N))
+IN_PANDAS = pd.DataFrame({"a": X[:, 0], "day": DAYS})
+IN_POLARS = pl.DataFrame(IN_PANDAS)
+TIMES = {
+    "alone": IN_PANDAS[["day"]],
+    "array": IN_PANDAS[["day"]].to_numpy(),
+    "beside numbers": IN_PANDAS,
+    "durations": IN_PANDAS[["day"]] - pd.Timestamp("2020-01-01"),
+    "durations of numpy": np.full((N, 2), np.timedelta64(3, "D")),
+    "list": [[np.datetime64("2020-01-01")]] * N,
+    "missing": pd.DataFrame({"day": [pd.NaT, *DAYS[1:]]}),
+    "objects": np.array([[np.datetime64("2020-01-01")]] * N, dtype=object),
+    "polars": IN_POLARS,
+    "polars, alone": IN_POLARS[["day"]],
+    "polars, dates": IN_POLARS.select(pl.col("day").cast(pl.Date)),
+    "polars, durations": IN_POLARS.select(pl.col("day") - pl.col("day").min()),
+    "time zone": pd.DataFrame({"day": DAYS.dt.tz_localize("UTC")}),
+}
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_dates_times_and_durations_are_refused_with_a_recipe(name):
+    rows = TIMES[name]
+    for model in (DPStandardScaler(), DPStandardScaler(missing="mean"), DPPCA(1)):
+        with pytest.raises(ValueError, match=r"Dates, .* no numbers.*\.dt\.days with pandas") as no:
+            model.fit(rows)
+        assert "2020-01-02" not in str(no.value)
+    n_columns = np.shape(rows)[1]
+    fitted = DPStandardScaler().fit(X[:, :n_columns])
+    with pytest.raises(ValueError, match=r"Dates|feature names"):
+        fitted.transform(rows)
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_responses_and_weights_are_no_dates(name):
+    columns = TIMES[name]
+    y = columns["day"] if hasattr(columns, "columns") else np.asarray(columns)[:, 0]
+    for model in (DPLinearRegression(), DPTraceRegressor()):
+        with pytest.raises(ValueError, match=r"Dates, .*total_days\(\) with polars"):
+            model.fit(X, y)
+    with pytest.raises(ValueError, match="Unknown label type: dates"):
+        DPLogisticRegression().fit(X, y)
+
+
+STRINGS = np.where(X[:, 0] > 0, "yes", "no")
+LABELS = {
+    "bytes": (STRINGS.astype("S"), "bytes"),
+    "bytes as objects": (np.array([one.encode() for one in STRINGS], dtype=object), "bytes"),
+    "categories with NA": (pd.Series([None, *STRINGS[1:]], dtype="category"), "missing"),
+    "dates": (np.array([dt.date(2020, 1, 1)] * N), "dates"),
+    "None": (np.array([None, *STRINGS[1:]], dtype=object), "missing"),
+    "NaT": (pd.Series([pd.NaT, *STRINGS[1:]], dtype=object), "missing"),
+    "strings with NA": (pd.Series([pd.NA, *STRINGS[1:]], dtype="string"), "missing"),
+    "polars, with null": (pl.Series([None, *STRINGS[1:]]), "missing"),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_that_are_none_are_called_what_they_are(name):
+    labels, what = LABELS[name]
+    for classes in (["no", "yes"], None):
+        with pytest.raises(ValueError, match=f"Unknown label type: {what}.*leave out records"):
+            DPLogisticRegression(classes=classes).fit(X, labels)
+
+
+@pytest.mark.parametrize(
+    ("rows", "what"),
+    [
+        (IN_POLARS.lazy(), "LazyFrame has not been read"),
+        (IN_PANDAS.to_records(index=False), "An array of records"),
+        (np.zeros((N, 2), dtype=[("a", float)]), "An array of records"),
+    ],
+)
+def test_what_is_no_table_yet_is_called_what_it_is(rows, what):
+    for model in (DPStandardScaler(), DPPCA(1), make_dp_pipeline(DPPCA(1))):
+        with pytest.raises(ValueError, match=what):
+            model.fit(rows)
+    with pytest.raises(ValueError, match=what):
+        DPLinearRegression().fit(X, rows)
+
+
+@pytest.mark.parametrize(
+    "twins", [pd.DataFrame(X, columns=["a", "b", "a"]), pa.table([*X.T], names=["a", "b", "a"])]
+)
+def test_two_columns_may_have_one_name_where_nobody_asks_for_it(twins):
+    for model in (DPStandardScaler(random_state=2**99), DPPCA(1, random_state=2**99)):
+        fitted = model.fit(twins)
+        assert fitted.transform(twins).shape[0] == N
+        assert not hasattr(fitted, "feature_names_in_")
+    if isinstance(twins, pd.DataFrame):
+        parts = ColumnTransformer([("a", DPStandardScaler(), [0, 2])], remainder="passthrough")
+        double = FunctionTransformer(np.square, validate=True)
+        for steps in ([parts, DPPCA(1)], [double, DPPCA(1)]):
+            assert make_dp_pipeline(*steps).fit(twins).transform(twins).shape == (N, 1)
+        named = ColumnTransformer([("a", DPStandardScaler(), ["a"])])
+        with pytest.raises(ValueError, match="or has one of them twice"):
+            make_dp_pipeline(named).fit(twins)
+    with pytest.raises(ValueError, match="several of one name: a"):
+        DPStandardScaler(bounds={"a": (0, 1), "b": (0, 1)}).fit(twins)
+
+
+def test_parts_with_two_columns_of_one_name_are_taken():
+    twins = pd.DataFrame(X, columns=["a", "b", "a"])
+    blocks = RowBlocks.from_partitions([lambda: twins], [N], 3)
+    assert DPStandardScaler(with_mean=False).fit(blocks).mean_.shape == (3,)
+
+
+@pytest.mark.parametrize("value", [True, np.True_])
+@pytest.mark.parametrize("name", ["epsilon", "delta", "n_components", "random_state", "row_norm"])
+def test_a_bool_is_no_number(name, value):
+    with pytest.raises(ValueError, match=f"The {name!r} parameter of DPPCA must not be a bool"):
+        DPPCA(**{name: value}).fit(X)
