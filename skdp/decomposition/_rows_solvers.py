@@ -177,7 +177,7 @@ class PositiveMean:
 
     @property
     def excess(self) -> float:
-        """Squared length less what noise alone exceeds with a risk of about .001, over the noise."""
+        """Squared length less what noise exceeds with a risk of about .001, over the noise."""
         n_features = len(self.mean)
         squared_length = float(np.sum(np.square(self.mean / self.noise_std)))
         # Three standard deviations of the chi-squared law that noise alone has.
