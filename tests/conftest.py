@@ -40,10 +40,14 @@ def pytest_collection_modifyitems(items):
         random.Random(SHUFFLE).shuffle(items)
 
 
+def pytest_collection():
+    # What is collected stays: the garbage collector need not look at it again and again.
+    gc.disable()
+
+
 def pytest_collection_finish():
-    # Thousands of collected tests stay: the garbage collector need not look at them in each one.
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

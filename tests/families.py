@@ -21,6 +21,7 @@ import toy
 import trace_cells
 import trace_neighbors
 import user_cells
+from covers import pairwise_cover, single_cover
 from harness import Slip
 
 from skdp.testing._recording import Group
@@ -69,6 +70,9 @@ class Family:
         Whether data that are the same once they are clipped are the same for a seed.
     per_unit : tuple of str
         Released attributes with a number for every unit.
+    cover : callable
+        Chooses the cells in which the law of neighbors runs by default: with every pair of values,
+        or with every value if each cell takes long.
     exempt : dict
         Names of laws that say nothing of these estimators, each with the reason.
     """
@@ -90,6 +94,7 @@ class Family:
     n_units: Callable[[tuple], int] = lambda arguments: arguments[0].shape[0]
     is_keyed_by_clipped_data: bool = False
     per_unit: tuple[str, ...] = ()
+    cover: Callable[[tuple], tuple] = pairwise_cover
     exempt: dict[str, str] = field(default_factory=dict)
 
     def keeps(self, law):
@@ -146,6 +151,7 @@ FAMILIES = (
         slips={},
         arguments=lambda data: data.arguments,
         n_units=lambda arguments: len(set(arguments[1])),
+        cover=single_cover,
     ),
     Family(
         name="covariances of people",
@@ -178,6 +184,7 @@ FAMILIES = (
         setting=class_cells.setting,
         arguments=lambda data: data.arguments,
         n_units=lambda arguments: len(set(arguments[-1])),
+        cover=single_cover,
         exempt={"rows_are_transformed_one_by_one": "a classifier predicts, and has no transform"},
     ),
     Family(
@@ -194,6 +201,7 @@ FAMILIES = (
         slips=people_cells.TRACE_SLIPS,
         arguments=lambda data: data.arguments,
         n_units=lambda arguments: len(set(arguments[-1])),
+        cover=trace_cells.cover,
         exempt={"rows_are_transformed_one_by_one": "a regression predicts, and has no transform"},
     ),
     Family(
@@ -227,6 +235,7 @@ FAMILIES = (
         is_reached=trace_cells.is_reached,
         slips=trace_cells.SLIPS,
         arguments=lambda data: data.arguments,
+        cover=trace_cells.cover,
         exempt={"rows_are_transformed_one_by_one": "a regression predicts, and has no transform"},
     ),
     Family(
@@ -243,6 +252,7 @@ FAMILIES = (
         slips=class_cells.SLIPS,
         setting=class_cells.setting,
         arguments=lambda data: data.arguments,
+        cover=single_cover,
         exempt={"rows_are_transformed_one_by_one": "a classifier predicts, and has no transform"},
     ),
     Family(
@@ -276,6 +286,7 @@ FAMILIES = (
         slips=user_cells.SLIPS,
         arguments=lambda data: data.arguments,
         n_units=lambda arguments: len(set(arguments[2])),
+        cover=single_cover,
     ),
     Family(
         name="columns",

@@ -308,6 +308,7 @@ def test_no_seed_is_copied():
         assert seed not in pickle.dumps(to_sklearn(model.fit(X)))
 
 
+@pytest.mark.covered(at_most=8)
 @pytest.mark.parametrize(
     ("name", "cell"),
     [
@@ -328,6 +329,7 @@ def test_other_data_with_the_same_releases_give_the_same_twin(name, cell):
             assert told_of(fit_with(cell(), other, scripted)[0]) == told
 
 
+@pytest.mark.covered(at_most=6)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_other_data_with_the_same_releases_give_the_same_card(family):
     for cell in single_cover(family.cells)[:2]:
@@ -410,6 +412,7 @@ def grids_of(ledger):
     }
 
 
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize("case", grids_of(None))
 def test_no_seed_or_ledger_is_on_a_card_of_a_search(tmp_path, case):
     path, unlimited = tmp_path / "secret.skdp", {"epsilon": 1e9, "delta": 0.1}

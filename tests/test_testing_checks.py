@@ -304,10 +304,17 @@ def case_of(kind, **more):
     return PrivacyCase(kind(epsilon=100.0), (X,), **more)
 
 
+def run_alone(case, name):
+    """Run one check, without all others."""
+    own = {check: need for check, need in _checks.CHECKS.items() if check.__name__ == name}
+    with patch.object(_checks, "CHECKS", own):
+        assert check_privacy(case) == [name]
+
+
 @pytest.mark.parametrize(("kind", "check"), MISTAKES.items())
 def test_a_mistake_fails_the_check_that_one_would_expect(kind, check):
     with pytest.raises(AssertionError, match=f"(?m)^{check}: "):
-        check_privacy(case_of(kind))
+        run_alone(case_of(kind), check)
 
 
 def test_what_is_right_passes_and_what_is_told_has_words():
@@ -324,7 +331,7 @@ def test_what_is_right_passes_and_what_is_told_has_words():
         (WarnsOfTheHuge, r": a neighbor has \['a row is clipped', ''\] said in place of \[''\]$"),
     ):
         with pytest.raises(AssertionError, match=f"(?m){told}"):
-            check_privacy(case_of(kind))
+            run_alone(case_of(kind), MISTAKES[kind])
 
 
 def test_what_ends_with_another_thread_is_no_change():
@@ -345,8 +352,9 @@ def test_what_ends_with_another_thread_is_no_change():
 
 
 def test_what_is_put_into_a_parameter_is_seen():
+    case = PrivacyCase(KeptInAParameter([0], epsilon=100.0), (X,))
     with pytest.raises(AssertionError, match=r"first: .*changed what a parameter holds"):
-        check_privacy(PrivacyCase(KeptInAParameter([0], epsilon=100.0), (X,)))
+        run_alone(case, "a_second_fit_does_not_depend_on_the_first")
 
 
 @pytest.mark.parametrize("kind", [ClipsTheFirstBlock, CountsTheLastOften])
@@ -364,7 +372,7 @@ def test_where_units_may_be_null_others_than_the_first_are_exchanged(kind):
 
     is_null = False
     with pytest.raises(AssertionError, match=r"(?m)^neighbors_move_no_release_further"):
-        check_privacy(case_of(Null, null=null))
+        run_alone(case_of(Null, null=null), "neighbors_move_no_release_further_than_declared")
 
 
 def test_what_is_expected_to_fail_is_declared_and_has_to_fail():
@@ -394,6 +402,7 @@ def test_pytest_is_told_what_is_expected_to_fail():
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+@pytest.mark.usefixtures("few_steps")
 def test_checks_that_need_a_parameter_are_run_where_it_is():
     cases = {
         "seeds": PrivacyCase(toy.ClippedMean(epsilon=100.0), (X / 4,)),
@@ -420,7 +429,7 @@ def test_a_null_unit_that_counts_is_seen():
 
     mean = toy.ClippedMean(epsilon=100.0, adjacency="zero_out")
     with pytest.raises(AssertionError, match=r"(?m)^a_null_unit_contributes_nothing: "):
-        check_privacy(PrivacyCase(mean, (X / 4,), null=nothing))
+        run_alone(PrivacyCase(mean, (X / 4,), null=nothing), "a_null_unit_contributes_nothing")
 
 
 def test_neighbors_differ_in_one_unit():
@@ -477,8 +486,9 @@ def test_an_argument_that_fit_takes_by_name_only_is_handed_on_by_a_subclass():
 def test_users_are_exchanged_with_all_their_rows():
     data = X, np.repeat(np.arange(20), 3)
     check_privacy(PrivacyCase(UserMean(), data, neighbours=replaced_users))
+    wrong = PrivacyCase(UserMean(reduce=np.sum), data, neighbours=replaced_users)
     with pytest.raises(AssertionError, match=r"(?m)^neighbors_move_no_release_further"):
-        check_privacy(PrivacyCase(UserMean(reduce=np.sum), data, neighbours=replaced_users))
+        run_alone(wrong, "neighbors_move_no_release_further_than_declared")
 
 
 def test_at_most_five_fields_are_required():
@@ -499,4 +509,4 @@ def test_an_estimator_has_one_budget():
             return super().fit(X)
 
     with pytest.raises(AssertionError, match="with one budget, not with 2"):
-        check_privacy(PrivacyCase(Twice(2, epsilon=100.0), (X,)))
+        run_alone(PrivacyCase(Twice(2, epsilon=100.0), (X,)), "the_record_is_that_of_the_releases")

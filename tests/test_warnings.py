@@ -72,6 +72,7 @@ def lines_of(job, *filters):
     return str(warning.message).splitlines()
 
 
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize("name", JOBS)
 def test_a_warning_is_at_the_line_of_the_user(name):
     assert files_of(JOBS[name]) == {__file__}
@@ -85,6 +86,7 @@ def test_a_warning_of_a_thread_is_at_a_line_of_skdp():
     assert all(file == __file__ or file.startswith(skdp.__path__[0]) for file in found)
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("name", WHOLES)
 def test_a_whole_warns_once_and_says_nothing_twice(name):
     (warning,) = caught_from(WHOLES[name])

@@ -27,8 +27,8 @@ TITLE = f"""\
 # What the laws on the covered cells notice
 
 Written by `python -m benchmarks.house.mutations --write`. Each line is a mistake: something that is
-declared {TOO_LITTLE:g} times what it is. "Cells" are those of the pairwise cover in which it is
-made, and the last column has the first one in which the law of neighbors fails.
+declared {TOO_LITTLE:g} times what it is. "Cells" are those of the cover in which it is made, and
+the last column has the first one in which the law of neighbors fails.
 
 """
 COLUMNS = ("what is too small", "cells", "noticed in")

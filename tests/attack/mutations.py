@@ -43,12 +43,15 @@ def solver_of(cell):
 
 
 def releases_of(family, solver):
-    """Give the releases of a solver by name, each with the covered cells that make it."""
-    cells = defaultdict(list)
-    for cell in pairwise_cover(family.cells):
+    """Give the releases of a solver by name, each with the covered cells that make it.
+
+    Those are named, too, that only other cells of a pairwise cover make.
+    """
+    cells, covered = defaultdict(list), family.cover(family.cells)
+    for cell in dict.fromkeys((*covered, *pairwise_cover(family.cells))):
         if solver_of(cell) == solver:
             for name in dict.fromkeys(map(without_number, names_released(family, cell))):
-                cells[name].append(cell)
+                cells[name] += [cell] * (cell in covered)
     # What does not take place has no value that could move.
     cells.pop(SKIPPED, None)
     return cells
@@ -70,7 +73,7 @@ def uses_of_sensitivities():
     """Give the functions of the package, each with the covered cells that call it."""
     cells = defaultdict(list)
     for family in FAMILIES:
-        for cell in pairwise_cover(family.cells):
+        for cell in family.cover(family.cells):
             for function in functions_called(family, cell):
                 cells[function].append((family, cell))
     return cells

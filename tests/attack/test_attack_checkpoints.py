@@ -242,14 +242,16 @@ def resume_when_told(path, barrier, answers):
         answers.put(str(error))
 
 
-def test_of_several_processes_one_goes_on(path):
+@pytest.mark.parametrize("n_processes", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_of_several_processes_one_goes_on(n_processes, path):
     context = multiprocessing.get_context("spawn")
     stream = CONTINUAL()
     stream.close_epoch()
     stream.checkpoint(path, KEY)
-    barrier, answers = context.Barrier(3), context.Queue()
+    barrier, answers = context.Barrier(n_processes), context.Queue()
     processes = [
-        context.Process(target=resume_when_told, args=(path, barrier, answers)) for _ in range(3)
+        context.Process(target=resume_when_told, args=(path, barrier, answers))
+        for _ in range(n_processes)
     ]
     for each in processes:
         each.start()

@@ -1,7 +1,7 @@
 """Every law of privacy, for every cell of every family: by default, for covers.
 
-That of neighbors for a pairwise cover, as it alone shows what is declared too small; the others, as
-those of the contract, for a single one.
+That of neighbors for the cover of the family, mostly a pairwise one, as it alone shows what is
+declared too small; the others, as those of the contract, for a single one.
 """
 
 import itertools
@@ -9,7 +9,7 @@ import itertools
 import pytest
 from attack_laws import attack_laws_for
 from attack_laws import neighbors_move_no_release_further_than_declared as neighbors
-from covers import pairwise_cover, single_cover, slow_outside
+from covers import single_cover, slow_outside
 from families import FAMILIES
 from family_case import FamilyCase
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 def is_slow(law, family, cell):
     """Whether a law is slow for a cell."""
-    make_cover = pairwise_cover if law is neighbors else single_cover
+    make_cover = family.cover if law is neighbors else single_cover
     return cell not in make_cover(family.cells)
 
 
@@ -71,7 +71,7 @@ DEGENERATE = [
 ]
 
 
-@pytest.mark.covered(at_most=12)
+@pytest.mark.covered(at_most=8)
 @pytest.mark.parametrize(("family", "cell", "name"), DEGENERATE)
 def test_other_data_have_no_worse_neighbors(family, cell, name):
     with family.setting(cell):

@@ -73,6 +73,7 @@ def test_the_counts_of_a_part_do_not_change_with_the_rows_of_others(kind, change
             assert np.abs(one - other).max() <= 1, release.name
 
 
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize("kind", ["linear", "matrices"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("what", ["row", "response"])
@@ -113,6 +114,7 @@ def test_what_is_not_finite_in_a_later_pass_is_bounded_like_any_record(
         assert np.linalg.norm(one - other) <= release.sensitivity * (1 + 1e-12), release.name
 
 
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize("last", [6, 9, 30])
 @pytest.mark.parametrize("most", [0, 1 << 30])
 def test_rows_that_a_public_step_maps_otherwise_in_a_later_pass_are_clipped(

@@ -213,7 +213,7 @@ def test_exchanging_a_record_moves_further_than_losing_it(monkeypatch):
     assert max(ratios_of(attack(cell, cell.data()), "gradient")) > 1.9
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=6)
 @each(adjacency="zero_out")
 def test_of_null_records_nothing_is_released(cell):
     data = cell.data()

@@ -96,6 +96,7 @@ def assert_same_values(make_estimator, X, flips):
     np.testing.assert_allclose(other.components_, model.components_, atol=1e-9)
 
 
+@pytest.mark.covered(at_most=6)
 @pytest.mark.parametrize("flips", FLIPS.values(), ids=FLIPS)
 @pytest.mark.parametrize("cell", ROWS, ids=str)
 def test_no_release_of_rows_depends_on_signs(cell, flips):

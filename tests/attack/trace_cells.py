@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from covers import single_cover
 from harness import Slip
 from in_parts import in_parts
 from scipy import sparse
@@ -241,6 +242,12 @@ def _cells():
 
 
 CELLS = tuple(_cells())
+
+
+def cover(cells):
+    """Choose cells with every value, and the one in which attacks move gap and start far."""
+    reached = "float32, record, replace, spectral, given scale, no intercept, gap"
+    return (*single_cover(cells), *(cell for cell in cells if str(cell) == reached))
 
 
 def each(*, cover=tuple, **wanted):

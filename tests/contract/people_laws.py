@@ -54,12 +54,17 @@ CELLS = [
 ] + [people_cells.SCALER_CELLS[0], people_cells.CLASS_CELLS[0], people_cells.TRACE_CELLS[0]]
 
 
-def neighbors_move_no_release_too_far():
+def neighbors_move_no_release_too_far(cells=CELLS):
     """One person moves no release further than declared, whatever rows it has."""
     # So that a part of the few people is a sample.
     with patch.object(_rows_solvers, "_LEVEL_ROWS", 16):
-        for cell in CELLS:
+        for cell in cells:
             neighbors_move_no_release_further_than_declared(FAMILY_OF[id(cell)], cell)
+
+
+def neighbors_move_no_release_of_records_too_far():
+    """Nor of a regression."""
+    neighbors_move_no_release_too_far(CELLS[-1:])
 
 
 def repeated_rows_change_nothing(kind, container="dense"):
@@ -269,6 +274,7 @@ LAWS = {
     law.__name__: law
     for law in (
         neighbors_move_no_release_too_far,
+        neighbors_move_no_release_of_records_too_far,
         of_all_kinds(repeated_rows_change_nothing),
         of_all_kinds(nothing_asks_for_the_number_of_rows),
         of_all_kinds(only_the_number_of_people_is_told),

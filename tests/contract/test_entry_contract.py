@@ -52,7 +52,7 @@ def data_of(cell):
     return (TABLE > 0.3).astype(float) if cell == "interaction" else TABLE
 
 
-@pytest.mark.covered(at_most=6)
+@pytest.mark.covered(at_most=3)
 @every_estimator
 @every_cell
 def test_containers_give_the_same_fit(make, cell):

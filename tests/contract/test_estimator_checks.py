@@ -1,6 +1,7 @@
 """scikit-learn's estimator checks, those it keeps for itself included: no expected failures.
 
-One instance of each class is checked by default, the others with the slow tests.
+One instance of each class is checked by default, most of them by every fifth check; all else is
+checked with the slow tests.
 """
 
 import numpy as np
@@ -178,7 +179,22 @@ def test_every_estimator_is_checked():
     assert set(public.ESTIMATORS) <= set(map(type, ESTIMATORS))
 
 
-@parametrize_with_checks(FIRST_OF_CLASS)
+def in_turns(estimators):
+    """Give every check of every estimator: all by default of a few, of the others every fifth."""
+    mark = parametrize_with_checks(estimators).mark
+    pairs = [
+        pytest.param(*pair, marks=[pytest.mark.slow] * (number % 5 > 0 and not is_in_full(pair[0])))
+        for number, pair in enumerate(mark.args[1])
+    ]
+    return pytest.mark.parametrize(mark.args[0], pairs, **mark.kwargs)
+
+
+def is_in_full(estimator):
+    """Whether it is one of the few, of which each is of another of scikit-learn's kinds."""
+    return type(estimator) in (DPPCA, DPLinearRegression, DPLogisticRegression)
+
+
+@in_turns(FIRST_OF_CLASS)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 
@@ -195,6 +211,7 @@ def test_check_that_scikit_learn_keeps_for_itself(estimator, name):
     getattr(estimator_checks, name)(type(estimator).__name__, clone(estimator))
 
 
+@pytest.mark.covered(at_most=14)
 @pytest.mark.parametrize("name", KEPT_BACK_OF_TRANSFORMERS)
 @pytest.mark.parametrize("estimator", EACH_TRANSFORMER)
 def test_check_of_transformers_that_scikit_learn_keeps_for_itself(estimator, name):

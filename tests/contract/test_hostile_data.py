@@ -154,7 +154,7 @@ def hostile(error):
     }
 
 
-@pytest.mark.covered(at_most=20)
+@pytest.mark.covered(at_most=10)
 @pytest.mark.parametrize("name", [*OF_ROWS, *OF_COLUMNS])
 def test_no_text_of_a_foreign_error_is_shown(name):
     call = {**OF_ROWS, **OF_COLUMNS}[name]

@@ -50,6 +50,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 of_kinds = pytest.mark.parametrize("kind", KINDS)
 
 
+@pytest.mark.covered(at_most=6)
 @of_kinds
 def test_people_with_one_row_are_rows(kind):
     X, y, _ = rows_of_people()
@@ -60,6 +61,7 @@ def test_people_with_one_row_are_rows(kind):
     assert_close(one_each, fitted(kind, X, y, **facts), 1e-9 if are_records else 0.0)
 
 
+@pytest.mark.covered(at_most=6)
 @of_kinds
 def test_the_plan_and_the_record_are_per_user(kind, tmp_path):
     X, y, codes = rows_of_people()

@@ -34,6 +34,7 @@ WITH_IDS = [
 ]
 
 
+@pytest.mark.covered(at_most=14)
 @pytest.mark.parametrize(("kind", "container", "ids"), WITH_IDS)
 def test_ids_and_rows_come_in_any_container(kind, container, ids):
     X, y, codes = rows_of_people()

@@ -22,16 +22,19 @@ from skdp.model_selection import _search_cost
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 
+@pytest.mark.covered(at_most=16)
 @pytest.mark.parametrize(("kind", "container"), WAYS)
 def test_nothing_asks_for_the_number_of_rows(kind, container):
     people_laws.nothing_asks_for_the_number_of_rows(kind, container)
 
 
+@pytest.mark.covered(at_most=6)
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_the_number_of_people_is_told(kind):
     people_laws.only_the_number_of_people_is_told(kind)
 
 
+@pytest.mark.covered(at_most=10)
 @pytest.mark.parametrize(("kind", "container"), [way for way in WAYS if way[1] in ("dense", "csr")])
 def test_rows_that_are_repeated_change_nothing(kind, container):
     people_laws.repeated_rows_change_nothing(kind, container)
@@ -94,21 +97,22 @@ def half_of_all_rows(count, rows, budget):
 
 
 NEIGHBORS, REPEATED = "neighbors_move_no_release_too_far", "repeated_rows_change_nothing"
+RECORDS = "neighbors_move_no_release_of_records_too_far"
 POISON, TOLD = "nothing_asks_for_the_number_of_rows", "only_the_number_of_people_is_told"
 n_rows = property(lambda self: self.source.shape[0])
 depth = property(lambda self: sum_depth(self.block_starts, self.width, part_ranges(self)))
 forgotten = "mass_of", lambda *_: None
 MISTAKES = {
-    "weights of matrices are forgotten": ([(matrices, *forgotten)], {NEIGHBORS, REPEATED}),
-    "weights of responses are forgotten": ([(_trace_records, *forgotten)], {NEIGHBORS}),
-    "a median of rows": ([(_descent, *forgotten)], {NEIGHBORS, REPEATED}),
+    "weights of matrices are forgotten": ([(matrices, *forgotten)], {RECORDS, REPEATED}),
+    "weights of responses are forgotten": ([(_trace_records, *forgotten)], {RECORDS}),
+    "a median of rows": ([(_descent, *forgotten)], {RECORDS, REPEATED}),
     "weights of matrices twice in products": (
         [(matrices.DenseMatrices, "half_added", matrices.DenseMatrices.added)],
         {REPEATED},
     ),
     "a number of matrices": (
         [(matrices.Design, "n_records", property(lambda self: self.source.shape[0]))],
-        {NEIGHBORS, POISON},
+        {RECORDS, POISON},
     ),
     "people of responses not hashed": (
         [(_regressors, "keyed_by_people", lambda digest, _: digest)],

@@ -33,6 +33,7 @@ from skdp.units import Edge, Entry
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD, DPLowRankFactorizer])
 @pytest.mark.parametrize("unit", ["row", Entry((0, 1))], ids=str)
 def test_the_container_does_not_change_what_is_released(make, unit):

@@ -119,6 +119,7 @@ def watched_cells():
             yield from ((family, cell) for cell in family.cells[:: len(family.cells) // 4])
 
 
+@pytest.mark.covered(at_most=30)
 @pytest.mark.parametrize(
     ("family", "cell"), list(watched_cells()), ids=lambda one: getattr(one, "name", str(one))
 )

@@ -49,6 +49,7 @@ def test_a_generator_seeds_every_fit_anew(make):
         assert estimator.privacy_spent_.seeded
 
 
+@pytest.mark.covered(at_most=3)
 @every_estimator
 @every_solver
 def test_containers_give_the_same_fit(make, solver, tmp_path):

@@ -124,7 +124,7 @@ def containers(path):
     }
 
 
-@pytest.mark.covered(at_most=6)
+@pytest.mark.covered(at_most=3)
 @every_cell
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("fit", ["unclipped", "clipped"])

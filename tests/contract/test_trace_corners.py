@@ -59,7 +59,7 @@ def test_a_start_is_released_where_the_gap_is_certain(cell, epsilon):
         assert releases["start subspaces"].sensitivity == pytest.approx(declared, rel=1e-12)
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=3)
 @ignore_warnings
 @each(unit="response", response_bound=None, init="random", adjacency="replace")
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -89,7 +89,7 @@ EXTREMES = (
 )
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=4)
 @ignore_warnings
 @pytest.mark.parametrize("parameters", EXTREMES, ids=str)
 def test_extreme_parameters_raise_nothing(parameters):

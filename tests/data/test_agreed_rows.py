@@ -217,6 +217,7 @@ def cut(X, make):
     return [make(X[a:b]) for a, b in itertools.pairwise([0, 3, 20, X.shape[0]])]
 
 
+@pytest.mark.covered(at_most=8)
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("cell", ROW_CELLS, ids=str)
 def test_parts_add_up_to_the_sums_of_all_rows(cell, convert):

@@ -94,6 +94,7 @@ def refused(function):
     return str(caught.value)
 
 
+@pytest.mark.covered(at_most=24)
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("case", [*OTHERS, *OF_OTHER_WIDTH])
@@ -178,6 +179,7 @@ def fit_of(make, ledger, *loaders):
     return partial(DPPCA(1, row_norm=5.0, mean_norm=5.0, ledger=ledger, n_jobs=1).fit, rows)
 
 
+@pytest.mark.covered(at_most=8)
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("case", [*OTHERS, *OF_OTHER_WIDTH, "texts", "more rows"])
 def test_in_a_later_pass_the_text_is_the_same_whatever_the_part_holds(case, make, ledger):

@@ -241,6 +241,7 @@ def test_pieces_depend_on_the_shape_only(kind):
         assert pieces_of(ours) == pieces_of(theirs)
 
 
+@pytest.mark.covered(at_most=6)
 @every_kind
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, -1])
 def test_threads_change_no_bit(kind, n_jobs):

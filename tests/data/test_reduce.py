@@ -232,6 +232,7 @@ def chain(rows, block):
     return np.array([Chain(1)], dtype=object)
 
 
+@pytest.mark.covered(at_most=24)
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 100, 1001, 4097])
 @pytest.mark.parametrize("width", [1, 40, 500])
 @pytest.mark.parametrize("size", [0, 10, 10**5, 10**12])

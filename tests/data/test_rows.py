@@ -133,7 +133,7 @@ def assert_agree(rows, dense, rtol=1e-10, null=()):
     assert not moment[size_inside, :size_inside].any()
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=7)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("center", [None, CENTER], ids=["raw", "centered"])
 @pytest.mark.parametrize("container", CONTAINERS)
@@ -599,7 +599,7 @@ DATASETS = {
 }
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=3)
 @pytest.mark.usefixtures("bare_rounding")
 @pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("make", [np.array, sparse.csr_array])

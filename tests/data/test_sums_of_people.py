@@ -162,6 +162,7 @@ def test_the_norm_of_a_row_is_the_same_alone_in_its_part_and_beside_others(rng):
     np.testing.assert_array_equal(*norms)
 
 
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize("order", "CF")
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_counts_are_the_same_whoever_comes_first(rng, layout, order):
@@ -201,6 +202,7 @@ def test_what_is_charged_for_rounding_follows_from_the_number_of_people_alone(rn
 # What rounding may add, for more rows than a test can have.
 
 
+@pytest.mark.covered(at_most=16)
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("n_features", [1, 20, 64, 300, 4000])
 @pytest.mark.parametrize("width", [None, 0, 7, 130])
@@ -323,6 +325,7 @@ def made_of_each(_, matrices, point, bases):
     return np.column_stack(parts)
 
 
+@pytest.mark.covered(at_most=6)
 @pytest.mark.parametrize("rank", [1, 3])
 @pytest.mark.parametrize("layout", SIDES)
 def test_what_is_made_of_a_matrix_is_the_same_in_any_place(rng, layout, rank):

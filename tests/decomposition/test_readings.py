@@ -32,6 +32,7 @@ def readings(estimator, contain=np.asarray):
     return sum(read) / N_ROWS
 
 
+@pytest.mark.covered(at_most=7)
 @pytest.mark.parametrize("seed", [None, 2**100])
 @pytest.mark.parametrize(
     ("estimator", "n_readings"),

@@ -58,6 +58,7 @@ def test_a_coordinator_ends_with_the_model_of_the_owners():
     assert with_reply(lambda replies: replies).components_.shape == (1, 4)
 
 
+@pytest.mark.covered(at_most=16)
 @pytest.mark.parametrize("at", range(5))
 @pytest.mark.parametrize(
     ("change", "match"),

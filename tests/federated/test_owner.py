@@ -205,6 +205,7 @@ def right_answers():
     return undisturbed.answers
 
 
+@pytest.mark.covered(at_most=12)
 @pytest.mark.parametrize("case", TO_REFUSE)
 def test_refused_without_a_change(case, right_answers, monkeypatch):
     n_exchanges, make, match = TO_REFUSE[case]

@@ -260,6 +260,7 @@ def test_two_owners_with_one_file_draw_twice_where_it_is_not_looked_at(paths, mo
     assert talk.owners[0].handle(talk.next[0]) != twin.handle(talk.next[0])
 
 
+@pytest.mark.covered(at_most=8)
 @pytest.mark.parametrize(
     "other",
     [
@@ -515,6 +516,7 @@ def test_an_interrupted_owner_goes_on_from_its_file_only(paths, monkeypatch):
     assert Talk(federation, talk.owners).run() is not None
 
 
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize("aggregator", ["masked", "trusted"])
 @pytest.mark.parametrize("n_exchanges", [0, 1, 2, 3])
 def test_a_closed_owner_saves_nothing_whatever_it_is_asked(aggregator, n_exchanges, paths):

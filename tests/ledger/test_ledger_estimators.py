@@ -192,6 +192,7 @@ def fitted_with(ledger, name):
     return clone(estimator).set_params(ledger=ledger).fit(*arguments)
 
 
+@pytest.mark.covered(at_most=6)
 @pytest.mark.parametrize("name", [*FITS, "search", "pipeline"])
 def test_pickles_of_what_was_fitted_tell_no_path(ledger, name):
     model, arguments = fitted_with(ledger, name), FITS.get(name, (None, (X, Y)))[1]

@@ -89,6 +89,7 @@ def test_without_noise_constant_columns_and_columns_in_any_units_do_no_harm():
     assert abs(odd.coef_[0, -1]) < 1e-9
 
 
+@pytest.mark.covered(at_most=5)
 @pytest.mark.parametrize("constant", [0.1, 0.3, 7.0])
 @pytest.mark.parametrize("offset", [0.0, 1e6, 1e8, 1e10])
 def test_without_noise_rounding_tells_nothing(constant, offset):
@@ -104,6 +105,7 @@ def test_without_noise_rounding_tells_nothing(constant, offset):
         np.testing.assert_allclose(np.append(coefs[-1], coefs[:-2]), near, atol=0.02)
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.filterwarnings("ignore:random_state")
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])

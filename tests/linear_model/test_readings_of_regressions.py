@@ -59,6 +59,7 @@ def readings(estimator, kind, n, *data, **groups):
     return sum(read) / n
 
 
+@pytest.mark.covered(at_most=10)
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("init", ["random", "spectral"])
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_records_are_read_once_more_for_a_start_that_is_found():
 PLAIN = {"fit_intercept": False, "mean_head": False, "decorrelate": False}
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize(
     ("parameters", "n_readings"),

@@ -54,6 +54,7 @@ def fitted(estimator):
     return {name: value for name, value in vars(estimator).items() if name.endswith("_")}
 
 
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize(("estimator", "settings"), CASES, ids=lambda value: repr(value)[:60])
 def test_what_is_free_changes_no_release_and_gives_what_a_fit_of_its_own_would(estimator, settings):
     estimator = clone(estimator).set_params(random_state=SEED)

@@ -114,7 +114,7 @@ def neighbor_of(own, y):
     return with_first(rows, rng.choice(y, len(rows)), y)
 
 
-@pytest.mark.covered(at_most=8)
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize("own", OWN)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_no_person_moves_a_search_further_than_declared(name, own):
@@ -167,6 +167,7 @@ def score_of(name, rows, y, users, **more):
     return private_score(MODEL, rows, y, users=users, scoring=scoring, random_state=SEED, **more)
 
 
+@pytest.mark.covered(at_most=6)
 @pytest.mark.parametrize("own", OWN)
 @pytest.mark.parametrize("name", LOSSES)
 def test_no_person_moves_a_score_further_than_declared(name, own):
@@ -223,6 +224,7 @@ def of_each():
 EXACT = {"epsilon": math.inf, "random_state": SEED}
 
 
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_rows_that_are_repeated_change_no_search(name):
     rows, responses, labels = of_each()

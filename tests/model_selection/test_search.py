@@ -69,7 +69,7 @@ GRIDS = [
 ]
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize("refit", [True, False])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 30.0])
 @pytest.mark.parametrize(("estimator", "grid", "n_fits"), GRIDS, ids=lambda value: repr(value)[:50])

@@ -98,7 +98,7 @@ def neighbors(row):
     return rows, responses
 
 
-@pytest.mark.covered(at_most=8)
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_no_row_moves_a_search_further_than_declared(name, row):
@@ -110,7 +110,7 @@ def test_no_row_moves_a_search_further_than_declared(name, row):
     assert max(moved(before, after)) <= 1 + 1e-12
 
 
-@pytest.mark.covered(at_most=8)
+@pytest.mark.covered(at_most=4)
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", SEARCHES)
@@ -149,7 +149,7 @@ def test_a_row_that_is_refused_changes_no_other(scoring):
     assert after[0] == 1e100
 
 
-@pytest.mark.covered(at_most=6)
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_what_is_published_follows_what_is_released(name):
     with watched() as before:
@@ -179,7 +179,7 @@ def test_what_is_published_follows_what_is_released(name):
             np.testing.assert_array_equal(value, getattr(steps[1], attribute))
 
 
-@pytest.mark.covered(at_most=6)
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_releases_have_the_same_names_and_shares_on_all_data(name):
     with watched() as before:

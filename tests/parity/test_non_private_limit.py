@@ -25,6 +25,7 @@ def assert_same_axes(ours, theirs):
     np.testing.assert_allclose(cosines, 1, rtol=1e-6)
 
 
+@pytest.mark.covered(at_most=8)
 @pytest.mark.parametrize("data", DATA)
 @pytest.mark.parametrize("contain", CONTAINERS)
 @pytest.mark.parametrize("bounds", [UNBOUNDED, {"epsilon": np.inf}], ids=["inf", "none"])

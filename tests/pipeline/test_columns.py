@@ -187,6 +187,7 @@ def roots(rows):
 ROOTS = FunctionTransformer(roots)
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 @pytest.mark.parametrize("is_piped", [False, True])
 def test_a_scaler_that_fills_gaps_may_be_a_part(ledger, kind, is_piped):
@@ -310,6 +311,7 @@ NAMED = {
 }
 
 
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize("case", NAMED)
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_columns_that_hold_no_finite_numbers_are_named_with_the_mend(ledger, kind, case):
@@ -350,7 +352,7 @@ KINDS = {
 }
 
 
-@pytest.mark.covered(at_most=6)
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", OVERFLOWS)
 def test_overflow_of_finite_numbers_is_no_error_wherever_gaps_are(case, kind):
@@ -484,6 +486,7 @@ CODES_OF_JOBS = [("age", DPStandardScaler(bounds=(0, 120)), ["age"]), ("job", JO
 DENSE_JOBS = clone(JOBS).set_params(sparse_output=False)
 
 
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 @pytest.mark.parametrize("job", ["a", "?", None])
 @pytest.mark.parametrize("threshold", [0.3, 1e-9, 1.0])
@@ -632,6 +635,7 @@ def odd_frame(name, value):
     return odd
 
 
+@pytest.mark.covered(at_most=4)
 @pytest.mark.filterwarnings("always::skdp.PrivacyWarning")
 @pytest.mark.parametrize(("name", "value"), ODD)
 def test_no_odd_value_of_a_row_is_an_error_or_tells_more(recwarn, name, value):

@@ -291,7 +291,7 @@ def interaction_bases():
         yield clip_rows(basis, 0.4) if index % 3 == 2 else basis, generator
 
 
-@pytest.mark.covered(at_most=8)
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize("floor", range(1, 21))
 def test_interactions_reach_the_sensitivity_and_do_not_exceed_it(floor):
     ratios, cores = [], []

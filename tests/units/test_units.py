@@ -193,6 +193,7 @@ def test_parameters_of_a_unit_are_parameters_of_the_estimator(make):
     assert estimator.privacy_unit == Interaction(4)
 
 
+@pytest.mark.covered(at_most=8)
 @every_estimator
 @every_fitted_unit
 def test_a_fit_leaves_the_unit_as_it_was(make, unit):
@@ -287,6 +288,7 @@ def test_a_unit_beside_a_seed_does_not_show_the_seed(print_changed_only):
             assert "Entry" in text
 
 
+@pytest.mark.covered(at_most=8)
 @every_estimator
 @every_fitted_unit
 def test_a_fitted_estimator_is_pickled_with_its_unit(make, unit):
