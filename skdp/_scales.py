@@ -111,6 +111,9 @@ def _wanted(bounds: Any) -> str:
 # ------------------------------
 # Kernels: what a block of rows, dense or sparse, adds to statistics of its columns.
 
+# Numbers of a step that should stay in cache, 64 kB.
+_PART = 1 << 13  # not studied
+
 #: Maps numbers and their columns to bins; NaN may go to any bin.
 Place = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -134,8 +137,9 @@ class Intervals(NamedTuple):
 
     def units(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Turn entries into t; NaN stays."""
-        units = (values - self.middle[columns]) / self.half[columns]
-        return np.clip(units, -self.largest, self.largest)
+        units = values - self.middle[columns]
+        units /= self.half[columns]
+        return np.clip(units, -self.largest, self.largest, out=units)
 
 
 def counting(place: Place, n_bins: int) -> Kernel:
@@ -157,10 +161,15 @@ def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
 
 def _counts(block: Block | DenseMatrices, place: Place, n_bins: int) -> np.ndarray:
     values, columns, n_zeros, mass = _entries(block)
-    n_columns, is_there = len(n_zeros), ~np.isnan(values)
-    places = place(values, columns) + n_bins * columns
-    weights = None if mass is None else np.broadcast_to(mass, values.shape)[is_there]
-    counts = np.bincount(places[is_there], weights, n_columns * n_bins).astype(np.float64)
+    n_columns, is_missing = len(n_zeros), np.isnan(values)
+    places = place(values, columns)
+    places += n_bins * columns
+    if is_missing.any():
+        places = places[~is_missing]
+    weights = None
+    if mass is not None:
+        weights = np.broadcast_to(mass, values.shape)[~is_missing]
+    counts = np.bincount(places.ravel(), weights, n_columns * n_bins).astype(np.float64)
     every = np.arange(n_columns)
     counts[place(np.zeros(n_columns), every) + n_bins * every] += n_zeros
     return counts.reshape(n_columns, n_bins)
@@ -168,26 +177,36 @@ def _counts(block: Block | DenseMatrices, place: Place, n_bins: int) -> np.ndarr
 
 def _sums(block: Block | DenseMatrices, intervals: Intervals, presence: float) -> np.ndarray:
     values, columns, n_zeros, mass = _entries(block)
-    every, shift = np.arange(len(n_zeros)), intervals.shift
-    terms = _terms(intervals.units(values, columns), shift, presence)
-    if mass is not None:
-        for term in terms:
-            term *= mass
-    of_zeros = intervals.units(np.zeros(len(every)), every)
-    zeros = n_zeros * np.stack(_terms(of_zeros, shift, presence))
-    if values.ndim == 2:
-        return np.stack([term.sum(axis=0) for term in terms]) + zeros
-    return np.stack([np.bincount(columns, term, len(every)) for term in terms]) + zeros
+    every = np.arange(len(n_zeros))
+    of_zeros = n_zeros * np.stack(_terms(np.zeros(len(every)), every, intervals, presence))
+    if values.ndim == 1:
+        terms = _terms(values, columns, intervals, presence, mass)
+        return np.stack([np.bincount(columns, term, len(every)) for term in terms]) + of_zeros
+    # Part by part, in cache: larger arrays would come from the system, which has to clear them.
+    for first in range(0, len(values), step := max(_PART // len(every), 1)):
+        part = slice(first, first + step)
+        of_part = None if mass is None else mass[part]
+        terms = _terms(values[part], columns, intervals, presence, of_part)
+        of_zeros += np.stack([term.sum(axis=0) for term in terms])
+    return of_zeros
 
 
-def _terms(units: np.ndarray, shift: float, presence: float) -> list[np.ndarray]:
-    """Return what each t adds to the sums of its column; NaN adds nothing to any."""
-    terms, is_missing = [units, np.square(units) - shift], np.isnan(units)
-    if presence:
-        terms.append(np.full(units.shape, presence))
-    for term in terms:
+def _terms(
+    values: np.ndarray,
+    columns: np.ndarray,
+    intervals: Intervals,
+    presence: float,
+    mass: np.ndarray | None = None,
+) -> list[np.ndarray]:
+    """Return what each entry adds to the sums of its column; NaN adds nothing to any."""
+    units = intervals.units(values, columns)
+    squares = np.square(units)
+    squares -= intervals.shift
+    terms = [units, squares, *[np.full(units.shape, presence)] * bool(presence)]
+    is_missing = np.isnan(units)
+    for term in terms if is_missing.any() else ():
         term[is_missing] = 0.0
-    return terms
+    return terms if mass is None else [mass * term for term in terms]
 
 
 def _entries(
@@ -234,10 +253,17 @@ def _ends() -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([[0.0], near, -far]), np.concatenate([[0.0], far, -near])
 
 
+# The bin of each sign and exponent, which are the first twelve bits of a number. Those of negative
+# numbers are shifted to negative ones, which count from the end.
+_POWERS = np.clip(np.arange(1 << 11) - 1023, _FIRST, _LAST) - _FIRST  # not tuned
+_BIN_OF = np.concatenate([1 + _POWERS, 1 + _POWERS + _N_POWERS])
+
+
 def place_size(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Return the bin of each number by its sign and power of two; NaN gets any bin."""
-    exponents = np.clip(np.frexp(values)[1] - 1, _FIRST, _LAST) - _FIRST
-    return np.where(values == 0, 0, 1 + exponents + np.where(values < 0, _N_POWERS, 0))
+    places = _BIN_OF.take(values.view(np.int64) >> 52)
+    places[values == 0] = 0
+    return places
 
 
 def is_visible(counts: np.ndarray, noise_std: float, n_columns: int = 1) -> np.ndarray:
@@ -412,8 +438,11 @@ def place_within(
     values: np.ndarray, columns: np.ndarray, intervals: Intervals, n_bins: int
 ) -> np.ndarray:
     """Return which of equal bins has each number; what is outside goes to the first or the last."""
-    units = np.nan_to_num(intervals.units(values, columns))
-    return np.minimum(((units + 1) / 2 * n_bins).astype(np.intp), n_bins - 1)
+    units = intervals.units(values, columns)
+    units += 1
+    units *= n_bins / 2
+    places = units.astype(np.intp)
+    return np.clip(places, 0, n_bins - 1, out=places)
 
 
 def zoomed_intervals(

@@ -412,7 +412,11 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Iterator[tuple[slice, Matrices]]]]:
         """Yield blocks in pieces."""
-        return ((rows, self._pieces(rows, block)) for rows, block in self.source.blocks(group))
+        # One array serves all pieces: if each had a new one, the system would have to clear each.
+        is_moved = self.center is not None or isinstance(self.multiplier, np.ndarray)
+        scratch = np.empty((self._piece_length, self.n_entries)) if is_moved else None
+        blocks = self.source.blocks(group)
+        return ((rows, self._pieces(rows, block, scratch)) for rows, block in blocks)
 
     @property
     def is_written_out(self) -> bool:
@@ -427,7 +431,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
     @property
     def n_entries(self) -> int:
         """Number of entries of a matrix."""
-        return int(np.prod(self.matrix_shape))
+        return math.prod(self.matrix_shape)
 
     def is_sparse(self, side: int) -> bool:
         """Tell whether the left factors (side 0) or the right ones (side 1) are sparse."""
@@ -489,7 +493,14 @@ class Design(BlockView):  # numpydoc ignore=PR02
         written_out = replace(self, writes_factors_out=True)
         return written_out.map_rows(partial(_clipped_inner, point=point, bounds=bounds))
 
-    def _pieces(self, rows: slice, block: Any) -> Iterator[tuple[slice, Matrices]]:
+    @property
+    def _piece_length(self) -> int:
+        fewest, most = _PIECE_ROWS
+        return min(max(_PIECE_ENTRIES // self.n_entries, fewest), most)
+
+    def _pieces(
+        self, rows: slice, block: Any, scratch: np.ndarray | None
+    ) -> Iterator[tuple[slice, Matrices]]:
         """Cut a block of written-out matrices into pieces that stay in cache."""
         mass = mass_of(self.people, rows)
         if not self.is_written_out:
@@ -497,17 +508,19 @@ class Design(BlockView):  # numpydoc ignore=PR02
             return
         # A piece has a single matrix only if its block has just one: the product of a single matrix
         # may round differently.
-        size = int(np.clip(_PIECE_ENTRIES // self.n_entries, *_PIECE_ROWS))
-        cuts = np.linspace(0, block.shape[0], -(-block.shape[0] // size) + 1).astype(np.int64)
-        for start, stop in pairwise(cuts.tolist()):
+        n_rows = block.shape[0]
+        n_pieces = -(-n_rows // self._piece_length)
+        for start, stop in pairwise(n_rows * piece // n_pieces for piece in range(n_pieces + 1)):
             piece = slice(rows.start + start, rows.start + stop)
-            yield piece, self._dense(block[start:stop], piece)
+            yield piece, self._dense(block[start:stop], piece, scratch)
 
-    def _dense(self, block: Any, piece: slice) -> DenseMatrices:
+    def _dense(self, block: Any, piece: slice, scratch: np.ndarray | None) -> DenseMatrices:
         rows = block if isinstance(block, np.ndarray) else block.toarray()
-        rows, scale = rows.astype(np.float64, copy=False), self.multiplier
-        if isinstance(scale, np.ndarray) or self.center is not None:
-            rows, scale = _standardized(rows, self.center, scale, self.largest), 1.0
+        scale = self.multiplier
+        if scratch is None:
+            rows = rows.astype(np.float64, copy=False)
+        else:
+            rows, scale = self._standardized(rows, scratch[: len(rows)]), 1.0
         mass = mass_of(self.people, piece)
         if mass is not None:
             rows = in_rows(rows)
@@ -518,19 +531,14 @@ class Design(BlockView):  # numpydoc ignore=PR02
         scale = scale if self.column_map is None else scale * self.column_map.item()
         return Vectors(values, scale, self.row_map, None, mass, lengths)
 
-
-def _standardized(
-    rows: np.ndarray, center: np.ndarray | None, multiplier: Any, largest: np.ndarray | None
-) -> np.ndarray:
-    """Center, scale and clip rows, all in cache."""
-    # In C order, however the rows lie in memory.
-    values = np.empty(rows.shape)
-    np.subtract(rows, 0.0 if center is None else center.ravel(), out=values)
-    values *= np.ravel(multiplier)
-    if largest is not None and not max(values.max(), -values.min()) <= largest.min():
-        np.minimum(values, largest.ravel(), out=values)
-        np.maximum(values, -largest.ravel(), out=values)
-    return values
+    def _standardized(self, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Center, scale and clip rows, in C order however they lie in memory."""
+        np.subtract(rows, 0.0 if self.center is None else self.center.ravel(), out=values)
+        values *= np.ravel(self.multiplier)
+        if self.largest is None or max(values.max(), -values.min()) <= self.largest.min():
+            return values
+        np.minimum(values, self.largest.ravel(), out=values)
+        return np.maximum(values, -self.largest.ravel(), out=values)
 
 
 def terms_within(matrix_shape: tuple[int, int]) -> int:

@@ -174,6 +174,8 @@ def _limits_of(libraries: tuple[Any, ...]) -> list[int]:
 
 def _set_limits(libraries: tuple[Any, ...], limits: list[int]) -> None:
     for library, limit in zip(libraries, limits, strict=True):
+        if library.num_threads == limit:
+            continue
         # Newer versions of threadpoolctl let only one thread set a limit that all threads share.
         clear = getattr(library, "clear_controlling_thread", lambda **_: None)
         clear(force=True)

@@ -289,7 +289,7 @@ def standard_gumbel(size: int, key: bytes) -> np.ndarray:
     for number, words in enumerate(_words(size, key)):
         start = number * _CHUNK
         part = draws[start : start + words.size]
-        _to_fractions(words, _hash(key, ("more", start)), part)
+        _to_fractions(words, key, ("more", start), part)
     # A Gumbel number is the logarithm of an exponential one. The small numbers decide, and there
     # the fractions are fine. No fraction may be 1: its number would be infinite.
     np.minimum(draws, 1 - 2.0**-53, out=draws)
@@ -326,7 +326,7 @@ def _two_sided(
     for number, words in enumerate(_words(size, key)):
         start = number * _CHUNK
         part = out[start : start + words.size]
-        _to_fractions(words >> np.uint64(1), _hash(key, ("more", start)), part)
+        _to_fractions(words >> np.uint64(1), key, ("more", start), part)
         lower_quantile(part, part)
         sign_bits = part.view(np.uint64)
         sign_bits ^= words << np.uint64(63)
@@ -344,7 +344,7 @@ def _gamma(size: int, shape: int, key: bytes) -> np.ndarray:
     for number, words in enumerate(_words(size * shape, key)):
         start = number * _CHUNK
         exponentials = np.empty(words.size)
-        _to_fractions(words, _hash(key, ("more", start)), exponentials)
+        _to_fractions(words, key, ("more", start), exponentials)
         np.negative(np.log(exponentials, out=exponentials), out=exponentials)
         owners = np.arange(start, start + words.size) // shape
         first = owners[0]
@@ -353,21 +353,26 @@ def _gamma(size: int, shape: int, key: bytes) -> np.ndarray:
 
 
 def _to_fractions(
-    words: np.ndarray, key: bytes, out: np.ndarray, n_words: int = _MOST_WORDS
+    words: np.ndarray,
+    key: bytes,
+    place: tuple[Any, ...],
+    out: np.ndarray,
+    n_words: int = _MOST_WORDS,
 ) -> None:
     """Turn words of 64 random bits into binary fractions of 53 bits or more, in (0, 1].
 
     A single word has steps of 2 ** -64, too coarse for the small probabilities far out in a tail.
-    So a word below 2 ** 53 is extended by a word from the stream of `key`, and that one by another,
-    up to sixteen words. The relative error is 2 ** -52 for fractions down to 2 ** -972, which is
-    beyond 36.5 standard deviations. The smallest fraction is 2 ** -1025.
+    So a word below 2 ** 53 is extended by a word from a stream of its own, which `key` and `place`
+    name, and that one by another, up to sixteen words. The relative error is 2 ** -52 for fractions
+    down to 2 ** -972, which is beyond 36.5 standard deviations. The smallest is 2 ** -1025.
     """
     np.add(words, 0.5, out=out)
     short = np.flatnonzero(words < np.uint64(2**53))
     if n_words > 1 and short.size:
         rest = np.empty(short.size)
+        key = _hash(key, place)
         (more,) = _words(short.size, key)
-        _to_fractions(more, _hash(key, ("more",)), rest, n_words - 1)
+        _to_fractions(more, key, ("more",), rest, n_words - 1)
         out[short] = words[short] + rest
     out *= 2.0**-64
 
