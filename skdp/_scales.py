@@ -256,7 +256,7 @@ def _ends() -> tuple[np.ndarray, np.ndarray]:
 # The bin of each sign and exponent, which are the first twelve bits of a number. Those of negative
 # numbers are shifted to negative ones, which count from the end.
 _POWERS = np.clip(np.arange(1 << 11) - 1023, _FIRST, _LAST) - _FIRST  # not tuned
-_BIN_OF = np.concatenate([1 + _POWERS, 1 + _POWERS + _N_POWERS])
+_BIN_OF = np.concatenate([1 + _POWERS, 1 + _POWERS + _N_POWERS])  # not tuned
 
 
 def place_size(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
