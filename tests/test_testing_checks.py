@@ -2,7 +2,12 @@
 
 import importlib.util
 import inspect
+import os
+import socket
+import sqlite3
+import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 from contextlib import contextmanager
@@ -18,18 +23,20 @@ from harness import null_row
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
-from skdp import DPPCA, DPLogisticRegression, PrivacyWarning
+from skdp import DPPCA, DPLogisticRegression, PrivacyLedger, PrivacyWarning
 from skdp.privacy import Plan, PrivacyBudget, PrivacyCost
 from skdp.privacy.noise import NoiseSource, draw_seed
 from skdp.testing import (
     PrivacyCase,
     _checks,
+    _recording,
     check_privacy,
     parametrize_with_privacy_checks,
     privacy_checks,
     replaced_rows,
     replaced_users,
 )
+from skdp.testing._case import Subject
 
 GUIDE = Path(__file__).parents[1] / "docs" / "user_guide" / "private_quantiles.py"
 spec = importlib.util.spec_from_file_location("private_quantiles", GUIDE)
@@ -266,6 +273,48 @@ class KeptForItsThread(Sums):
         OF_THREADS.X = X
 
 
+class WritesAFile(Sums):
+    def more(self, X):
+        path = Path(tempfile.gettempdir()) / "a_row_of_skdp"
+        path.write_text(str(X[0]))
+        path.unlink()
+
+
+class AppendsToAnOpenedFile(Sums):
+    def more(self, X):
+        path = os.path.join(tempfile.gettempdir(), "a_row_of_skdp")
+        os.close(os.open(path, os.O_CREAT | os.O_APPEND))
+        os.remove(path)
+
+
+class SetsAVariable(Sums):
+    def more(self, X):
+        os.environ["A_ROW_OF_SKDP"] = str(X[0])
+
+
+class OpensASocket(Sums):
+    def more(self, X):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+            out.sendto(X[0].tobytes(), ("127.0.0.1", 9))
+
+
+class OpensADatabase(Sums):
+    def more(self, X):
+        sqlite3.connect(":memory:").close()
+
+
+class StartsAProcess(Sums):
+    def more(self, X):
+        subprocess.run([sys.executable, "-S", "-c", "", str(X[0])], check=True)
+
+
+class WritesInAThread(Sums):
+    def more(self, X):
+        thread = threading.Thread(target=WritesAFile().more, args=(X,))
+        thread.start()
+        thread.join()
+
+
 # A mistake, and the check that one would expect to fail.
 MISTAKES = {
     TooSmall: "neighbors_move_no_release_further_than_declared",
@@ -293,7 +342,8 @@ MISTAKES = {
     **dict.fromkeys(
         [
             *(NestedCache, LruCache, KeptByAnObject, KeptByADefault, WrittenIntoAnArray),
-            KeptForItsThread,
+            *(KeptForItsThread, WritesAFile, AppendsToAnOpenedFile, SetsAVariable, OpensASocket),
+            *(OpensADatabase, StartsAProcess, WritesInAThread),
         ],
         "nothing_is_kept_beside_the_estimator",
     ),
@@ -328,10 +378,31 @@ def test_what_is_right_passes_and_what_is_told_has_words():
         (MeanAsId, r": _id differs in two fits that have to be the same$"),
         (NestedCache, rf": a fit has changed {__name__}\.CACHE$"),
         (LruCache, r": a fit has changed LruCache\.kept$"),
+        (SetsAVariable, r": out of a fit leads os\.putenv b?'A_ROW_OF_SKDP'$"),
         (WarnsOfTheHuge, r": a neighbor has \['a row is clipped', ''\] said in place of \[''\]$"),
     ):
         with pytest.raises(AssertionError, match=f"(?m){told}"):
             run_alone(case_of(kind), MISTAKES[kind])
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_a_ledger_is_no_way_out_and_reading_is_none(tmp_path):
+    facts = {"dataset": "x", "epsilon": 1e9, "delta": 0.1, "unit": "row"}
+    ledger = PrivacyLedger.create(tmp_path / "x.skdp", **facts)
+    check = _checks.nothing_is_kept_beside_the_estimator
+    check(Subject(PrivacyCase(DPPCA(1, epsilon=1.0, ledger=ledger), (X,))))
+    assert ledger.entries()
+    other = PrivacyLedger.create(tmp_path / "y.skdp", **facts)
+    with _recording.leaving(ledger) as left:
+        Path(__file__).read_text()
+        assert not left
+        DPPCA(1, ledger=other).fit(X)
+    assert left
+    assert all("y.skdp" in one for one in left)
+    # Nobody listens any more.
+    n_before = len(left)
+    DPPCA(1, ledger=other).fit(X)
+    assert len(left) == n_before
 
 
 def test_what_ends_with_another_thread_is_no_change():

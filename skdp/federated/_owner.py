@@ -323,7 +323,7 @@ class Owner:
         # A link is followed once: it may lead elsewhere later.
         self._path = None if state is None else Path(os.path.realpath(state))
         # An owner who comes back with other rows would mix two datasets in one fit.
-        digest_of_own = "" if state is None else digest_of_rows(self._rows.source).hex()
+        digest_of_own = b"" if state is None else digest_of_rows(self._rows.source)
         self._state = load_state(self._path, agreement.digest.hex(), number, digest_of_own)
         self._is_saved, self._is_closed, self._is_marked = True, False, False
         self._lock, self._process = Lock(), os.getpid()

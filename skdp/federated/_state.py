@@ -11,6 +11,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from skdp.exceptions import FederationError
+from skdp.federated._masks import digest
 from skdp.ledger._database import check_place, connected, insert, place_of, rows_of
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ class OwnerState:
 
     agreement: str  # digest
     owner: int  # number
-    rows: str  # digest of the rows of this owner; empty if the state is kept in memory
-    fit: str = field(default_factory=token_hex)  # by which a ledger knows what it was charged for
+    fit: str  # random, by which a ledger knows what it was charged for
+    rows: str  # digest of the rows of this owner, salted by the fit
     pair: str = ""  # secret key of the fit, until it has ended
     publics: list[str] = field(default_factory=list)  # public keys of all owners
     is_charged: bool = False
@@ -59,9 +60,10 @@ class OwnerState:
         return json.dumps(asdict(self))
 
 
-def load_state(path: Path | None, agreement: str, owner: int, rows: str) -> OwnerState:
+def load_state(path: Path | None, agreement: str, owner: int, rows: bytes) -> OwnerState:
     """Read the state of an owner who comes back, or begin one; refuse the state of another fit."""
-    new = OwnerState(agreement, owner, rows)
+    fit = token_hex()
+    new = OwnerState(agreement, owner, fit, _salted(rows, fit))
     if path is None:
         return new
     if not path.parent.is_dir():
@@ -70,12 +72,18 @@ def load_state(path: Path | None, agreement: str, owner: int, rows: str) -> Owne
         path.touch(0o600)
     with connected(path, partial(_not_read, path)) as database:
         state = OwnerState(**json.loads(_found_or_begun(database, path, new._saved)))
-    if (state.agreement, state.owner, state.rows) != (agreement, owner, rows):
+    expected = agreement, owner, _salted(rows, state.fit)
+    if (state.agreement, state.owner, state.rows) != expected:
         raise FederationError(
             f"state={str(path)!r} belongs to another federation, to another owner or to other "
             "rows: an owner who comes back needs the same, and a new fit a new file."
         )
     return state
+
+
+def _salted(rows: bytes, fit: str) -> str:
+    """Hash a digest of rows again: files of two fits do not tell that they have the same rows."""
+    return digest(fit.encode(), rows).hex()
 
 
 def _found_or_begun(database: sqlite3.Connection, path: Path, new: str) -> str:

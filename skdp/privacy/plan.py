@@ -556,8 +556,9 @@ def share_for_counts(
 
     The share is clipped to the limits. It depends on public facts only.
     """
-    needed = count / (precision * n_units * mu) ** 2
-    return float(np.clip(needed, *limits))
+    least, most = limits
+    squared = (precision * n_units * mu) ** 2
+    return most if count >= most * squared else max(count / squared, least)
 
 
 def growing_shares(total: float, n_steps: int, growth: float) -> list[float]:

@@ -245,12 +245,14 @@ def _contents(case: Subject, data: Any) -> tuple[Any, ...]:
 
 
 def nothing_is_kept_beside_the_estimator(case: Subject) -> None:
-    """Neither by its classes nor by a module."""
+    """By classes, modules, files, the environment, other processes or sockets."""
     # What is made once, whatever the data, is there then.
     case.make().fit(*case.strangers()[-1])
-    before = beside(case.make())
-    case.make().fit(*case.unseen())
-    after = beside(case.make())
+    with fits.leaving(case.parameters.get("ledger")) as left:
+        before = beside(case.make())
+        case.make().fit(*case.unseen())
+        after = beside(case.make())
+    assert not left, f"out of a fit leads {', '.join(left)}"
     changed = [name for name in before | after if before.get(name) != after.get(name)]
     assert not changed, f"a fit has changed {', '.join(changed)}"
 

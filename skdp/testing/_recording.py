@@ -4,10 +4,13 @@ import contextlib
 import io
 import logging
 import math
+import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -191,6 +194,47 @@ def said_by(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
         logger.setLevel(1)
         result = fit()
     return result, [*(str(warning.message) for warning in caught), told.getvalue()]
+
+
+# Ways out of a process, as Python names them to those who listen, and what shows that a file is
+# opened to be written.
+_WAYS_OUT = {
+    *("os.link", "os.mkdir", "os.putenv", "os.rename", "os.symlink", "os.truncate", "os.unsetenv"),
+    *("os.exec", "os.posix_spawn", "os.system", "subprocess.Popen"),
+    *("shutil.copyfile", "socket.__new__", "sqlite3.connect"),
+}
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_listeners: list[Callable[[str, tuple[Any, ...]], None]] = []
+
+
+@contextlib.contextmanager
+def leaving(ledger: Any = None) -> Iterator[list[str]]:
+    """Give a list that collects what leaves the process but for a ledger, from any thread."""
+    found: list[str] = []
+    own = () if ledger is None else (ledger.path, Path(ledger.path).as_uri())
+
+    def _listen(event: str, arguments: tuple[Any, ...]) -> None:
+        is_way_out = event in _WAYS_OUT or (event == "open" and bool(arguments[2] & _WRITES))
+        if is_way_out and not str(arguments[0]).startswith(own):
+            found.append(f"{event} {arguments[0]!r}")
+
+    _listen_to_python()
+    _listeners.append(_listen)
+    try:
+        yield found
+    finally:
+        _listeners.remove(_listen)
+
+
+@lru_cache
+def _listen_to_python() -> None:
+    # Who listens cannot stop.
+    sys.addaudithook(_tell)
+
+
+def _tell(event: str, arguments: tuple[Any, ...]) -> None:
+    for listen in _listeners:
+        listen(event, arguments)
 
 
 @contextlib.contextmanager

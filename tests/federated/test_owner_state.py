@@ -25,6 +25,7 @@ from parties import (
 )
 
 from skdp import DPPCA, BudgetError, FederationError
+from skdp.data.sources import as_source, digest
 from skdp.federated import Owner
 from skdp.federated._owner import RunningFit
 from skdp.federated._state import OwnerState, load_state
@@ -165,6 +166,15 @@ def test_the_file_is_secret_and_whole(paths):
         # Once the fit is over, nobody can take masks off with this file.
         assert bool(state["pair"]) == (n_exchanges < N_EXCHANGES)
         assert state["has_ended"] == (n_exchanges == N_EXCHANGES)
+
+
+def test_files_of_two_fits_do_not_tell_that_their_rows_are_the_same(paths):
+    here = [[path.with_suffix(f".{fit}") for path in paths] for fit in range(2)]
+    for files in here:
+        owners_with_files(a_federation(), files)
+    for one, other in zip(*here, strict=True):
+        assert kept_in(one)["rows"] != kept_in(other)["rows"]
+        assert digest(as_source(PARTS[0])).hex() not in one.read_text(errors="ignore")
 
 
 def test_keys_are_forgotten_at_the_end(paths):
@@ -361,7 +371,7 @@ def test_a_file_that_is_removed_is_not_made_anew(paths):
 def a_key_that_is_left(folder, size):
     """Whether a key is in the file of an owner that has forgotten it, among answers of a size."""
     path, key = folder / str(size), "5ec2e7" * 10
-    state = load_state(path, "agreement", 0, "rows")
+    state = load_state(path, "agreement", 0, b"rows")
     state.pair, state.answers = key, {"first": "a" * size}
     state.save(path)
     assert key.encode() in path.read_bytes()

@@ -208,6 +208,9 @@ def test_shares_depend_on_public_facts_and_are_small():
             # More counts or fewer records never get less.
             assert share <= share_for(2 * n_counts, n_records, mu)
             assert share >= share_for(n_counts, 2 * n_records, mu)
+            # A budget whose square is 0 gets the most, and one without end the least.
+            assert share_for(n_counts, n_records, 5e-324) == 0.1
+            assert share_for(n_counts, n_records, math.inf) == 2e-3
     assert share_of(plan_trace(problem_of(100, (1000, 1))).features) < 0.3
     assert share_of(plan_trace(problem_of(10**6, (4, 1))).features) <= 0.05
 
