@@ -1,7 +1,9 @@
 """Private centers and scales of columns: what is released, and what follows from it."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -25,17 +27,35 @@ from skdp.units import ResolvedUnit
 # Public intervals of columns, checked.
 
 
-def ends_of(bounds: Any, n_features: int, names: Sequence[Any] | None) -> Any:
-    """Return bounds by the names of columns, or a list of pairs, as a pair of ends; or others."""
-    if isinstance(bounds, Mapping):
-        bounds = in_order(bounds, names)
-    elif not (isinstance(bounds, list) and bounds and all(map(_is_pair, bounds))):
+def _ends_of(bounds: Any, n_features: int, names: Sequence[Any] | None) -> tuple[Any, Any]:
+    """Read bounds as all lower and all upper ends, in the one way in which they can be read."""
+    pairs = in_order(bounds, names) if isinstance(bounds, Mapping) else _pairs(bounds, n_features)
+    if pairs is None:
+        pairs = [bounds]
+    elif len(pairs) != n_features:
+        pairs = [()]
+    if not all(map(_is_pair, pairs)):
+        raise ValueError(_wanted(bounds, n_features))
+    low, high = pairs[0] if pairs[0] is bounds else zip(*pairs, strict=True)
+    return low, high
+
+
+def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
+    """Return a pair of ends for each column, if it is that what bounds are."""
+    if isinstance(bounds, list) and bounds and all(isinstance(one, tuple) for one in bounds):
         return bounds
-    if len(bounds) != n_features or not all(map(_is_pair, bounds)):
+    shape: tuple[int, ...] = ()
+    with suppress(TypeError, ValueError):
+        shape = np.shape(bounds)
+    if isinstance(bounds, tuple) or shape != (n_features, 2):
+        return None
+    if n_features == 2:
         raise ValueError(
-            f"bounds={bounds!r} must have a pair (low, high) for each of {n_features} features."
+            f"bounds={bounds!r} can be read two ways, by columns and by ends: pass the tuple "
+            "(low, high) of all lower and all upper ends, or a dict of the names of columns, as "
+            "{'age': (18, 90), ...}; a list of tuples (low, high) goes by columns, too."
         )
-    return tuple(zip(*bounds, strict=True))
+    return [tuple(one) for one in bounds]
 
 
 def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any]:
@@ -47,10 +67,8 @@ def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any
             "the columns."
         )
     if len(set(names)) < len(names):
-        twice = [str(name) for name in dict.fromkeys(names) if list(names).count(name) > 1]
-        raise ValueError(
-            f"bounds names columns, and X has several of one name: {shortened(twice)}."
-        )
+        twice = shortened([str(name) for name, n in Counter(names).items() if n > 1])
+        raise ValueError(f"bounds names columns, and X has several of one name: {twice}.")
     missing = [str(name) for name in names if name not in bounds]
     unknown = [str(name) for name in bounds if name not in names]
     if missing or unknown:
@@ -62,16 +80,17 @@ def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any
 
 
 def _is_pair(ends: Any) -> bool:
-    return isinstance(ends, tuple) and len(ends) == 2
+    return isinstance(ends, tuple | list | np.ndarray) and len(ends) == 2
 
 
-def checked_interval(bounds: Any, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lower and the upper bounds of all columns; refuse unusable ones."""
-    try:
-        low, high = bounds
-    except (TypeError, ValueError):
-        raise ValueError(_wanted(bounds)) from None
-    low, high = (_checked_end(end, bounds, n_features) for end in (low, high))
+def checked_interval(
+    bounds: Any, n_features: int, names: Sequence[Any] | None
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the lower and the upper bounds of all columns; refuse unusable ones. None stays."""
+    if bounds is None:
+        return None
+    ends = _ends_of(bounds, n_features, names)
+    low, high = (_checked_end(end, bounds, n_features) for end in ends)
     least, most = SMALLEST_BOUND, NO_CLIPPING
     if not ((np.abs(low) <= most) & (np.abs(high) <= most)).all():
         raise ValueError(f"bounds={bounds!r} must not exceed {most:g} in size.")
@@ -92,7 +111,7 @@ def _checked_end(end: Any, bounds: Any, n_features: int) -> np.ndarray:
     except (TypeError, ValueError, OverflowError):
         values = np.full((), np.nan)
     if np.isnan(values).any():
-        raise ValueError(_wanted(bounds))
+        raise ValueError(_wanted(bounds, n_features))
     if values.shape not in ((), (n_features,)):
         raise ValueError(
             f"bounds has an end of shape {values.shape}, but X has {n_features} features: pass a "
@@ -101,10 +120,11 @@ def _checked_end(end: Any, bounds: Any, n_features: int) -> np.ndarray:
     return np.broadcast_to(values, (n_features,)).astype(np.float64)
 
 
-def _wanted(bounds: Any) -> str:
+def _wanted(bounds: Any, n_features: int) -> str:
     return (
-        f"bounds={bounds!r} must be None or (low, high): numbers, or arrays with one for each "
-        "feature, that are known without looking at X."
+        f"bounds={bounds!r} must be None, or (low, high): numbers, or arrays with one for each "
+        f"feature; or have a pair (low, high) for each of {n_features} features, in a list or by "
+        "their names. They must be known without looking at X."
     )
 
 

@@ -28,7 +28,6 @@ from skdp._scales import (
     ScaleReleases,
     Scales,
     checked_interval,
-    ends_of,
     has_odd_squares,
     plan_scales,
     release_scales,
@@ -192,8 +191,7 @@ class ColumnEstimator(PrivateEstimator):
         is_sparse = holds_sparse(like)
         self._check_sparse(is_sparse)
         check_not_pure(type(self).__name__, self._cost())
-        ends = ends_of(self.bounds, n_features, names)
-        interval = None if ends is None else checked_interval(ends, n_features)
+        interval = checked_interval(self.bounds, n_features, names)
         is_user, shape = self.privacy_unit == "user", (n_units, n_features)
         rounding = (
             rounding_of_people(shape, is_sparse=is_sparse)

@@ -187,11 +187,11 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return results_of(rows, of_rows)
 
     def _opened(
-        self, rows: Any, shape: Shape, targets: Targets, people: People | None
+        self, rows: Any, shape: Shape, targets: Targets, people: People | None, names: Any
     ) -> tuple[LogisticProblem, Data]:
         classes, codes = self._classes_and_codes(targets)
         n_units = rows.shape[0] if people is None else people.n_people
-        problem = self._problem_of(rows, (n_units, rows.shape[1]), shape, classes)
+        problem = self._problem_of(rows, (n_units, rows.shape[1]), shape, classes, names=names)
         view = LabeledRows(as_source(rows), self.n_jobs, codes=codes, people=people)
         view, of_rows = opened(problem, view, is_keyed=self._is_keyed)
         digest = partial(_digest, of_rows, codes, tuple(classes.tolist()))
@@ -220,7 +220,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return classes
 
     def _problem_of(
-        self, rows: Any, size: tuple[int, int], shape: Shape, classes: np.ndarray | None = None
+        self, rows: Any, size: Any, shape: Shape, classes: np.ndarray | None = None, *, names: Any
     ) -> LogisticProblem:
         check_not_pure(type(self).__name__, self._cost())
         is_promised, is_sparse = self.classes is None, holds_sparse(rows)

@@ -120,10 +120,10 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         return design.clipped_inner(self.coef_.ravel(), self.feature_bounds_)
 
     def _opened(
-        self, rows: Any, shape: Shape, targets: Targets, people: People | None
+        self, rows: Any, shape: Shape, targets: Targets, people: People | None, names: Any
     ) -> tuple[TraceProblem, Data]:
         n_units = rows.shape[0] if people is None else people.n_people
-        problem = self._problem_of(rows, (n_units, rows.shape[1]), shape)
+        problem = self._problem_of(rows, (n_units, rows.shape[1]), shape, names=names)
         source = source_of(rows, problem.factors)
         hashed = [source]
         if isinstance(source, RankOneMatrices):
@@ -137,13 +137,15 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         digest = keyed_by_people(lambda: tuple(digest() for digest in digests), people)
         return problem, (records, digest)
 
-    def _problem_of(self, rows: Any, size: tuple[int, int], shape: Shape) -> TraceProblem:
+    def _problem_of(
+        self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any
+    ) -> TraceProblem:
         check_not_pure(type(self).__name__, self._cost())
         asked, of_people = plain(getattr(self, "matrix_shape", None)), self.privacy_unit == "user"
         facts = facts_of(rows, size, asked, shape, of_people=of_people)
         check_parts(rows, facts["factors"], self.privacy_unit, type(self).__name__)
         unit = UNITS[self.privacy_unit](self.adjacency)
-        problem = self._asked(TraceProblem, **facts, unit=unit, **self._more_facts(facts))
+        problem = self._asked(TraceProblem, **facts, unit=unit, **self._more_facts(facts, names))
         check_finite_bound("response_bound", problem.response_bound, problem.cost)
         return problem
 
@@ -151,7 +153,7 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         most = super()._n_passes(plan)
         return None if most is None else most - n_votes(plan)
 
-    def _more_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
+    def _more_facts(self, facts: dict[str, Any], names: Any) -> dict[str, Any]:
         """Return public facts that only some regressions have."""
         return {}
 
@@ -194,11 +196,14 @@ class DPLinearRegression(PrivateRegressor):
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
-    bounds : pair of floats or arrays of shape (n_features,), or None, default=None
+    bounds : dict, list of pairs, pair of floats or arrays of shape (n_features,), or None, \
+            default=None
         Public ends ``(low, high)`` of every feature, in its units, between which features are
-        clipped for their means and variances. They must be known without looking at X: its
-        smallest and largest entries are **not** public. Sizes are at most 1e100, and the ends at
-        least 1e-100 apart. ``None`` finds intervals privately, for up to a tenth of the budget.
+        clipped for their means and variances: by the names of a data frame, as ``{"age": (18,
+        90)}``; a list of such tuples, in the order of the features; or the tuple of all lower and
+        all upper ends. They must be known without looking at X: its smallest and largest entries
+        are **not** public. Sizes are at most 1e100, and the ends at least 1e-100 apart. ``None``
+        finds intervals privately, for up to a tenth of the budget.
     response_bound : float or None, default=None
         Public bound on the size of a response, in the units of y; larger responses are clipped to
         it, which saves noise. ``None`` bounds nothing: what responses contribute is clipped anyway.
@@ -322,13 +327,13 @@ class DPLinearRegression(PrivateRegressor):
             )
         return rows, None
 
-    def _more_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
+    def _more_facts(self, facts: dict[str, Any], names: Any) -> dict[str, Any]:
         n_features = facts["matrix_shape"][0]
         strength = facts["n_units"] * self._cost().mu / math.sqrt(n_features)
         more = {} if self.n_iter != "auto" else {"n_iter": _STEPS[strength > _STRONG]}
         if self.bounds is None:
             return more
-        interval = checked_interval(self.bounds, n_features)
+        interval = checked_interval(self.bounds, n_features, names)
         if not facts["is_dense"]:
             raise ValueError(
                 "bounds are for dense rows, or sparse ones of at most 64 features: others are not "
@@ -531,7 +536,7 @@ class DPTraceRegressor(PrivateRegressor):
         with np.errstate(under="ignore"):
             return (self.left_components_ * self.singular_values_) @ self.right_components_
 
-    def _more_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
+    def _more_facts(self, facts: dict[str, Any], names: Any) -> dict[str, Any]:
         shape = facts["matrix_shape"]
         check_rank(self.rank, shape)
         return {"covariance": checked_covariance(self.covariance, shape)}

@@ -18,6 +18,7 @@ from skdp._checks import (
     check_numbers,
     check_rows_of,
     check_rows_or_blocks,
+    feature_names,
     is_called_by,
     redact_errors,
     refuse_stream,
@@ -119,7 +120,8 @@ class SupervisedEstimator(PrivateEstimator):
         targets = self._targets(checked, y)
         check_consistent_length(checked, targets)
         people = people_of(users, checked, self.privacy_unit)
-        opened = self._opened(checked, shape, targets, people)
+        # The checked X has lost the names of its features.
+        opened = self._opened(checked, shape, targets, people, feature_names(X))
         check_features(rows, self, reset=True)
         return opened
 
@@ -133,16 +135,16 @@ class SupervisedEstimator(PrivateEstimator):
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> Any:
         rows, shape = self._read(like)
         refuse_stream(rows, type(self).__name__)
-        return self._problem_of(rows, (n_samples, n_features), shape)
+        return self._problem_of(rows, (n_samples, n_features), shape, names=feature_names(like))
 
     @abstractmethod
     def _opened(
-        self, rows: Any, shape: Shape, targets: Targets, people: People | None
+        self, rows: Any, shape: Shape, targets: Targets, people: People | None, names: Any
     ) -> tuple[Any, Data]:
         """Read rows in parts, and targets, and refuse bad ones; return the problem and the data."""
 
     @abstractmethod
-    def _problem_of(self, rows: Any, size: tuple[int, int], shape: Shape) -> Any:
+    def _problem_of(self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any) -> Any:
         """Return the problem of a fit to so many rows and features, or to matrices of a shape."""
 
 
