@@ -126,25 +126,32 @@ def warnings_together(of: str = "") -> Iterator[list[str]]:
 
 
 def _action(message: str) -> str:
-    """Return what filters do to a message; filters of modules or lines see the joined warning."""
-    for action, text, category, *where in warnings.filters:
-        is_general = issubclass(PrivacyWarning, category) and where == [None, 0]
-        if is_general and (text is None or text.match(message)):
+    """Return what filters do to a message that points at the line of the user."""
+    _, frame = _place()
+    module, line = str(frame.f_globals.get("__name__", "")), frame.f_lineno
+    for action, text, category, of_module, of_line in warnings.filters:
+        is_here = of_line in (0, line) and (of_module is None or of_module.match(module))
+        is_meant = issubclass(PrivacyWarning, category) and (text is None or text.match(message))
+        if is_here and is_meant:
             return action
     return "default"
 
 
 def _warn(message: str) -> None:
-    """Point at the line of the user, not of skdp, scikit-learn or joblib.
+    warnings.warn(message, PrivacyWarning, stacklevel=_place()[0])
+
+
+def _place() -> tuple[int, FrameType]:
+    """Find the line of the user, not of skdp, scikit-learn or joblib, above the caller.
 
     A thread or process that joblib has started has no line of the user. Its warnings point at skdp.
     """
-    frame: FrameType | None = sys._getframe()
-    level = level_in_skdp = 1
+    frame: FrameType | None = sys._getframe(1)
+    level, in_skdp = 1, (1, sys._getframe(1))
     while frame and (package := _package_of(frame)) in _BETWEEN:
-        level_in_skdp = level if package == "skdp" else level_in_skdp
+        in_skdp = (level, frame) if package == "skdp" else in_skdp
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, PrivacyWarning, stacklevel=level if frame else level_in_skdp)
+    return (level, frame) if frame else in_skdp
 
 
 def _package_of(frame: FrameType) -> str:

@@ -665,9 +665,9 @@ class DPPersonalizedRegressor(
         data = self._checked(X, y, either_of(groups, users))
         if data.ids is None and self.require_groups:
             raise ValueError(
-                "require_groups=True, but score got no groups: pass them by name. With a "
-                "DPPipeline m that is m[-1].score(m[:-1].transform(X), y, users=users). A search "
-                "without metadata routing cannot: its scoring='r2' is of the mean model."
+                "require_groups=True, but score got no groups: pass them by name, as users=ids of "
+                "a DPPipeline. A search without metadata routing cannot: its scoring='r2' is of "
+                "the mean model."
             )
         is_support = _first_halves(data.codes, data.n_users)
         predictions = self._mean_predictions(data.rows)

@@ -6,14 +6,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import MetaEstimatorMixin, _fit_context, clone
+from sklearn.base import MetaEstimatorMixin, _fit_context, clone, is_classifier
 from sklearn.model_selection import ParameterGrid, ParameterSampler
+from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods
 
 from skdp._checks import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks
 from skdp._estimator import RequestsUsersMixin, check_unwatched, restored_on_error
 from skdp.data.containers import checked_container
 from skdp.exceptions import warn_of_privacy, warnings_together
+from skdp.linear_model._supervised import given_classes
 from skdp.model_selection._score import (
     check_responses,
     check_scoring,
@@ -21,6 +23,7 @@ from skdp.model_selection._score import (
     default_scoring,
     noise_for,
     plan_choice,
+    row_losses,
     unit_losses,
 )
 from skdp.pipeline._candidates import BudgetSplit, Candidate, params_for_mu
@@ -35,12 +38,16 @@ from skdp.pipeline._fitting import (
     with_one_record,
 )
 from skdp.pipeline._holders import SharedBudget
+from skdp.pipeline._public_rows import plain_rows, stand_ins
+from skdp.pipeline._public_steps import quietly
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import derived_seed, draw_seed
 from skdp.privacy.plan import PrivacyCost
 
 # With more fits neither the fits nor the choice are reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
+# Pairs of public rows that a callable score is tried with.
+_TRIED = 50  # not tuned
 
 
 class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
@@ -86,7 +93,8 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             If X, y, `users`, a parameter or a candidate is not acceptable; nothing has been spent
             then. Also if a callable `scoring` raises for public rows of ones and halves, does not
             return one number for each of them, or one that depends on the other row or its
-            response; all fits have been spent by then.
+            response. It is tried with a model of such rows first; only where they cannot be fitted
+            has the search been spent by then.
         BudgetError
             If the ledger has less left; nothing has been spent then.
         """
@@ -96,6 +104,8 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             X, y = checked_container(X), checked_container(y)
             search = self._search(X, y, scoring, users)
             choice = _choice_plan(search, is_bounded=scoring == "accuracy")
+            if callable(scoring) and choice is not None:
+                quietly(_try_score, scoring, search)
             # All warnings from public facts, and all refusals, come before the charge.
             whole = self._begin(search)
             self._warn_of_many(search.split)
@@ -184,6 +194,26 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         given = clone(self.estimator).set_params(**self.best_params_, ledger=self.ledger)
         given._keep(model, spent)
         return given
+
+
+def _try_score(scoring: Any, search: Fits) -> None:
+    """Refuse a callable score before anything is spent, by a model of public rows if there is one.
+
+    It runs quietly, as nothing that it warns of is about the data.
+    """
+    places = [0, 1] * _TRIED
+    rows, labels = _safe_indexing(next(stand_ins(plain_rows(search.X))), places), None
+    if search.y is not None:
+        last = search.steps[-1].estimator
+        classes = given_classes(last.classes) if is_classifier(last) else np.array([0.0, 1.0])
+        labels = classes[np.arange(len(places)) % len(classes)]
+    users = {name: np.arange(len(places)) for name in search.users}
+    try:
+        model = clone(search.estimator).set_params(**search.candidates[0].parameters)
+        model.fit(rows, labels, **users)
+    except Exception:
+        return
+    row_losses(scoring, model, rows, labels)
 
 
 def _choice_plan(search: Fits, *, is_bounded: bool) -> Plan | None:

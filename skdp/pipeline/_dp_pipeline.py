@@ -299,15 +299,16 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, SpendsOneBu
     def _held(self) -> Any:
         return getattr(self, "pipeline_", self._pattern())
 
-    def _applied(self, name: str, X: Any, *more: Any) -> Any:
-        if not isinstance(X, RowBlocks) or name == "inverse_transform":
+    def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
+        if not (users or isinstance(X, RowBlocks)) or name == "inverse_transform":
             return super()._applied(name, X, *more)
+        X = checked_container(X)
         check_features(X, self)
         # Public steps take rows block by block, when these are read.
         *before, last = self._fitted().steps
         if name == "transform":
             return transformed([*before, last], X)
-        return getattr(last[1], name)(transformed(before, X), *more)
+        return getattr(last[1], name)(transformed(before, X), *more, **users)
 
     def _pattern(self) -> Pipeline:
         return Pipeline(self.steps)

@@ -9,7 +9,7 @@ from itertools import chain
 from numbers import Real
 from operator import attrgetter
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, clone
@@ -431,6 +431,8 @@ class DelegatesMixin(SeededEstimator):
     """Predicts, transforms and scores with a fitted estimator that it holds."""
 
     privacy_spent_: PrivacySpent
+    # Not every last step takes them.
+    __metadata_request__score: ClassVar[dict[str, Any]] = {"users": False}
 
     @abstractmethod
     def _held(self) -> Any:
@@ -485,7 +487,7 @@ class DelegatesMixin(SeededEstimator):
         return self._fitted().get_feature_names_out(input_features)
 
     @available_if(_delegates("score"))
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, *, users: Any = None) -> float:
         """Score rows with the fitted estimator.
 
         Parameters
@@ -495,6 +497,8 @@ class DelegatesMixin(SeededEstimator):
         y : array-like of shape (n_samples,) or None, default=None
             Their responses, for a dask collection in the same chunks; None for rows in parts, which
             bring theirs along.
+        users : array-like of shape (n_samples,) or None, default=None
+            Whose each row is, for a last step whose own `score` takes that.
 
         Returns
         -------
@@ -502,16 +506,17 @@ class DelegatesMixin(SeededEstimator):
             What its own `score` returns, which the guarantee does not cover.
         """
         X, y = in_parts(X, y)
-        return float(self._applied("score", X, *(() if y is None else (y,))))
+        given = {} if users is None else {"users": users}
+        return float(self._applied("score", X, *(() if y is None else (y,)), **given))
 
     @property
     def classes_(self) -> Any:
         """Class labels of a classifier."""
         return self._fitted().classes_
 
-    def _applied(self, name: str, X: Any, *more: Any) -> Any:
+    def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
         """Call a method of the fitted estimator."""
-        return getattr(self._fitted(), name)(checked_container(X), *more)
+        return getattr(self._fitted(), name)(checked_container(X), *more, **users)
 
     def _fitted(self) -> Any:
         check_is_fitted(self)

@@ -136,3 +136,15 @@ def test_parts_with_two_columns_of_one_name_are_taken():
 def test_a_bool_is_no_number(name, value):
     with pytest.raises(ValueError, match=f"The {name!r} parameter of DPPCA must not be a bool"):
         DPPCA(**{name: value}).fit(X)
+
+
+def test_data_frames_of_delayed_parts_are_fitted():
+    dask = pytest.importorskip("dask")
+    frames = pytest.importorskip("dask.dataframe")
+    whole = pd.DataFrame(X, columns=["a", "b", "c"])
+    parts = [dask.delayed(whole.iloc[start : start + 20]) for start in (0, 20)]
+    for more in ({}, {"meta": whole.iloc[:0]}):
+        rows = frames.from_delayed(parts, **more)
+        assert DPLinearRegression().fit(rows[["a", "b"]], rows["c"]).coef_.shape == (2,)
+        model = make_dp_pipeline(DPStandardScaler(), DPPCA(1)).fit(rows)
+        assert model.transform(rows).compute().shape == (N, 1)
