@@ -57,8 +57,6 @@ class _Hidden:
 
 
 HIDDEN = _Hidden()
-# Functions between a call for parameters and the walk through the stack.
-_GETS = ("get_params", "_get_params")
 
 
 def _callers() -> Iterator[tuple[str, str]]:
@@ -79,7 +77,9 @@ def is_printing() -> bool:
     scikit-learn prints what `get_params` returns, for estimators inside others, too, and calls no
     method of theirs for it. Only the call stack shows what the parameters are for.
     """
-    above = dropwhile(lambda caller: caller[1] in ("is_printing", *_GETS), _callers())
+    # The call for the parameters, and what it has called.
+    within = {"is_printing", "get_params", "_get_params"}
+    above = dropwhile(lambda caller: caller[1] in within, _callers())
     for module, function in takewhile(lambda caller: caller[0].startswith("sklearn."), above):
         if module == "sklearn.utils._pprint" or function == "_get_params_html":
             return True
@@ -174,11 +174,9 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
         )
     for name, value in values.items():
         # Of scikit-learn an interval takes True for 1.
-        is_interval = any(isinstance(one, Interval) for one in constraints[name])
-        if isinstance(value, bool) and is_interval:
-            raise ValueError(
-                f"The {name!r} parameter of {caller_name} must not be a bool, got {value}."
-            )
+        if isinstance(value, bool) and Interval in map(type, constraints[name]):
+            what = f"The {name!r} parameter of {caller_name}"
+            raise ValueError(f"{what} must not be a bool, got {value}.")
     if ledger is LEFT_OUT:
         # A LeftOutLedger refuses by itself, once it is charged.
         del values["ledger"]

@@ -2,7 +2,6 @@
 
 import os
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -228,7 +227,8 @@ def refuse_masked(X: Any) -> None:
 
 def _as_array(X: Any) -> Any:
     is_accepted = issparse(X) or isinstance(X, SkdpContainer | type)
-    if twins_of(X):
+    names = names_of(X) or ()
+    if len(set(names)) < len(names):
         return X.set_axis(range(X.shape[1]), axis=1) if hasattr(X, "set_axis") else np.asarray(X)
     if is_accepted or hasattr(X, "columns") or hasattr(X, "iloc") or not hasattr(X, "__array__"):
         return X
@@ -246,11 +246,6 @@ def names_of(X: Any) -> list[Any] | None:
     # A table of pyarrow has arrays as its columns.
     names = getattr(X, "column_names", getattr(X, "columns", None)) if is_frame else None
     return None if names is None else list(names)
-
-
-def twins_of(X: Any) -> list[str]:
-    """Return the names that several columns of a data frame have."""
-    return [str(name) for name, n in Counter(names_of(X) or ()).items() if n > 1]
 
 
 def refuse_other_columns(names: Any, declared: Any, prefix: str = "") -> None:

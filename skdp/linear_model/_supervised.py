@@ -307,21 +307,21 @@ def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
     """
     known = given_classes(classes)
     _refuse_within_two(len(known))
-    # Booleans and floats are no codes.
-    are_codes = set(map(type, labels.tolist())) == {int}
-    if not are_codes or not isinstance(known.tolist()[0], str):
-        return known
-    if any(map(_is_number, known.tolist())):
+    found = codes_or(known, labels)
+    if found is not known and any(not math.isnan(_number(one)) for one in known.tolist()):
         raise ValueError(
             "y has whole numbers, and classes has strings that are numbers, too: pass numbers as "
             "classes if y has labels; if it has their codes, pass "
             f"classes=list(range({len(known)}))."
         )
-    return np.arange(len(known))
+    return found
 
 
-def _is_number(label: str) -> bool:
-    return not math.isnan(_number(label))
+def codes_or(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the codes of strings, where labels are whole numbers, and else the classes."""
+    # Booleans and floats are no codes.
+    are_codes = set(map(type, labels.tolist())) == {int}
+    return np.arange(len(classes)) if are_codes and isinstance(classes[0], str) else classes
 
 
 def _refuse_within_two(n_classes: int) -> None:

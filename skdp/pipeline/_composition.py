@@ -30,8 +30,9 @@ from skdp.linear_model._supervised import (
     checked_labels,
     checked_responses,
     classes_in,
-    classes_of,
     codes_in_part,
+    codes_or,
+    given_classes,
     labels_in,
 )
 from skdp.pipeline._holders import (
@@ -311,7 +312,7 @@ def as_checked(rows: RowBlocks, steps: Sequence[Step]) -> RowBlocks:
     if supervised and isinstance(made, RowParts) and made.y is not None:
         known: Any = _finite_numbers
         if is_classifier(supervised[-1]):
-            known = partial(_known_labels, classes=supervised[-1].classes)
+            known = partial(_known_labels, classes=given_classes(supervised[-1].classes))
         made.y = made.y.mapped(known)
     return made
 
@@ -320,9 +321,9 @@ def _finite_numbers(responses: np.ndarray) -> np.ndarray:
     return np.asarray(finite(as_numbers_or_nan(responses)))
 
 
-def _known_labels(labels: np.ndarray, classes: Any) -> np.ndarray:
+def _known_labels(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Take the first class for a label that is none of them."""
-    classes = classes_of(labels, classes)
+    classes = codes_or(classes, labels)
     return np.asarray(classes[np.maximum(codes_in_part(labels, classes), 0)])
 
 

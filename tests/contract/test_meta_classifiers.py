@@ -11,7 +11,13 @@ from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.semi_supervised import SelfTrainingClassifier
 
-from skdp import DPLogisticRegression, DPPipeline, DPTraceClassifier, RowBlocks
+from skdp import (
+    DPLogisticRegression,
+    DPPipeline,
+    DPStandardScaler,
+    DPTraceClassifier,
+    RowBlocks,
+)
 from skdp.model_selection import DPGridSearch
 
 
@@ -137,3 +143,5 @@ def test_codes_in_a_pipeline_in_a_search_and_in_parts():
     fits = [whole.fit(X, codes), search.fit(X, codes), _model(["no", "yes"]).fit(blocks)]
     assert all(np.array_equal(one.predict(X), codes) for one in fits)
     assert whole.fit(blocks).score(X, codes) == 1
+    scaled = DPPipeline([("scale", DPStandardScaler()), *whole.steps], epsilon=np.inf)
+    assert scaled.fit(blocks).score(X, codes) == 1
