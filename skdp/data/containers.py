@@ -109,8 +109,8 @@ OTHER_COLUMNS = (
 TIMES = (
     "Dates, times and durations are no numbers: their unit, and what stands for a missing one, "
     "would be part of the values. Make numbers of them first, such as days since a public date: by "
-    "(frame['date'] - pandas.Timestamp('2020-01-01')).dt.days with pandas, or by "
-    "(polars.col('date') - polars.date(2020, 1, 1)).dt.total_days() with polars."
+    "(frame['date'] - pandas.Timestamp('2000-01-01')).dt.days with pandas, or by "
+    "(polars.col('date') - polars.date(2000, 1, 1)).dt.total_days() with polars."
 )
 LAZY = "A LazyFrame has not been read: pass what its collect() returns."
 RECORDS = (
