@@ -21,6 +21,8 @@ _SAFE_SQUARES = (1e-200, 1e200)  # not tuned
 
 def row_norms(values: np.ndarray) -> np.ndarray:
     """Compute the norms of the rows; inf or NaN for rows that are not finite."""
+    if values.shape[1] == 1:
+        return np.abs(values[:, 0].astype(np.float64))
     squares = row_squares(values)
     norms = np.sqrt(squares)
     extreme = ~((squares > _SAFE_SQUARES[0]) & (squares < _SAFE_SQUARES[1]))
