@@ -528,9 +528,9 @@ class Scales(NamedTuple):
 
     A column that `is_flat` hardly varies, and one that `is_void` shows nothing but 0. `off_usual`
     are the fractions of the entries that differ from the usual one, 1 where unknown. `presence` are
-    those of the entries that are there. Of columns that are narrow beside their distance from 0,
-    one that `is_point` is as narrow as can be seen, and one that `is_unclear` is flat after looks
-    that noise has blurred.
+    those of the entries that are there, with the standard deviation of their noise. Of columns that
+    are narrow beside their distance from 0, one that `is_point` is as narrow as can be seen, and
+    one that `is_unclear` is flat after looks that noise has blurred.
     """
 
     center: np.ndarray
@@ -539,6 +539,7 @@ class Scales(NamedTuple):
     is_void: np.ndarray
     off_usual: np.ndarray
     presence: Any = 1.0
+    presence_std: Any = 0.0
     is_point: Any = False
     is_unclear: Any = False
 
@@ -699,11 +700,12 @@ def _release_moments(
     kernel = summing(intervals, _PRESENCE * has_gaps)
     sums = view.map_sum(kernel, math.prod(release.shape))
     moments, noise_std = budget.release(release, sums / n_rows)
-    present: Any = 1.0
+    present, present_std = np.ones(n_columns), np.zeros(n_columns)
     if has_gaps:
         # Of how many rows each column has a number: of one at least.
         present = np.clip(moments[2] / _PRESENCE, 1 / n_rows, 1.0)
+        present_std += noise_std / _PRESENCE
         moments, noise_std = moments[:2] / present, noise_std / present
     is_void = np.zeros(n_columns, dtype=bool) if is_void is None else is_void
     scales = scales_of(intervals, moments, noise_std, is_void, off_usual)
-    return scales._replace(presence=present)
+    return scales._replace(presence=present, presence_std=present_std)

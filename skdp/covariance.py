@@ -38,12 +38,11 @@ __all__ = ["DPCovariance"]
 # Share of the scales; without bounds a part of it finds intervals, as in `DPStandardScaler`.
 _SCALES_SHARE = 0.2  # benchmarks/covariance/covariance.md
 _SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
-# Rows are clipped to so many roots of d + 1 at a strength n mu / d of 100, and their entries to so
-# many standard deviations. The factor grows with the fourth root of the strength, as clipping has
-# to do less harm the less the noise does; and that of entries with its square.
+# Below a strength n mu / d of 100 dedicated fits are better, and a warning says so. Up to there,
+# rows are clipped to the root of d + 1, and their entries to 5 standard deviations. The factor of
+# rows grows with the fourth root of the strength, and that of entries with its square root: the
+# less harm noise does, the less clipping may do.
 _WEAK, _LARGEST_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
-# With less strength, dedicated fits are better.
-_LEAST_STRENGTH = 50.0  # benchmarks/covariance/covariance.md
 
 
 class CovarianceReleases(NamedTuple):
@@ -101,7 +100,7 @@ def _moment_change(row_norm: float, rounding: float, n_units: int, adjacency: st
 
 def warnings_for_covariance(problem: ScaleProblem, plan: Plan) -> Iterator[str]:
     """Warn of so little budget for so many columns that single models would be better."""
-    if problem.cost.is_private and strength_of(problem) < _LEAST_STRENGTH:
+    if problem.cost.is_private and strength_of(problem) < _WEAK:
         yield (
             f"With epsilon={problem.cost.epsilon:g}, {problem.n_units} {problem.unit.counted} and "
             f"{counted(problem.n_features, 'column')}, noise leaves little of many correlations. "
@@ -119,6 +118,7 @@ class Moment(NamedTuple):
     center: np.ndarray
     scale: np.ndarray
     presence: np.ndarray  # fractions of the entries that are there
+    presence_std: np.ndarray  # of the noise in these
     matrix: np.ndarray
     noise_std: float  # off the diagonal
     scales: Scales
@@ -142,8 +142,8 @@ def release_moment(
     kernel = partial(_joint_gram, center=center, scale=scale, reach=reach_of(problem))
     total = view.map_sum(on_block(kernel), (problem.n_features + 1) ** 2)
     released, noise_std = budget.release(plan.moment, total / problem.n_units)
-    presence = np.ones(len(scale)) * scales.presence
-    return Moment(center, scale, presence, released, noise_std * math.sqrt(0.5), scales)
+    presence = scales.presence, scales.presence_std
+    return Moment(center, scale, *presence, released, noise_std * math.sqrt(0.5), scales)
 
 
 def _joint_gram(block: Any, center: np.ndarray, scale: np.ndarray, reach: Reach) -> np.ndarray:
@@ -204,6 +204,8 @@ def covariances_of(moment: Moment, *, is_centered: bool) -> Covariances:
     mean = np.zeros(len(presence)) if is_centered else joint[-1, :-1] / presence
     covariance = (joint[:-1, :-1] / pairs - np.outer(mean, mean)) / kept
     noise = noise_std * (1 + (math.sqrt(2) - 1) * np.eye(len(pairs))) / pairs
+    of_presence = moment.presence_std / moment.presence
+    noise = np.hypot(noise, np.hypot.outer(of_presence, of_presence) * covariance)
     values, vectors = np.linalg.eigh(covariance)
     least = _FLOOR * noise_edge(noise_std * _root_mean_square(1 / pairs), len(values))
     repaired = vectors * np.maximum(values, least) @ vectors.T

@@ -4,13 +4,15 @@ import builtins
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from scipy.special import ndtri
 from sklearn.decomposition import PCA
 
-from skdp import DPPCA, DPTruncatedSVD, PrivacyLedger, PrivacyWarning, privacy_spent
+from skdp import DPPCA, DPCovariance, DPTruncatedSVD, PrivacyLedger, PrivacyWarning, privacy_spent
 from skdp.display import (
+    CorrelationDisplay,
     EpsilonCurveDisplay,
     ExplainedVarianceDisplay,
     PrivacyBudgetDisplay,
@@ -40,6 +42,26 @@ def test_bars_are_the_released_variances_above_their_floor(pca, ax):
     assert set(shown.floor_.get_ydata()) == {pca.noise_variance_}
     assert shown.ax_ is ax
     assert shown.figure_ is ax.figure
+
+
+def test_correlations_that_noise_hides_are_masked(ax):
+    rows = pd.DataFrame(X[:, :3], columns=list("abc")).assign(d=X[:, 0] + X[:, 1])
+    with pytest.warns(PrivacyWarning):
+        released = DPCovariance(bounds=(-30, 30), epsilon=8.0, random_state=0).fit(rows)
+    shown = CorrelationDisplay.from_estimator(released, ax=ax)
+    stds = np.outer(released.scale_, released.scale_)
+    hidden = np.abs(released.covariance_) < 2 * released.noise_std_
+    np.testing.assert_array_equal(shown.is_hidden_, hidden & ~np.eye(4, dtype=bool))
+    assert not shown.is_hidden_[0, 3]
+    np.testing.assert_array_equal(shown.image_.get_array().mask, shown.is_hidden_)
+    visible = released.covariance_[~shown.is_hidden_] / stds[~shown.is_hidden_]
+    np.testing.assert_allclose(shown.image_.get_array().compressed(), visible)
+    assert [one.get_text() for one in ax.get_xticklabels()] == list("abcd")
+    # A number in each cell that is not hidden; many columns leave no room.
+    assert len(ax.texts) == (~shown.is_hidden_).sum()
+    many = CorrelationDisplay(np.eye(13)).plot(Figure().add_subplot())
+    assert not many.is_hidden_.any()
+    assert len(many.ax_.texts) == 0
 
 
 def test_a_spectrum_without_a_floor_has_no_line(ax):

@@ -22,7 +22,7 @@ Written by `python -m benchmarks.covariance.intervals --write`. {} fits a line o
 new rows of 6 columns and a target, delta 1e-6: percentages in which a coefficient of the population
 is within 1.96 `std_errors` of that of `regression`, in the mean of all coefficients, and the lowest
 and the highest of single ones; how many fits get errors, and are not refused as noise hides a
-direction; and the mean width of the intervals, in those that sampling alone would have. 95 is
+direction; and the median width of the intervals, in those that sampling alone would have. 95 is
 nominal. Correlated columns are those of an autoregression with .8; skewed ones are lognormal; heavy
 noise is a residual of four times the signal; of gaps there are 20%, at random.
 
@@ -71,7 +71,7 @@ def cells_of(design: str, n: int, epsilon: float, n_fits: int) -> list[str]:
         return ["-", "-", part, "-"]
     holds = 100 * np.mean(np.abs(errors) <= NORMAL, axis=0)
     span = f"{holds.min():.1f} to {holds.max():.1f}"
-    return [f"{holds.mean():.1f}", span, part, f"{np.mean(widths):.1f}"]
+    return [f"{holds.mean():.1f}", span, part, f"{np.median(widths):.1f}"]
 
 
 def main() -> None:
