@@ -56,7 +56,8 @@ def cells_of(design: str, n: int, epsilon: float, n_fits: int) -> list[str]:
     errors, widths = [], []
     for seed in range(n_fits):
         rows = rows_of(design, n, np.random.default_rng(seed))
-        fitted = DPCovariance(missing="mean", epsilon=epsilon).fit(rows)
+        missing = "mean" if design == "gaps" else "refuse"
+        fitted = DPCovariance(missing=missing, epsilon=epsilon).fit(rows)
         try:
             stds = fitted.std_errors(N_COLUMNS)
         except ValueError:

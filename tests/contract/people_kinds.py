@@ -6,6 +6,7 @@ from scipy.sparse import csr_array
 
 from skdp import (
     DPPCA,
+    DPCovariance,
     DPLinearRegression,
     DPLogisticRegression,
     DPStandardScaler,
@@ -24,6 +25,7 @@ KINDS = {
     "pca": lambda **more: DPPCA(2, **more),
     "scaler": lambda **more: DPStandardScaler(with_mean=False, **more),
     "scaler, bounds": lambda **more: DPStandardScaler(with_mean=False, bounds=(-3, 3), **more),
+    "covariance": lambda **more: DPCovariance(bounds=(-9, 9), **more),
     "classifier": lambda **more: DPLogisticRegression(classes=[0, 1, 2], **more),
     "regression": lambda **more: DPLinearRegression(n_iter=5, **more),
     "regression, bounds": lambda **more: DPLinearRegression(n_iter=5, bounds=(-9, 9), **more),
@@ -58,7 +60,7 @@ WAYS = [
     for kind in KINDS
     for container in CONTAINERS
     if not (kind == "factors" and container in ("parts", "chunks"))
-    if (kind, container) != ("classes of matrices", "csr")
+    if (kind, container) not in (("classes of matrices", "csr"), ("covariance", "csr"))
 ]
 
 
@@ -92,6 +94,7 @@ def targets_of(kind, X, y):
 def numbers_of(model):
     """List what was released."""
     names = ("components_", "explained_variance_", "mean_", "var_", "coef_", "intercept_")
+    names += ("location_", "covariance_")
     return [getattr(model, name) for name in names if hasattr(model, name)]
 
 
