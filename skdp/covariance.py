@@ -168,8 +168,6 @@ def _joint_gram(block: Any, center: np.ndarray, scale: np.ndarray, reach: Reach)
 
 # Least part of the rows, by weight, that clipping can have left.
 _LEAST_WEIGHT = 0.05  # not studied
-# Part of a coefficient that clipping takes, for each part of the weight of rows that it takes.
-_SHRUNK = 0.5  # benchmarks/covariance/intervals.md
 # What an eigenvalue of the scaled covariance is at least, in edges of the noise.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
 
@@ -295,7 +293,8 @@ def coefficient_errors(
 
     With A the penalized covariance of the columns, the noise E in that of columns and target moves
     the coefficients by :math:`A^{-1} (E a)`, to first order, for the weights a of the residual. The
-    sampling has its normal theory, where gaps at random add what they leave out.
+    sampling has its normal theory, where gaps at random add what they leave out. Clipping is taken
+    to shrink coefficients by as much as it takes from the weight of rows.
     """
     noise = noise_of_products(found.noise_std, found.residual)[:-1, :-1]
     gaps = np.diag(found.moment) * np.square(found.residual) * (1 - presence) / presence
@@ -303,7 +302,7 @@ def coefficient_errors(
     sampling = (found.unexplained + gaps.sum()) / n_units * found.moment[:-1, :-1]
     both = found.inverse @ (noise + sampling * np.outer(roots, roots)) @ found.inverse
     shrunk = found.inverse @ (found.penalty * found.coef)
-    shrunk = np.hypot(shrunk, _SHRUNK * (1 - kept) * found.coef)
+    shrunk = np.hypot(shrunk, (1 - kept) * found.coef)
     return np.asarray(np.hypot(np.sqrt(np.diag(both)), shrunk))
 
 
