@@ -539,7 +539,7 @@ class Scales(NamedTuple):
     is_void: np.ndarray
     off_usual: np.ndarray
     presence: Any = 1.0
-    presence_std: Any = 0.0
+    presence_std: float = 0.0
     is_point: Any = False
     is_unclear: Any = False
 
@@ -700,11 +700,10 @@ def _release_moments(
     kernel = summing(intervals, _PRESENCE * has_gaps)
     sums = view.map_sum(kernel, math.prod(release.shape))
     moments, noise_std = budget.release(release, sums / n_rows)
-    present, present_std = np.ones(n_columns), np.zeros(n_columns)
+    present, present_std = np.ones(n_columns), noise_std * has_gaps / _PRESENCE
     if has_gaps:
         # Of how many rows each column has a number: of one at least.
         present = np.clip(moments[2] / _PRESENCE, 1 / n_rows, 1.0)
-        present_std += noise_std / _PRESENCE
         moments, noise_std = moments[:2] / present, noise_std / present
     is_void = np.zeros(n_columns, dtype=bool) if is_void is None else is_void
     scales = scales_of(intervals, moments, noise_std, is_void, off_usual)

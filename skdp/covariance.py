@@ -118,7 +118,7 @@ class Moment(NamedTuple):
     center: np.ndarray
     scale: np.ndarray
     presence: np.ndarray  # fractions of the entries that are there
-    presence_std: np.ndarray  # of the noise in these
+    presence_std: float  # of the noise in these
     matrix: np.ndarray
     noise_std: float  # off the diagonal
     scales: Scales
