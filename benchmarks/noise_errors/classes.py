@@ -54,14 +54,13 @@ def errors_of(epsilon: float, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     seen: list[Any] = []
     shrink = _logistic_fit.shrunk_mean
 
-    def keep(iterates, step_noise, step, start, white, *, fraction, margin):
-        n_steps, n_columns, root = len(iterates), start.shape[1], white.root
-        decay = 1 - fraction * step * _logistic_fit.curvature_at(start[-1]) * white.spread
-        variances = step_noise**2 * _logistic_fit._noise_in_mean(decay, n_steps)
+    def keep(iterates, pace, start, white, *, margin):
+        n_columns, root, spread = start.shape[1], white.root, np.maximum(white.spread, 1e-12)
+        variances = pace.noise(spread) / spread
         centered = 1 - 1 / n_columns if n_columns > 1 else 1.0
         stds = np.sqrt((root @ white.vectors) ** 2 @ variances * centered)
-        seen.append((root @ np.mean(iterates[n_steps // 2 :], axis=0)[:-1], stds))
-        return shrink(iterates, step_noise, step, start, white, fraction=fraction, margin=margin)
+        seen.append((root @ np.mean(iterates[pace.n_steps // 2 :], axis=0)[:-1], stds))
+        return shrink(iterates, pace, start, white, margin=margin)
 
     kind: Any = RecordingBudget
     with patch.object(_logistic_fit, "shrunk_mean", keep):

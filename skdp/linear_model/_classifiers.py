@@ -26,12 +26,12 @@ from skdp.data.sources import (
 )
 from skdp.linear_model._logistic_fit import (
     Estimate,
-    of_classes,
     opened,
     solve_logistic,
     warnings_for_size,
 )
 from skdp.linear_model._logistic_plan import LabeledRows, LogisticProblem, plan_logistic
+from skdp.linear_model._logistic_steps import of_classes
 from skdp.linear_model._supervised import (
     Shape,
     SupervisedEstimator,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import expit, logsumexp
 
 from skdp._scales import OTHER_UNITS_OF_X
 from skdp.data.parts import NOT_FINITE, Targets
@@ -17,7 +17,6 @@ from skdp.data.reduce import Kernel
 from skdp.data.rows import Block, open_rows
 from skdp.exceptions import counted, shortened
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms, row_squares
-from skdp.linalg.spectrum import noise_edge
 from skdp.linear_model._logistic_plan import (
     NORMS,
     LabeledRows,
@@ -34,213 +33,24 @@ from skdp.linear_model._logistic_plan import (
     weights_beside,
     with_norms,
 )
+from skdp.linear_model._logistic_steps import (
+    Pace,
+    Whitening,
+    centered,
+    curvature_at,
+    curvature_fraction,
+    fractions_of,
+    margin_of,
+    momentum_of,
+    of_classes,
+    on_rows,
+    shrunk_mean,
+    start_of,
+    whitening_of,
+)
 from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights
 from skdp.privacy.releases import warnings_for_ends
-
-# ------------------------------
-# What a released moment tells: how to whiten rows, where their classes are, how to start.
-
-# Least eigenvalue, as a fraction of the largest, and of the mean. Neither mattered:
-# benchmarks/classification/constants.md.
-_LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
-# A variance is visible if it exceeds so many standard deviations of its noise, and far out if it
-# exceeds so many medians: benchmarks/classification/units.md.
-_VISIBLE, _FAR_OUT = 4.0, 5.0
-
-
-@dataclass(frozen=True)
-class Whitening:
-    """The map :math:`z = A (x - m)`, whose values are clipped to norm `reach`.
-
-    `vectors` are the eigenvectors of A, `spread` the variances of z along them, `largest` is the
-    spectral norm of A, and `is_clear` tells whether any eigenvalue exceeds the noise. Columns
-    `are_unlike` if noise hides most of them, and a few vary far more.
-    """
-
-    mean: np.ndarray
-    root: np.ndarray
-    vectors: np.ndarray
-    spread: np.ndarray
-    largest: float
-    reach: float
-    is_clear: bool
-    are_unlike: bool
-
-    @property
-    def mean_norm(self) -> float:
-        """Length of m."""
-        return float(row_norms(self.mean[None])[0])
-
-
-def whitening_of(
-    moment: np.ndarray, noise_std: float, constant: float, n_features: int
-) -> Whitening:
-    """Whiten by the noisy covariance, with the edge of its noise as the least eigenvalue.
-
-    The mean is shrunk toward 0 as far as it is noise. The `reach`, to which whitened rows are
-    clipped, is their root mean square norm by this covariance. All of that is post-processing.
-    """
-    off_diagonal_std = noise_std * math.sqrt(0.5)
-    noisy = moment[:n_features, n_features] / constant
-    mean = _without_noise(noisy, off_diagonal_std / constant)
-    # The second moment around `mean`, not around the noisy mean, which may be longer than the rows.
-    shift = np.outer(mean, noisy)
-    covariance = moment[:n_features, :n_features] - shift - shift.T + np.outer(mean, mean)
-    values, vectors = np.linalg.eigh(covariance)
-    edge = noise_edge(off_diagonal_std, n_features)
-    least = max(edge, _LEAST_OF_LARGEST * values[-1], _LEAST_OF_MEAN * values.mean())
-    raised = np.maximum(values, least)
-    spread = values / raised
-    reach = math.sqrt(max(1.0, float(spread.sum())))
-    half = (vectors / np.sqrt(raised)) @ vectors.T
-    is_clear = bool(values[-1] > edge and reach > 1)
-    root, largest = (half + half.T) / 2, 1 / math.sqrt(raised[0])
-    spread = np.maximum(spread, 0.0)
-    are_unlike = _are_unlike(np.diag(covariance), noise_std)
-    return Whitening(mean, root, vectors, spread, largest, reach, is_clear, are_unlike)
-
-
-def _are_unlike(variances: np.ndarray, noise_std: float) -> bool:
-    """Tell whether noise hides the median of released variances, and not the largest by far."""
-    median = max(float(np.median(variances)), noise_std)
-    return bool(median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median)
-
-
-def _without_noise(mean: np.ndarray, noise_std: float) -> np.ndarray:
-    """Shrink a mean toward 0 by the fraction of its squared length that is noise."""
-    square = float(row_squares(mean[None])[0])
-    return mean * max(0.0, 1 - len(mean) * noise_std**2 / square) if square else mean
-
-
-def start_of(
-    moment: np.ndarray, whitening: Whitening, beside: tuple[float, float], n_units: int
-) -> np.ndarray:
-    """Take a Newton step from the class fractions; the last row has the offsets.
-
-    The step is exact for fractions of 1/K; for a rare class its length is capped.
-    """
-    constant, label_weight = beside
-    n_features = len(whitening.mean)
-    n_classes = len(moment) - n_features - 1
-    sums = _class_sums(moment, label_weight, n_features)
-    counts = sums[n_features] / constant
-    fractions = np.clip(counts + 1 / n_classes, 1 / (n_classes * math.sqrt(n_units)), 1.0)
-    fractions /= fractions.sum()
-    cross = sums[:n_features] - np.outer(whitening.mean, counts)
-    slopes = (whitening.root @ cross) * np.minimum(n_classes, 1 / fractions)
-    weights = np.vstack([slopes, np.log(fractions)])
-    return weights[:, 1:] - weights[:, :1] if n_classes == 2 else centered(weights)
-
-
-def on_rows(weights: np.ndarray, root: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Turn weights of whitened rows into those of the rows; the last row has the offsets."""
-    slopes = root @ weights[:-1]
-    return np.vstack([slopes, weights[-1] - mean @ slopes])
-
-
-def fractions_of(moment: np.ndarray, beside: tuple[float, float], n_features: int) -> np.ndarray:
-    """Return the fraction of the records that each class has, noise and all."""
-    constant, label_weight = beside
-    counts = _class_sums(moment, label_weight, n_features)[n_features] / constant
-    return np.asarray(counts + 1 / len(counts))
-
-
-def _class_sums(moment: np.ndarray, label_weight: float, n_features: int) -> np.ndarray:
-    sums = moment[: n_features + 1, n_features + 1 :] / label_weight
-    return np.asarray(sums - sums.mean(axis=1, keepdims=True))
-
-
-def centered(weights: np.ndarray) -> np.ndarray:
-    """Subtract what all classes have in common, which no probability depends on.
-
-    The one column of two classes has nothing in common with another.
-    """
-    if weights.shape[1] == 1:
-        return weights
-    return np.asarray(weights - weights.mean(axis=1, keepdims=True))
-
-
-def of_classes(scores: np.ndarray) -> np.ndarray:
-    """Return a score for each class, where two have the log odds of the second one alone."""
-    return np.hstack([np.zeros_like(scores), scores]) if scores.shape[-1] == 1 else scores
-
-
-# ------------------------------
-# The mean of the iterates, shrunk by the noise that is known to be in it.
-
-# Curvature of the clipped loss, as a fraction of that of the logistic loss where all probabilities
-# are the fractions of the classes. There it is largest. The first number is for levels of a weak
-# signal: noisy weights make flat losses, and higher levels clip less, up to the second. With hardly
-# any signal the third one leaves more: benchmarks/classification/constants.md.
-_CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
-# The squared noise is raised by so many of its standard deviations, but not below these strengths
-# of two classes and of more, where nothing would be left.
-_MARGIN, _WEAK_OF_TWO, _WEAK_OF_MORE = 2.0, 5.0, 15.0  # benchmarks/classification/constants.md
-
-
-def is_weak(problem: LogisticProblem) -> bool:
-    """Tell whether a signal as strong as it can be hardly stands out from the noise."""
-    return problem.strength < (_WEAK_OF_TWO if problem.n_classes == 2 else _WEAK_OF_MORE)
-
-
-def curvature_fraction(problem: LogisticProblem) -> float:
-    """Return the curvature of the clipped loss, as a fraction of the largest."""
-    if is_weak(problem):
-        return _CURVATURE_OF_WEAK
-    return min(_LARGEST_CURVATURE, _CURVATURE * level_factor(problem) ** 2)
-
-
-def shrunk_mean(
-    iterates: list[np.ndarray],
-    step_noise: float,
-    step: float,
-    start: np.ndarray,
-    white: Whitening,
-    *,
-    fraction: float,
-    margin: float,
-) -> np.ndarray:
-    """Average the last half of the iterates, and shrink it toward the fractions of the classes.
-
-    The factor is 1 minus the fraction of the variance of the scores that is noise (James-Stein).
-    Noise of a gradient stays in the iterates until later steps correct it, and they hardly do so in
-    directions in which whitened rows vary little. `step_noise` is the standard deviation that a
-    gradient adds to an entry of the weights.
-    """
-    n_steps, n_copies = len(iterates), max(1, start.shape[1] - 1)
-    mean = np.mean(iterates[n_steps // 2 :], axis=0)
-    decay = 1 - fraction * step * curvature_at(start[-1]) * white.spread
-    parts = step_noise**2 * white.spread * _noise_in_mean(decay, n_steps)
-    noise = n_copies * _with_margin(parts, n_copies, margin)
-    size = white.spread @ np.sum((white.vectors.T @ mean[:-1]) ** 2, axis=1)
-    kept = max(0.0, 1 - noise / size) if size > 0 else 0.0
-    shrunk = kept * mean
-    shrunk[-1] += (1 - kept) * start[-1]
-    return np.asarray(shrunk)
-
-
-def curvature_at(offsets: np.ndarray) -> float:
-    """Return the mean curvature of the loss in scores, where all records have these offsets."""
-    fractions = softmax(of_classes(offsets))
-    # Scores of two classes are one number, and else have as many free ones as there are others.
-    return float(1 - np.sum(fractions**2)) / max(2, len(offsets) - 1)
-
-
-def _with_margin(parts: np.ndarray, n_copies: int, margin: float) -> float:
-    """Add up variances, and a margin in standard deviations of the squared length of the noise."""
-    return float(parts.sum() + margin * math.sqrt(2 * np.sum(parts**2) / n_copies))
-
-
-def _noise_in_mean(decay: np.ndarray, n_steps: int) -> np.ndarray:
-    """Add up what each step's noise of variance 1 leaves in the mean of the last half."""
-    left = np.cumsum(decay[:, np.newaxis] ** np.arange(n_steps), axis=1)
-    n_kept = n_steps - n_steps // 2
-    # Noise of the first half has decayed before the mean begins.
-    before = np.zeros_like(left)
-    before[:, n_kept:] = left[:, : n_steps - n_kept]
-    return np.asarray(np.sum((left - before) ** 2, axis=1) / n_kept**2)
-
 
 # ------------------------------
 # Warnings, from public facts and released values.
@@ -257,6 +67,9 @@ _LEAST_OF_TWO, _LEAST_OF_MORE = 12.0, 15.0
 # of an equal share. For two classes the area under the curve is then .5 to .85 instead of .9; not
 # studied.
 _LEAST_OF_CLASS, _LEAST_OF_DUE = 2.5, 0.5
+# If less is kept of the coefficients, log losses of nine classes were up to .2 above those of the
+# frequencies: benchmarks/classification/momentum.md.
+_LEAST_KEPT = 0.5
 
 
 def warnings_for_size(problem: LogisticProblem, plan: Plan) -> Iterator[str]:
@@ -311,6 +124,21 @@ def warnings_for_classes(problem: LogisticProblem, fractions: np.ndarray) -> Ite
             f"Classes with few {units}, as far as noise can tell: {len(rare)} of "
             f"{problem.n_classes} ({shown}). Which {units} are theirs may be lost in it. Pass more "
             f"{units}, a larger epsilon, or {problem.fewer}."
+        )
+
+
+def warnings_for_noise(problem: LogisticProblem, kept: float) -> Iterator[str]:
+    """Warn where noise makes up most of the coefficients, of which a fraction is kept."""
+    pass_more = f"Pass more {problem.unit.counted}, a larger epsilon, or {problem.fewer}."
+    if kept == 0:
+        yield (
+            "The coefficients do not stand out from the noise and are 0: all probabilities are the "
+            f"frequencies of the classes, as far as noise can tell. {pass_more}"
+        )
+    elif kept < _LEAST_KEPT and problem.strength >= _least(problem):  # else there is a warning
+        yield (
+            "Noise makes up most of the coefficients: probabilities may be worse than the "
+            f"frequencies of the classes. {pass_more}"
         )
 
 
@@ -388,28 +216,36 @@ def descend(
     records: WhitenedRecords,
     start: np.ndarray,
     budget: PrivacyBudget,
-) -> np.ndarray:
-    """Take all steps; return the mean of the last half of the iterates, shrunk."""
+) -> tuple[np.ndarray, float]:
+    """Take all steps; return the mean of the last half of the iterates, shrunk, and how far."""
+    white, n_classes = records.whitening, problem.n_classes
+    level = gradient_level(white.reach, n_classes, level_factor(problem))
+    pace = pace_of(problem, plan, level, start, white)
+    before, weights, iterates = start, start, list[np.ndarray]()
+    for release in plan:
+        ahead = weights + pace.momentum * (weights - before)
+        total = records.gradient(ahead, level)
+        rounding = _rounding(problem, records, level, ahead)
+        noisy = budget.release(release, total, level, rounding=rounding).value
+        before, weights = weights, ahead - pace.step * centered(noisy) / problem.n_units
+        iterates.append(weights)
+    return shrunk_mean(iterates, pace, start, white, margin=margin_of(problem))
+
+
+def pace_of(
+    problem: LogisticProblem,
+    plan: tuple[Release, ...],
+    level: float,
+    start: np.ndarray,
+    white: Whitening,
+) -> Pace:
+    """Settle how steps go before the first one, from the moment and public facts."""
     n_classes = problem.n_classes
     step = _STEP_OF_TWO if n_classes == 2 else min(_LARGEST_STEP, _STEP_A_CLASS * n_classes)
-    level = gradient_level(records.whitening.reach, n_classes, level_factor(problem))
-    weights, iterates = start, []
-    for release in plan:
-        total = records.gradient(weights, level)
-        rounding = _rounding(problem, records, level, weights)
-        noisy, noise_std = budget.release(release, total, level, rounding=rounding)
-        weights = weights - step * centered(noisy) / problem.n_units
-        iterates.append(weights)
-    step_noise = step * noise_std / problem.n_units
-    return shrunk_mean(
-        iterates,
-        step_noise,
-        step,
-        start,
-        records.whitening,
-        fraction=curvature_fraction(problem),
-        margin=0.0 if is_weak(problem) else _MARGIN,
-    )
+    noise_std = plan[0].sensitivity_for(level) / (problem.cost.mu * math.sqrt(plan[0].share))
+    curvature = curvature_fraction(problem) * curvature_at(start[-1])
+    pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / problem.n_units)
+    return replace(pace, momentum=momentum_of(problem, pace, start, white))
 
 
 def gradient_level(reach: float, n_classes: int, factor: float) -> float:
@@ -639,10 +475,14 @@ def solve_logistic(
     whitening = replace(whitening, reach=level_factor(problem) * whitening.reach)
     fractions = fractions_of(moment, beside, n_features)
     start = start_of(moment, whitening, beside, n_units)
-    weights = descend(problem, plan.gradients, whitened(view, whitening), start, budget)
+    weights, kept = descend(problem, plan.gradients, whitened(view, whitening), start, budget)
     weights = on_rows(weights, whitening.root, whitening.mean)
-    warnings = warnings_for_moment(problem, whitening), warnings_for_classes(problem, fractions)
-    return Estimate(weights, tuple(chain(*warnings)))
+    warnings = chain(
+        warnings_for_moment(problem, whitening),
+        warnings_for_classes(problem, fractions),
+        warnings_for_noise(problem, kept),
+    )
+    return Estimate(weights, tuple(warnings))
 
 
 def release_norm(

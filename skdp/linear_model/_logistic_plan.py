@@ -164,9 +164,20 @@ def is_norm_guessed(problem: LogisticProblem) -> bool:
 
 
 def n_steps(problem: LogisticProblem) -> int:
-    """Count the steps, from public facts."""
+    """Count steps without momentum, from public facts."""
     factor = _STEPS_OF_TWO if problem.n_classes == 2 else _STEPS_OF_MORE
     return round(float(np.clip(factor * problem.strength**0.25, *_STEP_LIMITS)))
+
+
+def n_steps_of_rows(problem: LogisticProblem) -> int:
+    """Count steps with momentum: half as many of two classes lead as far."""
+    alone = n_steps(problem)
+    return alone if problem.n_classes > 2 else max(_STEP_LIMITS[0], round(alone / 2))
+
+
+def momentum_of_two(problem: LogisticProblem) -> float:
+    """Return the momentum with which steps of two classes lead as far as those without it."""
+    return 1 - n_steps_of_rows(problem) / n_steps(problem)
 
 
 def norm_quantile(problem: LogisticProblem) -> float:
@@ -213,7 +224,7 @@ def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: 
 
 
 def _plan_gradients(problem: LogisticProblem, moment: Release, share: float) -> tuple[Release, ...]:
-    count, shape = n_steps(problem), (problem.n_features + 1, problem.n_columns)
+    count, shape = n_steps_of_rows(problem), (problem.n_features + 1, problem.n_columns)
     bound, change = moment.name, sensitivity.row_sum
     return tuple(
         plan_sum(problem, f"whitened gradient {step}", share / count, shape, bound, change)

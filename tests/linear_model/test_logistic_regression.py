@@ -22,9 +22,9 @@ from skdp.linear_model._logistic_fit import (
     residuals_of,
     warnings_for_moment,
     whitened,
-    whitening_of,
 )
 from skdp.linear_model._logistic_plan import LabeledRows, clipped, weights_beside, with_norms
+from skdp.linear_model._logistic_steps import whitening_of
 from skdp.testing._recording import record, replay
 from skdp.units import ResolvedRecord
 
@@ -271,6 +271,20 @@ def test_it_warns_of_what_noise_hides():
     hidden = warned_by(lambda: private(row_norm=1e6).fit(X, codes))
     assert "Noise hides the spread" in hidden
     assert "pass a smaller row_norm" in hidden
+
+
+@pytest.mark.filterwarnings("ignore:random_state")
+def test_no_model_of_zeros_is_silent():
+    generator, n_zero = np.random.default_rng(0), 0
+    for n_classes in (2, 3):
+        for key in range(8):
+            X, codes = generator.normal(size=(3000, 12)), generator.integers(n_classes, size=3000)
+            model = private(classes=range(n_classes), random_state=SEED + key)
+            told = warned_by(lambda model=model, X=X, codes=codes: model.fit(X, codes))
+            assert ("are 0" in told) == (not model.coef_.any())
+            assert "noise" in told.lower()
+            n_zero += not model.coef_.any()
+    assert n_zero > 4
 
 
 @pytest.mark.parametrize("rare", NAMES[:2])

@@ -1,28 +1,40 @@
 """What is known of the noise in a mean of iterates, and what is kept of that mean."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from skdp.linear_model._logistic_fit import Whitening, _noise_in_mean, centered, shrunk_mean
+from skdp.linear_model._logistic_steps import (
+    Pace,
+    Whitening,
+    _noise_in_mean,
+    centered,
+    momentum_of,
+    seen_spread,
+    shrunk_mean,
+)
 
 
-def descended(decay, start, n_steps, step_noise, generator, n_classes=3):
+def descended(decay, start, n_steps, step_noise, generator, momentum=0.0):
     """Iterates that noise moves and that decay to 0, each direction at its own pace."""
-    weights, iterates = start, []
+    before, weights, iterates = start, start, []
     for _ in range(n_steps):
         noise = step_noise * generator.normal(size=start.shape)
-        weights = decay[:, np.newaxis] * weights + centered(noise)
+        ahead = weights + momentum * (weights - before)
+        before, weights = weights, decay[:, np.newaxis] * ahead + centered(noise)
         iterates.append(weights)
     return iterates
 
 
 @pytest.mark.parametrize("n_steps", [8, 9, 40])
 @pytest.mark.parametrize("decay", [0.0, 0.6, 1.0])
-def test_the_noise_that_is_left_is_what_a_descent_leaves(n_steps, decay):
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
+def test_the_noise_that_is_left_is_what_a_descent_leaves(n_steps, decay, momentum):
     generator, decays = np.random.default_rng(1), np.full(20_000, decay)
-    iterates = descended(decays, np.zeros((20_000, 2)), n_steps, 0.1, generator)
+    iterates = descended(decays, np.zeros((20_000, 2)), n_steps, 0.1, generator, momentum)
     left = np.mean(iterates[n_steps // 2 :], axis=0)
-    expected = 0.1**2 / 2 * _noise_in_mean(decays[:1], n_steps)[0]
+    expected = 0.1**2 / 2 * _noise_in_mean(decays[:1], momentum, n_steps)[0]
     np.testing.assert_allclose(left.var(), expected, rtol=0.05)
 
 
@@ -38,8 +50,49 @@ def test_noise_is_drawn_to_the_fractions_of_the_classes(size, least, most, fract
     iterates = descended(decay, start, n_steps, 0.01, generator)
     signal = size * centered(generator.normal(size=(d + 1, 3)))
     moved = [signal + weights for weights in iterates]
-    shrunk = shrunk_mean(moved, 0.01, step, start, white, fraction=fraction, margin=margin)
+    pace = Pace(n_steps, step, 0.0, fraction / 3, 0.01)
+    shrunk, told = shrunk_mean(moved, pace, start, white, margin=margin)
     mean = signal + np.mean(iterates[n_steps // 2 :], axis=0)
     kept = np.vdot(shrunk, mean) / np.vdot(mean, mean)
     np.testing.assert_allclose(shrunk, kept * mean, atol=1e-12)
+    np.testing.assert_allclose(told, kept, atol=1e-12)
     assert least <= kept <= most
+
+
+def test_the_spread_of_hidden_directions_is_known_in_their_mean():
+    """Noise alone has eigenvalues on both sides of 0, and one side would look like a spread."""
+    d, noise_std = 400, 0.1
+    noise = noise_std * np.random.default_rng(0).normal(size=(d, d))
+    # In units of their edge.
+    values = np.linalg.eigvalsh((noise + noise.T) / 2) / (np.sqrt(2 * d) * noise_std)
+    values = np.minimum(values, 0.999)
+    spread = np.append(values, 1.0)
+    white = Whitening(np.zeros(d), np.eye(d), np.eye(d), spread, 1.0, 1.0, True, False)
+    assert np.maximum(values, 0).sum() > 0.2 * d
+    seen = seen_spread(white)
+    assert seen[-1] == 1
+    assert 1 < seen[:-1].sum() < 8
+
+
+@pytest.mark.parametrize(
+    ("step_noise", "slope", "expected"),
+    [(1e-4, 1.0, 0.9), (1.0, 1.0, 0.0), (1e-4, 0.01, 0.0)],
+    ids=["little noise", "much noise", "classes overlap"],
+)
+def test_steps_go_on_where_that_gains_more_than_noise_takes(step_noise, slope, expected):
+    d, n_classes = 20, 10
+    problem = SimpleNamespace(n_classes=n_classes, n_columns=n_classes, n_units=10**5, strength=500)
+    white = Whitening(np.zeros(d), np.eye(d), np.eye(d), np.ones(d), 1.0, 1.0, True, False)
+    start = slope * centered(np.random.default_rng(0).normal(size=(d + 1, n_classes)))
+    start[-1] = 0
+    assert momentum_of(problem, Pace(50, 4.0, 0.0, 0.025, step_noise), start, white) == expected
+
+
+def test_no_momentum_where_two_of_many_classes_would_make_steps_diverge():
+    d, n_classes = 20, 10
+    problem = SimpleNamespace(n_classes=n_classes, n_columns=n_classes, n_units=10**5, strength=500)
+    white = Whitening(np.zeros(d), np.eye(d), np.eye(d), np.ones(d), 1.0, 1.0, True, False)
+    start = centered(np.random.default_rng(0).normal(size=(d + 1, n_classes)))
+    start[-1] = -20.0
+    start[-1, :2] = 0
+    assert momentum_of(problem, Pace(50, 4.0, 0.0, 0.025, 1e-4), start, white) == 0
