@@ -22,7 +22,7 @@ from benchmarks.classification.tasks import KEY, Split, loaded, measured_on, our
 from benchmarks.report import ignore_drowned_signal, line, parser_for, standard_error, table
 from benchmarks.scaling.columns import CASES as COLUMNS
 from skdp import DPLogisticRegression, DPStandardScaler, _scales, preprocessing
-from skdp.linear_model import _logistic_fit, _logistic_plan, _logistic_steps
+from skdp.linear_model import _logistic_fit, _logistic_plan
 
 HERE = Path(__file__).parent
 TITLE = """\
@@ -65,14 +65,14 @@ CLASSIFIER = [
     Number(_logistic_fit, "_STEP_OF_TWO", (2.0, 8.0)),
     Number(_logistic_fit, "_STEP_A_CLASS", (0.2, 0.8)),
     Number(_logistic_fit, "_LARGEST_STEP", (2.0, 8.0)),
-    Number(_logistic_steps, "_LEAST_OF_LARGEST", (0.5e-4, 2e-4)),
-    Number(_logistic_steps, "_LEAST_OF_MEAN", (0.5e-2, 2e-2)),
-    Number(_logistic_steps, "_CURVATURE", (0.125, 0.5)),
-    Number(_logistic_steps, "_LARGEST_CURVATURE", (0.4, 1.6)),
-    Number(_logistic_steps, "_CURVATURE_OF_WEAK", (0.25, 1.0)),
-    Number(_logistic_steps, "_MARGIN", (1.0, 4.0)),
-    Number(_logistic_steps, "_WEAK_OF_TWO", (2.5, 10.0)),
-    Number(_logistic_steps, "_WEAK_OF_MORE", (7.5, 30.0)),
+    Number(_logistic_plan, "_LEAST_OF_LARGEST", (0.5e-4, 2e-4)),
+    Number(_logistic_plan, "_LEAST_OF_MEAN", (0.5e-2, 2e-2)),
+    Number(_logistic_plan, "_CURVATURE", (0.125, 0.5)),
+    Number(_logistic_plan, "_LARGEST_CURVATURE", (0.4, 1.6)),
+    Number(_logistic_plan, "_CURVATURE_OF_WEAK", (0.25, 1.0)),
+    Number(_logistic_plan, "_MARGIN", (1.0, 4.0)),
+    Number(_logistic_plan, "_WEAK_OF_TWO", (2.5, 10.0)),
+    Number(_logistic_plan, "_WEAK_OF_MORE", (7.5, 30.0)),
 ]
 SCALER = [
     Number(preprocessing, "_SIZES_SHARE", (3 / 16, 3 / 4)),

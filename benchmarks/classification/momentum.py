@@ -1,6 +1,6 @@
 """The momentum of steps of more than two classes: what is chosen, beside each that may be.
 
-The rule of `linear_model/_logistic_steps.py` chooses from the released moment and public facts. Its
+The rule of `linear_model/_logistic_plan.py` chooses from the released moment and public facts. Its
 weights were chosen on letter, digits, fifths of diamonds and ordinary rows of nine classes, and
 fourths of houses are a check. Columns are standardized, with rows that are held out; pixels are
 divided by 16.
@@ -24,7 +24,7 @@ from benchmarks.classification.tasks import Found, Task, measured_on, ours
 from benchmarks.data import file_at_hand
 from benchmarks.report import ignore_drowned_signal, line, parser_for, table
 from skdp.linear_model import _logistic_fit
-from skdp.linear_model._logistic_steps import _MOMENTA, momentum_of
+from skdp.linear_model._logistic_plan import _MOMENTA, momentum_of
 
 HERE = Path(__file__).parent
 EPSILONS, N_SEEDS, MOST_ROWS = (0.25, 1.0, 4.0, 256.0), 2, 10_000

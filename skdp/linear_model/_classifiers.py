@@ -30,8 +30,7 @@ from skdp.linear_model._logistic_fit import (
     solve_logistic,
     warnings_for_size,
 )
-from skdp.linear_model._logistic_plan import LabeledRows, LogisticProblem, plan_logistic
-from skdp.linear_model._logistic_steps import of_classes
+from skdp.linear_model._logistic_plan import LabeledRows, LogisticProblem, of_classes, plan_logistic
 from skdp.linear_model._supervised import (
     Shape,
     SupervisedEstimator,

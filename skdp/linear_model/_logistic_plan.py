@@ -1,4 +1,4 @@
-"""What a logistic regression is asked for, its records, and its releases."""
+"""What a logistic regression is asked for, its records, its releases, and what those tell."""
 
 import math
 from collections.abc import Iterator
@@ -7,9 +7,12 @@ from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from skdp.data.parts import Targets
 from skdp.data.rows import Block, RowCache, Rows, Weighting
+from skdp.linalg.norms import row_norms, row_squares
+from skdp.linalg.spectrum import noise_edge
 from skdp.linear_model._descent import clipped_fraction, level_beyond
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights
@@ -230,3 +233,292 @@ def _plan_gradients(problem: LogisticProblem, moment: Release, share: float) -> 
         plan_sum(problem, f"whitened gradient {step}", share / count, shape, bound, change)
         for step in range(1, count + 1)
     )
+
+
+# ------------------------------
+# What a released moment tells: how to whiten rows, where their classes are, how to start.
+
+# Least eigenvalue, as a fraction of the largest, and of the mean. Neither mattered:
+# benchmarks/classification/constants.md.
+_LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
+# A variance is visible if it exceeds so many standard deviations of its noise, and far out if it
+# exceeds so many medians: benchmarks/classification/units.md.
+_VISIBLE, _FAR_OUT = 4.0, 5.0
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """The map :math:`z = A (x - m)`, whose values are clipped to norm `reach`.
+
+    `vectors` are the eigenvectors of A, `spread` the variances of z along them, which noise may
+    make negative, `largest` is the spectral norm of A, and `is_clear` tells whether any eigenvalue
+    exceeds the noise. Columns `are_unlike` if noise hides most of them, and a few vary far more.
+    """
+
+    mean: np.ndarray
+    root: np.ndarray
+    vectors: np.ndarray
+    spread: np.ndarray
+    largest: float
+    reach: float
+    is_clear: bool
+    are_unlike: bool
+
+    @property
+    def mean_norm(self) -> float:
+        """Length of m."""
+        return float(row_norms(self.mean[None])[0])
+
+
+def whitening_of(
+    moment: np.ndarray, noise_std: float, constant: float, n_features: int
+) -> Whitening:
+    """Whiten by the noisy covariance, with the edge of its noise as the least eigenvalue.
+
+    The mean is shrunk toward 0 as far as it is noise. The `reach`, to which whitened rows are
+    clipped, is their root mean square norm by this covariance. All of that is post-processing.
+    """
+    off_diagonal_std = noise_std * math.sqrt(0.5)
+    noisy = moment[:n_features, n_features] / constant
+    mean = _without_noise(noisy, off_diagonal_std / constant)
+    # The second moment around `mean`, not around the noisy mean, which may be longer than the rows.
+    shift = np.outer(mean, noisy)
+    covariance = moment[:n_features, :n_features] - shift - shift.T + np.outer(mean, mean)
+    values, vectors = np.linalg.eigh(covariance)
+    edge = noise_edge(off_diagonal_std, n_features)
+    least = max(edge, _LEAST_OF_LARGEST * values[-1], _LEAST_OF_MEAN * values.mean())
+    raised = np.maximum(values, least)
+    spread = values / raised
+    reach = math.sqrt(max(1.0, float(spread.sum())))
+    half = (vectors / np.sqrt(raised)) @ vectors.T
+    is_clear = bool(values[-1] > edge and reach > 1)
+    root, largest = (half + half.T) / 2, 1 / math.sqrt(raised[0])
+    are_unlike = _are_unlike(np.diag(covariance), noise_std)
+    return Whitening(mean, root, vectors, spread, largest, reach, is_clear, are_unlike)
+
+
+def _are_unlike(variances: np.ndarray, noise_std: float) -> bool:
+    """Tell whether noise hides the median of released variances, and not the largest by far."""
+    median = max(float(np.median(variances)), noise_std)
+    return bool(median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median)
+
+
+def _without_noise(mean: np.ndarray, noise_std: float) -> np.ndarray:
+    """Shrink a mean toward 0 by the fraction of its squared length that is noise."""
+    square = float(row_squares(mean[None])[0])
+    return mean * max(0.0, 1 - len(mean) * noise_std**2 / square) if square else mean
+
+
+def start_of(
+    moment: np.ndarray, whitening: Whitening, beside: tuple[float, float], n_units: int
+) -> np.ndarray:
+    """Take a Newton step from the class fractions; the last row has the offsets.
+
+    The step is exact for fractions of 1/K; for a rare class its length is capped.
+    """
+    constant, label_weight = beside
+    n_features = len(whitening.mean)
+    n_classes = len(moment) - n_features - 1
+    sums = _class_sums(moment, label_weight, n_features)
+    counts = sums[n_features] / constant
+    fractions = np.clip(counts + 1 / n_classes, 1 / (n_classes * math.sqrt(n_units)), 1.0)
+    fractions /= fractions.sum()
+    cross = sums[:n_features] - np.outer(whitening.mean, counts)
+    slopes = (whitening.root @ cross) * np.minimum(n_classes, 1 / fractions)
+    weights = np.vstack([slopes, np.log(fractions)])
+    return weights[:, 1:] - weights[:, :1] if n_classes == 2 else centered(weights)
+
+
+def on_rows(weights: np.ndarray, root: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Turn weights of whitened rows into those of the rows; the last row has the offsets."""
+    slopes = root @ weights[:-1]
+    return np.vstack([slopes, weights[-1] - mean @ slopes])
+
+
+def fractions_of(moment: np.ndarray, beside: tuple[float, float], n_features: int) -> np.ndarray:
+    """Return the fraction of the records that each class has, noise and all."""
+    constant, label_weight = beside
+    counts = _class_sums(moment, label_weight, n_features)[n_features] / constant
+    return np.asarray(counts + 1 / len(counts))
+
+
+def _class_sums(moment: np.ndarray, label_weight: float, n_features: int) -> np.ndarray:
+    sums = moment[: n_features + 1, n_features + 1 :] / label_weight
+    return np.asarray(sums - sums.mean(axis=1, keepdims=True))
+
+
+def centered(weights: np.ndarray) -> np.ndarray:
+    """Subtract what all classes have in common, which no probability depends on.
+
+    The one column of two classes has nothing in common with another.
+    """
+    if weights.shape[1] == 1:
+        return weights
+    return np.asarray(weights - weights.mean(axis=1, keepdims=True))
+
+
+def of_classes(scores: np.ndarray) -> np.ndarray:
+    """Return a score for each class, where two have the log odds of the second one alone."""
+    return np.hstack([np.zeros_like(scores), scores]) if scores.shape[-1] == 1 else scores
+
+
+# ------------------------------
+# How far steps lead: as far as what they gain exceeds what noise adds.
+
+# Momenta of more than two classes, of which the first is none.
+_MOMENTA = (0.0, 0.5, 0.8, 0.9)  # benchmarks/classification/momentum.md
+# Weights of the noise, and of what the records tell by chance, beside what has not converged.
+_OF_NOISE, _OF_CHANCE = 0.35, 0.001  # benchmarks/classification/momentum.md
+# Without this much told apart, or hidden, clipped gradients lead astray: up to this factor of the
+# level.
+_TOLD_APART, _CLIPPED = 0.95, 2.0  # benchmarks/classification/momentum.md
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Steps, each from where another `momentum` times the last one would lead.
+
+    The loss is taken to have that `curvature` in scores, and `step_noise` is the standard deviation
+    that a gradient adds to an entry of the weights.
+    """
+
+    n_steps: int
+    step: float
+    momentum: float
+    curvature: float
+    step_noise: float
+
+    def noise(self, spread: np.ndarray) -> np.ndarray:
+        """Return the variance of the noise in a score, by directions in which rows vary so much."""
+        decay = 1 - self.step * self.curvature * spread
+        return self.step_noise**2 * spread * _noise_in_mean(decay, self.momentum, self.n_steps)
+
+
+def momentum_of(problem: LogisticProblem, pace: Pace, start: np.ndarray, white: Whitening) -> float:
+    """Choose the momentum with the least predicted excess of the log loss.
+
+    Two classes converge soon, and take the same one always.
+    """
+    if problem.n_classes == 2:
+        return momentum_of_two(problem)
+    curvatures, spread = _curvatures_at(start[-1]), seen_spread(white)
+    told_apart = curvature_at(start[-1]) * np.sum((white.vectors.T @ start[:-1]) ** 2, axis=1)
+    hidden = 1 - spread.mean()
+    if spread @ told_apart + hidden < _TOLD_APART and level_factor(problem) < _CLIPPED:
+        return 0.0
+    # Beyond that even exact steps would diverge.
+    paces = [
+        replace(pace, momentum=momentum)
+        for momentum in _MOMENTA
+        if pace.step * curvatures.max() < 1 + 1 / (1 + 2 * momentum) or momentum == 0
+    ]
+    return min(paces, key=partial(_excess, problem, curvature_at(start[-1]), spread)).momentum
+
+
+def seen_spread(white: Whitening) -> np.ndarray:
+    """Return variances of whitened rows, for directions that noise hides those in their mean.
+
+    Where the least eigenvalue is the edge of the noise, that of their sum has the standard
+    deviation .7. The sum is raised by the margin, lest nothing of it be left.
+    """
+    is_hidden = white.spread < 1
+    total = max(0.0, white.spread[is_hidden].sum()) + _MARGIN
+    return np.where(is_hidden, min(1.0, total / max(1, is_hidden.sum())), white.spread)
+
+
+def _excess(problem: LogisticProblem, curvature: float, spread: np.ndarray, pace: Pace) -> float:
+    """Predict, in parts, by how much a log loss exceeds the least one.
+
+    They are what has not converged, noise, and what weights learn of the records alone.
+    """
+    n_free = n_free_scores(problem.n_columns)
+    led = curvature * pace.n_steps * pace.step / (1 - pace.momentum)
+    noise = curvature * n_free * pace.noise(spread).sum()
+    chance = led * n_free * spread.sum() / problem.n_units
+    return float(1 / led + _OF_NOISE * noise + _OF_CHANCE * chance)
+
+
+# ------------------------------
+# The mean of the iterates, shrunk by the noise that is known to be in it.
+
+# Curvature of the clipped loss, as a fraction of that of the logistic loss where all probabilities
+# are the fractions of the classes. There it is largest. The first number is for levels of a weak
+# signal: noisy weights make flat losses, and higher levels clip less, up to the second. With hardly
+# any signal the third one leaves more: benchmarks/classification/constants.md.
+_CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
+# The squared noise is raised by so many of its standard deviations, but not below these strengths
+# of two classes and of more, where nothing would be left.
+_MARGIN, _WEAK_OF_TWO, _WEAK_OF_MORE = 2.0, 5.0, 15.0  # benchmarks/classification/constants.md
+
+
+def is_weak(problem: LogisticProblem) -> bool:
+    """Tell whether a signal as strong as it can be hardly stands out from the noise."""
+    return problem.strength < (_WEAK_OF_TWO if problem.n_classes == 2 else _WEAK_OF_MORE)
+
+
+def curvature_fraction(problem: LogisticProblem) -> float:
+    """Return the curvature of the clipped loss, as a fraction of the largest."""
+    if is_weak(problem):
+        return _CURVATURE_OF_WEAK
+    return min(_LARGEST_CURVATURE, _CURVATURE * level_factor(problem) ** 2)
+
+
+def margin_of(problem: LogisticProblem) -> float:
+    """Return the margin, in standard deviations of the squared noise."""
+    return 0.0 if is_weak(problem) else _MARGIN
+
+
+def shrunk_mean(
+    iterates: list[np.ndarray], pace: Pace, start: np.ndarray, white: Whitening, *, margin: float
+) -> tuple[np.ndarray, float]:
+    """Average the last half of the iterates, and shrink it toward the fractions of the classes.
+
+    The factor, which is returned, too, is 1 minus the fraction of the variance of the scores that
+    is noise (James-Stein). Noise of a gradient stays in the iterates until later steps correct it,
+    and they hardly do so in directions in which whitened rows vary little.
+    """
+    spread, n_free = np.maximum(white.spread, 0.0), n_free_scores(start.shape[1])
+    mean = np.mean(iterates[pace.n_steps // 2 :], axis=0)
+    noise = n_free * _with_margin(pace.noise(spread), n_free, margin)
+    size = spread @ np.sum((white.vectors.T @ mean[:-1]) ** 2, axis=1)
+    kept = max(0.0, 1 - noise / size) if size > 0 else 0.0
+    shrunk = kept * mean
+    shrunk[-1] += (1 - kept) * start[-1]
+    return shrunk, kept
+
+
+def n_free_scores(n_columns: int) -> int:
+    """Return how many free scores a row has: what all classes have in common is none."""
+    return max(1, n_columns - 1)
+
+
+def curvature_at(offsets: np.ndarray) -> float:
+    """Return the mean curvature of the loss in scores, where all records have these offsets."""
+    return float(_curvatures_at(offsets).sum()) / n_free_scores(len(offsets))
+
+
+def _curvatures_at(offsets: np.ndarray) -> np.ndarray:
+    """Return the curvatures along all directions of scores."""
+    fractions = softmax(of_classes(offsets))
+    if len(offsets) == 1:
+        return fractions[:1] * fractions[1:]
+    return np.linalg.eigvalsh(np.diag(fractions) - np.outer(fractions, fractions))
+
+
+def _with_margin(parts: np.ndarray, n_copies: int, margin: float) -> float:
+    """Add up variances, and a margin in standard deviations of the squared length of the noise."""
+    return float(parts.sum() + margin * math.sqrt(2 * np.sum(parts**2) / n_copies))
+
+
+def _noise_in_mean(decay: np.ndarray, momentum: float, n_steps: int) -> np.ndarray:
+    """Add up what each step's noise of variance 1 leaves in the mean of the last half."""
+    # Of what a step has added, the later ones see the last two places.
+    places = [np.zeros_like(decay), np.ones_like(decay)]
+    for _ in range(n_steps - 1):
+        places.append(decay * (places[-1] + momentum * (places[-1] - places[-2])))
+    left = np.cumsum(places[1:], axis=0)
+    n_kept = n_steps - n_steps // 2
+    # Noise of the first half has moved before the mean begins.
+    before = np.zeros_like(left)
+    before[n_kept:] = left[: n_steps - n_kept]
+    return np.asarray(np.sum((left - before) ** 2, axis=0) / n_kept**2)

@@ -21,8 +21,7 @@ from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts
 from skdp.linalg.matrices import FixedRank, laid_out
 from skdp.linear_model._logistic_fit import _rounding, gradient_level, whitened
-from skdp.linear_model._logistic_plan import LabeledRows, clipped
-from skdp.linear_model._logistic_steps import Whitening
+from skdp.linear_model._logistic_plan import LabeledRows, Whitening, clipped
 from skdp.linear_model._trace_descent import _coordinates
 from skdp.linear_model._trace_records import clipped_sum
 from skdp.privacy import sensitivity

@@ -15,8 +15,7 @@ from skdp.linear_model._descent import (
     median_of_responses,
 )
 from skdp.linear_model._logistic_fit import warnings_for_moment
-from skdp.linear_model._logistic_plan import level_factor, n_steps, norm_quantile
-from skdp.linear_model._logistic_steps import whitening_of
+from skdp.linear_model._logistic_plan import level_factor, n_steps, norm_quantile, whitening_of
 from skdp.linear_model._trace_plan import covariance_bound, plan_trace
 
 EPSILONS = [0.01, 0.25, 1.0, 16.0, 256.0, 4096.0]

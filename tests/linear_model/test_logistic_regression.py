@@ -23,8 +23,13 @@ from skdp.linear_model._logistic_fit import (
     warnings_for_moment,
     whitened,
 )
-from skdp.linear_model._logistic_plan import LabeledRows, clipped, weights_beside, with_norms
-from skdp.linear_model._logistic_steps import whitening_of
+from skdp.linear_model._logistic_plan import (
+    LabeledRows,
+    clipped,
+    weights_beside,
+    whitening_of,
+    with_norms,
+)
 from skdp.testing._recording import record, replay
 from skdp.units import ResolvedRecord
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skdp.linear_model._logistic_steps import (
+from skdp.linear_model._logistic_plan import (
     Pace,
     Whitening,
     _noise_in_mean,
