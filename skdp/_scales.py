@@ -1,323 +1,35 @@
 """Private centers and scales of columns: what is released, and what follows from it."""
 
 import math
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
 
-from skdp.data.matrices import entries_of
-from skdp.data.reduce import BlockView, Kernel, on_block
-from skdp.data.rows import Block
-from skdp.exceptions import shortened
-from skdp.linalg.matrices import DenseMatrices
+from skdp._intervals import (
+    _IN_TAIL,
+    N_BINS,
+    Intervals,
+    Place,
+    are_narrow,
+    are_points,
+    counting,
+    intervals_within,
+    is_visible,
+    place_size,
+    place_size_within,
+    place_within,
+    sized_intervals,
+    summing,
+    warnings_for_sizes,
+    zoomed_intervals,
+)
+from skdp.data.reduce import BlockView
 from skdp.privacy import PrivacyBudget, Release, sensitivity
-from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 from skdp.privacy.plan import OneOf, PrivacyCost
-from skdp.privacy.releases import warnings_for_ends
 from skdp.units import ResolvedUnit
-
-# ------------------------------
-# Public intervals of columns, checked.
-
-
-def _ends_of(bounds: Any, n_features: int, names: Sequence[Any] | None) -> tuple[Any, Any]:
-    """Read bounds as all lower and all upper ends, in the one way in which they can be read."""
-    pairs = in_order(bounds, names) if isinstance(bounds, Mapping) else _pairs(bounds, n_features)
-    if pairs is None:
-        pairs = [bounds]
-    elif len(pairs) != n_features:
-        pairs = [()]
-    if not all(map(_is_pair, pairs)):
-        raise ValueError(_wanted(bounds, n_features))
-    low, high = pairs[0] if pairs[0] is bounds else zip(*pairs, strict=True)
-    return low, high
-
-
-def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
-    """Return a pair of ends for each column, if it is that what bounds are."""
-    if isinstance(bounds, list) and bounds and all(isinstance(one, tuple) for one in bounds):
-        return bounds
-    shape: tuple[int, ...] = ()
-    with suppress(TypeError, ValueError):
-        shape = np.shape(bounds)
-    if isinstance(bounds, tuple) or shape != (n_features, 2):
-        return None
-    if n_features == 2:
-        raise ValueError(
-            f"bounds={bounds!r} can be read two ways, by columns and by ends: pass the tuple "
-            "(low, high) of all lower and all upper ends, or a dict of the names of columns, as "
-            "{'age': (18, 90), ...}; a list of tuples (low, high) goes by columns, too."
-        )
-    return [tuple(one) for one in bounds]
-
-
-def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any]:
-    """Put bounds in the order of the columns; refuse names that are missing or unknown."""
-    if names is None:
-        raise ValueError(
-            "bounds names columns, but X has no names, or a step before makes other columns: pass "
-            "a data frame, as like of a plan, too, or a list of pairs (low, high) in the order of "
-            "the columns."
-        )
-    if len(set(names)) < len(names):
-        twice = shortened([str(name) for name, n in Counter(names).items() if n > 1])
-        raise ValueError(f"bounds names columns, and X has several of one name: {twice}.")
-    missing = [str(name) for name in names if name not in bounds]
-    unknown = [str(name) for name in bounds if name not in names]
-    if missing or unknown:
-        raise ValueError(
-            f"bounds must name the columns of X: missing are {shortened(missing) or 'none'}, "
-            f"unknown are {shortened(unknown) or 'none'}."
-        )
-    return [tuple(one) if isinstance(one := bounds[name], list) else one for name in names]
-
-
-def _is_pair(ends: Any) -> bool:
-    return isinstance(ends, tuple | list | np.ndarray) and len(ends) == 2
-
-
-def checked_interval(
-    bounds: Any, n_features: int, names: Sequence[Any] | None
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the lower and the upper bounds of all columns; refuse unusable ones. None stays."""
-    if bounds is None:
-        return None
-    ends = _ends_of(bounds, n_features, names)
-    low, high = (_checked_end(end, bounds, n_features) for end in ends)
-    least, most = SMALLEST_BOUND, NO_CLIPPING
-    if not ((np.abs(low) <= most) & (np.abs(high) <= most)).all():
-        raise ValueError(f"bounds={bounds!r} must not exceed {most:g} in size.")
-    if not (high - low >= least).all():
-        raise ValueError(
-            f"bounds={bounds!r} must be (low, high), with low below high by at least {least:g} in "
-            "every column."
-        )
-    return low, high
-
-
-def _checked_end(end: Any, bounds: Any, n_features: int) -> np.ndarray:
-    """Return one bound for each column, from a number or from one for each."""
-    try:
-        # Strings of digits, and complex numbers, are no numbers here.
-        is_number = np.asarray(end).dtype.kind in "iufO"
-        values = np.asarray(end if is_number else np.nan, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        values = np.full((), np.nan)
-    if np.isnan(values).any():
-        raise ValueError(_wanted(bounds, n_features))
-    if values.shape not in ((), (n_features,)):
-        raise ValueError(
-            f"bounds has an end of shape {values.shape}, but X has {n_features} features: pass a "
-            "number, or one for each feature."
-        )
-    return np.broadcast_to(values, (n_features,)).astype(np.float64)
-
-
-def _wanted(bounds: Any, n_features: int) -> str:
-    return (
-        f"bounds={bounds!r} must be None, or (low, high): numbers, or arrays with one for each "
-        f"feature; or have a pair (low, high) for each of {n_features} features, in a list or by "
-        "their names. They must be known without looking at X."
-    )
-
-
-# ------------------------------
-# Kernels: what a block of rows, dense or sparse, adds to statistics of its columns.
-
-# Numbers of a step that should stay in cache, 64 kB.
-_PART = 1 << 13  # not studied
-
-#: Maps numbers and their columns to bins; NaN may go to any bin.
-Place = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-class Intervals(NamedTuple):
-    """Where columns lie: entries become ``t = (x - middle) / half``, clipped to size `largest`."""
-
-    middle: np.ndarray
-    half: np.ndarray
-    largest: float = 1.0
-
-    @property
-    def shift(self) -> float:
-        """What is taken off squares: their middle, or nothing where all must stay exact."""
-        return 0.5 if self.largest == 1 else 0.0
-
-    @classmethod
-    def of(cls, low: np.ndarray, high: np.ndarray) -> "Intervals":
-        """Make intervals from their ends."""
-        return cls(low + (high - low) / 2, (high - low) / 2)
-
-    def units(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Turn entries into t; NaN stays."""
-        units = values - self.middle[columns]
-        units /= self.half[columns]
-        return np.clip(units, -self.largest, self.largest, out=units)
-
-
-def counting(place: Place, n_bins: int) -> Kernel:
-    """Make a kernel that counts the entries of each column by bin: (n_columns, n_bins) numbers.
-
-    A null row has NaN in all entries, and an entry of NaN adds nothing. The zeros that a sparse
-    block does not store count like any others. Both hold for `summing`, too.
-    """
-    return on_block(partial(_counts, place=place, n_bins=n_bins))
-
-
-def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
-    """Make a kernel that sums t and t^2 - s of each column: (2, n_columns) numbers.
-
-    With a `presence` there is a third row, to which each number that is not missing adds it.
-    """
-    return on_block(partial(_sums, intervals=intervals, presence=presence))
-
-
-def _counts(block: Block | DenseMatrices, place: Place, n_bins: int) -> np.ndarray:
-    values, columns, n_zeros, mass = _entries(block)
-    n_columns, is_missing = len(n_zeros), np.isnan(values)
-    places = place(values, columns)
-    places += n_bins * columns
-    if is_missing.any():
-        places = places[~is_missing]
-    weights = None
-    if mass is not None:
-        weights = np.broadcast_to(mass, values.shape)[~is_missing]
-    # Whole numbers stay so: converting many bins would take longer than counting.
-    counts = np.bincount(places.ravel(), weights, n_columns * n_bins)
-    every = np.arange(n_columns)
-    counts[place(np.zeros(n_columns), every) + n_bins * every] += n_zeros
-    return counts.reshape(n_columns, n_bins)
-
-
-def _sums(block: Block | DenseMatrices, intervals: Intervals, presence: float) -> np.ndarray:
-    values, columns, n_zeros, mass = _entries(block)
-    every = np.arange(len(n_zeros))
-    of_zeros = n_zeros * np.stack(_terms(np.zeros(len(every)), every, intervals, presence))
-    if values.ndim == 1:
-        terms = _terms(values, columns, intervals, presence, mass)
-        return np.stack([np.bincount(columns, term, len(every)) for term in terms]) + of_zeros
-    # Part by part, in cache: larger arrays would come from the system, which has to clear them.
-    for first in range(0, len(values), step := max(_PART // len(every), 1)):
-        part = slice(first, first + step)
-        of_part = None if mass is None else mass[part]
-        terms = _terms(values[part], columns, intervals, presence, of_part)
-        of_zeros += np.stack([term.sum(axis=0) for term in terms])
-    return of_zeros
-
-
-def _terms(
-    values: np.ndarray,
-    columns: np.ndarray,
-    intervals: Intervals,
-    presence: float,
-    mass: np.ndarray | None = None,
-) -> list[np.ndarray]:
-    """Return what each entry adds to the sums of its column; NaN adds nothing to any."""
-    units = intervals.units(values, columns)
-    squares = np.square(units)
-    squares -= intervals.shift
-    terms = [units, squares, *[np.full(units.shape, presence)] * bool(presence)]
-    is_missing = np.isnan(units)
-    for term in terms if is_missing.any() else ():
-        term[is_missing] = 0.0
-    return terms if mass is None else [mass * term for term in terms]
-
-
-def _entries(
-    block: Block | DenseMatrices,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return the stored entries, their columns, and how many zeros each column has beside them.
-
-    Last is what each entry counts, if the rows of a person count once together.
-    """
-    raw: Any = entries_of(block) if isinstance(block, DenseMatrices) else block.raw
-    mass = getattr(block, "mass", None)
-    n_rows, n_columns = raw.shape
-    if not issparse(raw):
-        mass = None if mass is None else mass[:, np.newaxis]
-        return np.asarray(raw, np.float64), np.arange(n_columns), np.zeros(n_columns, np.intp), mass
-    of_entries = None if mass is None else np.repeat(mass, np.diff(raw.indptr))
-    n_stored = np.bincount(raw.indices, of_entries, n_columns)
-    n_zeros = (n_rows if mass is None else mass.sum()) - n_stored
-    return raw.data.astype(np.float64), raw.indices.astype(np.intp), n_zeros, of_entries
-
-
-# ------------------------------
-# Intervals of columns in unknown units, from a released histogram of signs and powers of two.
-
-OTHER_UNITS_OF_X = "Pass X in other units: divide it by a public guess of its size."
-
-# Powers of two from 1e-12 to 1e18.
-_FIRST, _LAST = -40, 60  # not studied
-_N_POWERS = _LAST - _FIRST + 1  # not tuned
-#: Bins of a column: 0, the positive powers, and the negative ones.
-N_BINS = 2 * _N_POWERS + 1  # not tuned
-# Noise alone makes a bin visible in one of so many histograms.
-_CAUTION = 20  # not studied
-
-
-def _ends() -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest and the highest number of each bin.
-
-    The smallest bins begin at 0, as smaller numbers go there. Larger numbers than the last bins
-    hold are clipped to them.
-    """
-    powers = 2.0 ** np.arange(_FIRST, _LAST + 2)
-    near, far = np.append(0.0, powers[1:-1]), powers[1:]
-    return np.concatenate([[0.0], near, -far]), np.concatenate([[0.0], far, -near])
-
-
-# The bin of each sign and exponent, which are the first twelve bits of a number. Those of negative
-# numbers are shifted to negative ones, which count from the end.
-_POWERS = np.clip(np.arange(1 << 11) - 1023, _FIRST, _LAST) - _FIRST  # not tuned
-_BIN_OF = np.concatenate([1 + _POWERS, 1 + _POWERS + _N_POWERS])  # not tuned
-
-
-def place_size(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the bin of each number by its sign and power of two; NaN gets any bin."""
-    places = _BIN_OF.take(values.view(np.int64) >> 52)
-    places[values == 0] = 0
-    return places
-
-
-def is_visible(counts: np.ndarray, noise_std: float, n_columns: int = 1) -> np.ndarray:
-    """Tell which counts noise alone hardly reaches, in `n_columns` such histograms."""
-    return counts > noise_std * math.sqrt(2 * math.log(_CAUTION * counts.size * n_columns))
-
-
-def sized_intervals(counts: np.ndarray, noise_std: float) -> tuple[Intervals, np.ndarray]:
-    """Find an interval for each column, and the columns that show nothing but 0.
-
-    An interval is the hull of all visible bins. If noise hides all bins of a column but that of 0,
-    the column takes the hull, with 0, of the average of all such columns, which has less noise.
-    """
-    visible = is_visible(counts, noise_std)
-    is_hidden = ~visible[:, 1:].any(axis=1)
-    if is_hidden.any():
-        pooled = counts[is_hidden].mean(axis=0, keepdims=True)
-        visible[is_hidden] = is_visible(pooled, noise_std / math.sqrt(is_hidden.sum()))
-        visible[is_hidden, 0] = True
-    lowest, highest = _ends()
-    low = np.where(visible, lowest, np.inf).min(axis=1)
-    high = np.where(visible, highest, -np.inf).max(axis=1)
-    # Such columns show nothing but 0: any interval will do.
-    is_void = high <= low
-    return Intervals.of(low, np.where(is_void, 1.0, high)), is_void
-
-
-def warnings_for_sizes(name: str, intervals: Intervals) -> list[str]:
-    """Warn of columns that reach the first or the last bin, beyond which sizes are unknown."""
-    far = np.abs(intervals.middle) + intervals.half
-    ends = 2.0 ** np.array([_FIRST + 1, _LAST + 1])
-    return warnings_for_ends(name, far, ends, OTHER_UNITS_OF_X)
-
 
 # ------------------------------
 # The plan: releases and their shares, from public facts.
@@ -336,7 +48,11 @@ _PRESENCE = 0.5  # not studied
 #: Larger noise of a mean, in units of half an interval, hides most centers and scales.
 MOST_NOISE = 0.1  # not studied
 _SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in intervals"
-_UNBOUNDED = ("rough column moments", _MOMENTS)
+_ROUGH_MOMENTS = "rough column moments"
+# Parts of the share of all releases: of the signed sizes, and of places in intervals.
+_SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
+# With bounds: the part of the share that tells which columns noise hides.
+_ROUGH = 0.2  # benchmarks/scaling/bounds.md
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -367,42 +83,75 @@ class ZoomedReleases(NamedTuple):
 
 
 class SizedReleases(NamedTuple):
-    """What a fit without bounds releases, in this order."""
+    """How columns are found whose spread nothing tells, in this order."""
 
     sizes: Release
     ways: OneOf  # the moments alone, or a `ZoomedReleases`
 
 
-#: Releases of scales; with bounds it is one.
-ScaleReleases = Release | CenteredReleases | SizedReleases
+class BoundedReleases(NamedTuple):
+    """With bounds: the moments within them, and what these leave to do."""
+
+    rough: Release
+    ways: OneOf  # the moments again, or a `SizedReleases` of the columns that noise hides
+
+
+#: Releases of scales; with bounds and without noise it is one.
+ScaleReleases = Release | CenteredReleases | SizedReleases | BoundedReleases
+
+
+def plan_scales_by_share(problem: ScaleProblem, share: float) -> ScaleReleases:
+    """Plan all releases in their order, for one share of the budget."""
+    sizes, places = _SIZES_SHARE * share, _PLACES_SHARE * share
+    return plan_scales(problem, sizes=sizes, places=places, moments=share - sizes)
 
 
 def plan_scales(
     problem: ScaleProblem, *, sizes: float, places: float, moments: float
 ) -> ScaleReleases:
     """Plan all releases in their order; those of places take their share from the moments."""
-    if problem.interval is not None:
-        return _plan_moments(problem, moments)
     if not problem.cost.is_private:
-        any_change, shape = partial(float, math.inf), (2 + problem.has_gaps, problem.n_features)
-        releases = (
-            problem.cost.release(name, "gaussian", moments / 2, any_change, {}, shape=shape)
-            for name in _UNBOUNDED
-        )
-        return CenteredReleases(*releases)
-    bins = partial(sensitivity.histograms, problem.n_features, problem.unit.adjacency)
+        return _plan_exact(problem, sizes + moments)
+    if problem.interval is None:
+        return _plan_sized(problem, sizes, places, moments)
+    rough, left = _ROUGH * (sizes + moments), 1 - _ROUGH
+    again = _plan_moments(problem, left * (sizes + moments))
+    searched = _plan_sized(problem, left * sizes, left * places, left * moments)
+    first = _plan_moments(problem, rough, _ROUGH_MOMENTS)
+    return BoundedReleases(first, OneOf((again, searched)))
+
+
+def _plan_exact(problem: ScaleProblem, share: float) -> ScaleReleases:
+    """Plan moments without noise: within bounds, or around means that come first."""
+    if problem.interval is not None:
+        return _plan_moments(problem, share)
+    any_change, shape = partial(float, math.inf), (2 + problem.has_gaps, problem.n_features)
+    releases = (
+        problem.cost.release(name, "gaussian", share / 2, any_change, {}, shape=shape)
+        for name in (_ROUGH_MOMENTS, _MOMENTS)
+    )
+    return CenteredReleases(*releases)
+
+
+def _plan_sized(
+    problem: ScaleProblem, sizes: float, places: float, moments: float
+) -> SizedReleases:
+    """Plan the search for intervals, of all columns or of those that released values say."""
+    change = partial(sensitivity.histograms, adjacency=problem.unit.adjacency)
     shape = (problem.n_features, N_BINS)
-    first = problem.cost.release(_SIZES, "gaussian", sizes, bins, {}, shape=shape)
+    release = partial(problem.cost.release, _SIZES, "gaussian", sizes, change, shape=shape)
+    known = {"n_columns": problem.n_features}
+    first = release(known) if problem.interval is None else release(follows=_ROUGH_MOMENTS)
     closer, left = _plan_places(problem, places / N_LOOKS), moments - places
     zoomed = ZoomedReleases(closer, _plan_moments(problem, left))
     return SizedReleases(first, OneOf((_plan_moments(problem, moments), zoomed)))
 
 
-def _plan_moments(problem: ScaleProblem, share: float) -> Release:
+def _plan_moments(problem: ScaleProblem, share: float, name: str = _MOMENTS) -> Release:
     """Plan the mean of each column and of its square, in its interval."""
     change = partial(_moment_change, problem=problem)
     known, shape = {"rounding": problem.rounding}, (2 + problem.has_gaps, problem.n_features)
-    return problem.cost.release(_MOMENTS, "gaussian", share, change, known, shape=shape)
+    return problem.cost.release(name, "gaussian", share, change, known, shape=shape)
 
 
 def _plan_places(problem: ScaleProblem, share: float) -> tuple[Release, ...]:
@@ -425,85 +174,90 @@ def _moment_change(rounding: float, problem: ScaleProblem) -> float:
 
 
 # ------------------------------
-# Narrow columns far from 0, such as years: intervals shrink to where most entries lie.
+# Moments of columns, and which columns noise hides within their bounds.
 
-# Columns with a larger ratio of their ends are as wide as they are far from 0.
-_LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
-# Fractions of the rows that the visible bins of a level have to hold: by their counts, and by the
-# counts less one standard deviation of their noise. With less, the interval could leave out another
-# cluster with a fifth of the rows, or the few rows that differ from most others.
-_MOST, _LEAST = 0.95, 0.85  # benchmarks/scaling/columns.md
-# Levels with fewer bins would gain less than they risk.
-_FEWEST_BINS = 16  # benchmarks/classification/constants.md
-# A single number is in one bin, or at the edge of two, with one more on either side.
-_POINT_BINS = 4.5  # not tuned
+# A variance of fewer standard deviations of its noise is unclear.
+_UNCLEAR = 6.0  # benchmarks/scaling/bounds.md
+# Within bounds has to stay unknown so many times the part of the rows that a search overlooks, or
+# the search is not worth its share.
+_PRICE = 4.5  # benchmarks/scaling/bounds.md
+# More than the rounding of weights.
+_ABOVE = 1 + 1e-12  # not tuned
+# Variance, in the found interval, of a column that was searched for.
+_USUAL = 0.1  # not studied
 
 
-def are_narrow(intervals: Intervals) -> np.ndarray:
-    """Tell which columns may be narrow beside their distance from 0.
+class Moments(NamedTuple):
+    """Released means of t and of t^2 - 1/2 in each column, and the noise of each column.
 
-    Signs and powers of two tell the width of a column only if it is as far from 0 as it is wide. A
-    column whose interval lies on one side of 0 within few powers of two may be much narrower. Of
-    such columns alone a histogram of equal bins is released.
+    Where entries may be missing, a third row has the part of them that is there.
     """
-    near = np.abs(intervals.middle) - intervals.half
-    return (near > 0) & (np.abs(intervals.middle) + intervals.half <= _LARGEST_RATIO * near)
+
+    means: np.ndarray
+    noise_std: np.ndarray
+
+    def averaged(self, other: "Moments", is_same: np.ndarray) -> "Moments":
+        """Average with later moments, by the noise of each, where the intervals are the same."""
+        own = np.where(is_same, self.noise_std**-2.0, 0.0)
+        precision = own + other.noise_std**-2.0
+        means = other.means + own / precision * (self.means - other.means)
+        return Moments(means, precision**-0.5)
+
+    def of_present(self, n_rows: int) -> "Moments":
+        """Divide by the part of the entries that are there, one at least, if they are counted."""
+        if len(self.means) == 2:
+            return self
+        present = self.present(n_rows)
+        return Moments(self.means[:2] / present, self.noise_std / present)
+
+    def present(self, n_rows: int) -> np.ndarray:
+        """Return the part of the entries that are there; all, if they are not counted."""
+        if len(self.means) == 2:
+            return np.ones(len(self.noise_std))
+        return np.clip(self.means[2] / _PRESENCE, 1 / n_rows, 1.0)
+
+    def variances(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the variances of t, and the noise of each."""
+        squares = np.minimum(self.means[0] ** 2, 1.0)
+        # On average, noise adds its variance to the square of a mean m, and 2 m e with its error e.
+        variances = self.means[1] + 0.5 - self.means[0] ** 2 + self.noise_std**2
+        # No variance exceeds that of as many entries at both ends as give this mean.
+        variances = np.minimum(variances, 1 - squares + self.noise_std)
+        return variances, self.noise_std * np.sqrt(1 + 4 * squares)
 
 
-def are_points(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarray:
-    """Tell which intervals are as short as `n_bins` bins of those before can show."""
-    return np.asarray(intervals.half * n_bins < _POINT_BINS * before.half)
-
-
-def place_within(
-    values: np.ndarray, columns: np.ndarray, intervals: Intervals, n_bins: int
+def hidden_columns(
+    rough: Moments, plan: BoundedReleases, n_rows: int, budget: PrivacyBudget
 ) -> np.ndarray:
-    """Return which of equal bins has each number; what is outside goes to the first or the last."""
-    units = intervals.units(values, columns)
-    units += 1
-    units *= n_bins / 2
-    places = units.astype(np.intp)
-    return np.clip(places, 0, n_bins - 1, out=places)
+    """Tell which columns to search for within their bounds: none, if that would find less.
 
-
-def zoomed_intervals(
-    intervals: Intervals,
-    is_narrow: np.ndarray,
-    counts: np.ndarray,
-    noise_std: float,
-    n_rows: np.ndarray,
-) -> Intervals:
-    """Shrink the intervals of narrow columns to the visible bins that hold most of their rows.
-
-    The bins are many, as noise does not depend on their number. Neighbors are added up, level by
-    level, until those that are visible hold most rows.
+    A column is hidden if noise may be much of its variance. What bounds alone will leave unknown of
+    the variance of a usual hidden column is compared with the part of the rows that a search
+    overlooks.
     """
-    middle, half = intervals.middle.copy(), intervals.half.copy()
-    for column in np.flatnonzero(is_narrow):
-        first, last = _most_of(counts[column], noise_std, n_rows[column], int(is_narrow.sum()))
-        middle[column] += half[column] * (first + last - 1)
-        half[column] *= last - first
-    return Intervals(middle, half)
+    variances, noise_std = rough.variances()
+    is_hidden = variances < _UNCLEAR * noise_std
+    n_hidden = int(is_hidden.sum())
+    if not n_hidden:
+        return is_hidden
+    again, search = plan.ways.ways
+    usual = float(np.median(variances[is_hidden]))
+    usual = max(usual, float(np.mean(noise_std[is_hidden])) / math.sqrt(n_hidden))
+    unknown = again.noise_std * float(np.mean((noise_std / rough.noise_std)[is_hidden])) / usual
+    change = search.sizes.sensitivity_for(n_columns=n_hidden)
+    of_bin = budget.cost.noise_std("gaussian", change, search.sizes.share)
+    overlooked = _IN_TAIL * of_bin / n_rows
+    return is_hidden & (_PRICE * overlooked < unknown)
 
 
-def _most_of(
-    counts: np.ndarray, noise_std: float, n_rows: float, n_columns: int
-) -> tuple[float, float]:
-    """Return the ends of the shortest part that holds most rows, from 0 to 1."""
-    best = (0.0, 1.0)
-    while len(counts) >= _FEWEST_BINS:
-        seen = np.flatnonzero(is_visible(counts, noise_std, n_columns))
-        if len(seen):
-            first, last = seen[0], seen[-1] + 1
-            held = counts[first:last].sum()
-            certain = held - math.sqrt(last - first) * noise_std
-            is_most = held >= _MOST * n_rows and certain >= _LEAST * n_rows
-            # One bin more on either side, as thin tails are not visible.
-            ends = max(first - 1, 0) / len(counts), min(last + 1, len(counts)) / len(counts)
-            if is_most and ends[1] - ends[0] < best[1] - best[0]:
-                best = ends
-        counts, noise_std = counts.reshape(-1, 2).sum(axis=1), noise_std * math.sqrt(2)
-    return best
+def weights_of(variances: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
+    """Weigh columns so that their variances have about the same relative error.
+
+    The mean square is 1, and no more: then a row changes all moments together by as much as without
+    weights.
+    """
+    weights = np.clip(variances, np.maximum(noise_std, _LEAST_VARIANCE), 1.0) ** -0.5
+    return weights / (math.sqrt(np.mean(weights**2)) * _ABOVE)
 
 
 # ------------------------------
@@ -539,25 +293,21 @@ class Scales(NamedTuple):
     is_void: np.ndarray
     off_usual: np.ndarray
     presence: Any = 1.0
-    presence_std: float = 0.0
+    presence_std: Any = 0.0
     is_point: Any = False
     is_unclear: Any = False
 
 
 def scales_of(
-    intervals: Intervals,
-    moments: np.ndarray,
-    noise_std: Any,
-    is_void: np.ndarray,
-    off_usual: np.ndarray | None,
+    intervals: Intervals, moments: Moments, is_void: np.ndarray, off_usual: np.ndarray | None
 ) -> Scales:
     """Compute centers and variances from the means of t and of t^2 - s.
 
-    Each is shrunk toward its mean over all columns by the fraction of its spread that is noise. The
-    noise has one standard deviation, or one for each column.
+    Each is shrunk toward its mean over all columns by the fraction of its spread that is noise. A
+    fraction `off_usual` that is NaN, or all of them if there are none, follow from the moments.
     """
-    largest = intervals.largest
-    means, squares = moments[0], moments[1] + intervals.shift
+    largest, noise_std = intervals.largest, moments.noise_std
+    means, squares = moments.means[0], moments.means[1] + intervals.shift
     # On average, noise adds its variance to the square of a mean.
     variances = squares - means**2 + noise_std**2
     # The variance of 2 m e is added, for a mean m with the noise e.
@@ -574,8 +324,8 @@ def scales_of(
     if not is_noisy:
         is_flat = variances <= _ROUNDING * np.maximum(means**2, 1.0)
     variances = np.clip(variances, least, largest**2)
-    if off_usual is None:
-        off_usual = _off_usual(means, variances)
+    at_ends = _off_usual(means, variances)
+    off_usual = at_ends if off_usual is None else np.where(np.isnan(off_usual), at_ends, off_usual)
     return Scales(center, intervals.half**2 * variances, is_flat, is_void, off_usual)
 
 
@@ -611,6 +361,20 @@ _LARGEST, _LARGE_UNIT = 1e150, 2.0**511  # not tuned
 _DEVIATIONS = 1e-150, 1e-5 * _LARGEST  # not tuned
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """Where sums over rows come from, and where they leave."""
+
+    view: BlockView
+    n_rows: int
+    n_columns: int
+    budget: PrivacyBudget
+
+    def counts(self, place: Place, n_bins: int) -> np.ndarray:
+        """Count the entries of each column by bin."""
+        return self.view.map_sum(counting(place, n_bins), self.n_columns * n_bins)
+
+
 def release_scales(
     plan: ScaleReleases,
     view: BlockView,
@@ -619,35 +383,76 @@ def release_scales(
     budget: PrivacyBudget,
 ) -> Scales:
     """Release what the plan has, and compute centers and variances from it."""
-    n_rows, n_columns = shape
-    moments = partial(_release_moments, view=view, n_rows=n_rows, budget=budget)
-    if isinstance(plan, Release):
-        assert interval is not None
-        return moments(plan, Intervals.of(*interval))
+    columns = _Columns(view, *shape, budget)
+    if isinstance(plan, SizedReleases):
+        return _release_found(plan, columns)
     if isinstance(plan, CenteredReleases):
-        ones = np.ones(n_columns)
-        rough = moments(plan.rough, Intervals(0 * ones, _LARGE_UNIT * ones, _LARGEST))
-        found = moments(plan.moments, Intervals(rough.center, ones, _LARGEST))
-        # What scikit-learn takes for rounding of a sum.
-        rounding = n_rows * np.finfo(np.float64).eps
-        is_flat = found.variance <= rounding * found.variance + (rounding * found.center) ** 2
-        is_cut = found.variance > _DEVIATIONS[1] ** 2
-        return found._replace(is_flat=is_flat, center=np.where(is_cut, rough.center, found.center))
-    counts = view.map_sum(counting(place_size, N_BINS), n_columns * N_BINS)
-    counts, noise_std = budget.release(plan.sizes, counts)
+        return _release_exact(plan, columns)
+    assert interval is not None
+    outer = Intervals.of(*interval)
+    if isinstance(plan, Release):
+        return _scales(outer, _release_moments(plan, outer, columns), columns)
+    rough = _release_moments(plan.rough, outer, columns)
+    is_hidden = hidden_columns(rough.of_present(columns.n_rows), plan, columns.n_rows, budget)
+    return _release_within(plan, outer, rough, is_hidden, columns)
+
+
+def _release_exact(plan: CenteredReleases, columns: _Columns) -> Scales:
+    """Compute moments around means, without noise."""
+    ones = np.ones(columns.n_columns)
+    around = Intervals(0 * ones, _LARGE_UNIT * ones, _LARGEST)
+    rough = _scales(around, _release_moments(plan.rough, around, columns), columns)
+    around = Intervals(rough.center, ones, _LARGEST)
+    found = _scales(around, _release_moments(plan.moments, around, columns), columns)
+    # What scikit-learn takes for rounding of a sum.
+    rounding = columns.n_rows * np.finfo(np.float64).eps
+    is_flat = found.variance <= rounding * found.variance + (rounding * found.center) ** 2
+    is_cut = found.variance > _DEVIATIONS[1] ** 2
+    return found._replace(is_flat=is_flat, center=np.where(is_cut, rough.center, found.center))
+
+
+def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
+    """Find an interval for each column, and release moments in these."""
+    n_rows, budget = columns.n_rows, columns.budget
+    counts, noise_std = budget.release(plan.sizes, columns.counts(place_size, N_BINS))
     intervals, is_void = sized_intervals(counts, noise_std)
     budget.warnings += warnings_for_sizes(plan.sizes.name, intervals)
-    alone, zoomed = plan.ways.ways
-    n_present = np.full(n_columns, float(n_rows))
-    if _has_gaps(alone):
+    n_present = np.full(columns.n_columns, float(n_rows))
+    if _has_gaps(plan.ways.ways[0]):
         seen = np.where(is_visible(counts, noise_std), counts, 0.0).sum(axis=1)
         n_present = np.clip(seen, 1.0, n_rows)
-    off_usual = np.clip(1 - counts[:, 0] / n_present, 0.0, 1.0)
-    if not are_narrow(intervals).any():
-        return moments(alone, intervals, is_void, off_usual)
-    intervals, is_point, is_blurred = _zoomed(zoomed, view, n_present, intervals, budget)
-    found = moments(zoomed.moments, intervals, is_void, off_usual)
-    return found._replace(is_point=is_point, is_unclear=is_blurred & found.is_flat)
+    closer = _closer(plan.ways, intervals, n_present, are_narrow(intervals), columns)
+    moments = _release_moments(closer.moments, closer.intervals, columns)
+    off_usual = _off_zero(counts, n_present)
+    return closer.marked(_scales(closer.intervals, moments, columns, is_void, off_usual))
+
+
+def _release_within(
+    plan: BoundedReleases,
+    outer: Intervals,
+    rough: Moments,
+    is_hidden: np.ndarray,
+    columns: _Columns,
+) -> Scales:
+    """Spend what is left on all columns again, once the hidden ones are found within bounds."""
+    again, search = plan.ways.ways
+    closer, off_usual = _Closer(again, outer), None
+    if is_hidden.any():
+        place = partial(place_size_within, outer=outer)
+        counts = columns.counts(place, N_BINS) * is_hidden[:, np.newaxis]
+        n_hidden = int(is_hidden.sum())
+        counts, noise_std = columns.budget.release(search.sizes, counts, n_columns=n_hidden)
+        intervals = intervals_within(counts, noise_std, outer, is_hidden)
+        n_present = columns.n_rows * rough.present(columns.n_rows)
+        off_usual = np.where(is_hidden, _off_zero(counts, n_present), np.nan)
+        is_narrow = is_hidden & are_narrow(intervals)
+        closer = _closer(search.ways, intervals, n_present, is_narrow, columns)
+    present = rough.of_present(columns.n_rows)
+    variances = np.where(is_hidden, _USUAL, present.variances()[0])
+    weights = weights_of(variances, present.noise_std)
+    moments = _release_moments(closer.moments, closer.intervals, columns, weights)
+    averaged = rough.averaged(moments, closer.intervals.half == outer.half)
+    return closer.marked(_scales(closer.intervals, averaged, columns, off_usual=off_usual))
 
 
 def has_odd_squares(found: Scales) -> np.ndarray:
@@ -662,49 +467,68 @@ def _has_gaps(moments: Release) -> bool:
     return moments.shape[0] > 2
 
 
-def _zoomed(
-    plan: ZoomedReleases,
-    view: BlockView,
-    n_rows: np.ndarray,
-    intervals: Intervals,
-    budget: PrivacyBudget,
-) -> tuple[Intervals, np.ndarray, np.ndarray]:
-    """Release where the entries of narrow columns lie in their intervals, and shrink these.
+def _off_zero(counts: np.ndarray, n_present: np.ndarray) -> np.ndarray:
+    return np.clip(1 - counts[:, 0] / n_present, 0.0, 1.0)
 
-    Return also which columns are as narrow as the last look can show, and which ones are narrow, if
-    noise blurs the looks.
+
+class _Closer(NamedTuple):
+    """Which moments to release, in which intervals, and what of narrow columns was seen.
+
+    A column `is_point` if it is as narrow as the last look can show, and `is_blurred` if it is
+    narrow and noise blurs the looks.
     """
-    is_narrow = are_narrow(intervals)
-    for places in plan.places:
-        n_columns, n_bins = places.shape
-        kernel = counting(partial(place_within, intervals=intervals, n_bins=n_bins), n_bins)
+
+    moments: Release
+    intervals: Intervals
+    is_point: Any = False
+    is_blurred: Any = False
+
+    def marked(self, found: Scales) -> Scales:
+        """Mark columns that are points, and flat ones that noise blurs."""
+        return found._replace(is_point=self.is_point, is_unclear=self.is_blurred & found.is_flat)
+
+
+def _closer(
+    ways: OneOf,
+    intervals: Intervals,
+    n_present: np.ndarray,
+    is_narrow: np.ndarray,
+    columns: _Columns,
+) -> _Closer:
+    """Release where the entries of narrow columns lie in their intervals, and shrink these."""
+    alone, zoomed = ways.ways
+    if not is_narrow.any():
+        return _Closer(alone, intervals)
+    for places in zoomed.places:
+        n_bins = places.shape[1]
+        place = partial(place_within, intervals=intervals, n_bins=n_bins)
         # What is counted of the other columns moves nothing: it is left out.
-        counts = view.map_sum(kernel, n_columns * n_bins) * is_narrow[:, np.newaxis]
-        released = budget.release(places, counts, n_columns=int(is_narrow.sum()))
-        before, intervals = intervals, zoomed_intervals(intervals, is_narrow, *released, n_rows)
+        counts = columns.counts(place, n_bins) * is_narrow[:, np.newaxis]
+        released = columns.budget.release(places, counts, n_columns=int(is_narrow.sum()))
+        before, intervals = intervals, zoomed_intervals(intervals, is_narrow, *released, n_present)
     is_point = is_narrow & are_points(intervals, before, n_bins)
-    return intervals, is_point, is_narrow & (_CLEAR * (n_rows / released[1]) ** 2 < n_bins)
+    is_blurred = is_narrow & (_CLEAR * (n_present / released[1]) ** 2 < n_bins)
+    return _Closer(zoomed.moments, intervals, is_point, is_blurred)
 
 
 def _release_moments(
-    release: Release,
+    release: Release, intervals: Intervals, columns: _Columns, weights: Any = 1.0
+) -> Moments:
+    kernel = summing(intervals, _PRESENCE * _has_gaps(release))
+    sums = columns.view.map_sum(kernel, math.prod(release.shape))
+    means, noise_std = columns.budget.release(release, sums * weights / columns.n_rows)
+    return Moments(means / weights, noise_std / weights * np.ones(columns.n_columns))
+
+
+def _scales(
     intervals: Intervals,
+    moments: Moments,
+    columns: _Columns,
     is_void: np.ndarray | None = None,
     off_usual: np.ndarray | None = None,
-    *,
-    view: BlockView,
-    n_rows: int,
-    budget: PrivacyBudget,
 ) -> Scales:
-    n_columns, has_gaps = len(intervals.half), _has_gaps(release)
-    kernel = summing(intervals, _PRESENCE * has_gaps)
-    sums = view.map_sum(kernel, math.prod(release.shape))
-    moments, noise_std = budget.release(release, sums / n_rows)
-    present, present_std = np.ones(n_columns), noise_std * has_gaps / _PRESENCE
-    if has_gaps:
-        # Of how many rows each column has a number: of one at least.
-        present = np.clip(moments[2] / _PRESENCE, 1 / n_rows, 1.0)
-        moments, noise_std = moments[:2] / present, noise_std / present
-    is_void = np.zeros(n_columns, dtype=bool) if is_void is None else is_void
-    scales = scales_of(intervals, moments, noise_std, is_void, off_usual)
-    return scales._replace(presence=present, presence_std=present_std)
+    nothing = np.zeros(columns.n_columns, dtype=bool)
+    found = moments.of_present(columns.n_rows)
+    scales = scales_of(intervals, found, nothing if is_void is None else is_void, off_usual)
+    present_std = moments.noise_std * (len(moments.means) > 2) / _PRESENCE
+    return scales._replace(presence=moments.present(columns.n_rows), presence_std=present_std)

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import by_chunks, check_numbers, check_rows_of, in_parts, results_of
-from skdp._scales import ScaleProblem, ScaleReleases, Scales, plan_scales, release_scales
+from skdp._scales import ScaleProblem, ScaleReleases, Scales, plan_scales_by_share, release_scales
 from skdp.data.containers import finite
 from skdp.data.reduce import on_block
 from skdp.data.rows import DenseBlock, Rows
@@ -35,9 +35,8 @@ __all__ = ["DPCovariance"]
 # ------------------------------
 # The plan: scales, and the second moment of rows in their units.
 
-# Share of the scales; without bounds a part of it finds intervals, as in `DPStandardScaler`.
+# Share of the scales.
 _SCALES_SHARE = 0.2  # benchmarks/covariance/covariance.md
-_SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
 # Below a strength n mu / d of 100 dedicated fits are better, and a warning says so. Up to there,
 # rows are clipped to the root of d + 1, and their entries to 5 standard deviations. The factor of
 # rows grows with the fourth root of the strength, and that of entries with its square root: the
@@ -74,10 +73,7 @@ def reach_of(problem: ScaleProblem) -> Reach:
 
 def plan_covariance(problem: ScaleProblem) -> CovarianceReleases:
     """Plan all releases, in order."""
-    sizes, places = _SCALES_SHARE * _SIZES_SHARE, _SCALES_SHARE * _PLACES_SHARE
-    has_sizes = problem.interval is None and problem.cost.is_private
-    moments = _SCALES_SHARE - sizes * has_sizes
-    scales = plan_scales(problem, sizes=sizes, places=places, moments=moments)
+    scales = plan_scales_by_share(problem, _SCALES_SHARE)
     change = partial(_moment_change, n_units=problem.n_units, adjacency=problem.unit.adjacency)
     known = {"row_norm": reach_of(problem).norm, "rounding": problem.rounding}
     if not problem.cost.is_private:
@@ -118,7 +114,7 @@ class Moment(NamedTuple):
     center: np.ndarray
     scale: np.ndarray
     presence: np.ndarray  # fractions of the entries that are there
-    presence_std: float  # of the noise in these
+    presence_std: np.ndarray  # of the noise in these
     matrix: np.ndarray
     noise_std: float  # off the diagonal
     scales: Scales

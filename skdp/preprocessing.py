@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -21,15 +22,13 @@ from skdp._checks import (
     transformed,
 )
 from skdp._estimator import Data, PrivateEstimator, check_not_pure
+from skdp._intervals import OTHER_UNITS_OF_X, checked_interval
 from skdp._scales import (
     MOST_NOISE,
-    OTHER_UNITS_OF_X,
     ScaleProblem,
-    ScaleReleases,
     Scales,
-    checked_interval,
     has_odd_squares,
-    plan_scales,
+    plan_scales_by_share,
     release_scales,
 )
 from skdp.data.containers import finite, float_dtype
@@ -43,20 +42,6 @@ from skdp.privacy import Plan
 from skdp.units import ResolvedRow, ResolvedUser
 
 __all__ = ["DPStandardScaler"]
-
-# ------------------------------
-# The unit and the plan of a scaler.
-
-# Shares without bounds: of the signed sizes, and of places in intervals, if a column needs these.
-_SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
-
-
-def plan_scaler(problem: ScaleProblem) -> ScaleReleases:
-    """Plan all releases, in order; bounds leave one."""
-    has_sizes = problem.interval is None and problem.cost.is_private
-    moments = 1 - _SIZES_SHARE if has_sizes else 1.0
-    return plan_scales(problem, sizes=_SIZES_SHARE, places=_PLACES_SHARE, moments=moments)
-
 
 # ------------------------------
 # Rows in the units of released scales, and back; sparse rows stay sparse.
@@ -111,6 +96,10 @@ def _by_column(X: Any, change: Any) -> Any:
 # Warnings of public facts, and of released values.
 
 
+# A larger part of flat columns loses accuracy.
+_FLAT_COLUMNS = 0.25  # benchmarks/scaling/bounds.md
+
+
 def warnings_for_plan(problem: ScaleProblem, plan: Plan) -> Iterator[str]:
     """Warn if noise will hide most centers and scales."""
     noise_std = plan.releases[-1].noise_std
@@ -127,6 +116,9 @@ def warnings_for_scales(
     scales: Scales, problem: ScaleProblem, names: Sequence[Any]
 ) -> Iterator[str]:
     """Warn of columns whose scale, or place, noise hides, or that floats cannot square."""
+    # Few flat columns cost next to nothing.
+    is_flat = scales.is_flat & ~scales.is_void
+    is_flat &= is_flat.mean() > _FLAT_COLUMNS
     void = "show no number but 0 above the noise, and are taken to lie between 0 and 1"
     flat = (
         "hardly vary beside their intervals, as far as noise can tell, and get small scales, which "
@@ -134,7 +126,7 @@ def warnings_for_scales(
     )
     told = [
         (scales.is_void, void, f"Use {_remedy(problem)}."),
-        (scales.is_flat & ~scales.is_void, flat, f"Use {_remedy(problem)}."),
+        (is_flat, flat, f"Use {_remedy(problem)}."),
     ]
     if not problem.cost.is_private:
         odd = "are too large or too small for floats to hold their squares, and are not well scaled"
@@ -258,9 +250,10 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         Public ends ``(low, high)`` of every column, in its units, between which entries are clipped
         for the fit: by the names of a data frame, as ``{"age": (18, 90)}``; a list of such tuples,
         in the order of the columns; or all lower and all upper ends. They must be known without
-        looking at X: its smallest and largest entries are **not** public. Sizes are at most 1e100,
-        and the ends at least 1e-100 apart. ``None`` finds intervals privately, for three eighths of
-        the budget or, if a column is narrow beside its distance from 0, for half.
+        looking at X: its smallest and largest entries are **not** public. They may be generous:
+        they limit what one row can do, and finding the spread inside costs little. Sizes are at
+        most 1e100, and the ends at least 1e-100 apart. ``None`` finds intervals privately, for
+        three eighths of the budget or, if a column is narrow beside its distance from 0, for half.
     clip : float or None, default=5.0
         Size that scaled entries are clipped to in `transform`, in standard deviations from the
         mean. Without centering the reach is extended to 0, which stays 0. ``None`` does not clip.
@@ -305,18 +298,19 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
     -----
     **Privacy.** Unit: one row. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly
     in Gaussian differential privacy. Entries are clipped to `bounds`, or to intervals that are
-    found privately. Released: without `bounds` counts of the entries of each column by sign and
-    power of two and, if these show columns that may be narrow beside their distance from 0, counts
-    by place in the intervals of such columns; then the mean of each column and of its square and,
-    with ``missing="mean"``, how many entries it has. `plan` lists every release before a fit,
+    found privately. Released: with `bounds` the mean of each column and of its square and, with
+    ``missing="mean"``, how many entries it has. Then, without `bounds` or of columns whose spread
+    within them noise hides, counts of the entries by sign and power of two and, of columns that may
+    be narrow beside their distance from 0, by place in their intervals. Last, means and mean
+    squares again, in the intervals that were found. `plan` lists every release before a fit,
     `privacy_spent_` afterwards. Assumed public: the shape of X, its dtype, whether it is dense or
     sparse, feature names, and parameters. Infinity is refused, and without ``missing="mean"`` also
     NaN, which tells that there are none. Not covered: what `transform` and `fit_transform` return,
     a noise-free function of the rows; and the running time.
 
     Means and variances are drawn to those of all columns as far as noise hides the differences.
-    Mathematics and proofs: :doc:`/scaling`. There is no ``partial_fit``. Readings of rows: one with
-    `bounds`, else two, or seven if a column is narrow, and one that checks them.
+    Mathematics and proofs: :doc:`/scaling`. There is no ``partial_fit``. Readings of rows: two, and
+    one more with `bounds` and five more if a column is narrow, and one that checks them.
 
     Examples
     --------
@@ -430,7 +424,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
                 "dense X, as a ColumnTransformer with sparse_threshold=0 makes it."
             )
 
-    _plan, _warnings = staticmethod(plan_scaler), staticmethod(warnings_for_plan)
+    _plan = staticmethod(partial(plan_scales_by_share, share=1.0))
+    _warnings = staticmethod(warnings_for_plan)
 
     def _solve(
         self, problem: ScaleProblem, plan: Any, view: Any, budget: Any, generator: Any

@@ -19,7 +19,8 @@ FLOORS = (
     {"ledger"},
     {"_checks"},
     {"units"},
-    {"_estimator", "_scales", "datasets", "interactions", "metrics", "testing"},
+    {"_estimator", "_intervals", "datasets", "interactions", "metrics", "testing"},
+    {"_scales"},
     {"decomposition", "linear_model", "preprocessing"},
     {"covariance"},
     {"pipeline"},
@@ -30,7 +31,7 @@ FLOORS = (
 # What works on arrays does without scikit-learn: only shells, checks and conversions know it.
 ARRAY_ROOMS = (
     *("linalg.", "data.", "privacy."),
-    *("decomposition._rows_", "decomposition._entries_", "_scales"),
+    *("decomposition._rows_", "decomposition._entries_", "_intervals", "_scales"),
 )
 KNOWS_SKLEARN = {"data.matrices"}
 # Files below 25 code lines, and why each is one.

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from benchmarks.classification.tasks import KEY, Split, loaded, measured_on, ours, part_of
 from benchmarks.report import ignore_drowned_signal, line, parser_for, standard_error, table
 from benchmarks.scaling.columns import CASES as COLUMNS
-from skdp import DPLogisticRegression, DPStandardScaler, _scales, preprocessing
+from skdp import DPLogisticRegression, DPStandardScaler, _intervals, _scales
 from skdp.linear_model import _logistic_fit, _logistic_plan
 
 HERE = Path(__file__).parent
@@ -41,7 +41,7 @@ features that tell nothing of classes 60:40, whose frequencies alone have the lo
 "weak signal" 4000 rows of 10 features tell log odds with a standard deviation of .6.
 
 `_LARGEST_RATIO` of 2 once showed that adult loses without bounds, as columns of which 92% and 95%
-are one number shrank to it: since then `_MOST` of `_scales.py` is .95 and not .9
+are one number shrank to it: since then `_MOST` of `_intervals.py` is .95 and not .9
 (`benchmarks/scaling/columns.md`)."""
 
 
@@ -75,11 +75,11 @@ CLASSIFIER = [
     Number(_logistic_plan, "_WEAK_OF_MORE", (7.5, 30.0)),
 ]
 SCALER = [
-    Number(preprocessing, "_SIZES_SHARE", (3 / 16, 3 / 4)),
-    Number(preprocessing, "_PLACES_SHARE", (1 / 16, 1 / 4)),
+    Number(_scales, "_SIZES_SHARE", (3 / 16, 3 / 4)),
+    Number(_scales, "_PLACES_SHARE", (1 / 16, 1 / 4)),
     Number(_scales, "_LEAST_VARIANCE", (0.5e-4, 2e-4)),
-    Number(_scales, "_LARGEST_RATIO", (2.0, 8.0)),
-    Number(_scales, "_FEWEST_BINS", (8, 32)),
+    Number(_intervals, "_LARGEST_RATIO", (2.0, 8.0)),
+    Number(_intervals, "_FEWEST_BINS", (8, 32)),
 ]
 
 

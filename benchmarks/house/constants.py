@@ -1,7 +1,8 @@
 """Which constants move results: each number that was tuned, halved and doubled.
 
-Every number at module level in `skdp/_scales`, `decomposition`, `linear_model`, `preprocessing` and
-`privacy` of which no comment says "not tuned" is changed in turn, and the package read anew. Run
+Every number at module level in `skdp/_intervals`, `_scales`, `decomposition`, `linear_model`,
+`preprocessing` and `privacy` of which no comment says "not tuned" is changed in turn, and the
+package read anew. Run
 
     python -m benchmarks.house.constants                # some 10 minutes on one core
     python -m benchmarks.house.constants --write        # constants.md beside it
@@ -32,7 +33,7 @@ from benchmarks.report import parser_for, standard_error, table
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-ROOMS = ("_scales", "decomposition", "linear_model", "preprocessing", "privacy")
+ROOMS = ("_intervals", "_scales", "decomposition", "linear_model", "preprocessing", "privacy")
 SCREEN, FACTORS = (0.5, 2.0), (0.25, 0.5, 1.0, 2.0, 4.0)
 # Numbers in the tables; those among which they are sought with all seeds; and seeds before that.
 N_SHOWN, N_FINALISTS, N_SCREENED = 10, 16, 2
@@ -41,11 +42,11 @@ LONGEST_SECONDS = 60
 TITLE = f"""\
 # The constants that move results most
 
-Written by `python -m benchmarks.house.constants --write`. Every number in `skdp/_scales`,
-`decomposition`, `linear_model`, `preprocessing` and `privacy` that was tuned is halved and doubled,
-alone; numbers that count are rounded, and of quantiles it is the odds. Grids, and sizes that are
-powers of 2, stay as they are. The cases are those of `benchmarks/house/cases.py`. The noise of a
-release is the same whatever the numbers are, but for its scale and its shape.
+Written by `python -m benchmarks.house.constants --write`. Every number in `skdp/_intervals`,
+`_scales`, `decomposition`, `linear_model`, `preprocessing` and `privacy` that was tuned is halved
+and doubled, alone; numbers that count are rounded, and of quantiles it is the odds. Grids, and
+sizes that are powers of 2, stay as they are. The cases are those of `benchmarks/house/cases.py`.
+The noise of a release is the same whatever the numbers are, but for its scale and its shape.
 
 Accuracy is 1 at best: captured variance beside that of the best components, or the explained
 fraction of the sum of squares of a matrix, of its coefficients or of responses. The effect of a

@@ -17,7 +17,7 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.report import ignore_drowned_signal, line, parser_for, table
-from skdp import DPStandardScaler, _scales
+from skdp import DPStandardScaler, _intervals, _scales
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "linear_model"))
@@ -64,7 +64,7 @@ def none_is_narrow(intervals: Any) -> np.ndarray:
 def settings() -> Iterator[AbstractContextManager[Any]]:
     yield patch.object(_scales, "are_narrow", none_is_narrow)
     yield patch.object(_scales, "N_LOOKS", 1)
-    yield patch.object(_scales, "_MOST", 0.75)
+    yield patch.object(_intervals, "_MOST", 0.75)
     yield nullcontext()
 
 

@@ -2,7 +2,7 @@
 
 from skdp.decomposition._components import DPPCA, DPTruncatedSVD
 from skdp.decomposition._low_rank_factorizer import DPLowRankFactorizer
-from skdp.decomposition._projections import LowRankFactors
+from skdp.decomposition._matrix_estimator import LowRankFactors
 from skdp.decomposition._stream_base import StreamShard
 from skdp.decomposition._streams import DPContinualFactorizer, DPStreamingFactorizer
 

@@ -9,9 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import AT_LEAST_ONE, by_chunks, check_rows_of, in_parts, results_of
 from skdp._estimator import in_dtype
 from skdp.data.sources import sum_of_results
-from skdp.decomposition._matrix_estimator import MatrixEstimator
+from skdp.decomposition._matrix_estimator import MatrixEstimator, Projection
 from skdp.decomposition._problem import Factors, MatrixProblem, RowsProblem, choose_rank
-from skdp.decomposition._projections import Projection
 
 
 class DPPCA(MatrixEstimator):

@@ -11,7 +11,11 @@ from skdp._checks import AT_LEAST_ONE
 from skdp._estimator import in_dtype
 from skdp.decomposition._entries_plan import plan_entries
 from skdp.decomposition._entries_solvers import solve_best_fit
-from skdp.decomposition._matrix_estimator import MatrixEstimator, warnings_for_factors
+from skdp.decomposition._matrix_estimator import (
+    MatrixEstimator,
+    ReconstructionMixin,
+    warnings_for_factors,
+)
 from skdp.decomposition._problem import (
     SUPPORT,
     EntriesProblem,
@@ -20,7 +24,6 @@ from skdp.decomposition._problem import (
     RowsProblem,
     Support,
 )
-from skdp.decomposition._projections import ReconstructionMixin
 from skdp.decomposition._rows_fit import solve_projection
 from skdp.decomposition._rows_plan import plan_projection
 from skdp.decomposition._sketches import RESERVED_PART, plan_one_pass, solve_one_pass

@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from skdp._checks import AT_LEAST_ONE, without_secrets
 from skdp._estimator import BudgetMixin, plan_of, warnings_for_settings
 from skdp.data.containers import checked_container, checked_shape, hide_error_text
-from skdp.decomposition._projections import LowRankFactors
+from skdp.decomposition._matrix_estimator import LowRankFactors
 from skdp.decomposition._sketches import (
     PromisedEntry,
     Sketches,

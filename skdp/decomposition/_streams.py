@@ -9,7 +9,7 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._checks import INPUT, redact_errors
-from skdp.decomposition._projections import LowRankFactors
+from skdp.decomposition._matrix_estimator import LowRankFactors
 from skdp.decomposition._stream_base import BaseStream, ExclusiveWrite, StreamShard
 from skdp.linalg.prefix_sums import prefix_noise
 from skdp.units import ResolvedEntry, ResolvedFrobeniusChange, ResolvedUpdate

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
-from skdp._scales import OTHER_UNITS_OF_X
+from skdp._intervals import OTHER_UNITS_OF_X
 from skdp.data.parts import NOT_FINITE, Targets
 from skdp.data.reduce import Kernel
 from skdp.data.rows import Block, open_rows

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._checks import AT_LEAST_ONE
 from skdp._estimator import check_not_pure
-from skdp._scales import OTHER_UNITS_OF_X
+from skdp._intervals import OTHER_UNITS_OF_X
 from skdp.data.reduce import map_sum
 from skdp.data.sources import as_source
 from skdp.linear_model._descent import (

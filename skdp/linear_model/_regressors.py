@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._checks import ANY_BOUND, by_chunks, in_parts, results_of
 from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
-from skdp._scales import checked_interval
+from skdp._intervals import checked_interval
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.people import People, keyed_by_people
@@ -202,8 +202,9 @@ class DPLinearRegression(PrivateRegressor):
         clipped for their means and variances: by the names of a data frame, as ``{"age": (18,
         90)}``; a list of such tuples, in the order of the features; or the tuple of all lower and
         all upper ends. They must be known without looking at X: its smallest and largest entries
-        are **not** public. Sizes are at most 1e100, and the ends at least 1e-100 apart. ``None``
-        finds intervals privately, for up to a tenth of the budget.
+        are **not** public. They may be generous: they limit what one record can do, and finding the
+        spread inside costs little. Sizes are at most 1e100, and the ends at least 1e-100 apart.
+        ``None`` finds intervals privately, for up to a tenth of the budget.
     response_bound : float or None, default=None
         Public bound on the size of a response, in the units of y; larger responses are clipped to
         it, which saves noise. ``None`` bounds nothing: what responses contribute is clipped anyway.

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdp._scales import OTHER_UNITS_OF_X, ScaleProblem, ScaleReleases, plan_scales
+from skdp._intervals import OTHER_UNITS_OF_X
+from skdp._scales import ScaleProblem, ScaleReleases, plan_scales
 from skdp.linear_model._descent import (
     ANY_SIZE,
     UP_TO_ONE,
@@ -149,7 +150,7 @@ def _plan_features(problem: TraceProblem) -> ScaleReleases:
     share_for = partial(share_for_counts, n_features, n_units, cost.mu)
     sizes = share_for(precision=_SIZES_PRECISION, limits=(least, _LARGEST_SIZES_SHARE))
     moments = share_for(precision=_MOMENTS_PRECISION, limits=(least, _LARGEST_MOMENTS_SHARE))
-    places = _PLACES_SHARE if interval is None else 0.0
+    places = _PLACES_SHARE
     facts = ScaleProblem(
         cost=cost,
         unit=problem.unit,

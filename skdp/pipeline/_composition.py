@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from skdp._checks import check_given, feature_names, redact_errors, targets_of
 from skdp._estimator import PrivateEstimator
-from skdp._scales import in_order
+from skdp._intervals import in_order
 from skdp.data.containers import finite
 from skdp.data.parts import RowBlocks, RowParts, Targets, mapped_blocks
 from skdp.data.people import People

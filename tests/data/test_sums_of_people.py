@@ -12,7 +12,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp import RowBlocks
-from skdp._scales import N_BINS, Intervals, counting, place_size, place_within
+from skdp._intervals import N_BINS, Intervals, counting, place_size, place_within
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.people import MOST_PEOPLE, People, depth_of_people

@@ -20,7 +20,8 @@ from skdp import (
     RowBlocks,
     make_dp_pipeline,
 )
-from skdp._scales import N_BINS, Intervals, counting, place_size, sized_intervals, summing
+from skdp._intervals import N_BINS, Intervals, counting, place_size, sized_intervals, summing
+from skdp._scales import Moments, weights_of
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.model_selection import DPGridSearch
@@ -252,11 +253,49 @@ def test_it_names_columns_that_hardly_vary():
     assert ": 1 of 3 (c). " in void
 
 
-@pytest.mark.parametrize("n_columns", [1, 4])
-def test_it_warns_of_bounds_that_are_far_too_wide(n_columns):
-    wide = DPStandardScaler(epsilon=0.5, bounds=(-1e9, 1e9))
-    n_warned = sum("hardly vary" in "".join(told(wide, X[:, :n_columns])) for _ in range(20))
-    assert n_warned >= 15  # some 10, where the noise of the mean variance is not counted
+@pytest.mark.parametrize("times", [2, 100, 1e9])
+def test_generous_bounds_cost_little(times):
+    bounds = (X.mean(0) - times * 4 * X.std(0), X.mean(0) + times * 4 * X.std(0))
+    scaler = DPStandardScaler(epsilon=8.0, bounds=bounds, random_state=SEED)
+    assert told(scaler, X) == []
+    np.testing.assert_array_less(np.abs(scaler.mean_ - X.mean(0)) / X.std(0), 0.2)
+    np.testing.assert_allclose(scaler.scale_, X.std(0), rtol=0.2)
+
+
+def test_bounds_are_kept_where_a_search_would_find_less():
+    """Columns that fill their bounds, and few rows: their scales are those of their bounds."""
+    rows = np.random.default_rng(0).uniform(-1, 1, (400, 4)) * [1.0, 10.0, 100.0, 1e3]
+    scaler = DPStandardScaler(bounds=([-1, -10, -100, -1e3], [1, 10, 100, 1e3]), random_state=SEED)
+    assert "signed sizes" not in names(silently(scaler, rows))
+    np.testing.assert_allclose(scaler.scale_ / rows.std(0), 1.0, rtol=0.5)
+
+
+def test_few_flat_columns_are_not_warned_of():
+    rows = np.column_stack([X, np.ones(N)])
+    ends = (np.append(BOUNDS[0], 0), np.append(BOUNDS[1], 2))
+    assert told(DPStandardScaler(epsilon=8.0, bounds=ends, random_state=SEED), rows) == []
+
+
+@pytest.mark.parametrize("variances", [np.ones(5), 10.0 ** -np.arange(5), np.full(5, -1.0)])
+def test_weights_change_no_sensitivity(variances):
+    """Of all columns together a row changes the weighted moments by no more than without."""
+    weights = weights_of(variances, np.full(5, 1e-3))
+    assert np.sum(weights**2) <= 5
+    assert np.sum(weights**2) > 5 * (1 - 1e-9)
+    assert (weights > 0).all()
+
+
+def test_averaged_moments_have_the_noise_that_they_claim():
+    random, truth = np.random.default_rng(0), np.array([[0.2], [-0.3]])
+    noises = (0.03, 0.01)
+    drawn = [
+        [Moments(truth + std * random.normal(size=(2, 1)), np.full(1, std)) for std in noises]
+        for _ in range(2000)
+    ]
+    found = [first.averaged(second, np.array([True])) for first, second in drawn]
+    errors = np.concatenate([one.means - truth for one in found])
+    assert errors.std() == pytest.approx(found[0].noise_std[0], rel=0.05)
+    assert found[0].noise_std[0] < min(noises)
 
 
 @pytest.mark.parametrize("contain", [np.asarray, csr_array])

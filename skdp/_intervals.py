@@ -1,0 +1,450 @@
+"""Intervals of columns: public ones, and those that released counts of their entries show."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdp.data.matrices import entries_of
+from skdp.data.reduce import Kernel, on_block
+from skdp.data.rows import Block
+from skdp.exceptions import shortened
+from skdp.linalg.matrices import DenseMatrices
+from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
+from skdp.privacy.releases import warnings_for_ends
+
+# ------------------------------
+# Public intervals of columns, checked.
+
+
+def _ends_of(bounds: Any, n_features: int, names: Sequence[Any] | None) -> tuple[Any, Any]:
+    """Read bounds as all lower and all upper ends, in the one way in which they can be read."""
+    pairs = in_order(bounds, names) if isinstance(bounds, Mapping) else _pairs(bounds, n_features)
+    if pairs is None:
+        pairs = [bounds]
+    elif len(pairs) != n_features:
+        pairs = [()]
+    if not all(map(_is_pair, pairs)):
+        raise ValueError(_wanted(bounds, n_features))
+    low, high = pairs[0] if pairs[0] is bounds else zip(*pairs, strict=True)
+    return low, high
+
+
+def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
+    """Return a pair of ends for each column, if it is that what bounds are."""
+    if isinstance(bounds, list) and bounds and all(isinstance(one, tuple) for one in bounds):
+        return bounds
+    shape: tuple[int, ...] = ()
+    with suppress(TypeError, ValueError):
+        shape = np.shape(bounds)
+    if isinstance(bounds, tuple) or shape != (n_features, 2):
+        return None
+    if n_features == 2:
+        raise ValueError(
+            f"bounds={bounds!r} can be read two ways, by columns and by ends: pass the tuple "
+            "(low, high) of all lower and all upper ends, or a dict of the names of columns, as "
+            "{'age': (18, 90), ...}; a list of tuples (low, high) goes by columns, too."
+        )
+    return [tuple(one) for one in bounds]
+
+
+def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any]:
+    """Put bounds in the order of the columns; refuse names that are missing or unknown."""
+    if names is None:
+        raise ValueError(
+            "bounds names columns, but X has no names, or a step before makes other columns: pass "
+            "a data frame, as like of a plan, too, or a list of pairs (low, high) in the order of "
+            "the columns."
+        )
+    if len(set(names)) < len(names):
+        twice = shortened([str(name) for name, n in Counter(names).items() if n > 1])
+        raise ValueError(f"bounds names columns, and X has several of one name: {twice}.")
+    missing = [str(name) for name in names if name not in bounds]
+    unknown = [str(name) for name in bounds if name not in names]
+    if missing or unknown:
+        raise ValueError(
+            f"bounds must name the columns of X: missing are {shortened(missing) or 'none'}, "
+            f"unknown are {shortened(unknown) or 'none'}."
+        )
+    return [tuple(one) if isinstance(one := bounds[name], list) else one for name in names]
+
+
+def _is_pair(ends: Any) -> bool:
+    return isinstance(ends, tuple | list | np.ndarray) and len(ends) == 2
+
+
+def checked_interval(
+    bounds: Any, n_features: int, names: Sequence[Any] | None
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the lower and the upper bounds of all columns; refuse unusable ones. None stays."""
+    if bounds is None:
+        return None
+    ends = _ends_of(bounds, n_features, names)
+    low, high = (_checked_end(end, bounds, n_features) for end in ends)
+    least, most = SMALLEST_BOUND, NO_CLIPPING
+    if not ((np.abs(low) <= most) & (np.abs(high) <= most)).all():
+        raise ValueError(f"bounds={bounds!r} must not exceed {most:g} in size.")
+    if not (high - low >= least).all():
+        raise ValueError(
+            f"bounds={bounds!r} must be (low, high), with low below high by at least {least:g} in "
+            "every column."
+        )
+    return low, high
+
+
+def _checked_end(end: Any, bounds: Any, n_features: int) -> np.ndarray:
+    """Return one bound for each column, from a number or from one for each."""
+    try:
+        # Strings of digits, and complex numbers, are no numbers here.
+        is_number = np.asarray(end).dtype.kind in "iufO"
+        values = np.asarray(end if is_number else np.nan, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        values = np.full((), np.nan)
+    if np.isnan(values).any():
+        raise ValueError(_wanted(bounds, n_features))
+    if values.shape not in ((), (n_features,)):
+        raise ValueError(
+            f"bounds has an end of shape {values.shape}, but X has {n_features} features: pass a "
+            "number, or one for each feature."
+        )
+    return np.broadcast_to(values, (n_features,)).astype(np.float64)
+
+
+def _wanted(bounds: Any, n_features: int) -> str:
+    return (
+        f"bounds={bounds!r} must be None, or (low, high): numbers, or arrays with one for each "
+        f"feature; or have a pair (low, high) for each of {n_features} features, in a list or by "
+        "their names. They must be known without looking at X."
+    )
+
+
+# ------------------------------
+# Kernels: what a block of rows, dense or sparse, adds to statistics of its columns.
+
+# Numbers of a step that should stay in cache, 64 kB.
+_PART = 1 << 13  # not studied
+
+#: Maps numbers and their columns to bins; NaN may go to any bin.
+Place = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class Intervals(NamedTuple):
+    """Where columns lie: entries become ``t = (x - middle) / half``, clipped to size `largest`."""
+
+    middle: np.ndarray
+    half: np.ndarray
+    largest: float = 1.0
+
+    @property
+    def shift(self) -> float:
+        """What is taken off squares: their middle, or nothing where all must stay exact."""
+        return 0.5 if self.largest == 1 else 0.0
+
+    @classmethod
+    def of(cls, low: np.ndarray, high: np.ndarray) -> "Intervals":
+        """Make intervals from their ends."""
+        return cls(low + (high - low) / 2, (high - low) / 2)
+
+    @property
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lowest and the highest number of each interval."""
+        return self.middle - self.half, self.middle + self.half
+
+    def units(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Turn entries into t; NaN stays."""
+        units = values - self.middle[columns]
+        units /= self.half[columns]
+        return np.clip(units, -self.largest, self.largest, out=units)
+
+
+def counting(place: Place, n_bins: int) -> Kernel:
+    """Make a kernel that counts the entries of each column by bin: (n_columns, n_bins) numbers.
+
+    A null row has NaN in all entries, and an entry of NaN adds nothing. The zeros that a sparse
+    block does not store count like any others. Both hold for `summing`, too.
+    """
+    return on_block(partial(_counts, place=place, n_bins=n_bins))
+
+
+def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
+    """Make a kernel that sums t and t^2 - s of each column: (2, n_columns) numbers.
+
+    With a `presence` there is a third row, to which each number that is not missing adds it.
+    """
+    return on_block(partial(_sums, intervals=intervals, presence=presence))
+
+
+def _counts(block: Block | DenseMatrices, place: Place, n_bins: int) -> np.ndarray:
+    values, columns, n_zeros, mass = _entries(block)
+    n_columns, is_missing = len(n_zeros), np.isnan(values)
+    places = place(values, columns)
+    places += n_bins * columns
+    if is_missing.any():
+        places = places[~is_missing]
+    weights = None
+    if mass is not None:
+        weights = np.broadcast_to(mass, values.shape)[~is_missing]
+    # Whole numbers stay so: converting many bins would take longer than counting.
+    counts = np.bincount(places.ravel(), weights, n_columns * n_bins)
+    every = np.arange(n_columns)
+    counts[place(np.zeros(n_columns), every) + n_bins * every] += n_zeros
+    return counts.reshape(n_columns, n_bins)
+
+
+def _sums(block: Block | DenseMatrices, intervals: Intervals, presence: float) -> np.ndarray:
+    values, columns, n_zeros, mass = _entries(block)
+    every = np.arange(len(n_zeros))
+    of_zeros = n_zeros * np.stack(_terms(np.zeros(len(every)), every, intervals, presence))
+    if values.ndim == 1:
+        terms = _terms(values, columns, intervals, presence, mass)
+        return np.stack([np.bincount(columns, term, len(every)) for term in terms]) + of_zeros
+    # Part by part, in cache: larger arrays would come from the system, which has to clear them.
+    for first in range(0, len(values), step := max(_PART // len(every), 1)):
+        part = slice(first, first + step)
+        of_part = None if mass is None else mass[part]
+        terms = _terms(values[part], columns, intervals, presence, of_part)
+        of_zeros += np.stack([term.sum(axis=0) for term in terms])
+    return of_zeros
+
+
+def _terms(
+    values: np.ndarray,
+    columns: np.ndarray,
+    intervals: Intervals,
+    presence: float,
+    mass: np.ndarray | None = None,
+) -> list[np.ndarray]:
+    """Return what each entry adds to the sums of its column; NaN adds nothing to any."""
+    units = intervals.units(values, columns)
+    squares = np.square(units)
+    squares -= intervals.shift
+    terms = [units, squares, *[np.full(units.shape, presence)] * bool(presence)]
+    is_missing = np.isnan(units)
+    for term in terms if is_missing.any() else ():
+        term[is_missing] = 0.0
+    return terms if mass is None else [mass * term for term in terms]
+
+
+def _entries(
+    block: Block | DenseMatrices,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return the stored entries, their columns, and how many zeros each column has beside them.
+
+    Last is what each entry counts, if the rows of a person count once together.
+    """
+    raw: Any = entries_of(block) if isinstance(block, DenseMatrices) else block.raw
+    mass = getattr(block, "mass", None)
+    n_rows, n_columns = raw.shape
+    if not issparse(raw):
+        mass = None if mass is None else mass[:, np.newaxis]
+        return np.asarray(raw, np.float64), np.arange(n_columns), np.zeros(n_columns, np.intp), mass
+    of_entries = None if mass is None else np.repeat(mass, np.diff(raw.indptr))
+    n_stored = np.bincount(raw.indices, of_entries, n_columns)
+    n_zeros = (n_rows if mass is None else mass.sum()) - n_stored
+    return raw.data.astype(np.float64), raw.indices.astype(np.intp), n_zeros, of_entries
+
+
+# ------------------------------
+# Intervals of columns in unknown units, from a released histogram of signs and powers of two.
+
+OTHER_UNITS_OF_X = "Pass X in other units: divide it by a public guess of its size."
+
+# Powers of two from 1e-12 to 1e18.
+_FIRST, _LAST = -40, 60  # not studied
+_N_POWERS = _LAST - _FIRST + 1  # not tuned
+#: Bins of a column: 0, the positive powers, and the negative ones.
+N_BINS = 2 * _N_POWERS + 1  # not tuned
+# Noise alone makes a bin visible in one of so many histograms.
+_CAUTION = 20  # not studied
+# Within bounds, so many bins beside visible ones count if they are so many standard deviations of
+# their noise above 0.
+_LONGEST_TAIL, _IN_TAIL = 4, 2.5  # benchmarks/scaling/bounds.md
+
+
+def _ends() -> tuple[np.ndarray, np.ndarray]:
+    """Return the lowest and the highest number of each bin.
+
+    The smallest bins begin at 0, as smaller numbers go there. Larger numbers than the last bins
+    hold are clipped to them.
+    """
+    powers = 2.0 ** np.arange(_FIRST, _LAST + 2)
+    near, far = np.append(0.0, powers[1:-1]), powers[1:]
+    return np.concatenate([[0.0], near, -far]), np.concatenate([[0.0], far, -near])
+
+
+# The bin of each sign and exponent, which are the first twelve bits of a number. Those of negative
+# numbers are shifted to negative ones, which count from the end.
+_POWERS = np.clip(np.arange(1 << 11) - 1023, _FIRST, _LAST) - _FIRST  # not tuned
+_BIN_OF = np.concatenate([1 + _POWERS, 1 + _POWERS + _N_POWERS])  # not tuned
+
+
+def place_size(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return the bin of each number by its sign and power of two; NaN gets any bin."""
+    places = _BIN_OF.take(values.view(np.int64) >> 52)
+    places[values == 0] = 0
+    return places
+
+
+def place_size_within(values: np.ndarray, columns: np.ndarray, outer: Intervals) -> np.ndarray:
+    """Return the bin of each number, clipped to the interval of its column."""
+    low, high = (end[columns] for end in outer.ends)
+    return place_size(np.clip(values, low, high), columns)
+
+
+def is_visible(counts: np.ndarray, noise_std: float, n_columns: int = 1) -> np.ndarray:
+    """Tell which counts noise alone hardly reaches, in `n_columns` such histograms."""
+    return counts > noise_std * math.sqrt(2 * math.log(_CAUTION * counts.size * n_columns))
+
+
+def sized_intervals(counts: np.ndarray, noise_std: float) -> tuple[Intervals, np.ndarray]:
+    """Find an interval for each column, and the columns that show nothing but 0."""
+    low, high = _hulls(counts, noise_std)
+    # Such columns show nothing but 0: any interval will do.
+    is_void = high <= low
+    return Intervals.of(low, np.where(is_void, 1.0, high)), is_void
+
+
+def intervals_within(
+    counts: np.ndarray, noise_std: float, outer: Intervals, is_hidden: np.ndarray
+) -> Intervals:
+    """Shrink the intervals of hidden columns, as far as their bins are visible."""
+    (low, high), (lowest, highest) = outer.ends, _ends()
+    is_inside = (highest >= low[:, np.newaxis]) & (lowest <= high[:, np.newaxis])
+    # What noise shows beyond bounds is no entry.
+    found = _hulls(np.where(is_inside, counts, 0.0)[is_hidden], noise_std, _with_tails)
+    found_low, found_high = (
+        np.maximum(found[0], low[is_hidden]),
+        np.minimum(found[1], high[is_hidden]),
+    )
+    is_found = is_hidden.copy()
+    is_found[is_hidden] = found_high - found_low >= SMALLEST_BOUND
+    low[is_found], high[is_found] = (end[is_found[is_hidden]] for end in (found_low, found_high))
+    shrunk = Intervals.of(low, high)
+    middle = np.where(is_found, shrunk.middle, outer.middle)
+    return Intervals(middle, np.where(is_found, shrunk.half, outer.half))
+
+
+def _hulls(
+    counts: np.ndarray, noise_std: float, visible: Callable[..., np.ndarray] = is_visible
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of the hull of all visible bins of each column.
+
+    If noise hides all bins of a column but that of 0, the column takes the hull, with 0, of the
+    average of all such columns, which has less noise. The hull may be 0 alone.
+    """
+    shown = visible(counts, noise_std)
+    is_hidden = ~shown[:, 1:].any(axis=1)
+    if is_hidden.any():
+        pooled = counts[is_hidden].mean(axis=0, keepdims=True)
+        shown[is_hidden] = visible(pooled, noise_std / math.sqrt(is_hidden.sum()))
+        shown[is_hidden, 0] = True
+    lowest, highest = _ends()
+    low = np.where(shown, lowest, np.inf).min(axis=1)
+    return low, np.where(shown, highest, -np.inf).max(axis=1)
+
+
+def _with_tails(counts: np.ndarray, noise_std: float) -> np.ndarray:
+    """Tell which counts are visible, or continue visible ones and stand out less.
+
+    Elsewhere noise alone would often reach as far.
+    """
+    shown, stands_out = is_visible(counts, noise_std), counts > _IN_TAIL * noise_std
+    for _ in range(_LONGEST_TAIL):
+        # Bins of one sign stand by size; that others are neighbors in the array does no harm.
+        beside = np.pad(shown, ((0, 0), (1, 1)))
+        shown |= stands_out & (beside[:, 2:] | beside[:, :-2])
+    return shown
+
+
+def warnings_for_sizes(name: str, intervals: Intervals) -> list[str]:
+    """Warn of columns that reach the first or the last bin, beyond which sizes are unknown."""
+    far = np.abs(intervals.middle) + intervals.half
+    ends = 2.0 ** np.array([_FIRST + 1, _LAST + 1])
+    return warnings_for_ends(name, far, ends, OTHER_UNITS_OF_X)
+
+
+# ------------------------------
+# Narrow columns far from 0, such as years: intervals shrink to where most entries lie.
+
+# Columns with a larger ratio of their ends are as wide as they are far from 0.
+_LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
+# Fractions of the rows that the visible bins of a level have to hold: by their counts, and by the
+# counts less one standard deviation of their noise. With less, the interval could leave out another
+# cluster with a fifth of the rows, or the few rows that differ from most others.
+_MOST, _LEAST = 0.95, 0.85  # benchmarks/scaling/columns.md
+# Levels with fewer bins would gain less than they risk.
+_FEWEST_BINS = 16  # benchmarks/classification/constants.md
+# A single number is in one bin, or at the edge of two, with one more on either side.
+_POINT_BINS = 4.5  # not tuned
+
+
+def are_narrow(intervals: Intervals) -> np.ndarray:
+    """Tell which columns may be narrow beside their distance from 0.
+
+    Signs and powers of two tell the width of a column only if it is as far from 0 as it is wide. A
+    column whose interval lies on one side of 0 within few powers of two may be much narrower. Of
+    such columns alone a histogram of equal bins is released.
+    """
+    near = np.abs(intervals.middle) - intervals.half
+    return (near > 0) & (np.abs(intervals.middle) + intervals.half <= _LARGEST_RATIO * near)
+
+
+def are_points(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarray:
+    """Tell which intervals are as short as `n_bins` bins of those before can show."""
+    return np.asarray(intervals.half * n_bins < _POINT_BINS * before.half)
+
+
+def place_within(
+    values: np.ndarray, columns: np.ndarray, intervals: Intervals, n_bins: int
+) -> np.ndarray:
+    """Return which of equal bins has each number; what is outside goes to the first or the last."""
+    units = intervals.units(values, columns)
+    units += 1
+    units *= n_bins / 2
+    places = units.astype(np.intp)
+    return np.clip(places, 0, n_bins - 1, out=places)
+
+
+def zoomed_intervals(
+    intervals: Intervals,
+    is_narrow: np.ndarray,
+    counts: np.ndarray,
+    noise_std: float,
+    n_rows: np.ndarray,
+) -> Intervals:
+    """Shrink the intervals of narrow columns to the visible bins that hold most of their rows.
+
+    The bins are many, as noise does not depend on their number. Neighbors are added up, level by
+    level, until those that are visible hold most rows.
+    """
+    middle, half = intervals.middle.copy(), intervals.half.copy()
+    for column in np.flatnonzero(is_narrow):
+        first, last = _most_of(counts[column], noise_std, n_rows[column], int(is_narrow.sum()))
+        middle[column] += half[column] * (first + last - 1)
+        half[column] *= last - first
+    return Intervals(middle, half)
+
+
+def _most_of(
+    counts: np.ndarray, noise_std: float, n_rows: float, n_columns: int
+) -> tuple[float, float]:
+    """Return the ends of the shortest part that holds most rows, from 0 to 1."""
+    best = (0.0, 1.0)
+    while len(counts) >= _FEWEST_BINS:
+        seen = np.flatnonzero(is_visible(counts, noise_std, n_columns))
+        if len(seen):
+            first, last = seen[0], seen[-1] + 1
+            held = counts[first:last].sum()
+            certain = held - math.sqrt(last - first) * noise_std
+            is_most = held >= _MOST * n_rows and certain >= _LEAST * n_rows
+            # One bin more on either side, as thin tails are not visible.
+            ends = max(first - 1, 0) / len(counts), min(last + 1, len(counts)) / len(counts)
+            if is_most and ends[1] - ends[0] < best[1] - best[0]:
+                best = ends
+        counts, noise_std = counts.reshape(-1, 2).sum(axis=1), noise_std * math.sqrt(2)
+    return best
