@@ -130,7 +130,8 @@ def _action(message: str) -> str:
     _, frame = _place()
     module, line = str(frame.f_globals.get("__name__", "")), frame.f_lineno
     for action, text, category, of_module, of_line in warnings.filters:
-        is_here = of_line in (0, line) and (of_module is None or of_module.match(module))
+        # Python's own filters name a module as text.
+        is_here = of_line in (0, line) and (of_module is None or re.match(of_module, module))
         is_meant = issubclass(PrivacyWarning, category) and (text is None or text.match(message))
         if is_here and is_meant:
             return action

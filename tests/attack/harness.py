@@ -173,8 +173,8 @@ class WatchedDesign(Design):
 
     points = None
 
-    def _pieces(self, rows, block):
-        for records, matrices in super()._pieces(rows, block):
+    def _pieces(self, *arguments):
+        for records, matrices in super()._pieces(*arguments):
             yield records, of_class(matrices, _watching(type(matrices)), points=self.points)
 
 
