@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdp._estimator import check_finite_bound
-from skdp.decomposition._problem import MEAN, RowsProblem, check_solver, rank_of
+from skdp.decomposition._problem import MEAN, RowsProblem, check_solver, rank_of, rank_or_none
 from skdp.linalg.norms import UNIT_ROUNDOFF, row_norms
 from skdp.privacy import Plan, Release, sensitivity
 from skdp.privacy.plan import OneOf, growing_shares, left_of, plan_sum
@@ -155,8 +155,11 @@ _ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
 _FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0  # not studied
 # Share of the budget for the private estimate of a norm.
 _NORM_SHARE = 0.03  # not studied
-# Shares of the mean, for centering and for variances; the solver takes the rest.
-_CENTER_SHARE, _MEAN_SHARE = 0.15, 0.02  # not studied
+# Share of the mean that rows are centered by: a factor over the signal, within limits. Its noise
+# adds a direction to the rows, of which there is the more the weaker the signal is.
+_CENTER_FACTOR, _CENTER_LIMITS = 3.75, (0.15, 0.25)  # benchmarks/diagonal_prior/centered.md
+# Share of the mean for variances; the solver takes the rest.
+_MEAN_SHARE = 0.02  # not studied
 # Fractions of the share of the power method: for all clip levels, and for the spectrum.
 _LEVEL_SHARE, _SPECTRUM_SHARE = 0.05, 0.10  # not studied
 # A step gets this many times the share of the one before.
@@ -176,6 +179,9 @@ _SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md,
 # Up to the first of these signals the quantile is the lowest one; from the second on, it is that of
 # strong signals; in between it rises: benchmarks/diagonal_prior/components.md, "Private bounds"
 _LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)
+# Noise hides few components less, and clipping turns them more: for k of `DPPCA` the signal counts
+# up to this number over k - 1 as much, with the square of its ratio to a weak one.
+_FEW_COMPONENTS = 4.0  # benchmarks/diagonal_prior/centered.md
 
 
 class Refinement(NamedTuple):
@@ -251,6 +257,9 @@ def norm_quantile(search: Search, problem: RowsProblem) -> float:
 def _quantile_of_strength(problem: RowsProblem) -> float:
     weak, strong = _WEAK_AND_STRONG
     signal = _signal_to_noise(problem)
+    if problem.is_pca and (rank := rank_or_none(problem.n_components)):
+        most = max(_FEW_COMPONENTS / max(rank - 1, 1), 1.0)
+        signal *= float(np.clip((signal / weak) ** 2, 1.0, most))
     growth = math.log(max(signal, strong) / _SIGNAL_OF_MEDIAN)
     of_strong = _MEDIAN + _QUANTILE_GROWTH * growth
     ends = math.log(weak), math.log(strong)
@@ -273,7 +282,7 @@ def plan_rows(problem: RowsProblem) -> RowReleases:
         positivity = problem.cost.release("positive rows", "gaussian", _POSITIVITY_SHARE, count, {})
     before = (
         _plan_norm(problem, _MEAN_NORM) if estimates_mean_norm else None,
-        _plan_mean(problem, MEAN, _CENTER_SHARE) if is_centered else None,
+        _plan_mean(problem, MEAN, _center_share(problem)) if is_centered else None,
         _plan_norm(problem) if problem.row_norm is None else None,
         positivity,
     )
@@ -295,6 +304,10 @@ def _plan_ways(problem: RowsProblem, share: float) -> Iterator[Way]:
             yield Way((guide, again), _plan_guided_power(problem, share - more))
         else:
             yield Way((guide,), _plan_solver(problem, share))
+
+
+def _center_share(problem: RowsProblem) -> float:
+    return float(np.clip(_CENTER_FACTOR / _signal_to_noise(problem), *_CENTER_LIMITS))
 
 
 def _plan_norm(problem: RowsProblem, name: str = _ROW_NORM) -> Search:

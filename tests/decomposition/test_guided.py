@@ -395,7 +395,17 @@ def test_the_quantile_sought_goes_from_20_to_95(adjacency):
     assert sought(300, 3, 1.0) == 0.5
     centered = DPPCA(2, adjacency=adjacency)
     assert quantile_of(centered, "mean_norm", 100_000, 5000) == 0.95
-    assert quantile_of(centered, "row_norm", 100_000, 5000) < 0.95
+    # Of centered rows the quantile is the lower, the more components are sought.
+    found = [
+        quantile_of(DPPCA(k, adjacency=adjacency), "row_norm", 14_000 * sizes, 1000)
+        for k in (1, 2, 3, 5, None)
+    ]
+    assert found[0] == found[1] > found[2] > found[3] == found[4]
+
+
+def test_the_mean_of_centered_rows_has_a_larger_share_at_little_budget():
+    shares = [DPPCA(2).plan(n, 64).parts.center.share for n in (200, 1300, 100_000)]
+    assert shares[0] == 0.25 > shares[1] > shares[2] == 0.15
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0, 64.0])
