@@ -50,12 +50,13 @@ Means of {} seeds, delta 1e-6, columns divided by their ranges.
 FINDINGS = """\
 ## What the tables say
 
-Where few long rows hold most of the variance (spambase), a larger quantile for few components
-gains most. Norms alone cannot tell whether it will: "scaled rows" have norms much like those of
-spambase, but lengths that say nothing of directions. Clipping then loses nothing, a larger bound
-only adds noise, and what is lost there is the price. For the same reason no histogram of norms
-could choose for both tables. A larger share of the mean gains at little budget: the noise of the
-center adds a direction to all rows, of n times its squared length.
+The signal r counts (r / 60)^2 times as much for few components, so nothing changes where
+noise dominates. Where few long rows hold most of the variance (spambase), a larger quantile gains
+most. Norms alone cannot tell whether it will: "scaled rows" have norms much like those of spambase,
+but lengths that say nothing of directions. There a larger bound only adds noise, though little at
+these budgets. So a histogram of norms could not choose for both tables, and how much is spent and
+sought decides. A larger share of the mean gains at little budget: the noise of the center adds a
+direction to all rows, which holds n times its squared length.
 """
 
 
