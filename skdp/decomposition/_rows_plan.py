@@ -27,6 +27,8 @@ _ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp
 # With more features, clipped projections lose less to noise than the d x d matrix does, and cost
 # less. Exchanging a row moves a step twice as far, so that steps pay only with more features.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
+# Without noise only the memory counts: of the matrix, or of a basis of all rows, in numbers.
+_LARGEST_EXACT = 1 << 26  # not studied
 # If the mean guides the fit, "auto" iterates from so many features on, where n mu / d is below the
 # second number, benchmarks/diagonal_prior/solvers.md, or, for one component, below the last one:
 # benchmarks/guided/guided.md
@@ -70,6 +72,12 @@ def resolve_rows(problem: RowsProblem) -> RowsProblem:
         if n_features > _LARGEST_MATRIX[problem.unit.adjacency]:
             solver = "power"
     extra = n_components if problem.n_oversamples == "auto" else int(problem.n_oversamples)
+    if solver == "power" != problem.solver and not problem.cost.is_private:
+        if n_rows < n_features and n_rows * n_features <= _LARGEST_EXACT and of_rows != "n_users":
+            # Such a basis holds all rows, and the iteration is exact.
+            extra = n_rows
+        elif n_features**2 <= _LARGEST_EXACT:
+            solver = "covariance"
     return replace(
         problem,
         solver=solver,

@@ -42,6 +42,17 @@ def test_pca_is_that_of_scikit_learn(data, contain, bounds):
     np.testing.assert_allclose(ours.inverse_transform(scores), restored, atol=1e-6)
 
 
+@pytest.mark.parametrize("n_rows", [10, 2100])
+def test_wide_rows_are_exact_in_every_fit(n_rows):
+    X = np.random.default_rng(0).normal(size=(n_rows, 2048 if n_rows == 10 else 2001)) + 3
+    ours, again = (DPPCA(3, epsilon=np.inf, random_state=seed).fit(X) for seed in range(2))
+    theirs = PCA(n_components=3, svd_solver="full").fit(X)
+    for fitted in (ours, again):
+        assert_same_axes(fitted.components_, theirs.components_)
+        np.testing.assert_allclose(fitted.explained_variance_, theirs.explained_variance_)
+        np.testing.assert_allclose(fitted.noise_variance_, theirs.noise_variance_, rtol=1e-6)
+
+
 def test_whitened_scores_are_those_of_scikit_learn():
     X = DATA["breast cancer"] / DATA["breast cancer"].std(axis=0)
     ours = DPPCA(n_components=5, whiten=True, **UNBOUNDED).fit(X)
