@@ -105,6 +105,7 @@ def test_bad_parameters_are_refused(make, parameters, message):
         make(**parameters)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("coherence", [None, 1, 3.7, 40])
 @pytest.mark.parametrize("shape", [(40, 64), (64, 41), (50, 50)])
 def test_low_rank_has_its_singular_values_and_vectors(shape, coherence):

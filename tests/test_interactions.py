@@ -89,6 +89,7 @@ KINDS_OF_DATES = {
 }
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("given", KINDS_OF_DATES)
 @pytest.mark.parametrize("kind", KINDS_OF_DATES)
 def test_no_date_is_taken_for_one_of_another_kind(kind, given):

@@ -68,6 +68,7 @@ def test_what_is_not_ranked_lowers_the_best():
     assert ndcg_at_k(gains, scores, 3) == pytest.approx(1 / (1 + 1 / np.log2(3)))
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("k", [1, 2, 3, 9])
 @pytest.mark.parametrize("scores", [[-np.inf, 1.0, -np.inf], [-np.inf] * 3, [-np.inf, -1e308, 0]])
 def test_what_is_not_ranked_earns_nothing(scores, k):
@@ -75,6 +76,7 @@ def test_what_is_not_ranked_earns_nothing(scores, k):
         assert metric([[1, 0, 0]], [scores], k) == 0
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("metric", [ndcg_at_k, recall_at_k])
 @pytest.mark.parametrize(
     ("gains", "scores", "k", "told"),

@@ -127,16 +127,28 @@ def test_what_works_on_arrays_imports_no_scikit_learn(name):
     assert ("sklearn" in MODULES[name].read_text()) == (name in KNOWS_SKLEARN)
 
 
-def test_all_rooms_are_attributes_and_some_are_imported_when_they_are_asked_for():
+@pytest.fixture(scope="module")
+def added():
+    """Import skdp in a new process: name the modules that scikit-learn has not loaded before.
+
+    After that all rooms are attributes, and nothing else is.
+    """
     rooms = sorted({name.partition(".")[0] for name in MODULES if name[0] != "_"})
     code = f"""
-import skdp, sys
-late = {{"skdp.datasets", "skdp.display", "skdp.federated", "skdp.metrics", "skdp.testing"}}
-assert not late & sys.modules.keys()
+import {SKLEARN}, sys
+before = {{*sys.modules}}
+import skdp
+print(*sys.modules.keys() - before)
 assert all(getattr(skdp, name) is sys.modules["skdp." + name] for name in {rooms})
 assert not hasattr(skdp, "dataset")
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run = [sys.executable, "-c", code]
+    return {*subprocess.run(run, stdout=subprocess.PIPE, text=True, check=True).stdout.split()}
+
+
+def test_some_rooms_are_imported_when_they_are_asked_for(added):
+    late = {"skdp.datasets", "skdp.display", "skdp.federated", "skdp.metrics", "skdp.testing"}
+    assert not late & added
 
 
 def test_no_module_is_long():
@@ -151,16 +163,6 @@ def test_files_are_few():
     assert len(MODULES) <= 110
 
 
-def loaded(imports):
-    """Names of the modules that a new process has after an import."""
-    code = f"import {imports}\nimport sys; print(*sys.modules)"
-    run = subprocess.run(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
-    )
-    return set(run.stdout.split())
-
-
-def test_what_fits_can_do_without_is_not_imported_before_it_is_used():
-    added = loaded("skdp") - loaded(SKLEARN)
+def test_what_fits_can_do_without_is_not_imported_before_it_is_used(added):
     assert "skdp.decomposition" in added
     assert added & set(WAITS) == set()

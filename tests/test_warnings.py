@@ -96,6 +96,7 @@ def test_a_whole_warns_once_and_says_nothing_twice(name):
     assert len({re.sub(r"[\d., ]+", "#", line) for line in lines}) == len(lines)
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("name", ["pipeline", "private search", "curve"])
 def test_a_whole_names_each_step(name):
     told = "\n".join(lines_of(WHOLES[name]))

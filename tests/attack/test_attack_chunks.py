@@ -84,7 +84,7 @@ def at_the_door(fitted):
 def test_laws_of_attacks_hold_for_chunks(name, cell, monkeypatch):
     fitted = []
     monkeypatch.setattr("skdp._estimator.in_parts", at_the_door(fitted))
-    with dask.config.set(scheduler="synchronous"):
+    with dask.config.set(scheduler="synchronous"), FAMILY[name].setting(cell):
         for law in attack_laws_for(FAMILY[name], cell):
             law(FAMILY[name], cell)
     assert fitted
@@ -104,6 +104,7 @@ LATER = {
 }
 
 
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize("later", LATER)
 @pytest.mark.parametrize(
     "estimator", [DPPCA(2), DPLinearRegression(n_iter=2)], ids=["rows", "records"]

@@ -83,6 +83,7 @@ SLIPS = [(family, name, slip) for family in FAMILIES for name, slip in family.sl
 FIRST = {slip.function: slip for _, _, slip in reversed(SLIPS)}.values()
 
 
+@pytest.mark.covered(at_most=13)
 @pytest.mark.parametrize(
     ("family", "slip"),
     [

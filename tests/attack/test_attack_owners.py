@@ -45,7 +45,7 @@ def test_neighbors_move_no_part_further_than_booked(cell, lie):
     assert_within_limits(heard)
 
 
-@pytest.mark.covered(at_most=4)
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("unit", ["row", "owner"])
 @pytest.mark.parametrize("lie", LIES)
 def test_no_lie_makes_the_bounds_slack(lie, unit):

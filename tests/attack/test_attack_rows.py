@@ -132,6 +132,7 @@ def test_rows_at_the_ends_of_parts_move_nothing_further_than_declared(cell):
     assert 0.4 < worst <= ROUNDING
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("model", MODELS)
 def test_clip_levels_from_a_part_of_the_rows_keep_the_sensitivity(monkeypatch, model):
     monkeypatch.setattr("skdp.decomposition._rows_solvers._LEVEL_ROWS", 10)

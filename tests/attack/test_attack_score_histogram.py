@@ -51,6 +51,7 @@ def change(one, other):
     return part
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("row", ROWS)
 def test_no_row_moves_more_than_two_counts_by_one(name, row):

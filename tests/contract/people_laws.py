@@ -59,7 +59,9 @@ def neighbors_move_no_release_too_far(cells=CELLS):
     # So that a part of the few people is a sample.
     with patch.object(_rows_solvers, "_LEVEL_ROWS", 16):
         for cell in cells:
-            neighbors_move_no_release_further_than_declared(FAMILY_OF[id(cell)], cell)
+            family = FAMILY_OF[id(cell)]
+            with family.setting(cell):
+                neighbors_move_no_release_further_than_declared(family, cell)
 
 
 def neighbors_move_no_release_of_records_too_far():

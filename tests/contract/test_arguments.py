@@ -22,6 +22,7 @@ class Mine(DPPCA):
         self.tol = tol
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("kind", ESTIMATORS)
 @pytest.mark.parametrize("name", OF_SKLEARN)
 def test_parameters_of_scikit_learn_that_mean_nothing_are_refused_with_those_that_do(kind, name):

@@ -80,7 +80,7 @@ def test_containers_give_the_same_fit(make, cell):
             )
 
 
-@pytest.mark.covered(at_most=8)
+@pytest.mark.covered(at_most=4)
 @every_estimator
 # Of short rows others are decomposed than those passed in.
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if cell != "short rows"])

@@ -56,6 +56,7 @@ UNBOUNDED = {
 }
 
 
+@pytest.mark.covered
 @ignore_warnings
 @pytest.mark.parametrize("make", [DPTruncatedSVD, partial(DPPCA, center=False)])
 @pytest.mark.parametrize("unit", UNBOUNDED)

@@ -42,6 +42,7 @@ SUPERVISED = {
 }
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("case", SUPERVISED)
 def test_a_record_without_a_response_is_to_be_left_out_and_not_filled(case, value):

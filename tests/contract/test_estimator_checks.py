@@ -205,6 +205,7 @@ def test_scikit_learn_checks_of_other_settings(estimator):
     estimator_checks.check_estimator(estimator)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("name", KEPT_BACK)
 @pytest.mark.parametrize("estimator", EACH)
 def test_check_that_scikit_learn_keeps_for_itself(estimator, name):

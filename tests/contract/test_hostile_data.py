@@ -252,6 +252,7 @@ def test_factors_whose_indices_were_changed_since_are_refused():
             call()
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("sketch", ["countsketch", "haar"])
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("index", [-1, 12, 70000])

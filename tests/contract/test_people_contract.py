@@ -288,6 +288,7 @@ SPLITS = {
 
 
 # Folds by places do not look at groups, and say so.
+@pytest.mark.covered(at_most=2)
 @pytest.mark.filterwarnings("ignore:The groups parameter is ignored")
 @pytest.mark.parametrize("splits", SPLITS)
 def test_searches_are_counted_only_with_folds_that_follow_from_ids(splits):

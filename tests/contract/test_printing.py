@@ -76,6 +76,7 @@ def test_what_is_no_seed_but_may_be_meant_as_one_is_hidden(seed):
     assert "<given>" in repr(DPPCA(random_state=seed))
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("display", ["text", "diagram"])
 @pytest.mark.parametrize("make", ESTIMATORS)
 def test_no_printed_form_shows_the_ledger(make, display, tmp_path):

@@ -468,6 +468,7 @@ def test_a_search_of_scikit_learn_passes_its_callbacks_on(n_jobs):
     assert len(passes) == 2 * 2 + 1
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("kind", ["svd", "scaler", "classifier", "regression", "pipeline"])
 def test_callbacks_do_not_see_how_many_rows_people_have(kind):
     n_people, told, scripts = 50, [], None

@@ -232,6 +232,7 @@ def test_clipped_gradients_of_rank_one_matrices_are_those_written_out(kind, inte
 # What comes out
 
 
+@pytest.mark.covered(at_most=4)
 @every_cell
 def test_components_multiply_to_the_coefficients(cell):
     for data, shape in ((X, SHAPE), (FLAT, (12,))):

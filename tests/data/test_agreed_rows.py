@@ -39,6 +39,7 @@ def weighting(norms):
     return clip_weights(norms, 2.0, SHAPE[1])
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("n_features", [1, 5, 64, 300, 1000, 5000, 40000])
 def test_largest_depth_holds_for_all_fewer_rows_and_is_not_far_above(n_features, is_sparse):
@@ -164,6 +165,7 @@ def assert_same_bits(first, second):
             np.testing.assert_array_equal(getattr(theirs, name), value)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("cell", ROW_CELLS, ids=str)
 def test_one_owner_with_all_rows_gives_the_bits_of_rows(cell, convert):

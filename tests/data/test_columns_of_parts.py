@@ -230,6 +230,7 @@ def in_memory(method, fitted, frame):
 
 
 # Of scikit-learn, where a step without privacy was fitted to public rows.
+@pytest.mark.covered
 @pytest.mark.filterwarnings("ignore:X has feature names, but Normalizer")
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("method", METHODS)

@@ -90,6 +90,7 @@ KINDS = {
 }
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("lengths", [LENGTHS, [len(ROWS)]], ids=["parts", "one part"])
 def test_sums_have_the_bits_of_the_same_parts(kind, lengths):

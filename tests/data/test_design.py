@@ -105,6 +105,7 @@ def test_containers_are_read_alike(contain, tmp_path):
         assert_allclose(ours, exact, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("has_center", [False, True])
 @pytest.mark.parametrize("multiplier", ["number", "entries"])
 @pytest.mark.parametrize("maps", list(itertools.product([False, True], [False, True])))
@@ -130,6 +131,7 @@ def test_written_out_matrices_are_centered_scaled_and_mapped(has_center, multipl
         assert_allclose(ours, expected, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("contain", [np.array, sparse.csr_array])
 @pytest.mark.parametrize("maps", list(itertools.product([False, True], [False, True])))
 @pytest.mark.parametrize("is_written_out", [False, True])

@@ -88,6 +88,7 @@ def test_what_was_found_is_of_these_rows_and_this_bound_alone():
         assert view(rows).count_mostly_positive() == view(plain).count_mostly_positive()
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e200])
 @pytest.mark.parametrize("row", [0, 2600, N - 1])
 @pytest.mark.parametrize("container", [np.array, sparse.csr_array])
@@ -105,6 +106,7 @@ def test_a_source_alone_is_checked_and_hashed(container):
     assert checked_digest(source, None, is_keyed=True)() == digest(source)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("container", [np.array, sparse.csr_array])
 @pytest.mark.parametrize("is_keyed", [False, True])

@@ -63,6 +63,7 @@ def parts_of(X):
     return [part.data if sparse.issparse(part) else part for part in (X.left, X.right)]
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("right", CONTAINERS)
 @pytest.mark.parametrize("left", CONTAINERS)
 def test_factors_come_in_any_container(left, right):
@@ -289,6 +290,7 @@ def test_bad_tasks_are_refused(changed, message):
     assert "4711" not in str(caught.value)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("row", [0, 4000, 8999])

@@ -68,6 +68,7 @@ def test_another_order_would_have_other_bits():
     assert split_in_two(list(values)) != functools.reduce(np.add, values)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, None, -1])
 @pytest.mark.parametrize("leaf_numbers", [1, 7, 1 << 23])
 def test_threads_change_no_bit(n_jobs, leaf_numbers, monkeypatch):
@@ -92,6 +93,7 @@ def test_aligned_subtrees_of_any_size_have_the_same_sum(n):
         assert summed(list(map(summed, parts))) == split_in_two(values)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("n_jobs", [1, 2, 3])
 @pytest.mark.parametrize("n", [1, 2, 11, 12, 100, 997])
 def test_tasks_are_aligned_subtrees(n, n_jobs):
@@ -173,6 +175,7 @@ ADVERSARIAL = {
 }
 
 
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize("leaf_numbers", [1, 1 << 23])
 @pytest.mark.parametrize("case", ADVERSARIAL)
 def test_rounding_of_a_million_rows_is_within_its_bound(case, leaf_numbers, monkeypatch):
@@ -246,6 +249,7 @@ def test_no_chain_of_additions_is_longer_than_charged_whatever_size_is_told(n_ro
         assert map_sum(source, chain, size)[0] > charged
 
 
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize("length", [2, 32, 1024])
 @pytest.mark.parametrize("n_blocks", [1, 7, 150])
 def test_pieces_of_blocks_make_no_chain_longer_than_charged(n_blocks, length):
@@ -270,6 +274,7 @@ class Parts(Source):
         self.part_starts = np.append(0, np.cumsum(sizes))
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("n_jobs", [1, 2, 3])
 @pytest.mark.parametrize("sizes", [[1] * 7, [5, 1, 1], [3, 3, 1, 9, 4], [2, 40]])
 def test_parts_are_trees_in_one_tree(sizes, n_jobs):

@@ -141,6 +141,7 @@ def test_every_operation_agrees_with_dense_rows(container, center, weighted):
     assert_agree(view(CONTAINERS[container](), center, weighted), reference(center, weighted))
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("n_jobs", [1, 2, 3])
 @pytest.mark.parametrize("container", ["C order", "float32", "csr_array", "dense blocks"])
 def test_every_operation_agrees_with_dense_rows_in_threads(container, n_jobs):
@@ -531,6 +532,7 @@ def test_weights_are_the_same_whenever_they_are_taken(container):
         np.testing.assert_array_equal(rows.gram()[0], same.gram()[0])
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, None])
 @pytest.mark.parametrize("container", ["C order", "float32", "csr_array", "dense blocks"])
 def test_threads_change_no_bit(container, n_jobs):
@@ -628,6 +630,7 @@ def test_rounding_bounds_the_error_of_sums(make, dataset):
     assert length(exact(product) - true_product) <= rounding * BOUND * LEVEL
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.usefixtures("bare_rounding")
 @pytest.mark.parametrize("dataset", ["canceling", "stagnating", "growing", "centered"])
 def test_rounding_bounds_the_error_of_the_projected_spectrum(dataset):
@@ -732,6 +735,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("n_columns", [1, 2, 9])
 def test_a_row_that_is_lost_changes_no_bit_of_the_others(layout, n_columns):

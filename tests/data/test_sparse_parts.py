@@ -17,6 +17,7 @@ def made(form, values=ROWS):
     return sp.csr_array(values).asformat(form)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize(
     "values", [ROWS, np.zeros((3, 4)), np.zeros((0, 4)), ROWS[:1], ROWS[:, :1]], ids=len

@@ -189,6 +189,7 @@ def test_blocks_are_worked_on_at_a_time_and_come_in_their_order(monkeypatch):
         np.testing.assert_array_equal(users.map_users(counts), np.arange(1, 17))
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("n_users", [1, 1000, 1025, 5000, 10**6, 10**8])
 @pytest.mark.parametrize("n_features", [1, 2, 50, 86, 300, 2000])
 def test_rounding_of_users_is_enough_for_arrays_of_their_statistics(n_users, n_features):

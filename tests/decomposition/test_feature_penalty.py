@@ -115,6 +115,7 @@ def test_a_fit_whose_rank_the_spectrum_decides_has_no_penalty(n_components):
         pca.fit(X)
 
 
+@pytest.mark.covered(at_most=20)
 @pytest.mark.parametrize(
     "noisy",
     [

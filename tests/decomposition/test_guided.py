@@ -119,6 +119,7 @@ def test_an_explicit_solver_is_taken():
     assert "step 4" in names(svd)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("n_features", [2, 3, 399, 400, 2001])
 @pytest.mark.parametrize("solver", ["auto", "covariance", "power"])
 @pytest.mark.parametrize("row_norm", [None, 1.0])
@@ -294,6 +295,7 @@ def test_beside_the_mean_the_matrix_is_decomposed_exactly_if_noise_is_little(uni
     assert factors.total == pytest.approx(squared)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("solver", ["covariance", "adaptive", "power"])
 @pytest.mark.parametrize("unit", [1e-100, 1e-90, 1e77, 1e100])
 @pytest.mark.filterwarnings("error::RuntimeWarning")

@@ -51,6 +51,7 @@ def test_numbers_keep_the_type_of_the_rows():
     assert {getattr(model, name).dtype for name in NAMES} == {np.dtype(np.float32)}
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("values", [[5.0], [1e300, 0.0], [3.0, 3.0, 3.0], [0.0, 0.0], [1e9, -1e9]])
 @pytest.mark.parametrize("noise", [1e-300, 1e-5, 1.0, 1e5])
 def test_any_spectrum_has_errors(values, noise):

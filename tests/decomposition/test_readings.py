@@ -52,6 +52,7 @@ def test_rows_in_parts_are_read_so_often(estimator, n_readings, seed):
     assert readings(estimator, in_parts) == n_readings
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize(
     ("estimator", "n_readings"),
     [

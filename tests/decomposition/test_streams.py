@@ -177,6 +177,7 @@ BAD = {
 }
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("cell", [CELLS[0], CELLS[3], CONTINUAL_CELLS[0]], ids=str)
 @pytest.mark.parametrize("updates", BAD.values(), ids=BAD)
 def test_bad_updates_are_refused_and_change_nothing(cell, updates):

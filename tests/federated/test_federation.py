@@ -43,7 +43,7 @@ def fitted(model):
     return {name for name in vars(model) if name.endswith("_") and name[0] != "_"}
 
 
-@pytest.mark.covered(at_most=4)
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize(
     "estimator",
     [

@@ -334,6 +334,7 @@ LOW_ORDER = [
 ]
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("high_bit", [0, 1])
 @pytest.mark.parametrize("point", LOW_ORDER)
 def test_points_of_low_order_are_refused(point, high_bit):

@@ -257,6 +257,7 @@ def test_broken_checks_of_owners_are_caught(broken):
         assert_all_owners_are_checked(broken)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("numbers", NOT_ALL, ids=str)
 @pytest.mark.parametrize("name", ["publics", "signatures", "confirmations"])
 def test_lists_in_messages_are_those_of_all_owners(name, numbers):

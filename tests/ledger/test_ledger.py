@@ -203,6 +203,7 @@ def test_costs_are_whole_numbers_rounded_up():
     assert rooms[-1] > 0
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 30.0])
 @pytest.mark.parametrize("tail", [1e-3, 0.1, 0.5])
 def test_one_fit_with_a_tail_of_the_whole_limit_fits(tmp_path, epsilon, tail):

@@ -177,6 +177,7 @@ def second_moments(matrices, weights):
     )
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("maps", MAPS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_second_moments_of_written_out_matrices(shape, maps):
@@ -192,6 +193,7 @@ def test_second_moments_of_written_out_matrices(shape, maps):
         assert_allclose(block.second_moment(side, weights), expected[side], atol=1e-12)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("kind", FACTORS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_second_moments_of_outer_products(shape, kind):
@@ -207,6 +209,7 @@ def test_second_moments_of_outer_products(shape, kind):
         assert_allclose(block.second_moment(side, weights), exact, atol=1e-12)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("kind", FACTORS)
 @pytest.mark.parametrize("outside", [0.0, 1e-12, 1e-8, 1e-4, 1.0])
 def test_norms_are_bounds_where_factors_are_close_to_a_subspace(kind, outside):
@@ -225,6 +228,7 @@ def test_norms_are_bounds_where_factors_are_close_to_a_subspace(kind, outside):
     assert_allclose(norms, lengths, rtol=1e-6)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("kind", FACTORS)
 @pytest.mark.parametrize("outside", [0.0, 1e-12, 1e-8, 1e-4, 1.0])
 def test_lengths_outside_a_subspace_are_bounded_where_they_cancel(kind, outside):
@@ -304,6 +308,7 @@ def test_extreme_factors_do_no_harm_to_clipped_sums(kind, factor, is_whole):
         assert_clipped_sums_are_finite(block, point_of((D1, D2)), factors)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("kind", FACTORS)
 @pytest.mark.parametrize("extreme", [0.0, 1e-101, 1e101, 1e300])
 def test_too_long_and_too_short_factors_are_null(kind, extreme):

@@ -40,6 +40,7 @@ def test_buckets_keep_lengths_on_average(kind):
     assert np.mean(squares) == pytest.approx(np.sum(x**2), rel=0.06)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_updates", [0, 1, 5, 3000])
 @pytest.mark.parametrize("bits", [3, 40, 62])

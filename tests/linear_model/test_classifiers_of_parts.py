@@ -154,6 +154,7 @@ def bad_labels():
     yield "one class alone", 0 * Y
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("classes", [[0, 1], None])
 @pytest.mark.parametrize(("name", "labels"), [*bad_labels()], ids=lambda one: str(one)[:12])
 def test_labels_are_refused_in_the_words_that_arrays_get(tmp_path, name, labels, classes):

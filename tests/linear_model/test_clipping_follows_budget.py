@@ -76,6 +76,7 @@ def test_a_covariance_is_planned_for_the_bound_to_which_rows_are_clipped(epsilon
     assert release.sensitivity >= changed
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_losses_of_any_quantile_move_by_one_at_most_exactly(epsilon, adjacency):

@@ -223,6 +223,7 @@ def test_labels_of_any_kind_give_the_same_classes(kind):
     assert found.score(X, of_codes(codes)) == expected.score(X, codes)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("classes", [["ash", "birch"], None])
 @pytest.mark.parametrize("odd", [1, None, np.nan, 0.5, b"ash", ("ash", 1), 1j, NAMES])
 def test_labels_that_cannot_be_compared_are_refused_unnamed(odd, classes):

@@ -166,6 +166,7 @@ def counting(lengths):
     return RowBlocks.from_partitions(of, lengths, D, y=targets), loads
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("seed", [None, SECRET])
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ def test_matrices(maps, has_center):
     assert_undone(transform, as_source(X.reshape(N, -1)), X, make_point(shape, 2))
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("shape", [(5, 1), (1, 5)])
 @pytest.mark.parametrize("has_center", [False, True])
 @pytest.mark.parametrize("has_multipliers", [False, True])

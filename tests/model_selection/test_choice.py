@@ -40,6 +40,7 @@ def rows(generator, n_rows, n_candidates):
     return sizes * generator.standard_normal((n_rows, n_candidates))
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("n_candidates", [2, 3, 7])
 def test_regrets_of_a_row_differ_by_at_most_one(seed, n_candidates):

@@ -57,6 +57,7 @@ PREDICTIONS = {
 }
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "neg_mean_absolute_error"])
 @pytest.mark.parametrize("name", PREDICTIONS)
 def test_no_prediction_moves_the_loss_of_another_row(name, scoring):
@@ -66,6 +67,7 @@ def test_no_prediction_moves_the_loss_of_another_row(name, scoring):
     assert np.isfinite(others).all()
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("labels", [np.array, list])
 @pytest.mark.parametrize("name", PREDICTIONS)
 def test_no_label_moves_the_accuracy_of_another_row(name, labels):

@@ -138,6 +138,7 @@ def refuses_gaps(model, rows, _):
     return -np.square(rows).sum(axis=1)
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("unit", ["row", "user"])
 @pytest.mark.parametrize("scoring", [None, refuses_gaps])
 def test_gaps_of_one_person_that_a_step_fills_and_a_score_refuses_raise_nothing(unit, scoring):

@@ -103,6 +103,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("times", [1, 2, 9])
 def test_a_planned_record_is_that_of_the_plan_and_repeats_as_it_composes(step, times):

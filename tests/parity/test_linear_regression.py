@@ -47,7 +47,7 @@ def assert_same_regression(ours, theirs, X, tolerance):
     assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=tolerance * largest)
 
 
-@pytest.mark.covered(at_most=3)
+@pytest.mark.covered(at_most=1)
 @every_intercept
 @pytest.mark.parametrize("by_rows", [False, True])
 @pytest.mark.parametrize("data", DATA)
@@ -176,7 +176,7 @@ def plain_matrix(design, fit_intercept):
     return plain_descent(dense, y, 2, fit_intercept=fit_intercept)
 
 
-@pytest.mark.covered(at_most=3)
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize(
     ("design", "parameters", "fit_intercept"),
     [*((*case, False) for case in CASES), *((*case, True) for case in CASES[:3])],

@@ -75,6 +75,7 @@ def test_likelihood_and_covariance_are_those_of_scikit_learn(whiten):
     assert ours.score(X) == pytest.approx(theirs.score(X))
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("n_components", [1, 3, 4, 6, None])
 @pytest.mark.parametrize("rank", [0, 1])
@@ -120,6 +121,7 @@ def test_number_of_components_is_that_of_scikit_learn(n_components):
     assert ours.components_.shape == theirs.components_.shape
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("data", DATA)
 @pytest.mark.parametrize("contain", CONTAINERS)
 def test_truncated_svd_is_that_of_scikit_learn(data, contain):

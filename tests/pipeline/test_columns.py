@@ -110,6 +110,7 @@ def test_it_counts_as_one_step_whose_parts_compose(ledger):
 NAMED_ENDS = {"weight": (-3, 3), "age": (18, 90)}
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 def test_a_private_step_may_be_the_last_of_a_pipeline_of_columns(ledger, kind):
     numbers = make_pipeline(clone(WEIGHTS), DPStandardScaler(bounds=NAMED_ENDS))
@@ -433,6 +434,7 @@ ENCODERS = {
 }
 
 
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("kind", ["texts", "numbers", "columns"])
 def test_a_frozen_step_that_refuses_a_category_is_named_and_the_category_is_not(
@@ -607,6 +609,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("case", MISTAKES)
 @pytest.mark.parametrize("place", ["in columns", "in a pipeline", "alone"])
 def test_mistakes_of_newcomers_are_named_with_the_mend(ledger, case, place):

@@ -174,6 +174,7 @@ def test_shares_that_make_no_budget_are_refused(steps, shares, error):
         make_dp_pipeline(*steps, shares=shares).fit(X, Y)
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble, Fraction])
 def test_shares_mean_the_same_in_every_type_of_number(kind):
     given = {"dppca": kind(0.375)}
@@ -222,6 +223,7 @@ PLANNED = [
 ]
 
 
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize(("steps", "rows"), PLANNED)
 def test_what_is_planned_is_released(steps, rows):
     pipeline = make_dp_pipeline(*steps, shares={"dplogisticregression": 0.5})

@@ -311,6 +311,7 @@ def test_a_null_row_is_counted_nowhere(contain):
         np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-12)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("number", [0.0, 5e-324, 2.0**-60, 1.0, 3.0, 2.0**70, 1e300])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_every_number_fills_one_bin_whose_ends_hold_it(number, sign):

@@ -133,6 +133,7 @@ ENTRIES = np.array([0.0, -0.0, 5e-324, -1e-310, 1e-3, 0.5, -0.5, 1.0, 7.0, 1e300
 ENTRY_BOUNDS = [(0.0, 1.0), (3.0, 5.0), (-5.0, -3.0), (-0.1, 0.3), (1e-100, 2e-100)]
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("container", [np.array, csr_array])
 @pytest.mark.parametrize("keep_zeros", [True, False])
 @pytest.mark.parametrize(("lower", "upper"), ENTRY_BOUNDS)
@@ -170,6 +171,7 @@ def test_entries_that_are_not_finite_become_bounds(keep_zeros, value):
     assert clipped[0, 1] == 0.2
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("keep_zeros", [True, False])
 @pytest.mark.parametrize(
     ("lower", "upper"),

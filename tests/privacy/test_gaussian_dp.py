@@ -63,6 +63,7 @@ def test_noise_multipliers_have_the_specified_values(delta, epsilon, zcdp, exact
     assert multiplier == pytest.approx(zcdp, rel=2e-3)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("delta", [1e-20, 1e-12, 1e-9, 1e-6, 1e-3, 0.1, 0.5])
 @pytest.mark.parametrize("epsilon", [1e-2, 0.1, 1.0, 3.0, 10.0, 30.0, 100.0])
 def test_agrees_with_dp_accounting(epsilon, delta):
@@ -226,6 +227,7 @@ def test_composition_adds_squares_rounded_up():
     assert mpmath.mpf(0.3) ** 2 / 2 <= rho_from_mu(0.3) <= 0.045 * (1 + TIGHT)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("rho", [1e-8, 1e-4, 0.03, 1.0, 30.0, 1e3])
 @pytest.mark.parametrize("delta", [1e-100, 1e-12, 1e-5, 0.1])
 def test_epsilon_from_rho_is_the_least_over_all_orders(rho, delta):
@@ -253,6 +255,7 @@ def delta_with_tail(mu, epsilon, tail):
         return exact_delta(mu, epsilon) + exact(tail)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("part", TAILS)
 @pytest.mark.parametrize("epsilon", [1e-2, 1.0, 30.0])
 def test_mu_leaves_room_for_a_tail_event_and_no_more(epsilon, part):
@@ -263,6 +266,7 @@ def test_mu_leaves_room_for_a_tail_event_and_no_more(epsilon, part):
         assert delta_with_tail(mu * (1 + TIGHT), epsilon, tail) > delta
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("tail", [1e-30, 1e-9, 1e-3, 0.5])
 @pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0, 5.0])
 def test_a_tail_event_adds_to_the_curve(mu, tail):
@@ -326,6 +330,7 @@ def test_a_tail_does_not_hide_a_delta_out_of_range():
             function(*arguments)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("below", [1e-11, 1e-13, 1e-15])
 @pytest.mark.parametrize("mu", [1e-6, 2e-5, 4e-5, 1e-3, 0.1, 1.0, 5.0])
 def test_epsilon_is_rounded_to_0_only_where_it_is(mu, below):

@@ -171,6 +171,7 @@ def test_budgets_without_end_take_any_size(epsilon):
     assert np.isfinite(released).all()
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("shape", [(), (5,), (1, 5), (5, 1), (2, 2, 2), (0,)])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_what_is_no_square_matrix_is_refused_before_it_is_broadcast_to_one(shape, delta):

@@ -164,6 +164,7 @@ def test_the_largest_norm_alone_is_too_little_for_an_edge():
     assert core.max() > 1.38
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 @pytest.mark.parametrize("zero_is_missing", [True, False])
 @pytest.mark.parametrize("bounds", [(0.0, 1.0), (3.0, 5.0), (-5.0, -3.0), (-1.0, 2.0)])

@@ -71,6 +71,7 @@ def test_the_scale_is_that_of_the_plan_times_the_root_of_owners_to_honest_ones(n
     assert recorded == [(line.sensitivity, line.noise_std) for line in plan.releases]
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize(("n_honest", "n_owners"), [(1, 1), (3, 7), (99, 100), (10**4, 10**4)])
 @pytest.mark.parametrize("std", [1e-300, 2.3e-308, 0.777, 1.0, 1e100, 1e300])
 def test_a_share_has_16_to_32_steps(std, n_honest, n_owners):
@@ -351,6 +352,7 @@ ROWS = {
 }
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 @pytest.mark.parametrize("solver", ["covariance", "adaptive", "power"])

@@ -246,6 +246,7 @@ def law_in_floats(value, std, reach, rounds=lambda value: value):
     )
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("std", [1.0, 2.0, 3.0])
 @pytest.mark.parametrize("n_shares", [1, 2, 3, 6])
 def test_sums_of_counts_tell_neighbors_apart_no_better_than_gaussian_sums(n_shares, std):

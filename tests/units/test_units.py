@@ -398,6 +398,7 @@ BAD_BOUNDS = [
 UNBOUNDED = [(0, INF), (-INF, 0), (-INF, INF), (0, 1e101), (-1e101, 1)]
 
 
+@pytest.mark.covered(at_most=40)
 @every_estimator
 @pytest.mark.parametrize("make_unit", [Entry, Edge, partial(SparseRow, 3)])
 @pytest.mark.parametrize("bounds", [*BAD_BOUNDS, *UNBOUNDED, (0, 1e-101)], ids=repr)
