@@ -245,9 +245,12 @@ CELLS = tuple(_cells())
 
 
 def cover(cells):
-    """Choose cells with every value, and the one in which attacks move gap and start far."""
-    reached = "float32, record, replace, spectral, given scale, no intercept, gap"
-    return (*single_cover(cells), *(cell for cell in cells if str(cell) == reached))
+    """Choose cells with every value, and those in which attacks move gap and variances far."""
+    reached = (
+        "float32, record, replace, spectral, given scale, no intercept, gap",
+        "one-hot, record, zero_out",
+    )
+    return tuple(dict.fromkeys((*single_cover(cells), *(x for x in cells if str(x) in reached))))
 
 
 def each(*, cover=tuple, **wanted):
