@@ -42,7 +42,7 @@ def readings(estimator, contain=np.asarray):
         (DPTruncatedSVD(2, solver="covariance"), 3),
         (DPTruncatedSVD(2, solver="power", n_iter=N_ITER, row_norm=9.0), N_ITER + 2),
         (DPLowRankFactorizer(2, row_norm=9.0), 3),
-        (DPStandardScaler(bounds=(-9, 9)), 2),
+        (DPStandardScaler(bounds=(-9, 9)), 3),
         (DPStandardScaler(), 3),
     ],
     ids=str,
