@@ -76,7 +76,9 @@ class _BaseBlock(Massed, ABC):
         block = copy.copy(self)
         block._norms = norms = self.norms() if norms is None else norms
         block.is_null, block._is_weighted = np.isnan(norms), True
-        block._weights = np.where(block.is_null, 0.0, weighting(norms))
+        block._weights = weighting(norms)
+        if block.is_null.any():
+            block._weights = np.where(block.is_null, 0.0, block._weights)
         if not block._weights.all():
             # Set to 0: a row that is not finite would become NaN, as 0 * inf is NaN.
             block._drop_rows(block._weights == 0)
@@ -159,11 +161,7 @@ class DenseBlock(_BaseBlock):
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`."""
         # A product with few columns takes two thirds of the time if it is transposed.
-        products = self._times_weights(np.ascontiguousarray((right.T @ self._rows.T).T))
-        # Set to 0 only afterwards: a changed copy of the rows may have another memory layout, and
-        # then the products of all rows could round differently.
-        products[self._weights == 0] = 0.0
-        return products
+        return self._weighted_products(np.ascontiguousarray((right.T @ self._rows.T).T))
 
     def matmul_anywhere(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`; no product depends on the place, or the number, of rows.
@@ -171,14 +169,20 @@ class DenseBlock(_BaseBlock):
         Slower than `matmul`, whose BLAS may round a row otherwise in another place.
         """
         rows = np.require(self._rows, requirements=["C", "A"])
-        products = self._times_weights(np.einsum("ij,jk->ik", rows, np.ascontiguousarray(right)))
-        products[self._weights == 0] = 0.0
-        return products
+        return self._weighted_products(np.einsum("ij,jk->ik", rows, np.ascontiguousarray(right)))
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`."""
         # Transposed, it takes half the time.
         return (self.added(self._times_weights(left)).T @ self._summed_rows).T
+
+    def _weighted_products(self, products: np.ndarray) -> np.ndarray:
+        products = self._times_weights(products)
+        # Set to 0 only afterwards: a changed copy of the rows may have another memory layout, and
+        # then the products of all rows could round differently.
+        if self._summed_rows is not self._rows:
+            products[self._weights == 0] = 0.0
+        return products
 
     def _computed_norms(self) -> np.ndarray:
         return row_norms(self._rows)

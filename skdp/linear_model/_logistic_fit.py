@@ -161,25 +161,29 @@ _PART = 1 << 21  # not studied
 class WhitenedRecords:
     """Records with what shrinks their whitened rows, found once for rows in memory.
 
-    Rows from elsewhere may change from pass to pass, and each pass finds it again.
+    Rows from elsewhere may change from pass to pass, and each pass finds it again. Gradients are
+    clipped to the `level`.
     """
 
     view: LabeledRows
     whitening: Whitening
+    level: float
     shrinking: np.ndarray | None = None
 
     @property
     def shrinking_of(self) -> Kernel:
-        """Kernel that gives weights to clip whitened rows, and their lengths with a 1 appended.
+        """Kernel that gives weights to clip whitened rows, and norms to clip residuals.
 
-        The lengths are NaN for null records.
+        Both are 0 for null records.
         """
         if self.shrinking is not None:
             return partial(_found, values=self.shrinking)
-        return partial(_shrinking, whitening=self.whitening, bound=self.view.bound)
+        return partial(
+            _shrinking, whitening=self.whitening, bound=self.view.bound, level=self.level
+        )
 
-    def gradient(self, weights: np.ndarray, level: float) -> np.ndarray:
-        """Sum the gradients of whitened rows, clipped to a level; the last row is for offsets.
+    def gradient(self, weights: np.ndarray) -> np.ndarray:
+        """Sum the gradients of whitened rows, clipped to the level; the last row is for offsets.
 
         The whitening is folded into the weights and out of the sum. So a step multiplies the rows
         by as many columns as there are classes, and no whitened row is ever written out: sparse
@@ -193,19 +197,19 @@ class WhitenedRecords:
             slopes=slopes,
             offsets=(white.mean @ slopes, weights[-1]),
             shrinking_of=self.shrinking_of,
-            level=level,
         )
         total = self.view.map_sum(kernel, weights.size + weights.shape[1])
         products, shrunk, all_of = total[:-2], total[-2], total[-1]
         return np.vstack([white.root @ (products - np.outer(white.mean, shrunk)), all_of])
 
 
-def whitened(view: LabeledRows, whitening: Whitening) -> WhitenedRecords:
+def whitened(view: LabeledRows, whitening: Whitening, level: float) -> WhitenedRecords:
     """Whiten rows; if they are in memory, compute their norms in the one pass that costs n d^2."""
-    records = WhitenedRecords(view, whitening)
+    records = WhitenedRecords(view, whitening, level)
     if not view.source.is_repeatable:
         return records
-    return replace(records, shrinking=view.map_rows(records.shrinking_of))
+    # By column, which steps read one after the other.
+    return replace(records, shrinking=np.asfortranarray(view.map_rows(records.shrinking_of)))
 
 
 def descend(
@@ -216,14 +220,13 @@ def descend(
     budget: PrivacyBudget,
 ) -> tuple[np.ndarray, float]:
     """Take all steps; return the mean of the last half of the iterates, shrunk, and how far."""
-    white, n_classes = records.whitening, problem.n_classes
-    level = gradient_level(white.reach, n_classes, level_factor(problem))
+    white, level = records.whitening, records.level
     pace = pace_of(problem, plan, level, start, white)
     before, weights, iterates = start, start, list[np.ndarray]()
     for release in plan:
         ahead = weights + pace.momentum * (weights - before)
-        total = records.gradient(ahead, level)
-        rounding = _rounding(problem, records, level, ahead)
+        total = records.gradient(ahead)
+        rounding = _rounding(problem, records, ahead)
         noisy = budget.release(release, total, level, rounding=rounding).value
         before, weights = weights, ahead - pace.step * centered(noisy) / problem.n_units
         iterates.append(weights)
@@ -257,9 +260,7 @@ def gradient_level(reach: float, n_classes: int, factor: float) -> float:
     return min(1.0, _CLIP * factor) * of_wrong * math.hypot(reach, 1.0)
 
 
-def _rounding(
-    problem: LogisticProblem, records: WhitenedRecords, level: float, weights: np.ndarray
-) -> float:
+def _rounding(problem: LogisticProblem, records: WhitenedRecords, weights: np.ndarray) -> float:
     r"""Bound the rounding error of the sum, in units of the clip level.
 
     Rows are whitened after they are added up. In the sum a record has at most the length
@@ -277,7 +278,7 @@ def _rounding(
     if records.view.people is not None:
         reach = math.hypot(white.reach, 1.0) * float(np.linalg.norm(weights))
         depth += (n_features + 8) * math.sqrt(n_features) * (1 + reach)
-    rounding = depth * UNIT_ROUNDOFF * problem.n_units * math.sqrt(2) * longest / level
+    rounding = depth * UNIT_ROUNDOFF * problem.n_units * math.sqrt(2) * longest / records.level
     return max(LEAST_ROUNDING, rounding)
 
 
@@ -288,12 +289,15 @@ def _found(rows: slice, _: Block, values: np.ndarray) -> np.ndarray:
     return values[rows]
 
 
-def _shrinking(_: slice, block: Block, whitening: Whitening, bound: float) -> np.ndarray:
+def _shrinking(
+    _: slice, block: Block, whitening: Whitening, bound: float, level: float
+) -> np.ndarray:
     norms = _whitened_norms(block, whitening, bound)
     weights = clip_weights(norms, whitening.reach, block.raw.shape[1])
-    lengths = np.hypot(weights * np.nan_to_num(norms), 1.0)
-    lengths[np.isnan(norms)] = np.nan
-    return np.column_stack([weights, lengths])
+    # The norm of a gradient is the product of these lengths with those of residuals.
+    longest = level / np.hypot(weights * np.nan_to_num(norms), 1.0)
+    longest[np.isnan(norms)] = 0.0
+    return np.column_stack([weights, longest])
 
 
 def _whitened_norms(block: Block, whitening: Whitening, bound: float) -> np.ndarray:
@@ -317,20 +321,16 @@ def _clipped_gradient(
     slopes: np.ndarray,
     offsets: tuple[np.ndarray, np.ndarray],
     shrinking_of: Kernel,
-    level: float,
 ) -> np.ndarray:
     """Sum products of rows with residuals; residuals, shrunk as the rows are; plain residuals."""
     shrinking = shrinking_of(rows, block)
-    shrunk = shrinking[:, :1]
+    shrunk, longest = shrinking[:, :1], shrinking[:, 1]
     scores = np.asfortranarray(block.matmul(slopes))
     scores -= offsets[0]
     scores *= shrunk
     scores += offsets[1]
     residuals = residuals_of(scores, codes[rows])
-    n_classes = residuals.shape[1]
-    # The norm of a gradient is the product of these two.
-    sizes = row_norms(residuals) * shrinking[:, 1]
-    weights = clip_weights(sizes, level, len(slopes) + n_classes + 5)
+    weights = clip_weights(row_norms(residuals), longest, len(slopes) + residuals.shape[1] + 7)
     residuals *= weights[:, np.newaxis]
     if not weights.all():
         residuals[weights == 0] = 0.0
@@ -473,7 +473,9 @@ def solve_logistic(
     whitening = replace(whitening, reach=level_factor(problem) * whitening.reach)
     fractions = fractions_of(moment, beside, n_features)
     start = start_of(moment, whitening, beside, n_units)
-    weights, kept = descend(problem, plan.gradients, whitened(view, whitening), start, budget)
+    level = gradient_level(whitening.reach, problem.n_classes, level_factor(problem))
+    records = whitened(view, whitening, level)
+    weights, kept = descend(problem, plan.gradients, records, start, budget)
     weights = on_rows(weights, whitening.root, whitening.mean)
     warnings = chain(
         warnings_for_moment(problem, whitening),

@@ -30,14 +30,16 @@ SMALLEST_WEIGHT = 2.0**-500  # not tuned
 _EPS = np.finfo(np.float64).eps
 
 
-def clip_weights(norms: np.ndarray, bound: float, n_features: int) -> np.ndarray:
+def clip_weights(norms: np.ndarray, bound: float | np.ndarray, n_features: int) -> np.ndarray:
     """Compute weights in [0, 1] that shorten vectors of these norms to norm at most `bound`.
+
+    Each vector may have a bound of its own.
 
     The norms are computed in float64, or are upper bounds of norms; NaN stands for a null row. A
     null row has weight 0, and so has a row whose weight would be below `SMALLEST_WEIGHT`.
     """
     # The rounding error of a norm grows with the number of features.
-    shrunk = float(bound) * (1 - (n_features + 4) * _EPS)
+    shrunk = np.float64(bound) * (1 - (n_features + 4) * _EPS)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         weights = np.minimum(shrunk / norms, 1.0)
     weights[~(weights >= SMALLEST_WEIGHT)] = 0.0

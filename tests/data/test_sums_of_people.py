@@ -267,8 +267,8 @@ def test_no_gradient_is_further_off_than_is_charged_wherever_records_lie(rng, n_
     def gradient(order, people):
         targets = Targets.of(y[order])
         view = LabeledRows(as_source(X[order]), codes=targets, people=people)
-        records = whitened(clipped(view, bound), white)
-        return records, records.gradient(weights, level)
+        records = whitened(clipped(view, bound), white, level)
+        return records, records.gradient(weights)
 
     first, expected = gradient(np.arange(999), People.of(codes, n_people))
     # The rows of a person keep their order, as the first of them has one part more.
@@ -276,10 +276,10 @@ def test_no_gradient_is_further_off_than_is_charged_wherever_records_lie(rng, n_
     totals = [gradient(order, People.of(codes[order], n_people))[1] for order in orders]
     off = max(np.linalg.norm(total - expected) for total in totals)
     problem = SimpleNamespace(n_features=n_features, n_classes=2, depth=0, n_units=10**8)
-    charged = _rounding(problem, first, level, weights)
+    charged = _rounding(problem, first, weights)
     assert 0 < off <= 2 * charged * level * n_people / 10**8
     of_rows = replace(first, view=replace(first.view, people=None))
-    assert charged > 2 * _rounding(problem, of_rows, level, weights)
+    assert charged > 2 * _rounding(problem, of_rows, weights)
 
 
 # ------------------------------

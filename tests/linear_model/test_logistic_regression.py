@@ -372,10 +372,10 @@ def test_no_gradient_of_a_record_is_longer_than_the_level(container, bound, nois
         white = whitening_of(moment + moment.T, noise * bound**2, beside[0], 5)
         source, codes = as_source(container(row[None])), Targets.of(np.array([1]))
         view = with_norms(LabeledRows(source, codes=codes))
-        record = whitened(clipped(view, bound), white)
-        weights = 10.0 ** generator.uniform(-3, 8) * generator.normal(size=(6, 3))
         level = np.hypot(white.reach, 1) / 4
-        longest = max(longest, np.linalg.norm(record.gradient(weights, level)) / level)
+        record = whitened(clipped(view, bound), white, level)
+        weights = 10.0 ** generator.uniform(-3, 8) * generator.normal(size=(6, 3))
+        longest = max(longest, np.linalg.norm(record.gradient(weights)) / level)
     assert 0.99 < longest <= 1 + 1e-9
 
 
