@@ -373,8 +373,7 @@ class DPCovariance(ColumnEstimator):
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
-    bounds : dict, list of pairs, pair of floats or arrays of shape (n_features,), or None, \
-            default=None
+    bounds : dict, list of pairs, pair of floats or of arrays (n_features,), or None, default=None
         As in :class:`DPStandardScaler`.
     missing : {"refuse", "mean"}, default="refuse"
         What becomes of NaN in dense rows in memory. "mean" leaves it out of means, variances and

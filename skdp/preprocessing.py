@@ -245,8 +245,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
-    bounds : dict, list of pairs, pair of floats or arrays of shape (n_features,), or None, \
-            default=None
+    bounds : dict, list of pairs, pair of floats or of arrays (n_features,), or None, default=None
         Public ends ``(low, high)`` of every column, in its units, between which entries are clipped
         for the fit: by the names of a data frame, as ``{"age": (18, 90)}``; a list of such tuples,
         in the order of the columns; or all lower and all upper ends. They must be known without

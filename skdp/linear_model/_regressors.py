@@ -196,8 +196,7 @@ class DPLinearRegression(PrivateRegressor):
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
-    bounds : dict, list of pairs, pair of floats or arrays of shape (n_features,), or None, \
-            default=None
+    bounds : dict, list of pairs, pair of floats or of arrays (n_features,), or None, default=None
         Public ends ``(low, high)`` of every feature, in its units, between which features are
         clipped for their means and variances: by the names of a data frame, as ``{"age": (18,
         90)}``; a list of such tuples, in the order of the features; or the tuple of all lower and

@@ -408,13 +408,16 @@ def make_dp_pipeline(
     >>> model = make_dp_pipeline(*steps, epsilon=2.0, shares={"dppca": 0.3})
     >>> model.plan(n_samples=20_000, n_features=30)
     Plan: (2, 1e-06)-DP per record, adjacency 'replace', mu=0.44833
-      release                             share  sensitivity    noise std
-      dpstandardscaler: column moments   0.1500    0.0005477     0.003155
-      dppca: mean norm, 10 times         0.0090            1        74.36
-      dppca: mean                        0.0450  follows mean norm
-      dppca: row norm, 10 times          0.0090            1        74.36
-      dppca: second moment               0.2370  follows row norm
-      dplogisticregression               0.5500  follows dppca.n_components
+      release                                           share  sensitivity    noise std
+      dpstandardscaler: rough column moments           0.0300    0.0005477     0.007054
+      dpstandardscaler: column moments                 0.1200    0.0005477     0.003527
+      dppca: mean norm, 10 times                       0.0090            1        74.36
+      dppca: mean                                      0.0450  follows mean norm
+      dppca: row norm, 10 times                        0.0090            1        74.36
+      dppca: second moment                             0.2370  follows row norm
+      dplogisticregression                             0.5500  follows dppca.n_components
+      or, as released values say:
+    ...
     """
     return DPPipeline(
         _name_estimators(steps),

@@ -479,10 +479,13 @@ class Plan:  # numpydoc ignore=PR02
             ) from None
 
     def __repr__(self) -> str:
-        rows = summaries(self.releases)
+        usual = summaries(self.releases)
+        rows = list(usual)
         for path in self.others:
-            rest = path[_same_prefix(path, self.releases) :]
-            rows += [("or, as released values say:", ""), *summaries(rest)]
+            rest = summaries(path[_same_prefix(path, self.releases) :])
+            n_own = len(rest) - _same_prefix(rest[::-1], usual[::-1])
+            rows += [("or, as released values say:", ""), *rest[:n_own]]
+            rows += [(name, "and on as above") for name, _ in rest[n_own:][:1]]
         return printed("Plan", self, (), rows)
 
     def _repr_html_(self) -> str:
@@ -590,7 +593,7 @@ def _checked_sum(path: Sequence[Release]) -> float:
     return total
 
 
-def _same_prefix(path: Sequence[Release], default: Sequence[Release]) -> int:
-    """Count the releases that both paths begin with."""
+def _same_prefix(path: Sequence[object], default: Sequence[object]) -> int:
+    """Count the releases, or lines of them, that both paths begin with."""
     pairs = zip(path, default, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -96,6 +96,15 @@ def test_all_ways_are_printed_each_from_where_it_parts():
     assert "half 2" in after
 
 
+def test_ways_are_printed_up_to_where_they_join_the_first():
+    rest = line("joined", 0.2), line("end", 0.3)
+    plan = plan_of((GATE, line("left", 0.4), *rest), (GATE, line("right", 0.4), *rest))
+    before, after = repr(plan).split("or, as released values say:")
+    assert before.count("end") == 1
+    assert [row.split()[0] for row in after.strip().splitlines()] == ["right", "joined"]
+    assert after.endswith("as above")
+
+
 def test_the_noise_of_every_way_is_that_of_its_shares():
     plan = plan_of(USUAL, HALVES)
     for way in plan.paths:
