@@ -264,6 +264,8 @@ _CAUTION = 20  # not studied
 # Within bounds, so many bins beside visible ones count if they are so many standard deviations of
 # their noise above 0.
 _LONGEST_TAIL, _IN_TAIL = 4, 2.5  # benchmarks/scaling/bounds.md
+# Visible bins have to hold this part of the rows, or a column keeps its bounds.
+_HELD = 0.4  # benchmarks/scaling/bounds.md
 
 
 def _ends() -> tuple[np.ndarray, np.ndarray]:
@@ -310,21 +312,25 @@ def sized_intervals(counts: np.ndarray, noise_std: float) -> tuple[Intervals, np
 
 
 def intervals_within(
-    counts: np.ndarray, noise_std: float, outer: Intervals, is_hidden: np.ndarray
+    counts: np.ndarray,
+    noise_std: float,
+    outer: Intervals,
+    is_hidden: np.ndarray,
+    n_rows: np.ndarray,
 ) -> Intervals:
-    """Shrink the intervals of hidden columns, as far as their bins are visible."""
-    (low, high), (lowest, highest) = outer.ends, _ends()
-    is_inside = (highest >= low[:, np.newaxis]) & (lowest <= high[:, np.newaxis])
+    """Shrink the intervals of hidden columns to visible bins, if these hold most of the rows."""
+    (least, most), (lowest, highest) = outer.ends, _ends()
+    is_inside = (highest >= least[:, np.newaxis]) & (lowest <= most[:, np.newaxis])
     # What noise shows beyond bounds is no entry.
-    found = _hulls(np.where(is_inside, counts, 0.0)[is_hidden], noise_std, _with_tails)
-    found_low, found_high = (
-        np.maximum(found[0], low[is_hidden]),
-        np.minimum(found[1], high[is_hidden]),
-    )
-    is_found = is_hidden.copy()
-    is_found[is_hidden] = found_high - found_low >= SMALLEST_BOUND
-    low[is_found], high[is_found] = (end[is_found[is_hidden]] for end in (found_low, found_high))
-    shrunk = Intervals.of(low, high)
+    counts = np.where(is_inside, counts, 0.0)
+    low, high = least.copy(), most.copy()
+    low[is_hidden], high[is_hidden] = _hulls(counts[is_hidden], noise_std, _with_tails)
+    is_held = (lowest >= low[:, np.newaxis]) & (highest <= high[:, np.newaxis])
+    low, high = np.maximum(low, least), np.minimum(high, most)
+    is_found = is_hidden & (high - low >= SMALLEST_BOUND)
+    is_found &= (counts * is_held).sum(axis=1) >= _HELD * n_rows
+    # Of others nothing is rounded: two releases in one interval are averaged.
+    shrunk = Intervals.of(np.where(is_found, low, least), np.where(is_found, high, most))
     middle = np.where(is_found, shrunk.middle, outer.middle)
     return Intervals(middle, np.where(is_found, shrunk.half, outer.half))
 
@@ -355,8 +361,8 @@ def _with_tails(counts: np.ndarray, noise_std: float) -> np.ndarray:
     """
     shown, stands_out = is_visible(counts, noise_std), counts > _IN_TAIL * noise_std
     for _ in range(_LONGEST_TAIL):
-        # Bins of one sign stand by size; that others are neighbors in the array does no harm.
-        beside = np.pad(shown, ((0, 0), (1, 1)))
+        # Bins of one sign stand by size. The smallest numbers are no tail of 0.
+        beside = np.pad(shown[:, 1:], ((0, 0), (2, 1)))
         shown |= stands_out & (beside[:, 2:] | beside[:, :-2])
     return shown
 

@@ -442,8 +442,8 @@ def _release_within(
         counts = columns.counts(place, N_BINS) * is_hidden[:, np.newaxis]
         n_hidden = int(is_hidden.sum())
         counts, noise_std = columns.budget.release(search.sizes, counts, n_columns=n_hidden)
-        intervals = intervals_within(counts, noise_std, outer, is_hidden)
         n_present = columns.n_rows * rough.present(columns.n_rows)
+        intervals = intervals_within(counts, noise_std, outer, is_hidden, n_present)
         off_usual = np.where(is_hidden, _off_zero(counts, n_present), np.nan)
         is_narrow = is_hidden & are_narrow(intervals)
         closer = _closer(search.ways, intervals, n_present, is_narrow, columns)

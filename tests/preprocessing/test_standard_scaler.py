@@ -20,7 +20,15 @@ from skdp import (
     RowBlocks,
     make_dp_pipeline,
 )
-from skdp._intervals import N_BINS, Intervals, counting, place_size, sized_intervals, summing
+from skdp._intervals import (
+    N_BINS,
+    Intervals,
+    counting,
+    intervals_within,
+    place_size,
+    sized_intervals,
+    summing,
+)
 from skdp._scales import Moments, weights_of
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
@@ -268,6 +276,19 @@ def test_bounds_are_kept_where_a_search_would_find_less():
     scaler = DPStandardScaler(bounds=([-1, -10, -100, -1e3], [1, 10, 100, 1e3]), random_state=SEED)
     assert "signed sizes" not in names(silently(scaler, rows))
     np.testing.assert_allclose(scaler.scale_ / rows.std(0), 1.0, rtol=0.5)
+
+
+@pytest.mark.parametrize("shown", [{0: 900, 1: 30}, {41: 100}, {0: 300, 41: 80}])
+def test_bins_that_hold_few_rows_are_no_interval(shown):
+    """Neither noise beside the zeros of a rare column, nor some of the sizes of a spread one."""
+    counts = np.zeros((1, N_BINS))
+    counts[0, list(shown)] = list(shown.values())
+    outer, n_rows = Intervals.of(np.zeros(1), np.full(1, 8.0)), np.full(1, 1000.0)
+    found = intervals_within(counts, 10.0, outer, np.array([True]), n_rows)
+    assert found.ends == outer.ends
+    counts[0, 42] = 700
+    found = intervals_within(counts, 10.0, outer, np.array([True]), n_rows)
+    assert found.ends[1] == 4
 
 
 def test_few_flat_columns_are_not_warned_of():
