@@ -155,6 +155,10 @@ class Intervals(NamedTuple):
         """The lowest and the highest number of each interval."""
         return self.middle - self.half, self.middle + self.half
 
+    def of_columns(self, chosen: np.ndarray) -> "Intervals":
+        """Keep the intervals of some columns."""
+        return Intervals(self.middle[chosen], self.half[chosen], self.largest)
+
     def units(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Turn entries into t; NaN stays."""
         units = values - self.middle[columns]
@@ -162,13 +166,16 @@ class Intervals(NamedTuple):
         return np.clip(units, -self.largest, self.largest, out=units)
 
 
-def counting(place: Place, n_bins: int) -> Kernel:
+def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Kernel:
     """Make a kernel that counts the entries of each column by bin: (n_columns, n_bins) numbers.
+
+    With `chosen`, the places of some columns, these alone are counted, and are all that `place`
+    knows of.
 
     A null row has NaN in all entries, and an entry of NaN adds nothing. The zeros that a sparse
     block does not store count like any others. Both hold for `summing`, too.
     """
-    return on_block(partial(_counts, place=place, n_bins=n_bins))
+    return on_block(partial(_counts, place=place, n_bins=n_bins, chosen=chosen))
 
 
 def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
@@ -179,8 +186,10 @@ def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
     return on_block(partial(_sums, intervals=intervals, presence=presence))
 
 
-def _counts(block: Block | DenseMatrices, place: Place, n_bins: int) -> np.ndarray:
-    values, columns, n_zeros, mass = _entries(block)
+def _counts(
+    block: Block | DenseMatrices, place: Place, n_bins: int, chosen: np.ndarray | None
+) -> np.ndarray:
+    values, columns, n_zeros, mass = _entries(block, chosen)
     n_columns, is_missing = len(n_zeros), np.isnan(values)
     places = place(values, columns)
     places += n_bins * columns
@@ -191,6 +200,9 @@ def _counts(block: Block | DenseMatrices, place: Place, n_bins: int) -> np.ndarr
         weights = np.broadcast_to(mass, values.shape)[~is_missing]
     # Whole numbers stay so: converting many bins would take longer than counting.
     counts = np.bincount(places.ravel(), weights, n_columns * n_bins)
+    if weights is not None:
+        # Of no entry at all there are whole numbers, even with weights.
+        counts = counts.astype(np.float64, copy=False)
     every = np.arange(n_columns)
     counts[place(np.zeros(n_columns), every) + n_bins * every] += n_zeros
     return counts.reshape(n_columns, n_bins)
@@ -231,13 +243,14 @@ def _terms(
 
 
 def _entries(
-    block: Block | DenseMatrices,
+    block: Block | DenseMatrices, chosen: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Return the stored entries, their columns, and how many zeros each column has beside them.
 
     Last is what each entry counts, if the rows of a person count once together.
     """
     raw: Any = entries_of(block) if isinstance(block, DenseMatrices) else block.raw
+    raw = raw if chosen is None else raw[:, chosen]
     mass = getattr(block, "mass", None)
     n_rows, n_columns = raw.shape
     if not issparse(raw):

@@ -370,9 +370,13 @@ class _Columns:
     n_columns: int
     budget: PrivacyBudget
 
-    def counts(self, place: Place, n_bins: int) -> np.ndarray:
-        """Count the entries of each column by bin."""
-        return self.view.map_sum(counting(place, n_bins), self.n_columns * n_bins)
+    def counts(self, place: Place, n_bins: int, is_chosen: np.ndarray) -> np.ndarray:
+        """Count the entries of the chosen columns by bin; `place` knows no others, which have 0."""
+        chosen = np.flatnonzero(is_chosen)
+        found = self.view.map_sum(counting(place, n_bins, chosen), len(chosen) * n_bins)
+        counts = np.zeros((self.n_columns, n_bins), found.dtype)
+        counts[chosen] = found
+        return counts
 
 
 def release_scales(
@@ -414,7 +418,8 @@ def _release_exact(plan: CenteredReleases, columns: _Columns) -> Scales:
 def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     """Find an interval for each column, and release moments in these."""
     n_rows, budget = columns.n_rows, columns.budget
-    counts, noise_std = budget.release(plan.sizes, columns.counts(place_size, N_BINS))
+    sizes = columns.view.map_sum(counting(place_size, N_BINS), columns.n_columns * N_BINS)
+    counts, noise_std = budget.release(plan.sizes, sizes)
     intervals, is_void = sized_intervals(counts, noise_std)
     budget.warnings += warnings_for_sizes(plan.sizes.name, intervals)
     n_present = np.full(columns.n_columns, float(n_rows))
@@ -438,8 +443,8 @@ def _release_within(
     again, search = plan.ways.ways
     closer, off_usual = _Closer(again, outer), None
     if is_hidden.any():
-        place = partial(place_size_within, outer=outer)
-        counts = columns.counts(place, N_BINS) * is_hidden[:, np.newaxis]
+        place = partial(place_size_within, outer=outer.of_columns(is_hidden))
+        counts = columns.counts(place, N_BINS, is_hidden)
         n_hidden = int(is_hidden.sum())
         counts, noise_std = columns.budget.release(search.sizes, counts, n_columns=n_hidden)
         n_present = columns.n_rows * rough.present(columns.n_rows)
@@ -501,9 +506,8 @@ def _closer(
         return _Closer(alone, intervals)
     for places in zoomed.places:
         n_bins = places.shape[1]
-        place = partial(place_within, intervals=intervals, n_bins=n_bins)
-        # What is counted of the other columns moves nothing: it is left out.
-        counts = columns.counts(place, n_bins) * is_narrow[:, np.newaxis]
+        place = partial(place_within, intervals=intervals.of_columns(is_narrow), n_bins=n_bins)
+        counts = columns.counts(place, n_bins, is_narrow)
         released = columns.budget.release(places, counts, n_columns=int(is_narrow.sum()))
         before, intervals = intervals, zoomed_intervals(intervals, is_narrow, *released, n_present)
     is_point = is_narrow & are_points(intervals, before, n_bins)

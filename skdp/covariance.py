@@ -22,7 +22,7 @@ from skdp._scales import ScaleProblem, ScaleReleases, Scales, plan_scales_by_sha
 from skdp.data.containers import finite
 from skdp.data.reduce import on_block
 from skdp.data.rows import DenseBlock, Rows
-from skdp.data.sources import sum_of_results
+from skdp.data.sources import mean_of_results
 from skdp.exceptions import counted, shortened
 from skdp.linalg.norms import row_norms
 from skdp.linalg.spectrum import deterministic_signs, noise_edge
@@ -113,8 +113,6 @@ class Moment(NamedTuple):
 
     center: np.ndarray
     scale: np.ndarray
-    presence: np.ndarray  # fractions of the entries that are there
-    presence_std: np.ndarray  # of the noise in these
     matrix: np.ndarray
     noise_std: float  # off the diagonal
     scales: Scales
@@ -138,8 +136,7 @@ def release_moment(
     kernel = partial(_joint_gram, center=center, scale=scale, reach=reach_of(problem))
     total = view.map_sum(on_block(kernel), (problem.n_features + 1) ** 2)
     released, noise_std = budget.release(plan.moment, total / problem.n_units)
-    presence = scales.presence, scales.presence_std
-    return Moment(center, scale, *presence, released, noise_std * math.sqrt(0.5), scales)
+    return Moment(center, scale, released, noise_std * math.sqrt(0.5), scales)
 
 
 def _joint_gram(block: Any, center: np.ndarray, scale: np.ndarray, reach: Reach) -> np.ndarray:
@@ -189,29 +186,26 @@ def covariances_of(moment: Moment, *, is_centered: bool) -> Covariances:
     lost once more.
     """
     weight = max(float(moment.matrix[-1, -1]), _LEAST_WEIGHT)
-    is_there = 1 - float(np.prod(1 - moment.presence))
+    presence, presence_std = moment.scales.presence, moment.scales.presence_std
+    is_there = 1 - float(np.prod(1 - presence))
     kept = min(weight / is_there, 1.0)
     joint, noise_std = moment.matrix / weight, moment.noise_std / weight / kept
-    presence = np.minimum(moment.presence / is_there, 1.0)
+    of_presence, presence = presence_std / presence, np.minimum(presence / is_there, 1.0)
     pairs = np.outer(presence, presence)
     np.fill_diagonal(pairs, presence)
     mean = np.zeros(len(presence)) if is_centered else joint[-1, :-1] / presence
     covariance = (joint[:-1, :-1] / pairs - np.outer(mean, mean)) / kept
     noise = noise_std * (1 + (math.sqrt(2) - 1) * np.eye(len(pairs))) / pairs
-    of_presence = moment.presence_std / moment.presence
     noise = np.hypot(noise, np.hypot.outer(of_presence, of_presence) * covariance)
     values, vectors = np.linalg.eigh(covariance)
-    least = _FLOOR * noise_edge(noise_std * _root_mean_square(1 / pairs), len(values))
+    root_mean_square = math.sqrt(float(np.mean(np.square(1 / pairs))))
+    least = _FLOOR * noise_edge(noise_std * root_mean_square, len(values))
     repaired = vectors * np.maximum(values, least) @ vectors.T
     repaired, units = (repaired + repaired.T) / 2, np.outer(moment.scale, moment.scale)
     location = moment.center + moment.scale * mean
     correlations = correlations_of(repaired)
-    found = Covariances(location, units * repaired, correlations, units * noise, kept)
-    return found._replace(**{name: finite(getattr(found, name)) for name in found._fields[:4]})
-
-
-def _root_mean_square(values: np.ndarray) -> float:
-    return math.sqrt(float(np.mean(np.square(values))))
+    matrix, noise = finite(units * repaired), finite(units * noise)
+    return Covariances(finite(location), matrix, finite(correlations), noise, kept)
 
 
 def correlations_of(covariance: np.ndarray) -> np.ndarray:
@@ -548,7 +542,7 @@ class DPCovariance(ColumnEstimator):
         """
         X, _ = in_parts(X)
         distances = self.mahalanobis(X)
-        mean = float(sum_of_results(distances, _total, 1, self.n_jobs)) / len(distances)
+        mean = mean_of_results(distances, self.n_jobs)
         log_volume = np.linalg.slogdet(self.get_precision())[1]
         return float(log_volume - mean - self.n_features_in_ * math.log(2 * math.pi)) / 2
 
@@ -787,7 +781,7 @@ class DPCovariance(ColumnEstimator):
         self.location_, self.covariance_ = found.location, found.matrix
         self.correlation_, self.noise_std_ = found.correlations, found.noise_std
         self.scale_ = np.sqrt(np.diag(found.matrix))
-        self.presence_, self.kept_ = result.presence, found.kept
+        self.presence_, self.kept_ = result.scales.presence, found.kept
         self.n_samples_seen_ = problem.n_units
         names = getattr(self, "feature_names_in_", range(problem.n_features))
         return list(warnings_for_scales(result.scales, problem, names))
@@ -801,10 +795,6 @@ class DPCovariance(ColumnEstimator):
 def _distances(location: np.ndarray, precision: np.ndarray, rows: np.ndarray) -> np.ndarray:
     centered = rows - location
     return np.asarray(np.einsum("ij,jk,ik->i", centered, precision, centered, optimize=True))
-
-
-def _total(_: slice, values: np.ndarray) -> np.ndarray:
-    return np.asarray(values.sum())
 
 
 def _checked_alpha(alpha: Any) -> float:

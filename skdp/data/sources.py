@@ -264,6 +264,15 @@ def sum_of_results(
     return map_sum(as_source(results.rows), kernel, size, n_jobs)
 
 
+def mean_of_results(results: PartResults | np.ndarray, n_jobs: int | None) -> float:
+    """Average the numbers that are the results for rows."""
+    return float(sum_of_results(results, _total, 1, n_jobs)) / len(results)
+
+
+def _total(_: slice, results: np.ndarray) -> np.ndarray:
+    return np.asarray(results.sum())
+
+
 def _of_block(
     rows: slice,
     block: Any,

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import AT_LEAST_ONE, by_chunks, check_rows_of, in_parts, results_of
 from skdp._estimator import in_dtype
-from skdp.data.sources import sum_of_results
+from skdp.data.sources import mean_of_results
 from skdp.decomposition._matrix_estimator import MatrixEstimator, Projection
 from skdp.decomposition._problem import Factors, MatrixProblem, RowsProblem, choose_rank
 
@@ -276,8 +276,7 @@ class DPPCA(MatrixEstimator):
             Mean log-likelihood.
         """
         X, _ = in_parts(X)
-        scores = self.score_samples(X)
-        return float(sum_of_results(scores, _total, 1, self.n_jobs)) / len(scores)
+        return mean_of_results(self.score_samples(X), self.n_jobs)
 
     def _set_factors(self, factors: Factors, problem: MatrixProblem) -> int:
         n_rows, dtype = problem.shape[0], problem.dtype
@@ -333,10 +332,6 @@ class DPPCA(MatrixEstimator):
         # A variance may overflow a type that holds its root.
         stds = np.sqrt(np.maximum(self.explained_variance_.astype(np.float64), smallest))
         return stds.astype(self.explained_variance_.dtype)
-
-
-def _total(_: slice, scores: np.ndarray) -> np.ndarray:
-    return np.asarray(scores.sum())
 
 
 class DPTruncatedSVD(MatrixEstimator):

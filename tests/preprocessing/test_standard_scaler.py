@@ -332,6 +332,21 @@ def test_a_null_row_is_counted_nowhere(contain):
         np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-12)
 
 
+def test_sparse_rows_of_users_may_have_no_entry():
+    scaler = DPStandardScaler(with_mean=False, privacy_unit="user", random_state=0)
+    with pytest.warns(PrivacyWarning, match="show no number but 0"):
+        scaler.fit(csr_array((40, 3)), users=np.arange(40) // 2)
+    assert np.isfinite(scaler.var_).all()
+
+
+@pytest.mark.parametrize("contain", [np.asarray, csr_array])
+def test_columns_that_are_counted_alone_are_counted_as_among_all(contain):
+    rows, chosen = Rows(as_source(contain(MIXED))), np.array([1, 3])
+    whole = rows.map_sum(counting(place_size, N_BINS), 4 * N_BINS)
+    alone = rows.map_sum(counting(place_size, N_BINS, chosen), 2 * N_BINS)
+    np.testing.assert_array_equal(alone, whole[chosen])
+
+
 @pytest.mark.covered
 @pytest.mark.parametrize("number", [0.0, 5e-324, 2.0**-60, 1.0, 3.0, 2.0**70, 1e300])
 @pytest.mark.parametrize("sign", [1, -1])
