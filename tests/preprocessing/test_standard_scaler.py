@@ -1,6 +1,7 @@
 """Private scales: near the exact ones, the same in every container, careful where noise wins."""
 
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -304,6 +305,17 @@ def test_weights_change_no_sensitivity(variances):
     assert np.sum(weights**2) <= 5
     assert np.sum(weights**2) > 5 * (1 - 1e-9)
     assert (weights > 0).all()
+
+
+def test_weights_change_no_sensitivity_whatever_is_released():
+    """Exactly, as rounding is charged of the sums alone."""
+    random = np.random.default_rng(0)
+    for size in (1, 2, 7, 100):
+        for _ in range(20):
+            variances, noise_std = random.normal(size=(2, size)) * 10.0 ** random.uniform(-9, 9)
+            weights = weights_of(variances, np.abs(noise_std))
+            assert sum(Fraction(one) ** 2 for one in weights.tolist()) <= size
+            assert (weights > 0).all()
 
 
 def test_averaged_moments_have_the_noise_that_they_claim():
