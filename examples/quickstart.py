@@ -120,7 +120,7 @@ print(f"without privacy, public rows: accuracy {without_privacy:.3f}")
 
 blue, red, gray = "#1f5fa8", "#c8452d", "#5f6368"
 
-# sphinx_gallery_alt = "Accuracy of a private classifier against epsilon rises from 60% at 1/32 to that without privacy, a dashed line; a star marks the one private fit, at an epsilon of 1."
+# sphinx_gallery_alt = "Accuracy of a private classifier against epsilon rises from half at 1/32 to that without privacy, a dashed line; a star marks the one private fit, at an epsilon of 1."
 fig, ax = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
 ax.axhline(without_privacy, color=gray, linestyle="--", linewidth=1.2)
 ax.text(0.027, without_privacy + 0.008, "without privacy, public rows", color=gray)
