@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
 from skdp._intervals import OTHER_UNITS_OF_X
 from skdp.data.parts import NOT_FINITE, Targets
@@ -405,8 +405,8 @@ def _loss_sums(
     scores, places = block.matmul(slopes) + offsets, codes[rows]
     residuals = residuals_of(scores, places)
     residuals[block.is_null] = 0.0
-    scores = of_classes(scores)
-    losses = logsumexp(scores, axis=1) - scores[np.arange(len(scores)), places]
+    by_class = np.ascontiguousarray(of_classes(scores).T)
+    losses = np.logaddexp.reduce(by_class) - by_class[places, np.arange(len(places))]
     last = np.zeros(residuals.shape[1])
     last[0] = block.added(losses)[~block.is_null].sum()
     return np.vstack([block.rmatmul(residuals), block.added(residuals).sum(axis=0), last])
