@@ -33,9 +33,9 @@ from skdp._scales import (
 )
 from skdp.data.containers import finite, float_dtype
 from skdp.data.parts import RowBlocks
-from skdp.data.people import keyed_by_people, people_of, rounding_of_people
+from skdp.data.people import keyed_by_people, people_of, rounding_of_units
 from skdp.data.rows import Rows, checked_digest
-from skdp.data.sources import as_source, holds_sparse, rounding_of
+from skdp.data.sources import as_source, holds_sparse
 from skdp.exceptions import counted, shortened
 from skdp.linalg.norms import with_data
 from skdp.privacy import Plan
@@ -185,17 +185,12 @@ class ColumnEstimator(PrivateEstimator):
         check_not_pure(type(self).__name__, self._cost())
         interval = checked_interval(self.bounds, n_features, names)
         is_user, shape = self.privacy_unit == "user", (n_units, n_features)
-        rounding = (
-            rounding_of_people(shape, is_sparse=is_sparse)
-            if is_user
-            else rounding_of(like, shape, is_sparse=is_sparse)
-        )
         return self._asked(
             self._kind,
             unit=(ResolvedUser if is_user else ResolvedRow)(self.adjacency),
             n_units=n_units,
             n_features=n_features,
-            rounding=rounding,
+            rounding=rounding_of_units(like, shape, are_people=is_user, is_sparse=is_sparse),
             interval=interval,
             has_gaps=self._takes_gaps,
         )

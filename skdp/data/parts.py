@@ -721,7 +721,7 @@ class RowParts(Parts, RowBlocks):
         one._seen = [BlockForm(is_sparse=False, names=self.feature_names)]
         one._n_made, one.function = self.shape[1], None
         one.parts = [
-            Part(part.number, partial(_given, rows), len(rows))
+            Part(part.number, partial(np.asarray, rows), len(rows))
             for part, rows in zip(self.parts, blocks, strict=True)
         ]
         one.is_held = True
@@ -769,10 +769,6 @@ def transformed_blocks(
     They are not refused: later readings must raise nothing. The next opening refuses them.
     """
     return mapped_blocks(X, partial(of_finite, function=function, dtype=X.dtype), n_features)
-
-
-def _given(rows: np.ndarray) -> np.ndarray:
-    return rows
 
 
 def _with_rows(loaders: list[Any], lengths: list[int]) -> list[Part]:

@@ -14,7 +14,7 @@ import numpy as np
 from skdp.data.containers import checked_container, hide_error_text, is_collection
 from skdp.data.parts import RowParts
 from skdp.data.reduce import rounding_of_depth
-from skdp.data.sources import largest_depth
+from skdp.data.sources import largest_depth, rounding_of
 
 # ------------------------------
 # What each row of a person counts.
@@ -212,6 +212,15 @@ def rounding_of_people(
     """
     depth = depth_of_people(shape[1], is_sparse=is_sparse, width=width) + within
     return rounding_of_depth(depth, shape[0], longest)
+
+
+def rounding_of_units(
+    like: Any, shape: tuple[int, int], *, are_people: bool, is_sparse: bool
+) -> float:
+    """Bound the rounding of sums over so many people, or over rows like these."""
+    if are_people:
+        return rounding_of_people(shape, is_sparse=is_sparse)
+    return rounding_of(like, shape, is_sparse=is_sparse)
 
 
 # ------------------------------

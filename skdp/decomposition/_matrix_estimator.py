@@ -30,9 +30,9 @@ from skdp._checks import (
 from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp.data.containers import checked_container, finite, float_dtype
 from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts
-from skdp.data.people import keyed_by_people, people_of, rounding_of_people
+from skdp.data.people import keyed_by_people, people_of, rounding_of_units
 from skdp.data.rows import Rows
-from skdp.data.sources import Source, as_source, digest, holds_sparse, rounding_of
+from skdp.data.sources import Source, as_source, digest, holds_sparse
 from skdp.decomposition._entries_plan import plan_entries, resolve_entries
 from skdp.decomposition._entries_solvers import solve_entries
 from skdp.decomposition._problem import (
@@ -407,11 +407,8 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
                 "privacy_unit='row'."
             )
         self._check_unused_bounds(given_unit, has_bases=support.has_bases)
-        is_sparse = holds_sparse(like)
-        if isinstance(unit, ResolvedUser):
-            rounding = rounding_of_people(shape, is_sparse=is_sparse)
-        else:
-            rounding = rounding_of(like, shape, is_sparse=is_sparse or unit.is_sparse)
+        is_sparse, are_people = holds_sparse(like), isinstance(unit, ResolvedUser)
+        as_summed = {"are_people": are_people, "is_sparse": is_sparse or unit.is_sparse}
         facts = {
             "unit": unit,
             "given_unit": given_unit,
@@ -420,7 +417,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             "shape": shape,
             "is_sparse": is_sparse,
             "dtype": float_dtype(like),
-            "rounding": rounding,
+            "rounding": rounding_of_units(like, shape, **as_summed),
             "center": center,
             "releases_mean": not self._is_pca or isinstance(center, str),
             **changes,
