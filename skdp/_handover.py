@@ -212,10 +212,6 @@ def _truncated_svd(model: DPTruncatedSVD) -> TruncatedSVD:
     return _copied(model, twin, "components_", *_VARIANCES)
 
 
-def _logistic_regression(model: DPLogisticRegression) -> LogisticRegression:
-    return _copied(model, LogisticRegression(), "classes_", "coef_", "intercept_")
-
-
 def _linear_regression(model: DPLinearRegression) -> Any:
     twin = LinearRegression(fit_intercept=model.fit_intercept)
     _copied(model, twin, "coef_")
@@ -255,11 +251,9 @@ def _clip_between(model: Any, low: np.ndarray, high: np.ndarray) -> dict[str, An
     width = high - low
     # One that is lost in rounding is a constant.
     divisor = np.where(width > 0, width, 1.0)
-    clip = _copied(model, MinMaxScaler(clip=True))
-    clip.data_min_, clip.data_max_, clip.data_range_ = low, high, width
+    clip = _copied(model, MinMaxScaler(clip=True).fit([low, high]))
     clip.scale_ = (width > 0) / divisor
     clip.min_ = -low * clip.scale_
-    clip.n_samples_seen_ = 2
     back = _copied(model, StandardScaler())
     back.mean_, back.scale_ = -low / divisor, 1 / divisor
     back.var_, back.n_samples_seen_ = np.square(back.scale_), 2
@@ -320,7 +314,9 @@ _TWINS: dict[type, Callable[[Any], Any]] = {
     DPPCA: _pca,
     DPTruncatedSVD: _truncated_svd,
     DPLinearRegression: _linear_regression,
-    DPLogisticRegression: _logistic_regression,
+    DPLogisticRegression: lambda model: _copied(
+        model, LogisticRegression(), "classes_", "coef_", "intercept_"
+    ),
     DPStandardScaler: _standard_scaler,
     DPPipeline: lambda model: _pipeline_of(model.pipeline_.steps),
     DPGridSearch: lambda model: _twin_of(model.best_estimator_),

@@ -2,10 +2,11 @@
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from numbers import Integral
+from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -139,36 +140,35 @@ def hide_error_text(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     return with_text(UNREADABLE, lambda: function(*args, **kwargs))
 
 
-def with_text(text: str, function: Callable[[], T], kept: type[Exception] | tuple[()] = ()) -> T:
-    """Call a function; give any error this text, but for errors of the `kept` types."""
+def with_text(
+    text: str,
+    function: Callable[[], T],
+    kept: type[Exception] | tuple[()] = (),
+    known: Mapping[str, str] = MappingProxyType({}),
+) -> T:
+    """Call a function; give errors this text, or that of a `known` one, but for `kept` types."""
     try:
         return function()
     except kept:
         raise
     except MemoryError:
         kind: type[Exception] = MemoryError
-    except Exception:
+    except Exception as error:
         kind = ValueError
+        # Only plain texts are looked at: a look at anything else may run foreign code.
+        texts = error.args if type(error) is ValueError else ()
+        text = next((known[one] for one in texts if type(one) is str and one in known), text)
     # Raised outside the handler: within it, Python would attach the original error with its text.
     raise kind(text)
 
 
 def loaded(loader: Callable[[], T], name: str, hint: str) -> T:
     """Call a loader; errors name what it loads, and lose any text that may hold values."""
-    kind: type[Exception] = ValueError
     text = (
-        "The data cannot be read: loading them raises an error, whose text is left out because it "
-        f"may contain values. {hint}"
+        f"{name}: The data cannot be read: loading them raises an error, whose text is left out "
+        f"because it may contain values. {hint}"
     )
-    try:
-        return loader()
-    except MemoryError:
-        kind = MemoryError
-    except Exception as error:
-        # Only plain texts are looked at: a look at anything else may run foreign code.
-        texts = error.args if type(error) is ValueError else ()
-        text = next((one for one in texts if type(one) is str and one in SAFE_TEXTS), text)
-    raise kind(f"{name}: {text}")
+    return with_text(text, loader, known={safe: f"{name}: {safe}" for safe in SAFE_TEXTS})
 
 
 @contextmanager

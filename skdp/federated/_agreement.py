@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.utils import check_scalar
 
+from skdp._checks import check_sizes
 from skdp._estimator import check_unwatched, parameters_by_value, plan_of
 from skdp.data.rows import AgreedRows
 from skdp.data.sources import holds_sparse, largest_depth
@@ -142,8 +143,7 @@ def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
 
 
 def _check_sizes(n_features: int, owners: int, colluding: int, seed: int) -> None:
-    check_scalar(n_features, "n_features", Integral, min_val=1)
-    check_scalar(owners, "owners", Integral, min_val=1)
+    check_sizes(n_features=n_features, owners=owners)
     check_scalar(colluding, "colluding", Integral, min_val=0)
     check_scalar(seed, "seed", Integral, min_val=0)
     if colluding >= owners:

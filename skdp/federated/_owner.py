@@ -330,7 +330,8 @@ class Owner:
         self._fit: RunningFit | None = None
         self._waiting: Waiting | None = None
         if self._state.is_charged:
-            self._come_back()
+            # The ledger was charged before the state was saved.
+            self._run()
 
     def handle(self, message: bytes) -> bytes:
         """Answer a message of the coordinator.
@@ -465,7 +466,6 @@ class Owner:
 
     def _begin(self) -> None:
         """Charge the ledger for the whole plan, and run up to the first release."""
-        self._story = Story(self._agreement.digest, keys_of(self._state))
         charge = None
         if self._ledger is not None:
             name, n_owners = type(self._agreement.estimator).__name__, self._agreement.n_owners
@@ -473,18 +473,15 @@ class Owner:
             # An owner who dies before the first answer is saved comes back with this id, and is not
             # charged again.
             charge = partial(self._ledger._charge, what=what, fit=fit)
-        self._run(charge=charge)
+        self._run(charge)
         self._state.is_charged = True
 
-    def _come_back(self) -> None:
-        """Go on where the saved state has ended; the ledger was charged before it was saved."""
-        sums = list(map(_to_counts, self._state.sums))
+    def _run(self, charge: Callable[[Any], None] | None = None) -> None:
+        """Run up to the first release whose sum is not in the state."""
+        kept = (np.frombuffer(from_text(text), "<i8") for text in self._state.sums)
+        sums = [total.astype(np.int64) for total in kept]
         self._story = Story(self._agreement.digest, keys_of(self._state), sums)
-        self._run(sums)
-
-    def _run(self, sums: Sequence[np.ndarray] = (), **options: Any) -> None:
-        fit = partial(run_fit, self._agreement, self._rows, **options)
-        self._fit = RunningFit(fit, sums)
+        self._fit = RunningFit(partial(run_fit, self._agreement, self._rows, charge=charge), sums)
         # The thread holds no reference to this object, and ends with it.
         finalize(self, self._fit.stop)
         self._keep(self._fit.next())
@@ -546,7 +543,3 @@ def _check_ledger(ledger: Any) -> None:
             "ledger must be a PrivacyLedger or None, and no path: pass PrivacyLedger(path), or "
             f"what PrivacyLedger.create returns. Got {type(ledger).__name__}."
         )
-
-
-def _to_counts(text: str) -> np.ndarray:
-    return np.frombuffer(from_text(text), "<i8").astype(np.int64)

@@ -134,48 +134,37 @@ def _units(part: Fraction, whole: Fraction) -> int:
 
 # The letters "skdp".
 _APPLICATION_ID, _VERSION = 0x736B6470, 1  # not tuned
+# Columns in the order of their tables, beside the id.
 _HEAD: dict[str, type] = {
-    **dict.fromkeys(("uuid", "dataset", "units", "adjacency", "created"), str),
+    **dict.fromkeys(("uuid", "dataset", "units", "adjacency"), str),
     **dict.fromkeys(("epsilon", "delta", "mu"), float),
-    **dict.fromkeys(("id", "spent", "tails"), int),
+    **{"created": str, "spent": int, "tails": int},
 }
 _CHARGE: dict[str, type] = {
     **dict.fromkeys(("time", "what", "unit"), str),
     **dict.fromkeys(("mu", "delta_tail", "epsilon", "delta"), float),
-    **dict.fromkeys(("id", "seeded", "enforced", "spent", "tails"), int),
+    **dict.fromkeys(("seeded", "enforced", "spent", "tails"), int),
 }
+_SQL = {str: "TEXT", float: "REAL", int: "INTEGER"}
 # Relative: two versions of the functions behind mu may differ by this much.
 _SAME = 1e-8  # not tuned
-_IS_COUNT = "typeof({0}) = 'integer' AND {0} BETWEEN {1} AND " + str(WHOLE)
+
+
+def _table(name: str, key: str, columns: dict[str, type], least_spent: int) -> str:
+    """Write the statement that makes a table, whose counts of units the file checks itself."""
+    lines = [f"id INTEGER PRIMARY KEY {key}"]
+    lines += [f"{column} {_SQL[kind]} NOT NULL" for column, kind in columns.items()]
+    lines += [
+        f"CHECK (typeof({count}) = 'integer' AND {count} BETWEEN {least} AND {WHOLE})"
+        for count, least in {"spent": least_spent, "tails": 0}.items()
+    ]
+    return f"CREATE TABLE {name} ({', '.join(lines)});"
+
+
 # Not tuned.
 _SCHEMA = f"""
-CREATE TABLE ledger (
-    id INTEGER PRIMARY KEY CHECK (id = 1),
-    uuid TEXT NOT NULL,
-    dataset TEXT NOT NULL,
-    units TEXT NOT NULL,
-    adjacency TEXT NOT NULL,
-    epsilon REAL NOT NULL,
-    delta REAL NOT NULL,
-    mu REAL NOT NULL,
-    created TEXT NOT NULL,
-    spent INTEGER NOT NULL CHECK ({_IS_COUNT.format("spent", 0)}),
-    tails INTEGER NOT NULL CHECK ({_IS_COUNT.format("tails", 0)})
-);
-CREATE TABLE charge (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    time TEXT NOT NULL,
-    what TEXT NOT NULL,
-    unit TEXT NOT NULL,
-    mu REAL NOT NULL,
-    delta_tail REAL NOT NULL,
-    epsilon REAL NOT NULL,
-    delta REAL NOT NULL,
-    seeded INTEGER NOT NULL,
-    enforced INTEGER NOT NULL,
-    spent INTEGER NOT NULL CHECK ({_IS_COUNT.format("spent", 1)}),
-    tails INTEGER NOT NULL CHECK ({_IS_COUNT.format("tails", 0)})
-);
+{_table("ledger", "CHECK (id = 1)", _HEAD, 0)}
+{_table("charge", "AUTOINCREMENT", _CHARGE, 1)}
 CREATE TRIGGER charge_is_counted AFTER INSERT ON charge BEGIN
     UPDATE ledger SET spent = spent + NEW.spent, tails = tails + NEW.tails;
 END;
@@ -258,7 +247,7 @@ def read_head(database: sqlite3.Connection, path: str) -> dict[str, Any]:
 
 def _is_sound(head: dict[str, Any]) -> bool:
     """Whether the limit is valid and agrees with its mu, so that no damage has raised it."""
-    if {name: type(value) for name, value in head.items()} != _HEAD:
+    if not _has_types(head, _HEAD):
         return False
     try:
         limit = Limit.of(head["epsilon"], head["delta"])
@@ -269,14 +258,17 @@ def _is_sound(head: dict[str, Any]) -> bool:
     return is_same and are_within and head["units"] != ""
 
 
+def _has_types(row: dict[str, Any], columns: dict[str, type]) -> bool:
+    return {name: type(value) for name, value in row.items()} == {"id": int, **columns}
+
+
 def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]]:
     """Read all charges, the oldest first; refuse a file with a damaged one."""
     charges = rows_of(database, "SELECT * FROM charge ORDER BY id")
     notes = attached(database, "note")
     for charge in charges:
-        if {name: type(value) for name, value in charge.items()} != _CHARGE or not (
-            0 <= charge["mu"] < math.inf and 0 <= charge["delta_tail"] < 1
-        ):
+        is_sound = _has_types(charge, _CHARGE) and 0 <= charge["mu"] < math.inf
+        if not (is_sound and 0 <= charge["delta_tail"] < 1):
             raise LedgerError(f"{path!r} is damaged: a charge is not what it was.")
         charge["note"] = notes.get(charge["id"])
         if not isinstance(charge["note"], str | None):

@@ -184,11 +184,16 @@ _METHODS = {
 }
 
 
-def check_scoring(scoring: Any, estimator: Any) -> None:
-    """Refuse a score that the estimator lacks, or that one row could move without limit."""
+def checked_scoring(scoring: Any, estimator: Any) -> Any:
+    """Return a score, by default that of the estimator.
+
+    Refuse one that the estimator lacks, or that one row could move without limit.
+    """
+    if scoring is None:
+        scoring = _default_scoring(estimator)
     if callable(scoring):
         _check_callable(scoring)
-        return
+        return scoring
     if scoring not in NAMES:
         raise ValueError(
             f"scoring={scoring!r} is none of {NAMES}. Other scores, such as an area under a curve, "
@@ -206,6 +211,7 @@ def check_scoring(scoring: Any, estimator: Any) -> None:
                 "lacks: pass another score, or a callable (estimator, X, y) that returns a score "
                 "for each row, from that row alone."
             )
+    return scoring
 
 
 def _check_callable(scoring: Callable[..., Any]) -> None:
@@ -244,8 +250,7 @@ def _check_labels(y: Any) -> None:
     assert_all_finite(column_or_1d(y), input_name="y")
 
 
-def default_scoring(estimator: Any) -> str:
-    """Return the score that is taken for an estimator unless the caller names one."""
+def _default_scoring(estimator: Any) -> str:
     if is_classifier(estimator):
         return "accuracy"
     if hasattr(estimator, "predict"):
@@ -314,12 +319,9 @@ def _reconstruction_errors(model: Any, rows: Any) -> np.ndarray:
             f"scoring='reconstruction' needs rows of shape {given.shape[1:]} back, got shape "
             f"{back.shape[1:]}: pass a callable (estimator, X, y) that returns a score a row."
         )
-    return np.asarray(quietly(_squared_distances, given, back))
-
-
-def _squared_distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    apart = np.subtract(one, other, dtype=np.result_type(one, other, np.float32))
-    return np.asarray(np.square(apart).sum(axis=1))
+    with np.errstate(all="ignore"):
+        apart = np.subtract(given, back, dtype=np.result_type(given, back, np.float32))
+        return np.asarray(np.square(apart).sum(axis=1))
 
 
 # ------------------------------
@@ -467,13 +469,12 @@ def private_score(
     given |= {"ledger": ledger, "random_state": random_state}
     validate_plain(CONSTRAINTS, given, "private_score")
     check_is_fitted(estimator)
-    scoring = default_scoring(estimator) if scoring is None else scoring
     if scoring == "r2":
         raise ValueError(
             "scoring='r2' is no mean over rows, so that one row may move it without limit: pass "
             "'neg_mean_squared_error'."
         )
-    check_scoring(scoring, estimator)
+    scoring = checked_scoring(scoring, estimator)
     X, y = checked_container(X), checked_container(y)
     if hasattr(estimator, "n_features_in_") and len(getattr(X, "shape", ())) == 2:
         _check_n_features(estimator, X, reset=False)

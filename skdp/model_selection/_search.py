@@ -18,9 +18,8 @@ from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.linear_model._supervised import given_classes
 from skdp.model_selection._score import (
     check_responses,
-    check_scoring,
+    checked_scoring,
     choose,
-    default_scoring,
     noise_for,
     plan_choice,
     row_losses,
@@ -98,8 +97,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         BudgetError
             If the ledger has less left; nothing has been spent then.
         """
-        scoring = default_scoring(self.estimator) if self.scoring is None else self.scoring
-        check_scoring(scoring, self.estimator)
+        scoring = checked_scoring(self.scoring, self.estimator)
         with restored_on_error(self):
             X, y = checked_container(X), checked_container(y)
             search = self._search(X, y, scoring, users)

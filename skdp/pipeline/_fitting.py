@@ -103,8 +103,6 @@ class Fits:
     # charged by the first fit, for all of them
     ledger: Any = None
     records: list[PrivacySpent] = field(default_factory=list)  # of the private fits so far
-    # warnings that follow from released values, by the ``id`` of the fitted step
-    warnings: dict[int, list[str]] = field(default_factory=dict)
     # the fitted steps of each model, by its ``id``
     fitted: dict[int, list[Any]] = field(default_factory=dict)
     # how many fits there are so far of each name
@@ -122,13 +120,6 @@ class Fits:
         unit, adjacency = common_unit(self.steps), adjacency_of(self.steps)
         enforced = not self.lack_classes
         return Plan(cost, parts, unit=unit, adjacency=adjacency, enforced=enforced)
-
-    def next_label(self, name: str, step: Step) -> str:
-        """Return a label for the next fit of that name: its number is counted."""
-        if step.share is not None and len(self.candidates) == 1:
-            return step.name
-        self.n_labeled[name] += 1
-        return f"{name} {self.n_labeled[name]}"
 
     def chooses_within(self, number: int) -> bool:
         """Tell whether candidates that share a fit of a step differ in what they make of it."""
@@ -353,7 +344,7 @@ def _fit_step(
         rows = rows_of_step(step, X, search.people)
         warnings = fit_together(configured, rows, search.y, data, search.users)
     for one, messages in zip(configured, warnings, strict=True):
-        search.warnings[id(one)] = search.told(number, budgets, messages)
+        one._said = search.told(number, budgets, messages)
     search.keep(configured[0].privacy_spent_, label)
     return configured
 
@@ -362,7 +353,10 @@ def _labeled(
     search: Fits, candidates: Sequence[int], number: int, budgets: FitBudgets
 ) -> tuple[str, list[Any]]:
     """Return a label for the next fit of a step, and the step for each candidate, with a seed."""
-    label = search.next_label(budgets.name, search.steps[number])
+    label = search.steps[number].name
+    if search.steps[number].share is None or len(search.candidates) > 1:
+        search.n_labeled[budgets.name] += 1
+        label = f"{budgets.name} {search.n_labeled[budgets.name]}"
     configured = [_configured(search, number, j, budgets) for j in candidates]
     for one in configured:
         one.set_params(random_state=search.seed_of(label))
@@ -492,7 +486,7 @@ def with_one_record(model: Any, search: Fits, spent: PrivacySpent, ledger: Any) 
                 asked["classes"] = None
             part.set_params(**asked, ledger=ledger, random_state=None)
             # What follows from public facts is said of the whole.
-            is_chosen = search.chooses_within(number)
-            part._said = [] if is_chosen else search.warnings.get(id(part), [])
+            if search.chooses_within(number):
+                part._said = []
             warnings += part._said
     return warnings

@@ -53,6 +53,10 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
     from sklearn.impute import SimpleImputer
 
     functions = ("analyzer", "preprocessor", "strip_accents", "tokenizer")
+    encoder = {
+        "categories": lambda given: not isinstance(given, str),
+        **dict.fromkeys(("min_frequency", "max_categories"), lambda given: given is None),
+    }
     return {
         **{kind: {} for kind in (AdditiveChi2Sampler, Binarizer, FeatureHasher)},
         **{kind: {} for kind in (FunctionTransformer, HashingVectorizer, Normalizer)},
@@ -63,15 +67,13 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
             **dict.fromkeys(functions, lambda given: not callable(given)),
         },
         OneHotEncoder: {
-            "categories": lambda given: not isinstance(given, str),
+            **encoder,
             "handle_unknown": lambda given: given in ("error", "ignore"),
-            **dict.fromkeys(("min_frequency", "max_categories"), lambda given: given is None),
         },
         OrdinalEncoder: {
-            "categories": lambda given: not isinstance(given, str),
+            **encoder,
             "handle_unknown": lambda given: given in ("error", "use_encoded_value"),
             **dict.fromkeys(("unknown_value", "encoded_missing_value"), _is_finite),
-            **dict.fromkeys(("min_frequency", "max_categories"), lambda given: given is None),
         },
         SplineTransformer: {
             "knots": lambda given: not isinstance(given, str),

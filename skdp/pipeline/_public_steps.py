@@ -120,8 +120,7 @@ class Form(NamedTuple):
 
     def _row(self, result: Any) -> np.ndarray:
         try:
-            rows = canonical_csr(result).toarray() if issparse(result) else np.asarray(result)
-            row = rows[0, ...]
+            row = _dense(result)[0, ...]
         except Exception:
             row = np.empty(0, object)
         # Fractions do not become whole numbers, nor texts any.
@@ -293,11 +292,8 @@ def losses_by_rows(
 
 
 def _form_of_losses(result: Any) -> Form | None:
-    try:
-        form = quietly(lambda: form_of(np.asarray(result)))
-    except Exception:
-        return None
-    return form if form is not None and np.shape(result) == (TWICE,) else None
+    form = _attempt(lambda: form_of(np.asarray(result)), ())
+    return form if isinstance(form, Form) and np.shape(result) == (TWICE,) else None
 
 
 class _Public(NamedTuple):
@@ -428,12 +424,11 @@ def _make_sparse(fitted: Any, rows: Any) -> bool:
 
 
 def _fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
-    are_plain = are_numbers(rows)
     public = _public(f"Step {name!r}", step.fit, [stand_ins(rows)])
     if public.inputs:
         return public.results
     # A step that refuses all public rows may be one for texts that it knows.
-    if are_plain:
+    if are_numbers(rows):
         raise ValueError(public.error)
     fitted = _attempt(step.fit, (rows,))
     if isinstance(fitted, Exception):
@@ -446,13 +441,13 @@ def _fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
 def transformed(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
     """Send rows through fitted steps, except "passthrough" and None; finite rows stay finite."""
     for name, step in steps:
-        if step is not None and not isinstance(step, str):
-            if isinstance(rows, RowBlocks):
-                is_ours = isinstance(step, PrivateEstimator)
-                what = f"Step {name!r}"
-                rows = step.transform(rows) if is_ours else in_blocks(what, step.transform, rows)
-                continue
-            rows = _by_rows_but_gaps(f"Step {name!r}", step.transform, rows)
+        if step is None or isinstance(step, str):
+            continue
+        if isinstance(rows, RowBlocks) and isinstance(step, PrivateEstimator):
+            rows = step.transform(rows)
+        else:
+            send = in_blocks if isinstance(rows, RowBlocks) else _by_rows_but_gaps
+            rows = send(f"Step {name!r}", step.transform, rows)
     return rows
 
 

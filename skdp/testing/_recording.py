@@ -229,12 +229,7 @@ def leaving(ledger: Any = None) -> Iterator[list[str]]:
 @lru_cache
 def _listen_to_python() -> None:
     # Who listens cannot stop.
-    sys.addaudithook(_tell)
-
-
-def _tell(event: str, arguments: tuple[Any, ...]) -> None:
-    for listen in _listeners:
-        listen(event, arguments)
+    sys.addaudithook(lambda event, arguments: [one(event, arguments) for one in _listeners])
 
 
 @contextlib.contextmanager

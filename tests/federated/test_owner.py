@@ -589,7 +589,7 @@ def test_where_charges_come_later_an_answer_leaves_without_one(ledger, monkeypat
     little = PrivacyLedger.create(ledger.path + "b", dataset="b", epsilon=1.0, delta=1e-6)
     talk, question = stopped_at(2, ledger=little)
     run = Owner._run
-    monkeypatch.setattr(Owner, "_run", lambda self, sums=(), charge=None: run(self, sums))
+    monkeypatch.setattr(Owner, "_run", lambda self, charge=None: run(self))
     assert answer_of(talk.owners[0].handle(question)).kind == "answer"
 
 
