@@ -1,14 +1,16 @@
 """Settings for all tests.
 
-Two environment variables change how they run, not what they test: `SKDP_TEST_BLAS_THREADS` says how
+Environment variables change how they run, not what they test: `SKDP_TEST_BLAS_THREADS` says how
 many threads a matrix product has in each test process, 1 by default, and `SKDP_TEST_SHUFFLE` is a
-seed by which the tests are shuffled.
+seed by which the tests are shuffled. `SKDP_TEST_PART` leaves out all tests but one of several
+parts, as 1/3.
 """
 
 import gc
 import os
 import random
 from importlib.metadata import version
+from zlib import crc32
 
 import pytest
 import scipy.linalg  # noqa: F401 - for its BLAS to be there
@@ -18,6 +20,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 DEPENDENCIES = ["scikit-learn", "numpy", "scipy", "joblib", "threadpoolctl", "cryptography"]
 BLAS_THREADS = int(os.environ.get("SKDP_TEST_BLAS_THREADS", "1"))
 SHUFFLE = os.environ.get("SKDP_TEST_SHUFFLE")
+PART = os.environ.get("SKDP_TEST_PART", "1/1")
 
 
 def pytest_report_header():
@@ -35,6 +38,9 @@ def pytest_report_header():
 def pytest_collection_modifyitems(items):
     # Before those that are marked as slow are left out.
     mark_uncovered(items)
+    part, n_parts = map(int, PART.split("/"))
+    # By a hash of the name, so that all processes agree, and parts take about as long.
+    items[:] = [item for item in items if crc32(item.nodeid.encode()) % n_parts == part - 1]
     if SHUFFLE is not None:
         # A text is hashed by SHA-512, so that all processes agree on the order.
         random.Random(SHUFFLE).shuffle(items)
