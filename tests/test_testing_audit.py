@@ -1,8 +1,6 @@
 """Checks from outside: they catch what is planted, and say nothing of what is right."""
 
 import re
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -238,8 +236,3 @@ def test_an_error_of_one_dataset_is_told():
 
     (found,) = find_data_dependent_attributes(fails, *rows())
     assert found.where == "error"
-
-
-def test_pytest_is_not_needed():
-    code = "import skdp.testing, sys; assert 'pytest' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)

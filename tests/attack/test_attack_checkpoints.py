@@ -242,9 +242,17 @@ def resume_when_told(path, barrier, answers):
         answers.put(str(error))
 
 
-@pytest.mark.parametrize("n_processes", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_of_several_processes_one_goes_on(n_processes, path):
-    context = multiprocessing.get_context("spawn")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    ("start", "n_processes"),
+    # To spawn processes takes long.
+    [
+        pytest.param("fork", 2, marks=NEEDS_FORK),
+        pytest.param("spawn", 3, marks=pytest.mark.slow),
+    ],
+)
+def test_of_several_processes_one_goes_on(start, n_processes, path):
+    context = multiprocessing.get_context(start)
     stream = CONTINUAL()
     stream.close_epoch()
     stream.checkpoint(path, KEY)

@@ -1,8 +1,5 @@
 """Collections of dask: which are taken, what mends the others, and results that wait."""
 
-import subprocess
-import sys
-
 import cloudpickle
 import dask
 import dask.array as da
@@ -357,13 +354,3 @@ def test_graphs_of_results_hold_no_secret(tmp_path):
         held = cloudpickle.dumps(dict(found.__dask_graph__()))
         assert secret.to_bytes(26, "little") not in held
         assert path.name.encode() not in held
-
-
-def test_dask_is_not_imported_before_it_is_needed():
-    code = (
-        "import sys, skdp, numpy as np; skdp.DPPCA(1).fit(np.eye(9)); print('dask' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "False"

@@ -42,7 +42,7 @@ def test_pca_is_that_of_scikit_learn(data, contain, bounds):
     np.testing.assert_allclose(ours.inverse_transform(scores), restored, atol=1e-6)
 
 
-@pytest.mark.parametrize("n_rows", [10, 2100])
+@pytest.mark.parametrize("n_rows", [10, pytest.param(2100, marks=pytest.mark.slow)])
 def test_wide_rows_are_exact_in_every_fit(n_rows):
     X = np.random.default_rng(0).normal(size=(n_rows, 2048 if n_rows == 10 else 2001)) + 3
     ours, again = (DPPCA(3, epsilon=np.inf, random_state=seed).fit(X) for seed in range(2))
