@@ -67,7 +67,7 @@ def chosen_privately(task: Task, grid: Grid, rows: Rows, epsilon: float, secret:
         task.estimator,
         grid,
         epsilon=epsilon,
-        scoring=lambda model, X, y: -task.losses(model, X, y),
+        scoring=task.scoring,
         random_state=secret,
     )
     return search.fit(*rows).best_estimator_

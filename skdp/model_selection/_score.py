@@ -1,6 +1,5 @@
 """Losses of rows, the private choice among candidates by them, and a noisy score on new rows."""
 
-import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,24 +10,20 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
-from sklearn.utils import assert_all_finite, gen_batches
+from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import (
-    _check_n_features,
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-)
+from sklearn.utils.validation import _check_n_features, check_consistent_length, check_is_fitted
 
-from skdp._checks import BUDGET, SEED, check_given, redact_errors, validate_plain
-from skdp._estimator import warnings_for_settings
+from skdp._checks import BUDGET, SEED, check_given, check_rows, redact_errors, validate_plain
+from skdp._estimator import PrivateEstimator, warnings_for_settings
 from skdp.data.containers import canonical_csr, checked_container, hide_error_text
 from skdp.data.people import People, people_of
 from skdp.data.sources import digests
 from skdp.exceptions import warn_of_privacy, warnings_together
-from skdp.linear_model._supervised import checked_responses
+from skdp.linalg.norms import with_data
+from skdp.linear_model._supervised import checked_labels, checked_responses, known_codes
 from skdp.pipeline._holders import DelegatesMixin
-from skdp.pipeline._public_steps import losses_by_rows, of_people, quietly, restored, transformed
+from skdp.pipeline._public_steps import of_people, quietly, restored, transformed
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
 from skdp.privacy.noise import NoiseSource, draw_seed
 from skdp.privacy.plan import PrivacyCost
@@ -48,20 +43,20 @@ _MOST, _LEAST_QUANTILE = 0.75, 0.5  # not studied
 _STEP = 2.0**-20  # not tuned
 #: What to do if a level is at an end of the public grid. Nothing is wrong if all losses are alike,
 #: and the level is therefore small.
-OTHER_UNITS = "If only their units are to blame, rescale y, or pass a callable scoring in others."
+OTHER_UNITS = "If only their units are to blame, rescale y, or X where a score takes no y."
 
 
 class JudgedReleases(NamedTuple):
     """What a choice or a score releases of losses, in this order."""
 
-    level: Search | None  # what losses are clipped to, unless they are 0 or 1
+    level: Search | None  # what losses are clipped to, unless they are in [0, 1]
     result: Release  # the candidate, or the sum
 
 
 def plan_choice(
     n_candidates: int, cost: PrivacyCost, unit: str, adjacency: str, *, is_bounded: bool
 ) -> Plan:
-    """Plan the choice; losses that are 0 or 1 (`is_bounded`) need no search for a level."""
+    """Plan the choice; losses in [0, 1] (`is_bounded`) need no search for a level."""
     level, left = _plan_level(cost, "range of losses", _RANGE_SHARE, is_bounded=is_bounded)
     # Of losses in units of C, or of losses in [0, 1].
     change, shape = partial(sensitivity.loss_range, 1.0, adjacency), (n_candidates,)
@@ -72,7 +67,7 @@ def plan_choice(
 def _plan_level(
     cost: PrivacyCost, name: str, share: float, *, is_bounded: bool
 ) -> tuple[Search | None, float]:
-    """Plan the search for a level, unless losses are 0 or 1; return also the share that is left."""
+    """Plan the search for a level, but of bounded losses; return also the share that is left."""
     if is_bounded:
         return None, 1.0
     return cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS), 1 - share
@@ -85,7 +80,7 @@ def choose(losses: np.ndarray, plan: JudgedReleases, budget: PrivacyBudget) -> i
     of a row's losses is subtracted from them, and the result is clipped to [-C / 2, C / 2]. So a
     row moves the difference between two candidates by at most C whatever its losses are, and
     exchanging the row moves it by at most 2 C. C is a private quantile of the ranges of the rows'
-    losses. Losses that are 0 or 1 are summed as they are.
+    losses. Losses in [0, 1] are summed as they are.
     """
     if plan.level is None:
         losses = in_steps(np.clip(losses, 0.0, 1.0))
@@ -125,36 +120,86 @@ def in_steps(values: np.ndarray) -> np.ndarray:
 _BATCH = 4096  # not studied
 # Differences of losses up to this size do not overflow.
 _LARGEST_LOSS = 1e100  # not tuned
+# Entries up to this size are finite in float32, in which forests work.
+_LARGEST_ENTRY = 1e38  # not tuned
+# The smallest probability of which a logarithm is taken, as in scikit-learn's log loss.
+_LEAST_PROBABILITY = np.finfo(np.float64).eps  # not tuned
+
+#: Names and fitted steps of what is judged, the last of which predicts.
+Steps = list[tuple[str, Any]]
 
 
-def _squares(what: str, model: Any, rows: Any, y: np.ndarray) -> np.ndarray:
-    return np.asarray(quietly(np.square, _errors(what, model, rows, y)))
+def _squares(steps: Steps, X: Any, y: Any) -> np.ndarray:
+    return np.asarray(np.square(_errors(steps, X, y)))
 
 
-def _errors(what: str, model: Any, rows: Any, y: np.ndarray) -> np.ndarray:
-    # Predictions alone are compared with public ones: after the subtraction the type of the
-    # responses would hide theirs.
-    return np.asarray(quietly(np.subtract, losses_by_rows(what, model.predict, rows), y))
+def _distances(steps: Steps, X: Any, y: Any) -> np.ndarray:
+    return np.asarray(np.abs(_errors(steps, X, y)))
 
 
-def _mistakes(what: str, model: Any, rows: Any, y: np.ndarray) -> np.ndarray:
-    kinds: list[str] = []
-    wrong = partial(_are_wrong, model, kinds)
-    return losses_by_rows(what, wrong, rows, y, classes=getattr(model, "classes_", ()))
+def _errors(steps: Steps, X: Any, y: Any) -> np.ndarray:
+    responses = checked_responses(y)
+    return np.asarray(_results("predict", steps, X, responses.shape) - responses)
 
 
-def _are_wrong(model: Any, kinds: list[str], rows: Any, y: Any) -> np.ndarray:
-    """Compare labels; refuse labels of another kind than in the first call, for public rows."""
-    labels = np.asarray(model.predict(rows))
-    kinds.append("f" if labels.dtype.kind in "biuf" else labels.dtype.kind)
-    if labels.shape != np.shape(y) or kinds[-1] != kinds[0]:
-        raise ValueError
-    return np.asarray(labels != y).astype(float)
+def _mistakes(steps: Steps, X: Any, y: Any) -> np.ndarray:
+    codes, classes = _codes(steps, y)
+    return known_codes(_results("predict", steps, X, codes.shape), classes) != codes
 
 
-def _unlikelihoods(what: str, model: Any, rows: Any, y: Any) -> np.ndarray:
-    losses = partial(_of_dense_rows, lambda part: -np.asarray(model.score_samples(part)))
-    return losses_by_rows(what, losses, rows)
+def _surprises(steps: Steps, X: Any, y: Any) -> np.ndarray:
+    probabilities, is_true = _probabilities(steps, X, y)
+    of_true = np.where(is_true, probabilities, 0.0).sum(axis=1)
+    return np.asarray(-np.log(np.clip(of_true, _LEAST_PROBABILITY, 1.0)))
+
+
+def _brier_losses(steps: Steps, X: Any, y: Any) -> np.ndarray:
+    probabilities, is_true = _probabilities(steps, X, y)
+    return np.asarray(np.square(probabilities - is_true).sum(axis=1) / 2)
+
+
+def _probabilities(steps: Steps, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the probabilities of all classes, and which of these is the true one."""
+    codes, classes = _codes(steps, y)
+    is_true = codes[:, np.newaxis] == np.arange(len(classes))
+    return _results("predict_proba", steps, X, is_true.shape), is_true
+
+
+def _codes(steps: Steps, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of labels among the public classes, -1 for others; and the classes."""
+    classes = np.asarray(steps[-1][1].classes_)
+    return known_codes(checked_labels(y), classes), classes
+
+
+def _unlikelihoods(steps: Steps, X: Any, y: Any) -> np.ndarray:
+    rows = transformed(steps[:-1], X)
+    return -_of_dense_rows(partial(_results, "score_samples", steps[-1:]), rows)
+
+
+def _results(method: str, steps: Steps, X: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    """Return what a method of the last step makes of the rows that the others hand on to it."""
+    *before, (name, last) = steps
+    results = np.asarray(_applied(_taken(transformed(before, X), last), last, method))
+    if results.shape != (shape or results.shape[:1]):
+        raise ValueError(
+            f"{method} of {name!r} returns shape {results.shape} for {len(results)} rows: what is "
+            "scored makes one prediction for each."
+        )
+    return results
+
+
+@redact_errors
+def _applied(rows: Any, last: Any, method: str) -> Any:
+    return quietly(getattr(last, method), rows)
+
+
+def _taken(rows: Any, last: Any) -> Any:
+    """Cut the largest entries, which those of others may refuse: no finite row is an error."""
+    if isinstance(last, PrivateEstimator):
+        return rows
+    rows = check_rows(rows, type(last).__name__, ensure_all_finite="allow-nan")
+    cut = partial(np.clip, a_min=-_LARGEST_ENTRY, a_max=_LARGEST_ENTRY)
+    return with_data(rows, cut(rows.data)) if issparse(rows) else cut(rows)
 
 
 def _of_dense_rows(losses: Callable[[Any], np.ndarray], rows: Any) -> np.ndarray:
@@ -166,88 +211,76 @@ def _of_dense_rows(losses: Callable[[Any], np.ndarray], rows: Any) -> np.ndarray
     return np.concatenate([losses(rows[batch].toarray()) for batch in batches])
 
 
-#: The loss of a row, by the name of the score. For "r2" squares will do: all candidates have the
-#: same responses, so that both scores order them alike.
-SCORES: dict[str, Callable[..., np.ndarray]] = {
-    "accuracy": _mistakes,
-    "r2": _squares,
-    "neg_mean_squared_error": _squares,
-    "neg_mean_absolute_error": lambda *given: np.abs(_errors(*given)),
-    "log_likelihood": _unlikelihoods,
-}
-_ACCURACY, _RECONSTRUCTION = "accuracy", "reconstruction"
-#: Names of all scores.
-NAMES = (*SCORES, _RECONSTRUCTION)
-_METHODS = {
-    "log_likelihood": ("score_samples",),
-    _RECONSTRUCTION: ("transform", "inverse_transform"),
-}
+def _reconstruction_errors(steps: Steps, X: Any, y: Any) -> np.ndarray:
+    return _of_dense_rows(partial(_distances_of_restored, steps), X)
 
 
-def checked_scoring(scoring: Any, estimator: Any) -> Any:
-    """Return a score, by default that of the estimator.
-
-    Refuse one that the estimator lacks, or that one row could move without limit.
-    """
-    if scoring is None:
-        scoring = _default_scoring(estimator)
-    if callable(scoring):
-        _check_callable(scoring)
-        return scoring
-    if scoring not in NAMES:
+def _distances_of_restored(steps: Steps, rows: Any) -> np.ndarray:
+    back = np.asarray(restored(steps, transformed(steps, rows)))
+    given = hide_error_text(np.asarray, rows)
+    if given.dtype.kind not in "biuf":
+        given = hide_error_text(np.asarray, rows, np.float64)
+    if back.shape != given.shape:
         raise ValueError(
-            f"scoring={scoring!r} is none of {NAMES}. Other scores, such as an area under a curve, "
-            "are no mean over rows, so that one row may move them without limit. A callable "
-            "(estimator, X, y) may return a score for each row, from that row alone."
+            f"scoring='reconstruction' needs rows of shape {given.shape[1:]} back, got shape "
+            f"{back.shape[1:]}: pass another name of a score."
         )
-    if scoring == _ACCURACY and not is_classifier(estimator):
-        raise ValueError(
-            f"scoring='accuracy' is for classifiers, which {type(estimator).__name__} is not."
-        )
-    for method in _METHODS.get(scoring, ("predict",)):
+    apart = np.subtract(given, back, dtype=np.result_type(given, back, np.float32))
+    return np.asarray(np.square(apart).sum(axis=1))
+
+
+class Score(NamedTuple):
+    """A score that is a mean over rows, of what each of them loses."""
+
+    losses: Callable[[Steps, Any, Any], np.ndarray]
+    methods: tuple[str, ...] = ("predict",)
+    of_classes: bool = False  # whether it takes labels
+    is_bounded: bool = False  # whether losses are in [0, 1], else a level is searched for
+    is_signed: bool = False  # whether losses may be negative
+
+
+_OF_CLASSES: dict[str, Any] = {"methods": ("predict_proba",), "of_classes": True}
+#: The scores, by their names. For "r2" squares will do: all candidates have the same responses, so
+#: that both scores order them alike.
+SCORES = {
+    "accuracy": Score(_mistakes, of_classes=True, is_bounded=True),
+    "neg_log_loss": Score(_surprises, **_OF_CLASSES),
+    "neg_brier_score": Score(_brier_losses, **_OF_CLASSES, is_bounded=True),
+    "r2": Score(_squares),
+    "neg_mean_squared_error": Score(_squares),
+    "neg_mean_absolute_error": Score(_distances),
+    "log_likelihood": Score(_unlikelihoods, ("score_samples",), is_signed=True),
+    "reconstruction": Score(_reconstruction_errors, ("transform", "inverse_transform")),
+}
+#: What a parameter `scoring` may be.
+SCORING = {"scoring": [StrOptions(set(SCORES)), None]}
+
+
+def checked_scoring(scoring: str | None, estimator: Any) -> str:
+    """Return the name of a score, by default that of the estimator; refuse one that it lacks."""
+    scoring = _default_scoring(estimator) if scoring is None else scoring
+    score, name = SCORES[scoring], type(estimator).__name__
+    if score.of_classes and not is_classifier(estimator):
+        raise ValueError(f"scoring={scoring!r} is for classifiers, which {name} is not.")
+    for method in score.methods:
         if not hasattr(estimator, method):
             raise ValueError(
-                f"scoring={scoring!r} needs the method {method}, which {type(estimator).__name__} "
-                "lacks: pass another score, or a callable (estimator, X, y) that returns a score "
-                "for each row, from that row alone."
+                f"scoring={scoring!r} needs the method {method}, which {name} lacks: pass another "
+                "name of a score."
             )
     return scoring
 
 
-def _check_callable(scoring: Callable[..., Any]) -> None:
-    """Refuse a scorer of scikit-learn, which returns one number, and other signatures."""
-    if hasattr(scoring, "_score_func"):
-        raise ValueError(
-            f"scoring={scoring!r} returns one score for all rows: pass one of {NAMES}, or a "
-            "callable (estimator, X, y) that returns a score for each row."
-        )
-    try:
-        inspect.signature(scoring).bind(None, None, None)
-    except TypeError:
-        message = "A callable scoring takes (estimator, X, y), and this one does not."
-        raise ValueError(message) from None
-    except ValueError:
-        # Some builtin callables have no signature to look at.
-        return
-
-
-def check_responses(X: Any, y: Any, scoring: Any, name: str) -> None:
+def check_responses(X: Any, y: Any, scoring: str, name: str) -> None:
     """Refuse responses that the score would refuse."""
-    is_scored = not callable(scoring) and scoring not in _METHODS
-    if is_scored:
+    takes_responses = SCORES[scoring].methods[0].startswith("predict")
+    if takes_responses:
         check_given(y, name)
     if y is None:
         return
     redact_errors(check_consistent_length)(X, y)
-    if is_scored and scoring != _ACCURACY:
-        checked_responses(y)
-    elif is_scored:
-        _check_labels(y)
-
-
-@redact_errors
-def _check_labels(y: Any) -> None:
-    assert_all_finite(column_or_1d(y), input_name="y")
+    if takes_responses:
+        (checked_labels if SCORES[scoring].of_classes else checked_responses)(y)
 
 
 def _default_scoring(estimator: Any) -> str:
@@ -258,70 +291,27 @@ def _default_scoring(estimator: Any) -> str:
     return "log_likelihood" if hasattr(estimator, "score_samples") else "reconstruction"
 
 
-def unit_losses(scoring: Any, model: Any, X: Any, y: Any, people: People | None) -> np.ndarray:
+def unit_losses(scoring: str, model: Any, X: Any, y: Any, people: People | None) -> np.ndarray:
     """Compute the loss of every row; of people, the mean of what their rows lose."""
     losses = of_people(partial(row_losses, scoring, model), people, X, y)
     return losses if people is None else people.means(losses)
 
 
-def row_losses(scoring: Any, model: Any, X: Any, y: Any) -> np.ndarray:
+def row_losses(scoring: str, model: Any, X: Any, y: Any) -> np.ndarray:
     """Compute the loss of every row, finite, under a public fitted estimator."""
-    if callable(scoring):
-        losses = -_scored(scoring, model, X, y)
-    elif scoring == _RECONSTRUCTION:
-        losses = _of_dense_rows(lambda rows: _reconstruction_errors(model, rows), X)
-    else:
-        *before, (name, last) = _steps_of(model)
-        rows, responses = transformed(before, X), _responses_of(scoring, y)
-        losses = SCORES[scoring](f"Judging by {name!r}", last, rows, responses)
-    # NaN, which stands for rows that are refused, becomes the worst loss.
-    least, most = (0.0, 1.0) if scoring == _ACCURACY else (-_LARGEST_LOSS, _LARGEST_LOSS)
-    # In float64, because smaller types cannot hold these limits.
-    losses = np.nan_to_num(losses.astype(np.float64), nan=most, posinf=most, neginf=least)
+    score = SCORES[scoring]
+    with np.errstate(all="ignore"):
+        # In float64, because smaller types cannot hold these limits.
+        losses = score.losses(_steps_of(model), X, y).astype(np.float64)
+    least, most = (0.0, 1.0) if score.is_bounded else (-_LARGEST_LOSS, _LARGEST_LOSS)
+    losses = np.nan_to_num(losses, nan=most, posinf=most, neginf=least)
     return np.asarray(np.clip(losses, least, most))
 
 
-def _scored(scoring: Callable[..., Any], model: Any, X: Any, y: Any) -> np.ndarray:
-    """Apply a callable score to rows, and to their responses if there are any.
-
-    It gets rows as they came: with gaps, if the first step fills them. By then a search has spent
-    its budget, so that it must not raise.
-    """
-    score = partial(losses_by_rows, "scoring", takes_gaps=True)
-    if y is None:
-        return score(lambda rows: scoring(model, rows, None), X)
-    return score(partial(scoring, model), X, y, classes=getattr(model, "classes_", ()))
-
-
-def _responses_of(scoring: str, y: Any) -> Any:
-    if y is None or scoring in _METHODS:
-        return None
-    if scoring != _ACCURACY:
-        return checked_responses(y)
-    # In a list each label has a type of its own.
-    return column_or_1d(np.array(y, dtype=object) if isinstance(y, list | tuple) else y)
-
-
-def _steps_of(model: Any) -> list[tuple[str, Any]]:
+def _steps_of(model: Any) -> Steps:
     if isinstance(model, DelegatesMixin):
         return _steps_of(model._held())
     return list(model.steps) if isinstance(model, Pipeline) else [(type(model).__name__, model)]
-
-
-def _reconstruction_errors(model: Any, rows: Any) -> np.ndarray:
-    steps = _steps_of(model)
-    back = np.asarray(restored(steps, transformed(steps, rows)))
-    given = hide_error_text(np.asarray, rows)
-    if given.dtype.kind not in "biuf":
-        given = hide_error_text(np.asarray, rows, np.float64)
-    if back.shape != given.shape:
-        raise ValueError(
-            f"scoring='reconstruction' needs rows of shape {given.shape[1:]} back, got shape "
-            f"{back.shape[1:]}: pass a callable (estimator, X, y) that returns a score a row."
-        )
-    with np.errstate(all="ignore"):
-        apart = np.subtract(given, back, dtype=np.result_type(given, back, np.float32))
-        return np.asarray(np.square(apart).sum(axis=1))
 
 
 # ------------------------------
@@ -347,7 +337,7 @@ class PrivateScore:  # numpydoc ignore=PR02
         Standard deviation of the noise. It covers neither the bias that clipping adds nor the
         error of sampling, by which the scores of other rows would differ.
     level : float
-        The level that losses were clipped to; 1 for accuracy, which needs no clipping.
+        The level that losses were clipped to; 1 for those that need no clipping.
     privacy_spent : PrivacySpent
         Record of what the score has cost.
 
@@ -395,8 +385,8 @@ def private_score(
     Parameters
     ----------
     estimator : estimator
-        A fitted estimator that may be published. A pipeline whose steps hand on data frames or
-        texts needs a callable `scoring`.
+        A fitted estimator that may be published, and that takes every row by itself, as those of
+        skdp and nearly all of scikit-learn do. Of other classes the caller has to make sure of it.
     X : array-like of shape (n_samples, n_features)
         Rows to protect.
     y : array-like of shape (n_samples,) or None, default=None
@@ -404,7 +394,7 @@ def private_score(
     users : array-like of shape (n_samples,) or None, default=None
         Whose each row is. All rows of a user together are protected then: each user counts once,
         with the mean of the losses of its rows.
-    scoring : str, callable or None, default=None
+    scoring : str or None, default=None
         As in :class:`DPGridSearch`, except for ``"r2"``, which is no mean over rows.
     epsilon : float, default=1.0
         Privacy budget, dimensionless, ``0 < epsilon <= inf``.
@@ -437,8 +427,8 @@ def private_score(
     **Privacy.** Unit: one row, with its response if there are any (then called a record); with
     `users` one user with all of its rows, and what follows counts users in place of rows.
     Adjacency: `adjacency`. Mechanism: ten Gaussian counts for the level, which take a fifth of the
-    budget, and a Gaussian mean; accuracy needs no level. One row moves the mean of n losses in
-    [0, B] by at most B / n. Losses of log-likelihoods and of callables are in [-B, B], and one row
+    budget, and a Gaussian mean; accuracy and the Brier score need no level. One row moves the mean
+    of n losses in [0, B] by at most B / n. Losses of log-likelihoods are in [-B, B], and one row
     moves their mean by twice as much with "replace". Assumed public: the number of rows, and the
     estimator. A ledger does not know which rows are meant, and charges the score in full.
 
@@ -467,7 +457,7 @@ def private_score(
     """
     given = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
     given |= {"ledger": ledger, "random_state": random_state}
-    validate_plain(CONSTRAINTS, given, "private_score")
+    validate_plain({**CONSTRAINTS, **SCORING}, {**given, "scoring": scoring}, "private_score")
     check_is_fitted(estimator)
     if scoring == "r2":
         raise ValueError(
@@ -482,17 +472,17 @@ def private_score(
     unit = "user" if users is not None else "row" if y is None else "record"
     people = people_of(users, X, unit)
     losses = unit_losses(scoring, estimator, X, y, people)
-    is_bounded, is_signed = scoring == "accuracy", callable(scoring) or scoring == "log_likelihood"
-    cost = PrivacyCost(float(plain(epsilon)), float(plain(delta)))
-    parts = _plan(cost, adjacency, is_bounded=is_bounded, is_signed=is_signed)
+    score, cost = SCORES[scoring], PrivacyCost(float(plain(epsilon)), float(plain(delta)))
+    parts = _plan(cost, adjacency, is_bounded=score.is_bounded, is_signed=score.is_signed)
     plan = Plan(cost, parts, unit=unit, adjacency=adjacency)
     if parts.level is not None:
         counted = "rows" if people is None else "users"
         warn_of_privacy(*_warnings_for_few(parts.level, counted, len(losses)))
     budget = opened("private_score", plan, losses, people, given)
-    mean, std, level = _release_mean(losses, parts, budget, is_signed=is_signed)
+    mean, std, level = _release_mean(losses, parts, budget, is_signed=score.is_signed)
     warn_of_privacy(*budget.warnings)
-    return PrivateScore(1 - mean if is_bounded else -mean, std, level, budget.spent())
+    value = 1 - mean if scoring == "accuracy" else -mean
+    return PrivateScore(value, std, level, budget.spent())
 
 
 def opened(
@@ -520,8 +510,8 @@ def _warnings_for_few(level: Search, counted: str, n_units: int) -> Iterator[str
     if quantile < _QUANTILE:
         yield (
             f"{n_units} {counted} are few at this epsilon: {clipped} the losses are clipped, and "
-            f"the score looks better than it is, by more than its std. Take more {counted}, a "
-            "larger epsilon, or a callable scoring whose scores differ little from row to row."
+            f"the score looks better than it is, by more than its std. Take more {counted}, or a "
+            "larger epsilon."
         )
 
 

@@ -6,23 +6,22 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import MetaEstimatorMixin, _fit_context, clone, is_classifier
+from sklearn.base import MetaEstimatorMixin, _fit_context, clone
 from sklearn.model_selection import ParameterGrid, ParameterSampler
-from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods
 
 from skdp._checks import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks
 from skdp._estimator import RequestsUsersMixin, check_unwatched, restored_on_error
 from skdp.data.containers import checked_container
 from skdp.exceptions import warn_of_privacy, warnings_together
-from skdp.linear_model._supervised import given_classes
 from skdp.model_selection._score import (
+    SCORES,
+    SCORING,
     check_responses,
     checked_scoring,
     choose,
     noise_for,
     plan_choice,
-    row_losses,
     unit_losses,
 )
 from skdp.pipeline._candidates import BudgetSplit, Candidate, params_for_mu
@@ -37,16 +36,12 @@ from skdp.pipeline._fitting import (
     with_one_record,
 )
 from skdp.pipeline._holders import SharedBudget
-from skdp.pipeline._public_rows import plain_rows, stand_ins
-from skdp.pipeline._public_steps import quietly
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import derived_seed, draw_seed
 from skdp.privacy.plan import PrivacyCost
 
 # With more fits neither the fits nor the choice are reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
-# Pairs of public rows that a callable score is tried with.
-_TRIED = 50  # not tuned
 
 
 class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
@@ -54,7 +49,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": [HasMethods(["fit", "get_params"])],
-        "scoring": [str, callable, None],
+        **SCORING,
         "refit": ["boolean"],
         **BUDGET,
         **SEED,
@@ -90,10 +85,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         ------
         ValueError
             If X, y, `users`, a parameter or a candidate is not acceptable; nothing has been spent
-            then. Also if a callable `scoring` raises for public rows of ones and halves, does not
-            return one number for each of them, or one that depends on the other row or its
-            response. It is tried with a model of such rows first; only where they cannot be fitted
-            has the search been spent by then.
+            then.
         BudgetError
             If the ledger has less left; nothing has been spent then.
         """
@@ -101,9 +93,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         with restored_on_error(self):
             X, y = checked_container(X), checked_container(y)
             search = self._search(X, y, scoring, users)
-            choice = _choice_plan(search, is_bounded=scoring == "accuracy")
-            if callable(scoring) and choice is not None:
-                quietly(_try_score, scoring, search)
+            choice = _choice_plan(search, is_bounded=SCORES[scoring].is_bounded)
             # All warnings from public facts, and all refusals, come before the charge.
             whole = self._begin(search)
             self._warn_of_many(search.split)
@@ -194,26 +184,6 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         return given
 
 
-def _try_score(scoring: Any, search: Fits) -> None:
-    """Refuse a callable score before anything is spent, by a model of public rows if there is one.
-
-    It runs quietly, as nothing that it warns of is about the data.
-    """
-    places = [0, 1] * _TRIED
-    rows, labels = _safe_indexing(next(stand_ins(plain_rows(search.X))), places), None
-    if search.y is not None:
-        last = search.steps[-1].estimator
-        classes = given_classes(last.classes) if is_classifier(last) else np.array([0.0, 1.0])
-        labels = classes[np.arange(len(places)) % len(classes)]
-    users = {name: np.arange(len(places)) for name in search.users}
-    try:
-        model = clone(search.estimator).set_params(**search.candidates[0].parameters)
-        model.fit(rows, labels, **users)
-    except Exception:
-        return
-    row_losses(scoring, model, rows, labels)
-
-
 def _choice_plan(search: Fits, *, is_bounded: bool) -> Plan | None:
     """Plan the choice, which refuses a mu that is too small; None if there is nothing to choose."""
     mu, n_candidates = search.split.choice_mu, len(search.candidates)
@@ -277,15 +247,13 @@ class DPGridSearch(BaseDPSearch):
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
         number of units.
-    scoring : str, callable or None, default=None
-        What candidates are judged by: ``"neg_mean_squared_error"`` (which orders them as ``"r2"``
-        does), ``"neg_mean_absolute_error"``, ``"accuracy"``, ``"log_likelihood"``,
-        ``"reconstruction"``, or a callable ``(estimator, X, y)`` that returns one score for each
-        row, the worst for a row that it refuses, be it for a gap. The caller has to make sure that
-        it computes each score from that row alone; it is refused if two public rows show that it
-        does not. ``None`` takes the accuracy for classifiers, the squared error for estimators that
-        predict, the log-likelihood for those with `score_samples`, and else the reconstruction
-        error, which is smallest with the most components.
+    scoring : {"accuracy", "neg_log_loss", "neg_brier_score", "neg_mean_squared_error", "r2", \
+            "neg_mean_absolute_error", "log_likelihood", "reconstruction"} or None, default=None
+        What candidates are judged by, a mean over rows. ``"r2"`` orders them as the squared error
+        does, and the Brier score is half the sum of squares over the classes, at most 1. ``None``
+        takes the accuracy for classifiers, the squared error for estimators that predict, the
+        log-likelihood for those with `score_samples`, and else the reconstruction error, which is
+        smallest with the most components.
     refit : bool, default=True
         Whether to keep an estimator. Without it the budget of the last fit goes to the fits of the
         search.
@@ -412,7 +380,7 @@ class DPRandomizedSearch(BaseDPSearch):
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
         number of units.
-    scoring : str, callable or None, default=None
+    scoring : str or None, default=None
         As in :class:`DPGridSearch`.
     refit : bool, default=True
         Whether to keep an estimator. Without it the budget of the last fit goes to the fits of the

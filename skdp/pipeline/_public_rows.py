@@ -10,7 +10,6 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.utils import _safe_indexing
 
-from skdp.data.containers import types_of
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks
 from skdp.linalg.norms import with_data
@@ -39,13 +38,6 @@ def are_numbers(rows: Any) -> bool:
     if array.dtype.kind != "O":
         return array.dtype.kind in _NUMBERS
     return not any(isinstance(entry, str | bytes) for entry in array.ravel())
-
-
-def have_types_of_numbers(rows: Any) -> bool:
-    """Tell whether the types of rows admit numbers alone, whatever single rows hold."""
-    if types := types_of(rows):
-        return all(is_number for _, is_number in types)
-    return getattr(getattr(rows, "dtype", None), "kind", "O") in _NUMBERS
 
 
 def shape_of(rows: Any) -> tuple[int, ...]:
@@ -116,13 +108,6 @@ def _ones(values: np.ndarray) -> np.ndarray:
 def _one(entry: Any) -> Any:
     kind: Any = type(entry)
     return kind(1) if isinstance(entry, Real) and math.isfinite(entry) else entry
-
-
-def two_of(like: Any, values: Sequence[Any]) -> Any:
-    """Make two responses of public values, in the container of the responses `like`."""
-    if hasattr(like, "iloc") and not hasattr(like, "columns"):
-        return type(like)(values, name=like.name)
-    return list(values) if isinstance(like, list | tuple) else np.array(values)
 
 
 def hold_categories(rows: Any) -> bool:

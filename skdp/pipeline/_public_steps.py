@@ -37,7 +37,7 @@ from skdp.data.containers import (
 )
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.people import People
-from skdp.exceptions import shortened, warn_of_privacy
+from skdp.exceptions import shortened
 from skdp.pipeline._holders import (
     copied,
     ending_with,
@@ -53,13 +53,11 @@ from skdp.pipeline._public_rows import (
     are_numbers,
     are_single,
     columns_of,
-    have_types_of_numbers,
     hold_categories,
     plain_rows,
     row_twice,
     shape_of,
     stand_ins,
-    two_of,
     with_ones,
 )
 from skdp.preprocessing import DPStandardScaler
@@ -141,8 +139,6 @@ def form_of(result: Any) -> Form | None:
 # ------------------------------
 # Functions of rows, and fitted steps.
 
-# Of how many classes a score is tried with public labels.
-_MOST_CLASSES = 10  # not tuned
 # Rows between steps key the noise: they are the same whatever the settings of scikit-learn.
 _in_arrays = config_context(transform_output="default")
 _NO_FRAMES = " FunctionTransformer(validate=True) and set_output(transform='default') make arrays."
@@ -242,58 +238,6 @@ def _of_block(rows: Any, function: Callable[..., Any], form: Form, dtype: np.dty
         for row in np.flatnonzero(was_null).tolist():
             is_null[row] |= isinstance(_attempt(function, (row_twice(rows, row),)), Exception)
         return with_nan(finite(made), is_null)
-
-
-def losses_by_rows(
-    what: str,
-    function: Callable[..., Any],
-    *inputs: Any,
-    classes: Sequence[Any] = (),
-    takes_gaps: bool = False,
-) -> np.ndarray:
-    """Apply a function of rows and responses, of public `classes`, that returns a number for each.
-
-    The number is NaN for a row that the function refuses, or for which it returns no number. Rows
-    that are not finite are an error if it refuses them, unless a row may have gaps.
-    """
-    inputs = (plain_rows(inputs[0]), *inputs[1:])
-    ways: list[Iterable[Any]] = [stand_ins(inputs[0])]
-    for responses in inputs[1:]:
-        first = [number for number, one in enumerate(classes[:_MOST_CLASSES]) if not np.ndim(one)]
-        of_class = [two_of(responses, (classes[i], classes[i - 1])) for i in first]
-        ways.append([*of_class, *stand_ins(responses)])
-    public = _public(what, function, ways)
-    # By types, as a search has spent its budget: no single row may decide what is an error.
-    if not public.inputs and not have_types_of_numbers(inputs[0]):
-        # The function may know some texts and refuse all others, among them the public ones. Then
-        # there is nothing to compare with, so that each row is taken by itself.
-        warn_of_privacy(
-            f"{public.error or _told(what)} It was called with public texts. Errors that it "
-            "raises for rows of X are not shown, and such rows have the worst loss."
-        )
-        return np.asarray(Form((), np.dtype(float)).of_rows(list(_alone(function, inputs))))
-    result = _attempt(function, inputs)
-    if isinstance(result, Exception) and not takes_gaps:
-        _refuse_numbers(what, inputs[0])
-    if not public.inputs:
-        raise ValueError(public.error or _told(what))
-    form = _form_of_losses(public.results)
-    if form is None:
-        raise ValueError(
-            f"{what} must return one score for each row, got shape {shape_of(public.results)} of "
-            f"{type(public.results).__name__} for {TWICE} rows that are public."
-        )
-    # Responses that differ show what looks at all of them, if some are predicted well.
-    for each in product(public.inputs[:1], *ways[1:]):
-        public = _public(what, function, [[one] for one in each])
-        if other := _form_of_losses(public.results):
-            _check_by_rows(what, function, public, other)
-    return np.asarray(_of_form(function, inputs, result, form))
-
-
-def _form_of_losses(result: Any) -> Form | None:
-    form = _attempt(lambda: form_of(np.asarray(result)), ())
-    return form if isinstance(form, Form) and np.shape(result) == (TWICE,) else None
 
 
 class _Public(NamedTuple):

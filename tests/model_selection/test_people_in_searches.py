@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import sklearn
 from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GroupShuffleSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -52,7 +53,7 @@ SEARCHES = {
     "likelihood": (
         CLASSIFIER,
         {"row_norm": [1.0, 4.0]},
-        lambda model, X, y: -np.logaddexp(0, (1 - 2 * y) * model.decision_function(X)),
+        "neg_log_loss",
     ),
     "regression": (DPLinearRegression(**UNIT), {"response_bound": [1.0, 8.0]}, None),
     "matrices": (DPTraceRegressor(matrix_shape=(2, 2), **UNIT), {"rank": [1, 2]}, None),
@@ -132,20 +133,13 @@ def test_no_person_moves_a_search_further_than_declared(name, own):
     assert one.privacy_spent_.unit == "user"
 
 
-def refuses_gaps(model, rows, _):
-    if np.isnan(rows).any():
-        raise ValueError
-    return -np.square(rows).sum(axis=1)
-
-
 @pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("unit", ["row", "user"])
-@pytest.mark.parametrize("scoring", [None, refuses_gaps])
-def test_gaps_of_one_person_that_a_step_fills_and_a_score_refuses_raise_nothing(unit, scoring):
+def test_gaps_of_one_person_that_a_step_fills_raise_nothing(unit):
     fill = SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True)
     pipeline = make_pipeline(fill, DPPCA(2, privacy_unit=unit))
     grid, users = {"dppca__n_components": [1, 2]}, {"users": USERS} if unit == "user" else {}
-    search = DPGridSearch(pipeline, grid, scoring=scoring, random_state=SEED)
+    search = DPGridSearch(pipeline, grid, random_state=SEED)
     with_gap = X.copy()
     with_gap[3, 1] = np.nan
     with watched() as before:
@@ -158,7 +152,6 @@ def test_gaps_of_one_person_that_a_step_fills_and_a_score_refuses_raise_nothing(
 LOSSES = {
     "squares": (None, Y),
     "absolute": ("neg_mean_absolute_error", Y),
-    "rows": (lambda model, X, y: model.predict(X) - y, Y),
 }
 MODEL = LinearRegression().fit(X, Y)
 
@@ -253,38 +246,42 @@ def test_rows_that_are_repeated_change_no_score(name, contain):
 def test_a_score_is_the_mean_over_people_of_the_means_of_their_rows():
     losses = np.abs(MODEL.predict(X) - Y)
     of_each = [one == USERS for one in range(N_PEOPLE)]
-    scoring = lambda model, X, y: -np.clip(np.abs(model.predict(X) - y), 0, 1)  # noqa: E731
-    clipped = np.clip(losses, 0, 1)
     people = People.of(USERS, N_PEOPLE)
     found = unit_losses("neg_mean_absolute_error", MODEL, X, Y, people)
     np.testing.assert_allclose(found, [losses[own].mean() for own in of_each], rtol=1e-6)
-    found = unit_losses(scoring, MODEL, X, Y, people)
-    np.testing.assert_allclose(found, [clipped[own].mean() for own in of_each], rtol=1e-6)
 
 
-def rounded_by_place(model, rows, y):
-    """Stand for a product that is rounded otherwise in another place, but the first two."""
-    return -np.abs(y) * (1 + 1e-3 * np.maximum(np.arange(len(y)) - 1, 0))
+class RoundedByPlace(RegressorMixin, BaseEstimator):
+    """Stands for a product that is rounded otherwise in another place, but the first two."""
+
+    def fit(self, X):
+        self.fitted_ = True
+        return self
+
+    def predict(self, rows):
+        return 1 + 1e-3 * np.maximum(np.arange(len(rows)) - 1, 0)
 
 
 @pytest.mark.parametrize("own", OWN)
 def test_the_rows_of_one_person_leave_the_losses_of_others_as_they_are(own):
-    before = unit_losses(rounded_by_place, MODEL, X, Y, People.of(USERS, N_PEOPLE))
+    model = RoundedByPlace().fit(X)
+    before = unit_losses("neg_mean_absolute_error", model, X, Y, People.of(USERS, N_PEOPLE))
     rows, responses, users = neighbor_of(own, Y)
     people = People.of(users, N_PEOPLE)
-    after = unit_losses(rounded_by_place, MODEL, rows, responses, people)
+    after = unit_losses("neg_mean_absolute_error", model, rows, responses, people)
     np.testing.assert_array_equal(before[1:], after[1:])
 
 
 def test_accuracies_of_people_are_counted_exactly():
-    scoring = lambda _, X, y: (X[:, 0] > y).astype(float)  # noqa: E731
-    losses = unit_losses(scoring, MODEL, X, Y, People.of(USERS, N_PEOPLE))
+    model = LogisticRegression().fit(X, LABELS)
+    losses = unit_losses("accuracy", model, X, LABELS, People.of(USERS, N_PEOPLE))
     assert (losses * 2**24 == np.rint(losses * 2**24)).all()
-    assert losses.min() >= -1
-    assert losses.max() <= 0
+    assert losses.min() >= 0
+    assert losses.max() <= 1
     # Of each person the rows stay in their order: the first may weigh a little more.
     order = np.argsort(USERS, kind="stable")
-    again = unit_losses(scoring, MODEL, X[order], Y[order], People.of(USERS[order], N_PEOPLE))
+    people = People.of(USERS[order], N_PEOPLE)
+    again = unit_losses("accuracy", model, X[order], LABELS[order], people)
     assert again.sum() == losses.sum()
 
 

@@ -1,4 +1,4 @@
-"""A callable score is tried before a search spends anything, and filters of modules are seen."""
+"""Filters of modules are seen before a charge, and a pipeline scores with users."""
 
 import warnings
 
@@ -7,8 +7,6 @@ import pytest
 
 from skdp import (
     DPPCA,
-    DPLinearRegression,
-    DPLogisticRegression,
     DPPersonalizedRegressor,
     DPPipeline,
     DPStandardScaler,
@@ -20,7 +18,6 @@ from skdp.model_selection import DPGridSearch
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.normal(size=(300, 4))
 Y = X[:, 0] + X[:, 1] / 2
-LABELS = np.where(Y > 0, "yes", "no")
 IDS = np.repeat(np.arange(60), 5)
 
 
@@ -33,53 +30,6 @@ def ledger(tmp_path):
         delta=1e-3,
         unit=("record", "row", "user"),
     )
-
-
-def raises(model, rows, y):
-    raise RuntimeError("4711")
-
-
-SCORES = {
-    "is one number": lambda model, rows, y: 1.0,
-    "looks at all rows": lambda model, rows, y: rows[:, 0] - rows[:, 0].mean(),
-    "raises": raises,
-}
-SEARCHED = {
-    "classifier": (DPLogisticRegression(classes=["no", "yes"]), LABELS, {"row_norm": [1, 2]}),
-    "codes": (DPLogisticRegression(classes=["no", "yes"]), Y > 0, {"row_norm": [1, 2]}),
-    "components": (DPPCA(), None, {"n_components": [1, 2]}),
-    "regression": (DPLinearRegression(), Y, {"response_bound": [1, 9]}),
-}
-
-
-@pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("name", SEARCHED)
-@pytest.mark.parametrize("is_piped", [False, True])
-@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-@pytest.mark.covered
-def test_a_bad_score_costs_nothing(ledger, name, score, is_piped):
-    model, y, grid = SEARCHED[name]
-    y = y.astype(int) if name == "codes" else y
-    if is_piped:
-        model = DPPipeline([("scale", DPStandardScaler()), ("last", model)])
-        grid = {f"last__{key}": values for key, values in grid.items()}
-    search = DPGridSearch(model, grid, scoring=SCORES[score], ledger=ledger)
-    with pytest.raises(ValueError, match="scoring"):
-        search.fit(X, y)
-    assert ledger.entries() == []
-
-
-@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-def test_a_score_of_people_that_is_good_is_spent_once(ledger):
-    model = DPLinearRegression(privacy_unit="user")
-    search = DPGridSearch(
-        model,
-        {"response_bound": [1, 9]},
-        scoring=lambda model, rows, y: -np.abs(model.predict(rows) - y),
-        ledger=ledger,
-    )
-    search.fit(X, Y, users=IDS)
-    assert len(ledger.entries()) == 1
 
 
 @pytest.mark.parametrize("is_search", [False, True])
