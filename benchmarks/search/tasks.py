@@ -193,8 +193,9 @@ TASKS = [
         "houses",
         "California housing",
         "`DPTraceRegressor` of 16,346 records, in units of 100,000 dollars; predictions are held "
-        "between 0 and 5, but where a private search judges them. 2, 5, 10, 20 or 40 steps, and clipping at the quantile "
-        ".3, .5, .7 or .9; few: 5, 10 and 20 steps. By default 10, and a quantile by the noise.",
+        "between 0 and 5, but where a private search judges them. 2, 5, 10, 20 or 40 steps, and "
+        "clipping at the quantile .3, .5, .7 or .9; few: 5, 10 and 20 steps. By "
+        "default 10, and a quantile by the noise.",
         houses,
         DPTraceRegressor(),
         {
