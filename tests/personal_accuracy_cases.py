@@ -13,8 +13,8 @@ from scipy.linalg import toeplitz
 from sklearn.datasets import load_digits
 from utility import KEY, Case
 
+from benchmarks.personalization.users import make_personalized_regression
 from skdp import DPPersonalizedRegressor, PrivacyWarning
-from skdp.datasets import make_personalized_regression
 
 A = {"n_users": 300, "rows_per_user": 10}
 B = {"n_users": 2000, "n_features": 50, "n_components": 3, "noise": 1.0}

@@ -11,7 +11,6 @@ from skdp.datasets import (
     make_block_graph,
     make_interactions,
     make_low_rank,
-    make_personalized_regression,
     make_spiked,
     make_trace_regression,
 )
@@ -22,7 +21,6 @@ MAKERS = [
     make_low_rank,
     make_block_graph,
     make_interactions,
-    make_personalized_regression,
     *(partial(make_trace_regression, design=design) for design in DESIGNS),
 ]
 
@@ -62,29 +60,6 @@ def test_the_seed_decides(make):
         (make_interactions, {"popularity": -1}, "'popularity' parameter"),
         (make_interactions, {"popularity": 20}, "too many for popularity=20"),
         (make_interactions, {"n_tastes": 0}, "'n_tastes' parameter"),
-        (make_personalized_regression, {"n_features": 1}, "n_components=2 must be at most n_feat"),
-        (make_personalized_regression, {"n_users": 0}, "'n_users' parameter"),
-        (make_personalized_regression, {"rows_per_user": 0}, "'rows_per_user' parameter"),
-        (
-            make_personalized_regression,
-            {"rows_per_user": (0, 3)},
-            r"rows_per_user must be .* \(0, 3",
-        ),
-        (
-            make_personalized_regression,
-            {"rows_per_user": (4, 3)},
-            r"rows_per_user must be .* \(4, 3",
-        ),
-        (make_personalized_regression, {"rows_per_user": (4,)}, r"rows_per_user must be .* \(4,\)"),
-        (make_personalized_regression, {"rows_per_user": (2, 3.5)}, r"rows_per_user .* \(2, 3.5\)"),
-        (make_personalized_regression, {"scales": [1, -2]}, "scales holds -2.0"),
-        (make_personalized_regression, {"scales": [1.0]}, r"scales has shape \(1,\)"),
-        (make_personalized_regression, {"mean": [1.0, np.nan]}, "mean contains NaN"),
-        (make_personalized_regression, {"mean": np.inf}, "mean contains inf"),
-        (make_personalized_regression, {"mean": np.ones(3)}, r"mean has shape \(3,\)"),
-        (make_personalized_regression, {"intercept": np.inf}, "'intercept' parameter"),
-        (make_personalized_regression, {"correlation": -1}, "'correlation' parameter"),
-        (make_personalized_regression, {"noise": -0.1}, "'noise' parameter"),
         (make_trace_regression, {"shape": (4, 0)}, r"shape must be two positive integers, got \(4"),
         (make_trace_regression, {"shape": (4,)}, r"shape must be two positive integers, got \(4,"),
         (make_trace_regression, {"shape": (4, 3), "rank": 4}, "rank=4 must be at most 3"),
@@ -357,77 +332,5 @@ def test_responses_have_their_noise(design):
     n = 20_000
     X, y, M = make_trace_regression(n, (5, 3), design=design, noise=0.7, random_state=0)
     noise = y - written_out(X) @ M.ravel()
-    assert abs(noise.mean()) <= 5 * 0.7 / np.sqrt(n)
-    assert np.std(noise) == pytest.approx(0.7, rel=5 / np.sqrt(2 * n))
-
-
-def predictions(X, groups, coef):
-    return np.einsum("ij,ij->i", X, coef[groups])
-
-
-def test_rows_of_users_lie_together():
-    X, y, groups, coef = make_personalized_regression(7, 5, rows_per_user=3, random_state=0)
-    assert X.shape == (21, 5)
-    assert y.shape == (21,)
-    assert_array_equal(groups, np.repeat(np.arange(7), 3))
-    assert coef.shape == (7, 5)
-
-
-def test_users_have_any_number_of_rows_between_two():
-    _, _, groups, _ = make_personalized_regression(4000, 3, rows_per_user=(2, 5), random_state=0)
-    assert np.all(np.diff(groups) >= 0)
-    users_with = np.bincount(np.bincount(groups))
-    assert_array_equal(users_with[:2], 0)
-    assert len(users_with) == 6
-    # 1000 each, within 5 standard deviations.
-    assert np.abs(users_with[2:] - 1000).max() <= 5 * np.sqrt(4000 * 3 / 16)
-
-
-@pytest.mark.parametrize("n_components", [1, 3, 6])
-def test_users_share_a_representation(n_components):
-    made = make_personalized_regression(50, 6, n_components=n_components, random_state=0)
-    assert np.linalg.matrix_rank(made[3]) == n_components
-
-
-@pytest.mark.parametrize(
-    ("mean", "expected"), [(None, [0, 0, 0]), (2.0, [2, 0, 0]), ([1, -2, 3], [1, -2, 3])]
-)
-def test_coefficients_have_their_moments(mean, expected):
-    n, scales = 20_000, np.array([2.0, 1.0, 0.5])
-    coef = make_personalized_regression(
-        n, 8, n_components=3, rows_per_user=1, scales=scales, mean=mean, random_state=0
-    )[3]
-    # The representation is orthonormal: lengths are those of the components.
-    center = coef.mean(axis=0)
-    assert np.linalg.norm(center) == pytest.approx(
-        np.linalg.norm(expected), abs=5 * 2 * np.sqrt(3 / n)
-    )
-    values = np.linalg.eigvalsh(np.cov(coef.T))[::-1]
-    assert_allclose(values[:3], scales**2, rtol=5 * np.sqrt(2 / n) + 0.01)
-    assert_allclose(values[3:], 0, atol=1e-12)
-
-
-@pytest.mark.parametrize("correlation", [0, 0.9, -0.5])
-def test_features_are_correlated_standard_normals(correlation):
-    n = 20_000
-    X = make_personalized_regression(
-        n, 5, rows_per_user=1, correlation=correlation, random_state=0
-    )[0]
-    expected = toeplitz(float(correlation) ** np.arange(5))
-    assert np.abs(X.T @ X / n - expected).max() <= 6 * np.sqrt(2 / n)
-    assert np.abs(X.mean(axis=0)).max() <= 5 / np.sqrt(n)
-
-
-def test_responses_of_users_are_linear_with_an_intercept():
-    X, y, groups, coef = make_personalized_regression(40, intercept=-3.0, noise=0, random_state=0)
-    assert_allclose(y, predictions(X, groups, coef) - 3, atol=1e-12)
-
-
-def test_responses_of_users_have_their_noise():
-    n = 20_000
-    X, y, groups, coef = make_personalized_regression(
-        n, 4, rows_per_user=1, noise=0.7, random_state=0
-    )
-    noise = y - predictions(X, groups, coef)
     assert abs(noise.mean()) <= 5 * 0.7 / np.sqrt(n)
     assert np.std(noise) == pytest.approx(0.7, rel=5 / np.sqrt(2 * n))

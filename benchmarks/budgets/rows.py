@@ -23,7 +23,8 @@ from benchmarks.budgets.tables import (
     standardized,
     table_of,
 )
-from skdp.datasets import make_personalized_regression, make_trace_regression
+from benchmarks.personalization.users import make_personalized_regression
+from skdp.datasets import make_trace_regression
 from skdp.exceptions import PrivacyWarning
 from skdp.units import Entry, Update
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_digits
 
+from benchmarks.personalization.users import make_personalized_regression
 from skdp import datasets
 
 __all__ = ["CASES", "Case"]
@@ -180,7 +181,7 @@ def classes(n_classes: int, seed: int) -> Any:
 
 
 def users(n: int, seed: int, **parameters: Any) -> Any:
-    return datasets.make_personalized_regression(n, **parameters, random_state=seed)
+    return make_personalized_regression(n, **parameters, random_state=seed)
 
 
 SVD, PCA = partial(captured, "DPTruncatedSVD"), partial(captured, "DPPCA")

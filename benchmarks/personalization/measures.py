@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import toeplitz
 
+from benchmarks.personalization.users import make_personalized_regression
 from benchmarks.report import Measured
 from skdp import DPPersonalizedRegressor
-from skdp.datasets import make_personalized_regression
 
 # Of no tuning: the defaults of the estimator were chosen with other seeds.
 FIRST_FRESH_SEED = 1000
