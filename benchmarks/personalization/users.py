@@ -26,7 +26,8 @@ def make_personalized_regression(
     The response to a row x of user j is :math:`y = \langle x, U v_j\rangle + s z`, where U has
     `n_components` orthonormal columns that are shared by all users and uniformly random, the
     entries of :math:`v_j` are normal with spreads `scales`, the first of them around `mean`, s is
-    the `noise` and z standard normal. Features k apart have the k-th power of `correlation` as theirs.
+    the `noise` and z standard normal. Features k apart have a correlation that is the k-th power of
+    `correlation`.
     """
     random = check_random_state(random_state)
     basis = orthonormal_basis(random.normal(size=(n_features, n_components)))
