@@ -181,9 +181,6 @@ class PrivacyLedger:
     4.0
     """
 
-    # Default for pickles of older versions, which have no note.
-    note: str | None = None
-
     def __init__(self, path: str | os.PathLike[str], *, note: str | None = None) -> None:
         check_note(note)
         self.path, self.note = os.path.abspath(os.fsdecode(path)), note

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from numbers import Integral
@@ -21,7 +21,6 @@ from sklearn.model_selection import (
 
 from skdp.exceptions import counted
 from skdp.pipeline._composition import unit_of
-from skdp.pipeline._holders import fitted_once, is_passed_through
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, gaussian_dp
 
 #: How many fits there are of each record, which is that of a single fit.
@@ -30,10 +29,6 @@ PlannedCost = Counter[PrivacySpent]
 SEARCHES = (GridSearchCV, RandomizedSearchCV)
 
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
-# Parameters that the records of fits, or their number, depend on; others change what is released at
-# the same cost.
-_PARAMETERS_OF_COST = frozenset({"adjacency", "delta", "epsilon", "init", "privacy_unit", "solver"})
-_PARAMETERS_OF_COST |= {"steps", "transformer_list", "transformers"}
 
 
 def candidate_of(search: Any, params: dict[str, Any]) -> Any:
@@ -43,17 +38,15 @@ def candidate_of(search: Any, params: dict[str, Any]) -> Any:
 
 
 def params_of_search(search: Any) -> list[dict[str, Any]]:
-    """List the parameters of all candidates of a planned search; its random state stays unused.
-
-    Candidates that will be drawn without a seed are represented by others of the same cost.
-    Searches whose costs are drawn at random are refused.
-    """
+    """List the parameters of all candidates of a planned search."""
     if isinstance(search, GridSearchCV):
         return list(ParameterGrid(search.param_grid))
     seed = search.random_state
     if not isinstance(seed, Integral):
-        _check_equal_costs(search)
-        seed = 0
+        raise ValueError(
+            f"random_state of the search must be an int, got {seed!r}: without it nobody knows "
+            "which candidates it will draw, and what they cost. It may be public."
+        )
     return list(ParameterSampler(search.param_distributions, search.n_iter, random_state=seed))
 
 
@@ -109,31 +102,6 @@ def composed(records: Sequence[PrivacySpent], *, same_unit: bool) -> PrivacySpen
     """Compose at least one record; a single one stays as it is, and is not rounded up."""
     first, *others = records
     return first.compose(*others, same_unit=same_unit) if others else first
-
-
-def _check_equal_costs(search: Any) -> None:
-    """Refuse candidates that are drawn at random and differ in what they cost."""
-    spaces, costs = search.param_distributions, set()
-    for space in [spaces] if isinstance(spaces, Mapping) else spaces:
-        related = {name: values for name, values in space.items() if _may_change_cost(name, values)}
-        drawn = [name for name, values in related.items() if hasattr(values, "rvs")]
-        if not drawn:
-            candidates = (candidate_of(search, params) for params in ParameterGrid(related))
-            costs |= {frozenset(planned_cost(fitted_once(one)).items()) for one in candidates}
-        if drawn or len(costs) > 1:
-            raise ValueError(
-                f"What a candidate costs is drawn at random, from {', '.join(drawn or related)}, "
-                "and not known before; pass an int as random_state of the search."
-            )
-
-
-def _may_change_cost(name: str, values: Any) -> bool:
-    """Tell whether the cost of a fit may depend on a parameter, as it does on steps."""
-    if name.rpartition("__")[2] in _PARAMETERS_OF_COST:
-        return True
-    return not hasattr(values, "rvs") and any(
-        is_passed_through(value) or hasattr(value, "fit") for value in values
-    )
 
 
 def _planned_record(step: Any) -> PrivacySpent:

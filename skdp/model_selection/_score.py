@@ -217,16 +217,13 @@ def _reconstruction_errors(steps: Steps, X: Any, y: Any) -> np.ndarray:
 
 def _distances_of_restored(steps: Steps, rows: Any) -> np.ndarray:
     back = np.asarray(restored(steps, transformed(steps, rows)))
-    given = hide_error_text(np.asarray, rows)
-    if given.dtype.kind not in "biuf":
-        given = hide_error_text(np.asarray, rows, np.float64)
+    given = hide_error_text(np.asarray, rows, np.float64)
     if back.shape != given.shape:
         raise ValueError(
             f"scoring='reconstruction' needs rows of shape {given.shape[1:]} back, got shape "
             f"{back.shape[1:]}: pass another name of a score."
         )
-    apart = np.subtract(given, back, dtype=np.result_type(given, back, np.float32))
-    return np.asarray(np.square(apart).sum(axis=1))
+    return np.asarray(np.square(given - back).sum(axis=1))
 
 
 class Score(NamedTuple):

@@ -95,7 +95,7 @@ def search_cost(search: Any, n_samples: int, n_features: int) -> SearchCost:
     Parameters
     ----------
     search : GridSearchCV or RandomizedSearchCV
-        The search. It is not changed, and nothing is drawn from its random state.
+        The search, which is not changed.
     n_samples : int
         Number of rows of the planned X; of users with ``privacy_unit="user"``.
     n_features : int
@@ -113,9 +113,9 @@ def search_cost(search: Any, n_samples: int, n_features: int) -> SearchCost:
     ValueError
         If the number of fits or their cost is not known in advance: with a search within the
         search or other holders of private steps than compositions, with a splitter that needs data,
-        or with an `epsilon` that is drawn without a seed. If users are protected, and folds do not
-        follow from their ids alone. If there is no private step, or one does not accept its
-        parameters. If the steps protect different units or differ in adjacency.
+        or with candidates that are drawn without an int as `random_state`. If users are protected,
+        and folds do not follow from their ids alone. If there is no private step, or one does not
+        accept its parameters. If the steps protect different units or differ in adjacency.
 
     See Also
     --------

@@ -4,7 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from inspect import getclosurevars
+from inspect import getclosurevars, signature
 from itertools import chain
 from numbers import Real
 from operator import attrgetter
@@ -506,8 +506,17 @@ class DelegatesMixin(SeededEstimator):
         -------
         float
             What its own `score` returns, which the guarantee does not cover.
+
+        Raises
+        ------
+        ValueError
+            If the last step takes no `users` and got some.
         """
-        X, y = in_parts(X, y)
+        last, (X, y) = last_of(self._fitted()), in_parts(X, y)
+        if users is not None and "users" not in signature(last.score).parameters:
+            raise ValueError(
+                f"users must be None: {type(last).__name__}.score takes none, and scores each row."
+            )
         given = {} if users is None else {"users": users}
         return float(self._applied("score", X, *(() if y is None else (y,)), **given))
 

@@ -7,6 +7,7 @@ import pytest
 
 from skdp import (
     DPPCA,
+    DPLinearRegression,
     DPPersonalizedRegressor,
     DPPipeline,
     DPStandardScaler,
@@ -68,3 +69,14 @@ def test_a_pipeline_scores_with_users():
     assert model.score(X, Y, users=IDS) == by_hand
     with pytest.raises(ValueError, match="as users=ids of a DPPipeline"):
         model.score(X, Y)
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+@pytest.mark.parametrize("is_search", [False, True])
+def test_a_last_step_that_takes_no_users_says_so(is_search):
+    model = DPPipeline([("last", DPLinearRegression())])
+    if is_search:
+        model = DPGridSearch(model, {"last__n_iter": [2]})
+    model.fit(X, Y)
+    with pytest.raises(ValueError, match=r"users must be None: DPLinearRegression\.score"):
+        model.score(X, Y, users=IDS)
