@@ -136,6 +136,7 @@ FAMILIES = (
         setting=people_cells.setting,
         arguments=lambda data: data.arguments,
         n_units=lambda arguments: len(set(arguments[1])),
+        cover=people_cells.cover,
     ),
     Family(
         name="columns of people",
@@ -167,6 +168,7 @@ FAMILIES = (
         slips={},
         arguments=lambda data: data.arguments,
         n_units=lambda arguments: len(set(arguments[1])),
+        cover=single_cover,
         exempt={"rows_are_transformed_one_by_one": "covariances transform nothing"},
     ),
     Family(

@@ -111,6 +111,7 @@ LEAKING = [
 ]
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize(("leak", "cell"), LEAKING)
 def test_a_copy_that_leaks_breaks_the_laws_that_are_for_it(leak, cell):
     assert broken_laws(cell, CAUGHT_BY[leak]) == CAUGHT_BY[leak]

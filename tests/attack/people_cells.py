@@ -9,6 +9,7 @@ import row_cells
 import scaler_cells
 import trace_cells
 import trace_neighbors
+from covers import combined, least_cover
 from harness import Slip, altered, watched_points, without_record, without_row
 from in_parts import in_parts
 from row_cells import ADJACENCIES, D, adversarial_rows, is_reached, setting
@@ -78,6 +79,20 @@ def _cells():
 
 
 CELLS = tuple(_cells())
+
+
+def cover(cells):
+    """Choose cells with every value, and with all releases that each solver makes.
+
+    Rows have all pairs of values; here users are what differs.
+    """
+
+    def wanted(cell):
+        norm_of_means = (cell.model, cell.solver, cell.norms) == ("pca", "refined", "private")
+        ways = {(cell.solver, cell.norms), (cell.solver, cell.model == "svd"), norm_of_means}
+        return combined(vars(cell), 1) | ways
+
+    return tuple(cells[number] for number in least_cover([wanted(cell) for cell in cells]))
 
 
 @dataclass(frozen=True)
@@ -408,7 +423,11 @@ class TraceCell(trace_cells.Cell):
 
 def _trace_cells():
     in_parts_are = ("flat", "vectors", "row vectors", "narrow vectors", "sparse vectors")
-    of_records = [cell for cell in trace_cells.CELLS if cell.unit == "record"]
+    # Layouts that only records tell from others.
+    known = ("row vectors", "numbers")
+    of_records = [
+        cell for cell in trace_cells.CELLS if cell.unit == "record" and cell.layout not in known
+    ]
     for number, cell in enumerate(of_records):
         parts = number % 2 == 1 and cell.layout in in_parts_are
         # How long they are follows from the people.
