@@ -198,12 +198,12 @@ def _counts(problem: LogisticProblem) -> float:
     return problem.n_units * problem.cost.mu
 
 
-def plan_norm(problem: LogisticProblem) -> Release | None:
+def plan_norm(problem: LogisticProblem, name: str = "clip norm") -> Release | None:
     """Plan a quantile of the norms, unless it is given or guessed."""
     if problem.row_norm is not None or is_norm_guessed(problem):
         return None
     return problem.cost.release(
-        "clip norm", "exponential", _NORM_SHARE, sensitivity.count_distance, {}, shape=NORMS.shape
+        name, "exponential", _NORM_SHARE, sensitivity.count_distance, {}, shape=NORMS.shape
     )
 
 

@@ -74,6 +74,7 @@ class TraceClassReleases(NamedTuple):
 
     norm: Release | None  # by which matrices are clipped; None if it is given, or guessed
     mean: Release
+    centered_norm: Release | None  # the same, once the mean is subtracted
     start: Release
     gradients: tuple[Release, ...]
 
@@ -84,16 +85,18 @@ def plan_trace_classes(problem: TraceClassProblem) -> TraceClassReleases:
     bound = clip_norm(problem) if norm is None else norm.name
     change = sensitivity.row_sum
     mean = plan_sum(problem, "mean matrix", _MEAN_SHARE, entries, bound, change)
+    around = plan_norm(problem, "clip norm around the mean")
+    bound = bound if around is None else around.name
     # A label differs by 1/2 from 1/2.
     halved = bound / 2 if isinstance(bound, float) else bound
     start = plan_sum(problem, "class difference", _START_SHARE, entries, halved, change)
-    count, share = n_steps(problem), left_of(norm, mean, start)
+    count, share = n_steps(problem), left_of(norm, mean, around, start)
     size, level = (problem.rank * sum(problem.matrix_shape) + 1,), tangent_level(problem)
     gradients = tuple(
         plan_sum(problem, f"tangent gradient {step}", share / count, size, level, change)
         for step in range(1, count + 1)
     )
-    return TraceClassReleases(norm, mean, start, gradients)
+    return TraceClassReleases(norm, mean, around, start, gradients)
 
 
 def tangent_level(problem: TraceClassProblem) -> float:
@@ -110,6 +113,12 @@ def tangent_level(problem: TraceClassProblem) -> float:
 
 # Length of a step: at p = 1/2, where the loss is steepest, its curvature is 1/4. Not studied.
 _STEP = 4.0
+# With more noise in the mean, as a part of the norms around it, that noise is most of the norms.
+_MOST_NOISE = 0.6  # not studied
+_HIDDEN = (
+    "Noise hides how the matrices spread around their mean, and classes may be told by chance. "
+    "Subtract a public guess of their center, or pass a larger epsilon or more records."
+)
 
 
 def solve_trace_classes(
@@ -119,20 +128,20 @@ def solve_trace_classes(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Estimate:
-    """Release the clip level, the mean, the difference of the classes, and the gradients.
+    """Release norms, the mean, the difference of the classes, and the gradients.
 
     Gradients are projected on the tangent space of the matrices of the rank, so that the noise has
     only as many dimensions as these have. Each is clipped to about a third of what it can be at
     most.
     """
     view, rounding = with_norms(view), problem.rounding
-    norm = release_norm(problem, plan.norm, view, budget, quantile=0.5)
-    # A released median is raised; a given or guessed norm is the bound itself.
-    bound = norm if plan.norm is None else level_factor(problem) * norm
+    _, bound = _release_bound(problem, plan.norm, view, budget)
     total, _ = clipped(view, bound).total()
-    mean = budget.release(plan.mean, total, bound, rounding=rounding).value / problem.n_units
-    # Matrices are clipped again, as subtracting the mean may make one longer.
+    released = budget.release(plan.mean, total, bound, rounding=rounding)
+    mean = released.value / problem.n_units
+    # Matrices are clipped again, as subtracting the mean may make one longer, or far shorter.
     view = with_norms(view.centered(mean))
+    norm, bound = _release_bound(problem, plan.centered_norm, view, budget)
     kernel = partial(_class_difference, codes=view.codes)
     total = clipped(view, bound).map_sum(kernel, problem.n_features)[:, 0]
     noisy = budget.release(plan.start, total, bound / 2, rounding=rounding).value
@@ -143,7 +152,17 @@ def solve_trace_classes(
     point, offset = _descend(problem, plan.gradients, view, (bound, unit), start, budget)
     slopes = point.matrix.ravel() / unit
     weights = np.append(slopes, offset - mean @ slopes)
-    return Estimate(weights[:, np.newaxis])
+    noise = math.sqrt(problem.n_features) * released.noise_std / problem.n_units
+    return Estimate(weights[:, np.newaxis], (_HIDDEN,) if noise > _MOST_NOISE * norm else ())
+
+
+def _release_bound(
+    problem: TraceClassProblem, release: Release | None, view: LabeledRows, budget: PrivacyBudget
+) -> tuple[float, float]:
+    """Return a long norm of matrices, and the bound to which they are clipped."""
+    norm = release_norm(problem, release, view, budget, quantile=0.5)
+    # A released median is raised; a given or guessed norm is the bound itself.
+    return norm, norm if release is None else level_factor(problem) * norm
 
 
 def _descend(
@@ -242,9 +261,9 @@ class DPTraceClassifier(PrivateClassifier):
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     row_norm : float or None, default=None
         Public bound to which the Frobenius norms of matrices are clipped, before and after their
-        mean is subtracted, in the units of X; the noise grows with it. ``None`` releases their
-        median and clips at up to four times it, the more records and budget there are; of few
-        records it takes the entries to be standardized. From 1e-100 to 1e100.
+        mean is subtracted, in the units of X; the noise grows with it. ``None`` releases the
+        median of both and clips at up to four times it, the more records and budget there are; of
+        few records it takes the entries to be standardized. From 1e-100 to 1e100.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -279,16 +298,17 @@ class DPTraceClassifier(PrivateClassifier):
     Notes
     -----
     **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`.
-    Mechanisms: Gaussian, and exponential for the median of the norms, accounted for in Gaussian
-    differential privacy. Released: that median, unless `row_norm` is given or the records are few;
-    the mean of clipped matrices; the difference of the classes of matrices less that mean; and in
-    each step the sum of the gradients, each clipped in norm. `plan` lists every release before a
-    fit, `privacy_spent_` afterwards. Assumed public: the number of records, the shape, dtype and
-    container of X, and its parts, feature names, the classes, and parameters. That the classes are
-    public is promised by the caller if they are taken from y, and ``privacy_spent_.enforced`` is
-    then False. NaN, infinity and labels that are not among the classes are refused, which tells
-    that there are none. Not covered: what `predict` and its like and `score` return, noise-free
-    functions of the rows passed in; and the running time. No assumption about the data is made.
+    Mechanisms: Gaussian, and exponential for medians of norms, accounted for in Gaussian
+    differential privacy. Released: the median norms of matrices and of what differs from their
+    mean, unless `row_norm` is given or the records are few; the mean of clipped matrices; the
+    difference of the classes of matrices less that mean; and in each step the sum of the gradients,
+    each clipped in norm. `plan` lists every release before a fit, `privacy_spent_` afterwards.
+    Assumed public: the number of records, the shape, dtype and container of X, and its parts,
+    feature names, the classes, and parameters. That the classes are public is promised by the
+    caller if they are taken from y, and ``privacy_spent_.enforced`` is then False. NaN, infinity
+    and labels that are not among the classes are refused, which tells that there are none. Not
+    covered: what `predict` and its like and `score` return, noise-free functions of the rows passed
+    in; and the running time. No assumption about the data is made.
 
     Entries are not whitened: they should be of similar size, and not strongly correlated. Where
     they are, as in images, `DPLogisticRegression` on the rows does as well.
@@ -296,10 +316,10 @@ class DPTraceClassifier(PrivateClassifier):
     After the check, and a digest if there is a seed, a fit reads X for the norms of the matrices,
     for their mean, for the norms of what differs from it, for the start, and in every step, of
     which public facts make 8 to 100. Time is O(n d1 d2 rank) a step, memory O(d1 d2). Rows in
-    parts, of `RowBlocks.from_partitions`, are read three times and in every step: for the check,
-    the norms and the digest together, for the mean, and for the start; the first two are one if
-    the norms are not released. Nothing is kept of a row. A row or a label that the check has
-    passed, and that is none when it is read again, counts nowhere from then on.
+    parts, of `RowBlocks.from_partitions`, are read four times and in every step: for the check, the
+    norms and the digest together, for the mean, for the norms around it, and for the start; without
+    released norms twice, as the first two are one. Nothing is kept of a row. A row or a label that
+    the check has passed, and that is none when it is read again, counts nowhere from then on.
 
     With ``epsilon=inf`` the steps are those of a private fit without its noise, 100 of them, and
     not those to the optimum.

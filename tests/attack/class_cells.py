@@ -203,6 +203,9 @@ SLIPS = {
     "means": Slip("row_sum", "mean matrix", Cell(container="matrices")),
     "starts": Slip("row_sum", "class difference", Cell("zero_out", container="matrices")),
     "tangents": Slip("row_sum", "tangent gradient", Cell(container="flat")),
+    "counts of norms around the mean": Slip(
+        "count_distance", "clip norm around the mean", Cell("zero_out", container="matrices")
+    ),
     "counts of norms": Slip("count_distance", "clip norm", Cell()),
     "counts of norms without one": Slip("count_distance", "clip norm", Cell("zero_out")),
 }

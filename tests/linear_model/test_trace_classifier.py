@@ -1,6 +1,7 @@
 """The classifier of matrices: its accuracy, its layouts, what it refuses, what is null."""
 
 import pickle
+import warnings
 from functools import partial
 
 import numpy as np
@@ -140,7 +141,7 @@ def test_a_null_record_is_counted_nowhere(cell):
     other = data.with_record(data.rows[0], 1 - data.labels[0])
     with null_record():
         same = record(cell, other.arguments)
-    for ours, theirs in zip(budget.values[:3], same.values[:3], strict=True):
+    for ours, theirs in zip(budget.values[:4], same.values[:4], strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
@@ -165,9 +166,10 @@ def test_the_plan_tells_all_releases():
     X, _, _ = drawn(2)
     plan = private(rank=2).plan(5000, 30, like=X)
     names = [one.name for one in plan.releases]
-    assert names[:4] == ["clip norm", "mean matrix", "class difference", "tangent gradient 1"]
-    assert plan.releases[3].sensitivity is not None
-    assert plan.releases[3].shape == (23,)
+    norms, sums = ["clip norm", "clip norm around the mean"], ["mean matrix", "class difference"]
+    assert names[:5] == [norms[0], sums[0], norms[1], sums[1], "tangent gradient 1"]
+    assert plan.releases[4].sensitivity is not None
+    assert plan.releases[4].shape == (23,)
     few = private().plan(100, 30, like=X)
     assert all(one.sensitivity is not None for one in few.releases)
 
@@ -178,3 +180,21 @@ def test_few_records_are_warned_of_and_a_search_takes_the_labels_for_classes():
         private(epsilon=0.1).fit(X, y)
     search = DPGridSearch(DPTraceClassifier(), {"rank": [1, 2]}, epsilon=4.0)
     assert search.fit(X, y).best_estimator_.classes_.tolist() == [0, 1]
+
+
+def test_matrices_may_lie_far_from_zero():
+    """Steps are as long as the spread around the mean asks for; where noise hides it, a warning."""
+    X = np.random.default_rng(0).normal(size=(5000, 4, 3))
+    y = X[:, 0, 0] > 0
+
+    def fitted(offset, epsilon):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = private(classes=[False, True], epsilon=epsilon).fit(X + offset, y)
+        return model.score(X + offset, y), any("hides how" in str(one.message) for one in caught)
+
+    for offset, epsilon in ((0, 4.0), (10, 4.0), (1e5, np.inf)):
+        accuracy, warned = fitted(offset, epsilon)
+        assert accuracy > 0.95
+        assert not warned
+    assert fitted(1e5, 4.0)[1]
