@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import Bunch, check_array, check_random_state, check_scalar
 from sklearn.utils._indexing import _safe_indexing
 
@@ -262,7 +263,6 @@ def _symmetric_noise(size: int, generator: np.random.Generator) -> np.ndarray:
 
 # Units whose statistics are sums over rows, or over users.
 _UNITS = ("row", "record", "response", "user")
-_MATCHED = ("epsilon", "delta", "ledger")
 
 
 def matched_noise(estimator: Any, *, n_samples: int, n_public: int) -> Any:
@@ -443,12 +443,12 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
     steps = private_steps(estimator)
     if not steps:
         raise ValueError(f"{type(estimator).__name__} has no private step.")
-    _check_searched(estimator)
     for name, value in {"": estimator, **estimator.get_params()}.items():
-        if isinstance(value, BaseDPSearch):
+        if isinstance(value, BaseDPSearch | BaseSearchCV):
             raise ValueError(
-                f"{name or 'estimator'}={type(value).__name__} cannot be matched: on public rows, "
-                "where a search costs nothing, take GridSearchCV."
+                f"{name or 'estimator'}={type(value).__name__} cannot be matched: pass what it "
+                "searches. On public rows, where a search costs nothing, hand the result to "
+                "GridSearchCV."
             )
     for prefix, step in steps.items():
         if step.ledger is not None:
@@ -470,16 +470,6 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
     if len(are_users) > 1:
         raise ValueError("Some private steps protect users and others rows: pass one unit to all.")
     return steps
-
-
-def _check_searched(estimator: Any) -> None:
-    """Refuse a search of scikit-learn over parameters that `matched_noise` sets."""
-    for name in ("param_grid", "param_distributions"):
-        grids = getattr(estimator, name, None)
-        for grid in [grids] if isinstance(grids, dict) else grids or []:
-            for searched in grid:
-                if searched.rpartition("__")[2] in _MATCHED:
-                    raise ValueError(f"{searched!r} of {name} must not be searched: it is matched.")
 
 
 def _epsilon_of_mu(step: Any, mu: float) -> float:
