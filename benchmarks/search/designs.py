@@ -89,7 +89,7 @@ def best_by_folds(task: Task, epsilon: float, secret: int, rows: Rows) -> Any:
     """Search as without privacy, every fit at the epsilon with which all are within the budget."""
     each = with_epsilon(seeded(task.estimator, secret), epsilon)
     search = GridSearchCV(each, task.grid, cv=N_FOLDS, scoring=mean_score(task))
-    cost = search_cost(search, *rows.X.shape, same_unit=True)
+    cost = search_cost(search, *rows.X.shape)
     search.set_params(estimator=with_epsilon(each, cost.epsilon_each))
     return search.fit(*rows).best_estimator_
 
