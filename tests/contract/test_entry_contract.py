@@ -115,15 +115,6 @@ def test_whole_spectrum_by_input_perturbation():
     )
 
 
-def test_a_fit_of_another_kind_leaves_nothing_of_the_last_one():
-    estimator = DPTruncatedSVD(2, privacy_unit=Entry(BOUNDS)).fit(TABLE)
-    assert hasattr(estimator, "left_components_")
-    estimator.set_params(privacy_unit="row", row_norm=3.0).fit(TABLE)
-    assert not any(hasattr(estimator, name) for name in ("left_components_", "failed_"))
-    estimator.set_params(privacy_unit=Entry(BOUNDS), row_norm=None).fit(TABLE)
-    assert not hasattr(estimator, "row_norm_")
-
-
 @every_estimator
 def test_square_units_are_pairwise(make):
     units = {"row": False, "entry": False, "edge": True, "spectral": True}

@@ -196,17 +196,6 @@ def test_every_container_has_the_same_releases_and_attributes(epsilon):
     assert len(found) == 1
 
 
-def test_a_fit_repeats_with_its_seed():
-    X = table()
-    for solver in ("auto", "covariance"):
-        one, other = (
-            DPTruncatedSVD(3, row_norm=4.0, solver=solver, random_state=KEY).fit(X)
-            for _ in range(2)
-        )
-        np.testing.assert_array_equal(one.components_, other.components_)
-        assert one.privacy_spent_ == other.privacy_spent_
-
-
 def test_the_gate_counts_each_row_by_itself():
     X = np.abs(np.random.default_rng(0).normal(size=(100, 4)))
     X[:49] *= -1

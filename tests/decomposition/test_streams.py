@@ -284,16 +284,6 @@ def test_a_longer_horizon_costs_little():
     assert 1 < scales[1] / scales[0] < 1.3
 
 
-@pytest.mark.parametrize("cell", [CELLS[0], CONTINUAL_CELLS[-1]], ids=str)
-def test_the_budget_is_spent_when_the_stream_is_opened(cell):
-    stream = cell(epsilon=0.8)
-    spent = stream.privacy_spent_
-    assert spent.epsilon_at(1e-6) == pytest.approx(0.8, rel=1e-6)
-    assert sum(release.share for release in spent.releases) == pytest.approx(1)
-    assert spent.enforced == (cell.unit == "update")
-    assert not spent.seeded
-
-
 def test_sketches_go_by_public_facts():
     units = (Update(1.0), Entry((0, 1)), FrobeniusChange(1.0))
     streams = [DPStreamingFactorizer(shape=(300, 200), privacy_unit=unit) for unit in units]

@@ -279,30 +279,6 @@ def test_an_estimator_prints_its_unit(make, unit):
                 assert re.search(f"{name}.*{re.escape(str(value))}", html, re.DOTALL)
 
 
-@pytest.mark.parametrize("print_changed_only", [True, False])
-def test_a_unit_beside_a_seed_does_not_show_the_seed(print_changed_only):
-    estimator = DPPCA(privacy_unit=Entry((0, 1)), random_state=SECRET)
-    with config_context(print_changed_only=print_changed_only):
-        for text in (repr(estimator), estimator._repr_html_()):
-            assert str(SECRET) not in text
-            assert "Entry" in text
-
-
-@pytest.mark.covered(at_most=8)
-@every_estimator
-@every_fitted_unit
-def test_a_fitted_estimator_is_pickled_with_its_unit(make, unit):
-    estimator = estimator_of(make, unit, random_state=SECRET)
-    assert pickle.loads(pickle.dumps(estimator)).get_params() == estimator.get_params()
-    X = data_of(unit)
-    estimator.fit(X)
-    restored = pickle.loads(pickle.dumps(estimator))
-    assert restored.privacy_unit == unit
-    np.testing.assert_array_equal(restored.transform(X), estimator.transform(X))
-    assert restored.random_state is None
-    assert restored.privacy_spent_ == estimator.privacy_spent_
-
-
 NOT_UNITS = [None, 3, np.arange(3.0), "user", ("entry",), Entry, Interaction, PCA(), b"row"]
 ODD_UNITS = [Entry("x"), Entry(None), Entry(np.ones((2, 2))), SparseRow("many", 0), Interaction(-1)]
 every_odd_one = pytest.mark.parametrize("unit", [*NOT_UNITS, *ODD_UNITS], ids=repr)
