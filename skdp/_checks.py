@@ -159,14 +159,14 @@ class PlainParametersMixin:
 
     def _validate_params(self) -> None:
         # Faster than get_params, which inspects the signature. A subclass may lack a parameter.
-        names = [name for name in self._parameter_constraints if hasattr(self, name)]
-        given = {name: getattr(self, name) for name in names}
-        validate_plain(self._parameter_constraints, given, type(self).__name__)
+        constraints = self._parameter_constraints
+        given = {name: getattr(self, name) for name in constraints if hasattr(self, name)}
+        validate_plain(constraints, given, type(self).__name__)
 
 
 def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_name: str) -> None:
     """Check parameters as plain values."""
-    values = {name: plain(value) for name, value in given.items()}
+    values = dict(zip(given, map(plain, given.values()), strict=True))
     if isinstance(ledger := values.get("ledger"), str | bytes | os.PathLike):
         raise ValueError(
             f"The 'ledger' parameter of {caller_name} must be a PrivacyLedger or None, and no "
@@ -431,11 +431,15 @@ def check_rows_of(
     if not isinstance(X, RowBlocks):
         own = {"accept_sparse": accept_sparse, "ensure_all_finite": ensure_all_finite}
         redact_errors(refuse_times)(X)
-        settings = {**INPUT, **own, "reset": False}
-        return redact_errors(lambda X: validate_data(estimator, X, **settings))(X)
+        return _validated(X, estimator, **{**INPUT, **own, "reset": False})
     check_features(X, estimator)
     _refuse_sparse(X, accept_sparse)
     return X
+
+
+@redact_errors
+def _validated(X: Any, /, estimator: Any, **settings: Any) -> Any:
+    return validate_data(estimator, X, **settings)
 
 
 def check_transformed(
@@ -484,7 +488,7 @@ def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:
     # This may read the first block, which raises errors of skdp.
     names = X.feature_names if isinstance(X, RowBlocks) else None
     if names is None:
-        redact_errors(lambda X: validate_data(estimator, X, reset=reset, skip_check_array=True))(X)
+        _validated(X, estimator, reset=reset, skip_check_array=True)
         return
     # scikit-learn would look for names in columns, and warn that there are none.
     _check_n_features(estimator, X, reset=reset)

@@ -11,6 +11,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -26,7 +27,7 @@ from skdp._checks import (
 )
 from skdp.data.containers import refuse_masked
 from skdp.data.reduce import OBSERVER
-from skdp.data.workers import one_blas_thread, thread_count
+from skdp.data.workers import one_blas_thread
 from skdp.exceptions import THE_DEFAULT, warn_of_privacy, warnings_together
 from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
@@ -150,7 +151,8 @@ def report(
     """Report the passes of a fit to callbacks; without `n_passes`, the fits of its steps."""
     progress = None if task is None else Progress(estimator, task, hides_groups=hides_groups)
     if progress and n_passes:
-        task.max_subtasks = n_passes()
+        # Of users no number is told, as it follows from their rows.
+        task.max_subtasks = None if hides_groups else n_passes()
         progress.begin(task)
     variable: ContextVar[Any] = OBSERVER if n_passes else _WHOLE
     token = variable.set(progress)
@@ -340,7 +342,8 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, SeededEstimator
         """Fit in the one order that keeps a fit private; `users` tells whose the rows are."""
         with warnings_together(type(self).__name__):
             hides_groups = users.get("users") is not None
-            with restored_on_error(self, passes_of(self, X, **users), hides_groups=hides_groups):
+            n_passes = partial(self._expected_passes, X)
+            with restored_on_error(self, n_passes, hides_groups=hides_groups):
                 problem, data = self._problem(*in_parts(X, y), **users)
                 warnings = self._keep(*self._release(problem, data, warn_of_privacy))
             # Last: if warnings are turned into errors, the model that was paid for remains.
@@ -446,10 +449,12 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, SeededEstimator
 
     def _asked(self, kind: type[T], **facts: Any) -> T:
         """Fill a dataclass with the parameters as plain values; `facts` take precedence."""
-        names = kind.__dataclass_fields__  # type: ignore[attr-defined]
-        given = {name: plain(getattr(self, name)) for name in names if hasattr(self, name)}
-        values = {**given, "cost": self._cost(), **facts}
-        return kind(**{name: values[name] for name in names if name in values})
+        facts = {"cost": self._cost(), **facts}
+        names = kind.__dataclass_fields__.keys()  # type: ignore[attr-defined]
+        for name in names - facts.keys():
+            if hasattr(self, name):
+                facts[name] = plain(getattr(self, name))
+        return kind(**{name: facts[name] for name in names & facts.keys()})
 
     @property
     def _is_keyed(self) -> bool:
@@ -463,11 +468,6 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, SeededEstimator
         would be free of it. `digest` hashes all data of the fit, which takes a pass over them.
         """
         return NoiseSource(seed, (type(self).__name__, parameters_by_value(self), digest()))
-
-
-def passes_of(estimator: Any, X: Any, users: Any = None) -> Callable[[], int | None]:
-    """Count the passes of a fit to X; of users no number is told, as it follows from their rows."""
-    return partial(estimator._expected_passes, X) if users is None else lambda: None
 
 
 def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], ...]:
@@ -493,7 +493,7 @@ def restored_on_error(
     see the groups of a pass, unless their number must be hidden.
     """
     # Refuses a bad n_jobs before anything else happens.
-    thread_count(getattr(estimator, "n_jobs", None))
+    effective_n_jobs(getattr(estimator, "n_jobs", None))
     # One thread for the whole fit, not only in passes over the data: sums round in the same way
     # however many fits run at once, so that a seed repeats every bit.
     limits = nullcontext() if estimator.random_state is None else one_blas_thread()

@@ -48,6 +48,11 @@ _PRESENCE = 0.5  # not studied
 #: Larger noise of a mean, in units of half an interval, hides most centers and scales.
 MOST_NOISE = 0.1  # not studied
 _SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in intervals"
+_LOOKS = (
+    _SIZES,
+    _PLACED,
+    *(f"closer {_PLACED} {number}" for number in range(1, N_LOOKS)),
+)  # not tuned
 _ROUGH_MOMENTS = "rough column moments"
 # Parts of the share of all releases: of the signed sizes, and of places in intervals.
 _SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
@@ -160,10 +165,9 @@ def _plan_places(problem: ScaleProblem, share: float) -> tuple[Release, ...]:
     noise_std = problem.cost.noise_std("gaussian", change(problem.n_features), share)
     most = min(_ALL_PLACES / problem.n_features, _CLEAR * (problem.n_units / noise_std) ** 2)
     shape = problem.n_features, 1 << int(np.clip(math.log2(most), *_PLACES))
-    names = [_SIZES, _PLACED, *(f"closer {_PLACED} {number}" for number in range(1, N_LOOKS))]
     return tuple(
         problem.cost.release(name, "gaussian", share, change, follows=before, shape=shape)
-        for before, name in pairwise(names)
+        for before, name in pairwise(_LOOKS)
     )
 
 

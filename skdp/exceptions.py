@@ -117,10 +117,12 @@ def warnings_together(of: str = "") -> Iterator[list[str]]:
         yield messages
     finally:
         _GATHERED.reset(token)
+    if not messages:
+        return
     distinct = {_NUMBERS.sub("#", message): message for message in messages}
     if whole is not None:
         whole += [f"{of}: {message}" if of else message for message in distinct.values()]
-    elif distinct:
+    else:
         _warn("\n".join(distinct.values()))
         _given_once.update(key for key in distinct if THE_DEFAULT in key)
 

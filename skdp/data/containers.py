@@ -2,11 +2,11 @@
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from numbers import Integral
-from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -137,16 +137,16 @@ class SkdpContainer:
 
 def hide_error_text(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Call a function that may run foreign code; an error that it raises loses its text."""
-    return with_text(UNREADABLE, lambda: function(*args, **kwargs))
+    return with_text(UNREADABLE, partial(function, *args, **kwargs))
 
 
 def with_text(
     text: str,
     function: Callable[[], T],
     kept: type[Exception] | tuple[()] = (),
-    known: Mapping[str, str] = MappingProxyType({}),
+    prefix: str | None = None,
 ) -> T:
-    """Call a function; give errors this text, or that of a `known` one, but for `kept` types."""
+    """Call a function; errors lose their text, but for `kept` types, or safe ones with a prefix."""
     try:
         return function()
     except kept:
@@ -156,8 +156,9 @@ def with_text(
     except Exception as error:
         kind = ValueError
         # Only plain texts are looked at: a look at anything else may run foreign code.
-        texts = error.args if type(error) is ValueError else ()
-        text = next((known[one] for one in texts if type(one) is str and one in known), text)
+        texts = error.args if prefix is not None and type(error) is ValueError else ()
+        safe = (one for one in texts if type(one) is str and one in SAFE_TEXTS)
+        text = next((f"{prefix}{one}" for one in safe), text)
     # Raised outside the handler: within it, Python would attach the original error with its text.
     raise kind(text)
 
@@ -168,7 +169,7 @@ def loaded(loader: Callable[[], T], name: str, hint: str) -> T:
         f"{name}: The data cannot be read: loading them raises an error, whose text is left out "
         f"because it may contain values. {hint}"
     )
-    return with_text(text, loader, known={safe: f"{name}: {safe}" for safe in SAFE_TEXTS})
+    return with_text(text, loader, prefix=f"{name}: ")
 
 
 @contextmanager
@@ -205,7 +206,7 @@ def checked_container(X: Any) -> Any:
         raise ValueError(COLLECTION)
     if type(X).__name__ == "LazyFrame":
         raise ValueError(LAZY)
-    X = hide_error_text(_as_array, X)
+    X = X if isinstance(X, np.ndarray) else hide_error_text(_as_array, X)
     if isinstance(X, np.ndarray) and X.dtype.names:
         raise ValueError(RECORDS)
     refuse_masked(X)
@@ -242,7 +243,7 @@ def _as_array(X: Any) -> Any:
 
 def names_of(X: Any) -> list[Any] | None:
     """Return the names of the columns of a data frame, whatever they are; None if it is none."""
-    is_frame = any(hasattr(X, name) for name in ("iloc", "__dataframe__", "__arrow_c_stream__"))
+    is_frame = any(map(partial(hasattr, X), ("iloc", "__dataframe__", "__arrow_c_stream__")))
     # A table of pyarrow has arrays as its columns.
     names = getattr(X, "column_names", getattr(X, "columns", None)) if is_frame else None
     return None if names is None else list(names)
@@ -282,10 +283,9 @@ def refuse_times(X: Any) -> None:
         return
     found = X if hasattr(X, "dtype") or hasattr(X, "dtypes") else np.asarray(X)
     types = np.asarray(getattr(found, "dtypes", getattr(found, "dtype", None)), dtype=object)
-    entries = found.ravel() if isinstance(found, np.ndarray) and found.dtype == object else ()
-    if any(map(_is_time, types.ravel())) or any(
-        isinstance(one, np.datetime64 | np.timedelta64) for one in entries
-    ):
+    are_objects = isinstance(found, np.ndarray) and found.dtype == object
+    kinds = set(map(type, found.ravel())) if are_objects else set()
+    if any(map(_is_time, types.ravel())) or kinds & {np.datetime64, np.timedelta64}:
         raise ValueError(TIMES)
 
 

@@ -6,6 +6,7 @@ from copy import copy
 from functools import partial
 from itertools import pairwise, starmap
 from numbers import Integral
+from operator import attrgetter
 from typing import Any, NamedTuple, NoReturn, Self, cast
 
 import numpy as np
@@ -128,7 +129,7 @@ class Targets(Parts):
         pass_over: Callable[..., Any] | None = None,
     ) -> None:
         self.parts, self.pass_over, self._function = parts, pass_over, function
-        self.block_starts = np.cumsum([0, *self.lengths])
+        self.block_starts = np.cumsum([0, *map(attrgetter("length"), parts)])
         #: First block of each part, and the end.
         self.part_starts = np.arange(len(self.block_starts))
         self.shape = int(self.block_starts[-1]), 1
@@ -193,7 +194,7 @@ class Targets(Parts):
                 f"The targets of part {number} must be an array of {length} numbers or labels."
             )
         hint = "A regression takes numbers; a classifier takes whole numbers or strings."
-        return values if function is None else loaded(lambda: function(values), name, hint)
+        return values if function is None else loaded(partial(function, values), name, hint)
 
 
 # ------------------------------

@@ -108,13 +108,16 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     # than the number of its blocks plus the number of pieces of one block.
     if getattr(source, "in_pieces", False):
         kernel = partial(_sum_pieces, kernel=kernel)
-    read = _source_of(source)
+    # The parts of a view are those of its source.
+    read = getattr(source, "source", source)
     if pass_over := getattr(read, "pass_over", None):
         sums = (pass_over(source, kernel, size, read.numbers) for _ in range(1))
         with without_warnings():
             return _joined(next(watched(sums, 1)))
     parts = part_ranges(source)
-    units = _units(parts, size)
+    # What threads share, as lists of leaves: parts, or the leaves of a single part.
+    units = list(map(partial(_leaves, size=size), parts))
+    units = units if len(parts) > 1 else list(map(list, zip(*units, strict=True)))
     is_sequence = len(units) == 1 or getattr(read, "is_stream", False)
     n_workers = 1 if is_sequence else thread_count(n_jobs)
     n_tasks = 1 if n_workers == 1 else min(_TASKS_A_WORKER * n_workers, len(units))
@@ -140,29 +143,20 @@ def watched(groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
 def _subtree(units: list[list[range]], source: Any, kernel: Kernel) -> Any:
     """Add up what a kernel gives for consecutive units."""
     blocks = source.blocks(range(units[0][0].start, units[-1][-1].stop))
-    return tree_sum(tree_sum(_chains(kernel, blocks, unit)) for unit in units)
+    return tree_sum(map(tree_sum, map(partial(_chain_sums, kernel, blocks), units)))
 
 
 def part_sum(source: Any, kernel: Kernel, size: int, part: int) -> Any:
     """Add up what a kernel gives for one part of a source in parts."""
-    starts = _part_starts(source)
-    blocks = range(starts[part], starts[part + 1])
-    return tree_sum(_chains(kernel, source.blocks(blocks), _leaves(blocks, size)))
+    blocks = part_ranges(source)[part]
+    return tree_sum(_chain_sums(kernel, source.blocks(blocks), _leaves(blocks, size)))
 
 
 def part_ranges(source: Any) -> list[range]:
     """Return the blocks of each part of a source; without `part_starts` it is one part."""
-    return list(starmap(range, pairwise(_part_starts(source))))
-
-
-def _part_starts(source: Any) -> Sequence[int]:
     whole = 0, len(source.block_starts) - 1
-    # The parts of a view are those of its source.
-    return getattr(_source_of(source), "part_starts", whole)
-
-
-def _source_of(view: Any) -> Any:
-    return getattr(view, "source", view)
+    starts = getattr(getattr(source, "source", source), "part_starts", whole)
+    return list(starmap(range, pairwise(starts)))
 
 
 def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = None) -> int:
@@ -170,14 +164,12 @@ def sum_depth(starts: np.ndarray, width: int, parts: Sequence[range] | None = No
 
     The largest sum has the longest leaves, and so the longest chain.
     """
-    parts = parts or [range(len(starts) - 1)]
-    lengths = [_leaf_length(len(part), _most_numbers(width)) for part in parts]
-    levels = [
-        length + ((len(part) - 1) // length).bit_length()
-        for part, length in zip(parts, lengths, strict=True)
-    ]
+    parts, size, in_a_part = parts or [range(len(starts) - 1)], _most_numbers(width), 0
+    for part in parts:
+        length = _leaf_length(len(part), size)
+        in_a_part = max(in_a_part, length + ((len(part) - 1) // length).bit_length())
     longest, of_parts = int(np.diff(starts).max()), (len(parts) - 1).bit_length()
-    return longest + max(levels) + of_parts + _MORE_ADDITIONS
+    return longest + in_a_part + of_parts + _MORE_ADDITIONS
 
 
 def largest_sum_depth(longest: int, n_blocks: int, width: int) -> int:
@@ -214,22 +206,21 @@ def _most_numbers(width: int) -> int:
     return int(max(width + 2, 64) ** 2)
 
 
-def _units(parts: list[range], size: int) -> list[list[range]]:
-    """Return what threads share, as lists of leaves: parts, or the leaves of a single part."""
-    units = [_leaves(part, size) for part in parts]
-    return units if len(parts) > 1 else [[leaf] for leaf in units[0]]
-
-
 def _leaves(part: range, size: int) -> list[range]:
     length = _leaf_length(len(part), size)
     return [part[i : i + length] for i in range(0, len(part), length)]
 
 
-def _chains(
+def _chain_sums(
     kernel: Kernel, blocks: Iterator[tuple[slice, Any]], leaves: Iterable[range]
 ) -> Iterator[Any]:
-    # Unlike `islice`, `next` raises an error if blocks are missing.
-    return (_chain_sum(kernel, (next(blocks) for _ in leaf)) for leaf in leaves)
+    """Add up what a kernel gives for the blocks of a leaf, one after the other, leaf by leaf."""
+    for leaf in leaves:
+        total = None
+        for _ in leaf:
+            # Unlike `islice`, `next` raises an error if blocks are missing.
+            total = _add(total, kernel(*next(blocks)))
+        yield total
 
 
 def _leaf_length(n_blocks: int, size: int) -> int:
@@ -252,13 +243,8 @@ def tree_sum(values: Iterable[Any]) -> Any:
     return reduce(lambda total, tree: _add(tree[1], total), reversed(trees[:-1]), trees[-1][1])
 
 
-def _chain_sum(kernel: Kernel, blocks: Iterable[tuple[slice, Any]]) -> Any:
-    """Add up what a kernel gives, one block after the other; None if there is no block."""
-    return reduce(_add, starmap(kernel, blocks), None)
-
-
 def _sum_pieces(_: slice, pieces: Iterable[tuple[slice, Any]], kernel: Kernel) -> Any:
-    return _chain_sum(kernel, pieces)
+    return reduce(_add, starmap(kernel, pieces), None)
 
 
 def _add(first: Any, second: Any) -> Any:

@@ -32,8 +32,8 @@ from skdp.data.reduce import (
     largest_sum_depth,
     map_sum,
     part_ranges,
+    rounding_of_depth,
     sum_depth,
-    sum_rounding,
 )
 from skdp.data.workers import are_threads, run_in_threads, thread_count
 from skdp.linalg.norms import with_data
@@ -69,10 +69,12 @@ class Source:
         self.is_stream = isinstance(X, RowBlocks) and X._is_stream
         self.pass_over, self.numbers = getattr(X, "pass_over", None), getattr(X, "numbers", None)
         lengths = getattr(X, "lengths", self.shape[:1])
-        inner = [block_starts(n, self.shape[1], is_sparse=self.is_sparse) for n in lengths]
-        ends = np.cumsum([0, *lengths])
-        starts = [one[:-1] + first for one, first in zip(inner, ends, strict=False)]
-        self.block_starts = np.concatenate([*starts, ends[-1:]])
+        starts, n_rows = list[np.ndarray](), 0
+        for n in lengths:
+            inner = block_starts(n, self.shape[1], is_sparse=self.is_sparse)
+            starts.append(n_rows + inner[:-1])
+            n_rows += n
+        self.block_starts = np.concatenate([*starts, [n_rows]])
         #: First block of each part, and the end.
         self.part_starts = np.cumsum([0, *map(len, starts)])
 
@@ -107,7 +109,7 @@ def holds_sparse(X: Any) -> bool:
     if isinstance(X, RowBlocks):
         return X.is_sparse
     # Only data frames with sparse columns have this attribute.
-    return bool(issparse(X) or hide_error_text(hasattr, X, "sparse"))
+    return issparse(X) or (not isinstance(X, np.ndarray) and hide_error_text(hasattr, X, "sparse"))
 
 
 def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
@@ -144,18 +146,21 @@ def _whole(source: Source, start: int, stop: int) -> np.ndarray:
     return np.concatenate([block for _, block in source.blocks(range(start, stop))])
 
 
-def rounding_of(X: Any, shape: tuple[int, int], *, is_sparse: bool, within: int = 0) -> float:
+def rounding_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> float:
     """Bound the rounding error of sums over the rows of X, or of data like X of that shape.
 
     It is a bound in units of the largest contribution of a row. All that matters is public: the
     shape, and of a `RowParts` the lengths of its parts.
     """
-    return sum_rounding(*_layout(X, shape, is_sparse=is_sparse), within)
+    return rounding_of_depth(depth_of(X, shape, is_sparse=is_sparse), shape[0])
 
 
 def depth_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> int:
     """Bound the longest chain of additions in these sums, from the same facts."""
-    return sum_depth(*_layout(X, shape, is_sparse=is_sparse))
+    if isinstance(X, RowParts) and X.shape == shape:
+        source = Source(X)
+        return sum_depth(source.block_starts, shape[1], part_ranges(source))
+    return sum_depth(block_starts(*shape, is_sparse=is_sparse), shape[1])
 
 
 def largest_depth(
@@ -179,15 +184,6 @@ def largest_depth(
     least, length = (_block_length(size, width, is_sparse=is_sparse) for size in (1, n_rows))
     n_blocks = max(-(-n_rows // length), min(-(-n_rows // least), _SPARSE_BLOCKS + 1))
     return largest_sum_depth(min(length, n_rows) + 1, n_blocks, n_features)
-
-
-def _layout(
-    X: Any, shape: tuple[int, int], *, is_sparse: bool
-) -> tuple[np.ndarray, int, list[range] | None]:
-    if isinstance(X, RowParts) and X.shape == shape:
-        source = Source(X)
-        return source.block_starts, shape[1], part_ranges(source)
-    return block_starts(*shape, is_sparse=is_sparse), shape[1], None
 
 
 def _without_infinities(block: Any) -> Any:

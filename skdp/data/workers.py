@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakSet
 
@@ -89,7 +90,7 @@ def thread_count(n_jobs: int | None) -> int:
     # If n_jobs is None, the caller may have set this number by joblib.
     if n_jobs is not None or n_threads != 1:
         return n_threads
-    return max((n for limit in _LIMITS for n in limit.original()), default=1)
+    return max(1, *_LIMITS[0].original(), *_LIMITS[1].original())
 
 
 def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Iterator[T]:
@@ -169,7 +170,7 @@ def _is_shared(library: Any) -> bool:
 def _limits_of(libraries: tuple[Any, ...]) -> list[int]:
     # A function of its own: `enter` would hold its lock for good if a signal interrupted a
     # comprehension within its `with`.
-    return [library.num_threads for library in libraries]
+    return list(map(attrgetter("num_threads"), libraries))
 
 
 def _set_limits(libraries: tuple[Any, ...], limits: list[int]) -> None:

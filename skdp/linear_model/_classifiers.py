@@ -15,13 +15,13 @@ from skdp._checks import ANY_BOUND, by_chunks, in_parts, results_of
 from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
 from skdp.data.containers import float_dtype
 from skdp.data.parts import Targets
-from skdp.data.people import People, depth_of_people, keyed_by_people, rounding_of_people
+from skdp.data.people import People, depth_of_people, keyed_by_people
+from skdp.data.reduce import rounding_of_depth
 from skdp.data.sources import (
     as_source,
     depth_of,
     digests,
     holds_sparse,
-    rounding_of,
     sum_of_results,
 )
 from skdp.linear_model._logistic_fit import (
@@ -226,11 +226,9 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         unit: type[ResolvedUnit]
         if self.privacy_unit == "user":
             unit = ResolvedUserOfPromisedClasses if is_promised else ResolvedUser
-            rounding = rounding_of_people(size, is_sparse=is_sparse)
             depth = depth_of_people(size[1], is_sparse=is_sparse)
         else:
             unit = ResolvedRecordOfPromisedClasses if is_promised else ResolvedRecord
-            rounding = rounding_of(rows, size, is_sparse=is_sparse)
             depth = depth_of(rows, size, is_sparse=is_sparse)
         classes = self._known_classes() if classes is None else classes
         problem = self._asked(
@@ -239,7 +237,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
             n_units=size[0],
             n_features=size[1],
             classes=classes,
-            rounding=rounding,
+            rounding=rounding_of_depth(depth, size[0]),
             depth=depth,
             dtype=float_dtype(rows),
             **self._layout(size[1], shape),

@@ -162,8 +162,9 @@ def plan_logistic(problem: LogisticProblem) -> LogisticReleases:
 
 def is_norm_guessed(problem: LogisticProblem) -> bool:
     """Tell whether noise would hide the norms of the rows, which are then taken as standardized."""
-    is_private = problem.cost.is_private
-    return is_private and problem.row_norm is None and _counts(problem) < _LEAST_COUNT
+    if problem.row_norm is not None or not problem.cost.is_private:
+        return False
+    return problem.n_units * problem.cost.mu < _LEAST_COUNT
 
 
 def n_steps(problem: LogisticProblem) -> int:
@@ -185,17 +186,14 @@ def momentum_of_two(problem: LogisticProblem) -> float:
 
 def norm_quantile(problem: LogisticProblem) -> float:
     """Return the quantile of the norms that is released: the others are clipped to it."""
-    return 1 - clipped_fraction(_counts(problem), _BEYOND_NORM, _BEYOND_NORM_LIMITS)
+    strength = problem.n_units * problem.cost.mu
+    return 1 - clipped_fraction(strength, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
 
 
 def level_factor(problem: LogisticProblem) -> float:
     """Return by how much levels of whitened rows and gradients exceed those of a weak signal."""
     strength = problem.strength / (problem.n_classes - 1)
     return level_beyond(clipped_fraction(strength, _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS))
-
-
-def _counts(problem: LogisticProblem) -> float:
-    return problem.n_units * problem.cost.mu
 
 
 def plan_norm(problem: LogisticProblem, name: str = "clip norm") -> Release | None:

@@ -29,7 +29,7 @@ from skdp.data.containers import refuse_masked, refuse_times
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import PartResults, RowBlocks, RowParts, Targets
 from skdp.data.people import People, people_of
-from skdp.data.reduce import PerRow, map_sum, on_block
+from skdp.data.reduce import PerRow, map_sum
 from skdp.data.rows import checked_digest
 from skdp.data.sources import held, sum_of_results
 
@@ -246,8 +246,6 @@ _ODD = {
 }
 # Floats tell all smaller whole numbers apart.
 _EXACT = np.float64(2**53)  # not tuned
-# All labels have one of these types.
-_KINDS: tuple[Any, ...] = (str, (int, float))
 
 
 @redact_errors
@@ -255,7 +253,8 @@ def checked_labels(y: Any) -> np.ndarray:
     """Return labels as a 1-D array; refuse others than numbers or strings, and name none."""
     raveled = column_or_1d(y, warn=True)
     kinds = set(map(type, raveled.tolist()))
-    are_alike = any(all(issubclass(kind, wanted) for kind in kinds) for wanted in _KINDS)
+    wanted: Any = str if issubclass(next(iter(kinds), int), str) else (int, float)
+    are_alike = all(issubclass(kind, wanted) for kind in kinds)
     if not are_alike or raveled.dtype.kind in _ODD:
         named = {raveled.dtype.kind, *(kind.__name__ for kind in kinds)}
         _refuse_labels(*sorted({_ODD[name] for name in _ODD.keys() & named}))
@@ -351,7 +350,7 @@ def classes_in(labels: np.ndarray) -> np.ndarray:
 
 def labels_in(targets: Targets, n_jobs: int | None) -> np.ndarray:
     """Find all labels that occur, in one pass; refuse bad labels, and name none."""
-    flaws, found, are_strings = map_sum(targets, on_block(_labels_in_part), 0, n_jobs)
+    flaws, found, are_strings = map_sum(targets, _labels_in_part, 0, n_jobs)
     for flaw in filter(None, flaws):
         raise ValueError(flaw)
     if len(set(are_strings)) > 1:
@@ -359,7 +358,7 @@ def labels_in(targets: Targets, n_jobs: int | None) -> np.ndarray:
     return np.unique(found)
 
 
-def _labels_in_part(column: np.ndarray) -> tuple[PerRow, PerRow, PerRow]:
+def _labels_in_part(_: slice, column: np.ndarray) -> tuple[PerRow, PerRow, PerRow]:
     """Return the flaw of the labels of a part, the labels, and whether they are strings."""
     flaw, found = "", column[:0, 0]
     try:

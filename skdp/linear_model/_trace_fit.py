@@ -414,7 +414,7 @@ def _transform(
         return Transform()
     scaled = _scales(problem, plan, design, responses, budget)
     view = scaled.apply(design)
-    if problem.protects_matrices:
+    if problem.unit.is_whole:
         bound = covariance_bound(problem)
         maps, least, clear = release_whitening(plan.covariances, view, responses, budget, bound)
     else:
@@ -459,7 +459,7 @@ def _descend(
     if plan.start is not None:
         start = release_start(plan.start, records, start, spread.size, budget)
     clipping: Clipping = RecordClipping(records)
-    if not problem.protects_matrices:
+    if not problem.unit.is_whole:
         clipping = ResponseClipping(records, 2 * problem.largest_response)
     quantile = problem.clip_quantile
     if isinstance(quantile, str):

@@ -136,7 +136,7 @@ def _plan_transform(
     problem: TraceProblem,
 ) -> tuple[ScaleReleases | None, Search | None, tuple[Release | None, ...]]:
     """Plan the scales of the matrices, and the covariances that whiten them."""
-    if problem.covariance != "private" or not problem.protects_matrices:
+    if problem.covariance != "private" or not problem.unit.is_whole:
         return None, None, ()
     features = _plan_features(problem) if problem.is_vector else None
     norm = _plan_norm(problem) if features is None else None
@@ -204,7 +204,7 @@ def _plan_steps(problem: TraceProblem, share: float) -> tuple[DescentStep, ...]:
     n_steps = problem.n_iter
     votes = _share_of_counts(n_steps, problem, _VOTE_PRECISION)
     shares = shares_of_steps(share - votes, n_steps, _GROWTH)
-    change = sensitivity.row_sum if problem.protects_matrices else sensitivity.response_sum
+    change = sensitivity.row_sum if problem.unit.is_whole else sensitivity.response_sum
     shape = (problem.rank * sum(problem.matrix_shape) + problem.fit_intercept,)
     return plan_descent(problem, shares, votes, change, follows=_SPREAD, shape=shape)
 

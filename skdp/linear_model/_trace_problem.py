@@ -13,9 +13,9 @@ from skdp._checks import AT_LEAST_ONE, check_numbers
 from skdp.data.containers import float_dtype
 from skdp.data.matrices import RankOneMatrices, terms_within
 from skdp.data.parts import RowParts
-from skdp.data.people import rounding_of_people
-from skdp.data.reduce import sum_rounding
-from skdp.data.sources import Source, as_source, block_starts, holds_sparse, rounding_of
+from skdp.data.people import depth_of_people
+from skdp.data.reduce import rounding_of_depth, sum_depth
+from skdp.data.sources import Source, as_source, block_starts, depth_of, holds_sparse
 from skdp.linalg.matrices import tangent_dimension
 from skdp.linear_model._supervised import Shape
 from skdp.privacy.plan import PrivacyCost
@@ -70,11 +70,6 @@ class TraceProblem:
     clip_quantile: float | str = "auto"
     init: str = "random"
     interval: tuple[np.ndarray, np.ndarray] | None = None  # public ends of features, or None
-
-    @property
-    def protects_matrices(self) -> bool:
-        """Whether the matrices are private, and not the responses alone."""
-        return self.unit.is_whole
 
     @property
     def largest_response(self) -> float:
@@ -200,11 +195,12 @@ def _rounding(
         width = sum(length for length, is_sparse in sides if not is_sparse)
         is_sparse = width == 0
     if of_people:
-        return rounding_of_people(size, is_sparse=is_sparse, width=width, within=within)
-    if factors is None:
-        return rounding_of(rows, size, is_sparse=is_sparse, within=within)
-    starts = block_starts(size[0], width, is_sparse=is_sparse)
-    return sum_rounding(starts, size[1], within=within)
+        depth = depth_of_people(size[1], is_sparse=is_sparse, width=width)
+    elif factors is None:
+        depth = depth_of(rows, size, is_sparse=is_sparse)
+    else:
+        depth = sum_depth(block_starts(size[0], width, is_sparse=is_sparse), size[1])
+    return rounding_of_depth(depth + within, size[0])
 
 
 def check_parts(

@@ -17,7 +17,6 @@ from skdp._estimator import (
     announce_fits,
     fitted_within,
     opened_within,
-    passes_of,
     plan_of,
     restored_on_error,
     warnings_for_settings,
@@ -377,7 +376,8 @@ def fit_together(
     from public facts are left out: the search has given them before it spends anything.
     """
     first, *others = estimators
-    with restored_on_error(first, passes_of(first, X, **users), hides_groups=bool(users)):
+    n_passes = partial(first._expected_passes, X)
+    with restored_on_error(first, n_passes, hides_groups=bool(users)):
         problem, data = opened or first._problem(X, y, **users)
         problem, result, budget = first._release(problem, data, lambda *_: None)
         warnings = [first._keep(problem, result, budget)]

@@ -260,15 +260,15 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         self.plan, self.cost, self.adjacency, self._charge = plan, plan.cost, plan.adjacency, charge
         # The record of all that may be spent; the ledger is charged with it.
         self._whole = PrivacySpent(
-            epsilon=plan.epsilon,
-            delta=plan.delta,
-            mu=plan.cost.mu,
+            epsilon=self.cost.epsilon,
+            delta=self.cost.delta,
+            mu=self.cost.mu,
             unit=plan.unit,
             adjacency=plan.adjacency,
             seed_fingerprints=() if seed is None else (seed,),
             releases=(),
             enforced=plan.enforced,
-            delta_tail=plan.delta_tail,
+            delta_tail=self.cost.delta_tail,
             guessable=self._noise_source.is_guessable,
         )
         self._open_paths = plan.paths
@@ -718,7 +718,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         entries = joint_entries(taken.mechanism, shape)
         noise_std = self.cost.noise_std(taken.mechanism, sensitivity, taken.share, entries)
         # A subnormal number has lost digits: noise of that std would not cover the sensitivity.
-        smallest = sys.float_info.min if self.is_private else 0.0
+        smallest = sys.float_info.min if self.cost.is_private else 0.0
         if not (sensitivity > 0 and smallest <= noise_std < math.inf):
             raise BudgetError(
                 f"Release {taken.name!r} has sensitivity {sensitivity!r}, which asks for noise of "

@@ -5,7 +5,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import takewhile
+from itertools import chain, product, takewhile
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,6 @@ __all__ = [
     "paths_with_next",
     "plan_sum",
     "share_for_counts",
-    "share_of",
 ]
 
 # Relative size of the first step down from an epsilon that rounding has raised.
@@ -424,7 +424,7 @@ class Plan:  # numpydoc ignore=PR02
                 f"{self.delta - self.delta_tail}; pass larger ones."
             )
         object.__setattr__(self, "paths", tuple(map(tuple, paths_of(self.parts))))
-        sums = [_checked_sum(path) for path in self.paths]
+        sums = list(map(_checked_sum, self.paths))
         if max(sums) - min(sums) > SHARE_TOLERANCE:
             raise BudgetError(f"The ways of a plan must spend the same, got shares of {sums}.")
 
@@ -466,7 +466,7 @@ class Plan:  # numpydoc ignore=PR02
         ValueError
             If memory for the largest of them cannot be had.
         """
-        releases = [release for path in self.paths for release in path]
+        releases = chain.from_iterable(self.paths)
         largest = max(releases, key=lambda release: math.prod(release.shape))
         try:
             np.empty(largest.shape)
@@ -499,20 +499,20 @@ def paths_of(part: Any) -> list[list[Release]]:
     if isinstance(part, Release):
         return [list(part.lines()) if isinstance(part, Search) else [part]]
     if isinstance(part, OneOf):
-        return [path for way in part.ways for path in paths_of(way)]
-    paths: list[list[Release]] = [[]]
-    for each in part:
-        more = paths_of(each)
-        paths = [[*path, *rest] for path in paths for rest in more]
-    return paths
+        return list(chain.from_iterable(map(paths_of, part.ways)))
+    return [list(chain.from_iterable(path)) for path in product(*map(paths_of, part))]
 
 
 def paths_with_next(
     paths: Sequence[Sequence[Release]], n_released: int, release: Release
 ) -> list[Sequence[Release]]:
     """Return the paths on which this release is next; refuse it if there is none."""
-    unfinished = [path for path in paths if len(path) > n_released]
-    found = [path for path in unfinished if _is_same(path[n_released], release)]
+    unfinished, found = [path for path in paths if len(path) > n_released], []
+    for path in unfinished:
+        planned = path[n_released]
+        # A copy with another function would have another sensitivity than the planned one.
+        if planned == release and planned.sensitivity_of is release.sensitivity_of:
+            found.append(path)
     if found:
         return found
     if not unfinished:
@@ -524,11 +524,6 @@ def paths_with_next(
         f"Release {release.name!r}, {release.mechanism}, with share {release.share!r} is not next "
         f"in the plan: {expected.name!r}, {expected.mechanism}, with share {expected.share!r}."
     )
-
-
-def _is_same(planned: Release, release: Release) -> bool:
-    # A copy with another function would have another sensitivity than the planned one.
-    return planned == release and planned.sensitivity_of is release.sensitivity_of
 
 
 def plan_sum(
@@ -571,19 +566,14 @@ def growing_shares(total: float, n_steps: int, growth: float) -> list[float]:
     return shares
 
 
-def share_of(part: Any) -> float:
-    """Add the shares of a part of a plan."""
-    return math.fsum(line.share for line in paths_of(part)[0])
-
-
 def left_of(*parts: Any, total: float = 1.0) -> float:
     """Compute what is left of a share after these parts of a plan."""
-    return total - share_of(parts)
+    return total - math.fsum(map(attrgetter("share"), paths_of(parts)[0]))
 
 
 def _checked_sum(path: Sequence[Release]) -> float:
     """Add the shares of a path; refuse shares that no budget can hold."""
-    shares = [release.share for release in path]
+    shares = list(map(attrgetter("share"), path))
     total = math.fsum(shares)
     if not min(shares, default=1.0) > 0 or not total <= 1 + SHARE_TOLERANCE:
         raise BudgetError(

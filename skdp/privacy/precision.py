@@ -42,7 +42,8 @@ def in_double_precision(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def _of_plain_arguments(*args: P.args, **kwargs: P.kwargs) -> R:
-        return function(*map(plain, args), **{name: plain(v) for name, v in kwargs.items()})
+        values = map(plain, kwargs.values())
+        return function(*map(plain, args), **dict(zip(kwargs, values, strict=True)))
 
     return _of_plain_arguments
 

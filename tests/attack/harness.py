@@ -135,7 +135,7 @@ def without_record(records, index, problem):
     responses = np.concatenate(parts)
     responses[index] = np.nan
     design = copy.copy(records.design)
-    if problem.protects_matrices and not isinstance(design.source, RankOneMatrices):
+    if problem.unit.is_whole and not isinstance(design.source, RankOneMatrices):
         design.source = _without_row(design.source, index)
     return dataclasses.replace(records, responses=Targets.of(responses), design=design)
 
