@@ -200,13 +200,6 @@ def opened_within(name: str, *, hides_groups: bool) -> AbstractContextManager[No
     return report(whole.estimator, task, lambda: None, hides_groups=hides_groups)
 
 
-def name_passes_by(budget: PrivacyBudget) -> None:
-    """Name the next passes by what the budget releases next."""
-    observer = OBSERVER.get()
-    if isinstance(observer, Progress):
-        observer.budget = budget
-
-
 def most_lines(plan: Plan) -> int:
     """Count the releases on the longest path, all counts of a search as one."""
     return max(len(set(map(_line, path))) for path in plan.paths)
@@ -421,7 +414,8 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, SeededEstimator
         source = self._noise_source(seed, digest) if self._is_keyed else NoiseSource()
         what = f"{type(self).__name__}.fit, {problem.n_units} {problem.unit.counted}"
         budget = self._open_budget(plan, what, source)
-        name_passes_by(budget)
+        if isinstance(observer := OBSERVER.get(), Progress):
+            observer.budget = budget
         return view, budget, algorithm_generator(seed)
 
     def _n_passes(self, plan: Plan) -> int | None:

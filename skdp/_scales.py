@@ -48,11 +48,7 @@ _PRESENCE = 0.5  # not studied
 #: Larger noise of a mean, in units of half an interval, hides most centers and scales.
 MOST_NOISE = 0.1  # not studied
 _SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in intervals"
-_LOOKS = (
-    _SIZES,
-    _PLACED,
-    *(f"closer {_PLACED} {number}" for number in range(1, N_LOOKS)),
-)  # not tuned
+_LOOKS = _SIZES, _PLACED, *(f"closer {_PLACED} {n}" for n in range(1, N_LOOKS))  # not tuned
 _ROUGH_MOMENTS = "rough column moments"
 # Parts of the share of all releases: of the signed sizes, and of places in intervals.
 _SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md

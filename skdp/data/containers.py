@@ -206,7 +206,7 @@ def checked_container(X: Any) -> Any:
         raise ValueError(COLLECTION)
     if type(X).__name__ == "LazyFrame":
         raise ValueError(LAZY)
-    X = X if isinstance(X, np.ndarray) else hide_error_text(_as_array, X)
+    X = X if isinstance(X, np.ndarray) else with_text(UNREADABLE, partial(_as_array, X))
     if isinstance(X, np.ndarray) and X.dtype.names:
         raise ValueError(RECORDS)
     refuse_masked(X)

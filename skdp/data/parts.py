@@ -165,11 +165,12 @@ class Targets(Parts):
 
     def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> "Targets":
         """Apply a function that takes each target by itself."""
-        mapped = Targets(self.parts, composed(self._function, function), self.pass_over)
-        if len(self.parts) > 1 or callable(self.parts[0].loader):
-            return mapped
+        first, *others = self.parts
+        if others or callable(first.loader):
+            return Targets(self.parts, composed(self._function, function), self.pass_over)
         # In memory as a whole, they are mapped once for all passes.
-        return mapped.held()
+        with without_warnings():
+            return Targets.of(Targets(self.parts, function)._load(first))
 
     @without_warnings()
     def held(self) -> "Targets":

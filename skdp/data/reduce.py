@@ -108,7 +108,6 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     # than the number of its blocks plus the number of pieces of one block.
     if getattr(source, "in_pieces", False):
         kernel = partial(_sum_pieces, kernel=kernel)
-    # The parts of a view are those of its source.
     read = getattr(source, "source", source)
     if pass_over := getattr(read, "pass_over", None):
         sums = (pass_over(source, kernel, size, read.numbers) for _ in range(1))
@@ -154,8 +153,9 @@ def part_sum(source: Any, kernel: Kernel, size: int, part: int) -> Any:
 
 def part_ranges(source: Any) -> list[range]:
     """Return the blocks of each part of a source; without `part_starts` it is one part."""
-    whole = 0, len(source.block_starts) - 1
-    starts = getattr(getattr(source, "source", source), "part_starts", whole)
+    # The parts of a view are those of its source.
+    read = getattr(source, "source", source)
+    starts = getattr(read, "part_starts", (0, len(read.block_starts) - 1))
     return list(starmap(range, pairwise(starts)))
 
 

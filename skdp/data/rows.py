@@ -357,7 +357,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
         """Yield blocks of centered and weighted rows."""
-        longest = 0 if self.source.is_sparse else int(np.diff(self.block_starts).max())
+        longest = 0 if self.source.is_sparse else int(np.diff(self.source.block_starts).max())
         # One array serves all blocks: if each had a new one, the system would have to clear each.
         scratch = np.empty((longest, self.n_features))
         # Another pass might read other rows. So each computes the norms again, and clips rows by

@@ -156,8 +156,11 @@ def plan_logistic(problem: LogisticProblem) -> LogisticReleases:
         return LogisticReleases(None, None, (), exact)
     norm = plan_norm(problem)
     moment = _plan_moment(problem, norm)
-    gradients = _plan_gradients(problem, moment, left_of(norm, moment))
-    return LogisticReleases(norm, moment, gradients, None)
+    shape, share = (problem.n_features + 1, problem.n_columns), left_of(norm, moment)
+    steps = n_steps_of_rows(problem), "whitened gradient"
+    return LogisticReleases(
+        norm, moment, plan_steps(problem, *steps, share, shape, moment.name), None
+    )
 
 
 def is_norm_guessed(problem: LogisticProblem) -> bool:
@@ -224,12 +227,19 @@ def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: 
     return sensitivity.class_moment(row_norm, *beside, n_classes, adjacency, rounding)
 
 
-def _plan_gradients(problem: LogisticProblem, moment: Release, share: float) -> tuple[Release, ...]:
-    count, shape = n_steps_of_rows(problem), (problem.n_features + 1, problem.n_columns)
-    bound, change = moment.name, sensitivity.row_sum
+def plan_steps(
+    problem: LogisticProblem,
+    n_steps: int,
+    name: str,
+    share: float,
+    shape: tuple[int, ...],
+    bound: float | str,
+) -> tuple[Release, ...]:
+    """Plan the sum of clipped gradients of each step; all get the same share."""
+    share, change = share / n_steps, sensitivity.row_sum
     return tuple(
-        plan_sum(problem, f"whitened gradient {step}", share / count, shape, bound, change)
-        for step in range(1, count + 1)
+        plan_sum(problem, f"{name} {step}", share, shape, bound, change)
+        for step in range(1, n_steps + 1)
     )
 
 

@@ -305,7 +305,13 @@ def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
     ones. Of which type all labels are is public.
     """
     known = given_classes(classes)
-    _refuse_within_two(len(known))
+    # Labels do not show it, only the stack: which of the classes occur is private.
+    if len(known) > 2 and is_called_by("sklearn.multiclass"):
+        raise ValueError(
+            f"classes has {len(known)} labels, but OneVsRestClassifier, OneVsOneClassifier and "
+            "OutputCodeClassifier ask for two classes at a time: pass classes=[0, 1], and for "
+            "OutputCodeClassifier classes=[-1, 1]."
+        )
     found = codes_or(known, labels)
     if found is not known and any(not math.isnan(_number(one)) for one in known.tolist()):
         raise ValueError(
@@ -321,19 +327,6 @@ def codes_or(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     # Booleans and floats are no codes.
     are_codes = set(map(type, labels.tolist())) == {int}
     return np.arange(len(classes)) if are_codes and isinstance(classes[0], str) else classes
-
-
-def _refuse_within_two(n_classes: int) -> None:
-    """Refuse more than two classes where `sklearn.multiclass` asks for two, judged by the stack.
-
-    Labels do not show it: which of the classes occur is private.
-    """
-    if n_classes > 2 and is_called_by("sklearn.multiclass"):
-        raise ValueError(
-            f"classes has {n_classes} labels, but OneVsRestClassifier, OneVsOneClassifier and "
-            "OutputCodeClassifier ask for two classes at a time: pass classes=[0, 1], and for "
-            "OutputCodeClassifier classes=[-1, 1]."
-        )
 
 
 @redact_errors

@@ -32,6 +32,7 @@ from skdp.linear_model._logistic_plan import (
     level_factor,
     n_steps,
     plan_norm,
+    plan_steps,
     with_norms,
 )
 from skdp.linear_model._supervised import Shape
@@ -92,10 +93,7 @@ def plan_trace_classes(problem: TraceClassProblem) -> TraceClassReleases:
     start = plan_sum(problem, "class difference", _START_SHARE, entries, halved, change)
     count, share = n_steps(problem), left_of(norm, mean, around, start)
     size, level = (problem.rank * sum(problem.matrix_shape) + 1,), tangent_level(problem)
-    gradients = tuple(
-        plan_sum(problem, f"tangent gradient {step}", share / count, size, level, change)
-        for step in range(1, count + 1)
-    )
+    gradients = plan_steps(problem, count, "tangent gradient", share, size, level)
     return TraceClassReleases(norm, mean, around, start, gradients)
 
 

@@ -464,19 +464,18 @@ class Plan:  # numpydoc ignore=PR02
         Raises
         ------
         ValueError
-            If memory for the largest of them cannot be had.
+            If memory for one of them cannot be had.
         """
-        releases = chain.from_iterable(self.paths)
-        largest = max(releases, key=lambda release: math.prod(release.shape))
-        try:
-            np.empty(largest.shape)
-        except (MemoryError, ValueError):
-            size = 8 * math.prod(largest.shape) / 2**30
-            raise ValueError(
-                f"{largest.name!r} has shape {largest.shape}, which takes {size:,.0f} GiB, more "
-                "than this machine has. Pass fewer features, such as hashed ones, or a solver "
-                "that takes less."
-            ) from None
+        for release in chain.from_iterable(self.paths):
+            try:
+                np.empty(release.shape)
+            except (MemoryError, ValueError):
+                size = 8 * math.prod(release.shape) / 2**30
+                raise ValueError(
+                    f"{release.name!r} has shape {release.shape}, which takes {size:,.0f} GiB, "
+                    "more than this machine has. Pass fewer features, such as hashed ones, or a "
+                    "solver that takes less."
+                ) from None
 
     def __repr__(self) -> str:
         usual = summaries(self.releases)
