@@ -93,13 +93,13 @@ the_record_is_what_was_planned = of_family(_checks.the_record_is_what_was_planne
 def a_seed_repeats_a_fit(family, cell):
     """To the last bit, also where kernels are copies, as in other processes; the record says so."""
     _checks.a_seed_repeats_a_fit(FamilyCase(family, cell))
-    leaf, arguments = reduce._chain_sum, family.arguments(family.ordinary(cell))
+    leaves, arguments = reduce._chain_sums, family.arguments(family.ordinary(cell))
 
-    def leaf_of_copies(kernel, blocks):
-        return leaf(pickle.loads(pickle.dumps(kernel)), blocks)
+    def leaves_of_copies(kernel, *blocks):
+        return leaves(pickle.loads(pickle.dumps(kernel)), *blocks)
 
     first = cell(random_state=SECRET).fit(*arguments)
-    with patch.object(reduce, "_chain_sum", leaf_of_copies):
+    with patch.object(reduce, "_chain_sums", leaves_of_copies):
         assert_same_fit(cell(random_state=SECRET).fit(*arguments), first)
     assert "guess" in repr(first.privacy_spent_)
 

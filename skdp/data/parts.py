@@ -185,17 +185,20 @@ class Targets(Parts):
     def _load(self, part: Part) -> np.ndarray:
         number, raw, length, _ = part
         name, function = f"Targets of part {number}", self._function
-        values = loaded(
-            lambda: np.asarray(checked_container(raw() if callable(raw) else raw)),
-            name,
-            f"Look at y[{number}], or call it.",
-        )
+        values = raw
+        if type(raw) is not np.ndarray:
+            hint = f"Look at y[{number}], or call it."
+            values = loaded(partial(_made, raw), name, hint)
         if values.shape != (length,) or values.dtype.kind not in "fiubUO":
             raise ValueError(
                 f"The targets of part {number} must be an array of {length} numbers or labels."
             )
         hint = "A regression takes numbers; a classifier takes whole numbers or strings."
         return values if function is None else loaded(partial(function, values), name, hint)
+
+
+def _made(raw: Any) -> np.ndarray:
+    return np.asarray(checked_container(raw() if callable(raw) else raw))
 
 
 # ------------------------------

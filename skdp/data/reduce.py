@@ -154,8 +154,8 @@ def part_sum(source: Any, kernel: Kernel, size: int, part: int) -> Any:
 def part_ranges(source: Any) -> list[range]:
     """Return the blocks of each part of a source; without `part_starts` it is one part."""
     # The parts of a view are those of its source.
-    read = getattr(source, "source", source)
-    starts = getattr(read, "part_starts", (0, len(read.block_starts) - 1))
+    whole, read = (0, len(source.block_starts) - 1), getattr(source, "source", source)
+    starts = getattr(read, "part_starts", whole)
     return list(starmap(range, pairwise(starts)))
 
 

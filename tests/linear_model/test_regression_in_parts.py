@@ -67,11 +67,11 @@ def test_bits_do_not_depend_on_the_threads_nor_on_copies_of_kernels(kind, monkey
     first = made(kind, n_jobs=1).fit(parts_of(X, LENGTHS, y))
     for n_jobs in (2, 3):
         assert_same_fit(made(kind, n_jobs=n_jobs).fit(parts_of(X, LENGTHS, y)), first)
-    leaf = reduce._chain_sum
+    leaves = reduce._chain_sums
     monkeypatch.setattr(
         reduce,
-        "_chain_sum",
-        lambda kernel, blocks: leaf(pickle.loads(pickle.dumps(kernel)), blocks),
+        "_chain_sums",
+        lambda kernel, *blocks: leaves(pickle.loads(pickle.dumps(kernel)), *blocks),
     )
     assert_same_fit(made(kind, n_jobs=1).fit(parts_of(X, LENGTHS, y)), first)
 
