@@ -358,7 +358,7 @@ def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
 # ------------------------------
 # The coefficients without noise and without clipped gradients: those of scikit-learn.
 
-_PRECISION = {"maxiter": 2000, "maxcor": 30, "gtol": 1e-9, "ftol": 1e-16}  # not studied
+_PRECISION = {"maxiter": 2000, "maxcor": 30, "gtol": 1e-7, "ftol": 1e-16}  # not studied
 
 
 def optimum(view: LabeledRows, n_columns: int) -> np.ndarray:

@@ -274,9 +274,13 @@ def test_it_warns_of_what_noise_hides():
     assert "worse than the frequencies" in few
     assert "row_norm" in few
     assert "clip norm: the search ended" in warned_by(lambda: model.fit(X * 1e20, codes))
-    hidden = warned_by(lambda: private(row_norm=1e6).fit(X, codes))
-    assert "Noise hides the spread" in hidden
-    assert "pass a smaller row_norm" in hidden
+    # Noise alone exceeds its edge now and then.
+    seeds = range(SEED, SEED + 9)
+    fits = [private(row_norm=1e6, random_state=seed) for seed in seeds]
+    told = [warned_by(lambda fit=fit: fit.fit(X, codes)) for fit in fits]
+    hidden = [text for text in told if "Noise hides the spread" in text]
+    assert len(hidden) > 4
+    assert all("pass a smaller row_norm" in text for text in hidden)
 
 
 @pytest.mark.filterwarnings("ignore:random_state")
