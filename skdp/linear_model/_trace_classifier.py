@@ -115,7 +115,7 @@ _STEP = 4.0
 _MOST_NOISE = 0.6  # not studied
 _HIDDEN = (
     "Noise hides how the matrices spread around their mean, and classes may be told by chance. "
-    "Subtract a public guess of their center, or pass a larger epsilon or more records."
+    "Subtract a public guess of their center, or pass a larger epsilon or more data."
 )
 
 

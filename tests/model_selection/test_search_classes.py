@@ -48,11 +48,7 @@ def test_what_knows_no_labels_needs_classes():
     search = GridSearchCV(DPLogisticRegression(), NORMS)
     with pytest.raises(ValueError, match="pass classes"):
         search_cost(search, *X.shape)
-    for lacking in (
-        DPLogisticRegression(),
-        make_pipeline(DPPCA(4), DPLogisticRegression()),
-        search,
-    ):
+    for lacking in (DPLogisticRegression(), make_pipeline(DPPCA(4), DPLogisticRegression())):
         with pytest.raises(ValueError, match="pass classes"):
             epsilon_curve(lacking, X, Y, epsilons=[1.0], n_samples=1500)
     given = GridSearchCV(CLASSIFIER, NORMS, cv=3)
