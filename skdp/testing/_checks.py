@@ -247,11 +247,12 @@ def _contents(case: Subject, data: Any) -> tuple[Any, ...]:
 def nothing_is_kept_beside_the_estimator(case: Subject) -> None:
     """By classes, modules, files, the environment, other processes or sockets."""
     # What is made once, whatever the data, is there then.
-    case.make().fit(*case.strangers()[-1])
+    with fits.leaving():
+        case.make().fit(*case.strangers()[-1])
+    before = beside(case.make())
     with fits.leaving(case.parameters.get("ledger")) as left:
-        before = beside(case.make())
         case.make().fit(*case.unseen())
-        after = beside(case.make())
+    after = beside(case.make())
     assert not left, f"out of a fit leads {', '.join(left)}"
     changed = [name for name in before | after if before.get(name) != after.get(name)]
     assert not changed, f"a fit has changed {', '.join(changed)}"
@@ -285,11 +286,13 @@ def _reached_from(value: Any, ends: set[int]) -> dict[int, Any]:
         one = todo.pop()
         # Other threads end when they will, and what is theirs goes with them.
         held = [vars(one)] if isinstance(one, threading.local) else gc.get_referents(one)
-        content = hash(one.tobytes()) if isinstance(one, np.ndarray) else list(map(id, held))
-        reached[id(one)] = one, content
-        new = [x for x in held if id(x) not in ends and not isinstance(x, type | ModuleType)]
-        todo += new
-        ends.update(map(id, new))
+        # As few calls of `id` as can be: whoever listens to Python is told of each.
+        names = list(map(id, held))
+        reached[id(one)] = one, hash(one.tobytes()) if isinstance(one, np.ndarray) else names
+        for name, other in zip(names, held, strict=True):
+            if name not in ends and not isinstance(other, type | ModuleType):
+                todo.append(other)
+                ends.add(name)
     return reached
 
 

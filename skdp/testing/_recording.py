@@ -228,8 +228,13 @@ def leaving(ledger: Any = None) -> Iterator[list[str]]:
 
 @lru_cache
 def _listen_to_python() -> None:
-    # Who listens cannot stop.
-    sys.addaudithook(lambda event, arguments: [one(event, arguments) for one in _listeners])
+    # Who listens cannot stop, and is told of every `id`.
+    sys.addaudithook(_hear)
+
+
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    for one in _listeners:
+        one(event, arguments)
 
 
 @contextlib.contextmanager
