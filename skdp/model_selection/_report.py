@@ -38,6 +38,7 @@ from skdp.pipeline._holders import (
     is_stateless,
     private_steps,
     refuses_rows,
+    stands_wrong,
 )
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import PrivacySpent
@@ -56,6 +57,7 @@ _INVERSE = "warns by the values whether functions are inverse to each other (che
 _UNKNOWN = "warns if a row has an unknown category (drop=None)"
 _NAMED = "names an unknown category in an error (handle_unknown, or a DPPipeline)"
 _EMPTY = "drops columns that have no values (keep_empty_features=True)"
+_BEHIND = "may tell of single rows in an error: put it before the first private step"
 _OBJECTS = "calls what is no plain function, and may have learned or keep rows"
 
 # Transformers whose output is always dense.
@@ -87,7 +89,8 @@ def _of_pipeline(holder: Any) -> str:
             check_asks_for_no_data(callback)
     except TypeError:
         return _WATCHED
-    return "" if holder.memory is None else _MEMORY
+    name = stands_wrong(holder.steps)
+    return _MEMORY if holder.memory is not None else f"its step {name!r} {_BEHIND}" * bool(name)
 
 
 def _is_dense(part: Any) -> bool:

@@ -10,9 +10,7 @@ import joblib
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.frozen import FrozenEstimator
 
-from skdp._checks import redact_errors
 from skdp.data.containers import float_dtype
 from skdp.data.parts import RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
@@ -20,9 +18,9 @@ from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._problem import RowsProblem
 from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.pipeline._composition import Step, configured_step, rows_of_step
-from skdp.pipeline._holders import is_columns, is_passed_through, is_stateless
-from skdp.pipeline._public_rows import stand_ins
-from skdp.pipeline._public_steps import fitted_to_nothing, in_public, transformed
+from skdp.pipeline._holders import is_columns, is_passed_through, is_stateless, takes_all_rows
+from skdp.pipeline._public_rows import columns_of, stand_ins
+from skdp.pipeline._public_steps import fitted_to_nothing, in_public, made_of_extremes, transformed
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy.plan import PrivacyCost, largest_epsilon
 from skdp.privacy.precision import plain
@@ -161,13 +159,16 @@ def path_of(
         path.append(Place(fit, before, facts, follows))
         if step.columns is not None or number < (n_fitted or 0):
             continue
-        if is_columns(configured):
+        if is_checked:
+            behind = None if like is None else _like_behind(configured, step, n_rows, like)
+            if released and not (step.is_private or behind is None):
+                # It has to take any number of columns up to that one.
+                _like_behind(configured, step, n_rows, columns_of(next(stand_ins(like)), [0]))
+            like = _in_same_layout(behind, like)
+        elif is_columns(configured) and not takes_all_rows(configured):
             two = next(stand_ins(like))
             like = _public_result(step.name, in_public(configured), two)
             n_rows, is_checked = n_units or _shape_of(X)[0], True
-        elif is_checked:
-            behind = None if like is None else _like_behind(configured, step, n_rows, like)
-            like = _in_same_layout(behind, like)
         else:
             like = _public_result(step.name, configured, like)
     return path
@@ -198,7 +199,7 @@ def _shape_of(X: Any) -> tuple[int, int | None]:
 
 def _like_behind(configured: Any, step: Step, n_rows: int, like: Any) -> Any:
     """Return public rows like those that a step leaves, at least as wide; None if it predicts."""
-    if is_passed_through(configured) and type(configured) is not FrozenEstimator:
+    if is_passed_through(configured):
         return like
     width, dtype = _shape_of(like)[1] or 0, float_dtype(like)
     if isinstance(configured, DPStandardScaler):
@@ -208,13 +209,7 @@ def _like_behind(configured: Any, step: Step, n_rows: int, like: Any) -> Any:
         n_components = _n_components(configured)
         most = n_components if isinstance(n_components, int) else min(n_rows, width)
         return np.ones((3, most), dtype)
-    # Public rows tell whether the step takes as many features, and how many it makes of them: the
-    # same that its fit is compared with.
-    two = next(stand_ins(like))
-    if not hasattr(configured, "transform"):
-        redact_errors(configured.predict)(two)
-        return None
-    return _public_result(step.name, configured, two)
+    return made_of_extremes(step.name, configured, width, dtype, is_sparse=holds_sparse(like))
 
 
 def _in_same_layout(made: Any, like: Any) -> Any:

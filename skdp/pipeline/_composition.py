@@ -36,6 +36,7 @@ from skdp.linear_model._supervised import (
     labels_in,
 )
 from skdp.pipeline._holders import (
+    OF_ALL_ROWS,
     SharedBudget,
     copied,
     is_columns,
@@ -44,6 +45,7 @@ from skdp.pipeline._holders import (
     last_of,
     not_private,
     private_parts,
+    takes_all_rows,
 )
 from skdp.pipeline._public_rows import columns_of
 from skdp.pipeline._public_steps import fitted_to_nothing, of_people, transformed
@@ -180,9 +182,7 @@ def _expanded(named: Sequence[tuple[str, Any]]) -> list[Step]:
     """Put the private parts of a ColumnTransformer, which may come first, before it."""
     steps = []
     for number, (name, step) in enumerate(named):
-        if is_columns(step):
-            if number:
-                raise ValueError(f"Step {name!r}: a ColumnTransformer may be the first step only.")
+        if is_columns(step) and not number:
             _check_columns(name, step)
             steps += [_of_part(name, *part) for part in private_parts(step)]
         steps.append(Step(name, step))
@@ -281,6 +281,17 @@ def check_blocks(steps: Sequence[tuple[str, Any]], X: RowBlocks) -> None:
         )
 
 
+def check_goes_back(steps: Sequence[Step]) -> None:
+    """Refuse to send rows back through steps whose inverse may refuse single ones."""
+    for step in steps:
+        if not (step.is_private or takes_all_rows(step.estimator)):
+            raise ValueError(
+                f"scoring='reconstruction' sends rows back through step {step.name!r}, whose "
+                "inverse_transform may refuse single ones: pass another score, or search without "
+                "the step."
+            )
+
+
 def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
     """Refuse responses that a private step would refuse; those of classes it checks itself."""
     supervised = _supervised(steps)
@@ -346,13 +357,20 @@ def _refusals(whole: Any, steps: Sequence[Step], number: int) -> Iterator[str]:
     if isinstance(step.estimator, str) and step.estimator == "drop":
         yield f"Step {step.name!r}: 'drop' would leave no columns."
     output = getattr(step.estimator, "_sklearn_output_config", {}).get("transform", "default")
-    if output != "default" and not is_last:
+    if output != "default" and not (is_last and step.is_private):
         yield (
             f"Step {step.name!r} returns data frames, which no next step takes: set "
             "set_output(transform='default') of it."
         )
     if step.is_private and isinstance(whole, SharedBudget):
         yield from _not_left_alone(whole, step)
+    is_first = all(one.columns is not None for one in steps[:number])
+    if is_columns(step.estimator) and not (is_first or takes_all_rows(step.estimator)):
+        yield (
+            f"Step {step.name!r}: put it before the first private step, as the first of all. "
+            f"Elsewhere a ColumnTransformer is only of {OF_ALL_ROWS}, for columns that are named."
+        )
+        return
     is_behind = any(one.is_private for one in steps[:number])
     yield from not_private(step.name, step.estimator, is_behind=is_behind)
     if not (is_last or is_passed_through(step.estimator) or hasattr(step.estimator, "transform")):

@@ -347,7 +347,11 @@ def _plan_of(search: Fits) -> Plan:
 def _like_to_pass(steps: Any) -> str:
     """Say which X a plan needs to see, if any step chooses columns; its values may be made up."""
     chosen = [columns for _, one in steps if is_columns(one) for *_, columns in one.transformers]
-    named = [n for columns in chosen for n in ([columns] if isinstance(columns, str) else columns)]
+    named = [
+        n
+        for columns in chosen
+        for n in ([columns] if isinstance(columns, str | slice) else columns)
+    ]
     if not named:
         return ""
     rows = "a numpy.array of objects, with texts where X has texts"

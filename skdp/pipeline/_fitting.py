@@ -178,9 +178,9 @@ def search_of(
             "Steps that share a budget protect users with rows in memory only: pass X as an array "
             "or a sparse matrix, or fit one estimator to rows in parts."
         )
-    for name, step, *_ in steps:
-        if is_columns(step):
-            check_rows_of_columns(name, step, X, are_private=n_planned is None)
+    name, first, *_ = next(step for step in steps if step.columns is None)
+    if is_columns(first):
+        check_rows_of_columns(name, first, X, are_private=n_planned is None)
     search.steps = steps = with_names(steps, X)
     if n_planned is None:
         check_targets(steps, X, y)

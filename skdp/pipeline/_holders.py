@@ -217,6 +217,39 @@ def is_passed_through(step: Any) -> bool:
     return is_none or type(step) is FrozenEstimator
 
 
+# Behind a private step an error or a warning would tell of single rows. There stand only classes
+# that take each row by itself, and every finite number; their subclasses may do anything.
+_OF_ALL_ROWS = (Binarizer, Normalizer, PolynomialFeatures, SplineTransformer)
+OF_ALL_ROWS = (
+    "Binarizer, Normalizer, PolynomialFeatures, SplineTransformer with an array of knots, and "
+    "ColumnTransformer of these, 'passthrough' and 'drop'"
+)
+
+
+def takes_all_rows(step: Any) -> bool:
+    """Tell whether a step takes each row by itself, and refuses none: it may follow private ones.
+
+    Whether its parameters fit is tried with the largest numbers: `made_of_extremes`.
+    """
+    if is_columns(step):
+        are_given = not any(callable(columns) for *_, columns in step.transformers)
+        parts = [part for _, part in HOLDERS[ColumnTransformer].given(step)]
+        return are_given and not any(map(is_columns, parts)) and all(map(takes_all_rows, parts))
+    if step is None or isinstance(step, str):
+        return step in (None, "passthrough", "drop")
+    return type(step) in _OF_ALL_ROWS and is_stateless(step)
+
+
+def stands_wrong(steps: Sequence[tuple[str, Any]]) -> str:
+    """Name a step that follows a private one and may refuse single rows; "" if there is none."""
+    is_behind = False
+    for name, step in steps:
+        if is_behind and not (takes_all_rows(step) or private_steps(step)):
+            return name
+        is_behind = is_behind or bool(private_steps(step))
+    return ""
+
+
 def copied(step: Any) -> Any:
     """Clone what a fit would change."""
     return step if is_passed_through(step) else clone(step)
@@ -548,13 +581,6 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
     """Say why a step cannot be kept private; `is_behind` if it follows a private one."""
     is_private = isinstance(estimator, PrivateEstimator)
     where = f"estimator, step {name!r}: " if name else "estimator: "
-    is_sampler = isinstance(estimator, AdditiveChi2Sampler)
-    if is_behind and (is_sampler or refuses_rows(estimator)):
-        what = "negative entries" if is_sampler else "unknown categories"
-        yield (
-            f"{where}{type(estimator).__name__} refuses {what}. Behind a private step its error "
-            "would tell of single rows. Put it before all private steps."
-        )
     check_unwatched(where, estimator)
     if isinstance(estimator, DelegatesMixin):
         yield (
@@ -564,7 +590,14 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
         return
     if isinstance(estimator, FrozenEstimator):
         check_is_fitted(estimator)
-    if is_columns(estimator):
+    may_refuse = is_behind and not (is_private or takes_all_rows(estimator))
+    if may_refuse and (is_stateless(estimator) or type(estimator) is FrozenEstimator):
+        yield (
+            f"{where}{type(estimator).__name__} may refuse single rows, and behind a private step "
+            "its error would tell of them: put it before the first private step. What may follow "
+            f"one is {OF_ALL_ROWS}."
+        )
+    elif is_columns(estimator):
         for part, one in HOLDERS[ColumnTransformer].given(estimator):
             if is_columns(one):
                 yield f"{where}a ColumnTransformer within another is not supported."

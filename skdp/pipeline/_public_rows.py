@@ -1,9 +1,7 @@
 """Kinds of rows, and public rows that stand for private ones."""
 
-import math
 import warnings
 from collections.abc import Iterator, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,6 @@ from sklearn.utils import _safe_indexing
 
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks
-from skdp.linalg.norms import with_data
 
 # Public rows come in twos, because some functions treat a single row differently.
 TWICE = 2  # not tuned
@@ -77,37 +74,6 @@ def columns_of(rows: Any, columns: Any) -> Any:
         return rows
     rows = rows if hasattr(rows, "shape") else np.asarray(rows)
     return _safe_indexing(rows, columns, axis=1)
-
-
-def with_ones(rows: Any) -> Any:
-    """Put 1 in the place of all finite numbers: what a step makes of the others is the same."""
-    if issparse(rows):
-        return with_data(rows, _ones(rows.data))
-    if isinstance(rows, np.ndarray):
-        return _ones(rows)
-    if not hasattr(rows, "columns"):
-        return rows
-    if hasattr(rows, "fill_null"):
-        # Of polars.
-        columns = {name: list(map(_one, rows[name])) for name in rows.columns}
-        return type(rows)(columns, schema=rows.schema)
-    made = rows.copy()
-    for number, dtype in enumerate(rows.dtypes):
-        if not hasattr(dtype, "categories"):
-            ones = _ones(np.asarray(rows.iloc[:, number], dtype=object))
-            made.isetitem(number, type(rows.iloc[:, number])(ones, rows.index, dtype))
-    return made
-
-
-def _ones(values: np.ndarray) -> np.ndarray:
-    if values.dtype.kind in _NUMBERS:
-        return np.where(np.isfinite(values), np.ones_like(values), values)
-    return np.frompyfunc(_one, 1, 1)(values) if values.dtype.kind == "O" else values
-
-
-def _one(entry: Any) -> Any:
-    kind: Any = type(entry)
-    return kind(1) if isinstance(entry, Real) and math.isfinite(entry) else entry
 
 
 def hold_categories(rows: Any) -> bool:

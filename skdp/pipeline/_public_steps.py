@@ -1,15 +1,13 @@
 """Sends rows through fitted steps, so that no error, warning or type tells of single rows.
 
-Behind a private release a single finite row may overflow in a step, become NaN, which the next step
-would refuse, become complex, or be refused itself. So the output of a step is made finite and gets
-the form that public rows give, and a row that becomes anything else is a row of zeros. A step that
-makes no real numbers of public rows is refused for all rows, which is public.
+Before the first private step a step may refuse rows, or make of them what it does not make of
+public ones: then all are refused, and nothing has been spent. Behind it stand only steps that take
+all rows, and what overflows there is made finite.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
-from itertools import product
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -32,12 +30,12 @@ from skdp.data.containers import (
     names_of,
     not_finite_rows,
     types_of,
-    with_nan,
     without_warnings,
 )
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.people import People
 from skdp.exceptions import shortened
+from skdp.linalg.norms import with_data
 from skdp.pipeline._holders import (
     copied,
     ending_with,
@@ -47,6 +45,7 @@ from skdp.pipeline._holders import (
     make_strict,
     private_parts,
     refuses_unknown,
+    takes_all_rows,
 )
 from skdp.pipeline._public_rows import (
     TWICE,
@@ -58,87 +57,13 @@ from skdp.pipeline._public_rows import (
     row_twice,
     shape_of,
     stand_ins,
-    with_ones,
 )
 from skdp.preprocessing import DPStandardScaler
 
 # ------------------------------
-# The form of what functions make of rows: container, width, and type of numbers.
+# Rows, sent through a fitted step.
 
 _REAL = "biuf"
-
-
-class Form(NamedTuple):
-    """What a function makes of public rows: a 2-D array, CSR, or one number for each row.
-
-    The type of a result may follow the values of single rows: one negative number makes all roots
-    complex. So the form that public rows give decides, and every result gets it.
-    """
-
-    shape: tuple[int, ...]  # of what one row becomes
-    dtype: np.dtype
-    is_sparse: bool = False
-
-    @property
-    def made(self) -> np.dtype:
-        """Type of the result: one number for each row, which may be missing, is a float64."""
-        return self.dtype if self.shape else np.dtype(np.float64)
-
-    def read(self, result: Any, n_rows: int) -> Any:
-        """Return a result for so many rows; None if it is not of this form, to the type."""
-        result = result if self.shape else np.asarray(result)
-        if form_of(result) != self or result.shape[0] != n_rows:
-            return None
-        if self.is_sparse:
-            return canonical_csr(result)
-        # In C order, as rows that replace odd ones leave them: in another one rows round otherwise.
-        return np.require(result, self.made, ["C", "A"])
-
-    def with_rows(self, made: Any, numbers: Sequence[int], others: Any) -> Any:
-        """Exchange some rows of a result."""
-        if not self.is_sparse:
-            made = made.copy()
-            made[numbers] = others
-            return made
-        index = np.arange(made.shape[0])
-        index[numbers] = made.shape[0] + np.arange(len(numbers))
-        return csr_array(csr_array(vstack([made, others], format="csr"))[index])
-
-    def of_rows(self, results: Sequence[Any]) -> Any:
-        """Make rows of the first row of each result, of any kind; what has no such row is missing.
-
-        Of a step it becomes a row of zeros, of losses NaN.
-        """
-        made = map(self._row, results)
-        if self.is_sparse:
-            # One by one, as they may be long.
-            nothing = csr_array((0, *self.shape), dtype=self.made)
-            return csr_array(vstack([nothing, *(csr_array(row[np.newaxis]) for row in made)]))
-        return np.array(list(made), self.made).reshape(len(results), *self.shape)
-
-    def _row(self, result: Any) -> np.ndarray:
-        try:
-            row = _dense(result)[0, ...]
-        except Exception:
-            row = np.empty(0, object)
-        # Fractions do not become whole numbers, nor texts any.
-        is_real = row.dtype.kind in _REAL and np.can_cast(row.dtype, self.made, "same_kind")
-        if is_real and row.shape == self.shape:
-            return row.astype(self.made)
-        return np.full(self.shape, 0 if self.shape else np.nan, self.made)
-
-
-def form_of(result: Any) -> Form | None:
-    """Return the form of an array or sparse matrix of real numbers; None of anything else."""
-    is_array = type(result) is np.ndarray or issparse(result)
-    if not is_array or result.dtype.kind not in _REAL or result.ndim not in (1, 2):
-        return None
-    return Form(result.shape[1:], result.dtype, issparse(result))
-
-
-# ------------------------------
-# Functions of rows, and fitted steps.
-
 # Rows between steps key the noise: they are the same whatever the settings of scikit-learn.
 _in_arrays = config_context(transform_output="default")
 _NO_FRAMES = " FunctionTransformer(validate=True) and set_output(transform='default') make arrays."
@@ -154,126 +79,149 @@ def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
 
-def by_rows(what: str, function: Callable[..., Any], rows: Any) -> Any:
-    """Apply a function that takes each row by itself; `what` names it in errors.
+def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
+    """Send rows through a fitted step; the result is an array, or CSR, of real numbers.
 
-    The result is an array or CSR of the form that public rows give. A row of numbers, or a single
-    text, that the function refuses becomes 0.
+    A step that refuses any row, or makes of all rows what it does not make of public ones, is
+    refused, as it may before all private ones. Private steps, and those that may follow them, do
+    neither.
     """
-    rows = plain_rows(rows)
-    public, form = _public_form(what, function, rows)
-    result = _attempt(function, (rows,))
-    is_refused = isinstance(result, Exception) and (form is None or not are_single(rows))
-    # Finite numbers that overflow, or are refused, make rows of zeros. All else is an error.
-    if is_refused and (form is None or isinstance(_of_gaps(function, rows), Exception)):
-        _refuse_numbers(what, rows)
-        are_plain = are_numbers(rows)
-        if form is None or not are_plain:
-            raise ValueError((are_plain and public.error) or _told(what, result))
-    if form is not None:
-        return _of_form(function, (rows,), result, form)
-    # A step that was fitted to some categories may refuse all public rows. So as not to tell of
-    # single rows, what it makes has one type.
-    own = form_of(result)
-    made = _read(own, result, _num_samples(rows)) if own is not None and own.shape else None
-    if made is None:
-        raise ValueError(f"{what} {_WANTED}.")
-    return made.astype(np.float64)
+    what, rows, function = f"Step {name!r}", plain_rows(rows), getattr(step, method)
+    result = _attempt(function, rows)
+    if isinstance(step, PrivateEstimator) or takes_all_rows(step):
+        return _finite_but_gaps(_real(what, result, rows), rows)
+    public = _public(what, function, stand_ins(rows))
+    if public.rows is None:
+        if isinstance(result, Exception) and are_numbers(rows):
+            raise ValueError(public.error)
+        # A step that was fitted to some categories may refuse all public rows.
+        return _finite_but_gaps(_real(what, result, rows).astype(np.float64), rows)
+    form = _form_of_public(what, public.result)
+    _check_by_rows(what, function, public)
+    made = _real(what, result, rows)
+    if form != _form_of(made):
+        raise ValueError(f"{what} must make rows of one shape and type, whatever their values.")
+    return _finite_but_gaps(made, rows)
 
 
-def _public_form(
-    what: str, function: Callable[..., Any], rows: Any
-) -> tuple["_Public", Form | None]:
-    """Try a function with public rows like those given; refuse one that does not make numbers."""
-    public = _public(what, function, [stand_ins(rows)])
-    if not public.inputs:
-        return public, None
-    made = public.results
-    form, shape = form_of(made), shape_of(made)
-    if form is None or not form.shape or shape[0] != TWICE:
+def _form_of(result: Any) -> tuple[Any, ...] | None:
+    """Return what may not follow single rows: container, width and type; None if it is no rows."""
+    is_array = type(result) is np.ndarray or issparse(result)
+    if not is_array or result.dtype.kind not in _REAL or result.ndim != 2:
+        return None
+    return issparse(result), result.shape[1], result.dtype
+
+
+def _form_of_public(what: str, made: Any) -> tuple[Any, ...]:
+    form, shape = _form_of(made), shape_of(made)
+    if form is None or shape[0] != TWICE:
         mend = _NO_FRAMES if hasattr(made, "iloc") else ""
         given = f"{type(made).__name__} of shape {shape} and type {getattr(made, 'dtype', None)}"
         raise ValueError(f"{what} {_WANTED}, got {given} for {TWICE} public rows.{mend}")
-    _check_by_rows(what, function, public, form)
-    return public, form
+    return form
 
 
-def _check_by_rows(what: str, function: Callable[..., Any], public: "_Public", form: Form) -> None:
+def _real(what: str, result: Any, rows: Any) -> Any:
+    """Return what a step has made of rows, as an array in C order or CSR; refuse all else."""
+    if isinstance(result, Exception):
+        _refuse_numbers(what, rows)
+        raise ValueError(_told(what, result))
+    if _form_of(result) is None or result.shape[0] != _num_samples(rows):
+        raise ValueError(f"{what} {_WANTED}.")
+    if issparse(result):
+        return canonical_csr(result)
+    # In another order the norm of a row rounds otherwise.
+    return np.require(result, None, ["C", "A"])
+
+
+def _finite_but_gaps(made: Any, rows: Any) -> Any:
+    """Make overflow finite. What comes of a row with gaps is for the next step to refuse."""
+    if made.dtype.kind != "f":
+        return made
+    has_gaps, changed = have_gaps(rows), finite(made)
+    if not has_gaps.any():
+        return changed
+    if not issparse(made):
+        return np.where(has_gaps[:, np.newaxis], made, changed)
+    is_kept = np.repeat(has_gaps, np.diff(made.indptr))
+    return with_data(made, np.where(is_kept, made.data, changed.data))
+
+
+def _check_by_rows(what: str, function: Callable[..., Any], public: "_Public") -> None:
     """Refuse a function that looks at all rows together, where public rows show it."""
-    alone = list(_alone(function, public.inputs))
-    are_refused = any(isinstance(one, Exception) for one in alone)
-    together, apart = _dense(public.results), _dense(quietly(form.of_rows, alone))
-    if are_refused or not quietly(partial(np.allclose, equal_nan=True), together, apart):
-        raise ValueError(
-            f"{what} must take each row by itself, but what it makes of a public row changes "
-            "with the row beside it."
+    for number in range(TWICE):
+        alone = _attempt(function, row_twice(public.rows, number))
+        is_same = _form_of(alone) == _form_of(public.result) and quietly(
+            partial(np.allclose, equal_nan=True), _dense(alone)[:1], _dense(public.result)[number]
         )
+        if not is_same:
+            raise ValueError(
+                f"{what} must take each row by itself, but what it makes of a public row changes "
+                "with the row beside it."
+            )
 
 
 def _dense(rows: Any) -> np.ndarray:
-    return np.asarray(canonical_csr(rows).toarray() if issparse(rows) else rows)
+    return np.asarray(rows.toarray() if issparse(rows) else rows)
 
 
-def in_blocks(what: str, function: Callable[..., Any], rows: RowBlocks) -> RowBlocks:
+def in_blocks(name: str, step: Any, rows: RowBlocks) -> RowBlocks:
     """Do the same with rows in blocks, when these are read; they keep the type of the blocks."""
-    public, form = _public_form(what, function, rows)
-    if form is None:
-        raise ValueError(public.error)
-    of_block = partial(_of_block, function=function, form=form, dtype=rows.dtype)
-    return mapped_blocks(rows, of_block, form.shape[0])
+    two = by_rows(name, step, next(stand_ins(rows)))
+    return mapped_blocks(rows, partial(_of_block, name, step, dtype=rows.dtype), two.shape[1])
 
 
 @_in_arrays
-def _of_block(rows: Any, function: Callable[..., Any], form: Form, dtype: np.dtype) -> Any:
-    """Return what a public step makes of a block: it raises nothing, and each row is by itself."""
+def _of_block(name: str, step: Any, rows: Any, dtype: np.dtype) -> Any:
     rows = rows.astype(dtype, copy=False)
     with np.errstate(all="ignore"):
-        made = _of_form(function, (rows,), _attempt(function, (rows,)), form)
-        made = made.astype(dtype, copy=False)
-        was_null = not_finite_rows(rows)
-        if not was_null.any():
-            return finite(made)
-        # What is missing may be filled. If it is not, or is refused, the next step sees it.
-        is_null = not_finite_rows(made) & was_null
-        for row in np.flatnonzero(was_null).tolist():
-            is_null[row] |= isinstance(_attempt(function, (row_twice(rows, row),)), Exception)
-        return with_nan(finite(made), is_null)
+        return _finite_but_gaps(by_rows(name, step, rows).astype(dtype, copy=False), rows)
+
+
+@_in_arrays
+def made_of_extremes(name: str, step: Any, width: int, dtype: np.dtype, *, is_sparse: bool) -> Any:
+    """Send the largest numbers through a step that follows a private one, as its fit will.
+
+    Refuse parameters that do not fit, or by which it refuses single rows.
+    """
+    most = np.finfo(dtype).max
+    rows: Any = np.repeat(np.array([[0], [1], [most], [most], [-most], [-most]], dtype), width, 1)
+    rows = csr_array(rows) if is_sparse else rows
+    fitted = fitted_to_nothing(name, step, rows)
+    public = _public(f"Step {name!r}", fitted.transform, [rows])
+    if public.rows is None:
+        raise ValueError(public.error)
+    return by_rows(name, fitted, rows)
 
 
 class _Public(NamedTuple):
-    """Public rows that a function accepts, and their results; or the error that it raises."""
+    """Public rows that a function accepts, and what it makes of them; or the error it raises."""
 
-    inputs: Sequence[Any]  # () if it accepts none
-    results: Any
+    rows: Any  # None if it accepts none
+    result: Any
     error: str
 
 
-def _public(what: str, function: Callable[..., Any], ways: Sequence[Iterable[Any]]) -> _Public:
-    """Try public rows, together with public responses if there are any, until some are accepted."""
+def _public(what: str, function: Callable[..., Any], ways: Iterable[Any]) -> _Public:
+    """Try public rows until some are accepted."""
     error = ""
-    for inputs in product(*ways):
-        try:
-            return _Public(inputs, quietly(function, *deepcopy(inputs)), "")
-        except Exception as raised:
-            # Categories come from the private data, and the error may show them.
-            error = error or _told(what, raised, is_public=not any(map(hold_categories, inputs)))
-    return _Public((), None, error)
+    for rows in ways:
+        result = _attempt(function, rows)
+        if not isinstance(result, Exception):
+            return _Public(rows, result, "")
+        # Categories come from the private data, and the error may show them.
+        error = error or _told(what, result, is_public=not hold_categories(rows))
+    return _Public(None, None, error)
 
 
-def _attempt(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
-    """Return what a function makes of inputs, or the error that it raises."""
-    # A function that writes into its input would do so once more where single rows are odd.
+def _attempt(function: Callable[..., Any], rows: Any) -> Any:
+    """Return what a function makes of rows, or the error that it raises."""
+    # A function that writes into its input would do so once more for the next candidate.
     is_ours = isinstance(getattr(function, "__self__", None), PrivateEstimator)
     try:
-        return quietly(function, *(inputs if is_ours else deepcopy(inputs)))
+        return quietly(function, rows if is_ours else deepcopy(rows))
     except Exception as error:
         return error
-
-
-def _of_gaps(function: Callable[..., Any], rows: Any) -> Any:
-    """Return what a function makes of rows without their finite numbers, or its error."""
-    ones = _attempt(with_ones, (rows,))
-    return ones if isinstance(ones, Exception) else _attempt(function, (ones,))
 
 
 def _refuse_numbers(what: str, rows: Any) -> None:
@@ -299,65 +247,14 @@ def _told(what: str, error: Exception | None = None, *, is_public: bool = False)
     )
 
 
-def _of_form(function: Callable[..., Any], inputs: Sequence[Any], result: Any, form: Form) -> Any:
-    """Give a result the form of public results; redo it where single rows have another one."""
-    n_rows = _num_samples(inputs[0])
-    made = _read(form, result, n_rows)
-    if made is not None:
-        return made
-    singles = {
-        row: one
-        for row, one in enumerate(_alone(function, inputs))
-        if _read(form, one, TWICE) is None
-    }
-    odd, others = list(singles), quietly(form.of_rows, list(singles.values()))
-    if len(odd) == n_rows:
-        return others
-    # Another row takes the places of the odd ones. The number of rows stays, because what is
-    # computed of the others must not depend, not even by rounding, on how many rows are odd.
-    another = next(row for row in range(n_rows) if row not in singles)
-    parts = [with_row_at(one, another, odd) for one in inputs]
-    made = _read(form, _attempt(function, parts), n_rows)
-    if made is None:
-        # Together the rows make what none of them makes alone.
-        return quietly(form.of_rows, list(_alone(function, inputs)))
-    return form.with_rows(made, odd, others)
-
-
-def with_row_at(rows: Any, number: int, places: Sequence[int]) -> Any:
-    """Put one row into the places of others; container, types and names stay as they are."""
-    if isinstance(rows, np.ndarray):
-        # In the same memory order, as rows round otherwise in another one.
-        made = np.array(rows, order="K")
-        made[places] = made[number]
-        return made
-    index = np.arange(_num_samples(rows))
-    index[places] = number
-    made = _safe_indexing(rows, index)
-    return made.set_axis(rows.index) if hasattr(rows, "iloc") else made
-
-
-def _alone(function: Callable[..., Any], inputs: Sequence[Any]) -> Iterator[Any]:
-    """Apply a function to each row by itself; the function gets the row two times."""
-    for row in range(_num_samples(inputs[0])):
-        yield _attempt(function, [row_twice(one, row) for one in inputs])
-
-
-def _read(form: Form, result: Any, n_rows: int) -> Any:
-    try:
-        return quietly(form.read, result, n_rows)
-    except Exception:
-        return None
-
-
 @_in_arrays
 def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     """Fit a step that learns nothing, to public rows instead of the private ones."""
     fitted = _fitted_to_nothing(name, step, rows)
     if is_columns(fitted):
         # By density, as scikit-learn decides, it would follow values.
-        makes = _public("", partial(_make_sparse, fitted), [stand_ins(rows)])
-        fitted.sparse_output_ = bool(step.sparse_threshold and makes.results)
+        makes = _public("", partial(_make_sparse, fitted), stand_ins(rows))
+        fitted.sparse_output_ = bool(step.sparse_threshold and makes.result)
     return fitted
 
 
@@ -368,13 +265,13 @@ def _make_sparse(fitted: Any, rows: Any) -> bool:
 
 
 def _fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
-    public = _public(f"Step {name!r}", step.fit, [stand_ins(rows)])
-    if public.inputs:
-        return public.results
+    public = _public(f"Step {name!r}", step.fit, stand_ins(rows))
+    if public.rows is not None:
+        return public.result
     # A step that refuses all public rows may be one for texts that it knows.
     if are_numbers(rows):
         raise ValueError(public.error)
-    fitted = _attempt(step.fit, (rows,))
+    fitted = _attempt(step.fit, rows)
     if isinstance(fitted, Exception):
         _refuse_numbers(f"Step {name!r}", rows)
         raise ValueError(_told(f"Step {name!r}", fitted))
@@ -390,30 +287,8 @@ def transformed(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
         if isinstance(rows, RowBlocks) and isinstance(step, PrivateEstimator):
             rows = step.transform(rows)
         else:
-            send = in_blocks if isinstance(rows, RowBlocks) else _by_rows_but_gaps
-            rows = send(f"Step {name!r}", step.transform, rows)
+            rows = (in_blocks if isinstance(rows, RowBlocks) else by_rows)(name, step, rows)
     return rows
-
-
-def _by_rows_but_gaps(what: str, function: Callable[..., Any], rows: Any) -> Any:
-    """Make overflow finite. What comes of gaps and infinity is for the next step to refuse."""
-    result = by_rows(what, function, rows)
-    if is_finite(rows):
-        return _finite(result)
-    if is_finite(result):
-        return result
-    gaps = _of_gaps(partial(by_rows, what, function), rows)
-    if isinstance(gaps, Exception) or (issparse(gaps) and not is_finite(gaps)):
-        return result
-    if issparse(gaps):
-        return _finite(result)
-    # A finite number that overflows may turn what comes of a gap into infinity.
-    is_kept = np.isinf(gaps) | (np.isnan(gaps) & np.isnan(result))
-    return np.where(is_kept, result, _finite(result))
-
-
-def _finite(rows: Any) -> Any:
-    return finite(rows) if rows.dtype.kind == "f" else rows
 
 
 def of_people(function: Callable[..., Any], people: People | None, *inputs: Any) -> Any:
@@ -434,18 +309,22 @@ def of_people(function: Callable[..., Any], people: People | None, *inputs: Any)
     return np.concatenate(parts)[order]
 
 
+def have_gaps(rows: Any) -> np.ndarray:
+    """Tell which rows have a number that is not finite; texts, missing or not, are no numbers."""
+    if not are_single(rows):
+        if (types := types_of(rows)) and not are_numbers(rows):
+            rows = rows[[name for name, is_number in types if is_number]]
+        try:
+            values = plain_rows(rows) if issparse(rows) else quietly(np.asarray, rows, np.float64)
+            return not_finite_rows(values)
+        except Exception:
+            return np.zeros(_num_samples(rows), dtype=bool)
+    return np.zeros(_num_samples(rows), dtype=bool)
+
+
 def is_finite(rows: Any) -> bool:
     """Tell whether all numbers are finite; True for rows without numbers, such as texts."""
-    # Texts that are all missing are no numbers either.
-    if are_single(rows):
-        return True
-    if (types := types_of(rows)) and not are_numbers(rows):
-        rows = rows[[name for name, is_number in types if is_number]]
-    try:
-        values = quietly(np.asarray, rows.data if issparse(rows) else rows, np.float64)
-    except Exception:
-        return True
-    return bool(np.isfinite(values).all())
+    return not have_gaps(rows).any()
 
 
 @_in_arrays
@@ -453,7 +332,7 @@ def restored(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
     """Send rows back through fitted steps, the last step first, and keep them finite."""
     for name, step in reversed(steps):
         if step is not None and not isinstance(step, str):
-            rows = _finite(by_rows(f"Step {name!r}", step.inverse_transform, rows))
+            rows = by_rows(name, step, rows, "inverse_transform")
     return rows
 
 
@@ -487,7 +366,7 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
     fitted = fitted_to_nothing(name, copied(given), rows)
     made = transformed([(name, fitted)], rows)
     if refuses_unknown(fitted, is_fitted=True):
-        result = _attempt(make_strict(fitted).transform, (rows,))
+        result = _attempt(make_strict(fitted).transform, rows)
         if isinstance(result, Exception):
             raise ValueError(_told(f"Step {name!r}", result))
     return made

@@ -6,7 +6,7 @@ from in_parts import in_parts
 from scipy.sparse import coo_array, csr_array
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures
 from watched import SEED, moved, watched
 
 from skdp import DPPCA, DPStandardScaler, make_dp_pipeline
@@ -94,7 +94,7 @@ def with_gaps(rows):
 @pytest.mark.parametrize("n_own", N_OWN)
 def test_no_person_moves_a_pipeline_further_than_declared(n_own):
     unit = {"privacy_unit": "user"}
-    steps = DPPCA(2, **unit), FunctionTransformer(np.tanh), DPStandardScaler(**unit)
+    steps = DPPCA(2, **unit), PolynomialFeatures(), DPStandardScaler(**unit)
     pipeline = make_dp_pipeline(*steps, shares={"dppca": 0.5}, epsilon=4.0, random_state=SEED)
     with watched() as before:
         pipeline.fit(X, users=USERS)

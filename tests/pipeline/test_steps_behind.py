@@ -1,0 +1,310 @@
+"""Steps without privacy behind a private one: a closed list, and what it keeps for every row."""
+
+import warnings
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, issparse
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import AdditiveChi2Sampler
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    SplineTransformer,
+    StandardScaler,
+)
+
+from skdp import (
+    DPPCA,
+    DPPipeline,
+    DPStandardScaler,
+    DPTruncatedSVD,
+    make_dp_pipeline,
+    privacy_spent,
+)
+from skdp.model_selection import DPGridSearch
+from skdp.pipeline._public_steps import made_of_extremes, transformed
+from skdp.privacy import PrivacyBudget
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+X = np.random.default_rng(0).standard_normal((60, 3))
+FIRST, LAST = DPStandardScaler(bounds=(-9, 9)), DPPCA(1, row_norm=2.0, mean_norm=2.0)
+
+
+class Subclass(Normalizer):
+    """May do anything."""
+
+
+def columns(*parts, **more):
+    return ColumnTransformer([(f"part{i}", *part) for i, part in enumerate(parts)], **more)
+
+
+def splines(**more):
+    return SplineTransformer(**{"knots": np.array([[-1.0] * 3, [0.0] * 3, [2.0] * 3]), **more})
+
+
+# ------------------------------
+# What stands there, and what every finite row becomes.
+
+LISTED = {
+    **{f"norm {norm}": Normalizer(norm) for norm in ("l1", "l2", "max")},
+    "in place": Normalizer(copy=False),
+    "signs": Binarizer(),
+    "signs in place": Binarizer(threshold=0.5, copy=False),
+    **{
+        f"powers {degree} {order} {only}": PolynomialFeatures(degree, order=order, **only)
+        for degree, order, only in (
+            (2, "C", {}),
+            (3, "F", {"interaction_only": True}),
+            ((2, 4), "C", {"include_bias": False}),
+            (5, "C", {}),
+            (0, "C", {}),
+        )
+    },
+    **{
+        f"splines {degree} {end} {is_sparse}": splines(
+            degree=degree, extrapolation=end, sparse_output=is_sparse
+        )
+        for degree, end, is_sparse in product(
+            (1, 2, 3), ("constant", "linear", "continue", "periodic"), (False, True)
+        )
+        if (degree, end) != (3, "periodic")
+    },
+    "splines without bias": splines(include_bias=False, order="F", extrapolation="linear"),
+    "huge knots": splines(knots=np.array([[-1e300] * 3, [0.0] * 3, [1e308] * 3])),
+    "selection": columns(("passthrough", [0, 2]), ("drop", [1])),
+    "columns": columns(
+        (Normalizer("l1"), slice(0, 2)), (PolynomialFeatures(3), [2]), remainder=Binarizer()
+    ),
+    "mask": columns((Normalizer(), [True, False, True]), n_jobs=2),
+}
+TAKES_SPARSE = tuple(name for name in LISTED if "splines" not in name and "knots" not in name)
+
+
+def odd_rows(dtype, seed):
+    """Make finite rows of all sizes, any of which a step might refuse."""
+    generator, info = np.random.default_rng(seed), np.finfo(dtype)
+    sizes = [0.0, -0.0, 1.0, -1.0, 2.0, -0.5, info.max, info.max / 2, info.tiny, info.eps]
+    sizes += [info.smallest_subnormal, np.sqrt(info.max) * 2, np.cbrt(info.max) * 2, 1e-20, 30.0]
+    signs = generator.choice([-1, 1], (40, 3))
+    return (generator.choice(np.array(sizes, dtype), (40, 3)) * signs).astype(dtype)
+
+
+def sent(step, rows, *, is_sparse=False):
+    with warnings.catch_warnings(), np.errstate(all="warn"):
+        warnings.simplefilter("error")
+        return transformed([("step", step)], csr_array(rows) if is_sparse else rows)
+
+
+@pytest.mark.covered(at_most=12)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("name", LISTED)
+def test_no_finite_row_is_an_error_a_warning_or_changes_a_form(name, is_sparse, dtype):
+    if is_sparse and name not in TAKES_SPARSE:
+        pytest.skip("takes no sparse rows")
+    made = made_of_extremes("step", LISTED[name], 3, np.dtype(dtype), is_sparse=is_sparse)
+    fitted = clone(LISTED[name]).fit(csr_array(np.ones((2, 3), dtype)) if is_sparse else X[:2])
+    if isinstance(fitted, ColumnTransformer):
+        fitted.sparse_output_ = is_sparse
+    for seed in range(5):
+        rows = odd_rows(dtype, seed)
+        given = rows.copy()
+        whole = sent(fitted, rows, is_sparse=is_sparse)
+        np.testing.assert_array_equal(rows, given)
+        facts = type(whole), whole.dtype, whole.shape[1]
+        assert facts == (type(made), made.dtype, made.shape[1])
+        whole = whole.toarray() if issparse(whole) else whole
+        assert np.isfinite(whole).all()
+        for row in range(6):
+            # With another one beside it, as a single one may take another way.
+            alone = sent(fitted, rows[[row, row]], is_sparse=is_sparse)
+            assert (type(alone), alone.dtype, alone.shape[1]) == facts
+            alone = alone.toarray() if issparse(alone) else alone
+            np.testing.assert_allclose(alone[0], whole[row], rtol=1e-6)
+
+
+@pytest.mark.covered(at_most=6)
+@pytest.mark.parametrize("output", ["default", "pandas", "polars"])
+@pytest.mark.parametrize("name", LISTED)
+def test_it_stands_behind_a_private_step_whatever_the_settings(name, output):
+    steps = clone(FIRST), clone(LISTED[name]), clone(LAST)
+    if name in ("powers 0 C {}",):
+        # A column of ones.
+        steps = *steps[:2], DPStandardScaler()
+    shares = {"dpstandardscaler-2": 0.5} if len({type(one) for one in steps}) < 3 else None
+    model = make_dp_pipeline(*steps, shares=shares)
+    with config_context(transform_output=output):
+        plan = model.plan(*X.shape)
+        assert model.fit(X).privacy_spent_.mu == pytest.approx(plan.mu, rel=1e-6)
+    assert privacy_spent(model).is_private
+    if name.startswith(("norm", "signs", "powers", "splines")):
+        assert privacy_spent(make_pipeline(*map(clone, steps)).fit(X)).is_private
+
+
+def test_frames_are_not_handed_on():
+    inner = columns((Normalizer().set_output(transform="pandas"), [0]), ("passthrough", [1]))
+    make_dp_pipeline(clone(FIRST), inner, clone(LAST)).fit(X)
+    for step in (Normalizer(), clone(LISTED["columns"])):
+        step.set_output(transform="pandas")
+        with pytest.raises(ValueError, match=r"returns data frames.*set_output"):
+            make_dp_pipeline(clone(FIRST), step, clone(LAST)).fit(X)
+        with pytest.raises(ValueError, match="returns data frames"):
+            make_dp_pipeline(clone(FIRST), step).fit(X)
+
+
+def test_candidates_share_rows_that_a_step_would_change_in_place():
+    steps = [("a", clone(FIRST)), ("b", Normalizer(copy=False)), ("c", clone(LAST))]
+    grid = {"b__norm": ["max", "l1", "l2"]}
+    found = []
+    for copy in (False, True):
+        model = DPPipeline(steps).set_params(b__copy=copy)
+        search = DPGridSearch(model, grid, epsilon=np.inf, random_state=2**100).fit(X)
+        found.append(search.best_estimator_[-1].components_)
+    np.testing.assert_array_equal(*found)
+
+
+# ------------------------------
+# What is refused, before anything is spent.
+
+BEFORE = {
+    "function": FunctionTransformer(),
+    "frozen": FrozenEstimator(StandardScaler().fit(X)),
+    "one-hot": OneHotEncoder(categories=[[0.0]] * 3, handle_unknown="ignore"),
+    "ordinal": OrdinalEncoder(categories=[[0.0]] * 3),
+    "imputer": SimpleImputer(strategy="constant"),
+    "hashes": HashingVectorizer(),
+    "sampler": AdditiveChi2Sampler(),
+    "columns": columns((FunctionTransformer(), [0])),
+    "frozen columns": columns((FrozenEstimator(Normalizer().fit(X)), [0])),
+    "pipeline in columns": columns((make_pipeline(PolynomialFeatures(), Normalizer()), [0])),
+    "columns in columns": columns((columns((Normalizer(), [0])), [0])),
+    "remainder": columns((Normalizer(), [0]), remainder=FunctionTransformer()),
+    "chosen columns": columns(("passthrough", make_column_selector())),
+    "subclass in columns": columns((Subclass(), [0])),
+    "private columns": columns((clone(LAST), [0])),
+}
+NOWHERE = {
+    "union": make_union(Normalizer()),
+    "pipeline": make_pipeline(Normalizer()),
+    "subclass": Subclass(),
+    "learned splines": SplineTransformer(),
+    "splines that refuse": splines(extrapolation="error"),
+}
+# By what they make of public rows.
+UNFIT = {
+    "knots of other columns": splines(knots=np.zeros((3, 2))),
+    "equal knots": splines(knots=np.zeros((3, 3))),
+    "steps": splines(degree=0),
+    "lines of steps": splines(
+        degree=0, knots=np.array([[0.0] * 3, [1.0] * 3]), extrapolation="linear"
+    ),
+    "no such norm": Normalizer("l3"),
+    "missing column": columns(("passthrough", [3])),
+    "names": columns(("passthrough", ["a"])),
+}
+
+
+@pytest.mark.parametrize("name", [*BEFORE, *NOWHERE, *UNFIT])
+def test_all_else_is_refused_before_anything_is_spent(name, monkeypatch):
+    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+    step = {**BEFORE, **NOWHERE, **UNFIT}[name]
+    steps = [("a", clone(FIRST)), ("odd", step), ("c", clone(LAST))]
+    text = "odd.*put it before the first private step" if name in BEFORE else "odd"
+    model = DPPipeline(steps)
+    refusals = [lambda: model.fit(X), lambda: model.plan(*X.shape)]
+    refusals += [lambda: DPGridSearch(model, {"c__whiten": [True, False]}).fit(X)]
+    if name != "private columns":
+        plain = make_pipeline(*(one for _, one in steps[:1]), step, clone(LAST))
+        plain.steps = steps
+        refusals += [lambda: DPGridSearch(plain, {"c__whiten": [True, False]}).fit(X)]
+    for refuse in refusals:
+        with pytest.raises((ValueError, TypeError), match=text) as refused:
+            refuse()
+        assert refused.value.__context__ is None or name not in BEFORE
+
+
+@pytest.mark.parametrize("name", ["function", "frozen", "imputer", "ordinal"])
+def test_last_steps_are_refused_there_too(name):
+    with pytest.raises(ValueError, match="put it before the first private step"):
+        make_dp_pipeline(clone(FIRST), BEFORE[name]).fit(X)
+
+
+def test_a_sparse_row_below_zero_is_refused_for_all_rows(monkeypatch):
+    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+    first = DPStandardScaler(with_mean=False)
+    with pytest.raises(ValueError, match="threshold < 0"):
+        make_dp_pipeline(first, Binarizer(threshold=-1.0), clone(LAST)).fit(csr_array(X))
+
+
+@pytest.mark.parametrize("step", [splines(), columns(("passthrough", [1]))])
+def test_what_needs_a_number_of_columns_is_refused_behind_a_released_one(step, monkeypatch):
+    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+    with pytest.raises(ValueError, match=rf"Step '{type(step).__name__.lower()}' raises"):
+        make_dp_pipeline(DPPCA(0.9), step, clone(LAST), shares={"dppca-1": 0.5}).fit(X)
+
+
+def test_a_verdict_says_so_of_an_ordinary_pipeline():
+    for step in (BEFORE["function"], BEFORE["frozen"], BEFORE["columns"]):
+        report = privacy_spent(make_pipeline(clone(FIRST), clone(step), clone(LAST)).fit(X))
+        assert not report.is_private
+        assert "put it before the first private step" in report.verdict
+        before = privacy_spent(make_pipeline(clone(step), clone(FIRST)).fit(X))
+        assert "put it before" not in before.verdict
+
+
+# ------------------------------
+# Before all private steps: what refuses a row is refused, and tells nothing of it.
+
+
+def refuses_seven(rows):
+    if (np.asarray(rows) == 7).any():
+        raise ValueError(f"secret {rows}")
+    return rows
+
+
+FUNCTIONS = {
+    "error": (refuses_seven, "text may tell values"),
+    "complex": (lambda rows: np.emath.sqrt(8 - rows * (rows == 7) * 2), "real numbers"),
+    "type": (lambda rows: rows.astype(np.float32 if (rows == 7).any() else float), "whatever"),
+    "fewer": (lambda rows: rows[(rows != 7).all(axis=1)], "a row for each"),
+    "width": (lambda rows: np.c_[rows, rows] if (rows == 7).any() else rows, "whatever"),
+    "density": (lambda rows: csr_array(rows) if (rows == 7).any() else rows, "whatever"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_follows_single_rows_is_refused_before_anything_is_spent(name, monkeypatch):
+    function, text = FUNCTIONS[name]
+    model = make_dp_pipeline(FunctionTransformer(function), clone(FIRST))
+    clone(model).fit(X)
+    odd = X.copy()
+    odd[7, 1] = 7
+    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+    for one in (model, DPGridSearch(model, {"dpstandardscaler__clip": [1.0]})):
+        with pytest.raises(ValueError, match=text) as refused:
+            one.fit(odd)
+        assert "secret" not in str(refused.value)
+        assert refused.value.__context__ is None
+
+
+def test_a_search_by_reconstruction_needs_private_steps_alone():
+    grid = {"dptruncatedsvd__n_components": [1, 2]}
+    svd = DPTruncatedSVD(2, row_norm=3.0)
+    for first in (FunctionTransformer(), FrozenEstimator(StandardScaler().fit(X))):
+        search = DPGridSearch(make_pipeline(first, svd), grid, scoring="reconstruction")
+        with pytest.raises(ValueError, match="sends rows back through step"):
+            search.fit(X)
+    DPGridSearch(make_pipeline("passthrough", svd), grid, scoring="reconstruction").fit(X)
