@@ -212,7 +212,11 @@ def _of_dense_rows(losses: Callable[[Any], np.ndarray], rows: Any) -> np.ndarray
 
 
 def _reconstruction_errors(steps: Steps, X: Any, y: Any) -> np.ndarray:
-    return _of_dense_rows(partial(_distances_of_restored, steps), X)
+    # In the units of the first private step: the inverse of a step before may refuse single rows.
+    private = (i for i, (_, step) in enumerate(steps) if isinstance(step, PrivateEstimator))
+    first = next(private, 0)
+    rows = transformed(steps[:first], X)
+    return _of_dense_rows(partial(_distances_of_restored, steps[first:]), rows)
 
 
 def _distances_of_restored(steps: Steps, rows: Any) -> np.ndarray:

@@ -25,7 +25,7 @@ from skdp.model_selection._score import (
     unit_losses,
 )
 from skdp.pipeline._candidates import BudgetSplit, Candidate, params_for_mu
-from skdp.pipeline._composition import adjacency_of, check_goes_back, common_unit, steps_of
+from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
 from skdp.pipeline._fitting import (
     Fits,
     SpendsOneBudget,
@@ -126,8 +126,6 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         facts = {"cost": cost, "seed": seed, "refits": refits, "users": users}
         search = search_of(self.estimator, self._grid(seed), X, y, **facts)
         check_responses(X, y, scoring, type(search.steps[-1].estimator).__name__)
-        if scoring == "reconstruction":
-            check_goes_back(search.steps)
         return search
 
     def _warn_of_many(self, split: BudgetSplit) -> None:

@@ -281,17 +281,6 @@ def check_blocks(steps: Sequence[tuple[str, Any]], X: RowBlocks) -> None:
         )
 
 
-def check_goes_back(steps: Sequence[Step]) -> None:
-    """Refuse to send rows back through steps whose inverse may refuse single ones."""
-    for step in steps:
-        if not (step.is_private or takes_all_rows(step.estimator)):
-            raise ValueError(
-                f"scoring='reconstruction' sends rows back through step {step.name!r}, whose "
-                "inverse_transform may refuse single ones: pass another score, or search without "
-                "the step."
-            )
-
-
 def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
     """Refuse responses that a private step would refuse; those of classes it checks itself."""
     supervised = _supervised(steps)

@@ -7,8 +7,6 @@ import pytest
 import sklearn
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.ensemble import RandomForestRegressor
-from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GroupShuffleSplit, cross_val_score
@@ -43,8 +41,6 @@ Y = X[:, 0] + GENERATOR.standard_normal(len(X))
 LABELS = (Y > 0).astype(int)
 UNIT = {"privacy_unit": "user"}
 CLASSIFIER = DPLogisticRegression(classes=[0, 1], **UNIT)
-PUBLIC = GENERATOR.standard_normal((40, 2))
-FOREST = FrozenEstimator(RandomForestRegressor(3, random_state=0).fit(PUBLIC, PUBLIC[:, 0]))
 SEARCHES = {
     "free": (DPPCA(row_norm=4.0, mean_norm=4.0, **UNIT), {"n_components": [1, 2, 3]}, None),
     "reconstruction": (DPTruncatedSVD(1, **UNIT), {"n_components": [1, 2]}, "reconstruction"),
@@ -57,11 +53,6 @@ SEARCHES = {
     ),
     "regression": (DPLinearRegression(**UNIT), {"response_bound": [1.0, 8.0]}, None),
     "matrices": (DPTraceRegressor(matrix_shape=(2, 2), **UNIT), {"rank": [1, 2]}, None),
-    "forest": (
-        make_pipeline(DPPCA(2, **UNIT), FOREST),
-        {"dppca__whiten": [False, True]},
-        "neg_mean_absolute_error",
-    ),
     "pipeline": (
         make_pipeline(FunctionTransformer(np.tanh), DPStandardScaler(**UNIT), CLASSIFIER),
         {"dpstandardscaler__with_mean": [False, True]},

@@ -14,7 +14,6 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -163,19 +162,6 @@ def test_what_was_found_does_what_it_can():
     assert not hasattr(DPGridSearch(DPPCA(), {}, refit=False), "fit_transform")
 
 
-def test_a_classifier_of_public_rows_may_follow():
-    digits, labels = load_digits(return_X_y=True)
-    public = make_pipeline(DPPCA(8, epsilon=50.0), LogisticRegression(max_iter=500))
-    public.fit(digits[:300], labels[:300])
-    frozen = FrozenEstimator(public.steps[-1][1])
-    pipeline = make_pipeline(DPPCA(8), frozen)
-    search = DPGridSearch(pipeline, {"dppca__whiten": [False, True]}, epsilon=2.0)
-    search.fit(digits[300:], labels[300:])
-    assert set(search.classes_) == set(range(10))
-    assert search.predict_proba(digits[:5]).shape == (5, 10)
-    assert not any("range" in release.name for release in search.privacy_spent_.releases)
-
-
 def test_sparse_rows_and_texts():
     sparse = csr_array(np.maximum(X, 0))
     search = DPGridSearch(DPTruncatedSVD(2), {"n_components": [1, 2]}).fit(sparse)
@@ -286,14 +272,8 @@ BAD = [
     (DPPCA(2), {"ledger__path": ["x"]}, "must not be searched"),
     (DPPCA(2, row_norm=1.0), {"row_norm": [1.0, np.inf]}, "row_norm=inf with epsilon"),
     (DPPCA(2, epsilon=np.inf, row_norm=np.inf), {}, "row_norm=inf with epsilon"),
-    (
-        make_pipeline(DPPCA(2), FROZEN),
-        {"frozenestimator__estimator": [Ridge()]},
-        "step that is fitted",
-    ),
-    (make_pipeline(DPPCA(3), FROZEN), {"dppca__n_components": [4]}, "features"),
+    (make_pipeline(DPPCA(2), FROZEN), {}, "put it before the first private step"),
     (make_pipeline(DPPCA(2), FrozenEstimator(Ridge())), {}, "not fitted yet"),
-    (make_pipeline(DPPCA(2), AdditiveChi2Sampler(), REGRESSION), {}, "Behind a private step"),
     (PIPELINE, {"dppca": [DPPCA(2), DPPCA(3)]}, "step that is fitted"),
     (PIPELINE, {"dppca__n_components": [1, 9]}, "n_components=9 must be at most"),
     (PIPELINE, {"dptraceregressor__rank": [1, 2]}, "rank=2 exceeds"),
@@ -525,7 +505,7 @@ def test_warnings_made_errors_cost_nothing(tmp_path):
     assert ledger.entries() == []
 
 
-def test_errors_of_public_steps_and_scores_tell_no_values(tmp_path):
+def test_errors_of_public_steps_tell_no_values():
     texts = np.array([["secret", "rows"]] * 80, dtype=object)
     one_hot = FrozenEstimator(OneHotEncoder().fit([["a", "b"], ["c", "d"]]))
     for step, reason in ((one_hot, "refuses a category"), (Normalizer(), "left out")):
@@ -533,12 +513,6 @@ def test_errors_of_public_steps_and_scores_tell_no_values(tmp_path):
             DPGridSearch(make_pipeline(step, DPPCA(1)), {"dppca__whiten": [False]}).fit(texts)
         assert refused.value.__context__ is None
         assert "secret" not in str(refused.value)
-    ledger = ledger_of(tmp_path)
-    for wrong in (["a"] * 80, np.ones((80, 2))):
-        pipeline = make_pipeline(DPPCA(2), FROZEN)
-        with pytest.raises(ValueError, match=r"could not convert|1d array"):
-            DPGridSearch(pipeline, {"dppca__whiten": [False]}, ledger=ledger).fit(X, wrong)
-    assert ledger.entries() == []
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1e3, 1e12])

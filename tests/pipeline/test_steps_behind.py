@@ -4,6 +4,7 @@ import warnings
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array, issparse
 from sklearn import config_context
@@ -29,11 +30,11 @@ from skdp import (
     DPPCA,
     DPPipeline,
     DPStandardScaler,
-    DPTruncatedSVD,
     make_dp_pipeline,
     privacy_spent,
 )
 from skdp.model_selection import DPGridSearch
+from skdp.pipeline._public_rows import stand_ins
 from skdp.pipeline._public_steps import made_of_extremes, transformed
 from skdp.privacy import PrivacyBudget
 
@@ -300,11 +301,59 @@ def test_what_follows_single_rows_is_refused_before_anything_is_spent(name, monk
         assert refused.value.__context__ is None
 
 
-def test_a_search_by_reconstruction_needs_private_steps_alone():
-    grid = {"dptruncatedsvd__n_components": [1, 2]}
-    svd = DPTruncatedSVD(2, row_norm=3.0)
-    for first in (FunctionTransformer(), FrozenEstimator(StandardScaler().fit(X))):
-        search = DPGridSearch(make_pipeline(first, svd), grid, scoring="reconstruction")
-        with pytest.raises(ValueError, match="sends rows back through step"):
-            search.fit(X)
-    DPGridSearch(make_pipeline("passthrough", svd), grid, scoring="reconstruction").fit(X)
+NO_ROWS = {
+    "list": (np.ndarray.tolist, "list"),
+    "frame": (pd.DataFrame, "DataFrame"),
+    "series": (lambda rows: pd.Series(rows[:, 0]), "Series"),
+    "masked": (np.ma.masked_array, "MaskedArray"),
+    "complex": (lambda rows: rows * 1j, "complex128"),
+    "objects": (lambda rows: rows.astype(object), "object"),
+    "texts": (lambda rows: rows.astype(str), "<U32"),
+    "1-D": (lambda rows: rows[:, 0], r"shape \(2,\)"),
+    "3-D": (lambda rows: rows[:, :, np.newaxis], r"shape \(2, 3, 1\)"),
+    "transposed": (np.transpose, r"shape \(3, 2\)"),
+    "complex sparse": (lambda rows: csr_array(rows * 1j), "complex128"),
+    "number": (np.sum, "float64"),
+    "nothing": (lambda rows: None, "NoneType"),
+}
+
+
+@pytest.mark.parametrize("name", NO_ROWS)
+def test_a_step_that_makes_no_array_of_real_numbers_is_refused_before_anything_is_spent(
+    name, monkeypatch
+):
+    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+    function, given = NO_ROWS[name]
+    step, scaler = FunctionTransformer(function), DPStandardScaler()
+    told = f"^Step 'functiontransformer' must return a 2-D array or a sparse matrix.*{given}"
+    with pytest.raises(ValueError, match=told):
+        make_dp_pipeline(step, scaler).fit(X)
+    with pytest.raises(ValueError, match=told):
+        DPGridSearch(make_pipeline(step, DPPCA(2)), {"dppca__whiten": [True, False]}).fit(X)
+
+
+def test_a_step_that_returns_frames_is_refused_before_anything_is_spent(monkeypatch):
+    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+    for first in (DPStandardScaler(), Normalizer()):
+        first.set_output(transform="pandas")
+        with pytest.raises(ValueError, match=r"returns data frames.*set_output"):
+            make_dp_pipeline(first, DPPCA(2)).fit(X)
+    with pytest.raises(ValueError, match=r"got DataFrame.*validate=True"):
+        make_dp_pipeline(FunctionTransformer(), DPPCA(2)).fit(pd.DataFrame(X))
+    frame = pd.DataFrame(X, columns=list("abc"))
+    pipeline = make_dp_pipeline(FunctionTransformer(validate=True), DPPCA(2))
+    monkeypatch.undo()
+    pipeline[-1].set_output(transform="pandas")
+    assert list(pipeline.fit(frame).transform(frame)) == ["dppca0", "dppca1"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, int, np.float64])
+def test_what_refuses_all_public_rows_makes_one_type(dtype):
+    texts = np.array([["yes" if row[0] > 1 else "no"] for row in X], dtype=object)
+    codes = OneHotEncoder(sparse_output=False, dtype=dtype).fit([["no"], ["yes"]])
+    assert transformed([("step", FrozenEstimator(codes))], texts).dtype == np.float64
+
+
+def test_the_width_of_texts_changes_no_public_row():
+    made = [[rows.tolist() for rows in stand_ins(np.array([text] * 4))] for text in ("1", "12345")]
+    assert made[0] == made[1]
