@@ -234,10 +234,11 @@ class DPGridSearch(BaseDPSearch):
         (`Binarizer`, `Normalizer`, `FunctionTransformer`, `AdditiveChi2Sampler`,
         `HashingVectorizer`, `FeatureHasher`, and `CountVectorizer`, `SimpleImputer` and
         `OneHotEncoder` whose parameters say all) and of :class:`~sklearn.frozen.FrozenEstimator`.
-        The caller has to make sure that the function of a `FunctionTransformer` takes every row by
-        itself, and that frozen estimators were fitted to public rows. The epsilons of private steps
-        only say in which proportions they share the budget. Or a :class:`skdp.DPPipeline`, whose
-        shares are taken.
+        Behind a private step only `Binarizer`, `Normalizer`, `PolynomialFeatures`,
+        `SplineTransformer` with given knots and selections of columns stand. The caller has to make
+        sure that the function of a `FunctionTransformer` takes every row by itself, and that frozen
+        estimators were fitted to public rows. The epsilons of private steps only say in which
+        proportions they share the budget. Or a :class:`skdp.DPPipeline`, whose shares are taken.
     param_grid : dict or list of dict
         Parameters mapped to lists of values, as in :class:`~sklearn.model_selection.GridSearchCV`.
         Parameters of the guarantee are refused: :func:`skdp.model_selection.epsilon_curve` tells

@@ -46,15 +46,16 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, SpendsOneBu
     ----------
     steps : list of (str, estimator)
         Names and steps, in order: private steps that protect rows, records, responses or users,
-        steps that learn nothing, and :class:`~sklearn.frozen.FrozenEstimator`. Only the last may
-        lack `transform`. What learns without privacy is refused. The default `epsilon` and `delta`
-        of a private step stand for those of the whole, whether they are passed or not; other
-        values, ledgers and random states of steps are refused. The first step may be a
-        :class:`~sklearn.compose.ColumnTransformer` of such steps, and of pipelines of steps that
-        learn nothing, whose last step may be private; :ref:`columns-of-kinds` has the table. The
-        caller has to make sure that the plain function of a `FunctionTransformer` and `transform`
-        of a frozen estimator take every row by itself and keep none, and that the latter was fitted
-        to public rows.
+        steps that learn nothing, and before the first private step also
+        :class:`~sklearn.frozen.FrozenEstimator`. Only the last may lack `transform`. What learns
+        without privacy is refused, and behind a private step all that may refuse a row. The default
+        `epsilon` and `delta` of a private step stand for those of the whole, whether they are
+        passed or not; other values, ledgers and random states of steps are refused. The first step
+        may be a :class:`~sklearn.compose.ColumnTransformer` of such steps, and of pipelines of
+        steps that learn nothing, whose last step may be private; :ref:`columns-of-kinds` has the
+        table. The caller has to make sure that the plain function of a `FunctionTransformer` and
+        `transform` of a frozen estimator take every row by itself and keep none, and that the
+        latter was fitted to public rows.
     epsilon : float, default=1.0
         Privacy budget of all steps together, dimensionless, ``0 < epsilon <= inf``. Smaller is more
         private; ``inf`` switches the noise off.
@@ -96,11 +97,11 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, SpendsOneBu
     records together are records, a record being a row with its response. Mechanisms and what is
     released: those of the steps; `plan` lists all of it before a fit. The squares of mu of all
     steps add up to that of (`epsilon`, `delta`). Shares do not depend on X, even where a step
-    decides how many columns it leaves. Each step works on every row by itself. One without privacy
-    makes 2-D arrays or sparse matrices of real numbers, or is refused: what it makes is finite and
-    of the type that public rows give, and a row, or a text, of which it makes anything else becomes
-    a row of zeros. Assumed public: the shape of X, its dtype, whether it is dense or sparse,
-    feature names, and parameters. All steps check y before anything is spent. After an error that
+    decides how many columns it leaves. Each step works on every row by itself. A step without
+    privacy that refuses a row stands before the first private one: the fit is refused, and nothing
+    has been spent. What overflows is made finite. Assumed public: the shape of X, its dtype,
+    whether it is dense or sparse, feature names, and parameters. All steps check y before anything
+    is spent. After an error that
     comes later, the whole is spent and nothing is published. Not covered: what `predict`,
     `transform` and `score` return, and the running time.
 
@@ -111,8 +112,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, SpendsOneBu
     dask are taken, but not with `users`, and not those of one stream. Every step reads them again,
     through the steps before it, block by block: nothing as long as X is kept, unless small parts
     come to a regression or classifier. A ColumnTransformer is not taken. What `transform` and
-    `predict` return is computed when it is read, and a row that a step without privacy refuses is
-    one of zeros there.
+    `predict` return is computed when it is read.
 
     Examples
     --------
