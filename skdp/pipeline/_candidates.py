@@ -18,7 +18,13 @@ from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._problem import RowsProblem
 from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.pipeline._composition import Step, configured_step, rows_of_step
-from skdp.pipeline._holders import is_columns, is_passed_through, is_stateless, takes_all_rows
+from skdp.pipeline._holders import (
+    is_columns,
+    is_passed_through,
+    is_stateless,
+    not_private,
+    private_parts,
+)
 from skdp.pipeline._public_rows import columns_of, stand_ins
 from skdp.pipeline._public_steps import fitted_to_nothing, in_public, made_of_extremes, transformed
 from skdp.preprocessing import DPStandardScaler
@@ -133,6 +139,10 @@ def path_of(
     for number, (step, parameters) in enumerate(zip(steps, candidate.of_steps, strict=True)):
         configured, free, own = configured_step(step, parameters), frozenset[str](), parameters
         facts, follows = None, released
+        if parameters and not step.is_private:
+            # The step itself was checked, but not with these.
+            for refusal in not_private(step.name, configured, is_behind=is_checked):
+                raise ValueError(refusal)
         if step.is_private:
             configured.set_params(epsilon=epsilon)
             configured._validate_params()
@@ -165,7 +175,7 @@ def path_of(
                 # It has to take any number of columns up to that one.
                 _like_behind(configured, step, n_rows, columns_of(next(stand_ins(like)), [0]))
             like = _in_same_layout(behind, like)
-        elif is_columns(configured) and not takes_all_rows(configured):
+        elif is_columns(configured) and private_parts(configured):
             two = next(stand_ins(like))
             like = _public_result(step.name, in_public(configured), two)
             n_rows, is_checked = n_units or _shape_of(X)[0], True

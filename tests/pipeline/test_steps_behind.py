@@ -257,6 +257,35 @@ def test_what_needs_a_number_of_columns_is_refused_behind_a_released_one(step, m
         make_dp_pipeline(DPPCA(0.9), step, clone(LAST), shares={"dppca-1": 0.5}).fit(X)
 
 
+@pytest.mark.parametrize(
+    ("first", "odd", "grid"),
+    [
+        (FIRST, splines(), {"odd__extrapolation": ["constant", "error"]}),
+        (FIRST, splines(), {"odd__knots": [splines().knots, "uniform"]}),
+        (FIRST, splines(), {"odd__degree": [2, 0]}),
+        ("passthrough", splines(), {"odd__knots": ["uniform"]}),
+        ("passthrough", BEFORE["one-hot"], {"odd__categories": ["auto"]}),
+    ],
+)
+def test_no_candidate_makes_a_step_refuse_rows_or_learn(first, odd, grid, monkeypatch):
+    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+    pipeline = DPPipeline([("a", first), ("odd", odd), ("c", clone(LAST))])
+    with pytest.raises(ValueError, match=r"may learn|raises"):
+        DPGridSearch(pipeline, grid).fit(np.abs(X))
+
+
+def test_a_function_behind_public_columns_may_refuse_rows_before_anything_is_spent(monkeypatch):
+    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+    steps = columns((FunctionTransformer(np.cbrt), [0, 1])), FunctionTransformer(refuses_seven)
+    model = make_dp_pipeline(*steps, clone(LAST))
+    search = DPGridSearch(model, {"dppca__row_norm": [1.0, 2.0]})
+    for one in (model, search):
+        with pytest.raises(ValueError, match="text may tell values"):
+            one.fit(np.where(np.arange(60)[:, np.newaxis] == 7, 7.0**3, X))
+    monkeypatch.undo()
+    assert model.fit(X * 1e300).privacy_spent_.mu > 0
+
+
 def test_a_verdict_says_so_of_an_ordinary_pipeline():
     for step in (BEFORE["function"], BEFORE["frozen"], BEFORE["columns"]):
         report = privacy_spent(make_pipeline(clone(FIRST), clone(step), clone(LAST)).fit(X))
