@@ -28,7 +28,7 @@ from skdp.linalg.norms import row_norms
 from skdp.linalg.spectrum import deterministic_signs, noise_edge
 from skdp.preprocessing import ColumnEstimator, warnings_for_scales
 from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
-from skdp.privacy.clipping import NO_CLIPPING, clip_weights
+from skdp.privacy.clipping import NO_CLIPPING, weighting_to
 
 __all__ = ["DPCovariance"]
 
@@ -151,7 +151,7 @@ def _joint_gram(block: Any, center: np.ndarray, scale: np.ndarray, reach: Reach)
     is_null = is_gap[:, :-1].all(axis=1)
     joint[is_gap] = 0.0
     norms = np.where(is_null, np.nan, row_norms(joint))
-    weighting = partial(clip_weights, bound=reach.norm, n_features=joint.shape[1])
+    weighting = weighting_to(reach.norm, joint.shape[1])
     clipped = DenseBlock(joint, None, joint).weighted(weighting, norms)
     return (clipped if block.mass is None else clipped.with_mass(block.mass)).gram()
 

@@ -400,6 +400,12 @@ class Rows(BlockView):  # numpydoc ignore=PR02
             return self.cache.norms
         return replace(self, weighting=None).map_rows(on_block(methodcaller("norms")))
 
+    def measured(self) -> Self:
+        """Compute the norms of rows in memory once for all passes; others are in each pass."""
+        if not self.source.is_repeatable:
+            return self
+        return replace(self, cache=RowCache(self.norms()))
+
     def counted_norms(self, grid: np.ndarray) -> GridCounts:
         """Count the norms before weighting on a grid; those of the cache if there are any."""
         if self.cache.norms is not None:

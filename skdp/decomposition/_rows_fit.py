@@ -1,12 +1,10 @@
 """From raw rows to released factors: bounds, the mean, the solver, and factors of both sides."""
 
-import math
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
-from skdp.data.rows import RowCache, Rows, Weighting, open_rows
+from skdp.data.rows import Rows, open_rows
 from skdp.decomposition._problem import Factors, RowsProblem, rank_of
 from skdp.decomposition._rows_plan import (
     RowFactorReleases,
@@ -22,7 +20,7 @@ from skdp.decomposition._rows_solvers import (
 )
 from skdp.linalg.norms import kept_squares
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.clipping import NO_CLIPPING, clip_weights
+from skdp.privacy.clipping import clipped, weighting_to
 from skdp.privacy.releases import SCALE_GRID, Search
 
 
@@ -34,7 +32,7 @@ def read_rows_once(problem: RowsProblem, raw: Rows, *, is_keyed: bool) -> tuple[
     # If the bound of the mean is public, this reading sums the clipped rows, too.
     first = None
     if problem.releases_mean and not isinstance(bound, str):
-        first = bound, _weighting(bound, raw.n_features)
+        first = bound, weighting_to(bound, raw.n_features)
     return open_rows(
         rows,
         is_keyed=is_keyed,
@@ -82,8 +80,7 @@ def clip_to_norm(
 ) -> Rows:
     """Clip the rows to norm `bound`, or to a quantile of their norms that is released first."""
     if search is not None:
-        if rows.source.is_repeatable:
-            rows = replace(rows, cache=RowCache(rows.norms()))
+        rows = rows.measured()
         norms, q = rows.counted_norms(search.grid), norm_quantile(search, problem)
         # Rows of zeros have no length to clip. Below the median they must not hide the others.
         norms = norms.zeros_last() if q < 0.5 else norms
@@ -92,7 +89,7 @@ def clip_to_norm(
             search, budget.search_counts[search.name], bound, q, norms.n_units
         )
     assert bound is not None
-    return rows.clipped(bound, _weighting(bound, rows.n_features))
+    return clipped(rows, bound)
 
 
 # A bound is warned of if it probably leaves less than this part of the sum of squares. The estimate
@@ -128,12 +125,6 @@ def _warnings_for_tail(
         "and the fit follows the others. If the long rows matter, pass a larger "
         f"{parameter}; if not, divide each row by its norm, or take logarithms of counts."
     ]
-
-
-def _weighting(bound: float, n_features: int) -> Weighting:
-    # An infinite bound clips nothing, but products of huge rows must not overflow.
-    largest = NO_CLIPPING if bound == math.inf else bound
-    return partial(clip_weights, bound=largest, n_features=n_features)
 
 
 # ------------------------------

@@ -26,7 +26,6 @@ from skdp.linear_model._logistic_plan import (
     Whitening,
     centered,
     clip_norm,
-    clipped,
     curvature_at,
     curvature_fraction,
     fractions_of,
@@ -41,13 +40,11 @@ from skdp.linear_model._logistic_plan import (
     plan_norm,
     shrunk_mean,
     start_of,
-    weighting_to,
     weights_beside,
     whitening_of,
-    with_norms,
 )
 from skdp.privacy import Plan, PrivacyBudget, Release
-from skdp.privacy.clipping import NO_CLIPPING, clip_weights
+from skdp.privacy.clipping import NO_CLIPPING, clip_weights, clipped, weighting_to
 from skdp.privacy.releases import warnings_for_ends
 
 # ------------------------------
@@ -456,7 +453,7 @@ def solve_logistic(
     generator: np.random.Generator,
 ) -> Estimate:
     """Release the clip level, the joint moment, and the gradients; without noise the optimum."""
-    view = with_norms(view)
+    view = view.measured()
     if plan.coefficients is not None:
         bound = min(NO_CLIPPING, problem.row_norm or NO_CLIPPING)
         best = optimum(clipped(view, bound), problem.n_columns)

@@ -10,12 +10,12 @@ import numpy as np
 from scipy.special import softmax
 
 from skdp.data.parts import Targets
-from skdp.data.rows import Block, RowCache, Rows, Weighting
+from skdp.data.rows import Block, Rows
 from skdp.linalg.norms import row_norms, row_squares
 from skdp.linalg.spectrum import noise_edge
 from skdp.linear_model._descent import clipped_fraction, level_beyond
 from skdp.privacy import Release, sensitivity
-from skdp.privacy.clipping import NO_CLIPPING, clip_weights
+from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import PrivacyCost, left_of, plan_sum
 from skdp.units import ResolvedRecord
 
@@ -76,21 +76,6 @@ class LabeledRows(Rows):
         """Yield blocks of centered and weighted rows, without rows of no known class."""
         for rows, block in super().blocks(group):
             yield rows, block.without(self.codes[rows] < 0)
-
-
-def with_norms(view: LabeledRows) -> LabeledRows:
-    """Compute the norms of rows in memory once for all passes; others are computed in each pass."""
-    return replace(view, cache=RowCache(view.norms())) if view.source.is_repeatable else view
-
-
-def weighting_to(bound: float, n_features: int) -> Weighting:
-    """Return the weighting that clips rows of so many features to a norm."""
-    return partial(clip_weights, bound=bound, n_features=n_features)
-
-
-def clipped(view: LabeledRows, bound: float) -> LabeledRows:
-    """Clip the rows to a norm."""
-    return view.clipped(bound, weighting_to(bound, view.n_features))
 
 
 def weights_beside(row_norm: float) -> tuple[float, float]:

@@ -28,17 +28,15 @@ from skdp.linear_model._logistic_plan import (
     LabeledRows,
     LogisticProblem,
     clip_norm,
-    clipped,
     level_factor,
     n_steps,
     plan_norm,
     plan_steps,
-    with_norms,
 )
 from skdp.linear_model._supervised import Shape
 from skdp.linear_model._trace_problem import TRACE_CONSTRAINTS, check_rank, matrix_shape_of, smaller
 from skdp.privacy import PrivacyBudget, Release, sensitivity
-from skdp.privacy.clipping import clip_weights
+from skdp.privacy.clipping import clip_weights, clipped
 from skdp.privacy.plan import left_of, plan_sum
 from skdp.privacy.precision import plain
 
@@ -132,13 +130,13 @@ def solve_trace_classes(
     only as many dimensions as these have. Each is clipped to about a third of what it can be at
     most.
     """
-    view, rounding = with_norms(view), problem.rounding
+    view, rounding = view.measured(), problem.rounding
     _, bound = _release_bound(problem, plan.norm, view, budget)
     total, _ = clipped(view, bound).total()
     released = budget.release(plan.mean, total, bound, rounding=rounding)
     mean = released.value / problem.n_units
     # Matrices are clipped again, as subtracting the mean may make one longer, or far shorter.
-    view = with_norms(view.centered(mean))
+    view = view.centered(mean).measured()
     norm, bound = _release_bound(problem, plan.centered_norm, view, budget)
     kernel = partial(_class_difference, codes=view.codes)
     total = clipped(view, bound).map_sum(kernel, problem.n_features)[:, 0]

@@ -18,7 +18,7 @@ from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.linalg.norms import GridCounts, bin_counts
 from skdp.linear_model._descent import OTHER_UNITS_OF_Y, n_within
 from skdp.privacy import PrivacyBudget, Release
-from skdp.privacy.clipping import NO_CLIPPING, clip_weights
+from skdp.privacy.clipping import NO_CLIPPING, clip_weights, weighting_to
 from skdp.privacy.releases import SCALE_GRID, Search, warnings_for_ends
 
 # ------------------------------
@@ -308,7 +308,7 @@ def _moments(design: Design, responses: Targets, bound: float) -> dict[int, np.n
     A record with the response NaN is null.
     """
     sides = [side for side, length in enumerate(design.matrix_shape) if length > 1]
-    clipped = partial(clip_weights, bound=bound, n_features=design.n_entries)
+    clipped = weighting_to(bound, design.n_entries)
     kernel = partial(_second_moments, sides=sides, responses=responses, clipped=clipped)
     lengths = [(design.matrix_shape[side], 1 if design.is_sparse(side) else 2) for side in sides]
     size = sum(length**power for length, power in lengths)

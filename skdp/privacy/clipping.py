@@ -1,6 +1,8 @@
 """Clipping that holds in floating point: no norm overflows, no clipped norm exceeds its bound."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -15,7 +17,9 @@ __all__ = [
     "clip_entries",
     "clip_rows",
     "clip_weights",
+    "clipped",
     "keep_largest",
+    "weighting_to",
 ]
 
 # Squares of bounds, and numbers computed from these, must stay normal floating-point numbers.
@@ -28,6 +32,7 @@ NO_CLIPPING = 1 / SMALLEST_BOUND  # not tuned
 SMALLEST_WEIGHT = 2.0**-500  # not tuned
 
 _EPS = np.finfo(np.float64).eps
+T = TypeVar("T")
 
 
 def clip_weights(norms: np.ndarray, bound: float | np.ndarray, n_features: int) -> np.ndarray:
@@ -44,6 +49,18 @@ def clip_weights(norms: np.ndarray, bound: float | np.ndarray, n_features: int) 
         weights = np.minimum(shrunk / norms, 1.0)
     weights[~(weights >= SMALLEST_WEIGHT)] = 0.0
     return weights
+
+
+def weighting_to(bound: float, n_features: int) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the weighting that clips rows of so many features to a norm."""
+    # An infinite bound clips nothing, but products of huge rows must not overflow.
+    return partial(clip_weights, bound=min(bound, NO_CLIPPING), n_features=n_features)
+
+
+def clipped(rows: T, bound: float) -> T:
+    """Return a view of rows that are clipped to a norm."""
+    view: Any = rows
+    return view.clipped(bound, weighting_to(bound, view.n_features))
 
 
 def clip_rows(values: np.ndarray, bound: float) -> np.ndarray:

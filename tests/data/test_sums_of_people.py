@@ -21,11 +21,11 @@ from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts
 from skdp.linalg.matrices import FixedRank, laid_out
 from skdp.linear_model._logistic_fit import _rounding, gradient_level, whitened
-from skdp.linear_model._logistic_plan import LabeledRows, Whitening, clipped
+from skdp.linear_model._logistic_plan import LabeledRows, Whitening
 from skdp.linear_model._trace_descent import _coordinates
 from skdp.linear_model._trace_records import clipped_sum
 from skdp.privacy import sensitivity
-from skdp.privacy.clipping import clip_rows, clip_weights
+from skdp.privacy.clipping import clip_rows, clip_weights, clipped
 
 N_PEOPLE, N_FEATURES, BOUND = 60, 5, 2.0
 BASIS = np.linalg.qr(np.random.default_rng(9).normal(size=(N_FEATURES, 2)))[0]

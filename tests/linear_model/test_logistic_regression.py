@@ -25,11 +25,10 @@ from skdp.linear_model._logistic_fit import (
 )
 from skdp.linear_model._logistic_plan import (
     LabeledRows,
-    clipped,
     weights_beside,
     whitening_of,
-    with_norms,
 )
+from skdp.privacy.clipping import clipped
 from skdp.testing._recording import record, replay
 from skdp.units import ResolvedRecord
 
@@ -375,7 +374,7 @@ def test_no_gradient_of_a_record_is_longer_than_the_level(container, bound, nois
         moment[:5, 5] += beside[0] * row
         white = whitening_of(moment + moment.T, noise * bound**2, beside[0], 5)
         source, codes = as_source(container(row[None])), Targets.of(np.array([1]))
-        view = with_norms(LabeledRows(source, codes=codes))
+        view = LabeledRows(source, codes=codes).measured()
         level = np.hypot(white.reach, 1) / 4
         record = whitened(clipped(view, bound), white, level)
         weights = 10.0 ** generator.uniform(-3, 8) * generator.normal(size=(6, 3))
