@@ -51,6 +51,7 @@ SEARCHES = {
         {"row_norm": [1.0, 4.0]},
         "neg_log_loss",
     ),
+    "brier": (CLASSIFIER, {"row_norm": [1.0, 4.0]}, "neg_brier_score"),
     "regression": (DPLinearRegression(**UNIT), {"response_bound": [1.0, 8.0]}, None),
     "matrices": (DPTraceRegressor(matrix_shape=(2, 2), **UNIT), {"rank": [1, 2]}, None),
     "pipeline": (
