@@ -212,11 +212,18 @@ def _of_dense_rows(losses: Callable[[Any], np.ndarray], rows: Any) -> np.ndarray
 
 
 def _reconstruction_errors(steps: Steps, X: Any, y: Any) -> np.ndarray:
-    # In the units of the first private step: the inverse of a step before may refuse single rows.
+    before, judged = _from_private(steps)
+    return _of_dense_rows(partial(_distances_of_restored, judged), transformed(before, X))
+
+
+def _from_private(steps: Steps) -> tuple[Steps, Steps]:
+    """Return the steps before the first private one, and all others; all, if none is private.
+
+    In its units rows are compared: the inverse of a step before may refuse single rows.
+    """
     private = (i for i, (_, step) in enumerate(steps) if isinstance(step, PrivateEstimator))
     first = next(private, 0)
-    rows = transformed(steps[:first], X)
-    return _of_dense_rows(partial(_distances_of_restored, steps[first:]), rows)
+    return steps[:first], steps[first:]
 
 
 def _distances_of_restored(steps: Steps, rows: Any) -> np.ndarray:
@@ -263,8 +270,13 @@ def checked_scoring(scoring: str | None, estimator: Any) -> str:
     score, name = SCORES[scoring], type(estimator).__name__
     if score.of_classes and not is_classifier(estimator):
         raise ValueError(f"scoring={scoring!r} is for classifiers, which {name} is not.")
+    judged = [estimator]
+    if scoring == "reconstruction":
+        judged = [
+            step for _, step in _from_private(_steps_of(estimator))[1] if hasattr(step, "fit")
+        ]
     for method in score.methods:
-        if not hasattr(estimator, method):
+        if not all(hasattr(one, method) for one in judged):
             raise ValueError(
                 f"scoring={scoring!r} needs the method {method}, which {name} lacks: pass another "
                 "name of a score."

@@ -254,7 +254,8 @@ class DPGridSearch(BaseDPSearch):
         does, and the Brier score is half the sum of squares over the classes, at most 1. ``None``
         takes the accuracy for classifiers, the squared error for estimators that predict, the
         log-likelihood for those with `score_samples`, and else the reconstruction error, which is
-        smallest with the most components.
+        smallest with the most components: the squared distance between what the private steps get
+        and what they give back.
     refit : bool, default=True
         Whether to keep an estimator. Without it the budget of the last fit goes to the fits of the
         search.

@@ -120,6 +120,21 @@ def test_a_score_of_the_largest_rows_raises_nothing(dtype):
         assert np.isfinite(private_score(model, rows, Y).value)
 
 
+def refused(rows):
+    raise ValueError(rows)
+
+
+def test_no_inverse_of_a_public_step_is_called_behind_private_ones():
+    step = FunctionTransformer(np.tanh, refused, check_inverse=False)
+    pipeline = make_pipeline(step, DPTruncatedSVD(1, row_norm=2.0))
+    grid = {"dptruncatedsvd__n_components": [1, 2]}
+    search = DPGridSearch(pipeline, grid, scoring="reconstruction").fit(X)
+    losses = row_losses("reconstruction", search.best_estimator_, X, None)
+    svd = search.best_estimator_[-1]
+    apart = np.tanh(X) - svd.inverse_transform(svd.transform(np.tanh(X)))
+    np.testing.assert_allclose(losses, np.square(apart).sum(axis=1), rtol=1e-9)
+
+
 @pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_what_is_published_follows_what_is_released(name):
