@@ -30,6 +30,7 @@ from skdp.data.containers import (
     names_of,
     not_finite_rows,
     types_of,
+    with_nan,
     without_warnings,
 )
 from skdp.data.parts import RowBlocks, mapped_blocks
@@ -174,8 +175,16 @@ def in_blocks(name: str, step: Any, rows: RowBlocks) -> RowBlocks:
 @_in_arrays
 def _of_block(name: str, step: Any, rows: Any, dtype: np.dtype) -> Any:
     rows = rows.astype(dtype, copy=False)
+    has_gaps = have_gaps(rows)
     with np.errstate(all="ignore"):
-        return _finite_but_gaps(by_rows(name, step, rows).astype(dtype, copy=False), rows)
+        try:
+            made = by_rows(name, step, rows)
+        except ValueError:
+            if not has_gaps.any():
+                raise
+            # Later readings raise nothing of gaps: the first one, which checks, refuses this NaN.
+            made = with_nan(by_rows(name, step, finite(rows)), has_gaps)
+        return _finite_but_gaps(made.astype(dtype, copy=False), rows)
 
 
 @_in_arrays
