@@ -37,7 +37,9 @@ def _checked(**constraints: Any) -> Any:
     return validate_params(constraints, prefer_skip_nested_validation=True)
 
 
-def checked_singular_values(given: Any, n_most: int, limit: str) -> np.ndarray:
+def checked_singular_values(
+    given: Any, n_most: int, limit: str, *, may_be_negative: bool = False
+) -> np.ndarray:
     """Convert singular values to an array; refuse negative ones and more than `n_most`."""
     values: np.ndarray = check_array(
         given, dtype=np.float64, ensure_2d=False, input_name="singular_values"
@@ -47,7 +49,7 @@ def checked_singular_values(given: Any, n_most: int, limit: str) -> np.ndarray:
             f"singular_values has shape {values.shape}, but must have one dimension and at most "
             f"{n_most} entries, {limit}."
         )
-    if values.min() < 0:
+    if not may_be_negative and values.min() < 0:
         raise ValueError(f"singular_values holds {values.min()}, but must not be negative.")
     return values
 
@@ -378,6 +380,7 @@ def make_spiked(
     n_features=_COUNT,
     singular_values=["array-like"],
     coherence=[Interval(Real, 1, None, closed="left"), None],
+    symmetric=["boolean"],
 )
 def make_low_rank(
     n_samples: int = 1000,
@@ -385,6 +388,7 @@ def make_low_rank(
     *,
     singular_values: Any = (200, 100, 50),
     coherence: float | None = None,
+    symmetric: bool = False,
     random_state: Any = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     r"""Make a dense matrix with given singular values and singular vectors of given coherence.
@@ -399,13 +403,16 @@ def make_low_rank(
     n_features : int, default=1000
         Number of columns.
     singular_values : array-like of shape (k,), default=(200, 100, 50)
-        Singular values, in any order, at most as many as there are rows and columns.
+        Singular values, in any order, at most as many as there are rows and columns. If
+        `symmetric`, eigenvalues, which may be negative.
     coherence : float or None, default=None
         Coherence C of every singular vector, between 1 and the smaller of `n_samples` and
         `n_features`. A vector with n entries then has about n / C entries of the same size, with
         random signs, and zeros elsewhere. If k n / C <= n, no two vectors share a place. Otherwise
         some share all their places and are orthogonal by their signs. None takes uniformly random
         vectors, of coherence about 2 ln n.
+    symmetric : bool, default=False
+        Whether X is symmetric, which requires as many rows as columns.
     random_state : int, RandomState instance or None, default=None
         Seed of the singular vectors.
 
@@ -414,14 +421,16 @@ def make_low_rank(
     X : ndarray of shape (n_samples, n_features)
         The matrix.
     left : ndarray of shape (n_samples, k)
-        Left singular vectors.
+        Left singular vectors. If `symmetric`, those of negative eigenvalues are the negative right
+        singular vectors.
     components : ndarray of shape (k, n_features)
         Right singular vectors.
 
     Raises
     ------
     ValueError
-        If `singular_values` has too many or negative entries, or `coherence` is too large.
+        If `singular_values` has too many or negative entries, `coherence` is too large, or
+        `symmetric` is True for a matrix that is not square.
 
     See Also
     --------
@@ -445,11 +454,19 @@ def make_low_rank(
     True
     """
     most, limit = min(n_samples, n_features), "the smaller of n_samples and n_features"
-    values = checked_singular_values(singular_values, most, limit)
+    values = checked_singular_values(singular_values, most, limit, may_be_negative=symmetric)
+    if symmetric and n_samples != n_features:
+        raise ValueError(
+            f"symmetric=True needs a square matrix, got n_samples={n_samples} and "
+            f"n_features={n_features}."
+        )
     if coherence is not None and coherence > most:
         raise ValueError(f"coherence={coherence} must be at most {most}, {limit}.")
     random = check_random_state(random_state)
     right = _singular_vectors(n_features, len(values), coherence, random)
+    if symmetric:
+        X = (right * values) @ right.T
+        return (X + X.T) / 2, right * np.where(values < 0, -1.0, 1.0), right.T
     left = _singular_vectors(n_samples, len(values), coherence, random)
     return (left * values) @ right.T, left, right.T
 

@@ -52,6 +52,7 @@ def test_the_seed_decides(make):
         (make_low_rank, {"n_samples": 2}, r"singular_values has shape \(3,\)"),
         (make_low_rank, {"singular_values": [np.nan]}, "singular_values contains NaN"),
         (make_low_rank, {"singular_values": []}, r"0 sample\(s\)"),
+        (make_low_rank, {"n_samples": 9, "symmetric": True}, "symmetric=True needs a square"),
         (make_block_graph, {"n_nodes": 3, "n_communities": 4}, "n_communities=4 must be"),
         (make_block_graph, {"p_within": 1.1}, "'p_within' parameter"),
         (make_block_graph, {"p_between": -0.1}, "'p_between' parameter"),
@@ -93,6 +94,18 @@ def test_low_rank_has_its_singular_values_and_vectors(shape, coherence):
     assert_allclose((left * values) @ components, X, atol=1e-14)
     expected = np.r_[7, 5, 3, np.zeros(min(shape) - 3)]
     assert_allclose(np.linalg.svd(X, compute_uv=False), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("coherence", [None, 4])
+def test_symmetric_low_rank_has_signed_eigenvalues(coherence):
+    X, left, components = make_low_rank(
+        64, 64, singular_values=[4, -3, 2], coherence=coherence, symmetric=True, random_state=0
+    )
+    assert_array_equal(X, X.T)
+    assert_array_equal(left, components.T * [1, -1, 1])
+    eigenvalues = np.linalg.eigvalsh(X)
+    assert_allclose(eigenvalues[[0, -2, -1]], [-3, 2, 4])
+    assert_allclose(eigenvalues[1:-2], 0, atol=1e-14)
 
 
 @pytest.mark.parametrize("coherence", [4, 16, 256, 1024])

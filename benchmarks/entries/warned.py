@@ -23,9 +23,8 @@ from benchmarks.entries.measures import hub_graph
 from benchmarks.entries.methods import KEY, top_triplets
 from benchmarks.report import parser_for, table
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, units
-from skdp.datasets import make_block_graph
+from skdp.datasets import make_block_graph, make_low_rank
 from skdp.decomposition import _entries_solvers
-from skdp.linalg.spectrum import orthonormal_basis
 
 HERE = Path(__file__).parent
 SEEDS = 6
@@ -113,10 +112,8 @@ def hubs(random: np.random.Generator) -> np.ndarray:
 def wholes(random: np.random.Generator) -> np.ndarray:
     """Return a symmetric matrix whose change has a norm of 1."""
     values = 400 * 0.7 ** np.arange(6)
-    legacy = np.random.RandomState(int(random.integers(2**31)))
-    vectors = orthonormal_basis(legacy.normal(size=(400, len(values))))
-    X = (vectors * values) @ vectors.T
-    return np.asarray((X + X.T) / 2)
+    seed = int(random.integers(2**31))
+    return make_low_rank(400, 400, singular_values=values, symmetric=True, random_state=seed)[0]
 
 
 Family = tuple[Any, Callable[[np.random.Generator], np.ndarray], dict[str, Any]]
