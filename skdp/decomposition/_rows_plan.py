@@ -288,9 +288,10 @@ def plan_rows(problem: RowsProblem) -> RowReleases:
     if problem.guided_solvers:
         count = sensitivity.count
         positivity = problem.cost.release("positive rows", "gaussian", _POSITIVITY_SHARE, count, {})
+    center_share = float(np.clip(_CENTER_FACTOR / _signal_to_noise(problem), *_CENTER_LIMITS))
     before = (
         _plan_norm(problem, _MEAN_NORM) if estimates_mean_norm else None,
-        _plan_mean(problem, MEAN, _center_share(problem)) if is_centered else None,
+        _plan_mean(problem, MEAN, center_share) if is_centered else None,
         _plan_norm(problem) if problem.row_norm is None else None,
         positivity,
     )
@@ -312,10 +313,6 @@ def _plan_ways(problem: RowsProblem, share: float) -> Iterator[Way]:
             yield Way((guide, again), _plan_guided_power(problem, share - more))
         else:
             yield Way((guide,), _plan_solver(problem, share))
-
-
-def _center_share(problem: RowsProblem) -> float:
-    return float(np.clip(_CENTER_FACTOR / _signal_to_noise(problem), *_CENTER_LIMITS))
 
 
 def _plan_norm(problem: RowsProblem, name: str = _ROW_NORM) -> Search:

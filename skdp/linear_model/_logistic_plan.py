@@ -167,11 +167,6 @@ def n_steps_of_rows(problem: LogisticProblem) -> int:
     return alone if problem.n_classes > 2 else max(_STEP_LIMITS[0], round(alone / 2))
 
 
-def momentum_of_two(problem: LogisticProblem) -> float:
-    """Return the momentum with which steps of two classes lead as far as those without it."""
-    return 1 - n_steps_of_rows(problem) / n_steps(problem)
-
-
 def norm_quantile(problem: LogisticProblem) -> float:
     """Return the quantile of the norms that is released: the others are clipped to it."""
     strength = problem.n_units * problem.cost.mu
@@ -390,10 +385,10 @@ class Pace:
 def momentum_of(problem: LogisticProblem, pace: Pace, start: np.ndarray, white: Whitening) -> float:
     """Choose the momentum with the least predicted excess of the log loss.
 
-    Two classes converge soon, and take the same one always.
+    Two classes converge soon, and take that with which half of the steps lead as far.
     """
     if problem.n_classes == 2:
-        return momentum_of_two(problem)
+        return 1 - n_steps_of_rows(problem) / n_steps(problem)
     curvatures, spread = _curvatures_at(start[-1]), seen_spread(white)
     told_apart = curvature_at(start[-1]) * np.sum((white.vectors.T @ start[:-1]) ** 2, axis=1)
     hidden = 1 - spread.mean()
