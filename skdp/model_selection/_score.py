@@ -129,17 +129,9 @@ _LEAST_PROBABILITY = np.finfo(np.float64).eps  # not tuned
 Steps = list[tuple[str, Any]]
 
 
-def _squares(steps: Steps, X: Any, y: Any) -> np.ndarray:
-    return np.asarray(np.square(_errors(steps, X, y)))
-
-
-def _distances(steps: Steps, X: Any, y: Any) -> np.ndarray:
-    return np.asarray(np.abs(_errors(steps, X, y)))
-
-
-def _errors(steps: Steps, X: Any, y: Any) -> np.ndarray:
+def _errors(size: Callable[[Any], Any], steps: Steps, X: Any, y: Any) -> np.ndarray:
     responses = checked_responses(y)
-    return np.asarray(_results("predict", steps, X, responses.shape) - responses)
+    return np.asarray(size(_results("predict", steps, X, responses.shape) - responses))
 
 
 def _mistakes(steps: Steps, X: Any, y: Any) -> np.ndarray:
@@ -254,9 +246,9 @@ SCORES = {
     "accuracy": Score(_mistakes, of_classes=True, is_bounded=True),
     "neg_log_loss": Score(_surprises, **_OF_CLASSES),
     "neg_brier_score": Score(_brier_losses, **_OF_CLASSES, is_bounded=True),
-    "r2": Score(_squares),
-    "neg_mean_squared_error": Score(_squares),
-    "neg_mean_absolute_error": Score(_distances),
+    "r2": Score(partial(_errors, np.square)),
+    "neg_mean_squared_error": Score(partial(_errors, np.square)),
+    "neg_mean_absolute_error": Score(partial(_errors, np.abs)),
     "log_likelihood": Score(_unlikelihoods, ("score_samples",), is_signed=True),
     "reconstruction": Score(_reconstruction_errors, ("transform", "inverse_transform")),
 }
@@ -268,8 +260,9 @@ def checked_scoring(scoring: str | None, estimator: Any) -> str:
     """Return the name of a score, by default that of the estimator; refuse one that it lacks."""
     scoring = _default_scoring(estimator) if scoring is None else scoring
     score, name = SCORES[scoring], type(estimator).__name__
-    if score.of_classes and not is_classifier(estimator):
-        raise ValueError(f"scoring={scoring!r} is for classifiers, which {name} is not.")
+    if _takes_responses(scoring) and score.of_classes != is_classifier(estimator):
+        kind = "classifiers" if score.of_classes else "regressors"
+        raise ValueError(f"scoring={scoring!r} is for {kind}, which {name} is not.")
     judged = [estimator]
     if scoring == "reconstruction":
         judged = [
@@ -286,14 +279,17 @@ def checked_scoring(scoring: str | None, estimator: Any) -> str:
 
 def check_responses(X: Any, y: Any, scoring: str, name: str) -> None:
     """Refuse responses that the score would refuse."""
-    takes_responses = SCORES[scoring].methods[0].startswith("predict")
-    if takes_responses:
+    if _takes_responses(scoring):
         check_given(y, name)
     if y is None:
         return
     redact_errors(check_consistent_length)(X, y)
-    if takes_responses:
+    if _takes_responses(scoring):
         (checked_labels if SCORES[scoring].of_classes else checked_responses)(y)
+
+
+def _takes_responses(scoring: str) -> bool:
+    return SCORES[scoring].methods[0].startswith("predict")
 
 
 def _default_scoring(estimator: Any) -> str:

@@ -28,6 +28,7 @@ from sklearn.preprocessing import (
 from skdp import (
     DPPCA,
     BudgetError,
+    DPLogisticRegression,
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
     DPTraceRegressor,
@@ -321,6 +322,12 @@ NAN[3, 1] = np.nan
         (X, Y, {"scoring": "roc_auc"}, NOT_A_NAME),
         (X, Y, {"scoring": "log_likelihood"}, "needs the method score_samples"),
         (X, Y, {"scoring": "accuracy"}, "is for classifiers"),
+        (
+            X,
+            Y,
+            {"scoring": "r2", "estimator": DPLogisticRegression(classes=["1", "2"])},
+            "is for reg",
+        ),
         (X, Y, {"scoring": get_scorer("neg_mean_squared_error")}, NOT_A_NAME),
         (X, Y, {"scoring": lambda model, X, y: -y}, NOT_A_NAME),
         (X, [f"a{number}" for number in range(80)], {}, "could not convert"),
