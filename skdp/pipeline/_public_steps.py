@@ -100,9 +100,13 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
     form = _form_of_public(what, public.result)
     _check_by_rows(what, function, public)
     made = _real(what, result, rows)
-    if form != _form_of(made):
-        raise ValueError(f"{what} must make rows of one shape and type, whatever their values.")
+    _refuse_form(what, form == _form_of(made))
     return _finite_but_gaps(made, rows)
+
+
+def _refuse_form(what: str, is_public: bool) -> None:
+    if not is_public:
+        raise ValueError(f"{what} must make rows of one shape and type, whatever their values.")
 
 
 def _form_of(result: Any) -> tuple[Any, ...] | None:
@@ -167,23 +171,26 @@ def _dense(rows: Any) -> np.ndarray:
 
 
 def in_blocks(name: str, step: Any, rows: RowBlocks) -> RowBlocks:
-    """Do the same with rows in blocks, when these are read; they keep the type of the blocks."""
+    """Do the same with rows in blocks, when these are read; they keep the type of the blocks.
+
+    Public rows are looked at here alone: later readings raise nothing that they do not have to.
+    """
     two = by_rows(name, step, next(stand_ins(rows)))
-    return mapped_blocks(rows, partial(_of_block, name, step, dtype=rows.dtype), two.shape[1])
+    form = issparse(two), two.shape[1]
+    function = partial(_of_block, name, step, form=form, dtype=rows.dtype)
+    return mapped_blocks(rows, function, two.shape[1])
 
 
 @_in_arrays
-def _of_block(name: str, step: Any, rows: Any, dtype: np.dtype) -> Any:
+def _of_block(name: str, step: Any, rows: Any, form: tuple[bool, int], dtype: np.dtype) -> Any:
     rows = rows.astype(dtype, copy=False)
-    has_gaps = have_gaps(rows)
+    result, has_gaps = _attempt(step.transform, rows), have_gaps(rows)
+    if isinstance(result, Exception) and has_gaps.any():
+        # The first reading, which checks, refuses this NaN.
+        return with_nan(_of_block(name, step, finite(rows), form, dtype), has_gaps)
+    made = _real(f"Step {name!r}", result, rows)
+    _refuse_form(f"Step {name!r}", (issparse(made), made.shape[1]) == form)
     with np.errstate(all="ignore"):
-        try:
-            made = by_rows(name, step, rows)
-        except ValueError:
-            if not has_gaps.any():
-                raise
-            # Later readings raise nothing of gaps: the first one, which checks, refuses this NaN.
-            made = with_nan(by_rows(name, step, finite(rows)), has_gaps)
         return _finite_but_gaps(made.astype(dtype, copy=False), rows)
 
 
