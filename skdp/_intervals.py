@@ -29,7 +29,7 @@ def _ends_of(bounds: Any, n_features: int, names: Sequence[Any] | None) -> tuple
         pairs = [bounds]
     elif len(pairs) != n_features:
         pairs = [()]
-    if not all(map(_is_pair, pairs)):
+    if not all(isinstance(one, tuple | list | np.ndarray) and len(one) == 2 for one in pairs):
         raise ValueError(_wanted(bounds, n_features))
     low, high = pairs[0] if pairs[0] is bounds else zip(*pairs, strict=True)
     return low, high
@@ -72,10 +72,6 @@ def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any
             f"unknown are {shortened(unknown) or 'none'}."
         )
     return [tuple(one) if isinstance(one := bounds[name], list) else one for name in names]
-
-
-def _is_pair(ends: Any) -> bool:
-    return isinstance(ends, tuple | list | np.ndarray) and len(ends) == 2
 
 
 def checked_interval(

@@ -295,8 +295,10 @@ def warnings_for_narrow(found: Scales, problem: TraceProblem) -> Iterator[str]:
 
 
 def _left_out(found: Scales, problem: TraceProblem) -> np.ndarray:
-    # Beside an intercept, constants tell nothing.
-    return np.broadcast_to(found.is_point & problem.fit_intercept, found.center.shape)
+    is_exact = problem.interval is not None and not problem.cost.is_private
+    # Beside an intercept, constants tell nothing. In exact moments within bounds they round.
+    is_point = found.is_flat if is_exact else found.is_point
+    return np.broadcast_to(is_point & problem.fit_intercept, found.center.shape)
 
 
 def _units(problem: TraceProblem) -> str:

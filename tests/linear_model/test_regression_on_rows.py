@@ -70,6 +70,19 @@ def test_a_constant_column_tells_nothing_and_says_so(value, epsilon):
         assert_allclose(twin.predict(X), model.predict(X), rtol=1e-9)
 
 
+@pytest.mark.parametrize("value", [7.0, 0.1, 5.0])
+def test_without_noise_a_constant_within_bounds_is_no_rounding(value):
+    """Moments within bounds left 1e-15 of it, by which the coefficient was -26,000."""
+    X, _ = rows()
+    X = X / UNITS
+    y, X[:, 1] = X[:, 0] + 30, value
+    bounds = [(-1e4, 1e4), (0, 10), (-1e4, 1e4), (-1e4, 1e4)]
+    with pytest.warns(PrivacyWarning, match="of 1 of 4 features.* gets the coefficient 0"):
+        model = DPLinearRegression(epsilon=np.inf, bounds=bounds).fit(X, y)
+    assert model.coef_[1] == 0
+    assert model.score(X, y) > 0.95
+
+
 # Of 50 seeds of each case all but one, which has .46 at 1e7.
 @pytest.mark.filterwarnings("always::skdp.PrivacyWarning")
 @pytest.mark.covered
