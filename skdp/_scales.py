@@ -270,8 +270,8 @@ _HIDDEN = 2.0  # not studied
 # Columns of numbers at both ends of an interval alone have the variance 1 - m^2 for the mean m;
 # others have less. Not studied.
 _AT_ENDS = 0.5
-# Without noise, what is smaller than this, relative to the terms of the variance, is rounding: up to
-# a million equal rows left 127 units of it.
+# Without noise, what is smaller than this, relative to the terms of the variance, is rounding: a
+# million equal rows left 127 eps at most.
 _ROUNDING = 256 * np.finfo(np.float64).eps  # not tuned
 # Least deviation, in steps of the type of the data at the center: coefficients in units of less
 # are lost in the rounding of predictions.
