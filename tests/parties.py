@@ -133,7 +133,7 @@ def make_repeatable(monkeypatch, seed=b"fit"):
 
 
 def the_threads():
-    """All threads that are alive."""
+    """All threads that are alive: those of tests before may end meanwhile."""
     return set(threading.enumerate())
 
 

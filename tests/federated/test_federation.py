@@ -413,11 +413,11 @@ def test_no_thread_stays_behind(tmp_path):
     before = the_threads()
     federation = of_rows(PCA)
     federation.fit(in_three(X))
-    assert the_threads() == before
+    assert the_threads() <= before
     little = PrivacyLedger.create(tmp_path / "b.skdp", dataset="b", epsilon=1.0, delta=1e-6)
     with pytest.raises(BudgetError):
         federation.fit(in_three(X), ledger=little)
-    assert the_threads() == before
+    assert the_threads() <= before
     # Owners that nobody closes, in the middle of a fit and at its end.
     for stop_at in (3, None):
         talk = Talk(federation, owners_of(federation, in_three(X)), stop_at=stop_at)
@@ -426,7 +426,7 @@ def test_no_thread_stays_behind(tmp_path):
             assert len(the_threads() - before) == 3
         del talk
         gc.collect()
-        assert the_threads() == before
+        assert the_threads() <= before
 
 
 def test_what_is_raised_in_a_fit_arrives(monkeypatch):
@@ -438,7 +438,7 @@ def test_what_is_raised_in_a_fit_arrives(monkeypatch):
     monkeypatch.setattr("skdp.federated._owner.run_fit", fails)
     with pytest.raises(ZeroDivisionError, match="In a thread"):
         of_rows(PCA).fit(in_three(X))
-    assert the_threads() == before
+    assert the_threads() <= before
 
 
 def test_fifty_owners():
@@ -446,7 +446,7 @@ def test_fifty_owners():
     federation = of_rows(PCA, owners=50, aggregator="trusted")
     model = federation.fit([X[i::50] for i in range(50)])
     assert model.components_.shape == (2, 6)
-    assert the_threads() == before
+    assert the_threads() <= before
 
 
 def test_owners_who_leave_while_a_fit_goes_on():

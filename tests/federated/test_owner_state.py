@@ -618,7 +618,7 @@ def test_an_owner_may_be_closed_while_it_computes(monkeypatch):
     asking.join(10)
     closing.join(10)
     assert len(replies) == 1
-    assert the_threads() == before
+    assert the_threads() <= before
     with pytest.raises(FederationError, match="has ended"):
         owner.handle(changed(talk.next[0], np.zeros(4, "<i4"), release=1))
     assert owner.handle(talk.next[0]) == replies[0]
@@ -640,7 +640,7 @@ def test_a_fit_that_is_stopped_while_it_computes_ends():
     stopping.start()
     may_go_on.set()
     stopping.join(10)
-    assert the_threads() == before
+    assert the_threads() <= before
     running.stop()  # again
 
 
