@@ -6,6 +6,7 @@ all rows, and what overflows there is made finite.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from functools import partial
 from numbers import Integral
@@ -22,6 +23,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.validation import _num_samples, check_array
 
+from skdp._checks import redact_errors
 from skdp._estimator import PrivateEstimator
 from skdp.data.containers import (
     MISSING,
@@ -330,12 +332,10 @@ def have_gaps(rows: Any) -> np.ndarray:
     if not are_single(rows):
         if (types := types_of(rows)) and not are_numbers(rows):
             rows = rows[[name for name, is_number in types if is_number]]
-        try:
+        with suppress(Exception):
             values = plain_rows(rows) if issparse(rows) else quietly(np.asarray, rows, np.float64)
             return not_finite_rows(values)
-        except Exception:
-            return np.zeros(_num_samples(rows), dtype=bool)
-    return np.zeros(_num_samples(rows), dtype=bool)
+    return np.zeros(redact_errors(_num_samples)(rows), dtype=bool)
 
 
 def is_finite(rows: Any) -> bool:
