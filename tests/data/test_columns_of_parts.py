@@ -11,15 +11,7 @@ import pyarrow as pa
 import pytest
 from sklearn.preprocessing import Normalizer
 
-from skdp import (
-    DPPCA,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPPipeline,
-    DPStandardScaler,
-    DPTruncatedSVD,
-    RowBlocks,
-)
+import skdp
 from skdp.data.containers import OTHER_COLUMNS
 
 pytestmark = [
@@ -51,11 +43,11 @@ OF_OTHER_WIDTH = {
 
 def partitions(*loaders, y=None):
     targets = None if y is None else [y] * len(loaders)
-    return RowBlocks.from_partitions(loaders, [N] * len(loaders), 3, y=targets)
+    return skdp.RowBlocks.from_partitions(loaders, [N] * len(loaders), 3, y=targets)
 
 
 def stream(*loaders):
-    return RowBlocks(lambda: (load() for load in loaders), (N * len(loaders), 3))
+    return skdp.RowBlocks(lambda: (load() for load in loaders), (N * len(loaders), 3))
 
 
 def of_dask(*loaders):
@@ -79,9 +71,9 @@ def rows_of(make, *frames):
 
 
 ESTIMATORS = {
-    "svd": DPTruncatedSVD(1, row_norm=5.0),
-    "pca": DPPCA(1, row_norm=5.0, mean_norm=5.0),
-    "scaler": DPStandardScaler(bounds=(-5, 5)),
+    "svd": skdp.DPTruncatedSVD(1, row_norm=5.0),
+    "pca": skdp.DPPCA(1, row_norm=5.0, mean_norm=5.0),
+    "scaler": skdp.DPStandardScaler(bounds=(-5, 5)),
 }
 
 
@@ -126,12 +118,12 @@ KINDS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.Table.from_
 def test_data_frames_of_other_libraries_have_names_too(kind, make):
     convert = KINDS[kind]
     first, other = convert(FRAME), convert(OTHERS["another order"])
-    svd = DPTruncatedSVD(1, row_norm=5.0, random_state=2**90)
+    svd = skdp.DPTruncatedSVD(1, row_norm=5.0, random_state=2**90)
     fitted = svd.fit(rows_of(make, first, first))
     assert fitted.feature_names_in_.tolist() == list("abc")
     assert refused(lambda: svd.fit(rows_of(make, first, other))).endswith(OTHER_COLUMNS)
     arrays = rows_of(make, ROWS, ROWS)
-    expected = DPTruncatedSVD(1, row_norm=5.0, random_state=2**90).fit(arrays)
+    expected = skdp.DPTruncatedSVD(1, row_norm=5.0, random_state=2**90).fit(arrays)
     assert not hasattr(expected, "feature_names_in_")
     np.testing.assert_array_equal(fitted.components_, expected.components_)
 
@@ -148,17 +140,17 @@ def test_names_that_are_no_strings_are_compared_and_are_none_of_the_features(mak
         )
     else:
         rows = rows_of(make, numbered, numbered[[2, 1, 0]])
-        fitted = DPTruncatedSVD(1, row_norm=5.0).fit(rows_of(make, numbered, numbered))
+        fitted = skdp.DPTruncatedSVD(1, row_norm=5.0).fit(rows_of(make, numbered, numbered))
         assert not hasattr(fitted, "feature_names_in_")
         several = FRAME.set_axis([0, "b", "c"], axis=1)
-        text = refused(lambda: DPTruncatedSVD(1, row_norm=5.0).fit(rows_of(make, several)))
+        text = refused(lambda: skdp.DPTruncatedSVD(1, row_norm=5.0).fit(rows_of(make, several)))
         assert "X.rename(columns=str)" in text
-    assert refused(lambda: DPTruncatedSVD(1, row_norm=5.0).fit(rows)).endswith(OTHER_COLUMNS)
+    assert refused(lambda: skdp.DPTruncatedSVD(1, row_norm=5.0).fit(rows)).endswith(OTHER_COLUMNS)
 
 
 @pytest.mark.parametrize("make", ["partitions", "stream"])
 def test_a_part_without_names_goes_by_position_and_names_need_a_first_one(make):
-    fitted = DPTruncatedSVD(1, row_norm=5.0).fit(rows_of(make, FRAME, ROWS, FRAME))
+    fitted = skdp.DPTruncatedSVD(1, row_norm=5.0).fit(rows_of(make, FRAME, ROWS, FRAME))
     assert fitted.feature_names_in_.tolist() == list("abc")
     assert refused(lambda: fitted.fit(rows_of(make, ROWS, FRAME))).endswith(OTHER_COLUMNS)
 
@@ -176,7 +168,7 @@ class Turning:
 
 def fit_of(make, ledger, *loaders):
     rows = MAKERS[make](*loaders)
-    return partial(DPPCA(1, row_norm=5.0, mean_norm=5.0, ledger=ledger, n_jobs=1).fit, rows)
+    return partial(skdp.DPPCA(1, row_norm=5.0, mean_norm=5.0, ledger=ledger, n_jobs=1).fit, rows)
 
 
 @pytest.mark.covered(at_most=8)
@@ -206,13 +198,13 @@ def test_in_a_later_pass_the_text_is_the_same_whatever_the_part_holds(case, make
 
 
 METHODS = {
-    "transform": (DPTruncatedSVD(1, row_norm=5.0), None),
-    "scale": (DPStandardScaler(bounds=(-5, 5)), None),
-    "score_samples": (DPPCA(1, row_norm=5.0, mean_norm=5.0), None),
-    "predict": (DPLinearRegression(n_iter=2), NUMBERS),
-    "predict_proba": (DPLogisticRegression(classes=[0, 1]), LABELS),
+    "transform": (skdp.DPTruncatedSVD(1, row_norm=5.0), None),
+    "scale": (skdp.DPStandardScaler(bounds=(-5, 5)), None),
+    "score_samples": (skdp.DPPCA(1, row_norm=5.0, mean_norm=5.0), None),
+    "predict": (skdp.DPLinearRegression(n_iter=2), NUMBERS),
+    "predict_proba": (skdp.DPLogisticRegression(classes=[0, 1]), LABELS),
     "pipeline": (
-        DPPipeline([("public", Normalizer()), ("last", DPTruncatedSVD(1, row_norm=1.0))]),
+        skdp.DPPipeline([("public", Normalizer()), ("last", skdp.DPTruncatedSVD(1, row_norm=1.0))]),
         None,
     ),
 }
@@ -267,7 +259,7 @@ def test_targets_of_dask_are_taken_from_the_columns_that_were_declared():
     both = dd.from_map(
         lambda number: frames[number], range(2), meta=frames[0].iloc[:0], enforce_metadata=False
     )
-    model = DPLinearRegression(n_iter=2, random_state=2**90)
+    model = skdp.DPLinearRegression(n_iter=2, random_state=2**90)
     # Chosen by name, they are the same in all partitions.
     chosen = model.fit(both[list("abc")], both["y"]).coef_
     parts = partitions(loading(FRAME), loading(FRAME), y=NUMBERS)
@@ -289,8 +281,8 @@ def test_columns_of_parquet_go_by_name(tmp_path):
     frames = [FRAME, OTHERS["another order"]]
     for path, frame in zip(paths, frames, strict=True):
         frame.to_parquet(path)
-    svd = DPTruncatedSVD(1, row_norm=5.0, random_state=2**90)
-    found = svd.fit(RowBlocks.from_parquet(paths)).components_
+    svd = skdp.DPTruncatedSVD(1, row_norm=5.0, random_state=2**90)
+    found = svd.fit(skdp.RowBlocks.from_parquet(paths)).components_
     np.testing.assert_array_equal(
         svd.fit(partitions(*map(loading, [FRAME] * 2))).components_, found
     )
@@ -305,24 +297,24 @@ def test_columns_of_texts_are_named(make, kind, ledger):
     convert = KINDS[kind]
     frame = convert(TEXTS.assign(b=SECRET))
     X = frame if make == "memory" else rows_of(make, frame, frame)
-    text = refused(lambda: DPTruncatedSVD(1, row_norm=5.0, ledger=ledger).fit(X))
+    text = refused(lambda: skdp.DPTruncatedSVD(1, row_norm=5.0, ledger=ledger).fit(X))
     assert "columns that are no real numbers: b, c: pass X.drop(columns=['b', 'c'])" in text
     assert ledger.entries() == []
     numbers = convert(FRAME.assign(b=FRAME["a"] > 0, c=1))
     if make == "memory":
-        assert DPTruncatedSVD(1, row_norm=5.0).fit(numbers).n_features_in_ == 3
+        assert skdp.DPTruncatedSVD(1, row_norm=5.0).fit(numbers).n_features_in_ == 3
 
 
 def test_columns_of_dates_are_named():
     frame = FRAME.assign(b=pd.Timestamp("2020-01-01"))
-    text = refused(lambda: DPTruncatedSVD(1, row_norm=5.0).fit(frame))
+    text = refused(lambda: skdp.DPTruncatedSVD(1, row_norm=5.0).fit(frame))
     assert "no real numbers: b:" in text
     assert "2020" not in text
 
 
 def test_only_columns_of_the_first_part_are_named():
     frames = loading(FRAME), loading(TEXTS)
-    texts = {refused(lambda f=f: DPPCA(1).fit(f(*frames))) for f in (partitions, stream)}
+    texts = {refused(lambda f=f: skdp.DPPCA(1).fit(f(*frames))) for f in (partitions, stream)}
     assert all("real numbers" in text and "['b'" not in text for text in texts)
 
 
@@ -335,9 +327,9 @@ def endless():
         yield ROWS
 
 
-@pytest.mark.parametrize("read", [RowBlocks.check, list, DPPCA(1).fit])
+@pytest.mark.parametrize("read", [skdp.RowBlocks.check, list, skdp.DPPCA(1).fit])
 def test_a_stream_that_never_ends_is_refused(read):
-    text = refused(lambda: read(RowBlocks(endless, (10 * N, 3))))
+    text = refused(lambda: read(skdp.RowBlocks(endless, (10 * N, 3))))
     assert "more or fewer rows than shape=(600, 3) promises" in text
 
 
@@ -347,14 +339,14 @@ def test_another_number_of_rows_is_refused_in_every_pass(is_later, n_rows, ledge
     # Blocks of the sums are as long as all, or half of the rows.
     many = np.tile(ROWS, (200, 1))
     n_passes = Turning(lambda: [many[:7], many[7:]])
-    rows = RowBlocks(lambda: n_passes()(), many.shape)
-    pca = partial(DPPCA, 1, row_norm=5.0, mean_norm=5.0)
+    rows = skdp.RowBlocks(lambda: n_passes()(), many.shape)
+    pca = partial(skdp.DPPCA, 1, row_norm=5.0, mean_norm=5.0)
     pca().fit(rows)
     after = n_passes.n_calls - 1 if is_later else 0
     for values in (ROWS, -ROWS):
         given = np.tile(values, (400, 1))[: len(many) - N + n_rows]
         turning = Turning(n_passes.frame, lambda given=given: [given], after)
-        X = RowBlocks(lambda turning=turning: turning()(), many.shape)
+        X = skdp.RowBlocks(lambda turning=turning: turning()(), many.shape)
         n_charged = len(ledger.entries())
         text = refused(lambda X=X: pca(ledger=ledger).fit(X))
         assert text.startswith("make_blocks gives more or fewer rows than shape=(12000, 3)")
@@ -365,10 +357,10 @@ def test_a_stream_of_as_many_rows_as_promised_has_the_bits_of_an_array():
     for size in (1, 7, N, 5000):
         many = np.tile(ROWS, (200, 1))
         cuts = range(0, len(many), size if size > 1 else 400)
-        rows = RowBlocks(
+        rows = skdp.RowBlocks(
             lambda cuts=cuts, many=many: (many[cut : cut + cuts.step] for cut in cuts), many.shape
         )
-        pca = DPPCA(1, row_norm=5.0, mean_norm=5.0, random_state=2**90)
+        pca = skdp.DPPCA(1, row_norm=5.0, mean_norm=5.0, random_state=2**90)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             np.testing.assert_array_equal(pca.fit(rows).components_, pca.fit(many).components_)

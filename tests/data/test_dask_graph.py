@@ -13,17 +13,7 @@ from in_parts import in_chunks, in_parts
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from skdp import (
-    DPPCA,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPLowRankFactorizer,
-    DPPipeline,
-    DPStandardScaler,
-    DPTraceClassifier,
-    DPTraceRegressor,
-    DPTruncatedSVD,
-)
+import skdp
 from skdp.data import dask_rows, workers
 from skdp.data.dask_rows import rows_in_parts
 from skdp.data.reduce import map_sum, on_block, tree_sum
@@ -40,18 +30,23 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 CLASSES = ["no", "yes"]
 CASES = {
-    "PCA": (DPPCA(2, row_norm=9.0), None),
-    "PCA in steps": (DPPCA(2, solver="power"), None),
-    "SVD": (DPTruncatedSVD(2), None),
-    "scaler": (DPStandardScaler(), None),
-    "factorizer": (DPLowRankFactorizer(2, epsilon=100.0), None),
-    "linear": (DPLinearRegression(epsilon=10.0, n_iter=3), NUMBERS),
-    "trace": (DPTraceRegressor(1, matrix_shape=(2, 3), epsilon=50.0, n_iter=2), NUMBERS),
-    "logistic": (DPLogisticRegression(classes=CLASSES), LABELS),
-    "classes of y": (DPLogisticRegression(), LABELS),
-    "matrices": (DPTraceClassifier(1, matrix_shape=(2, 3), classes=CLASSES), LABELS),
+    "PCA": (skdp.DPPCA(2, row_norm=9.0), None),
+    "PCA in steps": (skdp.DPPCA(2, solver="power"), None),
+    "SVD": (skdp.DPTruncatedSVD(2), None),
+    "scaler": (skdp.DPStandardScaler(), None),
+    "factorizer": (skdp.DPLowRankFactorizer(2, epsilon=100.0), None),
+    "linear": (skdp.DPLinearRegression(epsilon=10.0, n_iter=3), NUMBERS),
+    "trace": (skdp.DPTraceRegressor(1, matrix_shape=(2, 3), epsilon=50.0, n_iter=2), NUMBERS),
+    "logistic": (skdp.DPLogisticRegression(classes=CLASSES), LABELS),
+    "classes of y": (skdp.DPLogisticRegression(), LABELS),
+    "matrices": (skdp.DPTraceClassifier(1, matrix_shape=(2, 3), classes=CLASSES), LABELS),
     "pipeline": (
-        DPPipeline([("scale", DPStandardScaler()), ("fit", DPLogisticRegression(classes=CLASSES))]),
+        skdp.DPPipeline(
+            [
+                ("scale", skdp.DPStandardScaler()),
+                ("fit", skdp.DPLogisticRegression(classes=CLASSES)),
+            ]
+        ),
         LABELS,
     ),
 }
@@ -156,11 +151,11 @@ def test_one_task_loads_and_sums_a_chunk(source):
 
 def test_without_the_part_of_dask_that_is_not_public_chunks_are_tasks_of_their_own(monkeypatch):
     X = SOURCES["delayed"]()
-    expected = DPPCA(2, random_state=SEED).fit(X)
+    expected = skdp.DPPCA(2, random_state=SEED).fit(X)
     monkeypatch.setattr(dask_rows, "_task_spec", None)
     graph, _ = graph_of(X, on_block(total), D)
     assert len(graph) > 9 + 2 + 1
-    assert bits(DPPCA(2, random_state=SEED).fit(X)) == bits(expected)
+    assert bits(skdp.DPPCA(2, random_state=SEED).fit(X)) == bits(expected)
 
 
 class Seen(Callback):
@@ -194,7 +189,7 @@ def test_no_task_gives_back_more_than_a_sum(case):
 
 def test_progress_bars_of_dask_show_passes(capsys):
     with ProgressBar(minimum=0):
-        DPTruncatedSVD(2).fit(*in_chunks(ROWS, lengths=LENGTHS))
+        skdp.DPTruncatedSVD(2).fit(*in_chunks(ROWS, lengths=LENGTHS))
     assert "100%" in capsys.readouterr().out
 
 
@@ -226,7 +221,7 @@ def test_workers_that_are_not_alike_are_refused(monkeypatch):
         dask.config.set(scheduler="synchronous"),
         pytest.raises(RuntimeError, match=r"workers are not alike.*numpy"),
     ):
-        DPPCA(2).fit(*in_chunks(ROWS, lengths=LENGTHS))
+        skdp.DPPCA(2).fit(*in_chunks(ROWS, lengths=LENGTHS))
 
 
 def test_chunks_are_left_as_they_are():
@@ -248,7 +243,7 @@ def secret_chunk(number, n):
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
 def test_an_error_of_a_chunk_loses_its_text(scheduler):
     blocks = [da.from_delayed(dask.delayed(secret_chunk)(i, 10), (10, D), float) for i in range(3)]
-    estimator = DPPCA(2)
+    estimator = skdp.DPPCA(2)
     with (
         dask.config.set(scheduler=scheduler),
         pytest.raises(RuntimeError, match="ValueError") as got,
@@ -263,7 +258,7 @@ def test_an_error_of_a_chunk_loses_its_text(scheduler):
 def test_lengths_of_parts_that_change_are_refused():
     X = da.from_delayed(dask.delayed(partial(np.ones, (9, D)))(), (10, D), float)
     with pytest.raises(ValueError, match=r"Part 0 must have shape \(10, 6\)"):
-        DPPCA(2).fit(X)
+        skdp.DPPCA(2).fit(X)
 
 
 def test_blocks_of_a_task_are_gone_when_it_ends():
@@ -285,7 +280,7 @@ def test_blocks_of_a_task_are_gone_when_it_ends():
     gc.disable()
     try:
         with dask.config.set(scheduler="synchronous"):
-            DPPCA(2).fit(X)
+            skdp.DPPCA(2).fit(X)
         assert len(alive) > 5
         assert not any(one() is not None for one in alive)
     finally:
@@ -307,9 +302,9 @@ def test_a_worker_does_not_take_targets_for_those_of_another_fit():
     fits, lengths = [], [1, 0, 7, 92]
     with dask.config.set(scheduler="synchronous"):
         for y in (NUMBERS[:100], -NUMBERS[:100]):
-            model = DPLinearRegression(n_iter=2, random_state=SEED)
+            model = skdp.DPLinearRegression(n_iter=2, random_state=SEED)
             fits.append(bits(model.fit(*in_chunks(ROWS[:100], y, lengths=lengths))))
-    expected = DPLinearRegression(n_iter=2, random_state=SEED)
+    expected = skdp.DPLinearRegression(n_iter=2, random_state=SEED)
     assert fits[1] == bits(expected.fit(in_parts(ROWS[:100], -NUMBERS[:100], lengths=lengths)))
     names = {dask_rows.Chunks(X).name for X in in_chunks(ROWS, NUMBERS) for _ in range(2)}
     assert len(names) == 4

@@ -10,18 +10,7 @@ import pytest
 from scipy.sparse import csc_array, csr_array, issparse, vstack
 from sklearn import config_context
 
-from skdp import (
-    DPPCA,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPLowRankFactorizer,
-    DPPersonalizedRegressor,
-    DPPipeline,
-    DPStandardScaler,
-    DPTruncatedSVD,
-    PrivacyLedger,
-    RowBlocks,
-)
+import skdp
 from skdp.model_selection import DPGridSearch
 
 pytestmark = [
@@ -124,7 +113,7 @@ REFUSED = {
 def test_what_is_refused_is_mended_by_what_the_error_says(case, ledger):
     made, words, mended = REFUSED[case]
     X = made()
-    estimator = DPPCA(1, ledger=ledger)
+    estimator = skdp.DPPCA(1, ledger=ledger)
     before = dict(vars(estimator))
     with pytest.raises(ValueError, match=words):
         estimator.fit(X)
@@ -157,12 +146,12 @@ TARGETS = {
 def test_targets_that_do_not_lie_as_the_rows_are_refused(case):
     X, y, words = TARGETS[case]
     with pytest.raises(ValueError, match=words):
-        DPLinearRegression().fit(X(), y())
+        skdp.DPLinearRegression().fit(X(), y())
 
 
 def test_masked_chunks_are_refused():
     with pytest.raises(ValueError, match="masked"):
-        DPPCA(1).fit(da.ma.masked_greater(array(), 0))
+        skdp.DPPCA(1).fit(da.ma.masked_greater(array(), 0))
 
 
 @pytest.mark.parametrize("of", ["pandas", "parquet"])
@@ -170,17 +159,17 @@ def test_data_frames_keep_their_names_and_bits(of, parquet):
     X = frame() if of == "pandas" else parquet
     lengths = X.map_partitions(len).compute().tolist()
     cuts = np.cumsum(lengths)[:-1]
-    model = DPLinearRegression(n_iter=2, random_state=2**90).fit(X[FEATURES], X["y"])
+    model = skdp.DPLinearRegression(n_iter=2, random_state=2**90).fit(X[FEATURES], X["y"])
     assert model.feature_names_in_.tolist() == FEATURES
     values = TABLE[FEATURES].to_numpy(float)
     if of == "pandas":
-        parts = RowBlocks.from_partitions(
+        parts = skdp.RowBlocks.from_partitions(
             [one.copy for one in np.split(values, cuts)],
             lengths,
             len(FEATURES),
             y=np.split(NUMBERS, cuts),
         )
-        same = DPLinearRegression(n_iter=2, random_state=2**90).fit(parts)
+        same = skdp.DPLinearRegression(n_iter=2, random_state=2**90).fit(parts)
         assert same.coef_.tobytes() == model.coef_.tobytes()
     found = model.predict(X[FEATURES])
     np.testing.assert_allclose(found.compute(), model.predict(TABLE[FEATURES]))
@@ -191,7 +180,7 @@ def test_data_frames_keep_their_names_and_bits(of, parquet):
 
 def test_labels_of_data_frames_may_be_texts_or_categories(parquet):
     for X in (parquet, parquet.astype({"label": "category"})):
-        model = DPLogisticRegression(classes=["no", "yes"], epsilon=50.0)
+        model = skdp.DPLogisticRegression(classes=["no", "yes"], epsilon=50.0)
         model.fit(X[FEATURES], X["label"])
         assert model.score(X[FEATURES], X["label"]) > 0.8
         assert set(model.predict(X[FEATURES]).compute()) == {"no", "yes"}
@@ -199,22 +188,24 @@ def test_labels_of_data_frames_may_be_texts_or_categories(parquet):
 
 def test_columns_of_extension_types_are_numbers_and_what_is_missing_is_refused():
     X = frame()[FEATURES].astype({"count": "Int64", "flag": "boolean"})
-    assert DPPCA(1).fit(X).n_features_in_ == len(FEATURES)
+    assert skdp.DPPCA(1).fit(X).n_features_in_ == len(FEATURES)
     missing = X.assign(count=X["count"].mask(X["count"] == 3))
     with pytest.raises(ValueError, match="NaN"):
-        DPPCA(1).fit(missing)
+        skdp.DPPCA(1).fit(missing)
 
 
 @pytest.fixture(scope="module")
 def models():
-    pipeline = DPPipeline([("scale", DPStandardScaler()), ("fit", DPLinearRegression())])
-    classifier = DPLogisticRegression(classes=["no", "yes"])
+    pipeline = skdp.DPPipeline(
+        [("scale", skdp.DPStandardScaler()), ("fit", skdp.DPLinearRegression())]
+    )
+    classifier = skdp.DPLogisticRegression(classes=["no", "yes"])
     return {
-        "PCA": DPPCA(2).fit(ROWS),
-        "SVD": DPTruncatedSVD(2).fit(ROWS),
-        "scaler": DPStandardScaler().fit(ROWS),
-        "factorizer": DPLowRankFactorizer(2).fit(ROWS),
-        "linear": DPLinearRegression().fit(ROWS, NUMBERS),
+        "PCA": skdp.DPPCA(2).fit(ROWS),
+        "SVD": skdp.DPTruncatedSVD(2).fit(ROWS),
+        "scaler": skdp.DPStandardScaler().fit(ROWS),
+        "factorizer": skdp.DPLowRankFactorizer(2).fit(ROWS),
+        "linear": skdp.DPLinearRegression().fit(ROWS, NUMBERS),
         "logistic": classifier.fit(ROWS, TABLE["label"]),
         "pipeline": pipeline.fit(ROWS, NUMBERS),
     }
@@ -255,14 +246,14 @@ def test_results_wait_and_are_those_of_arrays(name, method, models):
 def test_sparse_results_wait():
     rows = csr_array(ROWS * (ROWS > 1))
     X = array(rows.toarray()).map_blocks(csc_array, meta=csc_array((0, 0)))
-    scaler = DPStandardScaler(with_mean=False).fit(X)
+    scaler = skdp.DPStandardScaler(with_mean=False).fit(X)
     found = scaler.transform(X)
     assert issparse(found._meta)
     # Older versions of dask do not put sparse chunks together.
     parts = [found.partitions[i].compute() for i in range(4)]
     assert all(map(issparse, parts))
     np.testing.assert_allclose(vstack(parts).toarray(), scaler.transform(rows).toarray())
-    assert DPTruncatedSVD(2).fit(X).transform(X).compute().shape == (1000, 2)
+    assert skdp.DPTruncatedSVD(2).fit(X).transform(X).compute().shape == (1000, 2)
 
 
 def test_rows_that_are_not_finite_wait_as_nan_or_are_refused(models):
@@ -290,7 +281,7 @@ def test_scores_are_those_of_arrays(name, models):
 def test_frames_of_results_are_refused_where_they_would_be_gathered(models):
     X = array()
     with pytest.raises(ValueError, match="from_dask_array"):
-        DPPCA(1).set_output(transform="pandas").fit_transform(X)
+        skdp.DPPCA(1).set_output(transform="pandas").fit_transform(X)
     with config_context(transform_output="polars"):
         with pytest.raises(ValueError, match="from_dask_array"):
             models["PCA"].transform(X)
@@ -308,27 +299,29 @@ class Poisoned:
 def test_a_plan_reads_nothing(kind):
     X = array() if kind == "array" else frame()[FEATURES]
     with dask.config.set(scheduler=Poisoned()):
-        for estimator in (DPPCA(1), DPStandardScaler(), DPLinearRegression()):
+        for estimator in (skdp.DPPCA(1), skdp.DPStandardScaler(), skdp.DPLinearRegression()):
             plan = estimator.plan(1000, X.shape[1], like=X)
             assert plan == estimator.plan(1000, X.shape[1], like=X)
-        pipeline = DPPipeline([("scale", DPStandardScaler()), ("fit", DPLinearRegression())])
+        pipeline = skdp.DPPipeline(
+            [("scale", skdp.DPStandardScaler()), ("fit", skdp.DPLinearRegression())]
+        )
         pipeline.plan(1000, X.shape[1], like=X)
 
 
 def test_a_plan_for_chunks_is_that_of_the_fit():
     X = array()
-    model = DPTruncatedSVD(2, row_norm=3.0, solver="covariance").fit(X)
+    model = skdp.DPTruncatedSVD(2, row_norm=3.0, solver="covariance").fit(X)
     planned = [one.sensitivity for one in model.plan(1000, D, like=X).releases]
     assert planned == [one.sensitivity for one in model.privacy_spent_.releases]
 
 
 NOT_TAKEN = {
-    "personal": lambda X: DPPersonalizedRegressor(1).fit(X, NUMBERS, groups=np.arange(1000)),
-    "groups": lambda X: DPPersonalizedRegressor(1).fit(ROWS, NUMBERS, groups=X[:, 0]),
-    "search": lambda X: DPGridSearch(DPLinearRegression(), {"n_iter": [1, 2]}).fit(X, NUMBERS),
-    "weights": lambda X: DPLinearRegression().fit(ROWS, NUMBERS).score(ROWS, NUMBERS, X[:, 0]),
-    "center": lambda X: DPPCA(1, center=X[0]).fit(ROWS),
-    "classes": lambda X: DPLogisticRegression(classes=X[:2, 0]).fit(ROWS, TABLE["label"]),
+    "personal": lambda X: skdp.DPPersonalizedRegressor(1).fit(X, NUMBERS, groups=np.arange(1000)),
+    "groups": lambda X: skdp.DPPersonalizedRegressor(1).fit(ROWS, NUMBERS, groups=X[:, 0]),
+    "search": lambda X: DPGridSearch(skdp.DPLinearRegression(), {"n_iter": [1, 2]}).fit(X, NUMBERS),
+    "weights": lambda X: skdp.DPLinearRegression().fit(ROWS, NUMBERS).score(ROWS, NUMBERS, X[:, 0]),
+    "center": lambda X: skdp.DPPCA(1, center=X[0]).fit(ROWS),
+    "classes": lambda X: skdp.DPLogisticRegression(classes=X[:2, 0]).fit(ROWS, TABLE["label"]),
 }
 
 
@@ -342,14 +335,14 @@ def test_nothing_is_gathered_where_collections_are_not_taken(case):
 def test_graphs_of_results_hold_no_secret(tmp_path):
     path = tmp_path / "people.skdp"
     units = ("row", "record")
-    ledger = PrivacyLedger.create(path, dataset="people", epsilon=99.0, delta=1e-5, unit=units)
+    ledger = skdp.PrivacyLedger.create(path, dataset="people", epsilon=99.0, delta=1e-5, unit=units)
     secret = int.from_bytes(b"a seed that must stay here")
     asked = {"random_state": secret, "ledger": ledger}
-    regression = DPLinearRegression(**asked).fit(ROWS, NUMBERS)
+    regression = skdp.DPLinearRegression(**asked).fit(ROWS, NUMBERS)
     for found in (
         regression.predict(array()),
-        DPPCA(1, **asked).fit(ROWS).transform(array()),
-        DPPCA(1, **asked).fit(ROWS).score_samples(array()),
+        skdp.DPPCA(1, **asked).fit(ROWS).transform(array()),
+        skdp.DPPCA(1, **asked).fit(ROWS).score_samples(array()),
     ):
         held = cloudpickle.dumps(dict(found.__dask_graph__()))
         assert secret.to_bytes(26, "little") not in held

@@ -4,14 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn import model_selection
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.model_selection import (
-    GridSearchCV,
-    KFold,
-    cross_val_predict,
-    cross_validate,
-    train_test_split,
-)
 from sklearn.utils import check_array, resample, shuffle
 
 from skdp.data.matrices import RankOneMatrices
@@ -365,7 +359,7 @@ Y = DENSE @ TARGET.ravel()
 
 def test_splits_keep_rows_and_responses_together(make):
     X = make(LEFT, RIGHT)
-    X_train, X_test, y_train, y_test = train_test_split(X, Y, random_state=0)
+    X_train, X_test, y_train, y_test = model_selection.train_test_split(X, Y, random_state=0)
     assert len(X_train) == 45
     assert LeastSquares().fit(X_train, y_train).score(X_test, y_test) == pytest.approx(1)
     assert LeastSquares().fit(X_train, y_train[::-1]).score(X_test, y_test) < 0.9
@@ -374,16 +368,18 @@ def test_splits_keep_rows_and_responses_together(make):
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_cross_validation_takes_rank_one_matrices(make, shuffled):
     X = make(LEFT, RIGHT)
-    folds = KFold(4, shuffle=shuffled, random_state=0 if shuffled else None)
-    result = cross_validate(LeastSquares(), X, Y, cv=folds, return_train_score=True)
+    folds = model_selection.KFold(4, shuffle=shuffled, random_state=0 if shuffled else None)
+    result = model_selection.cross_validate(LeastSquares(), X, Y, cv=folds, return_train_score=True)
     assert_allclose(result["test_score"], 1)
     assert_allclose(result["train_score"], 1)
-    assert_allclose(cross_val_predict(LeastSquares(), X, Y, cv=folds), Y, atol=1e-9)
+    assert_allclose(model_selection.cross_val_predict(LeastSquares(), X, Y, cv=folds), Y, atol=1e-9)
 
 
 def test_grid_search_takes_rank_one_matrices(make):
     X = make(LEFT, RIGHT)
-    search = GridSearchCV(LeastSquares(), {"shrinkage": [0.5, 0.0, 0.2]}, cv=3).fit(X, Y)
+    search = model_selection.GridSearchCV(LeastSquares(), {"shrinkage": [0.5, 0.0, 0.2]}, cv=3).fit(
+        X, Y
+    )
     assert search.best_params_ == {"shrinkage": 0.0}
     assert search.score(X, Y) == pytest.approx(1)
     assert_allclose(search.best_estimator_.coef_, TARGET)

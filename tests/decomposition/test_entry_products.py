@@ -9,40 +9,23 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skdp import DPPCA, DPTruncatedSVD
+from skdp import DPPCA, DPTruncatedSVD, units
 from skdp.datasets import make_block_graph, make_low_rank
 from skdp.decomposition import _entries_solvers
 from skdp.linalg.norms import row_norms
 from skdp.privacy.gaussian_dp import delta_at, mu_from_epsilon_delta
 from skdp.privacy.noise import SCALE_MARGIN
-from skdp.units import (
-    Edge,
-    Entry,
-    Interaction,
-    ResolvedEdge,
-    ResolvedEntry,
-    SparseRow,
-    SpectralChange,
-)
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.papers.coherence_svd import (
-    DELTA,
-    figure_2,
-    figure_3,
-    printed_noise,
-    recommended_bound,
-    residual_norm,
-    symmetric,
-)
+from benchmarks.papers import coherence_svd
 
 # Which of the noisy components stand out is up to the draw.
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 KEY = 2**100 + 23
-ENTRY = {"privacy_unit": Entry((-1, 1), zero_is_missing=False)}
-EDGE = {"privacy_unit": Edge((-1, 1), zero_is_missing=False)}
+ENTRY = {"privacy_unit": units.Entry((-1, 1), zero_is_missing=False)}
+EDGE = {"privacy_unit": units.Edge((-1, 1), zero_is_missing=False)}
 FITS = [
     {**ENTRY, "solver": "alternating"},
     {**ENTRY, "solver": "alternating", "coherence_bound": 5.0},
@@ -53,9 +36,9 @@ FITS = [
     {**EDGE, "solver": "power", "delta": 0.0},
     {**EDGE, "solver": "deflation"},
     {**EDGE, "solver": "alternating"},
-    {"privacy_unit": Interaction(degree_floor=3)},
-    {"privacy_unit": SpectralChange()},
-    {"privacy_unit": SparseRow(4, (-1, 1))},
+    {"privacy_unit": units.Interaction(degree_floor=3)},
+    {"privacy_unit": units.SpectralChange()},
+    {"privacy_unit": units.SparseRow(4, (-1, 1))},
 ]
 
 
@@ -138,7 +121,7 @@ REACHED = [("entry", "A Z"), ("entry", "A' Y"), ("entry", "Y' A Z"), ("edge", "A
 def test_sensitivities_are_not_exceeded_by_random_neighbors(kind, statistic):
     random = np.random.default_rng(0)
     is_edge, n_draws = kind == "edge", 4_000
-    unit = (ResolvedEdge if is_edge else ResolvedEntry)("replace", 0.0, 1.0, False)
+    unit = (units.ResolvedEdge if is_edge else units.ResolvedEntry)("replace", 0.0, 1.0, False)
     n_rows, n_columns = (5, 5) if is_edge else (6, 5)
     value, declared = STATISTICS[statistic]
     found = []
@@ -161,7 +144,7 @@ def test_the_largest_row_alone_is_too_little_for_an_edge():
     moved = np.linalg.norm(change @ Z)
     single, pair = (
         kind("replace", 0.0, 1.0, False).product(row_norms(Z))
-        for kind in (ResolvedEntry, ResolvedEdge)
+        for kind in (units.ResolvedEntry, units.ResolvedEdge)
     )
     assert moved > 1.4 * single
     assert_allclose(moved, pair)
@@ -181,7 +164,7 @@ def test_noise_follows_the_released_basis(monkeypatch):
 @pytest.mark.parametrize("make", [DPTruncatedSVD, DPPCA])
 def test_edges_and_entries_are_exact_without_noise(make):
     X = make_block_graph(60, random_state=0)[0].toarray()
-    for unit in (Entry((0, 1)), Edge((0, 1))):
+    for unit in (units.Entry((0, 1)), units.Edge((0, 1))):
         fit = make(2, epsilon=math.inf, privacy_unit=unit, random_state=0)
         fit.set_params(n_iter=60).fit(X)
         centered = X - X.mean(axis=0) if make is DPPCA else X
@@ -220,7 +203,7 @@ def test_auto_takes_what_was_measured_to_be_better(side, n_components, solver):
 def test_sparse_and_dense_matrices_give_the_same():
     X = make_block_graph(80, random_state=0)[0]
     # Without noise: sums that differ in the last bit never share any.
-    settings = {"privacy_unit": Edge((0, 1)), "epsilon": math.inf, "random_state": KEY}
+    settings = {"privacy_unit": units.Edge((0, 1)), "epsilon": math.inf, "random_state": KEY}
     dense = DPTruncatedSVD(2, **settings).fit(X.toarray())
     thin = DPTruncatedSVD(2, **settings).fit(sparse.csr_array(X))
     assert_allclose(thin.components_, dense.components_, atol=1e-6)
@@ -230,10 +213,10 @@ def test_published_listing_never_fails_and_is_useless():
     """With its noise and the recommended bound on the coherence, 50 times."""
     captured = []
     for seed in range(50):
-        A, vectors = symmetric(512, (200.0, 100.0, 50.0), seed)
-        bound = recommended_bound(vectors)
+        A, vectors = coherence_svd.symmetric(512, (200.0, 100.0, 50.0), seed)
+        bound = coherence_svd.recommended_bound(vectors)
         assert bound > len(A)
-        x = figure_2(A, 1.0, DELTA, bound, np.random.default_rng(seed))
+        x = coherence_svd.figure_2(A, 1.0, coherence_svd.DELTA, bound, np.random.default_rng(seed))
         assert x is not None
         captured.append(np.linalg.norm(A @ x) / 200)
     assert np.mean(captured) <= 0.1
@@ -241,19 +224,22 @@ def test_published_listing_never_fails_and_is_useless():
 
 def test_published_listing_spends_less_than_it_claims():
     # mu of 8 steps, each of sensitivity 1 in units of the entry that moves most.
-    mu = math.sqrt(8) / printed_noise(1.0, DELTA)
-    assert_allclose(mu, 1 / (4 * math.sqrt(math.log(1 / DELTA))))
-    assert mu < 0.4 * mu_from_epsilon_delta(1.0, DELTA)
+    mu = math.sqrt(8) / coherence_svd.printed_noise(1.0, coherence_svd.DELTA)
+    assert_allclose(mu, 1 / (4 * math.sqrt(math.log(1 / coherence_svd.DELTA))))
+    assert mu < 0.4 * mu_from_epsilon_delta(1.0, coherence_svd.DELTA)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_published_deflation_diverges_for_negative_eigenvalues(seed):
     leading = (400.0, -300.0, 240.0, -200.0, 160.0)
-    A, _ = symmetric(256, (*leading, 40.0, 36.0), seed)
+    A, _ = coherence_svd.symmetric(256, (*leading, 40.0, 36.0), seed)
     settings = {"epsilon": 2.0, "bound": 30.0, "noise": 0.1}
     wrong, right = (
-        residual_norm(
-            A, *figure_3(A, 5, random=np.random.default_rng(seed), signed=signed, **settings)
+        coherence_svd.residual_norm(
+            A,
+            *coherence_svd.figure_3(
+                A, 5, random=np.random.default_rng(seed), signed=signed, **settings
+            ),
         )
         for signed in (False, True)
     )

@@ -9,15 +9,7 @@ from families import FAMILIES
 from sklearn.pipeline import make_pipeline
 from twins import CELLS, fitted, public_rows, size_of_terms
 
-from skdp import (
-    DPPCA,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPStandardScaler,
-    DPTruncatedSVD,
-    make_dp_pipeline,
-    to_sklearn,
-)
+import skdp
 
 if not all(map(importlib.util.find_spec, ("onnxruntime", "skl2onnx", "skops"))):
     pytest.skip("needs the extra `formats`", allow_module_level=True)
@@ -38,19 +30,21 @@ CLASSES = {"classes": [0, 1, 2], "row_norm": 3.0}
 
 
 def scaler(**more):
-    return DPStandardScaler(bounds=ENDS, **more)
+    return skdp.DPStandardScaler(bounds=ENDS, **more)
 
 
 MODELS = {
     "scaler": scaler(),
     "scaler without clip": scaler(clip=None),
     "gaps": scaler(missing="mean"),
-    "components": DPPCA(2, row_norm=30.0, whiten=True),
-    "components without centering": DPTruncatedSVD(2, row_norm=30.0),
-    "numbers": DPLinearRegression(),
-    "classes": DPLogisticRegression(**CLASSES),
-    "two classes": make_pipeline(scaler(), DPLogisticRegression(classes=[False, True])),
-    "pipeline": make_dp_pipeline(scaler(), DPPCA(3), DPLogisticRegression(**CLASSES), epsilon=9.0),
+    "components": skdp.DPPCA(2, row_norm=30.0, whiten=True),
+    "components without centering": skdp.DPTruncatedSVD(2, row_norm=30.0),
+    "numbers": skdp.DPLinearRegression(),
+    "classes": skdp.DPLogisticRegression(**CLASSES),
+    "two classes": make_pipeline(scaler(), skdp.DPLogisticRegression(classes=[False, True])),
+    "pipeline": skdp.make_dp_pipeline(
+        scaler(), skdp.DPPCA(3), skdp.DPLogisticRegression(**CLASSES), epsilon=9.0
+    ),
 }
 
 
@@ -69,7 +63,7 @@ def assert_same_in_onnx(model, rows, size=1.0, precision=1e-5):
     """Compare a model with what a runtime makes of its twin; `size` is of the terms of its sums."""
     options = {"zipmap": False} if hasattr(model, "classes_") else None
     with warnings.catch_warnings(action="ignore"):
-        onnx = to_onnx(to_sklearn(model), rows[:1], options=options)
+        onnx = to_onnx(skdp.to_sklearn(model), rows[:1], options=options)
     session = InferenceSession(onnx.SerializeToString(), providers=["CPUExecutionProvider"])
     found = session.run(None, {session.get_inputs()[0].name: rows})
     for ours, other in zip(results(model, rows.astype(np.float64)), found, strict=True):
@@ -103,7 +97,7 @@ def test_every_cell_with_a_twin_is_the_same_in_onnx(family, cell):
 
 
 def test_skops_trusts_what_is_handed_over(model):
-    twin = to_sklearn(model)
+    twin = skdp.to_sklearn(model)
     written = skops.io.dumps(twin)
     # An imputer keeps the type of its numbers.
     assert {*skops.io.get_untrusted_types(data=written)} <= {"numpy.dtype"}

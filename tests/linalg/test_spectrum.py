@@ -1,12 +1,6 @@
 import numpy as np
 import pytest
-from sklearn.datasets import (
-    load_breast_cancer,
-    load_digits,
-    load_iris,
-    load_wine,
-    make_low_rank_matrix,
-)
+from sklearn import datasets
 from sklearn.decomposition import PCA
 
 from skdp.linalg.spectrum import components_for_ratio, denoise_eigenvalues, most_likely_rank
@@ -83,7 +77,7 @@ def test_spectrum_of_one_eigenvalue_stays():
 
 @pytest.mark.parametrize("ratio", [0.05, 0.3, 0.5, 0.8, 0.9, 0.99, 0.999])
 def test_ratio_takes_as_many_components_as_sklearn(ratio):
-    X = load_digits().data
+    X = datasets.load_digits().data
     ratios = PCA().fit(X).explained_variance_ratio_
     expected = PCA(n_components=ratio, svd_solver="full").fit(X).n_components_
     assert components_for_ratio(ratios, ratio) == expected
@@ -120,14 +114,16 @@ def spiked(n, d, rank, seed):
 @pytest.mark.parametrize(
     ("X", "rank"),
     [
-        pytest.param(load_iris().data, None, id="iris"),
-        pytest.param(load_wine().data, None, id="wine"),
-        pytest.param(load_breast_cancer().data, None, id="breast cancer"),
-        pytest.param(load_digits().data, None, id="digits"),
+        pytest.param(datasets.load_iris().data, None, id="iris"),
+        pytest.param(datasets.load_wine().data, None, id="wine"),
+        pytest.param(datasets.load_breast_cancer().data, None, id="breast cancer"),
+        pytest.param(datasets.load_digits().data, None, id="digits"),
         pytest.param(spiked(2000, 15, 4, 0), 4, id="spiked, rank 4"),
         pytest.param(spiked(500, 30, 9, 1), 9, id="spiked, rank 9"),
         pytest.param(
-            make_low_rank_matrix(300, 12, effective_rank=3, random_state=0), None, id="low rank"
+            datasets.make_low_rank_matrix(300, 12, effective_rank=3, random_state=0),
+            None,
+            id="low rank",
         ),
         pytest.param(np.random.default_rng(2).normal(size=(100, 2)), 1, id="two features"),
     ],

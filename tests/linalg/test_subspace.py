@@ -2,31 +2,24 @@ import numpy as np
 import pytest
 from scipy.linalg import subspace_angles
 
-from skdp.linalg.spectrum import (
-    deterministic_signs,
-    leading_eigenvectors,
-    orthonormal_basis,
-    principal_sines,
-    random_basis,
-    with_fixed_signs,
-)
+from skdp.linalg import spectrum
 
 
 def test_signs_make_the_entry_largest_in_size_positive():
     components = np.array([[1.0, -3.0, 2.0], [0.5, 0.1, -0.4], [0.0, 0.0, 0.0]])
     expected = np.array([[-1.0, 3.0, -2.0], [0.5, 0.1, -0.4], [0.0, 0.0, 0.0]])
-    signs = deterministic_signs(components)
+    signs = spectrum.deterministic_signs(components)
     np.testing.assert_array_equal(signs, [-1, 1, 1])
     np.testing.assert_array_equal(signs[:, np.newaxis] * components, expected)
 
 
 def signed_by_rule(components):
-    return deterministic_signs(components)[:, np.newaxis] * components
+    return spectrum.deterministic_signs(components)[:, np.newaxis] * components
 
 
 def test_signs_read_nothing_but_the_components():
     generator = np.random.default_rng(0)
-    components = orthonormal_basis(generator.normal(size=(8, 5))).T
+    components = spectrum.orthonormal_basis(generator.normal(size=(8, 5))).T
     before = components.copy()
     signed = signed_by_rule(components)
     np.testing.assert_array_equal(components, before)
@@ -38,7 +31,7 @@ def test_signs_read_nothing_but_the_components():
         np.testing.assert_array_equal(signed_by_rule(components[order]), signed[order])
 
 
-@pytest.mark.parametrize("make", [with_fixed_signs, orthonormal_basis])
+@pytest.mark.parametrize("make", [spectrum.with_fixed_signs, spectrum.orthonormal_basis])
 @pytest.mark.parametrize("shape", [(8, 5), (200, 60), (6, 6), (5, 1)])
 def test_flipped_columns_give_the_same_bits(make, shape):
     generator = np.random.default_rng(3)
@@ -52,8 +45,8 @@ def test_leading_eigenvectors_have_fixed_signs():
     generator = np.random.default_rng(4)
     for _ in range(20):
         factor = generator.normal(size=(7, 7))
-        values, vectors = leading_eigenvectors(factor @ factor.T, 3)
-        np.testing.assert_array_equal(deterministic_signs(vectors.T), 1)
+        values, vectors = spectrum.leading_eigenvectors(factor @ factor.T, 3)
+        np.testing.assert_array_equal(spectrum.deterministic_signs(vectors.T), 1)
         np.testing.assert_allclose(factor @ (factor.T @ vectors), values * vectors, atol=1e-12)
         assert vectors.flags.c_contiguous
 
@@ -62,19 +55,19 @@ def test_leading_eigenvectors_have_fixed_signs():
 def test_basis_is_orthonormal_and_holds_the_columns_whatever_their_rank(rank):
     generator = np.random.default_rng(1)
     vectors = generator.normal(size=(9, rank)) @ generator.normal(size=(rank, 3))
-    basis = orthonormal_basis(vectors)
+    basis = spectrum.orthonormal_basis(vectors)
     np.testing.assert_allclose(basis.T @ basis, np.eye(3), atol=1e-14)
     np.testing.assert_allclose(basis @ (basis.T @ vectors), vectors, atol=1e-13)
 
 
 def test_basis_of_nothing_is_still_orthonormal():
-    basis = orthonormal_basis(np.zeros((6, 2)))
+    basis = spectrum.orthonormal_basis(np.zeros((6, 2)))
     np.testing.assert_allclose(basis.T @ basis, np.eye(2), atol=1e-14)
 
 
 def test_random_basis_is_uniform_and_reproducible():
-    bases = [random_basis(4, 2, np.random.default_rng(seed)) for seed in range(3000)]
-    np.testing.assert_array_equal(bases[0], random_basis(4, 2, np.random.default_rng(0)))
+    bases = [spectrum.random_basis(4, 2, np.random.default_rng(seed)) for seed in range(3000)]
+    np.testing.assert_array_equal(bases[0], spectrum.random_basis(4, 2, np.random.default_rng(0)))
     projectors = np.mean([basis @ basis.T for basis in bases], axis=0)
     np.testing.assert_allclose(projectors, np.eye(4) / 2, atol=0.03)
 
@@ -83,9 +76,9 @@ def test_random_basis_is_uniform_and_reproducible():
 def test_sines_agree_with_scipy(first, second):
     generator = np.random.default_rng(2)
     for _ in range(20):
-        basis = orthonormal_basis(generator.normal(size=(7, first)))
-        other = orthonormal_basis(generator.normal(size=(7, second)))
-        sines = principal_sines(basis, other)
+        basis = spectrum.orthonormal_basis(generator.normal(size=(7, first)))
+        other = spectrum.orthonormal_basis(generator.normal(size=(7, second)))
+        sines = spectrum.principal_sines(basis, other)
         assert np.all(np.diff(sines) <= 0)
         # What a larger subspace has beyond the smaller one stands at a right angle to it.
         expected = np.sin(subspace_angles(basis, other))
@@ -99,10 +92,12 @@ def test_sines_of_small_angles_keep_their_digits(angle):
     basis = np.eye(5)[:, :2]
     other = basis.copy()
     other[:, 1] = np.cos(angle) * basis[:, 1] + np.sin(angle) * np.eye(5)[:, 4]
-    np.testing.assert_allclose(principal_sines(basis, other), [np.sin(angle), 0.0], rtol=1e-12)
+    np.testing.assert_allclose(
+        spectrum.principal_sines(basis, other), [np.sin(angle), 0.0], rtol=1e-12
+    )
 
 
 def test_sines_never_leave_their_range():
     basis = np.eye(4)[:, :2] * (1 + 1e-9)
-    assert principal_sines(basis, np.eye(4)[:, 2:] * (1 + 1e-9)).max() == 1.0
-    np.testing.assert_allclose(principal_sines(basis, basis), 0.0, atol=1e-8)
+    assert spectrum.principal_sines(basis, np.eye(4)[:, 2:] * (1 + 1e-9)).max() == 1.0
+    np.testing.assert_allclose(spectrum.principal_sines(basis, basis), 0.0, atol=1e-8)

@@ -8,12 +8,7 @@ from planned import budget_for, problem_of
 
 from skdp import DPLinearRegression, DPLogisticRegression, DPTraceClassifier, PrivacyWarning
 from skdp.data.parts import Targets
-from skdp.linear_model._descent import (
-    affordable_refinements,
-    clipped_fraction,
-    level_beyond,
-    median_of_responses,
-)
+from skdp.linear_model import _descent
 from skdp.linear_model._logistic_fit import warnings_for_moment
 from skdp.linear_model._logistic_plan import level_factor, n_steps, norm_quantile, whitening_of
 from skdp.linear_model._trace_plan import covariance_bound, plan_trace
@@ -31,7 +26,7 @@ def classes_of(epsilon, n_records=2000, n_features=8, **parameters):
 @pytest.mark.parametrize("power", [1.0, 2.0])
 def test_the_clipped_fraction_falls_as_the_signal_rises_within_its_limits(power):
     strengths = [0.0, 1e-300, 1.0, 10.0, 20.0, 1e3, 1e300, np.inf]
-    found = [clipped_fraction(strength, 5.0, (1e-4, 0.5), power) for strength in strengths]
+    found = [_descent.clipped_fraction(strength, 5.0, (1e-4, 0.5), power) for strength in strengths]
     assert found == sorted(found, reverse=True)
     assert found[0] == 0.5
     assert found[-1] == 1e-4
@@ -42,7 +37,7 @@ def test_the_clipped_fraction_falls_as_the_signal_rises_within_its_limits(power)
 def test_no_more_than_the_fraction_is_beyond_its_level():
     for fraction in (1.0, 0.25, 1 / 16):
         # Chebyshev's inequality is reached: that many have the level, and the others are 0.
-        norms = np.where(np.arange(1600) < 1600 * fraction, level_beyond(fraction), 0.0)
+        norms = np.where(np.arange(1600) < 1600 * fraction, _descent.level_beyond(fraction), 0.0)
         assert np.mean(norms**2) == pytest.approx(1.0)
 
 
@@ -128,15 +123,15 @@ def test_a_refined_median_stays_within_the_first_grid():
     searches = plan_trace(problem).response_center
     assert len(searches) >= 2
     found = [
-        median_of_responses(searches, responses, budget_for(problem, searches, seed=seed))
+        _descent.median_of_responses(searches, responses, budget_for(problem, searches, seed=seed))
         for seed in range(30)
     ]
     assert np.abs(found).max() <= 10.0
 
 
 def test_a_median_is_refined_at_least_once():
-    assert affordable_refinements(1001, 0.0) == 1
-    assert affordable_refinements(1001, 1e6) > 1
+    assert _descent.affordable_refinements(1001, 0.0) == 1
+    assert _descent.affordable_refinements(1001, 1e6) > 1
 
 
 # ------------------------------

@@ -22,14 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
 from threadpoolctl import threadpool_limits
 
-from skdp import (
-    DPPersonalizedRegressor,
-    DPStandardScaler,
-    PersonalHead,
-    PrivacyWarning,
-    RowBlocks,
-    make_dp_pipeline,
-)
+import skdp
 from skdp.data.users import Users
 from skdp.linear_model._personal_fit import _errors, _errors_of_long
 from skdp.linear_model._personal_plan import PRIORS
@@ -62,7 +55,7 @@ def said(fit):
 
 
 def personalized(**more):
-    return DPPersonalizedRegressor(**{"epsilon": 8.0, "random_state": SEED, **more})
+    return skdp.DPPersonalizedRegressor(**{"epsilon": 8.0, "random_state": SEED, **more})
 
 
 @pytest.mark.parametrize("decorrelate", [False, True])
@@ -278,7 +271,7 @@ def test_few_shot_scores_predict_the_second_half_of_each_user():
 
 
 def test_heads_are_frozen_and_tell_nothing_when_printed():
-    head = PersonalHead(np.array([1.5, 2.5]), 0.25)
+    head = skdp.PersonalHead(np.array([1.5, 2.5]), 0.25)
     assert repr(head) == "PersonalHead(n_features=2)"
     with pytest.raises(AttributeError):
         head.intercept_ = 1.0
@@ -350,7 +343,7 @@ def test_stacked_ridges_never_fail():
 
 def test_without_ids_every_row_is_a_user():
     X, y, _, _, _ = draw(100)
-    with pytest.warns(PrivacyWarning, match="every row is taken for a user"):
+    with pytest.warns(skdp.PrivacyWarning, match="every row is taken for a user"):
         model = personalized(epsilon=1.0).fit(X, y)
     assert model.privacy_spent_.unit == "row"
     with pytest.raises(ValueError, match="require_groups=True, but there are no ids"):
@@ -488,7 +481,7 @@ def test_groups_are_routed():
 
 def test_without_routing_groups_are_dropped_and_it_is_said():
     X, y, groups, _, _ = draw(60)
-    with pytest.warns(PrivacyWarning, match="every row is taken for a user"):
+    with pytest.warns(skdp.PrivacyWarning, match="every row is taken for a user"):
         cross_val_score(personalized(epsilon=1.0), X, y, groups=groups, cv=GroupKFold(3))
     with pytest.raises(ValueError, match="only with metadata routing"):
         cross_val_score(
@@ -589,9 +582,9 @@ def test_without_noise_units_do_not_matter():
 
 def test_a_private_scaler_before_takes_any_units():
     X, y, users, _, _ = draw(3000)
-    scaler = DPStandardScaler(privacy_unit="user")
-    personal = DPPersonalizedRegressor(require_groups=True)
-    model = make_dp_pipeline(scaler, personal, epsilon=4.0, random_state=SEED)
+    scaler = skdp.DPStandardScaler(privacy_unit="user")
+    personal = skdp.DPPersonalizedRegressor(require_groups=True)
+    model = skdp.make_dp_pipeline(scaler, personal, epsilon=4.0, random_state=SEED)
     raw = (X + 10) * np.logspace(-3, 3, N_FEATURES)
     rows = model.fit(raw, y, users=users)[:-1].transform(raw)
     by_hand = personalized(epsilon=4.0).fit(X, y, users).score(X, y, users=users)
@@ -649,6 +642,6 @@ def test_good_data_give_no_doubts():
 
 
 def test_rows_in_parts_are_refused():
-    rows = RowBlocks(lambda: [np.ones((6, 2))], (6, 2))
+    rows = skdp.RowBlocks(lambda: [np.ones((6, 2))], (6, 2))
     with pytest.raises(ValueError, match="RowBlocks, which DPPersonalizedRegressor does not take"):
-        DPPersonalizedRegressor().fit(rows, np.ones(6), [0, 0, 1, 1, 2, 2])
+        skdp.DPPersonalizedRegressor().fit(rows, np.ones(6), [0, 0, 1, 1, 2, 2])

@@ -14,17 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from watched import SEED, moved, watched
 
-from skdp import (
-    DPPCA,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPStandardScaler,
-    DPTraceRegressor,
-    DPTruncatedSVD,
-    PrivacyLedger,
-    PrivacyWarning,
-    make_dp_pipeline,
-)
+import skdp
 from skdp.data.people import People
 from skdp.model_selection import DPGridSearch, DPRandomizedSearch, privacy_spent, private_score
 from skdp.model_selection._score import unit_losses
@@ -40,11 +30,11 @@ X += GENERATOR.standard_normal(X.shape)
 Y = X[:, 0] + GENERATOR.standard_normal(len(X))
 LABELS = (Y > 0).astype(int)
 UNIT = {"privacy_unit": "user"}
-CLASSIFIER = DPLogisticRegression(classes=[0, 1], **UNIT)
+CLASSIFIER = skdp.DPLogisticRegression(classes=[0, 1], **UNIT)
 SEARCHES = {
-    "free": (DPPCA(row_norm=4.0, mean_norm=4.0, **UNIT), {"n_components": [1, 2, 3]}, None),
-    "reconstruction": (DPTruncatedSVD(1, **UNIT), {"n_components": [1, 2]}, "reconstruction"),
-    "power": (DPPCA(1, solver="power", **UNIT), {"n_components": [1, 2]}, None),
+    "free": (skdp.DPPCA(row_norm=4.0, mean_norm=4.0, **UNIT), {"n_components": [1, 2, 3]}, None),
+    "reconstruction": (skdp.DPTruncatedSVD(1, **UNIT), {"n_components": [1, 2]}, "reconstruction"),
+    "power": (skdp.DPPCA(1, solver="power", **UNIT), {"n_components": [1, 2]}, None),
     "accuracy": (CLASSIFIER, {"row_norm": [1.0, 4.0]}, None),
     "likelihood": (
         CLASSIFIER,
@@ -52,15 +42,15 @@ SEARCHES = {
         "neg_log_loss",
     ),
     "brier": (CLASSIFIER, {"row_norm": [1.0, 4.0]}, "neg_brier_score"),
-    "regression": (DPLinearRegression(**UNIT), {"response_bound": [1.0, 8.0]}, None),
-    "matrices": (DPTraceRegressor(matrix_shape=(2, 2), **UNIT), {"rank": [1, 2]}, None),
+    "regression": (skdp.DPLinearRegression(**UNIT), {"response_bound": [1.0, 8.0]}, None),
+    "matrices": (skdp.DPTraceRegressor(matrix_shape=(2, 2), **UNIT), {"rank": [1, 2]}, None),
     "pipeline": (
-        make_pipeline(FunctionTransformer(np.tanh), DPStandardScaler(**UNIT), CLASSIFIER),
+        make_pipeline(FunctionTransformer(np.tanh), skdp.DPStandardScaler(**UNIT), CLASSIFIER),
         {"dpstandardscaler__with_mean": [False, True]},
         None,
     ),
     "one budget": (
-        make_dp_pipeline(DPStandardScaler(**UNIT), DPPCA(2, **UNIT), CLASSIFIER),
+        skdp.make_dp_pipeline(skdp.DPStandardScaler(**UNIT), skdp.DPPCA(2, **UNIT), CLASSIFIER),
         {"dppca__n_components": [1, 2]},
         None,
     ),
@@ -129,7 +119,7 @@ def test_no_person_moves_a_search_further_than_declared(name, own):
 @pytest.mark.parametrize("unit", ["row", "user"])
 def test_gaps_of_one_person_that_a_step_fills_raise_nothing(unit):
     fill = SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True)
-    pipeline = make_pipeline(fill, DPPCA(2, privacy_unit=unit))
+    pipeline = make_pipeline(fill, skdp.DPPCA(2, privacy_unit=unit))
     grid, users = {"dppca__n_components": [1, 2]}, {"users": USERS} if unit == "user" else {}
     search = DPGridSearch(pipeline, grid, random_state=SEED)
     with_gap = X.copy()
@@ -300,12 +290,12 @@ def test_other_people_of_the_same_rows_get_other_noise(kind):
 
 
 def test_ledgers_and_warnings_count_users(tmp_path):
-    ledger = PrivacyLedger.create(
+    ledger = skdp.PrivacyLedger.create(
         tmp_path / "ledger", dataset="x", epsilon=9.0, delta=1e-4, unit="user"
     )
-    with pytest.warns(PrivacyWarning) as searched:
+    with pytest.warns(skdp.PrivacyWarning) as searched:
         search_of("free", ledger=ledger, delta=0.1).fit(X, users=USERS)
-    with pytest.warns(PrivacyWarning) as scored:
+    with pytest.warns(skdp.PrivacyWarning) as scored:
         score_of("squares", X, Y, USERS, ledger=ledger, delta=0.05, epsilon=0.1)
     what = [entry["what"] for entry in ledger.entries()]
     assert what == [f"DPGridSearch.fit, {N_PEOPLE} users", f"private_score, {N_PEOPLE} users"]
@@ -317,12 +307,12 @@ def test_ledgers_and_warnings_count_users(tmp_path):
 
 def test_the_unit_needs_ids_and_ids_the_unit(monkeypatch):
     monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("was opened"))
-    rows = DPGridSearch(DPPCA(1), {"n_components": [1, 2]})
+    rows = DPGridSearch(skdp.DPPCA(1), {"n_components": [1, 2]})
     with pytest.raises(ValueError, match="privacy_unit='user' needs users"):
         search_of("power").fit(X)
     with pytest.raises(ValueError, match="users is for privacy_unit='user'"):
         rows.fit(X, users=USERS)
-    mixed = make_pipeline(DPStandardScaler(), CLASSIFIER)
+    mixed = make_pipeline(skdp.DPStandardScaler(), CLASSIFIER)
     with pytest.raises(ValueError, match="row and user"):
         DPGridSearch(mixed, {"dpstandardscaler__with_mean": [True]}).fit(X, LABELS, users=USERS)
     for bad, text in ((USERS[:5], "has 5 ids"), (USERS / 7, "fractions")):
@@ -345,6 +335,6 @@ def test_searches_are_scored_by_scikit_learn(routing):
 
 
 def test_random_candidates_protect_people_too():
-    search = DPRandomizedSearch(DPPCA(1, **UNIT), {"n_components": [1, 2, 3]}, n_iter=2)
+    search = DPRandomizedSearch(skdp.DPPCA(1, **UNIT), {"n_components": [1, 2, 3]}, n_iter=2)
     assert search.fit(X, users=USERS).privacy_spent_.unit == "user"
     assert "per user" in str(privacy_spent(search))

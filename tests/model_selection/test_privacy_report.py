@@ -8,13 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from sklearn import ensemble
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
-from sklearn.ensemble import (
-    BaggingRegressor,
-    StackingRegressor,
-    VotingRegressor,
-)
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - for what it brings
 from sklearn.frozen import FrozenEstimator
@@ -164,9 +160,9 @@ def test_a_transformed_target():
 
 
 UNLISTED = [
-    VotingRegressor([("a", regressor()), ("no", "drop"), ("b", regressor())]),
-    BaggingRegressor(regressor(), n_estimators=2),
-    StackingRegressor([("a", regressor())], final_estimator=Ridge(), cv=2),
+    ensemble.VotingRegressor([("a", regressor()), ("no", "drop"), ("b", regressor())]),
+    ensemble.BaggingRegressor(regressor(), n_estimators=2),
+    ensemble.StackingRegressor([("a", regressor())], final_estimator=Ridge(), cv=2),
     Keeping(pca()),
     make_pipeline(Normalizer(), Keeping(pca())),
     HalvingGridSearchCV(pca(), {"n_components": [1, 2]}, cv=2, min_resources=10),
@@ -442,10 +438,10 @@ def test_streams_and_what_they_give_have_a_report():
         union(),
         columns(),
         TransformedTargetRegressor(regressor()),
-        VotingRegressor([("a", regressor())]),
-        BaggingRegressor(regressor()),
-        BaggingRegressor(regressor(), bootstrap=False),
-        StackingRegressor([("a", regressor())]),
+        ensemble.VotingRegressor([("a", regressor())]),
+        ensemble.BaggingRegressor(regressor()),
+        ensemble.BaggingRegressor(regressor(), bootstrap=False),
+        ensemble.StackingRegressor([("a", regressor())]),
         GridSearchCV(pca(), {"n_components": [1]}),
         make_pipeline(Normalizer(), GridSearchCV(Ridge(), {"alpha": [1]})),
         StandardScaler(),

@@ -5,15 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from skdp import (
-    DPPCA,
-    DPLinearRegression,
-    DPPersonalizedRegressor,
-    DPPipeline,
-    DPStandardScaler,
-    PrivacyLedger,
-    PrivacyWarning,
-)
+import skdp
 from skdp.model_selection import DPGridSearch
 
 GENERATOR = np.random.default_rng(0)
@@ -24,7 +16,7 @@ IDS = np.repeat(np.arange(60), 5)
 
 @pytest.fixture
 def ledger(tmp_path):
-    return PrivacyLedger.create(
+    return skdp.PrivacyLedger.create(
         tmp_path / "people.skdp",
         dataset="people",
         epsilon=90,
@@ -35,18 +27,18 @@ def ledger(tmp_path):
 
 @pytest.mark.parametrize("is_search", [False, True])
 def test_a_filter_of_this_module_raises_before_the_charge(ledger, is_search):
-    model = DPPCA(1, delta=0.5, **({} if is_search else {"ledger": ledger}))
+    model = skdp.DPPCA(1, delta=0.5, **({} if is_search else {"ledger": ledger}))
     if is_search:
-        model = DPGridSearch(DPPCA(1), {}, delta=0.5, ledger=ledger)
+        model = DPGridSearch(skdp.DPPCA(1), {}, delta=0.5, ledger=ledger)
     for where in ({"module": __name__}, {"lineno": _line_of_fit()}):
         with warnings.catch_warnings():
-            warnings.filterwarnings("error", category=PrivacyWarning, **where)
-            with pytest.raises(PrivacyWarning, match="delta"):
+            warnings.filterwarnings("error", category=skdp.PrivacyWarning, **where)
+            with pytest.raises(skdp.PrivacyWarning, match="delta"):
                 _fitted(model)
         assert ledger.entries() == []
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=PrivacyWarning, module=__name__)
-        warnings.filterwarnings("error", category=PrivacyWarning, module="another")
+        warnings.filterwarnings("ignore", category=skdp.PrivacyWarning, module=__name__)
+        warnings.filterwarnings("error", category=skdp.PrivacyWarning, module="another")
         _fitted(model)
 
 
@@ -61,10 +53,10 @@ def _line_of_fit():
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 def test_a_pipeline_scores_with_users():
     steps = [
-        ("scale", DPStandardScaler(privacy_unit="user")),
-        ("last", DPPersonalizedRegressor(n_components=1, require_groups=True)),
+        ("scale", skdp.DPStandardScaler(privacy_unit="user")),
+        ("last", skdp.DPPersonalizedRegressor(n_components=1, require_groups=True)),
     ]
-    model = DPPipeline(steps, shares={"scale": 0.2}, epsilon=100).fit(X, Y, users=IDS)
+    model = skdp.DPPipeline(steps, shares={"scale": 0.2}, epsilon=100).fit(X, Y, users=IDS)
     by_hand = model[-1].score(model[:-1].transform(X), Y, users=IDS)
     assert model.score(X, Y, users=IDS) == by_hand
     with pytest.raises(ValueError, match="as users=ids of a DPPipeline"):
@@ -74,7 +66,7 @@ def test_a_pipeline_scores_with_users():
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 @pytest.mark.parametrize("is_search", [False, True])
 def test_a_last_step_that_takes_no_users_says_so(is_search):
-    model = DPPipeline([("last", DPLinearRegression())])
+    model = skdp.DPPipeline([("last", skdp.DPLinearRegression())])
     if is_search:
         model = DPGridSearch(model, {"last__n_iter": [2]})
     model.fit(X, Y)

@@ -16,15 +16,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, StandardScaler
 
-from skdp import (
-    DPPCA,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPStandardScaler,
-    DPTruncatedSVD,
-    RowBlocks,
-    make_dp_pipeline,
-)
+import skdp
 from skdp.model_selection import DPGridSearch
 from skdp.privacy import PrivacyBudget
 from skdp.units import Entry
@@ -34,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 N, D = 400, 5
 X = np.random.default_rng(0).normal(size=(N, D)) * [5, 3, 1, 1, 1] + [2, 0, 0, 0, 0]
 ENDS = (-20.0, 20.0)
-SCALER, PCA = DPStandardScaler(bounds=ENDS), DPPCA(2, row_norm=5.0, mean_norm=5.0)
+SCALER, PCA = skdp.DPStandardScaler(bounds=ENDS), skdp.DPPCA(2, row_norm=5.0, mean_norm=5.0)
 FROZEN = FrozenEstimator(StandardScaler().fit(X[:50]))
 IMPUTER = SimpleImputer(strategy="constant", fill_value=1.0, keep_empty_features=True)
 
@@ -42,16 +34,16 @@ IMPUTER = SimpleImputer(strategy="constant", fill_value=1.0, keep_empty_features
 STEPS = {
     "one": (PCA,),
     "two": (SCALER, PCA),
-    "found": (DPStandardScaler(), DPPCA(2)),
+    "found": (skdp.DPStandardScaler(), skdp.DPPCA(2)),
     "public first": (Normalizer(), SCALER, PCA),
     "public between": (SCALER, Normalizer(), PCA),
     "public last": (FROZEN, FunctionTransformer(np.tanh), IMPUTER, PCA, Normalizer()),
-    "passthrough": ("passthrough", DPTruncatedSVD(2, row_norm=5.0), "passthrough"),
+    "passthrough": ("passthrough", skdp.DPTruncatedSVD(2, row_norm=5.0), "passthrough"),
 }
 
 
 def pipeline_of(name, **more):
-    return make_dp_pipeline(
+    return skdp.make_dp_pipeline(
         *(one if isinstance(one, str) else clone(one) for one in STEPS[name]), **more
     )
 
@@ -71,15 +63,15 @@ def test_parts_are_fitted_and_transformed_as_an_array_is(name):
 @pytest.mark.parametrize(
     ("last", "y"),
     [
-        (DPLogisticRegression(classes=["no", "yes"]), np.where(X[:, 0] > 2, "yes", "no")),
-        (DPLogisticRegression(), np.where(X[:, 0] > 2, 3, 1)),
-        (DPLinearRegression(), X[:, 0] - X[:, 1]),
+        (skdp.DPLogisticRegression(classes=["no", "yes"]), np.where(X[:, 0] > 2, "yes", "no")),
+        (skdp.DPLogisticRegression(), np.where(X[:, 0] > 2, 3, 1)),
+        (skdp.DPLinearRegression(), X[:, 0] - X[:, 1]),
     ],
     ids=str,
 )
 def test_the_last_step_may_predict(last, y, tmp_path):
     steps, rows = (clone(SCALER), Normalizer(), clone(last)), in_parts(X, y)
-    fitted = make_dp_pipeline(*steps, epsilon=1e5).fit(rows)
+    fitted = skdp.make_dp_pipeline(*steps, epsilon=1e5).fit(rows)
     fitted.predict(rows).to_npy(tmp_path / "predicted.npy")
     expected = fitted.predict(X)
     predicted = np.load(tmp_path / "predicted.npy")
@@ -98,7 +90,7 @@ def test_components_score_rows_in_parts():
     np.testing.assert_allclose(
         np.concatenate(list(fitted.score_samples(rows))), fitted.score_samples(X)
     )
-    stream = RowBlocks(lambda: iter(np.array_split(X, 3)), X.shape)
+    stream = skdp.RowBlocks(lambda: iter(np.array_split(X, 3)), X.shape)
     np.testing.assert_allclose(stacked(fitted.transform(stream)), fitted.transform(X), atol=1e-12)
 
 
@@ -106,7 +98,7 @@ def test_components_score_rows_in_parts():
 def test_what_was_transformed_is_taken_back(name):
     fitted = pipeline_of(name, epsilon=1e4).fit(X)
     expected = fitted.inverse_transform(fitted.transform(X))
-    for rows in (in_parts(X), RowBlocks(lambda: iter(np.array_split(X, 3)), X.shape)):
+    for rows in (in_parts(X), skdp.RowBlocks(lambda: iter(np.array_split(X, 3)), X.shape)):
         back = fitted.inverse_transform(fitted.transform(rows))
         np.testing.assert_allclose(stacked(back), expected, atol=1e-9)
     with pytest.raises(ValueError, match="5 columns, where 2"):
@@ -122,22 +114,22 @@ def bad_target(y, value):
 @pytest.mark.parametrize(
     ("last", "y", "text"),
     [
-        (DPLogisticRegression(classes=[0, 1]), bad_target(np.arange(N) % 2, 2), "not named"),
-        (DPLogisticRegression(classes=[0, 1]), None, "from_partitions"),
-        (DPLinearRegression(), bad_target(X[:, 0], np.nan), "y contains NaN"),
+        (skdp.DPLogisticRegression(classes=[0, 1]), bad_target(np.arange(N) % 2, 2), "not named"),
+        (skdp.DPLogisticRegression(classes=[0, 1]), None, "from_partitions"),
+        (skdp.DPLinearRegression(), bad_target(X[:, 0], np.nan), "y contains NaN"),
     ],
 )
 def test_bad_targets_are_refused_before_the_first_step_spends(last, y, text, monkeypatch):
     monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
     with pytest.raises(ValueError, match=text):
-        make_dp_pipeline(clone(SCALER), clone(last)).fit(in_parts(X, y))
+        skdp.make_dp_pipeline(clone(SCALER), clone(last)).fit(in_parts(X, y))
 
 
 @pytest.mark.parametrize(
     ("last", "good", "bad"),
     [
-        (DPLogisticRegression(classes=[0, 1]), np.arange(N) % 2, 7),
-        (DPLinearRegression(), X[:, 0], np.nan),
+        (skdp.DPLogisticRegression(classes=[0, 1]), np.arange(N) % 2, 7),
+        (skdp.DPLinearRegression(), X[:, 0], np.nan),
     ],
 )
 def test_targets_that_are_bad_behind_a_release_raise_nothing(last, good, bad):
@@ -151,9 +143,9 @@ def test_targets_that_are_bad_behind_a_release_raise_nothing(last, good, bad):
         n_loads.append(1)
         return bad_target(good, bad) if len(n_loads) > n_checks else good
 
-    parts = RowBlocks.from_partitions([rows], [N], D, y=[targets])
+    parts = skdp.RowBlocks.from_partitions([rows], [N], D, y=[targets])
     n_checks = 1
-    fitted = make_dp_pipeline(clone(SCALER), clone(last)).fit(parts)
+    fitted = skdp.make_dp_pipeline(clone(SCALER), clone(last)).fit(parts)
     assert len(n_loads) > n_checks
     assert np.isfinite(fitted[-1].coef_).all()
 
@@ -161,13 +153,15 @@ def test_targets_that_are_bad_behind_a_release_raise_nothing(last, good, bad):
 def test_sparse_parts_stay_sparse_and_results_have_the_type_of_the_parts():
     steps = (
         Binarizer(),
-        DPStandardScaler(bounds=ENDS, with_mean=False),
-        DPTruncatedSVD(2, row_norm=9),
+        skdp.DPStandardScaler(bounds=ENDS, with_mean=False),
+        skdp.DPTruncatedSVD(2, row_norm=9),
     )
     for contain in (csr_array, np.asarray):
         rows = in_parts(contain(X.astype(np.float32)))
-        fitted = make_dp_pipeline(*steps, epsilon=math.inf).fit(rows)
-        expected = make_dp_pipeline(*steps, epsilon=math.inf).fit(contain(X.astype(np.float32)))
+        fitted = skdp.make_dp_pipeline(*steps, epsilon=math.inf).fit(rows)
+        expected = skdp.make_dp_pipeline(*steps, epsilon=math.inf).fit(
+            contain(X.astype(np.float32))
+        )
         for block, other in zip(fitted[:2].transform(X), expected[:2].transform(X), strict=True):
             np.testing.assert_allclose(block, other, rtol=1e-5)
         made = fitted.transform(rows)
@@ -198,11 +192,11 @@ def test_each_step_reads_as_often_as_alone(n_jobs, seed):
         loads.append(part)
         return X[part * 100 : part * 100 + 100]
 
-    rows = RowBlocks.from_partitions([partial(load, part) for part in range(4)], [100] * 4, D)
+    rows = skdp.RowBlocks.from_partitions([partial(load, part) for part in range(4)], [100] * 4, D)
     assert not rows.is_sparse
     loads.clear()
     steps = clone(SCALER).set_params(n_jobs=n_jobs), Normalizer(), clone(PCA)
-    make_dp_pipeline(*steps, random_state=seed).fit(rows)
+    skdp.make_dp_pipeline(*steps, random_state=seed).fit(rows)
     # The scaler opens the rows, and sums moments twice within its bounds; the components come from
     # an opening and a moment.
     assert sorted(loads) == sorted([0, 1, 2, 3] * 5)
@@ -230,17 +224,17 @@ def spoiled(value):
         ((FunctionTransformer(lambda rows: rows.astype(str)), PCA), in_parts(X), "real numbers"),
         ((FunctionTransformer(np.ravel), PCA), in_parts(X), "a row for each"),
         ((ColumnTransformer([("a", SCALER, [0])], sparse_threshold=0), PCA), in_parts(X), "load"),
-        ((SCALER, PCA), RowBlocks(lambda: [X], X.shape), "one stream"),
-        ((SCALER, DPPCA(9)), in_parts(X), "n_components=9"),
-        ((DPPCA(2, privacy_unit=Entry((0, 1))),), in_parts(X), "entry"),
-        ((SCALER, DPLogisticRegression(classes=[0, 1])), in_parts(X), "from_partitions"),
+        ((SCALER, PCA), skdp.RowBlocks(lambda: [X], X.shape), "one stream"),
+        ((SCALER, skdp.DPPCA(9)), in_parts(X), "n_components=9"),
+        ((skdp.DPPCA(2, privacy_unit=Entry((0, 1))),), in_parts(X), "entry"),
+        ((SCALER, skdp.DPLogisticRegression(classes=[0, 1])), in_parts(X), "from_partitions"),
         ((SCALER,), in_parts(csr_array(X)), "with_mean"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused_before_anything_is_spent(steps, rows, text, monkeypatch):
     monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
     with pytest.raises(ValueError, match=text):
-        make_dp_pipeline(*map(clone, steps)).fit(rows)
+        skdp.make_dp_pipeline(*map(clone, steps)).fit(rows)
 
 
 def test_searches_need_rows_in_memory(monkeypatch):
@@ -255,7 +249,7 @@ def test_searches_need_rows_in_memory(monkeypatch):
 def test_missing_numbers_may_be_filled_by_a_public_step():
     rows = spoiled(np.nan)
     fitted, other = (
-        make_dp_pipeline(clone(IMPUTER), clone(SCALER), epsilon=math.inf).fit(one)
+        skdp.make_dp_pipeline(clone(IMPUTER), clone(SCALER), epsilon=math.inf).fit(one)
         for one in (in_parts(rows), rows)
     )
     np.testing.assert_allclose(fitted[1].mean_, other[1].mean_, rtol=1e-12)
@@ -276,7 +270,7 @@ def test_rows_that_are_not_finite_later_raise_nothing(name, bad):
         return rows
 
     loaders = [partial(load, part) for part in np.array_split(X, [1, 200])]
-    rows = RowBlocks.from_partitions(loaders, [1, 199, 200], D)
+    rows = skdp.RowBlocks.from_partitions(loaders, [1, 199, 200], D)
     fitted = pipeline_of(name).fit(rows)
     assert np.isfinite(fitted[-1].components_).all()
     with pytest.raises(ValueError, match="NaN or infinity"):
@@ -290,6 +284,6 @@ def test_what_loads_parts_warns_of_nothing(recwarn):
 
     loaders = [partial(warned, part) for part in (X[:1], X[1:])]
     targets = [partial(warned, part) for part in (X[:1, 0], X[1:, 0])]
-    rows = RowBlocks.from_partitions(loaders, [1, N - 1], D, y=targets)
-    make_dp_pipeline(clone(SCALER), DPLinearRegression()).fit(rows)
+    rows = skdp.RowBlocks.from_partitions(loaders, [1, N - 1], D, y=targets)
+    skdp.make_dp_pipeline(clone(SCALER), skdp.DPLinearRegression()).fit(rows)
     assert not [one for one in recwarn if "secret" in str(one.message)]

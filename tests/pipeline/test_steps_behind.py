@@ -26,13 +26,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from skdp import (
-    DPPCA,
-    DPPipeline,
-    DPStandardScaler,
-    make_dp_pipeline,
-    privacy_spent,
-)
+import skdp
 from skdp.model_selection import DPGridSearch
 from skdp.pipeline._public_rows import stand_ins
 from skdp.pipeline._public_steps import made_of_extremes, transformed
@@ -41,7 +35,7 @@ from skdp.privacy import PrivacyBudget
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 X = np.random.default_rng(0).standard_normal((60, 3))
-FIRST, LAST = DPStandardScaler(bounds=(-9, 9)), DPPCA(1, row_norm=2.0, mean_norm=2.0)
+FIRST, LAST = skdp.DPStandardScaler(bounds=(-9, 9)), skdp.DPPCA(1, row_norm=2.0, mean_norm=2.0)
 
 
 class Subclass(Normalizer):
@@ -143,26 +137,26 @@ def test_it_stands_behind_a_private_step_whatever_the_settings(name, output):
     steps = clone(FIRST), clone(LISTED[name]), clone(LAST)
     if name in ("powers 0 C {}",):
         # A column of ones.
-        steps = *steps[:2], DPStandardScaler()
+        steps = *steps[:2], skdp.DPStandardScaler()
     shares = {"dpstandardscaler-2": 0.5} if len({type(one) for one in steps}) < 3 else None
-    model = make_dp_pipeline(*steps, shares=shares)
+    model = skdp.make_dp_pipeline(*steps, shares=shares)
     with config_context(transform_output=output):
         plan = model.plan(*X.shape)
         assert model.fit(X).privacy_spent_.mu == pytest.approx(plan.mu, rel=1e-6)
-    assert privacy_spent(model).is_private
+    assert skdp.privacy_spent(model).is_private
     if name.startswith(("norm", "signs", "powers", "splines")):
-        assert privacy_spent(make_pipeline(*map(clone, steps)).fit(X)).is_private
+        assert skdp.privacy_spent(make_pipeline(*map(clone, steps)).fit(X)).is_private
 
 
 def test_frames_are_not_handed_on():
     inner = columns((Normalizer().set_output(transform="pandas"), [0]), ("passthrough", [1]))
-    make_dp_pipeline(clone(FIRST), inner, clone(LAST)).fit(X)
+    skdp.make_dp_pipeline(clone(FIRST), inner, clone(LAST)).fit(X)
     for step in (Normalizer(), clone(LISTED["columns"])):
         step.set_output(transform="pandas")
         with pytest.raises(ValueError, match=r"returns data frames.*set_output"):
-            make_dp_pipeline(clone(FIRST), step, clone(LAST)).fit(X)
+            skdp.make_dp_pipeline(clone(FIRST), step, clone(LAST)).fit(X)
         with pytest.raises(ValueError, match="returns data frames"):
-            make_dp_pipeline(clone(FIRST), step).fit(X)
+            skdp.make_dp_pipeline(clone(FIRST), step).fit(X)
 
 
 def test_candidates_share_rows_that_a_step_would_change_in_place():
@@ -170,7 +164,7 @@ def test_candidates_share_rows_that_a_step_would_change_in_place():
     grid = {"b__norm": ["max", "l1", "l2"]}
     found = []
     for copy in (False, True):
-        model = DPPipeline(steps).set_params(b__copy=copy)
+        model = skdp.DPPipeline(steps).set_params(b__copy=copy)
         search = DPGridSearch(model, grid, epsilon=np.inf, random_state=2**100).fit(X)
         found.append(search.best_estimator_[-1].components_)
     np.testing.assert_array_equal(*found)
@@ -223,7 +217,7 @@ def test_all_else_is_refused_before_anything_is_spent(name, monkeypatch):
     step = {**BEFORE, **NOWHERE, **UNFIT}[name]
     steps = [("a", clone(FIRST)), ("odd", step), ("c", clone(LAST))]
     text = "odd.*put it before the first private step" if name in BEFORE else "odd"
-    model = DPPipeline(steps)
+    model = skdp.DPPipeline(steps)
     refusals = [lambda: model.fit(X), lambda: model.plan(*X.shape)]
     refusals += [lambda: DPGridSearch(model, {"c__whiten": [True, False]}).fit(X)]
     if name != "private columns":
@@ -239,21 +233,21 @@ def test_all_else_is_refused_before_anything_is_spent(name, monkeypatch):
 @pytest.mark.parametrize("name", ["function", "frozen", "imputer", "ordinal"])
 def test_last_steps_are_refused_there_too(name):
     with pytest.raises(ValueError, match="put it before the first private step"):
-        make_dp_pipeline(clone(FIRST), BEFORE[name]).fit(X)
+        skdp.make_dp_pipeline(clone(FIRST), BEFORE[name]).fit(X)
 
 
 def test_a_sparse_row_below_zero_is_refused_for_all_rows(monkeypatch):
     monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
-    first = DPStandardScaler(with_mean=False)
+    first = skdp.DPStandardScaler(with_mean=False)
     with pytest.raises(ValueError, match="threshold < 0"):
-        make_dp_pipeline(first, Binarizer(threshold=-1.0), clone(LAST)).fit(csr_array(X))
+        skdp.make_dp_pipeline(first, Binarizer(threshold=-1.0), clone(LAST)).fit(csr_array(X))
 
 
 @pytest.mark.parametrize("step", [splines(), columns(("passthrough", [1]))])
 def test_what_needs_a_number_of_columns_is_refused_behind_a_released_one(step, monkeypatch):
     monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
     with pytest.raises(ValueError, match=rf"Step '{type(step).__name__.lower()}' raises"):
-        make_dp_pipeline(DPPCA(0.9), step, clone(LAST), shares={"dppca-1": 0.5}).fit(X)
+        skdp.make_dp_pipeline(skdp.DPPCA(0.9), step, clone(LAST), shares={"dppca-1": 0.5}).fit(X)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +262,7 @@ def test_what_needs_a_number_of_columns_is_refused_behind_a_released_one(step, m
 )
 def test_no_candidate_makes_a_step_refuse_rows_or_learn(first, odd, grid, monkeypatch):
     monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
-    pipeline = DPPipeline([("a", first), ("odd", odd), ("c", clone(LAST))])
+    pipeline = skdp.DPPipeline([("a", first), ("odd", odd), ("c", clone(LAST))])
     with pytest.raises(ValueError, match=r"may learn|raises"):
         DPGridSearch(pipeline, grid).fit(np.abs(X))
 
@@ -276,7 +270,7 @@ def test_no_candidate_makes_a_step_refuse_rows_or_learn(first, odd, grid, monkey
 def test_a_function_behind_public_columns_may_refuse_rows_before_anything_is_spent(monkeypatch):
     monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
     steps = columns((FunctionTransformer(np.cbrt), [0, 1])), FunctionTransformer(refuses_seven)
-    model = make_dp_pipeline(*steps, clone(LAST))
+    model = skdp.make_dp_pipeline(*steps, clone(LAST))
     search = DPGridSearch(model, {"dppca__row_norm": [1.0, 2.0]})
     for one in (model, search):
         with pytest.raises(ValueError, match="text may tell values"):
@@ -287,10 +281,10 @@ def test_a_function_behind_public_columns_may_refuse_rows_before_anything_is_spe
 
 def test_a_verdict_says_so_of_an_ordinary_pipeline():
     for step in (BEFORE["function"], BEFORE["frozen"], BEFORE["columns"]):
-        report = privacy_spent(make_pipeline(clone(FIRST), clone(step), clone(LAST)).fit(X))
+        report = skdp.privacy_spent(make_pipeline(clone(FIRST), clone(step), clone(LAST)).fit(X))
         assert not report.is_private
         assert "put it before the first private step" in report.verdict
-        before = privacy_spent(make_pipeline(clone(step), clone(FIRST)).fit(X))
+        before = skdp.privacy_spent(make_pipeline(clone(step), clone(FIRST)).fit(X))
         assert "put it before" not in before.verdict
 
 
@@ -317,7 +311,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_follows_single_rows_is_refused_before_anything_is_spent(name, monkeypatch):
     function, text = FUNCTIONS[name]
-    model = make_dp_pipeline(FunctionTransformer(function), clone(FIRST))
+    model = skdp.make_dp_pipeline(FunctionTransformer(function), clone(FIRST))
     clone(model).fit(X)
     odd = X.copy()
     odd[7, 1] = 7
@@ -352,24 +346,24 @@ def test_a_step_that_makes_no_array_of_real_numbers_is_refused_before_anything_i
 ):
     monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
     function, given = NO_ROWS[name]
-    step, scaler = FunctionTransformer(function), DPStandardScaler()
+    step, scaler = FunctionTransformer(function), skdp.DPStandardScaler()
     told = f"^Step 'functiontransformer' must return a 2-D array or a sparse matrix.*{given}"
     with pytest.raises(ValueError, match=told):
-        make_dp_pipeline(step, scaler).fit(X)
+        skdp.make_dp_pipeline(step, scaler).fit(X)
     with pytest.raises(ValueError, match=told):
-        DPGridSearch(make_pipeline(step, DPPCA(2)), {"dppca__whiten": [True, False]}).fit(X)
+        DPGridSearch(make_pipeline(step, skdp.DPPCA(2)), {"dppca__whiten": [True, False]}).fit(X)
 
 
 def test_a_step_that_returns_frames_is_refused_before_anything_is_spent(monkeypatch):
     monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
-    for first in (DPStandardScaler(), Normalizer()):
+    for first in (skdp.DPStandardScaler(), Normalizer()):
         first.set_output(transform="pandas")
         with pytest.raises(ValueError, match=r"returns data frames.*set_output"):
-            make_dp_pipeline(first, DPPCA(2)).fit(X)
+            skdp.make_dp_pipeline(first, skdp.DPPCA(2)).fit(X)
     with pytest.raises(ValueError, match=r"got DataFrame.*validate=True"):
-        make_dp_pipeline(FunctionTransformer(), DPPCA(2)).fit(pd.DataFrame(X))
+        skdp.make_dp_pipeline(FunctionTransformer(), skdp.DPPCA(2)).fit(pd.DataFrame(X))
     frame = pd.DataFrame(X, columns=list("abc"))
-    pipeline = make_dp_pipeline(FunctionTransformer(validate=True), DPPCA(2))
+    pipeline = skdp.make_dp_pipeline(FunctionTransformer(validate=True), skdp.DPPCA(2))
     monkeypatch.undo()
     pipeline[-1].set_output(transform="pandas")
     assert list(pipeline.fit(frame).transform(frame)) == ["dppca0", "dppca1"]
