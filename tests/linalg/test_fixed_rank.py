@@ -104,20 +104,6 @@ def test_retraction_is_the_nearest_matrix_of_the_rank(shape, rank, step):
 
 
 @every_case
-def test_retraction_agrees_with_the_tangent_to_first_order(shape, rank):
-    point, Z, _ = setting(shape, rank)
-    coordinates = coordinates_of(point, Z)
-    steps = np.array([1e-2, 1e-3, 1e-4])
-    errors = [
-        np.linalg.norm(
-            retract(point, coordinates, step).matrix - point.matrix - step * projection(point, Z)
-        )
-        for step in steps
-    ]
-    assert np.all(errors <= 10 * np.linalg.norm(Z) ** 2 * steps**2 + 1e-13)
-
-
-@every_case
 def test_retraction_from_zero_leaves_it(shape, rank):
     point, Z, _ = setting(shape, rank)
     point = point.with_values(np.zeros(rank))

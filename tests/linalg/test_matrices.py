@@ -100,6 +100,12 @@ def assert_block_gives(block, matrices, point, intercept, *, tight=1e-6):
         )
         total = projected(name, given.weighted_sum(weights), point, intercept)
         assert_allclose(total, (weights * factors) @ vectors, atol=1e-12, err_msg=name)
+    weighted = weights[:, np.newaxis, np.newaxis] * matrices
+    for side, moment in enumerate(("nij,nkj->ik", "nji,njk->ik")):
+        exact, found = np.einsum(moment, weighted, weighted), block.second_moment(side, weights)
+        # Of sparse factors nothing is written out but the diagonal.
+        exact = np.diag(exact) if found.ndim == 1 else exact
+        assert_allclose(found, exact, atol=1e-12)
     values = np.array([np.vdot(X, point.matrix) for X in matrices])
     assert_allclose(block.tangent(point, intercept)[1], values, atol=1e-12)
     # Those of vectors are bounds from above, whose margin grows with the condition of the map.
@@ -174,46 +180,6 @@ def test_outer_products_are_those_written_out(shape, kind, scale, intercept):
     assert_block_gives(DenseMatrices(written_out), written_out, point, intercept, tight=1e-12)
 
 
-def second_moments(matrices, weights):
-    """Sums of X X' and X'X of weighted matrices."""
-    weighted = weights[:, np.newaxis, np.newaxis] * matrices
-    return np.einsum("nij,nkj->ik", weighted, weighted), np.einsum(
-        "nji,njk->ik", weighted, weighted
-    )
-
-
-@pytest.mark.covered
-@pytest.mark.parametrize("maps", MAPS)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_second_moments_of_written_out_matrices(shape, maps):
-    generator = np.random.default_rng(0)
-    values, weights = generator.normal(size=(N, *SHAPES[shape])), generator.random(N)
-    row_map, column_map = (
-        symmetric(size, generator) if is_mapped else np.eye(size)
-        for size, is_mapped in zip(SHAPES[shape], MAPS[maps], strict=True)
-    )
-    expected = second_moments(0.3 * row_map @ values @ column_map, weights)
-    block = DenseMatrices(values, 0.3, row_map, column_map)
-    for side in (0, 1):
-        assert_allclose(block.second_moment(side, weights), expected[side], atol=1e-12)
-
-
-@pytest.mark.covered
-@pytest.mark.parametrize("kind", FACTORS)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_second_moments_of_outer_products(shape, kind):
-    generator = np.random.default_rng(0)
-    left, right = factors_of(SHAPES[shape], generator)
-    weights = generator.random(N)
-    expected = second_moments(0.3 * np.einsum("ni,nj->nij", left, right), weights)
-    factors = [contain(part) for contain, part in zip(FACTORS[kind], (left, right), strict=True)]
-    block = OuterMatrices(*factors, 0.3)
-    for side in (0, 1):
-        # Of sparse factors nothing is written out but the diagonal.
-        exact = np.diag(expected[side]) if sparse.issparse(factors[side]) else expected[side]
-        assert_allclose(block.second_moment(side, weights), exact, atol=1e-12)
-
-
 @pytest.mark.covered
 @pytest.mark.parametrize("kind", FACTORS)
 @pytest.mark.parametrize("outside", [0.0, 1e-12, 1e-8, 1e-4, 1.0])
@@ -231,22 +197,6 @@ def test_norms_are_bounds_where_factors_are_close_to_a_subspace(kind, outside):
     norms = block.tangent(point, 0.0)[0].norms()
     assert np.all(norms >= lengths * (1 - 1e-14))
     assert_allclose(norms, lengths, rtol=1e-6)
-
-
-@pytest.mark.covered
-@pytest.mark.parametrize("kind", FACTORS)
-@pytest.mark.parametrize("outside", [0.0, 1e-12, 1e-8, 1e-4, 1.0])
-def test_lengths_outside_a_subspace_are_bounded_where_they_cancel(kind, outside):
-    generator = np.random.default_rng(0)
-    basis = point_of((D1, D2)).right
-    right = generator.normal(size=(200, RANK)) @ basis.T
-    right += outside * generator.normal(size=right.shape)
-    contain_left, contain_right = FACTORS[kind]
-    block = OuterMatrices(contain_left(np.ones((200, 1))), contain_right(right))
-    found = block._norms_outside(np.linalg.norm(right @ basis, axis=1))
-    exact = np.linalg.norm(right - (right @ basis) @ basis.T, axis=1)
-    assert np.all(found >= exact * (1 - 1e-14))
-    assert np.all(found <= exact + 1e-6 * np.linalg.norm(right, axis=1))
 
 
 # Extremes: in sums of weighted vectors, none of which is NaN, and weights of null vectors are 0

@@ -56,20 +56,10 @@ def test_norms_of_single_entries_and_of_nothing_are_exact(norms):
     rows = np.zeros((6, 3))
     rows[1, 2], rows[2, 0], rows[3, 1], rows[4, 1] = 1e308, -1e-320, -SMALLEST, -3.0
     np.testing.assert_array_equal(norms(rows), np.abs(rows).max(axis=1))
-
-
-@pytest.mark.parametrize("norms", [dense_norms, csr_norms])
-def test_norms_beyond_the_largest_float_are_infinite(norms):
     assert norms(np.full((1, 4), 1.7e308))[0] == np.inf
-
-
-@pytest.mark.parametrize("norms", [dense_norms, csr_norms])
-def test_norms_of_rows_that_are_not_finite_are_not_finite(norms):
     rows = np.ones((4, 3))
     rows[0, 1], rows[1, 2], rows[2, 0] = np.inf, np.nan, -np.inf
-    computed = norms(rows)
-    assert not np.isfinite(computed[:3]).any()
-    assert computed[3] == pytest.approx(np.sqrt(3))
+    np.testing.assert_array_equal(np.isfinite(norms(rows)), [False] * 3 + [True])
 
 
 @pytest.mark.parametrize("n_features", [1, 3, 20_000])
@@ -111,6 +101,9 @@ def test_norms_of_float32_rows_do_not_overflow():
 
 def test_empty_rows_have_norm_zero():
     np.testing.assert_array_equal(sparse_row_norms(sparse.csr_array((3, 4))), np.zeros(3))
+    for center, norm in (([3.0, 4.0], 5.0), ([0.0, 0.0], 0.0)):
+        found = centered_sparse_norms(sparse.csr_array((3, 2)), np.array(center))
+        np.testing.assert_allclose(found, norm, rtol=1e-12)
     rows = sparse.csr_array(np.array([[0.0, 0], [3, 4], [0, 0], [5, 12], [0, 0]]))
     np.testing.assert_array_equal(sparse_row_norms(rows), [0, 5, 0, 13, 0])
 
@@ -130,16 +123,6 @@ def test_centered_norms_are_upper_bounds_beside_a_long_center(distance):
         assert np.all(computed <= exact + 1.1 * slack)
 
 
-def test_expanded_square_without_margin_is_no_upper_bound():
-    # What the margin is for: this is how the norm is computed where it does not matter.
-    generator = np.random.default_rng(0)
-    center = generator.normal(size=30) * 1e8
-    rows = center + generator.normal(size=(60, 30))
-    squares = np.sum(rows**2, axis=1) - 2 * rows @ center + center @ center
-    naive = np.sqrt(np.maximum(squares, 0))
-    assert np.any(naive < 0.5 * np.linalg.norm(rows - center, axis=1))
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_centered_norms_are_close_upper_bounds_when_nothing_cancels(seed):
     generator = np.random.default_rng(seed)
@@ -152,22 +135,3 @@ def test_centered_norms_are_close_upper_bounds_when_nothing_cancels(seed):
         exact = np.array([exact_norm(row, center) for row in rows])
         assert np.all(computed >= exact)
         assert np.all(computed <= exact * (1 + 1e-12))
-
-
-def test_centered_norms_of_empty_rows_are_that_of_the_center():
-    center = np.array([3.0, 4.0])
-    np.testing.assert_allclose(
-        centered_sparse_norms(sparse.csr_array((3, 2)), center), 5.0, rtol=1e-12
-    )
-    np.testing.assert_array_equal(
-        centered_sparse_norms(sparse.csr_array((3, 2)), np.zeros(2)), np.zeros(3)
-    )
-
-
-def test_data_are_left_as_they_were():
-    rows = make_rows(0)
-    matrix = sparse.csr_array(rows)
-    copy = matrix.copy()
-    sparse_row_norms(matrix)
-    centered_sparse_norms(matrix, np.ones(rows.shape[1]))
-    np.testing.assert_array_equal(matrix.data, copy.data)
