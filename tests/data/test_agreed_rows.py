@@ -188,17 +188,6 @@ def test_one_owner_with_many_rows_samples_them_alike(solver):
         )
 
 
-@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
-def test_one_owner_of_interactions_gives_the_bits_of_rows(convert):
-    table = convert(make_interactions(300, 40, random_state=0).toarray())
-    estimator = DPTruncatedSVD(3, epsilon=5.0, privacy_unit=Interaction(degree_floor=3))
-    clipped = estimator._problem_of(table.shape, like=table).unit.clipped
-    assert_same_bits(
-        solve(estimator, Rows(as_source(table, clipped), 1), table.shape),
-        solve(estimator, agreed(table, table.shape[0], clipped), table.shape),
-    )
-
-
 def values_of_parts(estimator, views, shape, script):
     """Add up what the parts give, each answered with the same releases."""
     budgets = [solve(estimator, rows, shape, scripted_budget(script))[1] for rows in views]
@@ -230,12 +219,14 @@ def test_parts_add_up_to_the_sums_of_all_rows(cell, convert):
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
-def test_parts_of_interactions_add_up(convert):
+def test_parts_of_interactions_add_up_and_one_owner_has_the_bits_of_rows(convert):
     table = convert(make_interactions(300, 40, random_state=0).toarray())
     estimator = DPTruncatedSVD(3, epsilon=5.0, privacy_unit=Interaction(degree_floor=3))
     clipped = estimator._problem_of(table.shape, like=table).unit.clipped
-    parts = cut(table, lambda part: agreed(part, table.shape[0], clipped))
-    assert_adds_up(estimator, Rows(as_source(table, clipped), 1), parts, table.shape)
+    rows, *parts = (agreed(one, 300, clipped) for one in (table, *cut(table, lambda part: part)))
+    whole = Rows(as_source(table, clipped), 1)
+    assert_same_bits(*(solve(estimator, one, table.shape) for one in (whole, rows)))
+    assert_adds_up(estimator, whole, parts, table.shape)
 
 
 class OwnRows(AgreedRows):

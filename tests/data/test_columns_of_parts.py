@@ -1,6 +1,5 @@
 """Columns of data frames in parts: the same in all of them; streams of as many rows as promised."""
 
-import warnings
 from functools import partial
 
 import dask.dataframe as dd
@@ -101,13 +100,6 @@ def test_a_part_with_other_columns_is_refused_before_anything_is_spent(case, mak
     assert ("Part 1" in text) == (make != "stream")
     assert vars(estimator) == before
     assert ledger.entries() == []
-
-
-@pytest.mark.parametrize("make", MAKERS)
-def test_names_of_the_parts_become_those_of_the_features(make):
-    for name, estimator in ESTIMATORS.items():
-        fitted = estimator.fit(rows_of(make, FRAME, FRAME))
-        assert fitted.feature_names_in_.tolist() == list("abc"), name
 
 
 KINDS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.Table.from_pandas}
@@ -268,14 +260,6 @@ def test_targets_of_dask_are_taken_from_the_columns_that_were_declared():
     assert refused(lambda: model.fit(turned, turned["a"])).endswith(OTHER_COLUMNS)
 
 
-def test_a_second_file_of_csv_whose_columns_change_places_is_refused(tmp_path):
-    FRAME.to_csv(tmp_path / "0.csv", index=False)
-    OTHERS["another order"].to_csv(tmp_path / "1.csv", index=False)
-    for estimator in ESTIMATORS.values():
-        text = refused(lambda one=estimator: one.fit(dd.read_csv(tmp_path / "*.csv")))
-        assert text == f"Part 1: {OTHER_COLUMNS}"
-
-
 def test_columns_of_parquet_go_by_name(tmp_path):
     paths = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
     frames = [FRAME, OTHERS["another order"]]
@@ -303,13 +287,6 @@ def test_columns_of_texts_are_named(make, kind, ledger):
     numbers = convert(FRAME.assign(b=FRAME["a"] > 0, c=1))
     if make == "memory":
         assert skdp.DPTruncatedSVD(1, row_norm=5.0).fit(numbers).n_features_in_ == 3
-
-
-def test_columns_of_dates_are_named():
-    frame = FRAME.assign(b=pd.Timestamp("2020-01-01"))
-    text = refused(lambda: skdp.DPTruncatedSVD(1, row_norm=5.0).fit(frame))
-    assert "no real numbers: b:" in text
-    assert "2020" not in text
 
 
 def test_only_columns_of_the_first_part_are_named():
@@ -351,16 +328,3 @@ def test_another_number_of_rows_is_refused_in_every_pass(is_later, n_rows, ledge
         text = refused(lambda X=X: pca(ledger=ledger).fit(X))
         assert text.startswith("make_blocks gives more or fewer rows than shape=(12000, 3)")
         assert len(ledger.entries()) == n_charged + is_later
-
-
-def test_a_stream_of_as_many_rows_as_promised_has_the_bits_of_an_array():
-    for size in (1, 7, N, 5000):
-        many = np.tile(ROWS, (200, 1))
-        cuts = range(0, len(many), size if size > 1 else 400)
-        rows = skdp.RowBlocks(
-            lambda cuts=cuts, many=many: (many[cut : cut + cuts.step] for cut in cuts), many.shape
-        )
-        pca = skdp.DPPCA(1, row_norm=5.0, mean_norm=5.0, random_state=2**90)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            np.testing.assert_array_equal(pca.fit(rows).components_, pca.fit(many).components_)

@@ -7,7 +7,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask.diagnostics import Callback, ProgressBar
+from dask.diagnostics import Callback
 from dask.utils import key_split
 from in_parts import in_chunks, in_parts
 from scipy.sparse import csr_array
@@ -187,12 +187,6 @@ def test_no_task_gives_back_more_than_a_sum(case):
     assert max(sizes) <= 8 * (max(max(D + 1, 255) * D, MORE.get(case, 0)) + 2000)
 
 
-def test_progress_bars_of_dask_show_passes(capsys):
-    with ProgressBar(minimum=0):
-        skdp.DPTruncatedSVD(2).fit(*in_chunks(ROWS, lengths=LENGTHS))
-    assert "100%" in capsys.readouterr().out
-
-
 def refusing(rows, block):
     """Fail for one block."""
     if rows.start == 300:
@@ -308,11 +302,6 @@ def test_a_worker_does_not_take_targets_for_those_of_another_fit():
     assert fits[1] == bits(expected.fit(in_parts(ROWS[:100], -NUMBERS[:100], lengths=lengths)))
     names = {dask_rows.Chunks(X).name for X in in_chunks(ROWS, NUMBERS) for _ in range(2)}
     assert len(names) == 4
-
-
-def test_chunks_can_be_read_here():
-    rows = rows_in_parts(*in_chunks(ROWS, lengths=LENGTHS))
-    np.testing.assert_array_equal(np.vstack(list(rows)), ROWS)
 
 
 class Unpicklable:

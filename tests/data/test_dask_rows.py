@@ -308,13 +308,6 @@ def test_a_plan_reads_nothing(kind):
         pipeline.plan(1000, X.shape[1], like=X)
 
 
-def test_a_plan_for_chunks_is_that_of_the_fit():
-    X = array()
-    model = skdp.DPTruncatedSVD(2, row_norm=3.0, solver="covariance").fit(X)
-    planned = [one.sensitivity for one in model.plan(1000, D, like=X).releases]
-    assert planned == [one.sensitivity for one in model.privacy_spent_.releases]
-
-
 NOT_TAKEN = {
     "personal": lambda X: skdp.DPPersonalizedRegressor(1).fit(X, NUMBERS, groups=np.arange(1000)),
     "groups": lambda X: skdp.DPPersonalizedRegressor(1).fit(ROWS, NUMBERS, groups=X[:, 0]),

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from skdp.data.matrices import Design, RankOneMatrices
-from skdp.data.parts import RowBlocks
 from skdp.data.sources import Source, as_source
 from skdp.linalg.matrices import FixedRank
 
@@ -243,17 +242,6 @@ def test_pieces_depend_on_the_shape_only(kind):
         assert pieces_of(ours) == pieces_of(theirs)
 
 
-@pytest.mark.covered(at_most=6)
-@every_kind
-@pytest.mark.parametrize("n_jobs", [1, 2, 3, -1])
-def test_threads_change_no_bit(kind, n_jobs):
-    design = kinds()[kind]
-    threaded = Design(design.source, SHAPE, n_jobs)
-    assert pieces_of(threaded) == pieces_of(design)
-    for ours, theirs in zip(given_by(threaded), given_by(design), strict=True):
-        assert_array_equal(ours, theirs)
-
-
 @every_kind
 def test_no_record_changes_the_numbers_of_another(kind):
     # Otherwise counts of clipped records would change by more than one.
@@ -279,41 +267,6 @@ def test_no_record_changes_the_numbers_of_another(kind):
 
 
 THIRD = 1 / 3
-ADVERSARIAL = {
-    # Its binary digits alternate, so that sums round to one side as long as they stay in a binade.
-    "thirds": lambda n: np.full(n, THIRD),
-    "small ones after a large one": lambda n: np.where(np.arange(n) == 0, 1.0, 2.0**-53),
-    "growth, then cancellation": lambda n: np.where(np.arange(n) < n // 2, 1.0, -1.0) * THIRD,
-    "alternating": lambda n: (-1.0) ** np.arange(n) * np.linspace(0.1, 1, n),
-}
-
-
-@pytest.mark.parametrize("case", ADVERSARIAL)
-@pytest.mark.parametrize("is_rank_one", [False, True])
-def test_rounding_of_sums_is_within_its_bound(case, is_rank_one, monkeypatch):
-    # Without the least rounding that is charged, which would hide the bound.
-    monkeypatch.setattr("skdp.data.reduce.LEAST_ROUNDING", 0.0)
-    n = 30_001
-    column = ADVERSARIAL[case](n)
-    if is_rank_one:
-        source = RankOneMatrices(column[:, np.newaxis], np.ones((n, 1)))
-    else:
-        source = as_source(column[:, np.newaxis])
-    design = Design(source, (1, 1))
-    exact = math.fsum(column)
-    error = abs(total_of(design)[0] - exact)
-    largest = np.abs(column).max()
-    assert error <= design.rounding * largest
-    # The bound is no excuse for any error.
-    assert design.rounding < 1e-7
-
-
-def test_sums_that_round_do_so(monkeypatch):
-    # Otherwise the test above could not fail.
-    columns = [make(30_001) for make in ADVERSARIAL.values()]
-    columns.append(np.random.default_rng(0).normal(size=30_001))
-    errors = [total_of(design_of(one.reshape(-1, 1, 1)))[0] - math.fsum(one) for one in columns]
-    assert np.count_nonzero(errors) > 1
 
 
 class OneByOne(np.ndarray):
@@ -349,12 +302,3 @@ def test_second_moments_have_no_longer_chain_than_is_charged(shape, monkeypatch)
 
 def test_a_least_rounding_is_charged():
     assert design_of(make_values(10)).rounding == pytest.approx(1e-5)
-
-
-@pytest.mark.parametrize("n_jobs", [1, 3])
-def test_a_stream_is_read_in_order_whatever_the_threads(n_jobs):
-    X = make_values().reshape(N, -1)
-    source = as_source(RowBlocks(lambda: iter(np.array_split(X, 10)), X.shape))
-    norms = Design(source, SHAPE, n_jobs).norms()
-    assert len(source.block_starts) > 2
-    assert_allclose(norms, np.linalg.norm(X, axis=1), rtol=1e-12)

@@ -7,7 +7,6 @@ import pytest
 from in_parts import in_parts
 from scipy import sparse
 
-from skdp import DPPCA, DPTruncatedSVD, PrivacyLedger
 from skdp.data.parts import RowBlocks, Targets
 from skdp.data.rows import Rows, checked_digest, open_rows
 from skdp.data.sources import Source, as_source, digest
@@ -118,26 +117,3 @@ def test_parts_that_are_not_finite_are_refused(container, value, is_keyed):
         checked_digest(as_source(rows), None, is_keyed=is_keyed)
     with pytest.raises(ValueError, match="Input y contains NaN or infinity"):
         checked_digest(Targets.of(changed[:, 3]), 2, is_keyed=is_keyed, name="y")
-
-
-@pytest.mark.parametrize("estimator", [DPPCA, DPTruncatedSVD])
-@pytest.mark.parametrize("row_norm", [None, 5.0])
-@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-def test_what_is_not_finite_is_refused_before_anything_is_charged(estimator, row_norm, tmp_path):
-    ledger = PrivacyLedger.create(tmp_path / "ledger", dataset="X", epsilon=10, delta=1e-5)
-    changed = X.copy()
-    changed[-1, -1] = np.nan
-    model = estimator(2, row_norm=row_norm, ledger=ledger, random_state=2**70)
-    with pytest.raises(ValueError, match="Input X contains NaN"):
-        model.fit(changed)
-    assert ledger.entries() == []
-    assert not hasattr(model, "n_features_in_")
-    model.fit(X)
-    assert len(ledger.entries()) == 1
-
-
-@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-def test_rows_whose_norms_overflow_are_fitted():
-    changed = X.copy()
-    changed[7] = 1.7e308
-    assert np.isfinite(DPTruncatedSVD(2, row_norm=5.0).fit(changed).components_).all()

@@ -13,7 +13,7 @@ import pytest
 from in_parts import in_parts
 from sklearn.preprocessing import OneHotEncoder
 
-from skdp import DPPCA, DPLogisticRegression, PrivacyLedger, RowBlocks
+from skdp import DPPCA, PrivacyLedger, RowBlocks
 
 NAMES = ["a", "b", "c d", "a.b"]
 CUTS = [0, 1200, 2400, 2401, 5000]
@@ -313,17 +313,6 @@ def test_categories_are_numbered_by_the_caller_in_every_file(tmp_path):
     rows = RowBlocks.from_parquet(tmp_path, categories={"t": TOWNS})
     expected = [[1, 0, 0], [0, 0, 1], [0, 0, 1], [0, 1, 0]]
     np.testing.assert_array_equal(np.vstack([block.toarray() for block in rows]), expected)
-
-
-def test_a_classifier_takes_many_categories(tmp_path):
-    generator = np.random.default_rng(0)
-    words = np.array([f"w{number:03d}" for number in range(1000)])
-    codes = generator.integers(0, 1000, 5000)
-    path = write(tmp_path / "a.parquet", word=words[codes], y=(codes < 500).astype(int))
-    rows = RowBlocks.from_parquet(path, y="y", categories={"word": list(words)})
-    assert rows.shape == (5000, 1000)
-    model = DPLogisticRegression(classes=[0, 1], row_norm=1.0, epsilon=np.inf).fit(rows)
-    assert model.score(rows) > 0.95
 
 
 @pytest.mark.parametrize(
