@@ -64,6 +64,16 @@ def blas_threads():
 
 
 @pytest.fixture
+def ledger(tmp_path):
+    """Open a ledger with room for all fits of a test, whatever they protect."""
+    from skdp import PrivacyLedger
+
+    units = ("record", "row", "user")
+    path = tmp_path / "people.skdp"
+    return PrivacyLedger.create(path, dataset="people", epsilon=1000.0, delta=1e-5, unit=units)
+
+
+@pytest.fixture
 def few_steps():
     """Let classifiers take few steps, where it does not matter how many there are."""
     from class_cells import setting

@@ -13,7 +13,7 @@ import pytest
 from in_parts import in_parts
 from sklearn.preprocessing import OneHotEncoder
 
-from skdp import DPPCA, PrivacyLedger, RowBlocks
+from skdp import DPPCA, RowBlocks
 
 NAMES = ["a", "b", "c d", "a.b"]
 CUTS = [0, 1200, 2400, 2401, 5000]
@@ -124,9 +124,8 @@ def test_other_columns_are_refused_by_name(tmp_path, kind):
 
 
 @pytest.mark.parametrize("values", [[1, None, 3], [1.0, None, 3.0], [True, None, False]])
-def test_missing_values_are_refused_before_a_charge(tmp_path, values):
+def test_missing_values_are_refused_before_a_charge(tmp_path, ledger, values):
     rows = RowBlocks.from_parquet(one_file(tmp_path, values))
-    ledger = PrivacyLedger.create(tmp_path / "ledger", dataset="files", epsilon=5, delta=1e-5)
     pca = DPPCA(1, row_norm=3, ledger=ledger)
     with pytest.raises(ValueError, match=r"^Input X contains NaN or infinity\. Fill missing"):
         pca.fit(rows)

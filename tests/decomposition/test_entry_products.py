@@ -1,24 +1,16 @@
 """Entries, edges and interactions: what is charged, and that it goes through for every matrix."""
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import sparse
 
 from skdp import DPPCA, DPTruncatedSVD, units
 from skdp.datasets import make_block_graph, make_low_rank
 from skdp.decomposition import _entries_solvers
 from skdp.linalg.norms import row_norms
-from skdp.privacy.gaussian_dp import delta_at, mu_from_epsilon_delta
 from skdp.privacy.noise import SCALE_MARGIN
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-from benchmarks.papers import coherence_svd
 
 # Which of the noisy components stand out is up to the draw.
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -83,12 +75,6 @@ def test_any_matrix_goes_through_and_spends_the_whole_budget(parameters, name):
         squares = [(r.sensitivity / r.noise_std) ** 2 for r in spent.releases]
         # Noise scales are larger, for the rounding of releases.
         assert_allclose(math.fsum(squares) * (1 + SCALE_MARGIN) ** 2, spent.mu**2, rtol=1e-9)
-
-
-def test_mu_of_epsilon_1():
-    mu = mu_from_epsilon_delta(1.0, 1e-6)
-    assert_allclose(mu, 0.23670, atol=1e-5)
-    assert_allclose(delta_at(mu, 1.0), 1e-6, rtol=1e-7)
 
 
 def entry_changes(n_draws, random, n_rows, n_columns, is_symmetric):
@@ -198,50 +184,3 @@ def test_small_matrices_are_perturbed_as_a_whole():
 def test_auto_takes_what_was_measured_to_be_better(side, n_components, solver):
     svd = DPTruncatedSVD(n_components, **ENTRY)
     assert chosen(svd, side) == solver
-
-
-def test_sparse_and_dense_matrices_give_the_same():
-    X = make_block_graph(80, random_state=0)[0]
-    # Without noise: sums that differ in the last bit never share any.
-    settings = {"privacy_unit": units.Edge((0, 1)), "epsilon": math.inf, "random_state": KEY}
-    dense = DPTruncatedSVD(2, **settings).fit(X.toarray())
-    thin = DPTruncatedSVD(2, **settings).fit(sparse.csr_array(X))
-    assert_allclose(thin.components_, dense.components_, atol=1e-6)
-
-
-def test_published_listing_never_fails_and_is_useless():
-    """With its noise and the recommended bound on the coherence, 50 times."""
-    captured = []
-    for seed in range(50):
-        A, vectors = coherence_svd.symmetric(512, (200.0, 100.0, 50.0), seed)
-        bound = coherence_svd.recommended_bound(vectors)
-        assert bound > len(A)
-        x = coherence_svd.figure_2(A, 1.0, coherence_svd.DELTA, bound, np.random.default_rng(seed))
-        assert x is not None
-        captured.append(np.linalg.norm(A @ x) / 200)
-    assert np.mean(captured) <= 0.1
-
-
-def test_published_listing_spends_less_than_it_claims():
-    # mu of 8 steps, each of sensitivity 1 in units of the entry that moves most.
-    mu = math.sqrt(8) / coherence_svd.printed_noise(1.0, coherence_svd.DELTA)
-    assert_allclose(mu, 1 / (4 * math.sqrt(math.log(1 / coherence_svd.DELTA))))
-    assert mu < 0.4 * mu_from_epsilon_delta(1.0, coherence_svd.DELTA)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_published_deflation_diverges_for_negative_eigenvalues(seed):
-    leading = (400.0, -300.0, 240.0, -200.0, 160.0)
-    A, _ = coherence_svd.symmetric(256, (*leading, 40.0, 36.0), seed)
-    settings = {"epsilon": 2.0, "bound": 30.0, "noise": 0.1}
-    wrong, right = (
-        coherence_svd.residual_norm(
-            A,
-            *coherence_svd.figure_3(
-                A, 5, random=np.random.default_rng(seed), signed=signed, **settings
-            ),
-        )
-        for signed in (False, True)
-    )
-    assert wrong > 1000
-    assert right < 250

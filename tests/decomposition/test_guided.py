@@ -9,7 +9,7 @@ import pytest
 from row_cells import gate_that_is
 from scipy.special import ndtri
 
-from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, RowBlocks
+from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_interactions, make_spiked
@@ -23,7 +23,6 @@ from skdp.decomposition._rows_solvers import (
     decompose_with_axis,
 )
 from skdp.linalg.norms import GridCounts, kept_squares
-from skdp.metrics import captured_variance
 from skdp.privacy import gaussian_dp
 
 pytestmark = pytest.mark.filterwarnings("ignore:Only .* stand:skdp.PrivacyWarning")
@@ -171,31 +170,6 @@ def test_beside_the_mean_the_strength_decides_whether_to_iterate(
         assert not any(line.name == GUIDES[1] for line in plan.paths[0])
 
 
-@pytest.mark.covered(at_most=1)
-@pytest.mark.parametrize("epsilon", [0.3, 50.0], ids=["iteration", "matrix"])
-def test_every_container_has_the_same_releases_and_attributes(epsilon):
-    X = table()
-    dense = X.toarray()
-    containers = {
-        "csr": X,
-        "dense": dense,
-        "Fortran": np.asfortranarray(dense),
-        "blocks": RowBlocks(lambda: iter([dense[:700], dense[700:]]), shape=X.shape),
-        "sparse blocks": RowBlocks(lambda: iter([X[:700], X[700:]]), shape=X.shape),
-    }
-    found = set()
-    for data in containers.values():
-        svd = DPTruncatedSVD(3, epsilon=epsilon, row_norm=4.0, random_state=KEY).fit(data)
-        found.add(tuple((r.name, r.mechanism, r.share) for r in svd.privacy_spent_.releases))
-        assert svd.transform(data).shape == (2000, 3)
-        assert svd.components_.shape == (3, 500)
-        np.testing.assert_allclose(svd.components_ @ svd.components_.T, np.eye(3), atol=1e-12)
-        assert (np.diff(svd.singular_values_) <= 0).all()
-        assert (svd.explained_variance_ >= 0).all()
-        assert 0 <= svd.explained_variance_ratio_.sum() <= 1
-    assert len(found) == 1
-
-
 def test_the_gate_counts_each_row_by_itself():
     X = np.abs(np.random.default_rng(0).normal(size=(100, 4)))
     X[:49] *= -1
@@ -334,26 +308,6 @@ def test_beside_a_mean_that_says_nothing_the_matrix_speaks_alone():
         np.abs(np.sum(ours.components * plain.components, axis=1)), 1.0, rtol=1e-9
     )
     np.testing.assert_allclose(ours.eigenvalues, plain.eigenvalues, rtol=1e-9)
-
-
-def test_what_the_guide_finds_is_no_worse_the_more_is_spent():
-    X = table()
-    dense = X.toarray()
-    shares = [
-        np.mean(
-            [
-                captured_variance(
-                    DPTruncatedSVD(1, epsilon=epsilon, row_norm=4.0, random_state=KEY + seed)
-                    .fit(X)
-                    .components_,
-                    dense,
-                )
-                for seed in range(4)
-            ]
-        )
-        for epsilon in (0.5, 2.0, 8.0)
-    ]
-    assert shares[0] < shares[1] < shares[2]
 
 
 def quantile_of(estimator, name, *shape):

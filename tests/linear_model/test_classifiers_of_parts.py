@@ -10,7 +10,7 @@ from harness import altered, null_row
 from in_parts import in_parts
 from scipy.sparse import csr_array
 
-from skdp import DPLogisticRegression, DPTraceClassifier, PrivacyLedger, RowBlocks
+from skdp import DPLogisticRegression, DPTraceClassifier, RowBlocks
 from skdp.data.reduce import PerRow
 from skdp.data.sources import depth_of, rounding_of
 from skdp.linear_model._supervised import codes_in_part, given_classes, known_codes
@@ -68,9 +68,13 @@ def test_without_noise_it_is_the_same_optimum():
     np.testing.assert_allclose(model.fit(in_parts(X, Y, CUTS)).coef_, coef, rtol=1e-3, atol=1e-4)
 
 
-def counted(loads, number, part):
-    loads.append(number)
-    return part
+def counted_parts(kind):
+    """Give rows in three parts, and the list of the numbers of those that are loaded."""
+    edges, loads = [0, 2000, 2001, N], []
+    parts = [in_container(kind, X[a:b]) for a, b in itertools.pairwise(edges)]
+    loaders = [lambda one=one: (loads.append(one), parts[one])[1] for one in range(3)]
+    labels = [Y[a:b] for a, b in itertools.pairwise(edges)]
+    return RowBlocks.from_partitions(loaders, np.diff(edges).tolist(), 6, y=labels), loads
 
 
 @pytest.fixture(autouse=True)
@@ -88,11 +92,7 @@ def _loaded_in_every_pass(monkeypatch):
 )
 def test_parts_are_read_so_often(kind, row_norm, n_more, seed, n_jobs):
     """Passes over the labels alone are no readings; the first part is looked at once more."""
-    edges, loads = [0, 2000, 2001, N], []
-    parts = [in_container(kind, X[a:b]) for a, b in itertools.pairwise(edges)]
-    loaders = [partial(counted, loads, number, part) for number, part in enumerate(parts)]
-    labels = [Y[a:b] for a, b in itertools.pairwise(edges)]
-    rows = RowBlocks.from_partitions(loaders, np.diff(edges).tolist(), 6, y=labels)
+    rows, loads = counted_parts(kind)
     model = private(kind, row_norm=row_norm, random_state=seed, n_jobs=n_jobs).fit(rows)
     n_steps = sum("gradient" in one.name for one in model.privacy_spent_.releases)
     assert [loads.count(number) for number in range(3)] == [n_steps + n_more + i for i in (1, 0, 0)]
@@ -100,11 +100,7 @@ def test_parts_are_read_so_often(kind, row_norm, n_more, seed, n_jobs):
 
 @pytest.mark.parametrize(("kind", "row_norm"), [("dense", None), ("float32", 2.0), ("csr", None)])
 def test_parts_that_are_kept_give_the_same_fit(kind, row_norm, monkeypatch):
-    edges, loads, fits = [0, 2000, 2001, N], [], []
-    parts = [in_container(kind, X[a:b]) for a, b in itertools.pairwise(edges)]
-    loaders = [partial(counted, loads, number, part) for number, part in enumerate(parts)]
-    labels = [Y[a:b] for a, b in itertools.pairwise(edges)]
-    rows = RowBlocks.from_partitions(loaders, np.diff(edges).tolist(), 6, y=labels)
+    (rows, loads), fits = counted_parts(kind), []
     for limit in (0, 1 << 30):
         monkeypatch.setattr("skdp.data.sources._HELD_BYTES", limit)
         loads.clear()
@@ -157,10 +153,7 @@ def bad_labels():
 @pytest.mark.covered
 @pytest.mark.parametrize("classes", [[0, 1], None])
 @pytest.mark.parametrize(("name", "labels"), [*bad_labels()], ids=lambda one: str(one)[:12])
-def test_labels_are_refused_in_the_words_that_arrays_get(tmp_path, name, labels, classes):
-    ledger = PrivacyLedger.create(
-        tmp_path / "x.skdp", dataset="x", epsilon=9.0, delta=1e-5, unit="record"
-    )
+def test_labels_are_refused_in_the_words_that_arrays_get(ledger, name, labels, classes):
     is_fine = {"no class": classes is None, "strings for numbers": classes is None}
     if is_fine.get(name, name == "one class alone" and classes is not None):
         return

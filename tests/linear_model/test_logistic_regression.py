@@ -10,7 +10,6 @@ from class_cells import Cell, null_record
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
 
 from skdp import DPLogisticRegression, PrivacyWarning
@@ -421,15 +420,6 @@ def test_types_and_shapes():
     assert model.coef_.dtype == model.intercept_.dtype == np.float32
     assert model.decision_function(X).shape == (1000,)
     assert model.predict_proba(X).sum(axis=1) == pytest.approx(1)
-
-
-@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-def test_a_fold_may_lack_a_class():
-    X, codes = drawn(900, 2)
-    labels = np.where(np.arange(900) < 300, 2, codes)
-    model = DPLogisticRegression(classes=[0, 1, 2], epsilon=4.0)
-    folds = [(np.arange(300, 900), np.arange(300))]
-    assert np.isfinite(cross_val_score(model, X, labels, cv=folds)).all()
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -1,6 +1,5 @@
 """Regressions of rows in parts: as of the same rows in memory, and never all of them at once."""
 
-import pickle
 from collections import Counter
 from functools import partial
 from itertools import pairwise
@@ -11,9 +10,8 @@ import pytest
 from in_parts import in_parts
 from scipy import sparse
 
-from skdp import DPLinearRegression, DPTraceRegressor, PrivacyLedger, RankOneMatrices, RowBlocks
+from skdp import DPLinearRegression, DPTraceRegressor, RankOneMatrices, RowBlocks
 from skdp.data import reduce
-from skdp.data.parts import RowParts
 from skdp.testing._checks import is_path
 from skdp.testing._recording import assert_same_fit
 
@@ -63,28 +61,10 @@ def test_one_part_is_fitted_as_an_array_is(kind, container, n_jobs):
 
 
 @every_kind
-def test_bits_do_not_depend_on_the_threads_nor_on_copies_of_kernels(kind, monkeypatch):
+def test_bits_do_not_depend_on_the_threads(kind):
     first = made(kind, n_jobs=1).fit(parts_of(X, LENGTHS, y))
     for n_jobs in (2, 3):
         assert_same_fit(made(kind, n_jobs=n_jobs).fit(parts_of(X, LENGTHS, y)), first)
-    leaves = reduce._chain_sums
-    monkeypatch.setattr(
-        reduce,
-        "_chain_sums",
-        lambda kernel, *blocks: leaves(pickle.loads(pickle.dumps(kernel)), *blocks),
-    )
-    assert_same_fit(made(kind, n_jobs=1).fit(parts_of(X, LENGTHS, y)), first)
-
-
-def test_names_of_features_are_kept_and_compared():
-    names = [f"x{number}" for number in range(D)]
-    named = RowParts([lambda: X], [N], D, np.float64, y=[y], names=names)
-    model = made("linear").fit(named)
-    assert model.feature_names_in_.tolist() == names
-    assert len(list(model.predict(named))) == 1
-    others = RowParts([lambda: X], [N], D, np.float64, y=[y], names=names[::-1])
-    with pytest.raises(ValueError, match="feature names should match"):
-        model.predict(others)
 
 
 @every_kind
@@ -220,11 +200,6 @@ BAD = {
 }
 
 
-def ledger_in(folder):
-    facts = {"dataset": "X", "epsilon": 100, "delta": 1e-5, "unit": "record"}
-    return PrivacyLedger.create(folder / "ledger", **facts)
-
-
 def spoiled(values):
     values = values.copy()
     values[-1] = np.nan
@@ -237,8 +212,7 @@ def raising():
 
 @every_kind
 @pytest.mark.parametrize("case", BAD)
-def test_bad_parts_are_refused_before_anything_is_charged(kind, case, tmp_path):
-    ledger = ledger_in(tmp_path)
+def test_bad_parts_are_refused_before_anything_is_charged(kind, case, ledger):
     make, parameters, words = BAD[case]
     model = made(kind, ledger=ledger, random_state=None, **parameters)
     with pytest.raises(ValueError, match=words) as refused:
@@ -267,8 +241,7 @@ def test_what_parts_cannot_have_is_refused():
     assert len(RankOneMatrices(X[:, :2], X[:, :3])) == N
 
 
-def test_a_part_that_changes_later_ends_the_fit_and_is_charged(tmp_path):
-    ledger = ledger_in(tmp_path)
+def test_a_part_that_changes_later_ends_the_fit_and_is_charged(ledger):
     loads = Counter()
 
     def loaded():

@@ -15,7 +15,6 @@ from skdp import (
     DPStandardScaler,
     DPTraceRegressor,
     DPTruncatedSVD,
-    PrivacyLedger,
     make_dp_pipeline,
 )
 from skdp.model_selection import DPGridSearch, epsilon_curve, expected_subspace_error, matched_noise
@@ -82,8 +81,7 @@ def test_a_curve_tells_what_each_epsilon_buys():
     assert (np.diff(curve.mean) > 0).all()
 
 
-def test_what_has_nothing_to_match_is_refused(tmp_path):
-    ledger = PrivacyLedger.create(tmp_path / "file", dataset="x", epsilon=1.0, delta=1e-6)
+def test_what_has_nothing_to_match_is_refused(ledger):
     sizes = {"n_samples": 100, "n_public": 10}
     for wrong, told in (
         (Ridge(), "has no private step"),

@@ -289,10 +289,7 @@ def test_other_people_of_the_same_rows_get_other_noise(kind):
     assert (noises[0] == noises[2]).mean() < 0.3
 
 
-def test_ledgers_and_warnings_count_users(tmp_path):
-    ledger = skdp.PrivacyLedger.create(
-        tmp_path / "ledger", dataset="x", epsilon=9.0, delta=1e-4, unit="user"
-    )
+def test_ledgers_and_warnings_count_users(ledger):
     with pytest.warns(skdp.PrivacyWarning) as searched:
         search_of("free", ledger=ledger, delta=0.1).fit(X, users=USERS)
     with pytest.warns(skdp.PrivacyWarning) as scored:

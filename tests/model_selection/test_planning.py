@@ -208,15 +208,6 @@ def test_depends_on_neither_order_nor_unit_nor_call():
     assert expected_subspace_error(in_millimetres, 1e6 * spectrum, 3_000) == pytest.approx(error)
 
 
-def test_leaves_its_arguments_alone():
-    spectrum, pca = SPECTRA["falling"][::-1].copy(), DPPCA(3, **BOUNDS)
-    before, parameters = spectrum.copy(), pca.get_params()
-    expected_subspace_error(pca, spectrum, 3_000)
-    np.testing.assert_array_equal(spectrum, before)
-    assert pca.get_params() == parameters
-    assert not hasattr(pca, "components_")
-
-
 def test_auto_is_taken_for_covariance():
     errors = {
         expected_subspace_error(

@@ -25,7 +25,6 @@ from small_pipelines import (
     total,
 )
 
-from skdp import PrivacyLedger
 from skdp.model_selection import DPGridSearch, privacy_spent, search_cost
 from skdp.privacy import gaussian_dp
 
@@ -34,14 +33,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-def test_all_fits_of_a_search_are_counted_as_a_ledger_counts_them(tmp_path):
-    ledger = PrivacyLedger.create(
-        tmp_path / "people.skdp",
-        dataset="people",
-        epsilon=50.0,
-        delta=1e-5,
-        unit=("row", "record"),
-    )
+def test_all_fits_of_a_search_are_counted_as_a_ledger_counts_them(ledger):
     both = make_pipeline(pca(ledger=ledger), regressor(ledger=ledger))
     search = GridSearchCV(both, GRID, cv=FOLDS, error_score="raise").fit(X, Y)
     report = privacy_spent(search)

@@ -33,7 +33,6 @@ from skdp import (
     DPPersonalizedRegressor,
     DPTraceRegressor,
     DPTruncatedSVD,
-    PrivacyLedger,
     PrivacyWarning,
     RowBlocks,
 )
@@ -173,18 +172,6 @@ def test_sparse_rows_and_texts():
     assert search.fit(texts).n_distinct_fits_ == {"dptruncatedsvd": 1}
 
 
-def test_matrices():
-    matrices = GENERATOR.standard_normal((60, 2, 3))
-    search = DPGridSearch(DPTraceRegressor(), {"rank": [1, 2]}).fit(matrices, matrices[:, 0, 0])
-    assert search.best_estimator_.coef_.shape == (2, 3)
-
-
-def test_a_sparse_row_is_a_row():
-    unit = SparseRow(3, (-5, 5))
-    search = DPGridSearch(DPTruncatedSVD(1, privacy_unit=unit), {"n_iter": [3, 4]}).fit(X)
-    assert search.privacy_spent_.unit == "row"
-
-
 def test_a_seed_repeats_a_search_and_is_not_shown():
     def fitted(seed):
         return DPGridSearch(PIPELINE, {"dppca__n_components": [1, 2]}, random_state=seed).fit(X, Y)
@@ -220,13 +207,7 @@ def test_random_candidates_never_come_from_the_global_generator():
     assert str(list(search._grid(SEED))) == str(list(search._grid(SEED)))
 
 
-def ledger_of(tmp_path, epsilon=4.0, unit=("row", "record")):
-    path = tmp_path / "ledger"
-    return PrivacyLedger.create(path, dataset="x", epsilon=epsilon, delta=1e-5, unit=unit)
-
-
-def test_a_search_is_one_charge(tmp_path):
-    ledger = ledger_of(tmp_path)
+def test_a_search_is_one_charge(ledger):
     search = DPGridSearch(PIPELINE, {"dppca__n_components": [1, 2]}, epsilon=2.0, ledger=ledger)
     search.fit(X, Y)
     (entry,) = ledger.entries()
@@ -235,9 +216,8 @@ def test_a_search_is_one_charge(tmp_path):
     assert clone(search).ledger is ledger
 
 
-def test_what_the_ledger_refuses_leaves_nothing(tmp_path):
-    ledger = ledger_of(tmp_path, epsilon=1.0)
-    search = DPGridSearch(PIPELINE, {"dppca__n_components": [1, 2]}, epsilon=2.0, ledger=ledger)
+def test_what_the_ledger_refuses_leaves_nothing(ledger):
+    search = DPGridSearch(PIPELINE, {"dppca__n_components": [1, 2]}, epsilon=2e3, ledger=ledger)
     before = dict(vars(search))
     with pytest.raises(BudgetError):
         search.fit(X, Y)
@@ -245,7 +225,6 @@ def test_what_the_ledger_refuses_leaves_nothing(tmp_path):
     assert ledger.entries() == []
 
 
-REGRESSION = DPTraceRegressor()
 FROZEN = FrozenEstimator(Ridge().fit(X[:, :2], Y))
 BAD = [
     (make_pipeline(StandardScaler(), DPPCA(2)), {}, "StandardScaler may learn from the rows"),
@@ -293,10 +272,7 @@ BAD += [
 
 
 @pytest.mark.parametrize(("estimator", "grid", "told"), BAD, ids=lambda value: str(value)[:50])
-def test_what_cannot_be_searched_is_refused_before_anything_is_spent(
-    tmp_path, estimator, grid, told
-):
-    ledger = ledger_of(tmp_path)
+def test_what_cannot_be_searched_is_refused_before_anything_is_spent(ledger, estimator, grid, told):
     search = DPGridSearch(estimator, grid, ledger=ledger)
     before = dict(vars(search))
     with pytest.raises(ValueError, match=told):
@@ -336,8 +312,7 @@ NAN[3, 1] = np.nan
         (X, Y, {"param_grid": {}}, None),
     ],
 )
-def test_bad_input_is_refused_before_anything_is_spent(tmp_path, rows, responses, more, told):
-    ledger = ledger_of(tmp_path)
+def test_bad_input_is_refused_before_anything_is_spent(ledger, rows, responses, more, told):
     search = DPGridSearch(PIPELINE, {"dppca__n_components": [1, 2]}, ledger=ledger)
     search.set_params(**more)
     if told is None:
@@ -355,10 +330,10 @@ def test_bad_input_is_refused_before_anything_is_spent(tmp_path, rows, responses
 @pytest.mark.parametrize("row", [0, 3])
 @pytest.mark.parametrize("gap", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("contain", [np.array, csr_array, pd.DataFrame])
-def test_gaps_are_refused_unless_a_public_step_fills_them(tmp_path, row, gap, contain):
+def test_gaps_are_refused_unless_a_public_step_fills_them(ledger, row, gap, contain):
     rows = X.copy()
     rows[row, 1] = gap
-    given, ledger = contain(rows), ledger_of(tmp_path)
+    given = contain(rows)
     # Of a frame it would return a frame.
     unchanged = FunctionTransformer(validate=contain is pd.DataFrame)
     for step in (Normalizer(), unchanged, Binarizer()):
@@ -425,8 +400,7 @@ def test_what_cannot_be_compared_shares_no_fit():
 @pytest.mark.parametrize(
     "wrong", [{"response_bound": np.inf}, {"matrix_shape": (5, 4)}, {"covariance": np.eye(7)}]
 )
-def test_what_follows_an_open_number_of_components_is_checked_before(tmp_path, wrong):
-    ledger = ledger_of(tmp_path)
+def test_what_follows_an_open_number_of_components_is_checked_before(ledger, wrong):
     pipeline = make_pipeline(DPPCA(0.9), DPTraceRegressor(**wrong))
     with pytest.raises(ValueError, match="|".join(wrong)):
         DPGridSearch(pipeline, {"dppca__whiten": [False]}, ledger=ledger).fit(X, Y)
@@ -453,13 +427,12 @@ def test_a_private_accuracy_needs_no_level():
     assert len(found.privacy_spent.releases) == 1
 
 
-def test_a_score_is_charged_and_refused(tmp_path):
-    ledger = ledger_of(tmp_path, epsilon=1.0)
+def test_a_score_is_charged_and_refused(ledger):
     model = DPPCA(2, row_norm=3, mean_norm=3).fit(X)
     private_score(model, X, epsilon=0.5, delta=1e-5, ledger=ledger)
     assert [entry["what"] for entry in ledger.entries()] == ["private_score, 80 rows"]
     with pytest.raises(BudgetError):
-        private_score(model, X, epsilon=1.0, delta=1e-5, ledger=ledger)
+        private_score(model, X, epsilon=1e3, delta=1e-5, ledger=ledger)
     for more, told in (
         ({"scoring": "r2"}, "no mean over rows"),
         ({"scoring": "accuracy"}, "is for classifiers"),
@@ -482,8 +455,7 @@ def test_a_step_without_noise_of_its_own_reserves_its_tail():
     assert spent.delta_at(0.1) <= 1e-4 * (1 + 1e-9)
 
 
-def test_what_was_found_is_as_it_was_asked_for(tmp_path):
-    ledger = ledger_of(tmp_path)
+def test_what_was_found_is_as_it_was_asked_for(ledger):
     pipeline = make_pipeline(DPPCA(2, epsilon=0.3), DPTraceRegressor(n_iter=2, delta=1e-7))
     grid = {"dppca__n_components": [1, 2]}
     search = DPGridSearch(pipeline, grid, ledger=ledger, random_state=SEED).fit(X, Y)
@@ -501,8 +473,7 @@ def test_solvers_that_differ_do_not_share_a_fit():
     assert search.n_distinct_fits_ == {"estimator": 2}
 
 
-def test_warnings_made_errors_cost_nothing(tmp_path):
-    ledger = ledger_of(tmp_path)
+def test_warnings_made_errors_cost_nothing(ledger):
     search = DPGridSearch(DPPCA(2, epsilon=1.0), {"whiten": [False, True]}, ledger=ledger)
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
@@ -521,16 +492,8 @@ def test_errors_of_public_steps_tell_no_values():
         assert "secret" not in str(refused.value)
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 1e3, 1e12])
-def test_extreme_budgets_are_kept(epsilon):
-    search = DPGridSearch(DPPCA(2), {"n_components": [1, 2], "row_norm": [1.0, 2.0]})
-    search.set_params(epsilon=epsilon).fit(X)
-    assert search.privacy_spent_.epsilon_at(1e-6) <= epsilon * (1 + 1e-8)
-
-
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-7])
-def test_what_does_not_pay_for_its_fits_is_refused_before_the_charge(tmp_path, epsilon):
-    ledger = ledger_of(tmp_path)
+def test_what_does_not_pay_for_its_fits_is_refused_before_the_charge(ledger, epsilon):
     search = DPGridSearch(DPPCA(2), {"n_components": [1, 2], "row_norm": [1.0, 2.0]})
     with pytest.raises(ValueError, match="too small"):
         search.set_params(epsilon=epsilon, ledger=ledger).fit(X)

@@ -89,28 +89,6 @@ def test_matched_noise_finds_what_the_private_fit_needs():
     assert np.mean(losses) <= 0.3
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
-def test_a_matched_fit_on_half_of_the_rows_is_as_good_as_one_on_all(epsilon):
-    X, y = load_digits(return_X_y=True)
-    errors = {"all": [], "half": []}
-    for seed in seeds(20):
-        train, test = halves(seed, len(X), 1400)
-        pca = DPPCA(8, row_norm=40, mean_norm=64, epsilon=epsilon, random_state=seed)
-        matched = matched_noise(pca, n_samples=1400, n_public=700)
-        for name, model, rows in (("all", pca, train), ("half", matched, train[:700])):
-            model.fit(X[rows])
-            errors[name].append(class_error(model, X, y, train, test))
-    assert np.mean(errors["half"]) == pytest.approx(np.mean(errors["all"]), rel=0.1)
-
-
-def class_error(pca, X, y, train, test):
-    """Error rate of the nearest class mean along the components."""
-    Z = pca.transform(X)
-    means = np.array([Z[train][y[train] == label].mean(axis=0) for label in range(10)])
-    nearest = ((Z[test][:, np.newaxis] - means) ** 2).sum(axis=2).argmin(axis=1)
-    return np.mean(nearest != y[test])
-
-
 def test_a_whole_job_is_private_pays_once_and_beats_the_defaults(tmp_path):
     X, labels = load_digits(return_X_y=True)
     y = (labels == 0).astype(float)

@@ -14,7 +14,6 @@ from skdp import (
     DPPCA,
     DPLogisticRegression,
     DPStandardScaler,
-    PrivacyLedger,
     RowBlocks,
     make_dp_pipeline,
     privacy_spent,
@@ -61,13 +60,6 @@ def pipeline_of(name, place, *, is_strict=True, **more):
     given = strict if is_strict else lenient
     encoders = [kind(categories=[one], **given) for one in (["a", "b"], [2, 5])]
     return make_dp_pipeline(PLACES[place](*encoders), clone(LAST), **more)
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    return PrivacyLedger.create(
-        tmp_path / "people.skdp", dataset="people", epsilon=9, delta=1e-4, unit=("record", "row")
-    )
 
 
 @pytest.mark.parametrize("place", PLACES)
