@@ -275,11 +275,7 @@ ENTRY_CASES = [
     Case("error / formula, edge, plain, miss", miss_of_formula, at_most=0.15),
     Case("error / formula, edge", error_over_formula, at_most=0.75),
     Case("singular value, edge, relative error", value_error, at_most=0.05),
-    Case(
-        "indefinite rank 5, edge, power",
-        partial(indefinite_error, "power"),
-        at_most=1.3,
-    ),
+    Case("indefinite rank 5, edge, power", partial(indefinite_error, "power"), at_most=1.3),
     Case(
         "indefinite rank 5, edge, alternating",
         partial(indefinite_error, "alternating"),

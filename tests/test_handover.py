@@ -365,7 +365,7 @@ def test_a_card_says_what_was_fitted_and_what_it_cost():
     assert (told["model"], told["unit"], told["adjacency"]) == ("DPPipeline", "record", "replace")
     assert told["features"] == list("abcd")
     assert [step["class"] for step in told["steps"]] == [
-        *("DPPipeline", "DPStandardScaler", "DPLogisticRegression"),
+        *("DPPipeline", "DPStandardScaler", "DPLogisticRegression")
     ]
     assert told["parameters"]["dpstandardscaler__bounds"] == [ENDS[0].tolist(), ENDS[1].tolist()]
     assert told["parameters"]["dplogisticregression__row_norm"] == 3.0

@@ -56,19 +56,13 @@ CAUGHT_BY = {
     "plan": {"the_record_is_what_was_planned"},
     "last fit": {"a_second_fit_does_not_depend_on_the_first"},
     "error": {"bad_data_are_refused_before_anything_is_spent"},
-    "global noise": {
-        "noise_is_fresh_without_a_seed",
-        "a_seed_repeats_a_fit",
-    },
+    "global noise": {"noise_is_fresh_without_a_seed", "a_seed_repeats_a_fit"},
     "shared noise": {"no_noise_is_shared_by_different_fits"},
     "warning": {
         "neighbors_move_no_release_further_than_declared",
         "any_finite_data_fit_without_warnings_about_them",
     },
-    "null": {
-        "a_null_unit_contributes_nothing",
-        "neighbors_move_no_release_further_than_declared",
-    },
+    "null": {"a_null_unit_contributes_nothing", "neighbors_move_no_release_further_than_declared"},
     "way": {"all_that_is_told_follows_the_releases"},
     "skip": {"the_whole_budget_is_spent_and_no_more", "the_record_is_what_was_planned"},
     "tail": {"the_record_is_what_was_planned"},

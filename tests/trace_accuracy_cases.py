@@ -144,11 +144,7 @@ TRACE_CASES = [
         partial(relative_error, data={"column_correlation": 0.6}),
         at_most=0.1,
     ),
-    Case(
-        "trace, error, response",
-        partial(relative_error, privacy_unit="response"),
-        at_most=0.06,
-    ),
+    Case("trace, error, response", partial(relative_error, privacy_unit="response"), at_most=0.06),
     Case("trace, loss in R2, correlated features, mean of 4", loss_in_prediction, at_most=0.2),
     Case("linear, loss in R2, bounds", partial(loss_in_unlike_units, True), at_most=0.01),
     # In some fits of a hundred noise shows a bin of another size, and a feature is lost.

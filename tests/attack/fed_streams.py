@@ -203,8 +203,6 @@ SLIPS = {
     "a cell": Slip("entry_product", "right sketch", FedCell("entry", "haar")),
     "a change": Slip("frobenius_product", "left sketch", FedCell("frobenius", "countsketch")),
     "epochs": Slip(
-        "entry_step",
-        "right sketch",
-        FedCell("update", "haar", "zero_out", DPContinualFactorizer),
+        "entry_step", "right sketch", FedCell("update", "haar", "zero_out", DPContinualFactorizer)
     ),
 }

@@ -22,11 +22,7 @@ TOO_LITTLE = 0.7
 # With these no attack on a covered cell gets as far as that. The first is not always attained: the
 # planted mistake, .6 of it, is noticed where short rows meet "zero_out" and no center. Of the
 # others no neighbor is known, in these cells, that moves them by more than some two thirds.
-NOT_REACHED = {
-    "short_row_squares",
-    "row variances",
-    "column variances",
-}
+NOT_REACHED = {"short_row_squares", "row variances", "column variances"}
 
 
 def solvers():

@@ -53,9 +53,7 @@ class Cell:
         return ", ".join([self.make.__name__, self.unit, self.sketch, self.adjacency])
 
 
-CELLS = tuple(
-    itertools.starmap(Cell, itertools.product(UNITS, SKETCHES, ADJACENCIES)),
-)
+CELLS = tuple(itertools.starmap(Cell, itertools.product(UNITS, SKETCHES, ADJACENCIES)))
 CONTINUAL_CELLS = tuple(
     Cell(unit, sketch, adjacency, DPContinualFactorizer)
     for unit in ("update", "frobenius")

@@ -246,10 +246,7 @@ def resume_when_told(path, barrier, answers):
 @pytest.mark.parametrize(
     ("start", "n_processes"),
     # To spawn processes takes long.
-    [
-        pytest.param("fork", 2, marks=NEEDS_FORK),
-        pytest.param("spawn", 3, marks=pytest.mark.slow),
-    ],
+    [pytest.param("fork", 2, marks=NEEDS_FORK), pytest.param("spawn", 3, marks=pytest.mark.slow)],
 )
 def test_of_several_processes_one_goes_on(start, n_processes, path):
     context = multiprocessing.get_context(start)
@@ -344,10 +341,7 @@ def test_a_lock_that_is_lost_makes_no_second_stream(path):
         subprocess.run([sys.executable, "-c", other, str(path)], check=True, timeout=120)
         return own(data)
 
-    with (
-        patch.object(pickle, "loads", read_meanwhile),
-        pytest.raises(ValueError, match=AGAIN),
-    ):
+    with patch.object(pickle, "loads", read_meanwhile), pytest.raises(ValueError, match=AGAIN):
         DPContinualFactorizer.resume(path, KEY)
 
 

@@ -81,14 +81,7 @@ def contain(X, container):
     return rows
 
 
-CONTAINERS = (
-    "csr",
-    "csr with duplicates",
-    "csr with zeros",
-    "float32",
-    "blocks",
-    "sparse blocks",
-)
+CONTAINERS = ("csr", "csr with duplicates", "csr with zeros", "float32", "blocks", "sparse blocks")
 
 
 CONTAINED = [

@@ -22,12 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 (RECORDS,) = (family for family in FAMILIES if family.name == "records")
 # The first record is the one that is exchanged: alone, first of its part, behind an empty one.
-LENGTHS = (
-    (1, N_RECORDS - 1),
-    (0, 7, 0, 1, N_RECORDS - 8),
-    (N_RECORDS,),
-    (1, 1, 1, N_RECORDS - 3),
-)
+LENGTHS = ((1, N_RECORDS - 1), (0, 7, 0, 1, N_RECORDS - 8), (N_RECORDS,), (1, 1, 1, N_RECORDS - 3))
 CELLS = tuple(
     Cell(layout, adjacency=adjacency, lengths=lengths, **more)
     for lengths in LENGTHS

@@ -194,11 +194,7 @@ REFUSED = {
     "no model": ((X, X), {}, "pca must be a DPPCA or DPTruncatedSVD, got a ndarray"),
     "not finite": ((MODELS["pca"], BAD), {}, "Input X contains NaN"),
     "width": ((MODELS["pca"], X[:, :3]), {}, "X has 3 features"),
-    "one component": (
-        (ONE, X),
-        {},
-        r"two different numbers from 0 to 0, got \(0, 1\)",
-    ),
+    "one component": ((ONE, X), {}, r"two different numbers from 0 to 0, got \(0, 1\)"),
     "twice": ((MODELS["pca"], X), {"components": (1, 1)}, r"got \(1, 1\)"),
     "number": ((MODELS["pca"], X), {"components": 1}, "components must be two"),
     "bins": ((MODELS["pca"], X), {"n_bins": 2}, "n_bins"),

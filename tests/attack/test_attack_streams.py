@@ -17,15 +17,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.spatial.distance import pdist
-from stream_cells import (
-    BOUND,
-    CHANGE,
-    CONTINUAL_CELLS,
-    SHAPE,
-    Cell,
-    sums_of,
-    watched,
-)
+from stream_cells import BOUND, CHANGE, CONTINUAL_CELLS, SHAPE, Cell, sums_of, watched
 
 from skdp import DPContinualFactorizer, DPStreamingFactorizer, PrivacyWarning
 from skdp.decomposition import _stream_base

@@ -133,12 +133,7 @@ WHOLE_FITS = {
         (0, 0),
         0.05,
     ),
-    "edge": (
-        {"privacy_unit": Edge((0, 1)), "solver": "power", "epsilon": 60.0},
-        EDGE,
-        (0, 1),
-        0.5,
-    ),
+    "edge": ({"privacy_unit": Edge((0, 1)), "solver": "power", "epsilon": 60.0}, EDGE, (0, 1), 0.5),
     "pure": (
         {"privacy_unit": Edge((0, 1)), "solver": "power", "epsilon": 60.0, "delta": 0},
         EDGE,

@@ -127,11 +127,7 @@ def mu_proved_by(fit, n_fits, first_seed=2**100):
 
 @pytest.mark.parametrize(
     ("parameters", "least"),
-    [
-        ({"rank": 2}, 0.35),
-        ({"n_iter": 2}, 0.25),
-        ({"privacy_unit": "response"}, 0.25),
-    ],
+    [({"rank": 2}, 0.35), ({"n_iter": 2}, 0.25), ({"privacy_unit": "response"}, 0.25)],
     ids=["full rank", "two steps", "response"],
 )
 def test_whole_fits_reveal_no_more_than_claimed(parameters, least):

@@ -41,9 +41,7 @@ def mu_proved_by(fit, n_fits, first_seed=2**100):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "least"),
-    [({"n_iter": 0}, 0.5), ({"n_iter": 2}, 0.1)],
-    ids=["start", "gradient"],
+    ("parameters", "least"), [({"n_iter": 0}, 0.5), ({"n_iter": 2}, 0.1)], ids=["start", "gradient"]
 )
 def test_whole_fits_reveal_no_more_than_claimed(parameters, least):
     proven = mu_proved_by(partial(fit_of, **parameters), 400)

@@ -344,11 +344,7 @@ TOO_SMALL = {
     "moments of columns": ("column_moments", "column moments", Cell("vectors")),
     "histograms": ("histograms", "response spread", Cell("outer", unit="response")),
     "histograms of all features": ("histograms", "signed sizes", Cell("row vectors")),
-    "histograms without one": (
-        "histograms",
-        "signed sizes",
-        Cell("vectors", adjacency="zero_out"),
-    ),
+    "histograms without one": ("histograms", "signed sizes", Cell("vectors", adjacency="zero_out")),
     "places": ("histograms", "places", Cell("narrow vectors")),
     "closer places": ("histograms", "closer places", Cell("narrow vectors")),
     "closer places without one": (

@@ -72,11 +72,7 @@ MODELS = {
     "pca, not centered": lambda n: (DPPCA, {"center": False}),
 }
 # Two values of each bound, that no matrix below is within.
-BOUNDS = {
-    "row_norm": (0.5, 0.25),
-    "mean_norm": (0.5, 0.25),
-    "coherence_bound": (1.05, 30.0),
-}
+BOUNDS = {"row_norm": (0.5, 0.25), "mean_norm": (0.5, 0.25), "coherence_bound": (1.05, 30.0)}
 
 
 @dataclasses.dataclass(frozen=True)

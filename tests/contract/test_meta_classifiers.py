@@ -11,13 +11,7 @@ from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.semi_supervised import SelfTrainingClassifier
 
-from skdp import (
-    DPLogisticRegression,
-    DPPipeline,
-    DPStandardScaler,
-    DPTraceClassifier,
-    RowBlocks,
-)
+from skdp import DPLogisticRegression, DPPipeline, DPStandardScaler, DPTraceClassifier, RowBlocks
 from skdp.model_selection import DPGridSearch
 
 

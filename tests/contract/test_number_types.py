@@ -131,10 +131,7 @@ LINEAR_CASES = [
     ("n_iter", 3, {}),
 ]
 
-LOGISTIC_CASES = [
-    *COMMON_CASES,
-    ("row_norm", 23.015625, {}),
-]
+LOGISTIC_CASES = [*COMMON_CASES, ("row_norm", 23.015625, {})]
 
 TRACE_CLASS_CASES = [("rank", 2, {}), ("matrix_shape", [3, 2], {}), *LOGISTIC_CASES]
 
@@ -158,11 +155,7 @@ PERSONAL_CASES = [
     ("max_rows_per_user", 2, {}),
 ]
 
-SCALER_CASES = [
-    *COMMON_CASES,
-    ("bounds", [-20.015625, 30.015625], {}),
-    ("clip", 2.501953125, {}),
-]
+SCALER_CASES = [*COMMON_CASES, ("bounds", [-20.015625, 30.015625], {}), ("clip", 2.501953125, {})]
 
 
 def without_center(make, more):

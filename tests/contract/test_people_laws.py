@@ -126,10 +126,7 @@ MISTAKES = {
     "weighted, then clipped": ([(Rows, "blocks", weighted_first)], {NEIGHBORS}),
     "a sample by places": ([(Rows, "_sample_of_people", every_kth)], {NEIGHBORS}),
     "a mean of rows": ([(Rows, "n_rows", n_rows)], {NEIGHBORS, POISON}),
-    "half of the rows": (
-        [(_rows_fit, "passes_positivity_test", half_of_all_rows)],
-        {POISON},
-    ),
+    "half of the rows": ([(_rows_fit, "passes_positivity_test", half_of_all_rows)], {POISON}),
     "weights twice in products": ([(_BaseBlock, "half_added", _BaseBlock.added)], {REPEATED}),
     "weights as floats": (
         [

@@ -12,11 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdp import (
-    DPPCA,
-    PrivacyLedger,
-    PrivacyWarning,
-)
+from skdp import DPPCA, PrivacyLedger, PrivacyWarning
 from skdp.ledger import LEFT_OUT
 
 SEED = 3141592653589793238462643383279

@@ -69,11 +69,7 @@ def test_norms_of_rows(make):
 
 
 @pytest.mark.parametrize(
-    "make",
-    [
-        lambda: DPTraceRegressor(**KEY),
-        lambda: DPTraceRegressor(matrix_shape=(2, 2), **KEY),
-    ],
+    "make", [lambda: DPTraceRegressor(**KEY), lambda: DPTraceRegressor(matrix_shape=(2, 2), **KEY)]
 )
 def test_sizes_of_records(make):
     assert records(make(), 1.0, 1.0) == []

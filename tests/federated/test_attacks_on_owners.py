@@ -34,11 +34,7 @@ def rows():
 
 def question(owner, number, shift=0):
     """Ask for a release, with a sum of zeros for the one before, or of other numbers."""
-    fields = {
-        "agreement": owner._agreement.digest.hex(),
-        "release": number,
-        "confirmations": [],
-    }
+    fields = {"agreement": owner._agreement.digest.hex(), "release": number, "confirmations": []}
     if number == 0:
         return pack("answer", fields)
     layout = owner._waiting.layout

@@ -115,12 +115,7 @@ def assert_hidden_from_copied_keys(hide=masked, seed=0):
         assert_uniform(hide(np.zeros(SIZE, np.int64), words, 1, 3, secrets[1], TOLD))
 
 
-LAWS = [
-    assert_cancel,
-    assert_hidden,
-    assert_hidden_from_one_of_us,
-    assert_hidden_from_copied_keys,
-]
+LAWS = [assert_cancel, assert_hidden, assert_hidden_from_one_of_us, assert_hidden_from_copied_keys]
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -114,13 +114,7 @@ def test_what_is_no_json_is_not_written():
 
 # ---- Every violation of the tables
 
-ANSWER = {
-    "kind": "answer",
-    "owner": 1,
-    "release": 3,
-    "digest": DIGEST,
-    "arrays": [["<u4", [2]]],
-}
+ANSWER = {"kind": "answer", "owner": 1, "release": 3, "digest": DIGEST, "arrays": [["<u4", [2]]]}
 BODY = bytes(8)
 
 

@@ -268,8 +268,7 @@ def mean_of_the_first(talk):
 def keys_of_the_server(question, talk, pairs):
     """Keys that the server has made for all other owners."""
     return with_keys(
-        question,
-        {i: key_of(talk.federation, i, IDENTITIES[59], pair) for i, pair in pairs.items()},
+        question, {i: key_of(talk.federation, i, IDENTITIES[59], pair) for i, pair in pairs.items()}
     )
 
 

@@ -35,8 +35,7 @@ def exact_delta(mu, epsilon):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "mu"),
-    [(1.0, 1e-6, 0.23670), (0.1, 1e-6, 0.02754), (8.0, 1e-6, 1.53155)],
+    ("epsilon", "delta", "mu"), [(1.0, 1e-6, 0.23670), (0.1, 1e-6, 0.02754), (8.0, 1e-6, 1.53155)]
 )
 def test_mu_has_the_specified_values(epsilon, delta, mu):
     assert mu_from_epsilon_delta(epsilon, delta) == pytest.approx(mu, abs=5e-6)
