@@ -226,31 +226,6 @@ def test_lists_of_owners_name_all_of_them_in_order():
     assert_all_owners_are_checked(check_all_owners)
 
 
-def by_their_set(entries, n_owners):
-    """Broken: a name may stand twice, and any order will do."""
-    if {number for number, _ in entries} != set(range(n_owners)):
-        raise FederationError("A list of owners is wrong.")
-
-
-def by_their_count(entries, n_owners):
-    """Broken: so many names, one of them twice."""
-    if len(entries) != n_owners:
-        raise FederationError("A list of owners is wrong.")
-
-
-def by_their_order(entries, n_owners):
-    """Broken: ascending, but some may be missing."""
-    numbers = [number for number, _ in entries]
-    if numbers != sorted(set(numbers)):
-        raise FederationError("A list of owners is wrong.")
-
-
-@pytest.mark.parametrize("broken", [by_their_set, by_their_count, by_their_order])
-def test_broken_checks_of_owners_are_caught(broken):
-    with pytest.raises(pytest.fail.Exception):
-        assert_all_owners_are_checked(broken)
-
-
 @pytest.mark.covered
 @pytest.mark.parametrize("numbers", NOT_ALL, ids=str)
 @pytest.mark.parametrize("name", ["publics", "signatures", "confirmations"])

@@ -13,14 +13,11 @@ from parties import (
     IDENTITIES,
     PARTS,
     PEERS,
-    OwnerProcess,
     Talk,
     a_federation,
     an_owner,
-    answer_of,
     changed,
     fields_of,
-    make_repeatable,
     the_threads,
 )
 
@@ -44,6 +41,21 @@ def paths(tmp_path):
 
 def owners_with_files(federation, paths, ledgers=(None,) * 3):
     return [an_owner(federation, i, state=paths[i], ledger=ledgers[i]) for i in range(3)]
+
+
+def stopped_at(n_exchanges, paths, ledger=None, **options):
+    """Owners with files who have answered so many exchanges; the first one has a ledger."""
+    federation = a_federation(**options)
+    owners = owners_with_files(federation, paths, (ledger, None, None))
+    talk = Talk(federation, owners, stop_at=n_exchanges)
+    talk.run()
+    return talk
+
+
+def assert_comes_back(talk, path):
+    """The first owner goes on from its file, to the end of the fit."""
+    back = an_owner(talk.federation, 0, state=path)
+    assert Talk(talk.federation, [back, *talk.owners[1:]]).run() is not None
 
 
 def draws_of(monkeypatch):
@@ -89,59 +101,6 @@ def test_owners_that_die_between_all_messages(aggregator, paths, monkeypatch, tm
         np.testing.assert_array_equal(fresh(i).estimator_.components_, model.components_)
 
 
-def test_a_death_changes_no_message(paths, monkeypatch):
-    federation = a_federation()
-    runs = []
-    for n_deaths in range(2):
-        make_repeatable(monkeypatch)
-        here = [path.with_suffix(f".{n_deaths}") for path in paths]
-        owners = owners_with_files(federation, here)
-
-        def comes_back(number, i, question, owners=owners, here=here, n_deaths=n_deaths):
-            if n_deaths and i == 1:
-                owners[1] = an_owner(federation, 1, state=here[1])
-            return question
-
-        talk = Talk(federation, owners, tamper=comes_back)
-        talk.run()
-        runs.append(talk.answers)
-    assert runs[0] == runs[1]
-
-
-def test_an_owner_without_a_file_draws_again_as_another_one(monkeypatch):
-    """The copy that forgets what it has answered: noise is drawn twice for one release."""
-    federation = a_federation(aggregator="trusted")
-    drawn = draws_of(monkeypatch)
-    talk = Talk(federation, [an_owner(federation, i) for i in range(3)], stop_at=1)
-    talk.run()
-    forgetful = an_owner(federation, 0)
-    assert forgetful.handle(talk.questions[0][0]) != talk.answers[0][0]
-    assert len(drawn) == 4
-
-
-def test_an_older_copy_of_the_state_draws_again(paths, monkeypatch):
-    """No check can help: this is why an owner that is restored counts as colluding."""
-    federation = a_federation()
-    talk = Talk(federation, owners_with_files(federation, paths), stop_at=3)
-    talk.run()
-    older = paths[0].read_bytes()
-    first = talk.owners[0].handle(talk.next[0])
-    paths[0].write_bytes(older)
-    second = an_owner(federation, 0, state=paths[0]).handle(talk.next[0])
-    one, two = answer_of(first), answer_of(second)
-    assert one.fields == two.fields
-    # The masks are the same, so that the difference is that of two shares of noise: near 0.
-    difference = (one.arrays[0] - two.arrays[0]).view("<i4")
-    layout = talk.owners[0]._waiting.layout
-    assert np.any(difference)
-    assert abs(difference).max() * layout.step < 20 * layout.std
-    # What the live owner does from here on, it does without that file.
-    total = np.zeros(layout.size, "<i4")
-    end = changed(talk.next[0], total, release=2)
-    with pytest.raises(FederationError, match="written or removed by somebody else"):
-        talk.owners[0].handle(end)
-
-
 # ---- the file
 
 
@@ -152,10 +111,9 @@ def kept_in(path):
 
 
 def test_the_file_is_secret_and_whole(paths):
-    federation = a_federation()
     for n_exchanges in range(1, N_EXCHANGES + 1):
         here = [path.with_suffix(f".{n_exchanges}") for path in paths]
-        Talk(federation, owners_with_files(federation, here), stop_at=n_exchanges).run()
+        stopped_at(n_exchanges, here)
         if os.name == "posix":
             assert stat.S_IMODE(here[0].stat().st_mode) == 0o600
         # Nothing beside it, such as a file that was not finished.
@@ -178,17 +136,14 @@ def test_files_of_two_fits_do_not_tell_that_their_rows_are_the_same(paths):
 
 
 def test_keys_are_forgotten_at_the_end(paths):
-    federation = a_federation()
-    talk = Talk(federation, owners_with_files(federation, paths), stop_at=4)
-    talk.run()
+    talk = stopped_at(4, paths)
     pair = talk.owners[0]._state.pair
     assert pair.encode() in paths[0].read_bytes()
     assert talk.owners[0]._handshake._secrets
-    talk = Talk(federation, talk.owners)
-    talk.run()
+    Talk(talk.federation, talk.owners).run()
     assert pair.encode() not in paths[0].read_bytes()
     assert talk.owners[0]._handshake._secrets == {}
-    back = an_owner(federation, 0, state=paths[0])
+    back = an_owner(talk.federation, 0, state=paths[0])
     assert back._handshake._secrets == {}
     np.testing.assert_array_equal(
         back.estimator_.components_, talk.owners[1].estimator_.components_
@@ -208,9 +163,7 @@ def a_full_disk(monkeypatch):
 @pytest.mark.parametrize("n_exchanges", range(N_EXCHANGES))
 def test_nothing_leaves_before_it_is_saved(n_exchanges, paths, monkeypatch):
     """If a state cannot be written, the noise that was drawn is that of the answer, later."""
-    federation, drawn = a_federation(), draws_of(monkeypatch)
-    talk = Talk(federation, owners_with_files(federation, paths), stop_at=n_exchanges)
-    talk.run()
+    drawn, talk = draws_of(monkeypatch), stopped_at(n_exchanges, paths)
     first, question = talk.owners[0], talk.next[0]
     before, n_drawn = paths[0].read_bytes(), len(drawn)
     with a_full_disk(monkeypatch):
@@ -225,49 +178,18 @@ def test_nothing_leaves_before_it_is_saved(n_exchanges, paths, monkeypatch):
     assert all(path in paths for path in paths[0].parent.iterdir())
     reply = first.handle(question)
     assert len(drawn) - n_drawn == (n_exchanges in (2, 3))
-    assert an_owner(federation, 0, state=paths[0]).handle(question) == reply
-
-
-def test_who_saves_too_late_draws_twice(paths, monkeypatch):
-    """The copy whose answer leaves first, and that dies before it is on disk."""
-    federation = a_federation()
-    talk = Talk(federation, owners_with_files(federation, paths), stop_at=3)
-    talk.run()
-    monkeypatch.setattr(OwnerState, "save", lambda *_: None)
-    left = talk.owners[0].handle(talk.next[0])
-    assert an_owner(federation, 0, state=paths[0]).handle(talk.next[0]) != left
-
-
-def test_an_owner_that_dies_before_it_saves_has_told_nothing(paths, monkeypatch):
-    federation = a_federation()
-    talk = Talk(federation, owners_with_files(federation, paths), stop_at=3)
-    talk.run()
-    with a_full_disk(monkeypatch), pytest.raises(OSError, match="disk is full"):
-        talk.owners[0].handle(talk.next[0])
-    talk.owners[0] = an_owner(federation, 0, state=paths[0])
-    assert Talk(federation, talk.owners).run() is not None
+    assert an_owner(talk.federation, 0, state=paths[0]).handle(question) == reply
 
 
 def test_two_owners_with_one_file_do_not_answer_both(paths, monkeypatch):
-    federation, drawn = a_federation(), draws_of(monkeypatch)
-    talk = Talk(federation, owners_with_files(federation, paths), stop_at=3)
-    talk.run()
-    twin = an_owner(federation, 0, state=paths[0])
+    drawn, talk = draws_of(monkeypatch), stopped_at(3, paths)
+    twin = an_owner(talk.federation, 0, state=paths[0])
     reply = talk.owners[0].handle(talk.next[0])
     for _ in range(2):
         with pytest.raises(FederationError, match="written or removed by somebody else"):
             twin.handle(talk.next[0])
-    assert an_owner(federation, 0, state=paths[0]).handle(talk.next[0]) == reply
+    assert an_owner(talk.federation, 0, state=paths[0]).handle(talk.next[0]) == reply
     assert len(drawn) == 3 + 2  # one was drawn by the twin, and did not leave
-
-
-def test_two_owners_with_one_file_draw_twice_where_it_is_not_looked_at(paths, monkeypatch):
-    monkeypatch.setattr("skdp.federated._state._SAVE", "UPDATE skdp_owner_1 SET state = :new")
-    federation = a_federation()
-    talk = Talk(federation, owners_with_files(federation, paths), stop_at=3)
-    talk.run()
-    twin = an_owner(federation, 0, state=paths[0])
-    assert talk.owners[0].handle(talk.next[0]) != twin.handle(talk.next[0])
 
 
 @pytest.mark.covered(at_most=8)
@@ -285,10 +207,9 @@ def test_two_owners_with_one_file_draw_twice_where_it_is_not_looked_at(paths, mo
 )
 @pytest.mark.parametrize("n_exchanges", [1, 3, 5])
 def test_states_of_others_are_refused(other, n_exchanges, paths):
-    federation = a_federation()
-    Talk(federation, owners_with_files(federation, paths), stop_at=n_exchanges).run()
+    stopped_at(n_exchanges, paths)
     before = paths[0].read_bytes()
-    options = {"federation": federation, "number": 0, "X": PARTS[0]} | other
+    options = {"federation": a_federation(), "number": 0, "X": PARTS[0]} | other
     with pytest.raises(FederationError, match=r"state=.* belongs to another federation"):
         an_owner(**options, state=paths[0])
     assert paths[0].read_bytes() == before
@@ -324,10 +245,9 @@ def test_databases_of_others_are_no_states(paths):
 
 def test_an_empty_file_is_that_of_an_owner_who_died_at_once(paths):
     """Nothing has left that is not on disk, so that nothing was told, charged or drawn."""
-    federation = a_federation()
     for path in paths:
         path.touch(0o644)
-    assert Talk(federation, owners_with_files(federation, paths)).run() is not None
+    stopped_at(None, paths)
     for path in paths:
         assert kept_in(path)["has_ended"]
         if os.name == "posix":
@@ -360,8 +280,7 @@ def test_a_link_leads_to_one_state(is_there, paths, tmp_path):
 
 
 def test_a_file_that_is_removed_is_not_made_anew(paths):
-    talk = Talk(a_federation(), owners_with_files(a_federation(), paths), stop_at=3)
-    talk.run()
+    talk = stopped_at(3, paths)
     paths[0].unlink()
     with pytest.raises(FederationError, match="written or removed by somebody else"):
         talk.owners[0].handle(talk.next[0])
@@ -391,14 +310,9 @@ def test_a_key_is_overwritten_wherever_it_was(tmp_path, monkeypatch):
 
 
 def test_who_is_interrupted_after_it_has_saved_goes_on(paths, monkeypatch):
-    talk = Talk(a_federation(), owners_with_files(a_federation(), paths), stop_at=3)
-    talk.run()
-
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
+    talk = stopped_at(3, paths)
     with monkeypatch.context() as patch:
-        patch.setattr("skdp.federated._state.check_place", interrupted)
+        patch.setattr("skdp.federated._state.check_place", raises_an_interrupt)
         with pytest.raises(KeyboardInterrupt):
             talk.owners[0].handle(talk.next[0])
     # On disk since then.
@@ -430,10 +344,8 @@ def ledger(tmp_path):
 
 @pytest.mark.parametrize("aggregator", ["masked", "trusted"])
 def test_who_dies_after_the_charge_comes_back_and_is_charged_once(aggregator, paths, ledger):
-    federation = a_federation(aggregator=aggregator)
-    owners = owners_with_files(federation, paths, (ledger, None, None))
-    talk = Talk(federation, owners, stop_at=2 * (aggregator == "masked"))
-    talk.run()
+    talk = stopped_at(2 * (aggregator == "masked"), paths, ledger, aggregator=aggregator)
+    federation, owners = talk.federation, talk.owners
     for _ in range(2):
         dies_before_it_saves(owners[0], talk.next[0])
         assert not kept_in(paths[0])["is_charged"]
@@ -450,15 +362,13 @@ def test_who_dies_after_the_charge_comes_back_and_is_charged_once(aggregator, pa
 
 @pytest.mark.parametrize("aggregator", ["trusted", "masked"])
 def test_a_state_of_before_the_first_answer_is_charged_again(aggregator, paths, ledger):
-    federation = a_federation(aggregator=aggregator)
-    owners = owners_with_files(federation, paths, (ledger, None, None))
+    talk = stopped_at(0, paths, ledger, aggregator=aggregator)
     before = [path.read_bytes() for path in paths]
-    assert Talk(federation, owners).run() is not None
+    assert Talk(talk.federation, talk.owners).run() is not None
     for path, content in zip(paths, before, strict=True):
         path.write_bytes(content)
-    again = owners_with_files(federation, paths, (ledger, None, None))
     with pytest.raises(BudgetError):
-        Talk(federation, again).run()
+        stopped_at(None, paths, ledger, aggregator=aggregator)
     assert len(ledger.entries()) == 1
 
 
@@ -476,7 +386,7 @@ def test_an_error_shows_nothing_of_a_state(paths):
 
 
 def test_the_id_of_a_fit_is_on_disk_before_it_is_charged(paths, ledger, monkeypatch):
-    federation, charge = a_federation(aggregator="trusted"), PrivacyLedger._charge
+    charge = PrivacyLedger._charge
 
     def looks(self, spent, what, fit):
         assert kept_in(paths[0])["fit"] == fit
@@ -484,32 +394,16 @@ def test_the_id_of_a_fit_is_on_disk_before_it_is_charged(paths, ledger, monkeypa
         charge(self, spent, what, fit=fit)
 
     monkeypatch.setattr(PrivacyLedger, "_charge", looks)
-    owners = owners_with_files(federation, paths, (ledger, None, None))
-    Talk(federation, owners).run()
+    stopped_at(None, paths, ledger, aggregator="trusted")
     assert len(ledger.entries()) == 1
     assert len({kept_in(path)["fit"] for path in paths}) == 3
-
-
-def test_who_dies_after_the_charge_is_charged_twice_without_an_id(paths, ledger, monkeypatch):
-    federation, charge = a_federation(aggregator="trusted"), PrivacyLedger._charge
-    monkeypatch.setattr(
-        PrivacyLedger, "_charge", lambda self, spent, what, fit: charge(self, spent, what)
-    )
-    owners = owners_with_files(federation, paths, (ledger, None, None))
-    talk = Talk(federation, owners, stop_at=0)
-    talk.run()
-    dies_before_it_saves(talk.owners[0], talk.next[0])
-    with pytest.raises(BudgetError):
-        an_owner(federation, 0, state=paths[0], ledger=ledger).handle(talk.next[0])
 
 
 # ---- threads
 
 
 def test_an_interrupted_owner_goes_on_from_its_file_only(paths, monkeypatch):
-    federation = a_federation()
-    talk = Talk(federation, owners_with_files(federation, paths), stop_at=3)
-    talk.run()
+    talk = stopped_at(3, paths)
     go_on = RunningFit.go_on
 
     def interrupted(self, total):
@@ -522,8 +416,7 @@ def test_an_interrupted_owner_goes_on_from_its_file_only(paths, monkeypatch):
             talk.owners[0].handle(talk.next[0])
     with pytest.raises(FederationError, match="has ended"):
         talk.owners[0].handle(talk.next[0])
-    talk.owners[0] = an_owner(federation, 0, state=paths[0])
-    assert Talk(federation, talk.owners).run() is not None
+    assert_comes_back(talk, paths[0])
 
 
 @pytest.mark.covered(at_most=4)
@@ -531,10 +424,8 @@ def test_an_interrupted_owner_goes_on_from_its_file_only(paths, monkeypatch):
 @pytest.mark.parametrize("n_exchanges", [0, 1, 2, 3])
 def test_a_closed_owner_saves_nothing_whatever_it_is_asked(aggregator, n_exchanges, paths):
     """Not even its end: who comes back with the state goes on."""
-    federation = a_federation(aggregator=aggregator)
     n_exchanges = min(n_exchanges, 1) if aggregator == "trusted" else n_exchanges
-    talk = Talk(federation, owners_with_files(federation, paths), stop_at=n_exchanges)
-    talk.run()
+    talk = stopped_at(n_exchanges, paths, aggregator=aggregator)
     closed = talk.owners[0]
     closed.close()
     before = paths[0].read_bytes()
@@ -544,15 +435,12 @@ def test_a_closed_owner_saves_nothing_whatever_it_is_asked(aggregator, n_exchang
     for asked, answers in zip(talk.questions, talk.answers, strict=True):
         assert closed.handle(asked[0]) == answers[0]
     assert paths[0].read_bytes() == before
-    talk.owners[0] = an_owner(federation, 0, state=paths[0])
-    assert Talk(federation, talk.owners).run() is not None
+    assert_comes_back(talk, paths[0])
 
 
 @pytest.mark.parametrize("end", [Owner.close, "interrupt"])
 def test_an_answer_that_was_not_saved_is_not_saved_after_the_end(end, paths, monkeypatch):
-    federation = a_federation()
-    talk = Talk(federation, owners_with_files(federation, paths), stop_at=2)
-    talk.run()
+    talk = stopped_at(2, paths)
     first, before = talk.owners[0], paths[0].read_bytes()
     with a_full_disk(monkeypatch), pytest.raises(OSError, match="disk is full"):
         first.handle(talk.next[0])
@@ -567,8 +455,7 @@ def test_an_answer_that_was_not_saved_is_not_saved_after_the_end(end, paths, mon
         with pytest.raises(FederationError, match="has ended for this owner"):
             first.handle(question)
     assert paths[0].read_bytes() == before
-    talk.owners[0] = an_owner(federation, 0, state=paths[0])
-    assert Talk(federation, talk.owners).run() is not None
+    assert_comes_back(talk, paths[0])
 
 
 def raises_an_interrupt(*_):
@@ -576,14 +463,11 @@ def raises_an_interrupt(*_):
 
 
 def test_a_question_that_comes_twice_at_once_draws_once(monkeypatch):
-    federation, drawn = a_federation(aggregator="trusted"), draws_of(monkeypatch)
-    question = Talk(federation, [an_owner(federation, 0)], stop_at=0)
-    question.run()
-    owner, replies = an_owner(federation, 0), []
-    threads = [
-        threading.Thread(target=lambda: replies.append(owner.handle(question.next[0])))
-        for _ in range(8)
-    ]
+    federation, drawn, replies = a_federation(aggregator="trusted"), draws_of(monkeypatch), []
+    talk = Talk(federation, [an_owner(federation, 0)], stop_at=0)
+    talk.run()
+    ask = lambda: replies.append(talk.owners[0].handle(talk.next[0]))  # noqa: E731
+    threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -673,47 +557,12 @@ def test_a_fit_may_be_stopped_by_its_own_thread():
 
 # ---- a process that is killed
 
-OWNER = """
-from parties import a_federation, an_owner
-owner = an_owner(a_federation(), 1, state=sys.argv[1])
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="processes are killed by a signal")
-def test_a_process_that_is_killed_comes_back(paths):
-    federation = a_federation()
-    held = [an_owner(federation, 0), OwnerProcess(OWNER, paths[1]), an_owner(federation, 2)]
-
-    class Killed:
-        """Dies after its question has arrived, and again after its answer has left."""
-
-        def handle(self, question):
-            held[1].ask(question)
-            replies = set()
-            for _ in range(2):
-                # It may be anywhere in its work by then, or have answered.
-                held[1].kill()
-                held[1] = OwnerProcess(OWNER, paths[1])
-                replies.add(held[1].handle(question))
-            (reply,) = replies
-            return reply
-
-    try:
-        model = Talk(federation, [held[0], Killed(), held[2]]).run()
-    finally:
-        held[1].kill()
-    back = an_owner(federation, 1, state=paths[1])
-    np.testing.assert_array_equal(back.estimator_.components_, model.components_)
-
 
 def test_identities_are_those_of_the_state(paths):
     """Another identity under one name would sign for keys that are not its own."""
-    federation = a_federation()
-    talk = Talk(federation, owners_with_files(federation, paths), stop_at=1)
-    talk.run()
+    talk = stopped_at(1, paths)
     peers = [IDENTITIES[9].public_key(), *PEERS[1:3]]
-    other = an_owner(federation, 0, state=paths[0], identity=IDENTITIES[9], peers=peers)
+    other = an_owner(talk.federation, 0, state=paths[0], identity=IDENTITIES[9], peers=peers)
     with pytest.raises(FederationError, match="signature is not"):
         other.handle(talk.next[0])
     assert fields_of(talk.next[0]).kind == "confirm"
