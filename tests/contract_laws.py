@@ -11,16 +11,8 @@ from scipy import sparse
 
 from skdp import RowBlocks
 from skdp.data import reduce
-from skdp.testing import _checks
+from skdp.testing import _checks, _recording
 from skdp.testing._checks import SECRET
-from skdp.testing._recording import (
-    SEED,
-    RecordingBudget,
-    assert_holds,
-    assert_same_fit,
-    contents_of,
-    fit_with,
-)
 
 
 def nothing_but_documented_attributes_is_kept(family, cell):
@@ -54,7 +46,7 @@ def check_kept(family, cell, estimator):
 def without_noise_what_is_released_is_exact(family, cell):
     """`epsilon=inf` switches noise off."""
     arguments = family.arguments(family.ordinary(cell))
-    _, budget = fit_with(cell(epsilon=np.inf), arguments, RecordingBudget)
+    _, budget = _recording.fit_with(cell(epsilon=np.inf), arguments, _recording.RecordingBudget)
     lines = zip(budget.spent().releases, budget.values, budget.released, strict=True)
     for release, value, released in lines:
         exact = np.argmin(value) if release.mechanism == "exponential" else value
@@ -66,9 +58,9 @@ def rows_are_transformed_one_by_one(family, cell):
     """A row becomes what it is and what was released make of it; nothing of it is kept."""
     X, *others = family.arguments(family.ordinary(cell))
     estimator = cell(random_state=SECRET).fit(X, *others)
-    fitted = contents_of(estimator)
+    fitted = _recording.contents_of(estimator)
     every = estimator.transform(X)
-    assert_holds(estimator, fitted)
+    _recording.assert_holds(estimator, fitted)
     is_blocks = isinstance(X, RowBlocks)
     some = in_parts(whole(X)[0][2:5], cuts=(1,)) if is_blocks else X[2:5]
     part = estimator.transform(some)
@@ -100,7 +92,7 @@ def a_seed_repeats_a_fit(family, cell):
 
     first = cell(random_state=SECRET).fit(*arguments)
     with patch.object(reduce, "_chain_sums", leaves_of_copies):
-        assert_same_fit(cell(random_state=SECRET).fit(*arguments), first)
+        _recording.assert_same_fit(cell(random_state=SECRET).fit(*arguments), first)
     assert "guess" in repr(first.privacy_spent_)
 
 
@@ -113,7 +105,7 @@ def a_second_fit_does_not_depend_on_the_first(family, cell):
             once = cell(random_state=SECRET).fit(*arguments)
             estimator = one().fit(*family.arguments(family.ordinary(one)))
             estimator.set_params(**cell(random_state=SECRET).get_params(deep=False))
-            assert_same_fit(estimator.fit(*arguments), once)
+            _recording.assert_same_fit(estimator.fit(*arguments), once)
             break
 
 
@@ -121,8 +113,8 @@ def check_plan(make_estimator, arguments, n_units=None):
     """Compare the plan of an unfitted estimator with what a fit records."""
     n_units = arguments[0].shape[0] if n_units is None else n_units
     # That there is a seed is a public fact, too.
-    estimator = make_estimator().set_params(random_state=SEED)
-    spent = fit_with(make_estimator(), arguments, RecordingBudget)[1].spent()
+    estimator = make_estimator().set_params(random_state=_recording.SEED)
+    spent = _recording.fit_with(make_estimator(), arguments, _recording.RecordingBudget)[1].spent()
     _checks.check_plan(planned(estimator, arguments[0], n_units), spent)
 
 

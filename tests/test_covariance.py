@@ -15,14 +15,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdp import (
-    DPCovariance,
-    DPStandardScaler,
-    PrivacyWarning,
-    make_dp_pipeline,
-    privacy_spent,
-    to_sklearn,
-)
+import skdp
 
 SECRET = 2**99 + 7
 NAMES = ["age", "income", "visits", "rooms", "bought"]
@@ -47,12 +40,12 @@ BOUNDS = {
     "rooms": (0, 7),
     "bought": (0, 1),
 }
-EXACT = DPCovariance(epsilon=math.inf).fit(TABLE)
+EXACT = skdp.DPCovariance(epsilon=math.inf).fit(TABLE)
 
 
 @pytest.mark.parametrize("assume_centered", [False, True])
 def test_without_noise_it_is_the_empirical_covariance(assume_centered):
-    ours = DPCovariance(epsilon=math.inf, assume_centered=assume_centered).fit(X)
+    ours = skdp.DPCovariance(epsilon=math.inf, assume_centered=assume_centered).fit(X)
     twin = EmpiricalCovariance(assume_centered=assume_centered).fit(X)
     np.testing.assert_allclose(ours.covariance_, twin.covariance_, rtol=1e-9)
     np.testing.assert_allclose(ours.location_, twin.location_, rtol=1e-10)
@@ -65,7 +58,7 @@ def test_without_noise_it_is_the_empirical_covariance(assume_centered):
     if not assume_centered:
         np.testing.assert_allclose(ours.correlation_, np.corrcoef(X.T), atol=1e-12)
         np.testing.assert_allclose(ours.scale_, X.std(axis=0), rtol=1e-9)
-    assert type(to_sklearn(ours)) is EmpiricalCovariance
+    assert type(skdp.to_sklearn(ours)) is EmpiricalCovariance
 
 
 ON = ["age", "visits", "rooms"]
@@ -89,7 +82,7 @@ def test_without_noise_regressions_are_those_of_scikit_learn(alpha):
 
 
 def test_a_regression_of_centered_columns_has_no_intercept():
-    ours = DPCovariance(epsilon=math.inf, assume_centered=True).fit(X)
+    ours = skdp.DPCovariance(epsilon=math.inf, assume_centered=True).fit(X)
     twin = LinearRegression(fit_intercept=False).fit(X[:, 1:], X[:, 0])
     np.testing.assert_allclose(ours.regression(0).coef_, twin.coef_, rtol=1e-6)
     assert ours.regression(0).get_params() == twin.get_params()
@@ -125,7 +118,7 @@ def test_without_noise_discriminants_are_those_of_scikit_learn():
 
 
 def test_one_release_answers_as_single_fits_do():
-    released = DPCovariance(bounds=BOUNDS, epsilon=2.0, random_state=SECRET).fit(TABLE)
+    released = skdp.DPCovariance(bounds=BOUNDS, epsilon=2.0, random_state=SECRET).fit(TABLE)
     assert np.abs(released.correlation_ - np.corrcoef(X.T)).max() < 0.1
     new = table(seed=1)
     model = released.regression("income", ON)
@@ -135,7 +128,7 @@ def test_one_release_answers_as_single_fits_do():
     best = LinearDiscriminantAnalysis().fit(TABLE[NAMES[:4]], TABLE["bought"])
     rows, bought = new[NAMES[:4]], new["bought"]
     assert classes.score(rows, bought) > best.score(rows, bought) - 0.03
-    assert len(privacy_spent(released).steps) == 1
+    assert len(skdp.privacy_spent(released).steps) == 1
     # What is returned knows scikit-learn alone.
     for one in (model, classes, released.components(2, scale=True)):
         assert b"skdp" not in pickle.dumps(one)
@@ -144,7 +137,7 @@ def test_one_release_answers_as_single_fits_do():
 @pytest.mark.parametrize("part", [0.1, 0.3])
 def test_gaps_at_random_leave_correlations(part):
     rows = np.where(np.random.default_rng(3).random(X.shape) < part, np.nan, X)
-    exact = DPCovariance(missing="mean", epsilon=math.inf).fit(rows)
+    exact = skdp.DPCovariance(missing="mean", epsilon=math.inf).fit(rows)
     # The largest of ten errors, of correlations of about 4000 (1 - part)^2 rows.
     assert np.abs(exact.correlation_ - np.corrcoef(X.T)).max() < 0.08
     np.testing.assert_allclose(exact.presence_, 1 - np.isnan(rows).mean(axis=0))
@@ -153,7 +146,7 @@ def test_gaps_at_random_leave_correlations(part):
 
 def test_parts_chunks_and_memory_give_one_fit():
     ends = np.array(list(BOUNDS.values())).T
-    model = DPCovariance(bounds=tuple(ends), random_state=SECRET)
+    model = skdp.DPCovariance(bounds=tuple(ends), random_state=SECRET)
     whole = clone(model).fit(in_parts(X))
     for rows in in_chunks(X):
         again = clone(model).fit(rows)
@@ -161,23 +154,25 @@ def test_parts_chunks_and_memory_give_one_fit():
 
 
 def test_it_is_the_last_step_of_a_pipeline():
-    model = make_dp_pipeline(DPStandardScaler(clip=None), DPCovariance(), epsilon=4.0)
-    assert privacy_spent(clone(model).fit(TABLE)).is_private
+    model = skdp.make_dp_pipeline(
+        skdp.DPStandardScaler(clip=None), skdp.DPCovariance(), epsilon=4.0
+    )
+    assert skdp.privacy_spent(clone(model).fit(TABLE)).is_private
     exact = model.set_params(epsilon=math.inf).fit(TABLE)
     np.testing.assert_allclose(exact[-1].correlation_, np.corrcoef(X.T), atol=1e-9)
 
 
 def test_hidden_directions_get_no_errors():
     twice = np.column_stack([X[:, :2], X[:, 0] + 1e-3 * X[:, 2]])
-    released = DPCovariance(epsilon=1.0, random_state=SECRET).fit(twice)
+    released = skdp.DPCovariance(epsilon=1.0, random_state=SECRET).fit(twice)
     with pytest.raises(ValueError, match="noise hides how"):
         released.std_errors(1)
     assert (released.std_errors(1, on=[0]) > 0).all()
 
 
 def test_too_little_budget_is_warned_of_before_anything_is_spent():
-    model = DPCovariance(epsilon=0.1)
-    with pytest.warns(PrivacyWarning, match="noise leaves little of many correlations"):
+    model = skdp.DPCovariance(epsilon=0.1)
+    with pytest.warns(skdp.PrivacyWarning, match="noise leaves little of many correlations"):
         model.fit(X[:500])
 
 

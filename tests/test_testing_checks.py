@@ -24,19 +24,9 @@ from harness import null_row
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
-from skdp import DPPCA, DPLogisticRegression, PrivacyLedger, PrivacyWarning
+from skdp import DPPCA, DPLogisticRegression, PrivacyLedger, PrivacyWarning, testing
 from skdp.privacy import Plan, PrivacyBudget, PrivacyCost
 from skdp.privacy.noise import NoiseSource, draw_seed
-from skdp.testing import (
-    PrivacyCase,
-    _checks,
-    _recording,
-    check_privacy,
-    parametrize_with_privacy_checks,
-    privacy_checks,
-    replaced_rows,
-    replaced_users,
-)
 from skdp.testing._case import Subject
 
 GUIDE = Path(__file__).parents[1] / "docs" / "user_guide" / "private_quantiles.py"
@@ -364,14 +354,14 @@ WORDS = {
 
 
 def case_of(kind, **more):
-    return PrivacyCase(kind(epsilon=100.0), (X,), **more)
+    return testing.PrivacyCase(kind(epsilon=100.0), (X,), **more)
 
 
 def run_alone(case, name):
     """Run one check, without all others."""
-    own = {check: need for check, need in _checks.CHECKS.items() if check.__name__ == name}
-    with patch.object(_checks, "CHECKS", own):
-        assert check_privacy(case) == [name]
+    own = {check: need for check, need in testing._checks.CHECKS.items() if check.__name__ == name}
+    with patch.object(testing._checks, "CHECKS", own):
+        assert testing.check_privacy(case) == [name]
 
 
 @pytest.mark.parametrize(("kind", "check"), MISTAKES.items())
@@ -382,18 +372,18 @@ def test_a_mistake_fails_the_check_that_one_would_expect(kind, check):
 
 
 def test_what_is_right_passes():
-    check_privacy(case_of(Sums))
+    testing.check_privacy(case_of(Sums))
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 def test_a_ledger_is_no_way_out_and_reading_is_none(tmp_path):
     facts = {"dataset": "x", "epsilon": 1e9, "delta": 0.1, "unit": "row"}
     ledger = PrivacyLedger.create(tmp_path / "x.skdp", **facts)
-    check = _checks.nothing_is_kept_beside_the_estimator
-    check(Subject(PrivacyCase(DPPCA(1, epsilon=1.0, ledger=ledger), (X,))))
+    check = testing._checks.nothing_is_kept_beside_the_estimator
+    check(Subject(testing.PrivacyCase(DPPCA(1, epsilon=1.0, ledger=ledger), (X,))))
     assert ledger.entries()
     other = PrivacyLedger.create(tmp_path / "y.skdp", **facts)
-    with _recording.leaving(ledger) as left:
+    with testing._recording.leaving(ledger) as left:
         Path(__file__).read_text()
         assert not left
         DPPCA(1, ledger=other).fit(X)
@@ -416,14 +406,14 @@ def test_what_ends_with_another_thread_is_no_change():
     thread = threading.Thread(target=keep)
     thread.start()
     is_kept.wait()
-    before = _checks.beside(Sums())
+    before = testing._checks.beside(Sums())
     may_end.set()
     thread.join()
-    assert _checks.beside(Sums()) == before
+    assert testing._checks.beside(Sums()) == before
 
 
 def test_what_is_put_into_a_parameter_is_seen():
-    case = PrivacyCase(KeptInAParameter([0], epsilon=100.0), (X,))
+    case = testing.PrivacyCase(KeptInAParameter([0], epsilon=100.0), (X,))
     with pytest.raises(AssertionError, match=r"first: .*changed what a parameter holds"):
         run_alone(case, "a_second_fit_does_not_depend_on_the_first")
 
@@ -454,19 +444,19 @@ def test_what_is_expected_to_fail_is_declared_and_has_to_fail():
         "fits_in_threads_do_not_disturb_each_other",
     )
     reasons = dict.fromkeys(names, "the maximum is public")
-    run = check_privacy(case_of(ExactAttribute, expected_failures=reasons))
+    run = testing.check_privacy(case_of(ExactAttribute, expected_failures=reasons))
     assert set(names) < set(run)
     with pytest.raises(AssertionError, match="told_follows_the_releases passes, and is expected"):
-        check_privacy(case_of(Right, expected_failures=reasons))
+        testing.check_privacy(case_of(Right, expected_failures=reasons))
     with pytest.raises(ValueError, match=r"must name privacy_checks\(\), got \['a_typo'\]"):
-        check_privacy(case_of(Right, expected_failures={"a_typo": ""}))
+        testing.check_privacy(case_of(Right, expected_failures={"a_typo": ""}))
     with pytest.raises(TypeError, match=r"data must be a tuple of .* got ndarray"):
-        PrivacyCase(Right(), X)
+        testing.PrivacyCase(Right(), X)
 
 
 def test_pytest_is_told_what_is_expected_to_fail():
     case = case_of(Right, expected_failures={"the_record_is_what_was_planned": "no plan"})
-    (mark,) = [parametrize_with_privacy_checks([case]).mark]
+    (mark,) = [testing.parametrize_with_privacy_checks([case]).mark]
     marked = [one.marks for one in mark.args[1] if one.marks]
     ((only,),) = marked
     assert only.kwargs == {"reason": "no plan", "strict": True}
@@ -474,24 +464,26 @@ def test_pytest_is_told_what_is_expected_to_fail():
 
 def test_checks_that_need_a_parameter_are_run_where_it_is(monkeypatch):
     cases = {
-        "seeds": PrivacyCase(toy.ClippedMean(epsilon=100.0), (X / 4,)),
-        "null": PrivacyCase(
+        "seeds": testing.PrivacyCase(toy.ClippedMean(epsilon=100.0), (X / 4,)),
+        "null": testing.PrivacyCase(
             toy.ClippedMean(epsilon=100.0, adjacency="zero_out"), (X / 4,), null=lambda: null_row(0)
         ),
-        "records": PrivacyCase(
+        "records": testing.PrivacyCase(
             DPLogisticRegression(epsilon=100.0, row_norm=2.0, classes=[0, 1]),
             (X, (X[:, 0] > 0).astype(int)),
         ),
     }
     # Families keep these checks, and the toys here; which are run is asked alone.
-    checks = {wraps(check)(lambda case: None): need for check, need in _checks.CHECKS.items()}
-    monkeypatch.setattr(_checks, "CHECKS", checks)
-    run = {name: set(check_privacy(case)) for name, case in cases.items()}
-    every = privacy_checks().keys()
+    checks = {
+        wraps(check)(lambda case: None): need for check, need in testing._checks.CHECKS.items()
+    }
+    monkeypatch.setattr(testing._checks, "CHECKS", checks)
+    run = {name: set(testing.check_privacy(case)) for name, case in cases.items()}
+    every = testing.privacy_checks().keys()
     assert run["null"] == every
     assert run["seeds"] == run["records"] == every - {"a_null_unit_contributes_nothing"}
     seeds = {"a_seed_repeats_a_fit", "no_noise_is_shared_by_different_fits"}
-    assert set(check_privacy(case_of(Right))) == run["seeds"] - seeds
+    assert set(testing.check_privacy(case_of(Right))) == run["seeds"] - seeds
 
 
 def test_a_null_unit_that_counts_is_seen():
@@ -501,19 +493,21 @@ def test_a_null_unit_that_counts_is_seen():
 
     mean = toy.ClippedMean(epsilon=100.0, adjacency="zero_out")
     with pytest.raises(AssertionError, match=r"(?m)^a_null_unit_contributes_nothing: "):
-        run_alone(PrivacyCase(mean, (X / 4,), null=nothing), "a_null_unit_contributes_nothing")
+        run_alone(
+            testing.PrivacyCase(mean, (X / 4,), null=nothing), "a_null_unit_contributes_nothing"
+        )
 
 
 def test_neighbors_differ_in_one_unit():
     y, users = np.arange(60) % 3, np.repeat(np.arange(20), 3)
     for place in (0, 1, 30, 59):
-        for rows, labels in replaced_rows(X, y, place=place):
+        for rows, labels in testing.replaced_rows(X, y, place=place):
             differs = (rows != X).any(axis=1) | (labels != y)
             assert set(np.flatnonzero(differs)) <= {place}
             assert set(labels) <= {0, 1, 2}
             assert rows.dtype == X.dtype
         own = users[place]
-        for rows, ids in replaced_users(X, users, place=place):
+        for rows, ids in testing.replaced_users(X, users, place=place):
             np.testing.assert_array_equal(rows[ids != own], X[users != own])
             np.testing.assert_array_equal(np.unique(ids), np.unique(users))
             assert (np.diff(ids) >= 0).all()
@@ -551,27 +545,27 @@ class ByPosition(ByName):
 def test_an_argument_that_fit_takes_by_name_only_is_handed_on_by_a_subclass():
     data = X, np.repeat(np.arange(20), 3)
     with pytest.raises(TypeError, match=r"data must be what fit takes by position, got other: .*"):
-        PrivacyCase(ByName(), data)
-    case = PrivacyCase(ByPosition(), data, neighbours=replaced_users)
+        testing.PrivacyCase(ByName(), data)
+    case = testing.PrivacyCase(ByPosition(), data, neighbours=testing.replaced_users)
     run_alone(case, "neighbors_move_no_release_further_than_declared")
 
 
 def test_users_are_exchanged_with_all_their_rows():
     data = X, np.repeat(np.arange(20), 3)
-    check_privacy(PrivacyCase(UserMean(), data, neighbours=replaced_users))
-    wrong = PrivacyCase(UserMean(reduce=np.sum), data, neighbours=replaced_users)
+    testing.check_privacy(testing.PrivacyCase(UserMean(), data, neighbours=testing.replaced_users))
+    wrong = testing.PrivacyCase(UserMean(reduce=np.sum), data, neighbours=testing.replaced_users)
     with pytest.raises(AssertionError, match=r"(?m)^neighbors_move_no_release_further"):
         run_alone(wrong, "neighbors_move_no_release_further_than_declared")
 
 
 def test_at_most_five_fields_are_required():
-    parameters = inspect.signature(PrivacyCase).parameters.values()
+    parameters = inspect.signature(testing.PrivacyCase).parameters.values()
     assert sum(one.default is one.empty for one in parameters) == 2
 
 
 def test_every_check_has_a_reason():
-    assert all(reason.endswith(".") for reason in privacy_checks().values())
-    assert [check.__name__ for check in _checks.CHECKS] == list(privacy_checks())
+    assert all(reason.endswith(".") for reason in testing.privacy_checks().values())
+    assert [check.__name__ for check in testing._checks.CHECKS] == list(testing.privacy_checks())
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -582,4 +576,6 @@ def test_an_estimator_has_one_budget():
             return super().fit(X)
 
     with pytest.raises(AssertionError, match="with one budget, not with 2"):
-        run_alone(PrivacyCase(Twice(2, epsilon=100.0), (X,)), "the_record_is_that_of_the_releases")
+        run_alone(
+            testing.PrivacyCase(Twice(2, epsilon=100.0), (X,)), "the_record_is_that_of_the_releases"
+        )

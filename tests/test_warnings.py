@@ -11,46 +11,34 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import skdp
-from skdp import (
-    DPPCA,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPPersonalizedRegressor,
-    DPStandardScaler,
-    DPStreamingFactorizer,
-    DPTraceClassifier,
-    DPTraceRegressor,
-    DPTruncatedSVD,
-    PrivacyLedger,
-    PrivacyWarning,
-    make_dp_pipeline,
-)
 from skdp.exceptions import _given_once
 from skdp.model_selection import DPGridSearch, epsilon_curve, private_score
 from skdp.units import Update
 
 X = np.random.default_rng(0).standard_normal((60, 4))
 Y = X[:, 0]
-PIPELINE = make_pipeline(DPPCA(2), DPTraceRegressor())
+PIPELINE = make_pipeline(skdp.DPPCA(2), skdp.DPTraceRegressor())
 JOBS = {
-    "fit": lambda: DPPCA(2).fit(X),
+    "fit": lambda: skdp.DPPCA(2).fit(X),
     "pipeline": lambda: PIPELINE.fit(X, Y),
     "search": lambda: GridSearchCV(PIPELINE, {"dppca__n_components": [1, 2]}, cv=2).fit(X, Y),
-    "scores": lambda: cross_val_score(DPPCA(2), X, cv=2),
+    "scores": lambda: cross_val_score(skdp.DPPCA(2), X, cv=2),
     "private search": lambda: DPGridSearch(PIPELINE, {"dppca__n_components": [1]}).fit(X, Y),
-    "curve": lambda: epsilon_curve(DPPCA(2), X, epsilons=[1], n_samples=100),
+    "curve": lambda: epsilon_curve(skdp.DPPCA(2), X, epsilons=[1], n_samples=100),
 }
 
 
 LABELS = np.where(X[:, 0] > 0, "yes", "no")
-WHOLE = make_dp_pipeline(DPStandardScaler(), DPPCA(2), DPLogisticRegression())
+WHOLE = skdp.make_dp_pipeline(skdp.DPStandardScaler(), skdp.DPPCA(2), skdp.DPLogisticRegression())
 GIVEN = clone(WHOLE).set_params(dplogisticregression__classes=["no", "yes"])
 WHOLES = {
-    "fit": lambda: DPLogisticRegression(delta=0.1).fit(X, LABELS),
+    "fit": lambda: skdp.DPLogisticRegression(delta=0.1).fit(X, LABELS),
     "pipeline": lambda: WHOLE.fit(X, LABELS),
     "private search": lambda: DPGridSearch(WHOLE, {"dppca__n_components": [1, 2]}).fit(X, LABELS),
     "curve": lambda: epsilon_curve(GIVEN, X, LABELS, epsilons=[0.1, 1], n_samples=100),
-    "score": lambda: private_score(DPPCA(2, epsilon=np.inf).fit(X), X, delta=0.1, random_state=0),
+    "score": lambda: private_score(
+        skdp.DPPCA(2, epsilon=np.inf).fit(X), X, delta=0.1, random_state=0
+    ),
 }
 
 
@@ -60,7 +48,7 @@ def caught_from(job, *filters):
         for one in filters:
             warnings.filterwarnings(*one)
         job()
-    return [one for one in caught if issubclass(one.category, PrivacyWarning)]
+    return [one for one in caught if issubclass(one.category, skdp.PrivacyWarning)]
 
 
 def files_of(job):
@@ -79,7 +67,7 @@ def test_a_warning_is_at_the_line_of_the_user(name):
 
 
 def test_a_warning_of_a_thread_is_at_a_line_of_skdp():
-    search = GridSearchCV(DPPCA(2), {"n_components": [1, 2]}, cv=2, n_jobs=2, refit=False)
+    search = GridSearchCV(skdp.DPPCA(2), {"n_components": [1, 2]}, cv=2, n_jobs=2, refit=False)
     with joblib.parallel_backend("threading"):
         found = files_of(lambda: search.fit(X))
     assert found
@@ -105,8 +93,8 @@ def test_a_whole_names_each_step(name):
 
 
 def test_steps_whose_names_differ_in_a_number_are_told_apart():
-    two = make_dp_pipeline(
-        DPStandardScaler(), DPPCA(2), DPPCA(1), epsilon=0.1, shares={"dppca-1": 0.3}
+    two = skdp.make_dp_pipeline(
+        skdp.DPStandardScaler(), skdp.DPPCA(2), skdp.DPPCA(1), epsilon=0.1, shares={"dppca-1": 0.3}
     )
     told = "\n".join(lines_of(lambda: two.fit(X)))
     assert "Step 'dppca-1'" in told
@@ -114,37 +102,37 @@ def test_steps_whose_names_differ_in_a_number_are_told_apart():
 
 
 def test_a_curve_of_steps_that_share_no_budget_names_their_classes():
-    steps = make_pipeline(DPPCA(2), DPTraceRegressor())
+    steps = make_pipeline(skdp.DPPCA(2), skdp.DPTraceRegressor())
     lines = lines_of(lambda: epsilon_curve(steps, X, Y, epsilons=[0.1, 1], n_samples=100))
     assert {line.partition(":")[0] for line in lines} == {"DPPCA", "DPTraceRegressor"}
 
 
 def test_a_filter_of_a_sentence_leaves_the_others():
-    few = DPPCA(2, delta=0.1)
+    few = skdp.DPPCA(2, delta=0.1)
     lines = lines_of(lambda: few.fit(X), ("ignore", "60 rows are too few"))
     assert [line for line in lines if "too few" in line] == []
     assert lines[0].startswith("delta=0.1 exceeds")
     assert len(lines_of(lambda: few.fit(X))) > len(lines)
 
 
-@pytest.mark.parametrize("model", [DPPCA(2), make_dp_pipeline(DPPCA(2))])
+@pytest.mark.parametrize("model", [skdp.DPPCA(2), skdp.make_dp_pipeline(skdp.DPPCA(2))])
 @pytest.mark.parametrize(("text", "n_charged"), [(".", 0), (".*too few to find", 0), (".*Only", 1)])
 def test_an_error_of_public_facts_is_raised_before_anything_is_spent(
     tmp_path, model, text, n_charged
 ):
     file = tmp_path / "ledger.skdp"
-    ledger = PrivacyLedger.create(file, dataset="rows", epsilon=9, delta=1e-5, unit="row")
+    ledger = skdp.PrivacyLedger.create(file, dataset="rows", epsilon=9, delta=1e-5, unit="row")
     model = clone(model).set_params(epsilon=0.01, ledger=ledger)
-    with pytest.raises(PrivacyWarning, match=text):
-        caught_from(lambda: model.fit(X), ("error", text, PrivacyWarning))
+    with pytest.raises(skdp.PrivacyWarning, match=text):
+        caught_from(lambda: model.fit(X), ("error", text, skdp.PrivacyWarning))
     assert len(ledger.entries()) == n_charged
     assert hasattr(model, "privacy_spent_") == bool(n_charged)
 
 
 def test_what_a_fit_had_to_say_is_lost_with_the_fit():
     with pytest.raises(ValueError, match="NaN"):
-        caught_from(lambda: DPPCA(2, delta=0.1).fit(np.full((60, 4), np.nan)))
-    assert lines_of(lambda: DPPCA(2).fit(X))[0].startswith("60 rows are too few")
+        caught_from(lambda: skdp.DPPCA(2, delta=0.1).fit(np.full((60, 4), np.nan)))
+    assert lines_of(lambda: skdp.DPPCA(2).fit(X))[0].startswith("60 rows are too few")
 
 
 @pytest.fixture
@@ -158,31 +146,31 @@ def nothing_told():
 @pytest.mark.usefixtures("nothing_told")
 def test_the_default_delta_is_warned_of_once_a_process_and_another_one_each_time():
     rows = np.random.default_rng(0).standard_normal((1_000_001, 1))
-    model = DPStandardScaler(bounds=(-3, 3))
+    model = skdp.DPStandardScaler(bounds=(-3, 3))
     for _ in range(2):
-        with pytest.raises(PrivacyWarning, match="delta=1e-06"):
+        with pytest.raises(skdp.PrivacyWarning, match="delta=1e-06"):
             caught_from(lambda: model.fit(rows), ("error",))
     (line,) = lines_of(lambda: model.fit(rows))
     assert line.startswith("delta=1e-06, the default, exceeds")
     assert line.endswith("Pass delta=1e-07, or less.")
     assert caught_from(lambda: model.fit(rows)) == []
-    assert caught_from(lambda: DPStandardScaler(bounds=(-3, 3), delta=1e-7).fit(rows)) == []
+    assert caught_from(lambda: skdp.DPStandardScaler(bounds=(-3, 3), delta=1e-7).fit(rows)) == []
     for _ in range(2):
-        given = DPStandardScaler(bounds=(-3, 3), delta=0.1)
+        given = skdp.DPStandardScaler(bounds=(-3, 3), delta=0.1)
         assert lines_of(lambda: given.fit(rows))[0].startswith("delta=0.1 exceeds")  # noqa: B023
 
 
 ONE = X[:, :1]
 OF_ONE = {
-    "pca": lambda: DPPCA(1, epsilon=0.01).fit(ONE),
-    "svd": lambda: DPTruncatedSVD(1, epsilon=0.01).fit(ONE),
-    "scaler": lambda: DPStandardScaler(epsilon=0.01).fit(ONE),
-    "regression": lambda: DPLinearRegression(epsilon=0.01).fit(ONE, Y),
-    "matrices": lambda: DPTraceRegressor(epsilon=0.01).fit(ONE.reshape(-1, 1, 1), Y),
-    "classes": lambda: DPLogisticRegression(epsilon=0.01).fit(ONE, LABELS),
-    "classes of matrices": lambda: DPTraceClassifier(epsilon=0.01).fit(ONE[:, None], LABELS),
-    "users": lambda: DPPersonalizedRegressor(1, epsilon=0.01).fit(ONE, Y),
-    "stream": lambda: DPStreamingFactorizer(
+    "pca": lambda: skdp.DPPCA(1, epsilon=0.01).fit(ONE),
+    "svd": lambda: skdp.DPTruncatedSVD(1, epsilon=0.01).fit(ONE),
+    "scaler": lambda: skdp.DPStandardScaler(epsilon=0.01).fit(ONE),
+    "regression": lambda: skdp.DPLinearRegression(epsilon=0.01).fit(ONE, Y),
+    "matrices": lambda: skdp.DPTraceRegressor(epsilon=0.01).fit(ONE.reshape(-1, 1, 1), Y),
+    "classes": lambda: skdp.DPLogisticRegression(epsilon=0.01).fit(ONE, LABELS),
+    "classes of matrices": lambda: skdp.DPTraceClassifier(epsilon=0.01).fit(ONE[:, None], LABELS),
+    "users": lambda: skdp.DPPersonalizedRegressor(1, epsilon=0.01).fit(ONE, Y),
+    "stream": lambda: skdp.DPStreamingFactorizer(
         1, shape=(9, 1), privacy_unit=Update(1.0), delta=0.2
     ).finalize(),
 }

@@ -16,16 +16,7 @@ from row_cells import ADJACENCIES, D, adversarial_rows, is_reached, setting
 from scipy.sparse import csr_array
 from trace_cells import exchanged
 
-from skdp import (
-    DPPCA,
-    DPCovariance,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPStandardScaler,
-    DPTraceClassifier,
-    DPTraceRegressor,
-    DPTruncatedSVD,
-)
+import skdp
 from skdp.datasets import make_spiked
 from skdp.testing._recording import Group, RecordingBudget, fit_with, record
 
@@ -34,25 +25,25 @@ __all__ = ["CELLS", "SLIPS", "is_reached", "setting"]
 N_PEOPLE = 40
 
 
-class SVDOfPeople(DPTruncatedSVD):
+class SVDOfPeople(skdp.DPTruncatedSVD):
     """Takes users by their place, too."""
 
-    __doc__ = DPTruncatedSVD.__doc__
+    __doc__ = skdp.DPTruncatedSVD.__doc__
 
     def fit(self, X, users=None):
         return super().fit(X, users=users)
 
 
-class PCAOfPeople(DPPCA):
+class PCAOfPeople(skdp.DPPCA):
     """Takes users by their place, too."""
 
-    __doc__ = DPPCA.__doc__
+    __doc__ = skdp.DPPCA.__doc__
 
     def fit(self, X, users=None):
         return super().fit(X, users=users)
 
 
-BY_PLACE = {DPTruncatedSVD: SVDOfPeople, DPPCA: PCAOfPeople}
+BY_PLACE = {skdp.DPTruncatedSVD: SVDOfPeople, skdp.DPPCA: PCAOfPeople}
 
 
 @dataclass(frozen=True)
@@ -189,10 +180,10 @@ def strangers(cell, data):
 # The scaler: people with several rows, in the places where rows break it.
 
 
-class ScalerOfPeople(DPStandardScaler):
+class ScalerOfPeople(skdp.DPStandardScaler):
     """Takes users by their place, too."""
 
-    __doc__ = DPStandardScaler.__doc__
+    __doc__ = skdp.DPStandardScaler.__doc__
 
     def fit(self, X, users=None):
         return super().fit(X, users=users)
@@ -213,10 +204,10 @@ SCALER_CELLS = tuple(
 )
 
 
-class CovarianceOfPeople(DPCovariance):
+class CovarianceOfPeople(skdp.DPCovariance):
     """Takes users by their place, too."""
 
-    __doc__ = DPCovariance.__doc__
+    __doc__ = skdp.DPCovariance.__doc__
 
     def fit(self, X, users=None):
         return super().fit(X, users=users)
@@ -271,10 +262,10 @@ def _rows_of(cell, data):
 # Classifiers: people with several records, whose labels may differ.
 
 
-class MatrixClassifierOfPeople(DPTraceClassifier):
+class MatrixClassifierOfPeople(skdp.DPTraceClassifier):
     """Takes users by their place, too."""
 
-    __doc__ = DPTraceClassifier.__doc__
+    __doc__ = skdp.DPTraceClassifier.__doc__
 
     def fit(self, X, *more):
         # Parts bring their labels.
@@ -282,10 +273,10 @@ class MatrixClassifierOfPeople(DPTraceClassifier):
         return super().fit(X, *y, users=users)
 
 
-class ClassifierOfPeople(DPLogisticRegression):
+class ClassifierOfPeople(skdp.DPLogisticRegression):
     """Takes users by their place, too."""
 
-    __doc__ = DPLogisticRegression.__doc__
+    __doc__ = skdp.DPLogisticRegression.__doc__
 
     def fit(self, X, *more):
         # Parts bring their labels.
@@ -389,10 +380,10 @@ def class_strangers(cell, records):
 # Regressions: people with several records, rows or matrices.
 
 
-class LinearOfPeople(DPLinearRegression):
+class LinearOfPeople(skdp.DPLinearRegression):
     """Takes users by their place, too."""
 
-    __doc__ = DPLinearRegression.__doc__
+    __doc__ = skdp.DPLinearRegression.__doc__
 
     def fit(self, X, *more):
         # Parts bring their responses.
@@ -400,10 +391,10 @@ class LinearOfPeople(DPLinearRegression):
         return super().fit(X, *y, users=users)
 
 
-class TraceOfPeople(DPTraceRegressor):
+class TraceOfPeople(skdp.DPTraceRegressor):
     """Takes users by their place, too."""
 
-    __doc__ = DPTraceRegressor.__doc__
+    __doc__ = skdp.DPTraceRegressor.__doc__
 
     def fit(self, X, *more):
         *y, users = more

@@ -9,13 +9,7 @@ from sklearn.preprocessing import FunctionTransformer
 from trace_cells import N_RECORDS, Cell
 from watched import watched
 
-from skdp import (
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPTraceRegressor,
-    RowBlocks,
-    make_dp_pipeline,
-)
+import skdp
 from skdp.testing._recording import fit_with, record, scripted_budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -45,8 +39,8 @@ def test_laws_of_attacks_hold_in_parts(cell):
 
 def made(kind):
     if kind == "linear":
-        return DPLinearRegression(epsilon=200.0, n_iter=2)
-    return DPTraceRegressor(1, matrix_shape=(2, 2), epsilon=200.0, n_iter=2)
+        return skdp.DPLinearRegression(epsilon=200.0, n_iter=2)
+    return skdp.DPTraceRegressor(1, matrix_shape=(2, 2), epsilon=200.0, n_iter=2)
 
 
 @pytest.mark.parametrize("kind", ["linear", "matrices"])
@@ -92,7 +86,7 @@ def test_what_is_not_finite_in_a_later_pass_is_bounded_like_any_record(
             values[3] = bad
         return values
 
-    parts = RowBlocks.from_partitions(
+    parts = skdp.RowBlocks.from_partitions(
         [lambda: loaded("row", X[:10]), lambda: X[10:11], lambda: X[11:]],
         lengths,
         4,
@@ -124,8 +118,8 @@ def test_rows_that_a_public_step_maps_otherwise_in_a_later_pass_are_clipped(
         return np.asarray(rows) * (1.0 if len(calls) <= last else 1e6)
 
     rows = np.random.default_rng(0).normal(size=(N_RECORDS, 4))
-    classifier = DPLogisticRegression(classes=[0, 1], row_norm=2.0)
-    pipeline = make_dp_pipeline(FunctionTransformer(mapped), classifier, epsilon=200.0)
+    classifier = skdp.DPLogisticRegression(classes=[0, 1], row_norm=2.0)
+    pipeline = skdp.make_dp_pipeline(FunctionTransformer(mapped), classifier, epsilon=200.0)
     with watched() as budgets:
         pipeline.fit(in_parts(rows, (rows[:, 0] > 0).astype(int)))
     assert len(calls) > last or most

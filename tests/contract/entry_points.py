@@ -8,25 +8,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Binarizer, Normalizer
 
-from skdp import (
-    DPPCA,
-    DPContinualFactorizer,
-    DPCovariance,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPLowRankFactorizer,
-    DPPersonalizedRegressor,
-    DPStandardScaler,
-    DPStreamingFactorizer,
-    DPTraceClassifier,
-    DPTraceRegressor,
-    DPTruncatedSVD,
-    PrivacyWarning,
-    RankOneMatrices,
-    RowBlocks,
-    make_dp_pipeline,
-    metrics,
-)
+import skdp
 from skdp.display import score_histogram
 from skdp.model_selection import DPGridSearch, private_score
 from skdp.units import Update
@@ -38,20 +20,22 @@ GROUPS = np.arange(SHAPE[0]) // 3
 LEFT = np.ones((SHAPE[0], 2))
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", PrivacyWarning)
-    PCA = DPPCA(2, row_norm=3.0, mean_norm=3.0).fit(X)
-    SVD = DPTruncatedSVD(2, row_norm=3.0).fit(X)
-    FACTORS = DPLowRankFactorizer(2, row_norm=3.0).fit(X)
-    TRACE = DPTraceRegressor(1, n_iter=2, response_bound=3.0).fit(X, Y)
-    LINEAR = DPLinearRegression(n_iter=2, response_bound=3.0).fit(X, Y)
-    LOGISTIC = DPLogisticRegression(classes=[0, 1]).fit(X, Y > 0)
-    MATRIX_CLASSES = DPTraceClassifier(matrix_shape=(2, 2), classes=[0, 1]).fit(X, Y > 0)
-    USERS = DPPersonalizedRegressor(1).fit(X, Y, GROUPS)
+    warnings.simplefilter("ignore", skdp.PrivacyWarning)
+    PCA = skdp.DPPCA(2, row_norm=3.0, mean_norm=3.0).fit(X)
+    SVD = skdp.DPTruncatedSVD(2, row_norm=3.0).fit(X)
+    FACTORS = skdp.DPLowRankFactorizer(2, row_norm=3.0).fit(X)
+    TRACE = skdp.DPTraceRegressor(1, n_iter=2, response_bound=3.0).fit(X, Y)
+    LINEAR = skdp.DPLinearRegression(n_iter=2, response_bound=3.0).fit(X, Y)
+    LOGISTIC = skdp.DPLogisticRegression(classes=[0, 1]).fit(X, Y > 0)
+    MATRIX_CLASSES = skdp.DPTraceClassifier(matrix_shape=(2, 2), classes=[0, 1]).fit(X, Y > 0)
+    USERS = skdp.DPPersonalizedRegressor(1).fit(X, Y, GROUPS)
     HEAD = USERS.head(X, Y)
-    SCALER = DPStandardScaler(with_mean=False, bounds=(-3.0, 3.0)).fit(X)
-    COVARIANCE = DPCovariance(bounds=(-3.0, 3.0)).fit(X)
+    SCALER = skdp.DPStandardScaler(with_mean=False, bounds=(-3.0, 3.0)).fit(X)
+    COVARIANCE = skdp.DPCovariance(bounds=(-3.0, 3.0)).fit(X)
     RELEASED = (
-        DPStreamingFactorizer(2, shape=SHAPE, privacy_unit=Update(1.0)).partial_fit(X).finalize()
+        skdp.DPStreamingFactorizer(2, shape=SHAPE, privacy_unit=Update(1.0))
+        .partial_fit(X)
+        .finalize()
     )
 
 
@@ -60,12 +44,12 @@ def fitted(model, *more):
 
 
 def stream(**parameters):
-    return DPStreamingFactorizer(2, shape=SHAPE, privacy_unit=Update(1.0), **parameters)
+    return skdp.DPStreamingFactorizer(2, shape=SHAPE, privacy_unit=Update(1.0), **parameters)
 
 
 def blocks(bad):
     first = csr_array(X) if issparse(bad) else X
-    return RowBlocks(lambda: iter([first, bad]), (2 * len(X), X.shape[1]))
+    return skdp.RowBlocks(lambda: iter([first, bad]), (2 * len(X), X.shape[1]))
 
 
 def search(*steps):
@@ -74,11 +58,11 @@ def search(*steps):
 
 
 def pipeline(*steps):
-    return make_dp_pipeline(*steps, clone(SCALER), clone(LOGISTIC))
+    return skdp.make_dp_pipeline(*steps, clone(SCALER), clone(LOGISTIC))
 
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", PrivacyWarning)
+    warnings.simplefilter("ignore", skdp.PrivacyWarning)
     PIPELINE = pipeline().fit(X, Y > 0)
 
 # What takes a sparse matrix, too.
@@ -104,13 +88,13 @@ OF_SPARSE = {
     "DPLogisticRegression.fit": fitted(LOGISTIC, Y > 0),
     "DPLogisticRegression.predict": LOGISTIC.predict,
     "DPLogisticRegression.score": lambda bad: LOGISTIC.score(bad, Y > 0),
-    "RankOneMatrices, left": lambda bad: RankOneMatrices(bad, LEFT),
-    "RankOneMatrices, right": lambda bad: RankOneMatrices(LEFT, bad),
-    "from_tasks, X": lambda bad: RankOneMatrices.from_tasks(bad, np.zeros(SHAPE[0], int), 2),
+    "RankOneMatrices, left": lambda bad: skdp.RankOneMatrices(bad, LEFT),
+    "RankOneMatrices, right": lambda bad: skdp.RankOneMatrices(LEFT, bad),
+    "from_tasks, X": lambda bad: skdp.RankOneMatrices.from_tasks(bad, np.zeros(SHAPE[0], int), 2),
     "partial_fit": lambda bad: stream().partial_fit(bad),
     "LowRankFactors.transform": RELEASED.transform,
     "LowRankFactors.score": RELEASED.score,
-    "captured_variance": lambda bad: metrics.captured_variance(X[:2], bad),
+    "captured_variance": lambda bad: skdp.metrics.captured_variance(X[:2], bad),
     "private_score": lambda bad: private_score(SVD, bad),
     "score_histogram": lambda bad: score_histogram(SVD, bad),
     "private_score, pipeline": lambda bad: private_score(
@@ -158,9 +142,9 @@ OF_ROWS = {
     "PersonalHead.predict": HEAD.predict,
     "PersonalHead.score": lambda bad: HEAD.score(bad, Y),
     "LowRankFactors.inverse_transform": RELEASED.inverse_transform,
-    "captured_variance, components": lambda bad: metrics.captured_variance(bad, X),
-    "subspace_distance": lambda bad: metrics.subspace_distance(bad, X[:2]),
-    "coherence": metrics.coherence,
+    "captured_variance, components": lambda bad: skdp.metrics.captured_variance(bad, X),
+    "subspace_distance": lambda bad: skdp.metrics.subspace_distance(bad, X[:2]),
+    "coherence": skdp.metrics.coherence,
 }
 OF_COLUMNS = {
     "DPTraceRegressor.fit, y": lambda bad: clone(TRACE).fit(X, bad),
@@ -186,17 +170,19 @@ OF_COLUMNS = {
     "update, rows": lambda bad: stream().update(bad, GROUPS, Y),
     "update, columns": lambda bad: stream().update(GROUPS, bad, Y),
     "update, values": lambda bad: stream().update(GROUPS, GROUPS, bad),
-    "update of a continual stream": lambda bad: DPContinualFactorizer(
+    "update of a continual stream": lambda bad: skdp.DPContinualFactorizer(
         shape=SHAPE, horizon=2, privacy_unit=Update(1.0)
     ).update(GROUPS, GROUPS, bad),
-    "from_indices": lambda bad: RankOneMatrices.from_indices(bad, GROUPS, (4, 4)),
-    "from_tasks": lambda bad: RankOneMatrices.from_tasks(X, bad, 4),
-    "rows of RankOneMatrices": lambda bad: RankOneMatrices(X, LEFT)[bad],
+    "from_indices": lambda bad: skdp.RankOneMatrices.from_indices(bad, GROUPS, (4, 4)),
+    "from_tasks": lambda bad: skdp.RankOneMatrices.from_tasks(X, bad, 4),
+    "rows of RankOneMatrices": lambda bad: skdp.RankOneMatrices(X, LEFT)[bad],
     "private_score, y": lambda bad: private_score(TRACE, X, bad),
     "score_histogram, groups": lambda bad: score_histogram(SVD, X, groups=bad, classes=[0, 1]),
     "DPGridSearch.fit, y": lambda bad: DPGridSearch(clone(TRACE), {"n_iter": [1, 2]}).fit(X, bad),
 }
 OF_PARAMETERS = {
     "comp_cov": COVARIANCE.error_norm,
-    "center": lambda bad: DPPCA(2, row_norm=3.0, center=bad).fit(generator.normal(size=(20, 12))),
+    "center": lambda bad: skdp.DPPCA(2, row_norm=3.0, center=bad).fit(
+        generator.normal(size=(20, 12))
+    ),
 }

@@ -4,37 +4,27 @@ import numpy as np
 from in_parts import in_chunks, in_parts
 from scipy.sparse import csr_array
 
-from skdp import (
-    DPPCA,
-    DPCovariance,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPStandardScaler,
-    DPTraceClassifier,
-    DPTraceRegressor,
-    DPTruncatedSVD,
-    RankOneMatrices,
-)
+import skdp
 
 N_PEOPLE, N_FEATURES, SECRET = 200, 4, 2**90 + 5
 OF_MATRICES = {"matrix_shape": (2, 2), "n_iter": 5}
 KINDS = {
-    "svd": lambda **more: DPTruncatedSVD(2, **more),
-    "svd, power": lambda **more: DPTruncatedSVD(2, solver="power", **more),
-    "svd, adaptive": lambda **more: DPTruncatedSVD(2, solver="adaptive", **more),
-    "pca": lambda **more: DPPCA(2, **more),
-    "scaler": lambda **more: DPStandardScaler(with_mean=False, **more),
-    "scaler, bounds": lambda **more: DPStandardScaler(with_mean=False, bounds=(-3, 3), **more),
-    "covariance": lambda **more: DPCovariance(bounds=(-9, 9), **more),
-    "classifier": lambda **more: DPLogisticRegression(classes=[0, 1, 2], **more),
-    "regression": lambda **more: DPLinearRegression(n_iter=5, **more),
-    "regression, bounds": lambda **more: DPLinearRegression(n_iter=5, bounds=(-9, 9), **more),
-    "matrices": lambda **more: DPTraceRegressor(**{**OF_MATRICES, **more}),
-    "matrices, spectral": lambda **more: DPTraceRegressor(
+    "svd": lambda **more: skdp.DPTruncatedSVD(2, **more),
+    "svd, power": lambda **more: skdp.DPTruncatedSVD(2, solver="power", **more),
+    "svd, adaptive": lambda **more: skdp.DPTruncatedSVD(2, solver="adaptive", **more),
+    "pca": lambda **more: skdp.DPPCA(2, **more),
+    "scaler": lambda **more: skdp.DPStandardScaler(with_mean=False, **more),
+    "scaler, bounds": lambda **more: skdp.DPStandardScaler(with_mean=False, bounds=(-3, 3), **more),
+    "covariance": lambda **more: skdp.DPCovariance(bounds=(-9, 9), **more),
+    "classifier": lambda **more: skdp.DPLogisticRegression(classes=[0, 1, 2], **more),
+    "regression": lambda **more: skdp.DPLinearRegression(n_iter=5, **more),
+    "regression, bounds": lambda **more: skdp.DPLinearRegression(n_iter=5, bounds=(-9, 9), **more),
+    "matrices": lambda **more: skdp.DPTraceRegressor(**{**OF_MATRICES, **more}),
+    "matrices, spectral": lambda **more: skdp.DPTraceRegressor(
         **{**OF_MATRICES, "init": "spectral", **more}
     ),
-    "factors": lambda **more: DPTraceRegressor(n_iter=5, **more),
-    "classes of matrices": lambda **more: DPTraceClassifier(
+    "factors": lambda **more: skdp.DPTraceRegressor(n_iter=5, **more),
+    "classes of matrices": lambda **more: skdp.DPTraceClassifier(
         **{"matrix_shape": (2, 2), "classes": [0, 1], **more}
     ),
 }
@@ -83,7 +73,7 @@ def fitted(kind, X, y, container="dense", users=None, **more):
 
 def rows_for(kind, rows):
     """Give rows, or factors of matrices made of them, as a kind takes them."""
-    return RankOneMatrices(rows[:, :2], rows[:, 2:]) if kind == "factors" else rows
+    return skdp.RankOneMatrices(rows[:, :2], rows[:, 2:]) if kind == "factors" else rows
 
 
 def targets_of(kind, X, y):

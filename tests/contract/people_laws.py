@@ -36,14 +36,7 @@ from skdp.data.rows import Rows
 from skdp.data.sources import Source, as_source
 from skdp.decomposition import _rows_solvers
 from skdp.model_selection import search_cost
-from skdp.testing._recording import (
-    RecordingBudget,
-    assert_same_fit,
-    fit_with,
-    noise_of,
-    said_by,
-    scripted_budget,
-)
+from skdp.testing import _recording
 
 FAMILY_OF = {
     id(cell): family for family in FAMILIES if "people" in family.name for cell in family.cells
@@ -168,13 +161,13 @@ def only_the_number_of_people_is_told(kind):
         patch("skdp.linear_model._logistic_fit.LEAST_ROUNDING", 0.0),
     ):
         few, many = (_people_with(n_rows) for n_rows in (FEW, MANY))
-        (_, budget), _ = said_by(lambda: _fit(kind, few, RecordingBudget))
-        script = scripted_budget(budget.released)
-        (first, one), told = said_by(lambda: _fit(kind, few, script))
-        (second, other), told_of_many = said_by(lambda: _fit(kind, many, script))
+        (_, budget), _ = _recording.said_by(lambda: _fit(kind, few, _recording.RecordingBudget))
+        script = _recording.scripted_budget(budget.released)
+        (first, one), told = _recording.said_by(lambda: _fit(kind, few, script))
+        (second, other), told_of_many = _recording.said_by(lambda: _fit(kind, many, script))
     assert told == told_of_many
     assert one.spent().releases == other.spent().releases
-    assert_same_fit(second, first)
+    _recording.assert_same_fit(second, first)
     lengths = {len(pickle.dumps(model)) for model in (first, second)}
     assert len(lengths) == 1
 
@@ -192,7 +185,9 @@ def _fit(kind, data, budget):
     fit = model.fit
     # The harness passes all by place.
     model.fit = lambda X, *more: fit(X, *more[:-1], users=more[-1])
-    fitted, opened = fit_with(model, (rows_for(kind, X), *targets_of(kind, X, y), codes), budget)
+    fitted, opened = _recording.fit_with(
+        model, (rows_for(kind, X), *targets_of(kind, X, y), codes), budget
+    )
     del model.fit
     return fitted, opened
 
@@ -225,7 +220,7 @@ def _other_people_get_other_noise(cell):
     other[np.flatnonzero(codes == 1)[0]] = 0
     targets = (y[codes] % 2,) if cell in CELLS[-2:] else ()
     noises = [
-        noise_of(cell(random_state=SECRET), X[codes], *targets, ids)
+        _recording.noise_of(cell(random_state=SECRET), X[codes], *targets, ids)
         for ids in (codes, codes, other)
     ]
     np.testing.assert_array_equal(noises[0], noises[1])

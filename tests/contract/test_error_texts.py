@@ -4,15 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import (
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPPersonalizedRegressor,
-    DPTraceClassifier,
-    DPTraceRegressor,
-    DPTruncatedSVD,
-    RowBlocks,
-)
+import skdp
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -24,21 +16,21 @@ USERS = np.arange(N) % 4
 
 
 def in_parts(rows, y):
-    return RowBlocks.from_partitions([rows.copy], [len(rows)], 4, y=[y])
+    return skdp.RowBlocks.from_partitions([rows.copy], [len(rows)], 4, y=[y])
 
 
 SUPERVISED = {
-    "linear": lambda y: DPLinearRegression().fit(X, y),
-    "linear, parts": lambda y: DPLinearRegression().fit(in_parts(X, y)),
-    "trace": lambda y: DPTraceRegressor(1, matrix_shape=(2, 2)).fit(X, y),
-    "logistic": lambda y: DPLogisticRegression(classes=[0, 1]).fit(X, y),
-    "logistic, parts": lambda y: DPLogisticRegression(classes=[0, 1]).fit(in_parts(X, y)),
-    "trace classifier": lambda y: DPTraceClassifier(1, matrix_shape=(2, 2), classes=[0, 1]).fit(
-        X, y
-    ),
-    "personalized": lambda y: DPPersonalizedRegressor(1).fit(X, y, groups=USERS),
-    "a score": lambda y: DPLinearRegression().fit(X, Y).score(X, y),
-    "a score of parts": lambda y: DPLinearRegression().fit(X, Y).score(in_parts(X, y)),
+    "linear": lambda y: skdp.DPLinearRegression().fit(X, y),
+    "linear, parts": lambda y: skdp.DPLinearRegression().fit(in_parts(X, y)),
+    "trace": lambda y: skdp.DPTraceRegressor(1, matrix_shape=(2, 2)).fit(X, y),
+    "logistic": lambda y: skdp.DPLogisticRegression(classes=[0, 1]).fit(X, y),
+    "logistic, parts": lambda y: skdp.DPLogisticRegression(classes=[0, 1]).fit(in_parts(X, y)),
+    "trace classifier": lambda y: skdp.DPTraceClassifier(
+        1, matrix_shape=(2, 2), classes=[0, 1]
+    ).fit(X, y),
+    "personalized": lambda y: skdp.DPPersonalizedRegressor(1).fit(X, y, groups=USERS),
+    "a score": lambda y: skdp.DPLinearRegression().fit(X, Y).score(X, y),
+    "a score of parts": lambda y: skdp.DPLinearRegression().fit(X, Y).score(in_parts(X, y)),
 }
 
 
@@ -61,7 +53,7 @@ def test_rows_with_gaps_are_to_be_filled():
     odd[7, 1] = np.nan
     for rows, y in ((odd, Y), (in_parts(odd, Y), None)):
         with pytest.raises(ValueError, match=r"^Input X contains NaN.*\. Fill missing values by"):
-            DPLinearRegression().fit(rows, y)
+            skdp.DPLinearRegression().fit(rows, y)
 
 
 OTHERS = {
@@ -74,7 +66,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("case", OTHERS)
 def test_texts_on_names_of_features_end_in_no_lone_period(case):
-    fitted = DPTruncatedSVD(1, row_norm=1.0).fit(FRAME)
+    fitted = skdp.DPTruncatedSVD(1, row_norm=1.0).fit(FRAME)
     with pytest.raises((TypeError, ValueError), match=r"^(The feature|Feature) names") as refused:
         fitted.transform(OTHERS[case])
     last = str(refused.value).splitlines()[-1]

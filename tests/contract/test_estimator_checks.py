@@ -11,19 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skdp import (
-    DPPCA,
-    DPCovariance,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPLowRankFactorizer,
-    DPPersonalizedRegressor,
-    DPStandardScaler,
-    DPTraceClassifier,
-    DPTraceRegressor,
-    DPTruncatedSVD,
-    make_dp_pipeline,
-)
+import skdp
 from skdp.model_selection import DPGridSearch, DPRandomizedSearch
 from skdp.units import Edge, Entry, FrobeniusChange, Interaction, SparseRow, SpectralChange
 
@@ -37,16 +25,16 @@ pytestmark = [
 UNBOUNDED = {"epsilon": np.inf, "row_norm": np.inf, "mean_norm": np.inf}
 GENEROUS = {"epsilon": 1000.0, "row_norm": 20.0, "mean_norm": 20.0}
 ESTIMATORS = [
-    DPPCA(),
-    DPPCA(**UNBOUNDED),
-    DPPCA(n_components=1, solver="power", whiten=True, **GENEROUS),
-    DPPCA(n_components=1, solver="adaptive", **GENEROUS),
-    DPPCA(center=False, adjacency="zero_out", epsilon=1000.0, row_norm=20.0),
-    DPTruncatedSVD(),
-    DPTruncatedSVD(**UNBOUNDED),
-    DPTruncatedSVD(n_components=1, solver="adaptive", **GENEROUS),
-    DPTruncatedSVD(n_components=1, solver="power", **GENEROUS),
-    DPTruncatedSVD(adjacency="zero_out", **GENEROUS),
+    skdp.DPPCA(),
+    skdp.DPPCA(**UNBOUNDED),
+    skdp.DPPCA(n_components=1, solver="power", whiten=True, **GENEROUS),
+    skdp.DPPCA(n_components=1, solver="adaptive", **GENEROUS),
+    skdp.DPPCA(center=False, adjacency="zero_out", epsilon=1000.0, row_norm=20.0),
+    skdp.DPTruncatedSVD(),
+    skdp.DPTruncatedSVD(**UNBOUNDED),
+    skdp.DPTruncatedSVD(n_components=1, solver="adaptive", **GENEROUS),
+    skdp.DPTruncatedSVD(n_components=1, solver="power", **GENEROUS),
+    skdp.DPTruncatedSVD(adjacency="zero_out", **GENEROUS),
 ]
 # The checks fit a few rows, and square kernels of them for units that need these.
 LOOSE = {"n_components": 1, "epsilon": 1000.0}
@@ -68,13 +56,13 @@ NOT_CENTERED = [
     {"privacy_unit": SpectralChange(largest=20)},
     {"privacy_unit": SpectralChange(largest=20), "delta": 0},
 ]
-ESTIMATORS += [DPTruncatedSVD(**{**LOOSE, **unit}) for unit in UNITS + NOT_CENTERED]
-ESTIMATORS += [DPPCA(**{**LOOSE, **unit}) for unit in UNITS]
-ESTIMATORS += [DPPCA(**{**LOOSE, **unit, "center": False}) for unit in NOT_CENTERED]
-ESTIMATORS.append(DPPCA(privacy_unit=Entry(BOUNDS), epsilon=1000.0))
+ESTIMATORS += [skdp.DPTruncatedSVD(**{**LOOSE, **unit}) for unit in UNITS + NOT_CENTERED]
+ESTIMATORS += [skdp.DPPCA(**{**LOOSE, **unit}) for unit in UNITS]
+ESTIMATORS += [skdp.DPPCA(**{**LOOSE, **unit, "center": False}) for unit in NOT_CENTERED]
+ESTIMATORS.append(skdp.DPPCA(privacy_unit=Entry(BOUNDS), epsilon=1000.0))
 # Of a few rows no interaction is left, and so no variance.
 NOTHING = {"privacy_unit": Interaction(degree_floor=3), "center": False}
-ESTIMATORS.append(DPPCA(1, epsilon=np.inf, **NOTHING))
+ESTIMATORS.append(skdp.DPPCA(1, epsilon=np.inf, **NOTHING))
 FACTORIZATIONS = [
     {},
     {"epsilon": np.inf, "row_norm": np.inf},
@@ -84,7 +72,7 @@ FACTORIZATIONS = [
     {**LOOSE, "privacy_unit": FrobeniusChange(0.1)},
     {**LOOSE, "privacy_unit": FrobeniusChange(0.1), "solver": "alternating", "n_iter": 3},
 ]
-ESTIMATORS += [DPLowRankFactorizer(**more) for more in FACTORIZATIONS]
+ESTIMATORS += [skdp.DPLowRankFactorizer(**more) for more in FACTORIZATIONS]
 
 # With so large an epsilon the checks expect a good score of the regressors.
 REGRESSIONS = [
@@ -93,7 +81,7 @@ REGRESSIONS = [
     {"init": "spectral", "adjacency": "zero_out", "covariance": "identity", "fit_intercept": False},
     {"privacy_unit": "response", "response_bound": 1e3},
 ]
-GENEROUS_REGRESSORS = [DPTraceRegressor(epsilon=1000.0, **more) for more in REGRESSIONS]
+GENEROUS_REGRESSORS = [skdp.DPTraceRegressor(epsilon=1000.0, **more) for more in REGRESSIONS]
 PERSONAL = [
     {},
     {"adjacency": "zero_out", "decorrelate": False},
@@ -101,28 +89,32 @@ PERSONAL = [
     {"n_components": 0},
     {"n_iter": 0},
 ]
-GENEROUS_REGRESSORS += [DPPersonalizedRegressor(epsilon=1000.0, **more) for more in PERSONAL]
+GENEROUS_REGRESSORS += [skdp.DPPersonalizedRegressor(epsilon=1000.0, **more) for more in PERSONAL]
 GENEROUS_CLASSIFIERS = [
-    DPLogisticRegression(epsilon=1000.0),
-    DPLogisticRegression(epsilon=1000.0, adjacency="zero_out", row_norm=10.0),
-    DPTraceClassifier(epsilon=1000.0),
-    DPTraceClassifier(epsilon=1000.0, adjacency="zero_out", row_norm=10.0),
+    skdp.DPLogisticRegression(epsilon=1000.0),
+    skdp.DPLogisticRegression(epsilon=1000.0, adjacency="zero_out", row_norm=10.0),
+    skdp.DPTraceClassifier(epsilon=1000.0),
+    skdp.DPTraceClassifier(epsilon=1000.0, adjacency="zero_out", row_norm=10.0),
 ]
-ESTIMATORS += [DPLinearRegression(), DPLinearRegression(epsilon=1000.0, bounds=(-10, 10))]
-ESTIMATORS += [DPTraceRegressor(), DPTraceRegressor(epsilon=np.inf), *GENEROUS_REGRESSORS]
-ESTIMATORS += [DPLogisticRegression(), DPLogisticRegression(epsilon=np.inf), *GENEROUS_CLASSIFIERS]
-ESTIMATORS += [DPTraceClassifier(), DPTraceClassifier(epsilon=np.inf)]
-ESTIMATORS += [DPPersonalizedRegressor(), DPPersonalizedRegressor(epsilon=np.inf)]
+ESTIMATORS += [skdp.DPLinearRegression(), skdp.DPLinearRegression(epsilon=1000.0, bounds=(-10, 10))]
+ESTIMATORS += [skdp.DPTraceRegressor(), skdp.DPTraceRegressor(epsilon=np.inf), *GENEROUS_REGRESSORS]
+ESTIMATORS += [
+    skdp.DPLogisticRegression(),
+    skdp.DPLogisticRegression(epsilon=np.inf),
+    *GENEROUS_CLASSIFIERS,
+]
+ESTIMATORS += [skdp.DPTraceClassifier(), skdp.DPTraceClassifier(epsilon=np.inf)]
+ESTIMATORS += [skdp.DPPersonalizedRegressor(), skdp.DPPersonalizedRegressor(epsilon=np.inf)]
 # The choice among sparse and single rows, too.
 SEARCHED = {"n_components": [1, 2]}
 ESTIMATORS += [
-    DPGridSearch(DPTruncatedSVD(row_norm=3), SEARCHED),
-    DPGridSearch(DPPCA(mean_norm=3, row_norm=3), SEARCHED),
-    DPGridSearch(DPTraceRegressor(), {"n_iter": [2, 3]}),
-    DPRandomizedSearch(DPPCA(mean_norm=3, row_norm=3), SEARCHED, n_iter=2),
+    DPGridSearch(skdp.DPTruncatedSVD(row_norm=3), SEARCHED),
+    DPGridSearch(skdp.DPPCA(mean_norm=3, row_norm=3), SEARCHED),
+    DPGridSearch(skdp.DPTraceRegressor(), {"n_iter": [2, 3]}),
+    DPRandomizedSearch(skdp.DPPCA(mean_norm=3, row_norm=3), SEARCHED, n_iter=2),
 ]
 ESTIMATORS += [
-    DPStandardScaler(**more)
+    skdp.DPStandardScaler(**more)
     for more in (
         {},
         {"epsilon": np.inf, "clip": None},
@@ -131,7 +123,7 @@ ESTIMATORS += [
     )
 ]
 ESTIMATORS += [
-    DPCovariance(**more)
+    skdp.DPCovariance(**more)
     for more in (
         {},
         {"epsilon": np.inf},
@@ -141,9 +133,9 @@ ESTIMATORS += [
 ]
 # With so large an epsilon the checks expect a good score.
 PIPELINES = [
-    make_dp_pipeline(DPStandardScaler(), DPLogisticRegression(), epsilon=1000.0),
-    make_dp_pipeline(DPStandardScaler(), DPPCA(1)),
-    make_dp_pipeline(DPPCA(1), DPTraceRegressor(), epsilon=1000.0),
+    skdp.make_dp_pipeline(skdp.DPStandardScaler(), skdp.DPLogisticRegression(), epsilon=1000.0),
+    skdp.make_dp_pipeline(skdp.DPStandardScaler(), skdp.DPPCA(1)),
+    skdp.make_dp_pipeline(skdp.DPPCA(1), skdp.DPTraceRegressor(), epsilon=1000.0),
 ]
 ESTIMATORS += PIPELINES
 # Both searches have all methods from one base.
@@ -191,7 +183,7 @@ def in_turns(estimators):
 
 def is_in_full(estimator):
     """Whether it is one of the few, of which each is of another of scikit-learn's kinds."""
-    return type(estimator) in (DPPCA, DPLinearRegression, DPLogisticRegression)
+    return type(estimator) in (skdp.DPPCA, skdp.DPLinearRegression, skdp.DPLogisticRegression)
 
 
 @in_turns(FIRST_OF_CLASS)

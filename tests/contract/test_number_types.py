@@ -9,19 +9,7 @@ from public import ESTIMATORS
 from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 
-from skdp import (
-    DPPCA,
-    DPCovariance,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPLowRankFactorizer,
-    DPPersonalizedRegressor,
-    DPStandardScaler,
-    DPTraceClassifier,
-    DPTraceRegressor,
-    DPTruncatedSVD,
-    PrivacyWarning,
-)
+import skdp
 from skdp.model_selection import expected_subspace_error
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.noise import NoiseSource
@@ -64,15 +52,15 @@ class Case:
         basic["random_state"] = SECRET
         # A clone: what is set of a unit must not be set of those of other cases.
         estimator = clone(self.make(**{**basic, **self.more})).set_params(**{self.name: value})
-        if self.make is DPTraceRegressor:
+        if self.make is skdp.DPTraceRegressor:
             return estimator.fit(MATRICES, RESPONSES)
-        if self.make is DPLinearRegression:
+        if self.make is skdp.DPLinearRegression:
             return estimator.fit(X, X[:, 0])
-        if self.make is DPLogisticRegression:
+        if self.make is skdp.DPLogisticRegression:
             return estimator.fit(X, X[:, 0] > 5)
-        if self.make is DPTraceClassifier:
+        if self.make is skdp.DPTraceClassifier:
             return estimator.fit(MATRICES, RESPONSES > 0)
-        if self.make is DPPersonalizedRegressor:
+        if self.make is skdp.DPPersonalizedRegressor:
             groups = np.arange(len(X)) // 3
             if estimator.user_column is None:
                 return estimator.fit(X, X[:, 0], groups)
@@ -159,25 +147,27 @@ SCALER_CASES = [*COMMON_CASES, ("bounds", [-20.015625, 30.015625], {}), ("clip",
 
 
 def without_center(make, more):
-    return {name: value for name, value in more.items() if make is DPPCA or name != "center"}
+    return {name: value for name, value in more.items() if make is skdp.DPPCA or name != "center"}
 
 
 CASES = [
     *(
         Case(make, n, v, without_center(make, m))
-        for make in (DPPCA, DPTruncatedSVD)
+        for make in (skdp.DPPCA, skdp.DPTruncatedSVD)
         for n, v, m in ROW_CASES
     ),
-    Case(DPPCA, "n_components", 0.5, NORMS),
-    Case(DPPCA, "center", np.linspace(0, 7.0078125, 8).astype(np.float16).astype(float), PUBLIC),
-    *(Case(DPTraceRegressor, *case) for case in TRACE_CASES),
-    *(Case(DPLinearRegression, *case) for case in LINEAR_CASES),
-    *(Case(DPLogisticRegression, *case) for case in LOGISTIC_CASES),
-    *(Case(DPTraceClassifier, *case) for case in TRACE_CLASS_CASES),
-    *(Case(DPLowRankFactorizer, *case) for case in FACTOR_CASES),
-    *(Case(DPPersonalizedRegressor, *case) for case in PERSONAL_CASES),
-    *(Case(DPStandardScaler, *case) for case in SCALER_CASES),
-    *(Case(DPCovariance, *case) for case in SCALER_CASES if case[0] != "clip"),
+    Case(skdp.DPPCA, "n_components", 0.5, NORMS),
+    Case(
+        skdp.DPPCA, "center", np.linspace(0, 7.0078125, 8).astype(np.float16).astype(float), PUBLIC
+    ),
+    *(Case(skdp.DPTraceRegressor, *case) for case in TRACE_CASES),
+    *(Case(skdp.DPLinearRegression, *case) for case in LINEAR_CASES),
+    *(Case(skdp.DPLogisticRegression, *case) for case in LOGISTIC_CASES),
+    *(Case(skdp.DPTraceClassifier, *case) for case in TRACE_CLASS_CASES),
+    *(Case(skdp.DPLowRankFactorizer, *case) for case in FACTOR_CASES),
+    *(Case(skdp.DPPersonalizedRegressor, *case) for case in PERSONAL_CASES),
+    *(Case(skdp.DPStandardScaler, *case) for case in SCALER_CASES),
+    *(Case(skdp.DPCovariance, *case) for case in SCALER_CASES if case[0] != "clip"),
 ]
 
 
@@ -202,8 +192,8 @@ UNITS = (Entry, Edge, SparseRow, Interaction, SpectralChange)
 @pytest.mark.parametrize(
     ("make", "unit"),
     [
-        *((make, unit) for make in (DPPCA, DPTruncatedSVD) for unit in UNITS),
-        (DPLowRankFactorizer, FrobeniusChange),
+        *((make, unit) for make in (skdp.DPPCA, skdp.DPTruncatedSVD) for unit in UNITS),
+        (skdp.DPLowRankFactorizer, FrobeniusChange),
     ],
 )
 def test_every_number_of_a_unit_is_tried(make, unit):
@@ -250,7 +240,7 @@ def test_a_parameter_means_the_same_in_every_type(case):
 
 def test_a_number_beyond_all_floats_leaves_parameters_as_they_were():
     epsilon = np.float16(2.5)
-    estimator = DPPCA(2, epsilon=epsilon, row_norm=Fraction(10**400, 3), mean_norm=1.0)
+    estimator = skdp.DPPCA(2, epsilon=epsilon, row_norm=Fraction(10**400, 3), mean_norm=1.0)
     with pytest.raises(OverflowError):
         estimator.fit(X)
     assert estimator.epsilon is epsilon
@@ -259,7 +249,7 @@ def test_a_number_beyond_all_floats_leaves_parameters_as_they_were():
 
 def test_bounds_that_a_small_type_rounds_to_zero_are_refused():
     with pytest.raises(ValueError, match="row_norm"):
-        DPPCA(2, row_norm=np.float16(1e-20), mean_norm=1.0).fit(X)
+        skdp.DPPCA(2, row_norm=np.float16(1e-20), mean_norm=1.0).fit(X)
 
 
 SENSITIVITIES = [
@@ -286,9 +276,9 @@ def test_sensitivities_are_in_double_precision(function, arguments):
 def test_plans_are_in_double_precision(kind):
     eigenvalues = np.geomspace(1, 100, 8)
     given = {"epsilon": 2.501953125, "row_norm": 23.015625, "mean_norm": 9.0078125}
-    estimator = DPPCA(2, **{name: kind(value) for name, value in given.items()})
+    estimator = skdp.DPPCA(2, **{name: kind(value) for name, value in given.items()})
     found = expected_subspace_error(estimator, eigenvalues, 1000)
-    assert found == expected_subspace_error(DPPCA(2, **given), eigenvalues, 1000)
+    assert found == expected_subspace_error(skdp.DPPCA(2, **given), eigenvalues, 1000)
     assert type(estimator.epsilon) is kind
 
 
@@ -327,7 +317,7 @@ def test_a_share_of_the_variance_keeps_no_axis_of_noise_in_any_type(kind):
     # Nearly all of the variance is out of reach of all but axes of noise.
     generator = np.random.default_rng(0)
     rows = generator.normal(size=(3000, 12)) * np.r_[20.0, np.ones(11)]
-    pca = DPPCA(kind(0.984375), mean_norm=20.0, row_norm=20.0, random_state=2**100)
-    with pytest.warns(PrivacyWarning, match="stand out from the noise"):
+    pca = skdp.DPPCA(kind(0.984375), mean_norm=20.0, row_norm=20.0, random_state=2**100)
+    with pytest.warns(skdp.PrivacyWarning, match="stand out from the noise"):
         # Of 60 seeds 3 at most; the released spectrum asks for all 12.
         assert pca.fit(rows).n_components_ < 6

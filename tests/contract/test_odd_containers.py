@@ -10,15 +10,7 @@ import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer
 
-from skdp import (
-    DPPCA,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPStandardScaler,
-    DPTraceRegressor,
-    RowBlocks,
-    make_dp_pipeline,
-)
+import skdp
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -47,12 +39,12 @@ TIMES = {
 @pytest.mark.parametrize("name", TIMES)
 def test_dates_times_and_durations_are_refused_with_a_recipe(name):
     rows = TIMES[name]
-    for model in (DPStandardScaler(), DPStandardScaler(missing="mean"), DPPCA(1)):
+    for model in (skdp.DPStandardScaler(), skdp.DPStandardScaler(missing="mean"), skdp.DPPCA(1)):
         with pytest.raises(ValueError, match=r"Dates, .* no numbers.*\.dt\.days with pandas") as no:
             model.fit(rows)
         assert "2020-01-02" not in str(no.value)
     n_columns = np.shape(rows)[1]
-    fitted = DPStandardScaler().fit(X[:, :n_columns])
+    fitted = skdp.DPStandardScaler().fit(X[:, :n_columns])
     with pytest.raises(ValueError, match=r"Dates|feature names"):
         fitted.transform(rows)
 
@@ -61,11 +53,11 @@ def test_dates_times_and_durations_are_refused_with_a_recipe(name):
 def test_responses_and_weights_are_no_dates(name):
     columns = TIMES[name]
     y = columns["day"] if hasattr(columns, "columns") else np.asarray(columns)[:, 0]
-    for model in (DPLinearRegression(), DPTraceRegressor()):
+    for model in (skdp.DPLinearRegression(), skdp.DPTraceRegressor()):
         with pytest.raises(ValueError, match=r"Dates, .*total_days\(\) with polars"):
             model.fit(X, y)
     with pytest.raises(ValueError, match="Unknown label type: dates"):
-        DPLogisticRegression().fit(X, y)
+        skdp.DPLogisticRegression().fit(X, y)
 
 
 STRINGS = np.where(X[:, 0] > 0, "yes", "no")
@@ -86,7 +78,7 @@ def test_labels_that_are_none_are_called_what_they_are(name):
     labels, what = LABELS[name]
     for classes in (["no", "yes"], None):
         with pytest.raises(ValueError, match=f"Unknown label type: {what}.*leave out records"):
-            DPLogisticRegression(classes=classes).fit(X, labels)
+            skdp.DPLogisticRegression(classes=classes).fit(X, labels)
 
 
 @pytest.mark.parametrize(
@@ -98,44 +90,44 @@ def test_labels_that_are_none_are_called_what_they_are(name):
     ],
 )
 def test_what_is_no_table_yet_is_called_what_it_is(rows, what):
-    for model in (DPStandardScaler(), DPPCA(1), make_dp_pipeline(DPPCA(1))):
+    for model in (skdp.DPStandardScaler(), skdp.DPPCA(1), skdp.make_dp_pipeline(skdp.DPPCA(1))):
         with pytest.raises(ValueError, match=what):
             model.fit(rows)
     with pytest.raises(ValueError, match=what):
-        DPLinearRegression().fit(X, rows)
+        skdp.DPLinearRegression().fit(X, rows)
 
 
 @pytest.mark.parametrize(
     "twins", [pd.DataFrame(X, columns=["a", "b", "a"]), pa.table([*X.T], names=["a", "b", "a"])]
 )
 def test_two_columns_may_have_one_name_where_nobody_asks_for_it(twins):
-    for model in (DPStandardScaler(random_state=2**99), DPPCA(1, random_state=2**99)):
+    for model in (skdp.DPStandardScaler(random_state=2**99), skdp.DPPCA(1, random_state=2**99)):
         fitted = model.fit(twins)
         assert fitted.transform(twins).shape[0] == N
         assert not hasattr(fitted, "feature_names_in_")
     if isinstance(twins, pd.DataFrame):
-        parts = ColumnTransformer([("a", DPStandardScaler(), [0, 2])], remainder="passthrough")
+        parts = ColumnTransformer([("a", skdp.DPStandardScaler(), [0, 2])], remainder="passthrough")
         double = FunctionTransformer(np.square, validate=True)
-        for steps in ([parts, DPPCA(1)], [double, DPPCA(1)]):
-            assert make_dp_pipeline(*steps).fit(twins).transform(twins).shape == (N, 1)
-        named = ColumnTransformer([("a", DPStandardScaler(), ["a"])])
+        for steps in ([parts, skdp.DPPCA(1)], [double, skdp.DPPCA(1)]):
+            assert skdp.make_dp_pipeline(*steps).fit(twins).transform(twins).shape == (N, 1)
+        named = ColumnTransformer([("a", skdp.DPStandardScaler(), ["a"])])
         with pytest.raises(ValueError, match="or has one of them twice"):
-            make_dp_pipeline(named).fit(twins)
+            skdp.make_dp_pipeline(named).fit(twins)
     with pytest.raises(ValueError, match="several of one name: a"):
-        DPStandardScaler(bounds={"a": (0, 1), "b": (0, 1)}).fit(twins)
+        skdp.DPStandardScaler(bounds={"a": (0, 1), "b": (0, 1)}).fit(twins)
 
 
 def test_parts_with_two_columns_of_one_name_are_taken():
     twins = pd.DataFrame(X, columns=["a", "b", "a"])
-    blocks = RowBlocks.from_partitions([lambda: twins], [N], 3)
-    assert DPStandardScaler(with_mean=False).fit(blocks).mean_.shape == (3,)
+    blocks = skdp.RowBlocks.from_partitions([lambda: twins], [N], 3)
+    assert skdp.DPStandardScaler(with_mean=False).fit(blocks).mean_.shape == (3,)
 
 
 @pytest.mark.parametrize("value", [True, np.True_])
 @pytest.mark.parametrize("name", ["epsilon", "delta", "n_components", "random_state", "row_norm"])
 def test_a_bool_is_no_number(name, value):
     with pytest.raises(ValueError, match=f"The {name!r} parameter of DPPCA must not be a bool"):
-        DPPCA(**{name: value}).fit(X)
+        skdp.DPPCA(**{name: value}).fit(X)
 
 
 def test_data_frames_of_delayed_parts_are_fitted():
@@ -145,6 +137,6 @@ def test_data_frames_of_delayed_parts_are_fitted():
     parts = [dask.delayed(whole.iloc[start : start + 20]) for start in (0, 20)]
     for more in ({}, {"meta": whole.iloc[:0]}):
         rows = frames.from_delayed(parts, **more)
-        assert DPLinearRegression().fit(rows[["a", "b"]], rows["c"]).coef_.shape == (2,)
-        model = make_dp_pipeline(DPStandardScaler(), DPPCA(1)).fit(rows)
+        assert skdp.DPLinearRegression().fit(rows[["a", "b"]], rows["c"]).coef_.shape == (2,)
+        model = skdp.make_dp_pipeline(skdp.DPStandardScaler(), skdp.DPPCA(1)).fit(rows)
         assert model.transform(rows).compute().shape == (N, 1)

@@ -16,31 +16,12 @@ from people_kinds import (
     rows_for,
     rows_of_people,
 )
+from sklearn import model_selection
 from sklearn.base import clone
-from sklearn.model_selection import (
-    GridSearchCV,
-    GroupKFold,
-    GroupShuffleSplit,
-    KFold,
-    cross_val_score,
-)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skdp import (
-    DPPCA,
-    DPContinualFactorizer,
-    DPLogisticRegression,
-    DPLowRankFactorizer,
-    DPPersonalizedRegressor,
-    DPStandardScaler,
-    DPStreamingFactorizer,
-    DPTraceRegressor,
-    DPTruncatedSVD,
-    PrivacyLedger,
-    PrivacyWarning,
-    make_dp_pipeline,
-)
+import skdp
 from skdp.federated import Federation
 from skdp.model_selection import DPGridSearch, privacy_spent, search_cost
 from skdp.units import Entry, Interaction, SparseRow
@@ -65,7 +46,7 @@ def test_people_with_one_row_are_rows(kind):
 @of_kinds
 def test_the_plan_and_the_record_are_per_user(kind, tmp_path):
     X, y, codes = rows_of_people()
-    ledger = PrivacyLedger.create(
+    ledger = skdp.PrivacyLedger.create(
         tmp_path / "ledger", dataset="visits", epsilon=3.0, delta=1e-5, unit="user"
     )
     model = fitted(kind, X[codes], y[codes], users=codes, privacy_unit="user", ledger=ledger)
@@ -142,26 +123,29 @@ def test_ids_without_the_unit_are_refused(kind):
 def test_what_is_too_much_for_few_people_counts_people():
     X, _, codes = rows_of_people()
     with pytest.raises(ValueError, match=r"min\(n_users, n_features\)=2, got n_users=2 and n_fea"):
-        DPPCA(3, privacy_unit="user").fit(X[codes], users=codes % 2)
+        skdp.DPPCA(3, privacy_unit="user").fit(X[codes], users=codes % 2)
 
 
 def test_who_does_not_protect_people_says_so():
     X, y, _ = rows_of_people()
     for users in (None, np.arange(N_PEOPLE)):
         with pytest.raises(ValueError, match="is not for DPLowRankFactorizer: make one row for ea"):
-            DPLowRankFactorizer(2, privacy_unit="user").fit(X, users=users)
+            skdp.DPLowRankFactorizer(2, privacy_unit="user").fit(X, users=users)
     with pytest.raises(ValueError, match=r"make one row for each person first.*unit='owner'"):
-        Federation(DPPCA(2, privacy_unit="user"), n_rows=90, n_features=4, owners=3)
+        Federation(skdp.DPPCA(2, privacy_unit="user"), n_rows=90, n_features=4, owners=3)
     facts = {"shape": (5, 4), "privacy_unit": "user"}
-    for make, more in ((DPStreamingFactorizer, {}), (DPContinualFactorizer, {"horizon": 3})):
+    for make, more in (
+        (skdp.DPStreamingFactorizer, {}),
+        (skdp.DPContinualFactorizer, {"horizon": 3}),
+    ):
         with pytest.raises(ValueError, match="add up the updates of each person first"):
             make(2, **facts, **more).partial_fit(X[:5])
     with pytest.raises(ValueError, match="choose 'auto'"):
-        DPTruncatedSVD(2, privacy_unit="user", solver="alternating").fit(X, users=y)
+        skdp.DPTruncatedSVD(2, privacy_unit="user", solver="alternating").fit(X, users=y)
     entries = Entry(bounds=(0, 1)), Interaction(), SparseRow(bounds=(0, 1), max_entries=3)
-    smaller = [DPTruncatedSVD(2, privacy_unit=unit) for unit in entries]
-    for other in (*smaller, DPTraceRegressor(privacy_unit="response", response_bound=1.0)):
-        targets = (y,) if isinstance(other, DPTraceRegressor) else ()
+    smaller = [skdp.DPTruncatedSVD(2, privacy_unit=unit) for unit in entries]
+    for other in (*smaller, skdp.DPTraceRegressor(privacy_unit="response", response_bound=1.0)):
+        targets = (y,) if isinstance(other, skdp.DPTraceRegressor) else ()
         rows = X[:, :, np.newaxis] if targets else X
         with pytest.raises(ValueError, match="leave users out, and make one row for each person"):
             other.fit(rows, *targets, users=np.arange(N_PEOPLE))
@@ -171,10 +155,10 @@ def test_who_does_not_protect_people_says_so():
 
 def pipeline(unit="user", **more):
     first = FunctionTransformer(np.tanh)
-    scaler = DPStandardScaler(bounds=(-1, 1), privacy_unit=unit)
+    scaler = skdp.DPStandardScaler(bounds=(-1, 1), privacy_unit=unit)
     classes = {"classes": [0, 1, 2], "privacy_unit": "record" if unit == "row" else unit}
-    steps = first, scaler, DPPCA(2, privacy_unit=unit), DPLogisticRegression(**classes)
-    return make_dp_pipeline(*steps, **more)
+    steps = first, scaler, skdp.DPPCA(2, privacy_unit=unit), skdp.DPLogisticRegression(**classes)
+    return skdp.make_dp_pipeline(*steps, **more)
 
 
 def test_a_pipeline_protects_people_whole():
@@ -189,7 +173,7 @@ def test_a_pipeline_protects_people_whole():
 def test_a_pipeline_within_another_one_gets_ids(routing):
     X, y, codes = rows_of_people()
     X, y = X[codes], y[codes]
-    first = make_dp_pipeline(DPStandardScaler(privacy_unit="user"), epsilon=math.inf)
+    first = skdp.make_dp_pipeline(skdp.DPStandardScaler(privacy_unit="user"), epsilon=math.inf)
     whole = make_pipeline(first, clone(pipeline(epsilon=math.inf)))
     assert first.fit_transform(X, users=codes).shape == X.shape
     with sklearn.config_context(enable_metadata_routing=routing):
@@ -201,7 +185,7 @@ def test_a_pipeline_within_another_one_gets_ids(routing):
 def test_a_pipeline_tells_nothing_of_the_number_of_rows(tmp_path):
     X, y, codes = rows_of_people()
     path = tmp_path / "ledger"
-    ledger = PrivacyLedger.create(path, dataset="x", epsilon=9.0, delta=1e-5, unit="user")
+    ledger = skdp.PrivacyLedger.create(path, dataset="x", epsilon=9.0, delta=1e-5, unit="user")
     model = pipeline(ledger=ledger).fit(X[codes], y[codes], users=codes)
     assert ledger.entries()[0]["what"] == f"DPPipeline.fit, {N_PEOPLE} users"
     planned = pipeline().plan(N_PEOPLE, N_FEATURES)
@@ -219,10 +203,10 @@ def test_a_pipeline_tells_nothing_of_the_number_of_rows(tmp_path):
 def test_a_pipeline_hands_ids_to_personal_models(is_alone, tmp_path):
     X, y, codes = rows_of_people()
     path = tmp_path / "ledger"
-    ledger = PrivacyLedger.create(path, dataset="x", epsilon=9.0, delta=1e-5, unit="user")
-    first = FunctionTransformer() if is_alone else DPStandardScaler(privacy_unit="user")
-    personal = DPPersonalizedRegressor(2, require_groups=True)
-    model = make_dp_pipeline(first, personal, ledger=ledger)
+    ledger = skdp.PrivacyLedger.create(path, dataset="x", epsilon=9.0, delta=1e-5, unit="user")
+    first = FunctionTransformer() if is_alone else skdp.DPStandardScaler(privacy_unit="user")
+    personal = skdp.DPPersonalizedRegressor(2, require_groups=True)
+    model = skdp.make_dp_pipeline(first, personal, ledger=ledger)
     assert model.plan(N_PEOPLE, N_FEATURES).unit == model.privacy_unit == "user"
     with pytest.raises(ValueError, match="needs users"):
         model.fit(X[codes], y[codes])
@@ -236,13 +220,15 @@ def test_a_pipeline_hands_ids_to_personal_models(is_alone, tmp_path):
 
 def test_units_of_the_steps_of_a_pipeline_do_not_mix():
     X, y, codes = rows_of_people()
-    mixed = make_dp_pipeline(DPStandardScaler(), DPLogisticRegression(privacy_unit="user"))
+    mixed = skdp.make_dp_pipeline(
+        skdp.DPStandardScaler(), skdp.DPLogisticRegression(privacy_unit="user")
+    )
     with pytest.raises(ValueError, match="row and user"):
         mixed.fit(X, y, users=np.arange(N_PEOPLE))
-    scaler = DPStandardScaler(privacy_unit="user")
+    scaler = skdp.DPStandardScaler(privacy_unit="user")
     # Who knows no number of users before a fit, or alone, has no place in a plan.
     for facts in ({}, {"require_groups": True, "user_column": 0}):
-        personal = make_dp_pipeline(scaler, DPPersonalizedRegressor(2, **facts))
+        personal = skdp.make_dp_pipeline(scaler, skdp.DPPersonalizedRegressor(2, **facts))
         with pytest.raises(ValueError, match="what a fit decides, unless"):
             personal.fit(X, y, users=np.arange(N_PEOPLE))
     with pytest.raises(ValueError, match="needs users"):
@@ -255,13 +241,15 @@ def test_units_of_the_steps_of_a_pipeline_do_not_mix():
 def test_searches_of_scikit_learn_hand_ids_on(routing):
     X, y, codes = rows_of_people()
     X, y = X[codes], y[codes]
-    model = DPLogisticRegression(classes=[0, 1, 2], epsilon=30.0, privacy_unit="user")
-    split = GroupShuffleSplit(2, random_state=0)
+    model = skdp.DPLogisticRegression(classes=[0, 1, 2], epsilon=30.0, privacy_unit="user")
+    split = model_selection.GroupShuffleSplit(2, random_state=0)
     with sklearn.config_context(enable_metadata_routing=routing):
         groups = {} if routing else {"groups": codes}
         params = {"users": codes, **({"groups": codes} if routing else {})}
-        scores = cross_val_score(model, X, y, cv=split, params=params, **groups)
-        search = GridSearchCV(model, {"row_norm": [2.0, 4.0]}, cv=split, error_score="raise")
+        scores = model_selection.cross_val_score(model, X, y, cv=split, params=params, **groups)
+        search = model_selection.GridSearchCV(
+            model, {"row_norm": [2.0, 4.0]}, cv=split, error_score="raise"
+        )
         search.fit(X, y, groups=codes, users=codes)
     assert len(scores) == 2
     assert search.best_estimator_.privacy_spent_.unit == "user"
@@ -270,7 +258,7 @@ def test_searches_of_scikit_learn_hand_ids_on(routing):
 def test_warnings_count_users():
     X, y, codes = rows_of_people()
     for kind in ("scaler", "classifier", "regression", "matrices", "classes of matrices"):
-        with pytest.warns(PrivacyWarning) as warned:
+        with pytest.warns(skdp.PrivacyWarning) as warned:
             fitted(kind, X[codes], y[codes], users=codes % 20, privacy_unit="user", epsilon=0.5)
         texts = " ".join(str(one.message) for one in warned)
         assert "20 users" in texts
@@ -279,11 +267,11 @@ def test_warnings_count_users():
 
 
 SPLITS = {
-    "by places": (KFold(3), False),
+    "by places": (model_selection.KFold(3), False),
     "a number": (3, False),
-    "by numbers of rows": (GroupKFold(3), False),
-    "by ids": (GroupShuffleSplit(3, random_state=0), True),
-    "by shuffled ids": (GroupKFold(3, shuffle=True, random_state=0), True),
+    "by numbers of rows": (model_selection.GroupKFold(3), False),
+    "by ids": (model_selection.GroupShuffleSplit(3, random_state=0), True),
+    "by shuffled ids": (model_selection.GroupKFold(3, shuffle=True, random_state=0), True),
 }
 
 
@@ -294,8 +282,8 @@ SPLITS = {
 def test_searches_are_counted_only_with_folds_that_follow_from_ids(splits):
     X, y, codes = rows_of_people()
     X, y, (cv, is_counted) = X[codes], y[codes], SPLITS[splits]
-    model = DPLogisticRegression(classes=[0, 1, 2], privacy_unit="user")
-    search = GridSearchCV(model, {"row_norm": [2.0, 4.0]}, cv=cv)
+    model = skdp.DPLogisticRegression(classes=[0, 1, 2], privacy_unit="user")
+    search = model_selection.GridSearchCV(model, {"row_norm": [2.0, 4.0]}, cv=cv)
     if is_counted:
         cost = search_cost(search, n_samples=N_PEOPLE, n_features=N_FEATURES)
         assert (cost.n_fits, cost.spent.unit) == (7, "user")

@@ -13,18 +13,7 @@ from public import ESTIMATORS
 from row_cells import datasets
 from scipy import sparse
 
-from skdp import (
-    DPPCA,
-    BudgetError,
-    DPLogisticRegression,
-    DPLowRankFactorizer,
-    DPPersonalizedRegressor,
-    DPTraceClassifier,
-    DPTraceRegressor,
-    DPTruncatedSVD,
-    RowBlocks,
-    make_dp_pipeline,
-)
+import skdp
 from skdp.privacy import Plan, PrivacyBudget, sensitivity
 from skdp.privacy.budget import SKIPPED
 from skdp.privacy.plan import OneOf, PrivacyCost
@@ -34,11 +23,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 
 @pytest.mark.covered(at_most=3)
-@pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD, DPLowRankFactorizer])
+@pytest.mark.parametrize("make", [skdp.DPPCA, skdp.DPTruncatedSVD, skdp.DPLowRankFactorizer])
 @pytest.mark.parametrize("unit", ["row", Entry((0, 1))], ids=str)
 def test_the_container_does_not_change_what_is_released(make, unit):
     X = np.random.default_rng(0).random((60, 50))
-    blocks = RowBlocks(lambda: iter([X[:20], X[20:]]), shape=X.shape)
+    blocks = skdp.RowBlocks(lambda: iter([X[:20], X[20:]]), shape=X.shape)
     frame = pd.DataFrame.sparse.from_spmatrix(sparse.csr_array(X))
     for data in (X, X.astype(np.float32), sparse.csr_array(X), blocks, frame):
         estimator = make(n_components=2, privacy_unit=unit)
@@ -56,11 +45,11 @@ def test_sparse_rows_far_from_the_origin_have_what_the_plan_says(solver, center)
     # They are centered in their products, and what that rounds follows the center.
     X = sparse.csr_array(datasets()["spiked"])
     norms = {"mean_norm": 1e4} if isinstance(center, str) else {}
-    check_plan(lambda: DPPCA(2, solver=solver, center=center, row_norm=1e-3, **norms), (X,))
+    check_plan(lambda: skdp.DPPCA(2, solver=solver, center=center, row_norm=1e-3, **norms), (X,))
 
 
 def test_a_plan_is_as_long_as_what_is_asked_for():
-    plan = DPPCA(3, solver="power", n_iter=4, row_norm=1.0, mean_norm=1.0).plan(500, 30)
+    plan = skdp.DPPCA(3, solver="power", n_iter=4, row_norm=1.0, mean_norm=1.0).plan(500, 30)
     assert [line.name for line in plan.releases] == [
         "mean",
         *(f"{kind} {step}" for step in range(1, 5) for kind in ("clip level", "step")),
@@ -70,7 +59,7 @@ def test_a_plan_is_as_long_as_what_is_asked_for():
 
 
 def test_a_plan_says_what_decides_where_it_cannot():
-    text = repr(DPPCA(3, solver="adaptive").plan(500, 30))
+    text = repr(skdp.DPPCA(3, solver="adaptive").plan(500, 30))
     usual, other = text.split("or, as released values say:")
     assert "second moment 2" in usual
     assert "step 1" in other
@@ -79,7 +68,7 @@ def test_a_plan_says_what_decides_where_it_cannot():
 
 
 def test_planning_leaves_the_estimator_as_it_was():
-    estimator = DPTruncatedSVD(3, random_state=np.random.RandomState(0))
+    estimator = skdp.DPTruncatedSVD(3, random_state=np.random.RandomState(0))
     before = dict(vars(estimator))
     state = estimator.random_state.get_state()[1].copy()
     estimator.plan(500, 30)
@@ -90,12 +79,12 @@ def test_planning_leaves_the_estimator_as_it_was():
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (DPPCA(epsilon=-1.0), "epsilon"),
-        (DPPCA(n_components=40), "n_components"),
-        (DPTruncatedSVD(privacy_unit="entry"), "Entry"),
-        (DPTraceRegressor(rank=2), "rank"),
-        (DPTraceRegressor(delta=0), "delta"),
-        (DPTruncatedSVD(privacy_unit=Edge((0, 1))), "symmetric"),
+        (skdp.DPPCA(epsilon=-1.0), "epsilon"),
+        (skdp.DPPCA(n_components=40), "n_components"),
+        (skdp.DPTruncatedSVD(privacy_unit="entry"), "Entry"),
+        (skdp.DPTraceRegressor(rank=2), "rank"),
+        (skdp.DPTraceRegressor(delta=0), "delta"),
+        (skdp.DPTruncatedSVD(privacy_unit=Edge((0, 1))), "symmetric"),
     ],
     ids=str,
 )
@@ -107,24 +96,24 @@ def test_a_plan_refuses_what_a_fit_refuses(estimator, message):
 @pytest.mark.parametrize("sizes", [(0, 3), (10, 0), (1.5, 3)])
 def test_a_plan_is_for_a_whole_number_of_rows_and_features(sizes):
     with pytest.raises((TypeError, ValueError), match=r"n_samples|n_features"):
-        DPPCA().plan(*sizes)
+        skdp.DPPCA().plan(*sizes)
 
 
 def test_the_features_of_a_plan_are_those_of_its_matrices():
     matrices = np.zeros((1, 4, 3))
-    assert DPTraceRegressor(rank=2).plan(100, 12, like=matrices).releases
+    assert skdp.DPTraceRegressor(rank=2).plan(100, 12, like=matrices).releases
     with pytest.raises(ValueError, match="n_features=999"):
-        DPTraceRegressor().plan(100, 999, like=matrices)
+        skdp.DPTraceRegressor().plan(100, 999, like=matrices)
 
 
 @pytest.mark.parametrize("like", ["sparse", 3, sparse.csr_array], ids=str)
-@pytest.mark.parametrize("estimator", [DPPCA(), DPTraceRegressor()], ids=str)
+@pytest.mark.parametrize("estimator", [skdp.DPPCA(), skdp.DPTraceRegressor()], ids=str)
 def test_a_plan_takes_no_other_thing_for_data(estimator, like):
     with pytest.raises(TypeError, match="like must be an X"):
         estimator.plan(100, 30, like=like)
 
 
-@pytest.mark.parametrize("estimator", [DPPCA(), DPTraceRegressor()], ids=str)
+@pytest.mark.parametrize("estimator", [skdp.DPPCA(), skdp.DPTraceRegressor()], ids=str)
 def test_a_refused_thing_for_data_is_not_printed(estimator):
     with pytest.raises(TypeError, match="got dict") as caught:
         estimator.plan(100, 30, like={"salary": [123456.0]})
@@ -132,7 +121,7 @@ def test_a_refused_thing_for_data_is_not_printed(estimator):
 
 
 @pytest.mark.parametrize("like", [np.zeros((1, 40)), np.zeros(3), np.zeros((1, 5, 7))])
-@pytest.mark.parametrize("estimator", [DPPCA(), DPTraceRegressor()], ids=str)
+@pytest.mark.parametrize("estimator", [skdp.DPPCA(), skdp.DPTraceRegressor()], ids=str)
 def test_a_plan_refuses_data_of_other_features(estimator, like):
     with pytest.raises(ValueError, match=r"n_features=30|matrix_shape"):
         estimator.plan(100, 30, like=like)
@@ -140,9 +129,9 @@ def test_a_plan_refuses_data_of_other_features(estimator, like):
 
 def test_too_small_a_budget_is_refused_before_anything_is_set_or_spent():
     X = np.random.default_rng(0).random((50, 40))
-    estimator = DPPCA(2, epsilon=1e-6, delta=1e-12, mean_norm=7.0, row_norm=7.0)
+    estimator = skdp.DPPCA(2, epsilon=1e-6, delta=1e-12, mean_norm=7.0, row_norm=7.0)
     before = dict(vars(estimator))
-    with pytest.raises(BudgetError, match="too small"):
+    with pytest.raises(skdp.BudgetError, match="too small"):
         estimator.fit(X)
     assert vars(estimator) == before
 
@@ -168,12 +157,12 @@ def test_a_budget_refuses_what_is_not_the_next_release():
         declared("another", share=0.25),
     ):
         budget = PrivacyBudget.of(plan)
-        with pytest.raises(BudgetError, match="next"):
+        with pytest.raises(skdp.BudgetError, match="next"):
             budget.release(wrong, 1.0)
         assert budget.spent().releases == ()
     budget.release(one, 1.0)
     budget.release(plan.others[0][1], 1.0)
-    with pytest.raises(BudgetError, match="not planned"):
+    with pytest.raises(skdp.BudgetError, match="not planned"):
         budget.release(declared("three"), 1.0)
     assert [release.share for release in budget.spent().releases] == [0.25, 0.5]
 
@@ -203,9 +192,9 @@ def test_only_what_may_be_skipped_is():
     first, second = declared("one"), declared("two", may_be_skipped=True)
     plan = lines(first, second)
     budget = PrivacyBudget.of(plan)
-    with pytest.raises(BudgetError, match="may not be skipped"):
+    with pytest.raises(skdp.BudgetError, match="may not be skipped"):
         budget.skip(first)
-    with pytest.raises(BudgetError, match="next"):
+    with pytest.raises(skdp.BudgetError, match="next"):
         budget.skip(second)
     budget.release(first, 1.0)
     budget.skip(second)
@@ -228,15 +217,15 @@ def test_a_search_is_one_part_of_a_plan_and_several_lines():
 
 def test_the_shares_of_a_plan_add_to_one_at_most():
     for share in (0.6, 0.0, math.nan):
-        with pytest.raises(BudgetError, match=r"at most 1|positive"):
+        with pytest.raises(skdp.BudgetError, match=r"at most 1|positive"):
             lines(*(declared(name, share=share) for name in "ab"))
-    plan = DPTruncatedSVD(row_norm=1.0).plan(100, 10)
-    with pytest.raises(BudgetError, match="at most 1"):
+    plan = skdp.DPTruncatedSVD(row_norm=1.0).plan(100, 10)
+    with pytest.raises(skdp.BudgetError, match="at most 1"):
         dataclasses.replace(plan, parts=2 * plan.parts)
 
 
 def test_a_plan_cannot_be_changed():
-    plan = DPTruncatedSVD().plan(100, 10)
+    plan = skdp.DPTruncatedSVD().plan(100, 10)
     with pytest.raises(AttributeError):
         plan.epsilon = 2.0
     with pytest.raises(AttributeError):
@@ -245,16 +234,16 @@ def test_a_plan_cannot_be_changed():
 
 # What a plan takes, and how it prints
 
-CLASSIFIER = DPLogisticRegression(classes=[0, 1])
+CLASSIFIER = skdp.DPLogisticRegression(classes=[0, 1])
 WITH_SHAPES = [
     kind(classes=[0, 1]) if hasattr(kind(), "classes") else kind()
     for kind in ESTIMATORS
-    if kind is not DPPersonalizedRegressor
+    if kind is not skdp.DPPersonalizedRegressor
 ]
 
 
 @pytest.mark.parametrize(
-    "estimator", [*WITH_SHAPES, make_dp_pipeline(DPPCA(2), CLASSIFIER)], ids=str
+    "estimator", [*WITH_SHAPES, skdp.make_dp_pipeline(skdp.DPPCA(2), CLASSIFIER)], ids=str
 )
 def test_a_shape_of_rows_is_their_numbers(estimator):
     X = np.zeros((300, 6))
@@ -269,24 +258,26 @@ def test_a_shape_of_rows_is_their_numbers(estimator):
         estimator.plan(300)
 
 
-@pytest.mark.parametrize("estimator", [DPTraceRegressor(2), DPTraceClassifier(2, classes=[0, 1])])
+@pytest.mark.parametrize(
+    "estimator", [skdp.DPTraceRegressor(2), skdp.DPTraceClassifier(2, classes=[0, 1])]
+)
 def test_a_shape_of_matrices_tells_that_they_are_matrices(estimator):
     matrices = np.zeros((300, 4, 5))
     assert estimator.plan(matrices.shape) == estimator.plan(300, 20, like=matrices)
     with pytest.raises(ValueError, match="does not fit like"):
-        DPPCA(2).plan(matrices.shape)
+        skdp.DPPCA(2).plan(matrices.shape)
     with pytest.raises(ValueError, match="does not fit like"):
-        make_dp_pipeline(DPPCA(2), CLASSIFIER).plan(matrices.shape)
+        skdp.make_dp_pipeline(skdp.DPPCA(2), CLASSIFIER).plan(matrices.shape)
 
 
 def test_a_shape_of_rows_is_no_number_of_users():
     with pytest.raises(TypeError, match=r"^DPPersonalizedRegressor\.plan: .*n_features"):
-        DPPersonalizedRegressor().plan((300, 6))
+        skdp.DPPersonalizedRegressor().plan((300, 6))
 
 
 @pytest.mark.parametrize(("epsilon", "is_weak"), [(10.0, False), (10.1, True), (math.inf, False)])
 def test_a_large_epsilon_is_called_weak(epsilon, is_weak):
-    pca = DPPCA(2, epsilon=epsilon, mean_norm=1.0, row_norm=1.0)
+    pca = skdp.DPPCA(2, epsilon=epsilon, mean_norm=1.0, row_norm=1.0)
     fitted = pca.fit(np.random.default_rng(0).random((300, 6)))
     for told in (pca.plan(300, 6), fitted.privacy_spent_):
         assert ("\n  weak: " in repr(told)) == is_weak
@@ -296,7 +287,10 @@ def test_a_large_epsilon_is_called_weak(epsilon, is_weak):
 def test_a_run_of_releases_is_one_line():
     rows = np.random.default_rng(0).standard_normal((300, 6))
     labels = (rows[:, 0] > 0).astype(int)
-    alone, behind = CLASSIFIER, make_dp_pipeline(DPPCA(2), CLASSIFIER, shares={"dppca": 0.5})
+    alone, behind = (
+        CLASSIFIER,
+        skdp.make_dp_pipeline(skdp.DPPCA(2), CLASSIFIER, shares={"dppca": 0.5}),
+    )
     for model, prefix in ((alone, ""), (behind, "dplogisticregression: ")):
         releases = model.fit(rows, labels).privacy_spent_.releases
         steps = [one for one in releases if "whitened gradient" in one.name]

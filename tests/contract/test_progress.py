@@ -18,17 +18,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from watched import watched
 
-from skdp import (
-    DPPCA,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPPipeline,
-    DPStandardScaler,
-    DPTruncatedSVD,
-    PrivacyLedger,
-    RowBlocks,
-    make_dp_pipeline,
-)
+import skdp
 from skdp.data import reduce
 from skdp.data.sources import Source
 from skdp.model_selection import DPGridSearch, DPRandomizedSearch
@@ -153,9 +143,9 @@ def test_each_pass_is_a_task_and_the_plan_tells_how_many_there_are_at_most(famil
 @pytest.mark.parametrize(
     ("estimator", "expected"),
     [
-        (DPPCA(2, solver="covariance", **BOUNDS), ["opening", "second moment"]),
-        (DPPCA(2, solver="covariance"), ["opening", "mean", "row norm", "second moment"]),
-        (DPTruncatedSVD(2, solver="covariance", row_norm=3.0), ["opening", "second moment"]),
+        (skdp.DPPCA(2, solver="covariance", **BOUNDS), ["opening", "second moment"]),
+        (skdp.DPPCA(2, solver="covariance"), ["opening", "mean", "row norm", "second moment"]),
+        (skdp.DPTruncatedSVD(2, solver="covariance", row_norm=3.0), ["opening", "second moment"]),
     ],
     ids=str,
 )
@@ -177,12 +167,12 @@ def test_passes_are_the_readings_and_named_after_what_is_released(estimator, exp
 
 
 def classifier(**more):
-    return DPLogisticRegression(classes=[False, True], **more)
+    return skdp.DPLogisticRegression(classes=[False, True], **more)
 
 
 def pipeline(**more):
-    steps = DPStandardScaler(bounds=(-3, 3)), DPPCA(2), classifier()
-    return make_dp_pipeline(*steps, epsilon=20.0, **more)
+    steps = skdp.DPStandardScaler(bounds=(-3, 3)), skdp.DPPCA(2), classifier()
+    return skdp.make_dp_pipeline(*steps, epsilon=20.0, **more)
 
 
 def search(**more):
@@ -202,7 +192,7 @@ def test_the_fits_of_steps_are_tasks_of_that_of_a_pipeline():
     # The scaler looks at no row before its fit.
     assert names(opening) == []
     assert names(fits[0]) == ["rough column moments", "column moments or signed sizes"]
-    alone = followed(DPPCA(2), X)
+    alone = followed(skdp.DPPCA(2), X)
     assert names(fits[1]) == names(alone)
     assert fits[1].max_subtasks == alone.max_subtasks >= len(names(alone))
 
@@ -216,7 +206,7 @@ def test_the_fits_of_candidates_are_tasks_of_that_of_a_search():
 
 
 def test_what_is_read_before_the_first_fit_is_not_read_again():
-    root = followed(DPGridSearch(DPPCA(**BOUNDS), {}), X)
+    root = followed(DPGridSearch(skdp.DPPCA(**BOUNDS), {}), X)
     assert root.max_subtasks == 2
     assert names(root) == ["opening", "fit"]
     assert [names(one) for one in subtasks(root)] == [["opening"], ["second moment"]]
@@ -243,7 +233,7 @@ def test_fitted_steps_keep_no_trace_of_callbacks(make):
 
 def test_clones_keep_callbacks():
     recorder = Recorder()
-    clone(DPPCA(2).set_callbacks(recorder)).fit(X)
+    clone(skdp.DPPCA(2).set_callbacks(recorder)).fit(X)
     recorder.check_all_ended()
     assert len(recorder.told) > 4
 
@@ -264,7 +254,7 @@ class Nosy(Recorder):
         self.add("end", context)
 
 
-@pytest.mark.parametrize("make", [DPPCA, pipeline, search])
+@pytest.mark.parametrize("make", [skdp.DPPCA, pipeline, search])
 def test_hooks_get_no_data(make):
     nosy, estimator = Nosy(), make()
     with pytest.raises(TypeError, match="Nosy asks for X, fitted_estimator, metadata, y"):
@@ -276,7 +266,7 @@ def test_hooks_get_no_data(make):
     nosy.check_all_ended()
 
 
-@pytest.mark.parametrize("kind", [*ESTIMATORS, DPPipeline, DPGridSearch, DPRandomizedSearch])
+@pytest.mark.parametrize("kind", [*ESTIMATORS, skdp.DPPipeline, DPGridSearch, DPRandomizedSearch])
 def test_nothing_else_sets_callbacks(kind):
     # Wherever scikit-learn puts a method of its own, which refuses nothing.
     setting = [name for name in dir(kind) if "callback" in name and not name.startswith("_")]
@@ -284,7 +274,7 @@ def test_nothing_else_sets_callbacks(kind):
     assert kind.set_callbacks.__module__ == "skdp._estimator"
 
 
-@pytest.mark.parametrize("make", [DPPCA, pipeline, search])
+@pytest.mark.parametrize("make", [skdp.DPPCA, pipeline, search])
 def test_scores_are_refused(make):
     from sklearn.callback import ScoringMonitor
 
@@ -297,10 +287,12 @@ def test_scores_are_refused(make):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda inner: make_dp_pipeline(DPStandardScaler(bounds=(-3, 3)), inner),
+        lambda inner: skdp.make_dp_pipeline(skdp.DPStandardScaler(bounds=(-3, 3)), inner),
         lambda inner: DPGridSearch(inner, {"row_norm": [1.0, 2.0]}),
         lambda inner: DPGridSearch(make_pipeline(inner), {}),
-        lambda inner: DPGridSearch(make_dp_pipeline(classifier()).set_callbacks(Recorder()), {}),
+        lambda inner: DPGridSearch(
+            skdp.make_dp_pipeline(classifier()).set_callbacks(Recorder()), {}
+        ),
     ],
 )
 def test_steps_have_no_callbacks_of_their_own(make):
@@ -312,10 +304,10 @@ def test_steps_have_no_callbacks_of_their_own(make):
 @pytest.mark.parametrize(
     ("make", "error_at", "is_charged"),
     [
-        (DPPCA, "fit", False),
-        (DPPCA, "opening", False),
-        (DPPCA, "mean", True),
-        (DPPCA, "group 1", False),
+        (skdp.DPPCA, "fit", False),
+        (skdp.DPPCA, "opening", False),
+        (skdp.DPPCA, "mean", True),
+        (skdp.DPPCA, "group 1", False),
         (pipeline, "opening", False),
         (pipeline, "rough column moments", False),
         (pipeline, "mean", True),
@@ -326,8 +318,8 @@ def test_steps_have_no_callbacks_of_their_own(make):
 def test_an_error_of_a_callback_ends_the_fit_and_publishes_nothing(
     make, error_at, is_charged, tmp_path
 ):
-    unit = "row" if make is DPPCA else "record"
-    ledger = PrivacyLedger.create(
+    unit = "row" if make is skdp.DPPCA else "record"
+    ledger = skdp.PrivacyLedger.create(
         tmp_path / "one.skdp", dataset="one", unit=unit, epsilon=100.0, delta=1e-3
     )
     estimator = make(ledger=ledger).set_callbacks(recorder := Recorder(error_at))
@@ -339,7 +331,7 @@ def test_an_error_of_a_callback_ends_the_fit_and_publishes_nothing(
     assert not recorder.is_set_up
 
 
-@pytest.mark.parametrize("make", [DPPCA, pipeline, search])
+@pytest.mark.parametrize("make", [skdp.DPPCA, pipeline, search])
 def test_a_refused_fit_tears_down_what_was_set_up(make):
     recorder = Recorder()
     estimator = make().set_callbacks(recorder)
@@ -356,7 +348,7 @@ def test_an_error_of_a_teardown_leaves_the_fit_that_was_paid_for():
         def teardown(self, estimator, context):
             raise RuntimeError("torn")
 
-    estimator = DPPCA(2).set_callbacks(Torn())
+    estimator = skdp.DPPCA(2).set_callbacks(Torn())
     with pytest.raises(RuntimeError, match="torn"):
         estimator.fit(X)
     assert estimator.privacy_spent_.releases
@@ -377,16 +369,16 @@ def test_groups_end_while_their_pass_goes_on():
             first_ended.set()
 
     loaders = [partial(load, part) for part in range(n_parts)]
-    rows = RowBlocks.from_partitions(loaders, [len(X)] * n_parts, X.shape[1])
+    rows = skdp.RowBlocks.from_partitions(loaders, [len(X)] * n_parts, X.shape[1])
     recorder = Ended()
-    DPPCA(2, n_jobs=2, **BOUNDS).set_callbacks(recorder).fit(rows)
+    skdp.DPPCA(2, n_jobs=2, **BOUNDS).set_callbacks(recorder).fit(rows)
     recorder.check_all_ended()
     assert [len(subtasks(one)) for one in subtasks(recorder.root)] == [8, 8]
 
 
 def test_passes_over_a_stream_have_one_group():
-    blocks = RowBlocks(lambda: iter([X[:100], X[100:]]), shape=X.shape)
-    root = followed(DPPCA(2, solver="covariance", **BOUNDS), blocks)
+    blocks = skdp.RowBlocks(lambda: iter([X[:100], X[100:]]), shape=X.shape)
+    root = followed(skdp.DPPCA(2, solver="covariance", **BOUNDS), blocks)
     assert names(root) == ["opening", "second moment"]
     assert [len(subtasks(one)) for one in subtasks(root)] == [1, 1]
 
@@ -458,7 +450,7 @@ def test_a_progress_bar_shows_the_fits_within(make, capsys):
 def test_a_search_of_scikit_learn_passes_its_callbacks_on(n_jobs):
     recorder = Recorder()
     grid = {"n_components": [1, 2]}
-    search = GridSearchCV(DPPCA(**BOUNDS), grid, cv=2, n_jobs=n_jobs).set_callbacks(recorder)
+    search = GridSearchCV(skdp.DPPCA(**BOUNDS), grid, cv=2, n_jobs=n_jobs).set_callbacks(recorder)
     # In processes each has a recorder of its own.
     with parallel_config("threading"):
         search.fit(X)
@@ -474,13 +466,13 @@ def test_callbacks_do_not_see_how_many_rows_people_have(kind):
     n_people, told, scripts = 50, [], None
     for n_rows in (n_people, len(MANY)):
         model = {
-            "svd": DPTruncatedSVD(2, privacy_unit="user", n_jobs=2),
-            "scaler": DPStandardScaler(privacy_unit="user", n_jobs=2),
-            "classifier": DPLogisticRegression(classes=[0, 1], privacy_unit="user", n_jobs=2),
-            "regression": DPLinearRegression(privacy_unit="user", n_jobs=2),
-            "pipeline": make_dp_pipeline(
-                DPStandardScaler(privacy_unit="user"),
-                DPLogisticRegression(classes=[0, 1], privacy_unit="user"),
+            "svd": skdp.DPTruncatedSVD(2, privacy_unit="user", n_jobs=2),
+            "scaler": skdp.DPStandardScaler(privacy_unit="user", n_jobs=2),
+            "classifier": skdp.DPLogisticRegression(classes=[0, 1], privacy_unit="user", n_jobs=2),
+            "regression": skdp.DPLinearRegression(privacy_unit="user", n_jobs=2),
+            "pipeline": skdp.make_dp_pipeline(
+                skdp.DPStandardScaler(privacy_unit="user"),
+                skdp.DPLogisticRegression(classes=[0, 1], privacy_unit="user"),
             ),
         }[kind]
         recorder, rows = Recorder(), MANY[:n_rows] if n_rows < len(MANY) else np.vstack([MANY] * 2)

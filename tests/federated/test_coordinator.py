@@ -6,17 +6,8 @@ import sys
 import warnings
 
 import numpy as np
+import parties
 import pytest
-from parties import (
-    OwnerProcess,
-    Talk,
-    a_federation,
-    an_owner,
-    answer_of,
-    changed,
-    fields_of,
-    owners_of,
-)
 from scipy import sparse
 
 from skdp import DPPCA, DPTruncatedSVD, FederationError, PrivacyWarning
@@ -33,8 +24,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 def with_reply(change, at=3):
     """Run a fit in which one answer is replaced."""
-    federation = a_federation()
-    owners = owners_of(federation)
+    federation = parties.a_federation()
+    owners = parties.owners_of(federation)
     numbers = iter(range(99))
 
     def send(questions):
@@ -48,7 +39,7 @@ def answer(change=lambda one: one, **fields):
     """Change the arrays and fields of the answer of one owner."""
 
     def make(replies):
-        kind, old, arrays = answer_of(replies[1])
+        kind, old, arrays = parties.answer_of(replies[1])
         return replies | {1: pack(kind, old | fields, *map(change, arrays))}
 
     return make
@@ -98,30 +89,30 @@ def test_counts_that_are_refused(change, match):
 )
 def test_owners_who_were_told_two_sums_stop_the_fit(aggregator, number):
     def lied(asked, i, question):
-        told = fields_of(question).arrays
+        told = parties.fields_of(question).arrays
         return (
             question
             if (asked, i) != (number, 0)
-            else changed(question, told[0] + told[0].dtype.type(1))
+            else parties.changed(question, told[0] + told[0].dtype.type(1))
         )
 
-    federation = a_federation(aggregator=aggregator)
+    federation = parties.a_federation(aggregator=aggregator)
     with pytest.raises(FederationError, match="Owners disagree about the fit"):
-        Talk(federation, owners_of(federation), tamper=lied).run()
+        parties.Talk(federation, parties.owners_of(federation), tamper=lied).run()
 
 
 def test_an_owner_of_another_version_is_refused(monkeypatch):
-    federation = a_federation()
+    federation = parties.a_federation()
     monkeypatch.setattr("skdp.federated._agreement._versions", lambda: ("0.0", "0.0"))
-    owners = owners_of(federation)
-    owners[1] = an_owner(a_federation(), 1)
+    owners = parties.owners_of(federation)
+    owners[1] = parties.an_owner(parties.a_federation(), 1)
     with pytest.raises(FederationError, match="another agreement"):
-        Talk(federation, owners).run()
+        parties.Talk(federation, owners).run()
 
 
 def test_a_run_that_has_failed_is_started_again():
-    federation = a_federation()
-    owners, missing = owners_of(federation), [1]
+    federation = parties.a_federation()
+    owners, missing = parties.owners_of(federation), [1]
 
     def send(questions):
         gone = missing if len(owners[0]._state.answers) == 4 else []
@@ -140,7 +131,7 @@ def test_what_sending_raises_arrives():
         raise ConnectionError("No way to the owners.")
 
     with pytest.raises(ConnectionError, match="No way"):
-        Coordinator(a_federation()).run(send)
+        Coordinator(parties.a_federation()).run(send)
 
 
 # ---- kernels
@@ -150,7 +141,7 @@ def test_what_sending_raises_arrives():
 def test_the_last_bits_of_a_scale_change_no_step_and_no_story(epsilon):
     """Sensitivities follow norms of bases, which kernels round in their own ways."""
     shares = Shares(3, 2, 64)
-    plan = a_federation(DPPCA(1, epsilon=epsilon, row_norm=5.0, mean_norm=2.0)).plan
+    plan = parties.a_federation(DPPCA(1, epsilon=epsilon, row_norm=5.0, mean_norm=2.0)).plan
 
     def told(sensitivity):
         std = plan.cost.noise_std("gaussian", sensitivity, 0.5)
@@ -201,7 +192,7 @@ def federation_of(name):
     sizes = {"n_rows": N_ROWS, "n_features": N_FEATURES}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
-        return a_federation(FITS[name], **sizes, sparse=name == "sparse")
+        return parties.a_federation(FITS[name], **sizes, sparse=name == "sparse")
 
 
 def part_of(name, number):
@@ -233,11 +224,13 @@ def kernels():
 @pytest.mark.parametrize("name", FITS)
 def test_kernels_agree(name, kernels):
     """The digests of all owners are the same to the last release, and so are the models."""
-    owners = [OwnerProcess(OWNER, name, i, after=AFTER, **one) for i, one in enumerate(kernels)]
+    owners = [
+        parties.OwnerProcess(OWNER, name, i, after=AFTER, **one) for i, one in enumerate(kernels)
+    ]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyWarning)
-            talk = Talk(federation_of(name), owners)
+            talk = parties.Talk(federation_of(name), owners)
             model = talk.run()
         for owner in owners:
             components = np.frombuffer(owner.end()).reshape(3, -1)

@@ -11,19 +11,10 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy import stats
 
 from skdp import FederationError
-from skdp.federated._masks import (
-    digest,
-    is_signed,
-    masked,
-    new_key,
-    public_of,
-    shared_secret,
-    sign,
-    sum_modulo,
-)
+from skdp.federated import _masks
 
 WORDS = [np.dtype("<u4"), np.dtype("<u8")]
-TOLD, ELSE = digest(b"one story"), digest(b"another")
+TOLD, ELSE = _masks.digest(b"one story"), _masks.digest(b"another")
 SIZE = 20_000
 
 
@@ -33,9 +24,9 @@ def pairs_of(n_owners, seed=0):
 
 def secrets_of(pairs, publics=None):
     """Secrets of each owner with all others."""
-    publics = publics or list(map(public_of, pairs))
+    publics = publics or list(map(_masks.public_of, pairs))
     return [
-        {j: shared_secret(pair, one) for j, one in enumerate(publics) if j != i}
+        {j: _masks.shared_secret(pair, one) for j, one in enumerate(publics) if j != i}
         for i, pair in enumerate(pairs)
     ]
 
@@ -43,7 +34,7 @@ def secrets_of(pairs, publics=None):
 def mask_by_the_book(secret, told, lower, upper, size, words):
     """HKDF of RFC 5869, and AES of counters."""
     numbers = lower.to_bytes(8, "little") + upper.to_bytes(8, "little")
-    info = digest(b"skdp federated mask 1", told, numbers)
+    info = _masks.digest(b"skdp federated mask 1", told, numbers)
     extracted = hmac.digest(bytes(32), secret, "sha256")
     key = hmac.digest(extracted, info + b"\1", "sha256")
     blocks = b"".join(i.to_bytes(16, "big") for i in range(size * words.itemsize // 16 + 1))
@@ -51,7 +42,7 @@ def mask_by_the_book(secret, told, lower, upper, size, words):
     return np.frombuffer(stream, words, size)
 
 
-def all_masked(counts, words, told=None, seed=0, hide=masked):
+def all_masked(counts, words, told=None, seed=0, hide=_masks.masked):
     """The masked counts of all owners, each told its own story."""
     n_owners = len(counts)
     told = told or [TOLD] * n_owners
@@ -69,19 +60,19 @@ def assert_uniform(numbers):
         assert stats.chisquare(np.bincount(values, minlength=256)).pvalue > 1e-6
 
 
-def assert_cancel(hide=masked, seed=0):
+def assert_cancel(hide=_masks.masked, seed=0):
     """The sum of all owners is that of the counts, modulo the words, for extreme counts too."""
     rng = np.random.default_rng(seed)
     for words in WORDS:
         limit = 2 ** (8 * words.itemsize - 4)
         for n_owners in (1, 2, 5):
             counts = [rng.integers(-limit, limit, 100) for _ in range(n_owners)]
-            total = sum_modulo(all_masked(counts, words, seed=seed, hide=hide), words)
+            total = _masks.sum_modulo(all_masked(counts, words, seed=seed, hide=hide), words)
             assert total.dtype == words.str.replace("u", "i")
             np.testing.assert_array_equal(total, np.sum(counts, axis=0))
 
 
-def assert_hidden(hide=masked, seed=0):
+def assert_hidden(hide=_masks.masked, seed=0):
     """Counts of 0 are uniform numbers for one owner, for all but one, and for different stories."""
     for words in WORDS:
         parts = all_masked([np.zeros(SIZE, np.int64)] * 3, words, seed=seed, hide=hide)
@@ -95,7 +86,7 @@ def assert_hidden(hide=masked, seed=0):
             assert_uniform(lied[i] - parts[i])
 
 
-def assert_hidden_from_one_of_us(hide=masked, seed=0):
+def assert_hidden_from_one_of_us(hide=_masks.masked, seed=0):
     """An owner that tells its secrets takes its own masks off, and no other."""
     secrets = secrets_of(pairs_of(3, seed))
     for words in WORDS:
@@ -106,10 +97,10 @@ def assert_hidden_from_one_of_us(hide=masked, seed=0):
                 assert_uniform(parts[i] - mask if i < traitor else parts[i] + mask)
 
 
-def assert_hidden_from_copied_keys(hide=masked, seed=0):
+def assert_hidden_from_copied_keys(hide=_masks.masked, seed=0):
     """A peer that signs the key of another one as its own takes no mask off."""
     pairs = pairs_of(3, seed)
-    first, own = map(public_of, pairs[:2])
+    first, own = map(_masks.public_of, pairs[:2])
     secrets = secrets_of(pairs, [first, own, first])
     for words in WORDS:
         assert_uniform(hide(np.zeros(SIZE, np.int64), words, 1, 3, secrets[1], TOLD))
@@ -135,7 +126,7 @@ def test_laws_of_masks_for_many_keys(law, seed):
 def test_masks_are_those_of_the_book(words, size):
     # Versions or machines that have others cannot take part in one fit.
     secrets, counts = secrets_of(pairs_of(4))[2], np.arange(-2, size - 2)
-    part = masked(counts, words, 2, 4, secrets, TOLD)
+    part = _masks.masked(counts, words, 2, 4, secrets, TOLD)
     assert (part.dtype, part.shape) == (words, counts.shape)
     expected = counts.astype(words)
     for i, sign_of_mask in ((0, -1), (1, -1), (3, 1)):
@@ -145,9 +136,9 @@ def test_masks_are_those_of_the_book(words, size):
 
 
 def test_masks_differ_by_story_and_numbers():
-    secret = shared_secret(pairs_of(1)[0], public_of(pairs_of(2)[1]))
+    secret = _masks.shared_secret(pairs_of(1)[0], _masks.public_of(pairs_of(2)[1]))
     found = {
-        masked(
+        _masks.masked(
             np.zeros(8, np.int64), WORDS[0], 0, n, dict.fromkeys(range(1, n), secret), told
         ).tobytes()
         for n in (2, 3, 4)
@@ -172,16 +163,18 @@ def test_masks_differ_by_story_and_numbers():
 )
 def test_masks_need_all_peers_and_nobody_else(number, n_owners, peers):
     with pytest.raises(FederationError, match="one secret with each"):
-        masked(np.zeros(2, np.int64), WORDS[0], number, n_owners, dict.fromkeys(peers, TOLD), TOLD)
+        _masks.masked(
+            np.zeros(2, np.int64), WORDS[0], number, n_owners, dict.fromkeys(peers, TOLD), TOLD
+        )
 
 
 @pytest.mark.parametrize("words", WORDS)
 def test_sums_have_their_sign_and_wrap(words):
     half = 2 ** (8 * words.itemsize - 1)
     parts = [np.array([half - 1, half, 2 * half - 1], words), np.array([0, 0, 2], words)]
-    np.testing.assert_array_equal(sum_modulo(parts, words), [half - 1, -half, 1])
+    np.testing.assert_array_equal(_masks.sum_modulo(parts, words), [half - 1, -half, 1])
     wrapped = [np.array([half - 1], words), np.array([1], words)]
-    np.testing.assert_array_equal(sum_modulo(wrapped, words), [-half])
+    np.testing.assert_array_equal(_masks.sum_modulo(wrapped, words), [-half])
 
 
 @pytest.mark.parametrize(
@@ -196,24 +189,24 @@ def test_sums_have_their_sign_and_wrap(words):
 )
 def test_sums_of_other_words_or_shapes_are_refused(parts):
     with pytest.raises(FederationError, match="another type or size"):
-        sum_modulo(parts, WORDS[0])
+        _masks.sum_modulo(parts, WORDS[0])
 
 
 def test_digests_tell_parts_apart():
     lists = [(), (b"",), (b"", b""), (b"ab",), (b"a", b"b"), (b"", b"ab"), (b"ab", b"")]
     # The length of a part cannot be imitated by its neighbor.
     lists += [((2).to_bytes(8, "little") + b"ab",), (b"b", b"a")]
-    assert len({digest(*parts) for parts in lists}) == len(lists)
+    assert len({_masks.digest(*parts) for parts in lists}) == len(lists)
     written = (1).to_bytes(8, "little") + b"a" + bytes(8) + (2).to_bytes(8, "little") + b"bc"
-    assert digest(b"a", b"", b"bc") == hashlib.sha256(written).digest()
+    assert _masks.digest(b"a", b"", b"bc") == hashlib.sha256(written).digest()
 
 
 IDENTITY, OTHER = (Ed25519PrivateKey.from_private_bytes(bytes([i]) * 32) for i in range(2))
 
 
 def test_signatures_are_taken():
-    signature = sign(IDENTITY, b"keys", b"a", b"b")
-    assert is_signed(IDENTITY.public_key(), signature, b"keys", b"a", b"b")
+    signature = _masks.sign(IDENTITY, b"keys", b"a", b"b")
+    assert _masks.is_signed(IDENTITY.public_key(), signature, b"keys", b"a", b"b")
 
 
 def flipped(data, bit):
@@ -234,30 +227,30 @@ def flipped(data, bit):
     ],
 )
 def test_signatures_of_others_are_refused(identity, purpose, parts):
-    signature = sign(identity, purpose, *parts)
-    assert is_signed(identity.public_key(), signature, purpose, *parts)
-    assert not is_signed(IDENTITY.public_key(), signature, b"keys", b"a", b"b")
+    signature = _masks.sign(identity, purpose, *parts)
+    assert _masks.is_signed(identity.public_key(), signature, purpose, *parts)
+    assert not _masks.is_signed(IDENTITY.public_key(), signature, b"keys", b"a", b"b")
 
 
 def test_changed_signatures_are_refused():
-    signature = sign(IDENTITY, b"keys", b"a")
+    signature = _masks.sign(IDENTITY, b"keys", b"a")
     changed = [flipped(signature, bit) for bit in range(8 * 64)]
     for one in [*changed, b"", signature[:-1], signature + b"\0", bytes(64)]:
-        assert not is_signed(IDENTITY.public_key(), one, b"keys", b"a")
+        assert not _masks.is_signed(IDENTITY.public_key(), one, b"keys", b"a")
 
 
 def test_a_signature_of_the_bare_digest_stands_for_nothing():
     # What an identity signs elsewhere cannot be a message of a federation.
-    signature = IDENTITY.sign(digest(b"keys", b"a"))
-    assert not is_signed(IDENTITY.public_key(), signature, b"keys", b"a")
+    signature = IDENTITY.sign(_masks.digest(b"keys", b"a"))
+    assert not _masks.is_signed(IDENTITY.public_key(), signature, b"keys", b"a")
 
 
 def test_two_owners_share_one_secret():
-    one, two = new_key(), new_key()
-    secret = shared_secret(one, public_of(two))
-    assert secret == shared_secret(two, public_of(one))
+    one, two = _masks.new_key(), _masks.new_key()
+    secret = _masks.shared_secret(one, _masks.public_of(two))
+    assert secret == _masks.shared_secret(two, _masks.public_of(one))
     assert len(secret) == 32
-    assert secret != shared_secret(new_key(), public_of(one))
+    assert secret != _masks.shared_secret(_masks.new_key(), _masks.public_of(one))
 
 
 PRIME = 2**255 - 19
@@ -280,29 +273,29 @@ def test_points_of_low_order_are_refused(point, high_bit):
     public = (point | high_bit << 255).to_bytes(32, "little")
     for pair in pairs_of(3):
         with pytest.raises(FederationError, match="not one of X25519"):
-            shared_secret(pair, public)
+            _masks.shared_secret(pair, public)
 
 
 def test_a_secret_of_zeros_is_refused_whoever_agrees_to_it(monkeypatch):
-    public, agreeing = public_of(new_key()), Mock()
+    public, agreeing = _masks.public_of(_masks.new_key()), Mock()
     agreeing.from_private_bytes.return_value.exchange.return_value = bytes(32)
     monkeypatch.setattr("skdp.federated._masks.X25519PrivateKey", agreeing)
     with pytest.raises(FederationError, match="not one of X25519"):
-        shared_secret(bytes(32), public)
+        _masks.shared_secret(bytes(32), public)
 
 
 @pytest.mark.parametrize("size", [0, 31, 33, 64])
 def test_keys_of_another_size_are_refused(size):
     with pytest.raises(FederationError, match="not one of X25519"):
-        shared_secret(new_key(), bytes(range(1, size + 1)))
+        _masks.shared_secret(_masks.new_key(), bytes(range(1, size + 1)))
 
 
 def test_no_error_tells_a_key():
     with pytest.raises(FederationError) as caught:
-        shared_secret(new_key(), b"secret")
+        _masks.shared_secret(_masks.new_key(), b"secret")
     assert "secret" not in str(caught.value)
     assert caught.value.__context__ is None
 
 
 def test_each_pair_is_new():
-    assert len({new_key() for _ in range(20)}) == 20
+    assert len({_masks.new_key() for _ in range(20)}) == 20

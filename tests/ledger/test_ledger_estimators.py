@@ -19,25 +19,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from skdp import (
-    DPPCA,
-    BudgetError,
-    DPContinualFactorizer,
-    DPCovariance,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPLowRankFactorizer,
-    DPPersonalizedRegressor,
-    DPPipeline,
-    DPStandardScaler,
-    DPStreamingFactorizer,
-    DPTraceClassifier,
-    DPTraceRegressor,
-    DPTruncatedSVD,
-    LedgerError,
-    PrivacyLedger,
-    make_dp_pipeline,
-)
+import skdp
 from skdp.display import score_histogram
 from skdp.ledger import LEFT_OUT
 from skdp.model_selection import DPGridSearch, private_score
@@ -51,34 +33,34 @@ X, Y = generator.normal(size=(120, 6)), generator.normal(size=120)
 GROUPS = np.arange(120) // 4
 UNITS = ("row", "record", "user", "update", "entry")
 FITS = {
-    "pca": (DPPCA(2), (X,), "DPPCA.fit, 120 rows"),
-    "svd": (DPTruncatedSVD(2), (X,), "DPTruncatedSVD.fit, 120 rows"),
-    "scaler": (DPStandardScaler(), (X,), "DPStandardScaler.fit, 120 rows"),
-    "covariance": (DPCovariance(), (X,), "DPCovariance.fit, 120 rows"),
+    "pca": (skdp.DPPCA(2), (X,), "DPPCA.fit, 120 rows"),
+    "svd": (skdp.DPTruncatedSVD(2), (X,), "DPTruncatedSVD.fit, 120 rows"),
+    "scaler": (skdp.DPStandardScaler(), (X,), "DPStandardScaler.fit, 120 rows"),
+    "covariance": (skdp.DPCovariance(), (X,), "DPCovariance.fit, 120 rows"),
     "factorizer": (
-        DPLowRankFactorizer(2, privacy_unit=Entry((-3, 3))),
+        skdp.DPLowRankFactorizer(2, privacy_unit=Entry((-3, 3))),
         (X,),
         "DPLowRankFactorizer.fit, 720 entries",
     ),
-    "linear": (DPLinearRegression(), (X, Y), "DPLinearRegression.fit, 120 records"),
-    "trace": (DPTraceRegressor(1), (X, Y), "DPTraceRegressor.fit, 120 records"),
+    "linear": (skdp.DPLinearRegression(), (X, Y), "DPLinearRegression.fit, 120 records"),
+    "trace": (skdp.DPTraceRegressor(1), (X, Y), "DPTraceRegressor.fit, 120 records"),
     "logistic": (
-        DPLogisticRegression(classes=[0, 1]),
+        skdp.DPLogisticRegression(classes=[0, 1]),
         (X, Y > 0),
         "DPLogisticRegression.fit, 120 records",
     ),
     "trace classes": (
-        DPTraceClassifier(classes=[0, 1]),
+        skdp.DPTraceClassifier(classes=[0, 1]),
         (X, Y > 0),
         "DPTraceClassifier.fit, 120 records",
     ),
     "one budget": (
-        make_dp_pipeline(DPStandardScaler(), DPLogisticRegression(classes=[0, 1])),
+        skdp.make_dp_pipeline(skdp.DPStandardScaler(), skdp.DPLogisticRegression(classes=[0, 1])),
         (X, Y > 0),
         "DPPipeline.fit, 120 records",
     ),
     "personal": (
-        DPPersonalizedRegressor(1),
+        skdp.DPPersonalizedRegressor(1),
         (X, Y, GROUPS),
         "DPPersonalizedRegressor.fit, 30 users",
     ),
@@ -87,13 +69,13 @@ FITS = {
 
 @pytest.fixture
 def ledger(tmp_path):
-    return PrivacyLedger.create(
+    return skdp.PrivacyLedger.create(
         tmp_path / "people.skdp", dataset="people", epsilon=10.0, delta=1e-5, unit=UNITS
     )
 
 
 def test_every_estimator_is_charged():
-    assert {*ESTIMATORS, DPPipeline} == {type(estimator) for estimator, _, _ in FITS.values()}
+    assert {*ESTIMATORS, skdp.DPPipeline} == {type(estimator) for estimator, _, _ in FITS.values()}
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -114,8 +96,8 @@ def test_a_fit_is_charged_once_for_all_that_it_costs(ledger, name):
 @pytest.mark.parametrize(
     ("stream", "what"),
     [
-        (DPStreamingFactorizer, "DPStreamingFactorizer, 30 x 20"),
-        (partial(DPContinualFactorizer, horizon=2), "DPContinualFactorizer, 30 x 20"),
+        (skdp.DPStreamingFactorizer, "DPStreamingFactorizer, 30 x 20"),
+        (partial(skdp.DPContinualFactorizer, horizon=2), "DPContinualFactorizer, 30 x 20"),
     ],
 )
 def test_a_stream_is_charged_when_it_opens(ledger, stream, what):
@@ -131,7 +113,7 @@ def test_a_refused_fit_releases_nothing_and_stays_as_it_was(ledger, name, monkey
     before = dict(vars(estimator))
     published = []
     monkeypatch.setattr(PrivacyBudget, "_publish", lambda *one: published.append(one))
-    with pytest.raises(BudgetError, match="Nothing has been released or charged"):
+    with pytest.raises(skdp.BudgetError, match="Nothing has been released or charged"):
         estimator.fit(*arguments)
     assert published == []
     assert ledger.entries() == []
@@ -139,20 +121,23 @@ def test_a_refused_fit_releases_nothing_and_stays_as_it_was(ledger, name, monkey
 
 
 def test_what_has_no_privacy_is_refused(ledger):
-    with pytest.raises(BudgetError, match="no cost to charge"):
-        DPPCA(2, epsilon=math.inf, ledger=ledger).fit(X)
+    with pytest.raises(skdp.BudgetError, match="no cost to charge"):
+        skdp.DPPCA(2, epsilon=math.inf, ledger=ledger).fit(X)
 
 
 def test_bad_input_costs_nothing(ledger):
     for wrong in (X * np.nan, X[:, :0], "text"):
         with pytest.raises((ValueError, TypeError)):
-            DPPCA(2, ledger=ledger).fit(wrong)
+            skdp.DPPCA(2, ledger=ledger).fit(wrong)
     assert ledger.entries() == []
 
 
 def test_releases_that_no_memory_holds_cost_nothing(ledger):
     X = csr_array((20, 2**20))
-    for estimator in (DPLogisticRegression(classes=[0, 1]), DPPCA(2, solver="covariance")):
+    for estimator in (
+        skdp.DPLogisticRegression(classes=[0, 1]),
+        skdp.DPPCA(2, solver="covariance"),
+    ):
         estimator.set_params(ledger=ledger)
         with pytest.raises(ValueError, match=r"moment' has shape .* GiB, more than this machine"):
             estimator.fit(X, np.arange(20) % 2)
@@ -161,14 +146,14 @@ def test_releases_that_no_memory_holds_cost_nothing(ledger):
 
 def test_fits_are_the_same_with_a_ledger_and_without(ledger):
     with_ledger, without = (
-        DPPCA(2, random_state=SEED, ledger=one).fit(X) for one in (ledger, None)
+        skdp.DPPCA(2, random_state=SEED, ledger=one).fit(X) for one in (ledger, None)
     )
     np.testing.assert_array_equal(with_ledger.components_, without.components_)
     assert ledger.entries()[0]["seeded"] == 1
 
 
 def test_the_same_file_is_met_from_clones_and_pickles(ledger, tmp_path):
-    model = DPPCA(2, ledger=ledger)
+    model = skdp.DPPCA(2, ledger=ledger)
     assert clone(model).ledger is ledger
     joblib.dump(model, tmp_path / "model")
     for one in (joblib.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
@@ -178,15 +163,15 @@ def test_the_same_file_is_met_from_clones_and_pickles(ledger, tmp_path):
     (tmp_path / "people.skdp").unlink()
     loaded = pickle.loads(pickle.dumps(one))
     np.testing.assert_array_equal(loaded.transform(X), one.transform(X))
-    with pytest.raises(LedgerError, match="There is no ledger"):
+    with pytest.raises(skdp.LedgerError, match="There is no ledger"):
         one.fit(X)
 
 
 def fitted_with(ledger, name):
     if name == "search":
-        return DPGridSearch(DPTraceRegressor(1), {"n_iter": [2, 3]}, ledger=ledger).fit(X, Y)
+        return DPGridSearch(skdp.DPTraceRegressor(1), {"n_iter": [2, 3]}, ledger=ledger).fit(X, Y)
     if name == "pipeline":
-        steps = (DPPCA(2, ledger=ledger), DPTraceRegressor(1, ledger=ledger))
+        steps = (skdp.DPPCA(2, ledger=ledger), skdp.DPTraceRegressor(1, ledger=ledger))
         return make_pipeline(*steps).fit(X, Y)
     estimator, arguments, _ = FITS[name]
     return clone(estimator).set_params(ledger=ledger).fit(*arguments)
@@ -205,7 +190,7 @@ def test_pickles_of_what_was_fitted_tell_no_path(ledger, name):
     assert given
     for one in (loaded, clone(loaded), pickle.loads(pickle.dumps(clone(loaded)))):
         assert [one.get_params()[key] for key in given] == [LEFT_OUT] * len(given)
-        with pytest.raises(LedgerError, match="pass the ledger again"):
+        with pytest.raises(skdp.LedgerError, match="pass the ledger again"):
             one.fit(*arguments)
     assert ledger.entries() == before
     assert model.get_params()[given[0]] is ledger
@@ -214,24 +199,26 @@ def test_pickles_of_what_was_fitted_tell_no_path(ledger, name):
 
 
 def test_a_stream_that_has_ended_tells_no_path(ledger):
-    stream = DPStreamingFactorizer(2, shape=(30, 20), privacy_unit=Update(1.0), ledger=ledger)
+    stream = skdp.DPStreamingFactorizer(2, shape=(30, 20), privacy_unit=Update(1.0), ledger=ledger)
     stream.finalize()
     assert ledger.path.encode() not in pickle.dumps(stream)
     assert pickle.loads(pickle.dumps(stream)).ledger is LEFT_OUT
-    with pytest.raises(LedgerError, match="pass the ledger again"):
-        DPStreamingFactorizer(2, shape=(30, 20), privacy_unit=Update(1.0), ledger=LEFT_OUT)
+    with pytest.raises(skdp.LedgerError, match="pass the ledger again"):
+        skdp.DPStreamingFactorizer(2, shape=(30, 20), privacy_unit=Update(1.0), ledger=LEFT_OUT)
 
 
 def test_plans_need_no_ledger():
-    assert DPPCA(2, ledger=LEFT_OUT).plan(100, 5).releases == DPPCA(2).plan(100, 5).releases
+    assert (
+        skdp.DPPCA(2, ledger=LEFT_OUT).plan(100, 5).releases == skdp.DPPCA(2).plan(100, 5).releases
+    )
 
 
 def refused_with(ledger):
-    yield lambda: DPPCA(2, ledger=ledger).fit(X)
-    yield lambda: DPGridSearch(DPTraceRegressor(), {"n_iter": [2]}, ledger=ledger).fit(X, Y)
-    yield lambda: DPStreamingFactorizer(shape=(3, 2), privacy_unit=Update(1.0), ledger=ledger)
-    yield lambda: private_score(DPPCA(2).fit(X), X, ledger=ledger)
-    yield lambda: score_histogram(DPPCA(2).fit(X), X, ledger=ledger)
+    yield lambda: skdp.DPPCA(2, ledger=ledger).fit(X)
+    yield lambda: DPGridSearch(skdp.DPTraceRegressor(), {"n_iter": [2]}, ledger=ledger).fit(X, Y)
+    yield lambda: skdp.DPStreamingFactorizer(shape=(3, 2), privacy_unit=Update(1.0), ledger=ledger)
+    yield lambda: private_score(skdp.DPPCA(2).fit(X), X, ledger=ledger)
+    yield lambda: score_histogram(skdp.DPPCA(2).fit(X), X, ledger=ledger)
 
 
 def test_who_passes_a_path_is_told_what_to_pass(ledger):
@@ -244,7 +231,7 @@ def test_who_passes_a_path_is_told_what_to_pass(ledger):
 
 
 def search(ledger, **more):
-    pipeline = make_pipeline(DPPCA(2, ledger=ledger), DPTraceRegressor(1, ledger=ledger))
+    pipeline = make_pipeline(skdp.DPPCA(2, ledger=ledger), skdp.DPTraceRegressor(1, ledger=ledger))
     grid = {"dppca__epsilon": [0.1, 0.2, 0.3], "dptraceregressor__epsilon": [0.1, 0.2]}
     return GridSearchCV(pipeline, grid, cv=3, **more)
 
@@ -260,7 +247,7 @@ def test_every_fit_of_a_search_is_charged(ledger, backend):
 
 
 def test_other_meta_estimators_are_charged_too(ledger):
-    small = DPTraceRegressor(1, epsilon=0.1, ledger=ledger)
+    small = skdp.DPTraceRegressor(1, epsilon=0.1, ledger=ledger)
     with joblib.parallel_backend("threading"):
         BaggingRegressor(small, n_estimators=6, n_jobs=2).fit(X, Y)
         cross_val_score(small, X, Y, cv=3, n_jobs=2)
@@ -269,13 +256,13 @@ def test_other_meta_estimators_are_charged_too(ledger):
 
 @pytest.fixture
 def nearly_empty(tmp_path):
-    return PrivacyLedger.create(
+    return skdp.PrivacyLedger.create(
         tmp_path / "small.skdp", dataset="people", epsilon=0.5, delta=1e-5, unit=UNITS
     )
 
 
 def test_a_search_beyond_the_limit_stops_where_it_is_told_to(nearly_empty):
-    with pytest.raises(BudgetError, match="pass error_score='raise'"):
+    with pytest.raises(skdp.BudgetError, match="pass error_score='raise'"):
         search(nearly_empty, error_score="raise").fit(X, Y)
     assert nearly_empty.spent()[2] <= 1
 
@@ -300,7 +287,7 @@ def test_a_search_beyond_the_limit_has_nothing_left_for_the_best_one(nearly_empt
         equal.estimator.set_params(dppca__epsilon=0.1, dptraceregressor__epsilon=0.1)
         equal.set_params(param_grid={"dppca__n_components": [1, 2, 3, 4, 5, 6]})
         # Raised by the last fit, after all others have spent what there was.
-        with pytest.raises(BudgetError, match="has less left"):
+        with pytest.raises(skdp.BudgetError, match="has less left"):
             equal.fit(X, Y)
     assert nearly_empty.spent()[2] <= 1
     assert nearly_empty.remaining(delta=1e-6) < 0.1
@@ -309,8 +296,8 @@ def test_a_search_beyond_the_limit_has_nothing_left_for_the_best_one(nearly_empt
 def test_what_is_left_tells_how_large_a_search_may_be(nearly_empty):
     epsilon = nearly_empty.remaining(38, delta=1e-6)
     pipeline = make_pipeline(
-        DPPCA(2, epsilon=epsilon, ledger=nearly_empty),
-        DPTraceRegressor(1, epsilon=epsilon, ledger=nearly_empty),
+        skdp.DPPCA(2, epsilon=epsilon, ledger=nearly_empty),
+        skdp.DPTraceRegressor(1, epsilon=epsilon, ledger=nearly_empty),
     )
     grid = {"dppca__n_components": [1, 2, 3], "dptraceregressor__n_iter": [2, 3]}
     GridSearchCV(pipeline, grid, cv=3, error_score="raise").fit(X, Y)
@@ -320,14 +307,14 @@ def test_what_is_left_tells_how_large_a_search_may_be(nearly_empty):
 
 CHECKED = {
     **{one.__name__: one for one in ESTIMATORS},
-    "DPGridSearch": partial(DPGridSearch, DPTraceRegressor(), {"n_iter": [2, 3]}),
+    "DPGridSearch": partial(DPGridSearch, skdp.DPTraceRegressor(), {"n_iter": [2, 3]}),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", CHECKED.values(), ids=CHECKED)
 def test_estimator_checks_pass_with_a_ledger(tmp_path, make):
-    ledger = PrivacyLedger.create(
+    ledger = skdp.PrivacyLedger.create(
         tmp_path / "file", dataset="checks", epsilon=1e4, delta=1e-3, unit=UNITS
     )
     failed = [
