@@ -8,7 +8,7 @@ from owner_cells import LIES, N_OWN, N_OWNERS, Cell, Server, hear, setting, spli
 from parties import Talk, owners_of
 
 from skdp.exceptions import FederationError
-from skdp.federated import Federation, Owner, _owner
+from skdp.federated import Federation, Owner
 from skdp.federated._agreement import view_of
 from skdp.federated._masks import signed
 from skdp.federated._messages import pack
@@ -124,42 +124,6 @@ def test_all_but_the_counts_is_the_same(cell, lie):
     assert len(ledger) == 1
     for other in others:
         assert other == first
-
-
-def test_words_that_follow_the_counts_are_noticed(monkeypatch):
-    right = _owner.pack
-
-    def shorter(kind, fields, *arrays):
-        short = [one[: np.count_nonzero(np.abs(one.view("<i4")) > 60)] for one in arrays]
-        return right(kind, fields, *short)
-
-    cell = Cell("covariance")
-    first, second, *_ = all_said(cell, "honest")
-    assert first == second
-    monkeypatch.setattr(_owner, "pack", shorter)
-    first, second, *_ = all_said(cell, "honest")
-    assert first != second
-
-
-def test_an_error_that_tells_of_rows_is_noticed(monkeypatch):
-    right = _owner.checked_sum
-
-    def checked(told, layout):
-        try:
-            return right(told, layout)
-        except FederationError as error:
-            raise FederationError(f"{error} {told_of_part[0]}") from None
-
-    told_of_part, counts_of = [], _owner.counts_of
-
-    def counts(part, *others):
-        told_of_part[:] = [f"{np.abs(part).max():.2g}"]
-        return counts_of(part, *others)
-
-    monkeypatch.setattr(_owner, "checked_sum", checked)
-    monkeypatch.setattr(_owner, "counts_of", counts)
-    first, second, *_ = all_said(Cell("covariance"), "zeros")
-    assert first != second
 
 
 @pytest.mark.parametrize("unit", ["row", "owner"])

@@ -683,25 +683,6 @@ def test_other_files_are_refused_and_left_alone(data, path):
     assert path.read_bytes() == data
 
 
-@pytest.mark.parametrize("cls", [DPStreamingFactorizer, DPContinualFactorizer])
-def test_the_docs_say_what_a_copy_can_do(cls):
-    """And what it does is so: the difference of two copies is that of their updates."""
-    top = " ".join(cls.__doc__.partition("Parameters\n")[0].split())
-    for words in ("have the same noise", "without noise", "No mark in a file binds a copy"):
-        assert words in top
-
-
-@pytest.mark.parametrize("cell", [ONCE, CONTINUAL], ids=str)
-def test_two_copies_show_by_which_updates_they_differ(cell, path):
-    written(cell, path)
-    copied = shutil.copy(path, path.with_suffix(".copy"))
-    streams = [cell.make.resume(each, KEY) for each in (path, copied)]
-    streams[1].update(3, 4, 0.5)
-    one, other = (each._state.right * each._state.count_unit for each in streams)
-    row = streams[0]._sketches.right.lift(np.eye(5))[4]
-    assert np.linalg.norm(other - one) == pytest.approx(0.5 * np.linalg.norm(row), rel=1e-6)
-
-
 def names_in(value, found):
     """Collect the classes of skdp in an object, and the names of what each of them keeps."""
     if type(value).__module__.startswith("skdp."):

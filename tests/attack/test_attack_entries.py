@@ -8,11 +8,9 @@ import pytest
 from covers import pairwise_cover
 from entry_cells import CELLS, Cell, each
 from entry_neighbors import attack, with_entry
-from row_cells import with_row
 from scipy import sparse
 
 from skdp import RowBlocks
-from skdp.privacy import sensitivity
 from skdp.testing._recording import farthest, record, replay
 
 pytestmark = [
@@ -108,57 +106,6 @@ def test_other_containers_keep_the_sensitivity(cell, container):
     generator = np.random.default_rng(4)
     worst = attack(cell, cell.data(generator), generator, make)
     assert max(worst.values()) <= ROUNDING, worst
-
-
-@pytest.mark.covered(at_most=2)
-@pytest.mark.parametrize("solver", ["alternating", "deflation", "input"])
-@pytest.mark.parametrize(
-    ("bounds", "adjacency"),
-    [("stars", "replace"), ("away from 0", "zero_out"), ("stars", "zero_out")],
-)
-def test_a_range_without_the_missing_and_the_null_is_caught(monkeypatch, solver, bounds, adjacency):
-    # Stars from 3 to 5 lie 2 apart, but 5 from none at all.
-    cell = Cell("entry", solver, "pca", adjacency, bounds)
-    generator = np.random.default_rng(6)
-    assert max(attack(cell, cell.data(generator), generator).values()) <= ROUNDING
-    monkeypatch.setattr(sensitivity, "entry_step", lambda lower, upper, _: min(upper - lower, 2))
-    assert max(attack(cell, cell.data(generator), generator).values()) > 2.4
-
-
-def test_exchanging_a_short_row_moves_further_than_losing_it():
-    # With the numbers of the latter, opposite rows would go twice as far as declared.
-    ours = {"solver": "alternating", "model": "svd", "bounds": "signed"}
-    declared = {}
-    for adjacency in ("replace", "zero_out"):
-        cell = Cell("row", adjacency=adjacency, **ours)
-        releases = record(cell, np.zeros(cell.shape)).spent().releases
-        declared[adjacency] = {release.name: release.sensitivity for release in releases}
-    cell = Cell("row", **ours)
-    X = np.zeros(cell.shape)
-    recorded = record(cell, with_row(X, 0, np.full(len(X[0]), 2.0)))
-    replayed = replay(cell, with_row(X, 0, np.full(len(X[0]), -9.0)), recorded.released)
-    moved = farthest([replayed], recorded)
-    name = "mean"
-    assert moved[name] <= 1
-    assert moved[name] * declared["replace"][name] > 1.2 * declared["zero_out"][name]
-
-
-def test_the_residual_of_a_deflation_gives_the_data_away():
-    # The printed algorithm returns what is left of the matrix. Beside any matrix of low rank that
-    # could have been taken off there is only one dataset, whatever the noise.
-    cell = Cell("edge", "deflation", "svd", bounds="clicks")
-    for seed in range(20):
-        generator = np.random.default_rng(seed)
-        X = cell.data(generator)
-        neighbor = with_entry(X, (0, 1), 1 - X[0, 1], mirror=True)
-        fitted = cell(epsilon=0.01).fit(X)
-        factors = (fitted.left_components_ * fitted.singular_values_) @ fitted.components_
-        residual = X - factors
-        ranks = [np.linalg.matrix_rank(data - residual, tol=1e-8) for data in (X, neighbor)]
-        # Where noise is strong, a released singular value is 0 once in a thousand fits.
-        assert ranks[0] == np.count_nonzero(fitted.singular_values_) < ranks[1]
-        for name, value in vars(fitted).items():
-            assert np.shape(value) != X.shape, name
 
 
 @pytest.mark.parametrize("center", ["private", "public"])

@@ -6,7 +6,6 @@ from unittest.mock import patch
 import factor_cells
 import numpy as np
 import pytest
-from covers import single_cover
 from harness import worst_ratio
 from in_parts import in_parts
 from row_cells import (
@@ -69,14 +68,6 @@ def test_hill_climbing_finds_no_worse_neighbor(cell):
     best = climb(cell, datasets()["spiked"], 50, 1)
     # A climb that gets nowhere would prove nothing.
     assert 0.4 < best <= ROUNDING
-
-
-# "refined" has every release of "adaptive".
-@pytest.mark.slow
-@each("covariance", "refined", "power", cover=single_cover)
-@pytest.mark.parametrize("data", ["spiked", "far from the origin", "zeros"])
-def test_long_search_finds_no_worse_neighbor(cell, data):
-    assert climb(cell, datasets()[data], 300, 2) <= ROUNDING
 
 
 @pytest.mark.covered(at_most=3)

@@ -2,13 +2,11 @@
 
 import dataclasses
 import functools
-import re
 
 import numpy as np
 import pytest
-from covers import pairwise_cover, single_cover
 from harness import null_record
-from trace_cells import CELLS, SUMS, Cell, degenerate_data, each, exchanged
+from trace_cells import SUMS, Cell, degenerate_data, each, exchanged
 from trace_neighbors import HUGE, attack, group_of, place
 
 from skdp.linear_model._trace_descent import Clipping
@@ -44,37 +42,6 @@ def test_opposite_records_move_the_moments_of_features_as_far_as_declared(
         with null_record(0):
             null = replay(cell, data.arguments, script)
     assert 0.99 < farthest(replays, null)["column moments"] <= ROUNDING
-
-
-KINDS = {
-    "skipped",
-    "response center",
-    *(f"response center, refinement {number}" for number in (1, 2, 3)),
-    "response spread",
-    "signed sizes",
-    "column moments",
-    "places in intervals",
-    "closer places in intervals",
-    "matrix norm",
-    "row covariance",
-    "column covariance",
-    "row variances",
-    "column variances",
-    "start gap",
-    "start subspaces",
-    "start core",
-    "gradient",
-    "clip vote",
-}
-
-
-@pytest.mark.slow
-def test_the_cells_have_every_kind_of_release():
-    kinds = {}
-    for cell in CELLS:
-        names = [release.name for release in record(cell, cell.data().arguments).spent().releases]
-        kinds[cell] = {re.sub(r", count \d+$| \d+$", "", name) for name in names}
-    assert set.union(*kinds.values()) == KINDS
 
 
 @pytest.mark.covered(at_most=2)
@@ -189,23 +156,6 @@ def test_hill_climbing_finds_no_worse_neighbor(cell):
     assert max(best.values()) <= ROUNDING, best
     # Of two records that have nothing to do with each other, .7.
     assert max(ratios_of(best, SUMS)) > 0.6
-
-
-@pytest.mark.slow
-@each(cover=single_cover)
-def test_long_search_finds_no_worse_neighbor(cell):
-    best = climb(cell, cell.data(seed=2), 500, np.random.default_rng(3))
-    assert max(best.values()) <= ROUNDING, best
-
-
-@pytest.mark.slow
-@each(cover=pairwise_cover, unit="record")
-def test_other_data_have_no_worse_neighbors(cell):
-    data = cell.data(seed=10)
-    for scale in (1e-6, 1.0, 1e6):
-        scaled = dataclasses.replace(data, responses=scale * data.responses)
-        worst = attack(cell, scaled)
-        assert max(worst.values()) <= ROUNDING, worst
 
 
 def test_exchanging_a_record_moves_further_than_losing_it(monkeypatch):

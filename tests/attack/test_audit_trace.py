@@ -4,10 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from sklearn import config_context
-from uncut import without_cut
 
-from skdp import DPLinearRegression, DPTraceRegressor
 from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
@@ -16,13 +13,11 @@ from skdp.linear_model._trace_descent import RecordClipping, random_start
 from skdp.linear_model._trace_records import Records
 from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
 from skdp.privacy.plan import PrivacyCost
-from skdp.testing import lower_bound_of_mu
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
 EPSILON, DELTA = 8.0, 1e-6
 N_RECORDS = 200
-CANARY = np.array([[1.0, 1.0], [1.0, 1.0]])
 CLAIM = PrivacyBudget(EPSILON, DELTA, unit="record", adjacency="replace").cost.mu
 
 
@@ -92,57 +87,3 @@ def test_the_noise_of_a_core_is_not_symmetric():
     released = np.array(list(cores(seed=1)))
     differences = released[:, 0, 1] - released[:, 1, 0]
     assert differences.var() == pytest.approx(2, rel=0.16)
-
-
-def fit_of(response, **parameters):
-    """What the coefficients say about the canary."""
-    public = {"covariance": "identity", "fit_intercept": False, "n_iter": 1}
-    estimator = DPTraceRegressor(epsilon=EPSILON, delta=DELTA, **{**public, **parameters})
-    records = records_with(response)
-    matrices = records.design.source.X.reshape(-1, 2, 2)
-    if estimator.privacy_unit == "response":
-        matrices = np.tile(matrices[:1], (N_RECORDS, 1, 1))
-    with config_context(skip_parameter_validation=True), without_cut():
-        estimator.fit(matrices, records.responses[0:N_RECORDS])
-    return np.vdot(estimator.coef_, CANARY)
-
-
-def linear_fit_of(response, **parameters):
-    """What a coefficient says about the first response, of records that are all the same."""
-    responses = records_with(response).responses[0:N_RECORDS]
-    model = DPLinearRegression(
-        epsilon=EPSILON, delta=DELTA, fit_intercept=False, n_iter=1, **parameters
-    )
-    with without_cut():
-        return model.fit(np.ones((N_RECORDS, 1)), responses).coef_[0]
-
-
-def mu_proved_by(fit, n_fits, first_seed=2**100):
-    """What the sign of the statistic proves about mu, with confidence 99%."""
-    seeds = range(first_seed, first_seed + n_fits)
-    misses = sum(fit(1e6, random_state=seed) <= 0 for seed in seeds)
-    false_alarms = sum(fit(-1e6, random_state=seed) > 0 for seed in seeds)
-    return lower_bound_of_mu((misses, false_alarms), n_fits, confidence=0.99)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "least"),
-    [({"rank": 2}, 0.35), ({"n_iter": 2}, 0.25), ({"privacy_unit": "response"}, 0.25)],
-    ids=["full rank", "two steps", "response"],
-)
-def test_whole_fits_reveal_no_more_than_claimed(parameters, least):
-    proven = mu_proved_by(partial(fit_of, **parameters), 250)
-    # The audit has teeth only if it proves a good part of what is spent.
-    assert least * CLAIM < proven <= CLAIM
-
-
-@pytest.mark.parametrize("bounds", [(-2.0, 2.0), None])
-def test_whole_linear_fits_reveal_no_more_than_claimed(bounds):
-    proven = mu_proved_by(partial(linear_fit_of, bounds=bounds), 250)
-    assert 0.25 * CLAIM < proven <= CLAIM
-
-
-def test_too_little_noise_is_caught(monkeypatch):
-    noise_std = PrivacyCost.noise_std
-    monkeypatch.setattr(PrivacyCost, "noise_std", lambda *args: 0.7 * noise_std(*args))
-    assert mu_proved_by(partial(fit_of, rank=2), 600) > CLAIM

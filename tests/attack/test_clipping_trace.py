@@ -34,33 +34,15 @@ def lone_gradient(point, matrix, response, level=1.0):
         return RecordClipping(records).gradient(point, 0.0, level)
 
 
-def textbook_gradient(point, matrix, response):
-    """Three blocks of tangent coordinates, clipped together and put back together."""
-    left, right = point.left, point.right
-    core = left.T @ (matrix @ right)
-    along, across = matrix @ right - left @ core, left.T @ matrix - core @ right.T
-    parts = [response * part for part in (core, along, across)]
-    # Rounding may leave nothing at all.
-    norm = np.sqrt(sum(np.sum(part**2) for part in parts)) or 1.0
-    parts = [part / norm for part in parts]
-    return left @ parts[0] @ right.T + parts[1] @ right.T + left @ parts[2]
-
-
 def test_what_rounding_leaves_of_matrices_off_the_tangent_space_stays_short():
     # It fills the coordinates up to the clip level, though they need not be those of anything.
-    # How close to one another the blocks come is up to the rounding of the machine, and few of so
-    # many come close enough to show.
-    generator = np.random.default_rng(0)
-    longest, textbook = [], []
-    for draw in range(3000):
+    generator, longest = np.random.default_rng(0), []
+    for _ in range(100):
         point = random_start((3, 3), 1, generator)
         off = 1e20 * np.outer(outside(point.left), outside(point.right))
-        textbook.append(np.linalg.norm(textbook_gradient(point, off, 1e6)))
-        if draw < 100:
-            total = lone_gradient(point, off, 1e6).total
-            longest.append(np.linalg.norm(tangent_vector(point, total).matrix))
+        total = lone_gradient(point, off, 1e6).total
+        longest.append(np.linalg.norm(tangent_vector(point, total).matrix))
     assert 0.99 < max(longest) <= ROUNDING
-    assert max(textbook) > 1.1
 
 
 def test_a_product_of_tiny_numbers_and_a_huge_response_is_clipped():
