@@ -38,7 +38,6 @@ from skdp.ledger import PrivacyLedger
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 NO_SIGNATURES = [[i, "00" * 64] for i in range(3)]
-WITHOUT_NOISE = DPPCA(1, epsilon=np.inf, row_norm=50.0, mean_norm=20.0)
 
 
 def stopped_at(exchange, federation=None, **options):

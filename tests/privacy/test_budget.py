@@ -11,7 +11,7 @@ import pytest
 from skdp.data.sources import as_source, digest
 from skdp.exceptions import BudgetError
 from skdp.linalg.prefix_sums import prefix_noise
-from skdp.privacy import Plan, PrivacyBudget, Release, Released, gaussian_dp, noise, sensitivity
+from skdp.privacy import Plan, PrivacyBudget, Release, Released, gaussian_dp, sensitivity
 from skdp.privacy.noise import SCALE_MARGIN, NoiseSource, lattice_step
 from skdp.privacy.plan import PrivacyCost
 from skdp.testing._recording import drawn_noise
@@ -454,17 +454,6 @@ AUDITS = [
 @pytest.mark.parametrize(("outputs", "direction"), AUDITS)
 def test_audit_finds_the_mu_that_is_claimed(cached_mu, outputs, direction):
     assert 0.94 <= empirical_mu(outputs, direction, 20_000) / cached_mu <= 1.03
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("outputs", "direction"), AUDITS)
-def test_audit_catches_noise_that_is_too_small(cached_mu, monkeypatch, outputs, direction):
-    for name in ("standard_normal", "symmetric_normal"):
-        sampler = getattr(noise, name)
-        monkeypatch.setattr(
-            noise, name, lambda size, key, sampler=sampler: 0.7 * sampler(size, key)
-        )
-    assert empirical_mu(outputs, direction, 4000) / cached_mu > 1.3
 
 
 def seeded_release(value, epsilon, context=(), mechanism="gaussian"):

@@ -40,7 +40,7 @@ def test_what_a_share_buys():
 @pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_options_are_chosen_with_their_probabilities(delta):
-    losses, n_draws = np.array([0.0, 1.0, 2.5, 40.0]), 3_000
+    losses, n_draws = np.array([0.0, 1.0, 2.5, 40.0]), 1_000
     chosen = np.zeros(4)
     for seed in range(n_draws):
         one = budget(4.0, delta, seed)
@@ -55,7 +55,7 @@ def test_no_set_of_options_is_easier_to_tell_than_what_is_paid_for():
     mu = 0.7
     eta = 2 * pure_dp.epsilon_from_mu(mu)
     worst = 0.0
-    for _ in range(3000):
+    for _ in range(1000):
         n_options = generator.integers(2, 6)
         losses = 3 * generator.normal(size=n_options)
         # Neighbors move losses by a range of at most 1.

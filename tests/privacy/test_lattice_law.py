@@ -1,6 +1,5 @@
 """The law of released numbers as computed, against 50 digits: what the proof builds on."""
 
-import math
 from itertools import pairwise
 
 import mpmath
@@ -12,7 +11,7 @@ from scipy.special import ndtr, ndtri
 from skdp.privacy import noise
 from skdp.privacy.noise import draw, lattice_step, round_to_lattice, standard_normal
 
-N_DRAWS = 1500
+N_DRAWS = 500
 SCALE = 0.777
 KEY = bytes(range(32))
 
@@ -94,7 +93,7 @@ def test_normal_draws_are_quantiles_of_their_words(monkeypatch):
 
 
 def test_symmetric_draws_are_quantiles_of_their_words(monkeypatch):
-    order = 40
+    order = 24
     size = order * (order + 1) // 2
     fractions = random_fractions(size, np.random.default_rng(1))
     np.random.default_rng(2).shuffle(fractions)
@@ -133,11 +132,6 @@ def test_short_words_are_followed_by_others(monkeypatch):
 def whole_interval(tail):
     """Upper end of the numbers that are rounded to this tail probability."""
     return (mpmath.mpf(tail) + mpmath.mpf(np.nextafter(tail, 1))) / 2
-
-
-def one_word(tail):
-    """Upper end of the same if a draw had one word, so that tails were multiples of 2 ** -64."""
-    return mpmath.mpf(math.floor(mpmath.mpf(tail) * 2**64 + mpmath.mpf(1) / 2)) / 2**64
 
 
 def lies_below(tail, value, end):
@@ -209,9 +203,3 @@ def test_the_cell_of_the_value_itself_has_its_mass(value):
     below = chance_below(value, number, whole_interval)
     above = chance_below(-value, -number, whole_interval)
     assert abs((1 - below - above) / exact_mass(value, number) - 1) < 1e-12
-
-
-def test_one_word_a_draw_would_not_do():
-    number = lattice_step(SCALE) * round(-7 * SCALE / lattice_step(SCALE))
-    exact = exact_mass(0.0, number)
-    assert abs(computed_mass(0.0, number, one_word) / exact - 1) > 1e-9

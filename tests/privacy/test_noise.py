@@ -111,7 +111,7 @@ def test_different_keys_give_independent_draws():
 
 @pytest.fixture(scope="module")
 def matrices():
-    return np.stack([symmetric_normal(5, make_key(i)) for i in range(10_000)])
+    return np.stack([symmetric_normal(5, make_key(i)) for i in range(2500)])
 
 
 def test_symmetric_noise_is_exactly_symmetric(matrices):
@@ -144,7 +144,7 @@ def test_coordinates_of_symmetric_noise_in_an_orthonormal_basis_are_independent(
 
 
 def test_symmetric_noise_of_order_one_is_standard_normal():
-    draws = [symmetric_normal(1, make_key(i)) for i in range(5000)]
+    draws = [symmetric_normal(1, make_key(i)) for i in range(1500)]
     assert draws[0].shape == (1, 1)
     assert stats.kstest(np.ravel(draws), "norm").pvalue > 1e-3
 

@@ -12,22 +12,14 @@ from skdp.testing._recording import RecordingBudget, ReplayBudget, farthest
 
 
 class Counter:
-    """Answers with the exact count plus noise, or from a script, and keeps what it saw."""
+    """Answers with the exact count plus noise, and keeps which steps it saw."""
 
-    def __init__(self, noise=0.0, script=None):
-        self.generator = np.random.default_rng(0)
-        self.noise, self.script = noise, script
-        self.exact, self.released, self.steps = [], [], []
+    def __init__(self, noise=0.0):
+        self.generator, self.noise, self.steps = np.random.default_rng(0), noise, []
 
     def __call__(self, step, exact):
         self.steps.append(step)
-        if self.script is None:
-            answer = exact + self.noise * self.generator.normal()
-        else:
-            answer = self.script[len(self.exact)]
-        self.exact.append(exact)
-        self.released.append(answer)
-        return answer
+        return exact + self.noise * self.generator.normal()
 
 
 def found_by(values, q, grid, counter):
@@ -101,25 +93,6 @@ def test_number_of_noisy_counts_does_not_depend_on_the_data(n_points):
             counter = Counter(noise)
             assert found_by(values, 0.5, grid, counter) in grid
             assert counter.steps == list(range(n_steps))
-
-
-def test_every_count_moves_by_at_most_one_between_neighbors():
-    generator = np.random.default_rng(1)
-    grid = np.geomspace(0.01, 100, 200)
-    moved = 0.0
-    for _ in range(300):
-        values = 10.0 ** generator.uniform(-3, 3, size=30)
-        values[generator.random(30) < 0.1] = np.nan
-        neighbor = values.copy()
-        neighbor[generator.integers(30)] = generator.choice([0.0, 1e9, np.nan, np.inf, 1.0])
-        recorded = Counter(noise=3.0)
-        found_by(values, 0.5, grid, recorded)
-        replayed = Counter(script=recorded.released)
-        found_by(neighbor, 0.5, grid, replayed)
-        moves = np.abs(np.subtract(recorded.exact, replayed.exact))
-        assert moves.max() <= 1
-        moved = max(moved, moves.max())
-    assert moved == 1
 
 
 def open_budget(make=PrivacyBudget, epsilon=1.0, seed=None, adjacency="replace"):
@@ -198,23 +171,6 @@ def test_bins_count_every_value_but_null_ones():
         assert counts.shape == edges.shape
         assert counts.sum() == (~np.isnan(values)).sum()
     np.testing.assert_array_equal(bin_counts(np.full(3, np.nan), np.ones(1)), [0])
-
-
-@pytest.mark.parametrize(
-    ("replacements", "largest"), [((0.0, 0.7, 3.0, 1e300, np.inf), math.sqrt(2)), ((np.nan,), 1.0)]
-)
-def test_histograms_of_neighbors_differ_by_their_sensitivity(replacements, largest):
-    generator = np.random.default_rng(2)
-    edges = np.geomspace(0.1, 1, 8)
-    distances = []
-    for _ in range(300):
-        values = generator.uniform(0, 1.5, size=20)
-        neighbor = values.copy()
-        neighbor[generator.integers(20)] = generator.choice(replacements)
-        change = bin_counts(values, edges) - bin_counts(neighbor, edges)
-        distances.append(np.linalg.norm(change))
-    assert max(distances) == pytest.approx(largest)
-    assert max(distances) <= largest
 
 
 @pytest.mark.parametrize("q", [0.01, 0.2, 0.5, 0.95])

@@ -38,14 +38,6 @@ def test_one_response_is_reached_and_not_exceeded(response_range, adjacency):
     assert 0.999 <= response_changes(response_range, adjacency).max() / declared <= 1 + 1e-9
 
 
-def test_the_search_catches_responses_that_are_charged_too_little():
-    declared = sensitivity.response_sum(LEVEL, math.inf, NORM, "zero_out")
-    assert response_changes(math.inf, "replace").max() > 1.9 * declared
-    # A narrow range does not help where the null response contributes nothing.
-    narrow = sensitivity.response_sum(LEVEL, 0.01, NORM, "replace")
-    assert response_changes(0.01, "zero_out").max() > 100 * narrow
-
-
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_level_of_infinity_leaves_the_range(adjacency):
     declared = sensitivity.response_sum(math.inf, 3.0, NORM, adjacency)
@@ -167,12 +159,3 @@ def test_subspaces_are_charged_no_more_than_by_the_theorem_of_wedin():
 def test_the_gap_moves_by_its_sensitivity_and_no_more(shape, beta):
     found = worst_change(gap_distance, shape, beta, n_climbers=50, n_steps=100)
     assert 0.99 <= found / sensitivity.singular_gap(beta) <= 1 + 1e-9
-
-
-def test_the_search_catches_subspaces_that_are_charged_too_little():
-    turned = worst_change(pair_distance, (5, 4, 2), 0.3)
-    # A gap that nothing narrows, one side only, one plane only.
-    assert turned > 1.05 * 2 * math.sqrt(2) * 0.3
-    assert turned > 1.4 * pair_sensitivity(0.3, 2) / math.sqrt(2)
-    assert turned > 1.4 * pair_sensitivity(0.3, 1)
-    assert worst_change(gap_distance, (5, 4, 2), 0.3) > 1.9 * 0.3
