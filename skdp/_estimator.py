@@ -191,12 +191,12 @@ def fitted_within(step: Any, name: str) -> Iterator[None]:
         whole.end(task)
 
 
-def opened_within(name: str, *, hides_groups: bool) -> AbstractContextManager[None]:
+def opened_within(*, hides_groups: bool) -> AbstractContextManager[None]:
     """Report passes for a step before its fit, as one task of the whole."""
     whole = _WHOLE.get()
     if whole is None:
         return nullcontext()
-    task = whole.subtask(name, None)
+    task = whole.subtask("opening", None)
     return report(whole.estimator, task, lambda: None, hides_groups=hides_groups)
 
 

@@ -577,21 +577,22 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return sum_depth(self.block_starts, self.width, part_ranges(self))
 
     def _rounding(self, degree: int, n_columns: int = 0) -> float:
-        """Bound the `rounding` of a sum of products of `degree` factors, as the class defines it.
+        """Bound the rounding error of a sum over rows of products of `degree` factors.
 
-        Factors are rows, or projections of rows on `n_columns` columns if these are given. Sparse
-        rows are centered within the products, whose terms are longer than the centered rows.
+        It is in units of the largest product. A factor is the row or, with `n_columns`, its
+        projection on so many columns.
         """
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
+            # These are centered within the products, whose terms are longer than centered rows.
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
         rounding = self.depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
         if n_columns:
-            # Each projection is itself a sum over the features, which rounds, too: otherwise in
-            # another place, where only rows of people may go.
-            n_moved = 1 if self.people is None else self.n_rows
-            projected = 4 * self.n_features * np.sqrt(n_columns) * UNIT_ROUNDOFF
-            rounding = 2 * rounding + n_moved * projected
+            # A projection is a sum over the features, and rounds differently in another place of a
+            # block. If one row is exchanged, no other moves; if one person is, all others may.
+            n_changed = 1 if self.people is None else self.n_rows
+            of_projection = 4 * self.n_features * np.sqrt(n_columns) * UNIT_ROUNDOFF
+            rounding = 2 * rounding + n_changed * of_projection
         return max(LEAST_ROUNDING, float(rounding))
 
     def moved_rounding(self, n_columns: int, level: float) -> float:

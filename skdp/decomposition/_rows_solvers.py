@@ -501,15 +501,17 @@ def _release_variances(
     moment: tuple[np.ndarray, float],
     basis: np.ndarray,
 ) -> Factors:
-    """Release the second moments along the basis and outside it."""
+    """Release the second moments along the vectors of the basis, and their sum outside it.
+
+    `moment` is that of the rows, without noise, and its rounding.
+    """
     exact, rounding = moment
     along = np.einsum("ij,ij->j", basis, exact @ basis)
-    outside = np.trace(exact) - along.sum()
-    # The first line bounds how the errors of the matrix add up in the sum over the basis and in the
-    # difference from the trace; the second bounds the rounding of the products with the basis.
+    values = np.append(along, np.trace(exact) - along.sum())
+    # Errors of the matrix add up in the sum over the basis, and in what that leaves of the trace.
     rounding *= 2 + np.sqrt(basis.shape[1])
+    # Products with the basis round, too.
     rounding += 4 * rows.n_features * basis.shape[1] * rows.n_rows * UNIT_ROUNDOFF
-    values = np.append(along, outside)
     noisy, noise_std = budget.release(release, values, rows.bound, rounding=rounding)
     order = np.argsort(-noisy[:-1], kind="stable")
     return Factors(
@@ -517,7 +519,7 @@ def _release_variances(
         eigenvalues=np.maximum(noisy[order], 0.0),
         total=float(noisy.sum()),
         eigenvalue_noise=noise_std,
-        n_above_noise=basis.shape[1],
+        n_above_noise=basis.shape[1],  # only what stands out is refined
     )
 
 

@@ -270,19 +270,20 @@ class PersonalReleases(NamedTuple):
 
 
 def plan_personal(problem: PersonalProblem) -> PersonalReleases:
-    """Plan all releases in their order."""
+    """Plan all releases in their order: those before the model, and those of the model."""
     before = (
         _plan_response_center(problem),
         *_plan_levels(problem),
         _plan_row_center(problem),
         _plan_user_moment(problem),
     )
+    # Decorrelated rows have no units, and their products with responses have those of y.
     remedy = OTHER_UNITS_OF_Y if problem.decorrelate else OTHER_UNITS
     norm = _search(problem, "product norm", remedy=remedy)
-    if problem.is_pooled:
-        mean = _mean_products(problem, left_of(before, norm), norm)
-        return PersonalReleases(*before, MeanReleases(norm, mean))
-    return PersonalReleases(*before, _plan_heads(problem, before, norm))
+    if not problem.is_pooled:
+        return PersonalReleases(*before, model=_plan_heads(problem, before, norm))
+    mean = _mean_products(problem, left_of(before, norm), norm)
+    return PersonalReleases(*before, model=MeanReleases(norm, mean))
 
 
 def mean_clip(problem: PersonalProblem) -> float:

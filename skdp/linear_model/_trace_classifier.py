@@ -128,36 +128,41 @@ def solve_trace_classes(
 
     Gradients are projected on the tangent space of the matrices of the rank, so that the noise has
     only as many dimensions as these have. Each is clipped to about a third of what it can be at
-    most.
+    most. The result has a weight for each entry and, last, the intercept.
     """
     view, rounding = view.measured(), problem.rounding
     _, bound = _release_bound(problem, plan.norm, view, budget)
     total, _ = clipped(view, bound).total()
     released = budget.release(plan.mean, total, bound, rounding=rounding)
     mean = released.value / problem.n_units
-    # Matrices are clipped again, as subtracting the mean may make one longer, or far shorter.
+    # Matrices are clipped anew: subtracting the mean may make one longer, or far shorter.
     view = view.centered(mean).measured()
     norm, bound = _release_bound(problem, plan.centered_norm, view, budget)
     kernel = partial(_class_difference, codes=view.codes)
     total = clipped(view, bound).map_sum(kernel, problem.n_features)[:, 0]
-    noisy = budget.release(plan.start, total, bound / 2, rounding=rounding).value
-    # In this unit matrices have entries of variance 1 at most, in the mean.
+    difference = budget.release(plan.start, total, bound / 2, rounding=rounding).value
+    # In this unit the entries of a matrix of length `norm` have a mean square of 1.
     unit = norm / math.sqrt(problem.n_features)
-    step = _STEP / unit / problem.n_units * noisy
+    # The difference is the gradient at coefficients of 0, but for its sign: the start is one step.
+    step = _STEP / unit / problem.n_units * difference
     start = truncate(step.reshape(problem.matrix_shape), problem.rank)
     point, offset = _descend(problem, plan.gradients, view, (bound, unit), start, budget)
     slopes = point.matrix.ravel() / unit
+    # The offset belongs to centered matrices, the intercept to those that are passed.
     weights = np.append(slopes, offset - mean @ slopes)
-    noise = math.sqrt(problem.n_features) * released.noise_std / problem.n_units
-    return Estimate(weights[:, np.newaxis], (_HIDDEN,) if noise > _MOST_NOISE * norm else ())
+    mean_noise = math.sqrt(problem.n_features) * released.noise_std / problem.n_units
+    warnings = (_HIDDEN,) if mean_noise > _MOST_NOISE * norm else ()
+    return Estimate(weights[:, np.newaxis], warnings)
 
 
 def _release_bound(
     problem: TraceClassProblem, release: Release | None, view: LabeledRows, budget: PrivacyBudget
 ) -> tuple[float, float]:
-    """Return a long norm of matrices, and the bound to which they are clipped."""
+    """Return the median norm of matrices, or a given or guessed one, and to what they are clipped.
+
+    That is more than a median; a given or guessed norm is the bound itself.
+    """
     norm = release_norm(problem, release, view, budget, quantile=0.5)
-    # A released median is raised; a given or guessed norm is the bound itself.
     return norm, norm if release is None else level_factor(problem) * norm
 
 
@@ -191,6 +196,7 @@ def _descend(
 
 
 def _class_difference(rows: slice, block: Block, codes: Targets) -> np.ndarray:
+    """Sum the matrices, each times its label, 0 or 1, less 1/2."""
     return block.rmatmul(codes[rows][:, np.newaxis] - 0.5)
 
 

@@ -54,7 +54,25 @@ from skdp.privacy.precision import plain
 from skdp.units import Unit
 
 # ------------------------------
-# Shares: which part of the square of mu each private step of a pipeline gets.
+# A step, and the share that it gets if it is private: a part of the square of mu.
+
+
+class Step(NamedTuple):
+    """A step of the searched pipeline; any other estimator is one step without a name."""
+
+    name: str
+    estimator: Any
+    share: float | None = None  # of the square of mu, where the caller gives shares
+    # which columns of X it is fitted to, if it is a part of a ColumnTransformer that follows, and
+    # the public steps of that part that come before it, as a Pipeline
+    columns: Any = None
+    before: Any = None
+
+    @property
+    def is_private(self) -> bool:
+        """Whether its fits spend budget."""
+        return isinstance(self.estimator, PrivateEstimator)
+
 
 # Shares of steps that others follow: of a scaler, whose columns' ends are public or not, and of
 # components.
@@ -63,21 +81,22 @@ _KNOWN_ENDS, _UNKNOWN_ENDS, _COMPONENTS = 0.15, 0.25, 0.25  # not studied
 _ROUNDING = 1e-9  # not tuned
 
 
-def shares_of(
-    private: Mapping[str, Any], parts: Mapping[str, Any], given: Mapping[str, float] | None
-) -> dict[str, float]:
+def _shares_of(steps: Sequence[Step], given: Mapping[str, float] | None) -> dict[str, float]:
     """Return the share of each private step, by name: given, by default, or the rest.
 
-    The `parts` of a ColumnTransformer, which comes first, split its share. By default that is the
+    The parts of a ColumnTransformer, which comes first, split its share. By default that is the
     largest of theirs.
     """
-    if parts:
-        defaults = {name: _default_share(name, part) for name, part in parts.items()}
-        first = next(iter(parts)).partition("__")[0]
-        shares = _shares_of_steps({first: max(defaults.values()), **private}, given)
-        whole = shares.pop(first) / math.fsum(defaults.values())
-        return {name: whole * share for name, share in defaults.items()} | shares
-    return _shares_of_steps(private, given)
+    private = [step for step in steps if step.is_private]
+    wholes = {step.name: step.estimator for step in private if step.columns is None}
+    parts = {step.name: step.estimator for step in private if step.columns is not None}
+    if not parts:
+        return _shares_of_steps(wholes, given)
+    defaults = {name: _default_share(name, part) for name, part in parts.items()}
+    first = next(iter(parts)).partition("__")[0]
+    shares = _shares_of_steps({first: max(defaults.values()), **wholes}, given)
+    whole = shares.pop(first) / math.fsum(defaults.values())
+    return {name: whole * share for name, share in defaults.items()} | shares
 
 
 def _shares_of_steps(
@@ -124,41 +143,12 @@ def _default_share(name: str, step: Any) -> float:
 # Checks of the steps that share a budget, and of the data that they get.
 
 
-# A plan needs a shape. Only the unit is read off the plan, and it is the same for all shapes.
-_SOME_ROWS, _SOME_FEATURES = 1000, 1000  # not tuned
-
-
-class Step(NamedTuple):
-    """A step of the searched pipeline; any other estimator is one step without a name."""
-
-    name: str
-    estimator: Any
-    share: float | None = None  # of the square of mu, where the caller gives shares
-    # which columns of X it is fitted to, if it is a part of a ColumnTransformer that follows, and
-    # the public steps of that part that come before it, as a Pipeline
-    columns: Any = None
-    before: Any = None
-
-    @property
-    def is_private(self) -> bool:
-        """Whether its fits spend budget."""
-        return isinstance(self.estimator, PrivateEstimator)
-
-
 def steps_of(estimator: Any) -> list[Step]:
-    """Return the steps of an estimator; refuse steps that may learn without privacy."""
-    steps = [Step("", estimator)]
-    if type(estimator) is Pipeline:
-        if estimator.memory is not None:
-            raise ValueError(
-                "estimator must not have memory, which writes rows to disk: pass memory=None."
-            )
-        steps = [Step(name, step) for name, step in estimator.steps]
-        if any(is_columns(step) and private_parts(step) for _, step, *_ in steps):
-            raise ValueError("Private parts of a ColumnTransformer need a DPPipeline as estimator.")
-    elif isinstance(estimator, SharedBudget):
-        _check_named(estimator)
-        steps = _expanded(estimator.steps)
+    """Return the steps of an estimator, and their shares of a budget that they have together.
+
+    Refuse steps that may learn without privacy, and private ones that do not protect the same.
+    """
+    steps = _listed(estimator)
     refusals = [text for n in range(len(steps)) for text in _refusals(estimator, steps, n)]
     if refusals:
         raise ValueError("\n".join(refusals))
@@ -166,16 +156,27 @@ def steps_of(estimator: Any) -> list[Step]:
         raise ValueError(
             f"estimator={type(estimator).__name__} has no private step: use GridSearchCV."
         )
+    # Called only for what they refuse.
     adjacency_of(steps)
     common_unit(steps)
-    if not isinstance(estimator, SharedBudget):
-        return steps
-    shares = shares_of(
-        {step.name: step.estimator for step in steps if step.is_private and step.columns is None},
-        {step.name: step.estimator for step in steps if step.columns is not None},
-        estimator.shares,
-    )
+    shares = _shares_of(steps, estimator.shares) if isinstance(estimator, SharedBudget) else {}
     return [step._replace(share=shares.get(step.name)) for step in steps]
+
+
+def _listed(estimator: Any) -> list[Step]:
+    """List the steps of a pipeline; any other estimator is one step without a name."""
+    if isinstance(estimator, SharedBudget):
+        _check_named(estimator)
+        return _expanded(estimator.steps)
+    if type(estimator) is not Pipeline:
+        return [Step("", estimator)]
+    if estimator.memory is not None:
+        raise ValueError(
+            "estimator must not have memory, which writes rows to disk: pass memory=None."
+        )
+    if any(is_columns(step) and private_parts(step) for _, step in estimator.steps):
+        raise ValueError("Private parts of a ColumnTransformer need a DPPipeline as estimator.")
+    return [Step(name, step) for name, step in estimator.steps]
 
 
 def _expanded(named: Sequence[tuple[str, Any]]) -> list[Step]:
@@ -399,6 +400,8 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
     return clone(estimator).set_params(**given), lack_classes
 
 
+# A plan needs a shape. Only the unit is read off the plan, and it is the same for all shapes.
+_SOME_ROWS, _SOME_FEATURES = 1000, 1000  # not tuned
 # Unit of an estimator without the parameter, such as `DPPersonalizedRegressor`.
 _UNKNOWN = "what a fit decides, unless it has require_groups=True and no user_column"
 

@@ -188,7 +188,7 @@ def search_of(
         if len(candidates) == 1:
             # The first step is opened apart from its fit.
             announce_fits(1 + len(search.split.n_fits))
-            with opened_within("opening", hides_groups=bool(search.users)):
+            with opened_within(hides_groups=bool(search.users)):
                 _open(search)
     n_fitted = len(search.before) if search.opened else None
     n_units = n_planned if search.people is None else search.people.n_people

@@ -142,16 +142,16 @@ def _real(what: str, result: Any, rows: Any) -> Any:
 
 
 def _finite_but_gaps(made: Any, rows: Any) -> Any:
-    """Make overflow finite. What comes of a row with gaps is for the next step to refuse."""
+    """Make overflow finite, but not what is made of rows with gaps: the next step refuses that."""
     if made.dtype.kind != "f":
         return made
-    has_gaps, changed = have_gaps(rows), finite(made)
+    has_gaps, all_finite = have_gaps(rows), finite(made)
     if not has_gaps.any():
-        return changed
+        return all_finite
     if not issparse(made):
-        return np.where(has_gaps[:, np.newaxis], made, changed)
-    is_kept = np.repeat(has_gaps, np.diff(made.indptr))
-    return with_data(made, np.where(is_kept, made.data, changed.data))
+        return np.where(has_gaps[:, np.newaxis], made, all_finite)
+    has_gaps = np.repeat(has_gaps, np.diff(made.indptr))  # of the row of each entry
+    return with_data(made, np.where(has_gaps, made.data, all_finite.data))
 
 
 def _check_by_rows(what: str, function: Callable[..., Any], public: "_Public") -> None:
@@ -389,11 +389,10 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
 
 
 def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool) -> None:
-    """Refuse rows without the columns, or that public parts refuse or do not make finite.
+    """Refuse rows that lack columns, and private ones that public parts do not make finite.
 
-    Public parts see all private rows here, before anything is charged, and again in
-    `fitted_columns`, once the private parts are fitted: what they refuse is refused while it costs
-    nothing.
+    Public parts of a ColumnTransformer see the private rows twice: here, where nothing has been
+    charged, so that what they refuse costs nothing, and in `fitted_columns`.
     """
     for _, _, columns in step.transformers:
         try:

@@ -359,7 +359,7 @@ def _to_fractions(
     out: np.ndarray,
     n_words: int = _MOST_WORDS,
 ) -> None:
-    """Turn words of 64 random bits into binary fractions of 53 bits or more, in (0, 1].
+    """Write words of 64 random bits to `out`, as binary fractions of 53 bits or more, in (0, 1].
 
     A single word has steps of 2 ** -64, too coarse for the small probabilities far out in a tail.
     So a word below 2 ** 53 is extended by a word from a stream of its own, which `key` and `place`

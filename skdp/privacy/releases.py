@@ -54,10 +54,10 @@ def search_quantile(
 
 
 def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: str) -> list[str]:
-    """Return a warning if a released point is an end of its grid; the `remedy` is a sentence."""
+    """Warn of released points that are an end of their grid; the `remedy` is a sentence."""
     smallest, largest = grid.min(), grid.max()
-    below = "smaller" + ", or 0" * bool(smallest > 0)
-    # After `GridCounts.zeros_last` a search also ends there if no other point is far enough.
+    below = "smaller, or 0" if smallest > 0 else "smaller"
+    # A search that reaches no point ends at the last: after `GridCounts.zeros_last`, the smallest.
     if grid[-1] == smallest and len(grid) > 1:
         below = f"0, or beyond {largest:g}"
     ends = ((smallest, "smallest", below), (largest, "largest", "larger"))
