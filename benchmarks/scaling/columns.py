@@ -1,13 +1,12 @@
 """`DPStandardScaler` without bounds on narrow columns far from 0, with and without a zoom.
 
-The offsets of `tests/linear_model/unlike_data.py`, years, and a column with a fifth of its rows in
-a second place. Run
+The offsets of `benchmarks/trace_regression/unlike.py`, years, and a column with a fifth of its rows
+in a second place. Run
 
     python -m benchmarks.scaling.columns            # a minute on one core
     python -m benchmarks.scaling.columns --write    # columns.md beside it
 """
 
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -17,13 +16,10 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.report import ignore_drowned_signal, line, parser_for, table
+from benchmarks.trace_regression.unlike import OFFSETS
 from skdp import DPStandardScaler, _intervals, _scales
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1] / "tests" / "linear_model"))
-
-from unlike_data import OFFSETS  # noqa: E402
-
 N_SEEDS, SIZES, EPSILONS = 5, (20_000, 2_000), (0.25, 1.0, 4.0)
 TITLE = """\
 # Narrow columns far from 0

@@ -1,6 +1,6 @@
 """`DPTraceRegressor` on data unlike those of the other tables: does it fit, or warn?
 
-Each line is one of the datasets of `tests/linear_model/unlike_data.py`, whose tests it shares:
+Each line is one of the datasets of `unlike.py`, which tests share:
 20,000 records, epsilon 1, all else default. R^2 on as many fresh records, and of how many fits a
 warning told. Run
 
@@ -8,7 +8,6 @@ warning told. Run
     python -m benchmarks.trace_regression.unlike_data --write    # unlike_data.md beside it
 """
 
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -18,12 +17,7 @@ import numpy as np
 from sklearn.linear_model import LinearRegression
 
 from benchmarks.report import line, parser_for, table
-from skdp import DPTraceRegressor, RankOneMatrices
-
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1] / "tests" / "linear_model"))
-
-from unlike_data import (  # noqa: E402
+from benchmarks.trace_regression.unlike import (
     INDICATORS,
     OFFSETS,
     RARE_RESPONSES,
@@ -33,7 +27,9 @@ from unlike_data import (  # noqa: E402
     usual,
     with_responses,
 )
+from skdp import DPTraceRegressor, RankOneMatrices
 
+HERE = Path(__file__).parent
 SEEDS = range(20)
 TITLE = """\
 # Data unlike those of the other tables

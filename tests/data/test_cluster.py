@@ -12,11 +12,9 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-import sklearn
 from dask.delayed import delayed
-from distributed import Client, LocalCluster, Scheduler, SpecCluster, wait
+from distributed import Client, LocalCluster, wait
 from joblib import parallel_config
-from packaging.version import Version
 from sklearn.model_selection import GridSearchCV
 
 from skdp import DPPCA, DPLinearRegression, DPTruncatedSVD, RowBlocks
@@ -151,48 +149,6 @@ def test_a_scheduler_that_is_closed_ends_a_fit_and_leaves_the_estimator(ledger):
     assert len(ledger.entries()) == 2
 
 
-def kernels():
-    """Name two kernels of OpenBLAS that run here."""
-    code = (
-        "import numpy as np; from threadpoolctl import threadpool_info; np.ones((9, 9)) @ "
-        "np.ones((9, 9)); print([one.get('architecture') for one in threadpool_info()])"
-    )
-    return [
-        name
-        for name in ("Nehalem", "Haswell")
-        if name
-        in subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "OPENBLAS_CORETYPE": name},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-    ]
-
-
-@pytest.mark.slow
-def test_two_kernels_of_blas_in_one_cluster_are_refused():
-    if len(kernels()) < 2:
-        pytest.skip("OpenBLAS has one kernel here")
-    specification = {
-        name: {
-            "cls": "distributed.Nanny",
-            "options": {"nthreads": 1, "env": {"OPENBLAS_CORETYPE": name}},
-        }
-        for name in kernels()
-    }
-    scheduler = {"cls": Scheduler, "options": {"dashboard_address": None, "port": 0}}
-    with (
-        SpecCluster(workers=specification, scheduler=scheduler, silence_logs="CRITICAL") as cluster,
-        Client(cluster) as client,
-    ):
-        client.wait_for_workers(2)
-        with pytest.raises(RuntimeError, match=r"workers are not alike.*BLAS"):
-            # Both workers have enough to do.
-            DPTruncatedSVD(2).fit(da.concatenate([chunks()] * 20))
-
-
 class Captured:
     """Scores how much of the rows the components hold, and notes in which process."""
 
@@ -218,37 +174,6 @@ def test_a_grid_search_of_scikit_learn_runs_on_a_cluster(client, tmp_path):
     assert found[0] == found[1]
     assert processes[0] == {os.getpid()}
     assert processes[1] <= set(client.run(os.getpid).values())
-
-
-BARS = """
-    import warnings
-    import numpy as np
-    from distributed import Client, LocalCluster
-    from joblib import parallel_config
-    from sklearn.callback import ProgressBar
-    from sklearn.model_selection import GridSearchCV
-    from skdp import DPPCA
-
-    if __name__ == "__main__":
-        warnings.simplefilter("ignore")
-        X = np.random.default_rng(0).normal(size=(500, 4))
-        search = GridSearchCV(DPPCA(2, row_norm=3.0), {"n_components": [1, 2]}, cv=2)
-        search.set_callbacks(ProgressBar(max_propagation_depth=None))
-        workers = dict(n_workers=2, threads_per_worker=1, dashboard_address=":0")
-        with LocalCluster(**workers) as cluster, Client(cluster), parallel_config("dask"):
-            search.fit(X)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    Version(sklearn.__version__) < Version("1.9"), reason="scikit-learn has callbacks from 1.9 on"
-)
-def test_callbacks_show_the_fits_of_a_search_on_a_cluster(tmp_path):
-    pytest.importorskip("rich", reason="ProgressBar needs rich, of the extra `test`")
-    done = run(BARS, tmp_path)
-    for number in range(4):
-        assert f"DPPCA - fit #{number}" in done.stdout
 
 
 def run(code, folder):

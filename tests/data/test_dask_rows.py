@@ -68,11 +68,7 @@ REFUSED = {
         r"X\.rechunk\(\{0: 'auto', 1: -1\}\)",
         lambda X: X.rechunk({0: "auto", 1: -1}),
     ),
-    "objects": (
-        lambda: array().astype(object),
-        r"X\.astype\(float\)",
-        lambda X: X.astype(float),
-    ),
+    "objects": (lambda: array().astype(object), r"X\.astype\(float\)", lambda X: X.astype(float)),
     "complex": (lambda: array() + 1j, r"complex128.*X\.astype\(float\)", lambda X: X.real),
     "one dimension": (lambda: array()[:, 0], r"X\[:, None\]", lambda X: X[:, None]),
     "matrices": (

@@ -45,11 +45,7 @@ def coordinates_of(matrices, point, intercept):
         beside = across - (across @ V) @ V.T
         return _with_intercept(np.concatenate([(X @ V).ravel(), beside.ravel()]))
 
-    explicit = {
-        "cores": lambda X: (U.T @ X @ V).ravel(),
-        "entries": np.ravel,
-        "tangent": _tangent,
-    }
+    explicit = {"cores": lambda X: (U.T @ X @ V).ravel(), "entries": np.ravel, "tangent": _tangent}
     assert rank == U.shape[1]
     return {name: np.stack([form(X) for X in matrices]) for name, form in explicit.items()}
 

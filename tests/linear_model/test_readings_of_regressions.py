@@ -17,11 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 N, N_ITER = 6000, 3
 DRAWN = np.random.default_rng(0)
 X, y = DRAWN.normal(size=(N, 6)), DRAWN.normal(size=N)
-CONTAINERS = {
-    "matrices": X,
-    "vectors": X,
-    "rank one": RankOneMatrices(X[:, :3], X[:, :2]),
-}
+CONTAINERS = {"matrices": X, "vectors": X, "rank one": RankOneMatrices(X[:, :3], X[:, :2])}
 GROUPS = np.repeat(np.arange(N // 2), 2)
 
 

@@ -8,13 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.linear_model import LinearRegression
 
-from skdp import (
-    DPLinearRegression,
-    DPTraceRegressor,
-    PrivacyWarning,
-    RankOneMatrices,
-    to_sklearn,
-)
+from skdp import DPLinearRegression, DPTraceRegressor, PrivacyWarning, RankOneMatrices, to_sklearn
 
 UNITS = np.array([1.0, 100.0, 1e-3, 20.0])
 COEFFICIENTS = np.array([1.0, 0.01, -1000.0, 0.05])

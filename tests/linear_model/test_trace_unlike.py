@@ -5,7 +5,8 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
-from unlike_data import (
+
+from benchmarks.trace_regression.unlike import (
     INDICATORS,
     OFFSETS,
     RARE_RESPONSES,
@@ -16,7 +17,6 @@ from unlike_data import (
     usual,
     with_responses,
 )
-
 from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
 
 # All thresholds hold for 50 others, too.

@@ -125,8 +125,7 @@ def test_bounds_follow_the_units():
 
 
 @pytest.mark.parametrize(
-    "parameters",
-    [{"epsilon": np.inf}, {"privacy_unit": "response"}, {"covariance": "identity"}],
+    "parameters", [{"epsilon": np.inf}, {"privacy_unit": "response"}, {"covariance": "identity"}]
 )
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 def test_nothing_is_clipped_where_nothing_is_clipped_in_the_fit(parameters):

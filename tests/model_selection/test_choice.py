@@ -16,11 +16,7 @@ HUGE = 1e100
 def chosen(losses, adjacency, scripts=None, *, is_bounded=False):
     """Choose with a watched budget; return it."""
     plan = plan_choice(
-        losses.shape[1],
-        PrivacyCost(1.0, 1e-6),
-        "row",
-        adjacency,
-        is_bounded=is_bounded,
+        losses.shape[1], PrivacyCost(1.0, 1e-6), "row", adjacency, is_bounded=is_bounded
     )
     with watched(scripts) as made:
         choose(losses, plan.parts, _search.PrivacyBudget.of(plan))

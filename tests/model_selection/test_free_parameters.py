@@ -14,10 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 X = np.random.default_rng(0).standard_normal((50, 6))
 Y = X[:, 0]
-PCA_SETTINGS = {
-    "n_components": [1, 3, None, "mle", 0.7],
-    "whiten": [False, True],
-}
+PCA_SETTINGS = {"n_components": [1, 3, None, "mle", 0.7], "whiten": [False, True]}
 CASES = [
     (DPPCA(2, solver="covariance"), PCA_SETTINGS),
     (DPPCA(2), PCA_SETTINGS),

@@ -36,11 +36,7 @@ SEARCHES = {
     "reconstruction": (skdp.DPTruncatedSVD(1, **UNIT), {"n_components": [1, 2]}, "reconstruction"),
     "power": (skdp.DPPCA(1, solver="power", **UNIT), {"n_components": [1, 2]}, None),
     "accuracy": (CLASSIFIER, {"row_norm": [1.0, 4.0]}, None),
-    "likelihood": (
-        CLASSIFIER,
-        {"row_norm": [1.0, 4.0]},
-        "neg_log_loss",
-    ),
+    "likelihood": (CLASSIFIER, {"row_norm": [1.0, 4.0]}, "neg_log_loss"),
     "brier": (CLASSIFIER, {"row_norm": [1.0, 4.0]}, "neg_brier_score"),
     "regression": (skdp.DPLinearRegression(**UNIT), {"response_bound": [1.0, 8.0]}, None),
     "matrices": (skdp.DPTraceRegressor(matrix_shape=(2, 2), **UNIT), {"rank": [1, 2]}, None),
@@ -131,10 +127,7 @@ def test_gaps_of_one_person_that_a_step_fills_raise_nothing(unit):
     assert max(moved(before, after)) <= 1 + 1e-12
 
 
-LOSSES = {
-    "squares": (None, Y),
-    "absolute": ("neg_mean_absolute_error", Y),
-}
+LOSSES = {"squares": (None, Y), "absolute": ("neg_mean_absolute_error", Y)}
 MODEL = LinearRegression().fit(X, Y)
 
 

@@ -234,10 +234,7 @@ def test_auto_is_taken_for_covariance():
         (DPPCA(3, delta=0, **BOUNDS), "delta=0"),
         (DPPCA(3, epsilon=-1.0, **BOUNDS), "epsilon"),
         (DPPCA(3, center=np.zeros(4), row_norm=1.0), "center has shape"),
-        (
-            DPTruncatedSVD(1, privacy_unit=Entry((0, 1))),
-            "can be predicted for privacy_unit='row'",
-        ),
+        (DPTruncatedSVD(1, privacy_unit=Entry((0, 1))), "can be predicted for privacy_unit='row'"),
         (
             DPTruncatedSVD(1, privacy_unit=SparseRow(2, (0, 1))),
             "can be predicted for privacy_unit='row'",

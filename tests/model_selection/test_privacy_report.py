@@ -115,12 +115,7 @@ def test_classes_that_are_not_known_may_have_learned(step):
         (Pipeline([("union", union()), ("norm", Normalizer())]), {"union__svd", "union__pca"}),
         (
             Pipeline(
-                [
-                    (
-                        "columns",
-                        ColumnTransformer([("u", union(), slice(0, 4))], sparse_threshold=0),
-                    )
-                ]
+                [("columns", ColumnTransformer([("u", union(), slice(0, 4))], sparse_threshold=0))]
             ),
             {"columns__u__svd", "columns__u__pca"},
         ),
@@ -349,11 +344,7 @@ def test_one_estimator_in_two_places_is_refused(make):
 
 @pytest.mark.parametrize(
     ("more", "is_private"),
-    [
-        ({}, False),
-        ({"sparse_threshold": 0}, True),
-        ({"sparse_threshold": 1e-9}, False),
-    ],
+    [({}, False), ({"sparse_threshold": 0}, True), ({"sparse_threshold": 1e-9}, False)],
 )
 @pytest.mark.parametrize("part", ["passthrough", Normalizer(), make_pipeline(svd(), Normalizer())])
 def test_columns_that_may_be_sparse(part, more, is_private):

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.ensemble import (
-    VotingRegressor,
-)
+from sklearn.ensemble import VotingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator

@@ -347,10 +347,7 @@ def test_columns_without_names_are_numbered():
             pipeline_of(parts).fit(odd, Y)
 
 
-ENCODERS = {
-    "one-hot": OneHotEncoder(sparse_output=False),
-    "ordinal": OrdinalEncoder(),
-}
+ENCODERS = {"one-hot": OneHotEncoder(sparse_output=False), "ordinal": OrdinalEncoder()}
 
 
 @pytest.mark.covered(at_most=3)
@@ -508,10 +505,7 @@ def test_steps_that_learn_or_refuse_single_rows_are_refused_in_pipelines_too(ste
 
 MISTAKES = {
     "learned imputer": (SimpleImputer(), "strategy='mean' may learn"),
-    "its mend": (
-        SimpleImputer(),
-        'Use SimpleImputer(strategy="constant")',
-    ),
+    "its mend": (SimpleImputer(), 'Use SimpleImputer(strategy="constant")'),
     "its private mend": (KNNImputer(), 'or DPStandardScaler(missing="mean")'),
     "encoder": (OneHotEncoder(handle_unknown="ignore"), "OneHotEncoder with categories='auto' may"),
     "scaler": (

@@ -45,7 +45,6 @@ from skdp import (
     make_dp_pipeline,
     privacy_spent,
 )
-from skdp.data.sources import Source
 from skdp.model_selection import (
     DPGridSearch,
     epsilon_curve,
@@ -342,28 +341,6 @@ def count_calls(fit, stop):
     return n_calls
 
 
-def test_rows_are_read_as_often_as_the_steps_read_them():
-    rows, blocks, read = [], Source.blocks, []
-
-    def counted(source, group):
-        for number, block in blocks(source, group):
-            read.append(len(block) * (source.shape[0] == len(X)))
-            yield number, block
-
-    def readings(fit):
-        read.clear()
-        with patch.object(Source, "blocks", counted):
-            rows.append(fit())
-        return sum(read) / len(X)
-
-    # Without noise: with it, epsilon says how many steps the last step takes.
-    steps = [clone(step).set_params(epsilon=math.inf) for step in THREE]
-    alone = [readings(lambda: steps[0].fit_transform(X))]
-    alone += [readings(lambda: steps[1].fit_transform(rows[0]))]
-    alone += [readings(lambda: steps[2].fit(rows[1], Y))]
-    assert readings(lambda: three(epsilon=math.inf).fit(X, Y)) == sum(alone) > 6
-
-
 BAD_LABELS = {
     "none": (None, "requires y"),
     "too few": (Y[:-1], "inconsistent"),
@@ -455,10 +432,7 @@ REFUSED_STEPS = [
     (DPStandardScaler(random_state=SEED), "random_state must be None"),
     (StandardScaler(), "DPStandardScaler"),
     (SimpleImputer(), 'SimpleImputer.strategy="constant"'),
-    (
-        SimpleImputer(strategy="constant", keep_empty_features=True, add_indicator=True),
-        "may learn",
-    ),
+    (SimpleImputer(strategy="constant", keep_empty_features=True, add_indicator=True), "may learn"),
     (PCA(2), "Use DPPCA"),
     (LinearRegression(), "Use DPLinearRegression"),
     (Lasso(), "Use a private step"),
@@ -597,8 +571,7 @@ METHODS = [
 
 
 @pytest.mark.parametrize(
-    "steps",
-    [THREE, THREE[:2], THREE[1:2], (THREE[0], None), (THREE[0], DPLinearRegression())],
+    "steps", [THREE, THREE[:2], THREE[1:2], (THREE[0], None), (THREE[0], DPLinearRegression())]
 )
 def test_it_has_what_a_pipeline_has(steps):
     ours, frame = clone(make_dp_pipeline(*steps)), pd.DataFrame(X).add_prefix("x")
@@ -707,11 +680,7 @@ def test_a_search_takes_the_shares():
     pipeline = three(shares={"dppca": 0.1})
     grid = {"dppca__n_components": [1, 2, 3]}
     search = DPGridSearch(pipeline, grid, epsilon=5.0).fit(X, Y)
-    assert search.n_distinct_fits_ == {
-        "dpstandardscaler": 1,
-        "dppca": 1,
-        "dplogisticregression": 3,
-    }
+    assert search.n_distinct_fits_ == {"dpstandardscaler": 1, "dppca": 1, "dplogisticregression": 3}
     shares = shares_in(search.privacy_spent_)
     assert shares["fit 2"] / shares["fit 1"] == pytest.approx(0.1 / 0.25, rel=1e-3)
     best = search.best_estimator_

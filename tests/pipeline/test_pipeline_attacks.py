@@ -95,7 +95,7 @@ STEPS = {
             [
                 ("scale", DPStandardScaler(), [0, 1]),
                 ("codes", make_pipeline(FunctionTransformer(np.rint), SPARSE_CODES), slice(0, 4)),
-            ],
+            ]
         ),
         CLASSIFIER,
     ),

@@ -2,7 +2,6 @@
 
 import math
 import pickle
-import warnings
 from functools import partial
 
 import numpy as np
@@ -123,31 +122,6 @@ def test_bad_targets_are_refused_before_the_first_step_spends(last, y, text, mon
     monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
     with pytest.raises(ValueError, match=text):
         skdp.make_dp_pipeline(clone(SCALER), clone(last)).fit(in_parts(X, y))
-
-
-@pytest.mark.parametrize(
-    ("last", "good", "bad"),
-    [
-        (skdp.DPLogisticRegression(classes=[0, 1]), np.arange(N) % 2, 7),
-        (skdp.DPLinearRegression(), X[:, 0], np.nan),
-    ],
-)
-def test_targets_that_are_bad_behind_a_release_raise_nothing(last, good, bad):
-    scaled, n_loads = [], []
-
-    def rows():
-        scaled.append(1)
-        return X
-
-    def targets():
-        n_loads.append(1)
-        return bad_target(good, bad) if len(n_loads) > n_checks else good
-
-    parts = skdp.RowBlocks.from_partitions([rows], [N], D, y=[targets])
-    n_checks = 1
-    fitted = skdp.make_dp_pipeline(clone(SCALER), clone(last)).fit(parts)
-    assert len(n_loads) > n_checks
-    assert np.isfinite(fitted[-1].coef_).all()
 
 
 def test_sparse_parts_stay_sparse_and_results_have_the_type_of_the_parts():
@@ -275,15 +249,3 @@ def test_rows_that_are_not_finite_later_raise_nothing(name, bad):
     assert np.isfinite(fitted[-1].components_).all()
     with pytest.raises(ValueError, match="NaN or infinity"):
         list(fitted.transform(rows))
-
-
-def test_what_loads_parts_warns_of_nothing(recwarn):
-    def warned(values):
-        warnings.warn(f"secret {values[0]}", stacklevel=1)
-        return values
-
-    loaders = [partial(warned, part) for part in (X[:1], X[1:])]
-    targets = [partial(warned, part) for part in (X[:1, 0], X[1:, 0])]
-    rows = skdp.RowBlocks.from_partitions(loaders, [1, N - 1], D, y=targets)
-    skdp.make_dp_pipeline(clone(SCALER), skdp.DPLinearRegression()).fit(rows)
-    assert not [one for one in recwarn if "secret" in str(one.message)]

@@ -10,13 +10,7 @@ import pytest
 from scipy.sparse import csr_array, issparse
 from sklearn.preprocessing import StandardScaler
 
-from skdp import (
-    DPLogisticRegression,
-    DPStandardScaler,
-    PrivacyWarning,
-    RowBlocks,
-    make_dp_pipeline,
-)
+from skdp import DPLogisticRegression, DPStandardScaler, PrivacyWarning, RowBlocks, make_dp_pipeline
 from skdp._intervals import (
     N_BINS,
     Intervals,
