@@ -1,6 +1,7 @@
 """Budgets of several fits, watched: what they release, and what they would on a neighbor."""
 
 import copy
+from contextlib import nullcontext
 
 import numpy as np
 from harness import _without_row, altered, without_record
@@ -11,7 +12,7 @@ from skdp.decomposition._rows_fit import read_rows_once
 from skdp.linear_model._trace_records import Records
 from skdp.testing._recording import SEED, RecordingBudget, budgets_of, scripted_budget
 
-__all__ = ["SEED", "moved", "null_in_every_step", "watched"]
+__all__ = ["SEED", "farthest", "moved", "null_in_every_step", "replaying", "watched"]
 
 
 def watched(scripts=None):
@@ -19,6 +20,23 @@ def watched(scripts=None):
     if scripts is None:
         return budgets_of(lambda _: RecordingBudget)
     return budgets_of(lambda number: scripted_budget(scripts[number]))
+
+
+def replaying(before):
+    """Watch budgets that answer as those before did."""
+    return watched([budget.released for budget in before])
+
+
+def farthest(fit, data, *neighbors, null=nullcontext):
+    """Tell by how much a release moves at most, from data to neighbors; within `null` to none."""
+    with watched() as before, null():
+        fit(*data)
+    worst = []
+    for neighbor in neighbors:
+        with replaying(before) as after:
+            fit(*neighbor)
+        worst += moved(before, after)
+    return max(worst)
 
 
 def moved(one, other):

@@ -1,6 +1,7 @@
 """Searches and scores that protect people with several rows: attacks, and laws of replay's gaps."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GroupShuffleSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from watched import SEED, moved, watched
+from watched import SEED, farthest, moved, replaying, watched
 
 import skdp
 from skdp.data.people import People
@@ -101,7 +102,7 @@ def test_no_person_moves_a_search_further_than_declared(name, own):
     with watched() as before:
         one = search_of(name).fit(X, y, users=USERS)
     rows, responses, users = neighbor_of(own, y)
-    with watched([budget.released for budget in before]) as after:
+    with replaying(before) as after:
         other = search_of(name).fit(rows, responses, users=users)
     assert max(moved(before, after)) <= 1 + 1e-12
     # And what is published follows what is released alone.
@@ -120,11 +121,8 @@ def test_gaps_of_one_person_that_a_step_fills_raise_nothing(unit):
     search = DPGridSearch(pipeline, grid, random_state=SEED)
     with_gap = X.copy()
     with_gap[3, 1] = np.nan
-    with watched() as before:
-        search.fit(X, **users)
-    with watched([budget.released for budget in before]) as after:
-        search.fit(with_gap, **users)
-    assert max(moved(before, after)) <= 1 + 1e-12
+    movement = farthest(lambda rows: search.fit(rows, **users), (X,), (with_gap,))
+    assert movement <= 1 + 1e-12
 
 
 LOSSES = {"squares": (None, Y), "absolute": ("neg_mean_absolute_error", Y)}
@@ -140,23 +138,15 @@ def score_of(name, rows, y, users, **more):
 @pytest.mark.parametrize("own", OWN)
 @pytest.mark.parametrize("name", LOSSES)
 def test_no_person_moves_a_score_further_than_declared(name, own):
-    with watched() as before:
-        score_of(name, X, Y, USERS)
-    with watched([budget.released for budget in before]) as after:
-        score_of(name, *neighbor_of(own, Y))
-    assert max(moved(before, after)) <= 1
+    assert farthest(partial(score_of, name), (X, Y, USERS), neighbor_of(own, Y)) <= 1
 
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_null_person_moves_a_score_by_no_more_than_declared(name):
     own = np.repeat(X[USERS == 0], 30, axis=0)
-    with watched() as before:
-        score_of(name, *with_first(own, 1e9), adjacency="zero_out")
     # A null person takes part in no sum: as one whose rows are predicted exactly.
-    null = with_first(own, MODEL.predict(own))
-    with watched([budget.released for budget in before]) as after:
-        score_of(name, *null, adjacency="zero_out")
-    assert 0.99 <= max(moved(before, after)) <= 1
+    pair = with_first(own, 1e9), with_first(own, MODEL.predict(own))
+    assert 0.99 <= farthest(partial(score_of, name, adjacency="zero_out"), *pair) <= 1
 
 
 def forgotten(losses):
@@ -173,11 +163,7 @@ def test_rows_that_count_are_noticed(module, monkeypatch):
         fit = lambda X, y, users: score_of("squares", X, y, users)  # noqa: E731
     else:
         fit = lambda X, y, users: search_of("free").fit(X, users=users)  # noqa: E731
-    with watched() as before:
-        fit(*pairs[0])
-    with watched([budget.released for budget in before]) as after:
-        fit(*pairs[1])
-    assert max(moved(before, after)) > 1
+    assert farthest(fit, *pairs) > 1
 
 
 # ------------------------------

@@ -9,7 +9,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, label_binarize
-from watched import SEED, moved, watched
+from watched import SEED, farthest, replaying, watched
 
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD, RankOneMatrices
 from skdp.model_selection import DPGridSearch, private_score
@@ -83,12 +83,9 @@ def neighbors(row):
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_no_row_moves_a_search_further_than_declared(name, row):
-    with watched() as before:
-        search_of(name, "replace").fit(X, Y)
-    scripts = [budget.released for budget in before]
-    with watched(scripts) as after:
-        search_of(name, "replace").fit(*neighbors(ROWS[row]))
-    assert max(moved(before, after)) <= 1 + 1e-12
+    neighbor = neighbors(ROWS[row])
+    movement = farthest(lambda *data: search_of(name, "replace").fit(*data), (X, Y), neighbor)
+    assert movement <= 1 + 1e-12
 
 
 @pytest.mark.covered(at_most=4)
@@ -140,13 +137,12 @@ def test_no_inverse_of_a_public_step_is_called_behind_private_ones():
 def test_what_is_published_follows_what_is_released(name):
     with watched() as before:
         one = search_of(name, "replace").fit(X, Y)
-    scripts = [budget.released for budget in before]
     for rows in ((X * 1e3 + 5, -Y), (np.zeros_like(X), np.zeros_like(Y))):
-        with watched(scripts):
+        with replaying(before):
             spent = search_of(name, "replace").fit(*rows).privacy_spent_
         for found, given in zip(spent.releases, one.privacy_spent_.releases, strict=True):
             assert (found.name, found.share) == (given.name, given.share)
-    with watched(scripts):
+    with replaying(before):
         other = search_of(name, "replace").fit(*neighbors(ROWS["large"]))
     assert one.best_params_ == other.best_params_
     assert one.privacy_spent_ == other.privacy_spent_
@@ -209,18 +205,16 @@ def test_a_row_is_judged_by_itself(scoring):
 NAMES = [name for name in SCORES if name != "r2"]
 
 
+def movement_of(model, data, *neighbors, **settings):
+    """Tell how far a score moves from data to neighbors."""
+    return farthest(lambda *one: private_score(model, *one, **settings), data, *neighbors)
+
+
 @pytest.mark.parametrize("scoring", NAMES)
 def test_no_row_moves_a_score_further_than_declared(scoring):
     model, y = judged(scoring)
     settings = {"scoring": scoring, "random_state": SEED}
-    with watched() as before:
-        private_score(model, X, y, **settings)
-    worst = []
-    for rows, responses in judged_neighbors(scoring, y):
-        with watched([budget.released for budget in before]) as after:
-            private_score(model, rows, responses, **settings)
-        worst.append(max(moved(before, after)))
-    assert max(worst) <= 1
+    assert movement_of(model, (X, y), *judged_neighbors(scoring, y), **settings) <= 1
 
 
 @pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "neg_mean_absolute_error"])
@@ -230,11 +224,7 @@ def test_no_null_row_moves_a_score_further_than_declared(scoring):
     # A null row takes part in no sum: as one that is predicted exactly.
     responses[0] = model.predict(rows[:1])[0]
     settings = {"scoring": scoring, "adjacency": "zero_out", "random_state": SEED}
-    with watched() as before:
-        private_score(model, X, Y, **settings)
-    with watched([budget.released for budget in before]) as after:
-        private_score(model, rows, responses, **settings)
-    assert max(moved(before, after)) <= 1
+    assert movement_of(model, (X, Y), (rows, responses), **settings) <= 1
 
 
 class Signed(BaseEstimator):
@@ -253,11 +243,8 @@ def test_too_small_a_sensitivity_of_a_score_is_noticed(is_too_small, monkeypatch
     if is_too_small:
         monkeypatch.setattr(sensitivity, "response_sum", lambda *given: 1.0)
     model, ends = Signed().fit(X), [neighbors((np.full(4, size), 0.0))[0] for size in (9e9, -9e9)]
-    with watched() as before:
-        private_score(model, ends[0], random_state=SEED)
-    with watched([budget.released for budget in before]) as after:
-        private_score(model, ends[1], random_state=SEED)
-    assert (max(moved(before, after)) > 1) == is_too_small
+    movement = movement_of(model, *((rows,) for rows in ends), random_state=SEED)
+    assert (movement > 1) == is_too_small
 
 
 def test_losses_are_those_of_scikit_learn():
@@ -281,11 +268,7 @@ def test_no_refused_row_moves_an_accuracy_further_than_declared():
     model = RandomForestClassifier(3, random_state=0).fit(rows / 30, labels)
     # More than a forest takes, which works in float32.
     odd = np.vstack([rows[:-1], [2e39, 0.0, 0.0]])
-    with watched() as before:
-        private_score(model, rows, labels, random_state=SEED)
-    with watched([budget.released for budget in before]) as after:
-        private_score(model, odd, labels, random_state=SEED)
-    assert max(moved(before, after)) <= 1
+    assert movement_of(model, (rows, labels), (odd, labels), random_state=SEED) <= 1
 
 
 LEFT, RIGHT = GENERATOR.standard_normal((60, 4)), GENERATOR.standard_normal((60, 3))

@@ -7,7 +7,7 @@ from scipy.sparse import coo_array, csr_array
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures
-from watched import SEED, moved, watched
+from watched import SEED, farthest
 
 from skdp import DPPCA, DPStandardScaler, make_dp_pipeline
 from skdp.data.people import People
@@ -78,12 +78,11 @@ def test_no_person_moves_columns_further_than_declared(n_own, threshold):
     ]
     step = ColumnTransformer(parts, sparse_threshold=threshold)
     pipeline = make_dp_pipeline(step, DPPCA(2, **unit), epsilon=4.0, random_state=SEED)
-    with watched() as before:
-        pipeline.fit(with_gaps(X), users=USERS)
-    rows, users = with_first(n_own)
-    with watched([budget.released for budget in before]) as after:
+
+    def fit(rows, users):
         pipeline.fit(with_gaps(rows), users=users)
-    assert max(moved(before, after)) <= 1 + 1e-12
+
+    assert farthest(fit, (X, USERS), with_first(n_own)) <= 1 + 1e-12
 
 
 def with_gaps(rows):
@@ -96,12 +95,10 @@ def test_no_person_moves_a_pipeline_further_than_declared(n_own):
     unit = {"privacy_unit": "user"}
     steps = DPPCA(2, **unit), PolynomialFeatures(), DPStandardScaler(**unit)
     pipeline = make_dp_pipeline(*steps, shares={"dppca": 0.5}, epsilon=4.0, random_state=SEED)
-    with watched() as before:
-        pipeline.fit(X, users=USERS)
-    rows, users = with_first(n_own)
-    with watched([budget.released for budget in before]) as after:
-        pipeline.fit(rows, users=users)
-    assert max(moved(before, after)) <= 1 + 1e-12
+    movement = farthest(
+        lambda X, users: pipeline.fit(X, users=users), (X, USERS), with_first(n_own)
+    )
+    assert movement <= 1 + 1e-12
 
 
 def test_without_places_of_their_own_people_move_others(monkeypatch):
