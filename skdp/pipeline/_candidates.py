@@ -25,7 +25,7 @@ from skdp.pipeline._holders import (
     not_private,
     private_parts,
 )
-from skdp.pipeline._public_rows import columns_of, stand_ins
+from skdp.pipeline._public_rows import stand_ins
 from skdp.pipeline._public_steps import fitted_to_nothing, in_public, made_of_extremes, transformed
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy.plan import PrivacyCost, largest_epsilon
@@ -170,14 +170,10 @@ def path_of(
         if step.columns is not None or number < (n_fitted or 0):
             continue
         if is_checked:
-            behind = None if like is None else _like_behind(configured, step, n_rows, like)
-            if released and not (step.is_private or behind is None):
-                # It has to take any number of columns up to that one.
-                _like_behind(configured, step, n_rows, columns_of(next(stand_ins(like)), [0]))
+            behind = _like_behind(configured, step, n_rows, like, released)
             like = _in_same_layout(behind, like)
         elif is_columns(configured) and private_parts(configured):
-            two = next(stand_ins(like))
-            like = _public_result(step.name, in_public(configured), two)
+            like = _public_result(step.name, in_public(configured), next(stand_ins(like)))
             n_rows, is_checked = n_units or _shape_of(X)[0], True
         else:
             like = _public_result(step.name, configured, like)
@@ -207,9 +203,9 @@ def _shape_of(X: Any) -> tuple[int, int | None]:
     return shape[0], math.prod(shape[1:]) if len(shape) > 1 else None
 
 
-def _like_behind(configured: Any, step: Step, n_rows: int, like: Any) -> Any:
+def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: str) -> Any:
     """Return public rows like those that a step leaves, at least as wide; None if it predicts."""
-    if is_passed_through(configured):
+    if like is None or is_passed_through(configured):
         return like
     width, dtype = _shape_of(like)[1] or 0, float_dtype(like)
     if isinstance(configured, DPStandardScaler):
@@ -219,7 +215,11 @@ def _like_behind(configured: Any, step: Step, n_rows: int, like: Any) -> Any:
         n_components = _n_components(configured)
         most = n_components if isinstance(n_components, int) else min(n_rows, width)
         return np.ones((3, most), dtype)
-    return made_of_extremes(step.name, configured, width, dtype, is_sparse=holds_sparse(like))
+    made_of = partial(made_of_extremes, step.name, configured, is_sparse=holds_sparse(like))
+    if released:
+        # It has to take any number of columns up to that one.
+        made_of(1, dtype)
+    return made_of(width, dtype)
 
 
 def _in_same_layout(made: Any, like: Any) -> Any:
