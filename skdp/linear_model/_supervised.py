@@ -162,6 +162,7 @@ def checked_factors(X: RankOneMatrices) -> RankOneMatrices:
 
 def as_numbers(responses: np.ndarray) -> np.ndarray:
     """Convert responses of a part to float64."""
+    refuse_times(responses)
     return np.asarray(responses, dtype=np.float64)
 
 

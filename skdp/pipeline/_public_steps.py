@@ -397,10 +397,10 @@ def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool)
     for _, _, columns in step.transformers:
         try:
             columns_of(rows, columns)
-        except (IndexError, KeyError, ValueError):
+        except (IndexError, KeyError, NotImplementedError, TypeError, ValueError):
             raise ValueError(
                 f"Step {name!r}: X, or the like of a plan, does not have the columns {columns!r}, "
-                "or has one of them twice."
+                "has one of them twice, or is sparse and not in CSR, which X.tocsr() makes."
             ) from None
     if not are_private:
         return

@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.sparse import coo_array
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer
 
@@ -115,6 +116,13 @@ def test_two_columns_may_have_one_name_where_nobody_asks_for_it(twins):
             skdp.make_dp_pipeline(named).fit(twins)
     with pytest.raises(ValueError, match="several of one name: a"):
         skdp.DPStandardScaler(bounds={"a": (0, 1), "b": (0, 1)}).fit(twins)
+
+
+@pytest.mark.parametrize("name", ["coo", "dia", "bsr"])
+def test_columns_are_not_taken_out_of_sparse_rows_that_have_none(name):
+    parts = ColumnTransformer([("a", DPStandardScaler(with_mean=False), [0])], remainder="passthrough")
+    with pytest.raises(ValueError, match="not in CSR, which X.tocsr"):
+        make_dp_pipeline(parts, DPPCA(1)).fit(coo_array(X).asformat(name))
 
 
 def test_parts_with_two_columns_of_one_name_are_taken():
