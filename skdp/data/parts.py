@@ -191,7 +191,8 @@ class Targets(Parts):
             values = loaded(partial(_made, raw), name, hint)
         if values.shape != (length,) or values.dtype.kind not in "fiubUO":
             raise ValueError(
-                f"The targets of part {number} must be an array of {length} numbers or labels."
+                f"The targets of part {number} must be an array of {length} numbers or labels, got "
+                f"{values.dtype.type.__name__} of shape {values.shape}."
             )
         hint = "A regression takes numbers; a classifier takes whole numbers or strings."
         return values if function is None else loaded(partial(function, values), name, hint)

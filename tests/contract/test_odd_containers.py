@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy.sparse import coo_array
+from scipy.sparse import coo_matrix
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer
 
@@ -98,6 +98,12 @@ def test_what_is_no_table_yet_is_called_what_it_is(rows, what):
         skdp.DPLinearRegression().fit(X, rows)
 
 
+def test_targets_of_a_part_say_what_they_are():
+    records = np.zeros(N, dtype=[("a", float)])
+    with pytest.raises(ValueError, match=r"numbers or labels, got void of shape \(40,\)"):
+        DPLinearRegression().fit(RowBlocks.from_partitions([lambda: X], [N], 3, y=[records]))
+
+
 @pytest.mark.parametrize(
     "twins", [pd.DataFrame(X, columns=["a", "b", "a"]), pa.table([*X.T], names=["a", "b", "a"])]
 )
@@ -120,9 +126,9 @@ def test_two_columns_may_have_one_name_where_nobody_asks_for_it(twins):
 
 @pytest.mark.parametrize("name", ["coo", "dia", "bsr"])
 def test_columns_are_not_taken_out_of_sparse_rows_that_have_none(name):
-    parts = ColumnTransformer([("a", DPStandardScaler(with_mean=False), [0])], remainder="passthrough")
-    with pytest.raises(ValueError, match="not in CSR, which X.tocsr"):
-        make_dp_pipeline(parts, DPPCA(1)).fit(coo_array(X).asformat(name))
+    parts = ColumnTransformer([("a", DPStandardScaler(with_mean=False), [0])])
+    with pytest.raises(ValueError, match=r"not in CSR, which X\.tocsr"):
+        make_dp_pipeline(parts, DPPCA(1)).fit(coo_matrix(X).asformat(name))
 
 
 def test_parts_with_two_columns_of_one_name_are_taken():
