@@ -15,16 +15,7 @@ from joblib import effective_n_jobs
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._checks import (
-    BUDGET,
-    SEED,
-    PlainParametersMixin,
-    SeededEstimator,
-    check_sizes,
-    in_parts,
-    public_like,
-    warnings_for_seed,
-)
+from skdp import _checks as checks
 from skdp.data.containers import refuse_masked
 from skdp.data.reduce import OBSERVER
 from skdp.data.workers import one_blas_thread
@@ -255,13 +246,13 @@ _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
 _DEFAULT_DELTA = 1e-6  # not studied
 
 
-class BudgetMixin(PlainParametersMixin):
+class BudgetMixin(checks.PlainParametersMixin):
     """Parameters of a budget, and the one way to open it, for fits and streams."""
 
     ledger: Any
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BUDGET,
-        **SEED,
+        **checks.BUDGET,
+        **checks.SEED,
         "delta": [Interval(Real, 0, 1, closed="left")],
         "adjacency": [StrOptions(set(ADJACENCIES))],
     }
@@ -293,7 +284,7 @@ class RequestsUsersMixin:
         return routing
 
 
-class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, SeededEstimator):
+class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEstimator):
     """An estimator whose `fit` spends a privacy budget."""
 
     _said: list[str]  # Texts of all warnings of the last fit, for its card.
@@ -328,7 +319,9 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, SeededEstimator
             If `fit` would refuse a parameter, or `like` has another number of features.
         """
         self._validate_params()
-        problem = self._problem_of_size(*planned_size(n_samples, n_features, public_like(like)))
+        problem = self._problem_of_size(
+            *planned_size(n_samples, n_features, checks.public_like(like))
+        )
         return plan_of(problem, self._plan(problem))
 
     def _fit(self, X: Any, y: Any = None, **users: Any) -> Self:
@@ -337,7 +330,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, SeededEstimator
             hides_groups = users.get("users") is not None
             n_passes = partial(self._expected_passes, X)
             with restored_on_error(self, n_passes, hides_groups=hides_groups):
-                problem, data = self._problem(*in_parts(X, y), **users)
+                problem, data = self._problem(*checks.in_parts(X, y), **users)
                 warnings = self._keep(*self._release(problem, data, warn_of_privacy))
             # Last: if warnings are turned into errors, the model that was paid for remains.
             warn_of_privacy(*warnings)
@@ -525,13 +518,13 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
         # The error names only the type: the printed form may hold values.
         kind = like.__name__ if isinstance(like, type) else type(like).__name__
         raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
-    check_sizes(n_samples=n_samples, n_features=n_features)
+    checks.check_sizes(n_samples=n_samples, n_features=n_features)
     return int(n_samples), int(n_features), like
 
 
 def warnings_for_settings(cost: PrivacyCost, counted: str, n: int, seed: Any = None) -> list[str]:
     """Warn of a delta that allows publishing single units, and of a seed that may be guessed."""
-    warnings = [*warnings_for_seed(seed)] if cost.is_private else []
+    warnings = [*checks.warnings_for_seed(seed)] if cost.is_private else []
     if cost.is_private and cost.delta > 1 / n:
         default = THE_DEFAULT if cost.delta == _DEFAULT_DELTA else ""
         warnings.append(

@@ -24,26 +24,9 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.optimization import cull
 from scipy import sparse
 
-from skdp.data.containers import (
-    MASKED,
-    RawBlock,
-    as_feature_names,
-    flaw_of_columns,
-    float_dtype,
-    in_c_order,
-    refuse_other_columns,
-)
+from skdp.data import containers, workers
 from skdp.data.parts import PartResults, RowParts, composed, read_block, refused_if_not_finite
 from skdp.data.reduce import Kernel, part_sum, tree_sum
-from skdp.data.workers import (
-    Failure,
-    answer,
-    pickled,
-    refused_if_failed,
-    this_process,
-    unlike,
-    unpickled,
-)
 
 # ------------------------------
 # A pass over chunks of dask: one task for each, and a tree of additions.
@@ -122,10 +105,10 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
     object
         The sum, in the one tree.
     """
-    shared, found = pickled((source, kernel, size), _name_of_chunks)
+    shared, found = workers.pickled((source, kernel, size), _name_of_chunks)
     graph, top = pass_graph(shared, found, numbers, name_of(kernel))
     _, total = pickle.loads(computed(Delayed(top, HighLevelGraph.from_collections(top, graph))))
-    return refused_if_failed(total)
+    return workers.refused_if_failed(total)
 
 
 def pass_graph(
@@ -138,7 +121,7 @@ def pass_graph(
     """
     token = uuid4().hex
     prefix, shared_key = f"skdp-{name}-{token}", f"skdp-shared-{token}"
-    call = partial(_sum_of_part, tuple(found), this_process())
+    call = partial(_sum_of_part, tuple(found), workers.this_process())
     graph: Graph = {}
     for chunks in found.values():
         graph |= chunks.graph
@@ -206,7 +189,7 @@ def _sum_of_part(
 ) -> bytes:
     token = _BLOCKS.set(dict(zip(names, blocks, strict=True)))
     try:
-        return answer(partial(_call, shared, part), client)
+        return workers.answer(partial(_call, shared, part), client)
     finally:
         _BLOCKS.reset(token)
 
@@ -218,15 +201,15 @@ def _call(shared: bytes, part: int) -> Callable[[], Any]:
 @lru_cache(maxsize=4)  # not tuned: passes that may run at the same time
 def _unpickled(shared: bytes) -> tuple[Any, Kernel, int]:
     """Unpickle the arguments that all tasks of a pass share, once in a worker."""
-    source, kernel, size = unpickled(shared, _Given)
+    source, kernel, size = workers.unpickled(shared, _Given)
     return source, kernel, size
 
 
 def _added(*results: bytes) -> bytes:
     """Add up results, unless one has failed or they come from machines that are not alike."""
     machines, values = zip(*map(pickle.loads, results), strict=True)
-    failures = (value for value in values if isinstance(value, Failure))
-    others = (unlike(machines[0], machine) for machine in machines)
+    failures = (value for value in values if isinstance(value, workers.Failure))
+    others = (workers.unlike(machines[0], machine) for machine in machines)
     failure = next(filter(None, chain(failures, others)), None)
     return pickle.dumps((machines[0], failure or tree_sum(values)))
 
@@ -258,7 +241,7 @@ class _Facts(NamedTuple):
     names: list[str] | None = None
 
     @property
-    def public(self) -> RawBlock:
+    def public(self) -> containers.RawBlock:
         """Two public rows of this kind."""
         rows = np.ones((2, self.n_features), self.dtype)
         return sparse.csr_array(rows) if self.is_sparse else rows
@@ -338,7 +321,7 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
 
 def _of_chunk(block: Any, function: Callable[[Any], Any], none: Any) -> Any:
     """Map the rows of a block; `none` stands for the result of no rows."""
-    return function(in_c_order(read_block(block)[0])) if block.shape[0] else none
+    return function(containers.in_c_order(read_block(block)[0])) if block.shape[0] else none
 
 
 def _is_frame(X: Any, ndim: int = 2) -> bool:
@@ -362,7 +345,7 @@ def _facts_of(X: Any) -> _Facts:
     if not np.can_cast(X.dtype, np.float64):
         _refuse(f"X has dtype {X.dtype}, which are no real numbers", "pass X.astype(float)")
     if isinstance(X._meta, np.ma.MaskedArray):
-        raise ValueError(MASKED)
+        raise ValueError(containers.MASKED)
     is_sparse = sparse.issparse(X._meta)
     if not is_sparse and type(X._meta) is not np.ndarray:
         kind = type(X._meta)
@@ -371,15 +354,15 @@ def _facts_of(X: Any) -> _Facts:
             "pass X.map_blocks(...) of a function that makes arrays of numpy, or "
             "scipy.sparse.csr_array",
         )
-    return _Facts(X.shape[1], float_dtype(X), is_sparse)
+    return _Facts(X.shape[1], containers.float_dtype(X), is_sparse)
 
 
 def _facts_of_frame(X: Any) -> _Facts:
-    if flaw := flaw_of_columns(X):
+    if flaw := containers.flaw_of_columns(X):
         raise ValueError(flaw)
     is_single = all(dtype == np.float32 for dtype in X.dtypes)
     dtype = np.dtype(np.float32 if is_single else np.float64)
-    return _Facts(len(X.columns), dtype, False, as_feature_names(list(X.columns)))
+    return _Facts(len(X.columns), dtype, False, containers.as_feature_names(list(X.columns)))
 
 
 def _refuse(what: str, remedy: str) -> NoReturn:
@@ -478,7 +461,7 @@ def _as_array(X: Any) -> Any:
 
 
 def _values(frame: Any, names: list[Any], facts: _Facts) -> np.ndarray:
-    refuse_other_columns(list(frame.columns), names)
+    containers.refuse_other_columns(list(frame.columns), names)
     return np.asarray(frame.iloc[:, : facts.n_features].to_numpy(facts.dtype, na_value=np.nan))
 
 
@@ -488,7 +471,7 @@ def _rows_of(load: Callable[[], Any], names: list[Any], facts: _Facts) -> np.nda
 
 def _target_of(load: Callable[[], Any], names: list[Any]) -> np.ndarray:
     frame = load()
-    refuse_other_columns(list(frame.columns), names)
+    containers.refuse_other_columns(list(frame.columns), names)
     return np.asarray(frame.iloc[:, -1])
 
 

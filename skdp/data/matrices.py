@@ -13,16 +13,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import issparse
 
-from skdp.data.containers import (
-    RawBlock,
-    SkdpContainer,
-    as_canonical,
-    checked_container,
-    checked_dtype,
-    checked_shape,
-    hide_error_text,
-    not_finite_rows,
-)
+from skdp.data import containers
 from skdp.data.people import People, mass_of, rounding_of_people
 from skdp.data.reduce import BlockView, on_block, part_ranges, sum_rounding
 from skdp.data.sources import Source, block_starts
@@ -40,7 +31,7 @@ from skdp.linalg.matrices import (
 from skdp.linalg.norms import as_dense, rows_of
 
 
-class RankOneMatrices(SkdpContainer):
+class RankOneMatrices(containers.SkdpContainer):
     """Matrices of rank one, one for each record, that are never written out.
 
     The i-th matrix is X_i = u_i v_i', with u_i the i-th row of `left` and v_i that of `right`.
@@ -109,8 +100,8 @@ class RankOneMatrices(SkdpContainer):
     ndim = 2
 
     def __init__(self, left: Any, right: Any) -> None:
-        self.left: RawBlock = _checked_part(left, "left")
-        self.right: RawBlock = _checked_part(right, "right")
+        self.left: containers.RawBlock = _checked_part(left, "left")
+        self.right: containers.RawBlock = _checked_part(right, "right")
         _check_same_length(left=self.left, right=self.right)
 
     @classmethod
@@ -141,8 +132,8 @@ class RankOneMatrices(SkdpContainer):
             If `rows` or `columns` are not 1-D integers within `shape` or differ in length, `shape`
             is not a pair of positive integers, or `dtype` neither float32 nor float64.
         """
-        n_rows, n_columns = checked_shape(shape)
-        dtype = checked_dtype(dtype)
+        n_rows, n_columns = containers.checked_shape(shape)
+        dtype = containers.checked_dtype(dtype)
         left = _one_hot(rows, n_rows, dtype, "rows")
         right = _one_hot(columns, n_columns, dtype, "columns")
         _check_same_length(rows=left, columns=right)
@@ -182,7 +173,7 @@ class RankOneMatrices(SkdpContainer):
         return cls._of_parts(left, right)
 
     @classmethod
-    def _of_parts(cls, left: RawBlock, right: RawBlock) -> "RankOneMatrices":
+    def _of_parts(cls, left: containers.RawBlock, right: containers.RawBlock) -> "RankOneMatrices":
         """Make matrices of factors that need no checks."""
         matrices = cls.__new__(cls)
         matrices.left, matrices.right = left, right
@@ -257,7 +248,7 @@ class RankOneMatrices(SkdpContainer):
         """
         # Checked again: the user may have changed their indices since.
         for part in (self.left, self.right):
-            if not_finite_rows(checked_container(part)).any():
+            if containers.not_finite_rows(containers.checked_container(part)).any():
                 raise ValueError("Input X contains NaN or infinity.")
 
     def blocks(self, group: range) -> Iterator[tuple[slice, "RankOneMatrices"]]:
@@ -279,10 +270,10 @@ class RankOneMatrices(SkdpContainer):
             yield rows, self[rows]
 
 
-def _checked_part(values: Any, name: str) -> RawBlock:
+def _checked_part(values: Any, name: str) -> containers.RawBlock:
     """Convert a factor to an array or a CSR array of floating-point numbers."""
-    values = checked_container(values)
-    part = values if sparse.issparse(values) else hide_error_text(np.asarray, values)
+    values = containers.checked_container(values)
+    part = values if sparse.issparse(values) else containers.hide_error_text(np.asarray, values)
     if part.ndim != 2 or part.shape[1] == 0:
         raise ValueError(f"{name} must be 2-D with at least one column, got shape {part.shape}.")
     if not np.can_cast(part.dtype, np.float64):
@@ -290,13 +281,13 @@ def _checked_part(values: Any, name: str) -> RawBlock:
             f"{name} must hold real numbers of at most 64 bits, got dtype {part.dtype}."
         )
     if sparse.issparse(part):
-        part = as_canonical(part)
+        part = containers.as_canonical(part)
     return part if part.dtype in (np.float32, np.float64) else part.astype(np.float64)
 
 
 def _one_hot(indices: Any, size: int, dtype: Any, name: str) -> sparse.csr_array:
     """Make rows of length `size` that are 1 at the given index."""
-    indices = hide_error_text(np.asarray, checked_container(indices))
+    indices = containers.hide_error_text(np.asarray, containers.checked_container(indices))
     if indices.ndim != 1 or indices.dtype.kind not in "iu":
         raise ValueError(
             f"{name} must be 1-D integers, got dtype {indices.dtype} and shape {indices.shape}."
@@ -310,7 +301,7 @@ def _one_hot(indices: Any, size: int, dtype: Any, name: str) -> sparse.csr_array
     return sparse.csr_array(parts, shape=(len(indices), size))
 
 
-def _check_same_length(**parts: RawBlock) -> None:
+def _check_same_length(**parts: containers.RawBlock) -> None:
     first, second = (part.shape[0] for part in parts.values())
     if first != second:
         raise ValueError(
@@ -332,7 +323,7 @@ def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
         if rows.step == 1:
             return slice(rows.start, rows.start + len(rows))
         return np.arange(rows.start, rows.stop, rows.step)
-    key = hide_error_text(np.asarray, checked_container(key))
+    key = containers.hide_error_text(np.asarray, containers.checked_container(key))
     if key.dtype == bool and key.shape == (n_rows,):
         return np.flatnonzero(key)
     if key.ndim == 1 and (key.dtype.kind in "iu" or key.size == 0):
@@ -343,7 +334,7 @@ def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
     )
 
 
-def _taken(part: RawBlock, rows: slice | np.ndarray) -> RawBlock:
+def _taken(part: containers.RawBlock, rows: slice | np.ndarray) -> containers.RawBlock:
     """Take rows of a factor, without a copy if they are consecutive."""
     return rows_of(part, rows) if isinstance(rows, slice) and issparse(part) else part[rows]
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from skdp.data import reduce
 from skdp.data.containers import (
     RawBlock,
     as_canonical,
@@ -25,15 +26,6 @@ from skdp.data.parts import (
     Targets,
     mapped_blocks,
     refused_if_not_finite,
-)
-from skdp.data.reduce import (
-    Kernel,
-    PerRow,
-    largest_sum_depth,
-    map_sum,
-    part_ranges,
-    rounding_of_depth,
-    sum_depth,
 )
 from skdp.data.workers import are_threads, run_in_threads, thread_count
 from skdp.linalg.norms import with_data
@@ -152,15 +144,15 @@ def rounding_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> float:
     It is a bound in units of the largest contribution of a row. All that matters is public: the
     shape, and of a `RowParts` the lengths of its parts.
     """
-    return rounding_of_depth(depth_of(X, shape, is_sparse=is_sparse), shape[0])
+    return reduce.rounding_of_depth(depth_of(X, shape, is_sparse=is_sparse), shape[0])
 
 
 def depth_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> int:
     """Bound the longest chain of additions in these sums, from the same facts."""
     if isinstance(X, RowParts) and X.shape == shape:
         source = Source(X)
-        return sum_depth(source.block_starts, shape[1], part_ranges(source))
-    return sum_depth(block_starts(*shape, is_sparse=is_sparse), shape[1])
+        return reduce.sum_depth(source.block_starts, shape[1], reduce.part_ranges(source))
+    return reduce.sum_depth(block_starts(*shape, is_sparse=is_sparse), shape[1])
 
 
 def largest_depth(
@@ -183,7 +175,7 @@ def largest_depth(
     width = n_features if width is None else width
     least, length = (_block_length(size, width, is_sparse=is_sparse) for size in (1, n_rows))
     n_blocks = max(-(-n_rows // length), min(-(-n_rows // least), _SPARSE_BLOCKS + 1))
-    return largest_sum_depth(min(length, n_rows) + 1, n_blocks, n_features)
+    return reduce.largest_sum_depth(min(length, n_rows) + 1, n_blocks, n_features)
 
 
 def _without_infinities(block: Any) -> Any:
@@ -257,7 +249,7 @@ def sum_of_results(
     if isinstance(results, np.ndarray):
         return function(slice(0, len(results)), results)
     kernel = partial(_of_block, results=results.function, function=function)
-    return map_sum(as_source(results.rows), kernel, size, n_jobs)
+    return reduce.map_sum(as_source(results.rows), kernel, size, n_jobs)
 
 
 def mean_of_results(results: PartResults | np.ndarray, n_jobs: int | None) -> float:
@@ -298,7 +290,7 @@ def digest(source: Source | Targets) -> bytes:
     bytes
         A BLAKE2b digest of 32 bytes.
     """
-    return joined_digest(source, map_sum(source, digest_kernel(source), 0))
+    return joined_digest(source, reduce.map_sum(source, digest_kernel(source), 0))
 
 
 def digests(*parts: Source | Targets | np.ndarray) -> tuple[bytes, ...]:
@@ -309,7 +301,7 @@ def digests(*parts: Source | Targets | np.ndarray) -> tuple[bytes, ...]:
     )
 
 
-def digest_kernel(source: Source | Targets) -> Kernel:
+def digest_kernel(source: Source | Targets) -> reduce.Kernel:
     """Make the kernel that hashes blocks, cut wherever a dense or a sparse block would end."""
     ends = [block_starts(*source.shape, is_sparse=is_sparse) for is_sparse in (True, False)]
     return partial(_digests, ends=np.unique(np.concatenate(ends)))
@@ -320,13 +312,13 @@ def joined_digest(source: Source | Targets, digests: np.ndarray) -> bytes:
     return _hashed(b"%d %d" % source.shape + digests.tobytes())
 
 
-def _digests(rows: slice, block: Any, ends: np.ndarray) -> PerRow:
+def _digests(rows: slice, block: Any, ends: np.ndarray) -> reduce.PerRow:
     raw = getattr(block, "raw", block)
     inner = ends[(ends > rows.start) & (ends < rows.stop)]
     cuts = pairwise([rows.start, *inner, rows.stop])
     parts = [_canonical_parts(raw[a - rows.start : b - rows.start]) for a, b in cuts]
     hashes = b"".join(map(_hashed, chain.from_iterable(parts)))
-    return PerRow(np.frombuffer(hashes, np.uint8))
+    return reduce.PerRow(np.frombuffer(hashes, np.uint8))
 
 
 def _hashed(values: Any) -> bytes:

@@ -15,18 +15,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import (
-    ANY_BOUND,
-    INPUT,
-    by_chunks,
-    check_features,
-    check_numbers,
-    check_rows_of,
-    check_rows_or_blocks,
-    check_transformed,
-    in_parts,
-    transformed,
-)
+from skdp import _checks as checks
 from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp.data.containers import checked_container, finite, float_dtype
 from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts
@@ -134,9 +123,9 @@ class ReconstructionMixin:
         float
             Minus the mean of the squared entries of ``X - X @ V @ V.T``; larger is better.
         """
-        X, _ = in_parts(X)
+        X, _ = checks.in_parts(X)
         scores = self.transform(X)  # type: ignore[attr-defined]
-        checked = check_transformed(X, self.components_.shape[1], type(self).__name__)
+        checked = checks.check_transformed(X, self.components_.shape[1], type(self).__name__)
         (squares, _), (inside, _) = (Rows(as_source(of)).squared_norm() for of in (checked, scores))
         # Rows in blocks have been read by now: those that are not finite became NaN.
         if np.isnan(inside):
@@ -181,7 +170,7 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
     left_components_: np.ndarray
     privacy_spent_: PrivacySpent
 
-    @by_chunks
+    @checks.by_chunks
     def transform(self, X: Any) -> Any:
         """Project rows on the components.
 
@@ -198,8 +187,8 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
             Coordinates of the rows; those of blocks or chunks are computed when they are read.
         """
         size, n_features = self.components_.shape
-        rows = check_transformed(X, n_features, type(self).__name__)
-        return transformed(rows, Projection(self.components_).apply, size)
+        rows = checks.check_transformed(X, n_features, type(self).__name__)
+        return checks.transformed(rows, Projection(self.components_).apply, size)
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Map coordinates back to the space of the rows.
@@ -214,7 +203,7 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
         ndarray of shape (n_samples, n_features)
             Rows in the span of the components.
         """
-        coordinates = check_numbers(X, "X", dtype=INPUT["dtype"], ensure_2d=False)
+        coordinates = checks.check_numbers(X, "X", dtype=checks.INPUT["dtype"], ensure_2d=False)
         return np.asarray(coordinates @ self.components_)
 
     def __repr__(self) -> str:
@@ -275,13 +264,13 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         **PrivateEstimator._parameter_constraints,
         # `_resolved_unit` checks it.
         "privacy_unit": "no_validation",
-        "row_norm": [*ANY_BOUND, None],
+        "row_norm": [*checks.ANY_BOUND, None],
         "n_iter": [Interval(Integral, 1, 100, closed="both"), StrOptions({"auto"})],
         "n_oversamples": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
     }
     #: Constraints of estimators that publish components, but no reconstruction.
     _component_constraints: ClassVar[dict[str, Any]] = {
-        "mean_norm": [*ANY_BOUND, None],
+        "mean_norm": [*checks.ANY_BOUND, None],
         "solver": [
             StrOptions(
                 {"auto", "covariance", "adaptive", "power", "alternating", "deflation", "input"}
@@ -326,7 +315,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         """
         return self._fit(X, users=users)
 
-    @by_chunks
+    @checks.by_chunks
     def transform(self, X: Any) -> Any:
         """Project rows on the components.
 
@@ -343,10 +332,10 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         ndarray, RowBlocks or dask array of shape (n_samples, n_components)
             Coordinates of the rows; those of blocks or chunks are computed when they are read.
         """
-        rows = check_rows_of(X, self)
-        return transformed(rows, self._projection.apply, self._n_features_out)
+        rows = checks.check_rows_of(X, self)
+        return checks.transformed(rows, self._projection.apply, self._n_features_out)
 
-    @by_chunks
+    @checks.by_chunks
     def inverse_transform(self, X: Any) -> Any:
         """Map coordinates back to the space of the rows.
 
@@ -363,8 +352,8 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         """
         check_is_fitted(self)
         width, name = self._n_features_out, type(self).__name__
-        rows = check_transformed(X, width, name, accept_sparse=False)
-        return transformed(rows, self._projection.undo, self.components_.shape[1])
+        rows = checks.check_transformed(X, width, name, accept_sparse=False)
+        return checks.transformed(rows, self._projection.undo, self.components_.shape[1])
 
     def _problem(self, X: Any, y: Any, users: Any = None) -> tuple[MatrixProblem, Data]:
         checked = self._checked(X)
@@ -378,13 +367,13 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
                 "which one triangle is stored, pass X + X.T; skdp.units.Entry takes any matrix."
             )
         # The checked X has lost the names of its features.
-        check_features(X, self, reset=True)
+        checks.check_features(X, self, reset=True)
         return problem, self._view(checked, problem, partial(Rows, people=people))
 
     def _checked(self, X: Any) -> Any:
         # `_view` computes the norms, which tell whether rows are finite.
         has_norms = isinstance(self.privacy_unit, str)
-        return check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
+        return checks.check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> MatrixProblem:
         return self._problem_of((n_samples, n_features), like=like)
@@ -515,7 +504,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
 def _checked_center(center: Any, n_features: int) -> np.ndarray:
     """Refuse a public center that does not fit the rows."""
-    checked = check_numbers(center, "center", ensure_2d=False)
+    checked = checks.check_numbers(center, "center", ensure_2d=False)
     if np.abs(checked).max(initial=0.0) > NO_CLIPPING:
         raise ValueError(f"center must not exceed {NO_CLIPPING} in size.")
     if checked.shape != (n_features,):

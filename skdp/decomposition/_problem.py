@@ -8,20 +8,10 @@ from operator import itemgetter
 
 import numpy as np
 
+from skdp import units
 from skdp._estimator import check_not_pure
 from skdp.linalg.spectrum import components_for_ratio, deterministic_signs, most_likely_rank
 from skdp.privacy.plan import PrivacyCost
-from skdp.units import (
-    MatrixUnit,
-    ResolvedEdge,
-    ResolvedEntry,
-    ResolvedInteraction,
-    ResolvedRow,
-    ResolvedSparseRow,
-    ResolvedSpectralChange,
-    ResolvedUnit,
-    ResolvedUser,
-)
 
 
 def ratios_of(parts: np.ndarray, whole: float) -> np.ndarray:
@@ -135,17 +125,17 @@ _OF_ROWS = Support(
 )
 #: What depends on the unit, for each unit.
 # "power" of edges: benchmarks/house/constants.md. Else not studied.
-SUPPORT: dict[type[ResolvedUnit], Support] = {
-    ResolvedRow: _OF_ROWS,
-    ResolvedUser: _OF_ROWS,
-    ResolvedEntry: Support(
+SUPPORT: dict[type[units.ResolvedUnit], Support] = {
+    units.ResolvedRow: _OF_ROWS,
+    units.ResolvedUser: _OF_ROWS,
+    units.ResolvedEntry: Support(
         {"alternating": 5, "deflation": 5, "input": 0},
         centered=("alternating", "deflation", "input"),
         pure=("alternating",),
         takes_coherence_bound=True,
         count=math.prod,
     ),
-    ResolvedEdge: Support(
+    units.ResolvedEdge: Support(
         {"power": 8, "deflation": 5, "alternating": 5},
         centered=("alternating",),
         pure=("power", "alternating"),
@@ -153,10 +143,10 @@ SUPPORT: dict[type[ResolvedUnit], Support] = {
         # Pairs of nodes, each with itself included.
         count=lambda shape: math.comb(shape[0] + 1, 2),
     ),
-    ResolvedSparseRow: Support({"alternating": 5}, centered=("alternating",)),
+    units.ResolvedSparseRow: Support({"alternating": 5}, centered=("alternating",)),
     # Its matrix is a second moment, so that one step multiplies by the rows twice.
-    ResolvedInteraction: Support({"power": 6}, count=math.prod),
-    ResolvedSpectralChange: Support({"power": 8}, pure=("power",)),
+    units.ResolvedInteraction: Support({"power": 6}, count=math.prod),
+    units.ResolvedSpectralChange: Support({"power": 8}, pure=("power",)),
 }
 
 
@@ -165,7 +155,7 @@ class MatrixProblem:
     """What a fit to a matrix is asked for: plain parameters, and public facts of the data."""
 
     cost: PrivacyCost
-    unit: ResolvedUnit
+    unit: units.ResolvedUnit
     given_unit: str  # the parameter as the user passed it, for error messages
     support: Support
     n_units: int
@@ -198,7 +188,7 @@ class RowsProblem(MatrixProblem):
 class EntriesProblem(MatrixProblem):
     """What a fit is asked for if less than a row is protected, or a change is promised."""
 
-    unit: MatrixUnit
+    unit: units.MatrixUnit
     coherence_bound: float | None
     releases_total: bool = True  # whether the sum of squares is needed
 

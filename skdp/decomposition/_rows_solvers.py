@@ -9,16 +9,8 @@ import numpy as np
 from scipy.linalg import eigh
 
 from skdp.data.rows import Rows
+from skdp.decomposition import _rows_plan as rows_plan
 from skdp.decomposition._problem import Factors, RowsProblem, rank_of, rank_or_none
-from skdp.decomposition._rows_plan import (
-    ADAPTIVE_SHARES,
-    N_LEVELS,
-    PROBE_LEVELS,
-    AdaptiveReleases,
-    PowerReleases,
-    SolverReleases,
-    Way,
-)
 from skdp.linalg.denoising import positive_means
 from skdp.linalg.norms import UNIT_ROUNDOFF, quantile_from_counts, row_norms
 from skdp.linalg.spectrum import (
@@ -329,8 +321,8 @@ def _reflected(vectors: np.ndarray, target: np.ndarray) -> np.ndarray:
 # ------------------------------
 # A noisy second moment, refined along its leading directions where that pays.
 
-_LEVELS = np.array(PROBE_LEVELS)
-_FIRST_SHARE = ADAPTIVE_SHARES[0]  # not tuned
+_LEVELS = np.array(rows_plan.PROBE_LEVELS)
+_FIRST_SHARE = rows_plan.ADAPTIVE_SHARES[0]  # not tuned
 # Clipping also changes what is estimated, so a step must promise this many times the precision.
 _LEAST_GAIN = 2.0  # benchmarks/high_dimension/captured.md, "made to refine always"
 # An eigenvalue stands out if it exceeds the edge of the noise by this factor; noise alone hardly
@@ -352,7 +344,7 @@ _PROBE_ROWS = 1 << 15  # not studied
 
 def solve_adaptive(
     rows: Rows,
-    plan: AdaptiveReleases,
+    plan: rows_plan.AdaptiveReleases,
     budget: PrivacyBudget,
     n_components: int,
     decomposition: Decomposition = decompose,
@@ -527,13 +519,13 @@ def _release_variances(
 # Block power iteration with clipped projections.
 
 _LEVEL_QUANTILE = 0.2  # not studied
-_LEVEL_GRID = np.geomspace(0.01, 1.0, N_LEVELS)  # not studied
+_LEVEL_GRID = np.geomspace(0.01, 1.0, rows_plan.N_LEVELS)  # not studied
 # So many rows are counted to choose a clip level: enough for any noise that leaves a step usable.
 _LEVEL_ROWS = 1 << 14  # not studied
 
 
 def solve_power(
-    rows: Rows, plan: PowerReleases, budget: PrivacyBudget, generator: np.random.Generator
+    rows: Rows, plan: rows_plan.PowerReleases, budget: PrivacyBudget, generator: np.random.Generator
 ) -> Factors:
     r"""Find the leading directions of clipped rows: time O(nnz p) a step, memory O(n + d p).
 
@@ -622,7 +614,7 @@ _LEAST_KEPT = 0.05  # not studied
 
 def solve_guided_power(
     rows: Rows,
-    plan: PowerReleases,
+    plan: rows_plan.PowerReleases,
     budget: PrivacyBudget,
     positive_mean: PositiveMean,
     generator: np.random.Generator,
@@ -697,7 +689,7 @@ def _shrunk_by_group(noisy: np.ndarray, noise_std: float, groups: list[np.ndarra
 
 def solve_clipped(
     problem: RowsProblem,
-    plan: SolverReleases,
+    plan: rows_plan.SolverReleases,
     rows: Rows,
     budget: PrivacyBudget,
     generator: np.random.Generator,
@@ -707,14 +699,14 @@ def solve_clipped(
     rank = rank_or_none(problem.n_components)
     if isinstance(plan, Release):
         return solve_covariance(rows, plan, budget, rank, decomposition)
-    if isinstance(plan, AdaptiveReleases):
+    if isinstance(plan, rows_plan.AdaptiveReleases):
         return solve_adaptive(rows, plan, budget, rank_of(problem), decomposition)
     return solve_power(rows, plan, budget, generator)
 
 
 def solve_guided(
     problem: RowsProblem,
-    ways: list[Way],
+    ways: list[rows_plan.Way],
     rows: Rows,
     clipped: Rows,
     budget: PrivacyBudget,
@@ -725,7 +717,7 @@ def solve_guided(
     mean = PositiveMean(*release_mean(guide, clipped, budget), guide.share)
     if _suits_matrix(mean, rows.bound, budget.adjacency):
         way = ways[0]
-    if isinstance(way.solver, PowerReleases):
+    if isinstance(way.solver, rows_plan.PowerReleases):
         again = way.means[1]
         mean = mean.averaged(PositiveMean(*release_mean(again, clipped, budget), again.share))
         factors = solve_guided_power(rows, way.solver, budget, mean, generator)

@@ -15,22 +15,12 @@ from weakref import WeakSet
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skdp import units
 from skdp._checks import AT_LEAST_ONE, without_secrets
 from skdp._estimator import BudgetMixin, plan_of, warnings_for_settings
 from skdp.data.containers import checked_container, checked_shape, hide_error_text
+from skdp.decomposition import _sketches as sketches
 from skdp.decomposition._matrix_estimator import LowRankFactors
-from skdp.decomposition._sketches import (
-    PromisedEntry,
-    Sketches,
-    StreamProblem,
-    StreamState,
-    StreamUnit,
-    draw_sketches,
-    fit_sketches,
-    plan_stream,
-    sketch_sizes,
-    tail_probabilities,
-)
 from skdp.exceptions import counted, warn_of_privacy
 from skdp.ledger._database import take_once, write_once
 from skdp.linalg.prefix_sums import PrefixNoise
@@ -39,14 +29,6 @@ from skdp.privacy import PrivacySpent, Released
 from skdp.privacy.budget import InitialNoiseSums, fixed_point_unit
 from skdp.privacy.noise import algorithm_generator, draw_seed
 from skdp.privacy.plan import PrivacyCost
-from skdp.units import (
-    DEFAULT_LARGEST,
-    ResolvedEntry,
-    ResolvedFrobeniusChange,
-    ResolvedUpdate,
-    Unit,
-    supported_unit,
-)
 
 # ------------------------------
 # Updates of a matrix: how a stream, or a shard of it, takes them safely.
@@ -63,7 +45,7 @@ class UpdateReceiver:
 
     _shape: tuple[int, int]
     # None while an update is written, and after the last one; `_closed_reason` says why.
-    _state: StreamState | None
+    _state: sketches.StreamState | None
     _closed_reason = ""
 
     def __init__(self) -> None:
@@ -107,7 +89,7 @@ class UpdateReceiver:
         with self._lock, ExclusiveWrite(self) as state:
             state.add(*checked)
 
-    def _open_state(self) -> StreamState:
+    def _open_state(self) -> sketches.StreamState:
         """Return the state; refuse if no more updates are taken."""
         if self._state is None:
             raise ValueError(
@@ -130,7 +112,7 @@ class ExclusiveWrite:
     def __init__(self, owner: UpdateReceiver, *, only_reads: bool = False) -> None:
         self._owner, self._only_reads = owner, only_reads
 
-    def __enter__(self) -> StreamState:
+    def __enter__(self) -> sketches.StreamState:
         self._state = self._owner._open_state()
         self._owner._close(_BUSY)
         return self._state
@@ -152,7 +134,7 @@ class StreamShard(UpdateReceiver):  # numpydoc ignore=PR01
     safe as the updates themselves. It may be merged once.
     """
 
-    def __init__(self, state: StreamState, stream_id: str) -> None:
+    def __init__(self, state: sketches.StreamState, stream_id: str) -> None:
         super().__init__()
         self._state, self._shape = state, state.sketches.shape
         self._stream_id = stream_id
@@ -266,7 +248,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     n_core: int | None
     random_state: Any
     #: Units that streams of this kind protect.
-    _units: ClassVar[tuple[type[StreamUnit], ...]]
+    _units: ClassVar[tuple[type[sketches.StreamUnit], ...]]
     _noisy_sums: tuple[InitialNoiseSums, ...]
     # Released sums that have not been factorized: an interruption must not lose what is paid for.
     _released_sums: tuple[Released, Released] | None = None
@@ -397,7 +379,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         # Not later: a fork in between, by a signal handler, would have a stream of its own.
         process = _current_process()
         kept, sums = take_once(place, cls._kind(), key, pickle.loads)
-        stream, state = cls.__new__(cls), StreamState.__new__(StreamState)
+        stream, state = cls.__new__(cls), sketches.StreamState.__new__(sketches.StreamState)
         vars(state).update(sums)
         stream.__setstate__({**kept, "_process": process, "_state": state})
         return stream
@@ -421,13 +403,13 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         # Part of delta: the probability that a sketch lengthens a change by more than its bound.
         reserved = math.fsum(self._sketches.tails)
         cost = PrivacyCost(float(self.epsilon), float(self.delta), reserved)
-        problem = StreamProblem(unit, self._sketches, correlation, cost)
+        problem = sketches.StreamProblem(unit, self._sketches, correlation, cost)
         warn_of_privacy(*warnings_for_settings(cost, unit.counted, problem.n_units))
         # The noise decides on the unit of the counts, and rounding to that unit then adds to the
         # sensitivities: the stream is planned without rounding first, and then with it.
-        unrounded = plan_of(problem, plan_stream(problem))
+        unrounded = plan_of(problem, sketches.plan_stream(problem))
         count_unit = fixed_point_unit(unrounded.releases)
-        plan = plan_of(problem, plan_stream(problem, count_unit))
+        plan = plan_of(problem, sketches.plan_stream(problem, count_unit))
         title = f"{type(self).__name__}, {self._shape[0]} x {self._shape[1]}"
         budget = self._open_budget(plan, title)
         self._process = _current_process()
@@ -436,12 +418,12 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             budget.sums_with_initial_noise(release, unit=count_unit, correlation=correlation)
             for release in plan.parts
         )
-        self._state = StreamState(
+        self._state = sketches.StreamState(
             right.counts,
             left.counts,
             self._sketches,
             count_unit=count_unit,
-            bound=unit.bound if isinstance(unit, ResolvedUpdate) else math.inf,
+            bound=unit.bound if isinstance(unit, units.ResolvedUpdate) else math.inf,
         )
         self.value_unit_ = self._state.value_step
         self.privacy_spent_ = budget.spent()
@@ -450,7 +432,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         self._close(reason)
         self._noisy_sums, self._has_ended = (), True
 
-    def _open_state(self) -> StreamState:
+    def _open_state(self) -> sketches.StreamState:
         state = super()._open_state()
         self._check_process()
         return state
@@ -463,46 +445,50 @@ class BaseStream(BudgetMixin, UpdateReceiver):
                 "share its noise, and show how their updates differ. Update it where it was opened."
             )
 
-    def _resolved_unit(self) -> StreamUnit:
+    def _resolved_unit(self) -> sketches.StreamUnit:
         given = self.privacy_unit
         if isinstance(given, str) and given == "user":
             raise ValueError(
                 f"privacy_unit='user' is not for {type(self).__name__}: add up the updates of each "
                 "person first, and pass privacy_unit=skdp.units.Update(bound=1.0), for one of them."
             )
-        if not isinstance(given, Unit):
+        if not isinstance(given, units.Unit):
             raise ValueError(
                 f"privacy_unit={given!r} must be an object of skdp.units, such as "
                 "privacy_unit=skdp.units.Update(bound=1.0)."
             )
-        unit = supported_unit(
+        unit = units.supported_unit(
             given, self.adjacency, float(self.epsilon), self._units, type(self).__name__
         )
-        if isinstance(unit, ResolvedFrobeniusChange) and unit.size != DEFAULT_LARGEST:
+        if isinstance(unit, units.ResolvedFrobeniusChange) and unit.size != units.DEFAULT_LARGEST:
             raise ValueError(
                 f"largest={unit.size:g} of privacy_unit={given!r} is for matrices in memory: the "
-                f"sums of a stream are exact. Leave it at {DEFAULT_LARGEST:g}."
+                f"sums of a stream are exact. Leave it at {units.DEFAULT_LARGEST:g}."
             )
-        return PromisedEntry(**vars(unit)) if isinstance(unit, ResolvedEntry) else unit
+        return (
+            sketches.PromisedEntry(**vars(unit)) if isinstance(unit, units.ResolvedEntry) else unit
+        )
 
-    def _draw_sketches(self, unit: StreamUnit) -> Sketches:
+    def _draw_sketches(self, unit: sketches.StreamUnit) -> sketches.Sketches:
         """Draw both sketches; public facts decide on their kind and sizes."""
         n_components, kind = int(self.n_components), self.sketch
         for name in ("n_sketch", "n_core"):
             size = getattr(self, name)
             if size is not None and size < n_components:
                 raise ValueError(f"{name}={size} must be at least n_components={n_components}.")
-        sizes = sketch_sizes(self._shape, n_components, self.n_sketch, self.n_core)
-        is_promise = isinstance(unit, ResolvedFrobeniusChange)
+        sizes = sketches.sketch_sizes(self._shape, n_components, self.n_sketch, self.n_core)
+        is_promise = isinstance(unit, units.ResolvedFrobeniusChange)
         if kind == "auto":
             n_bytes = 8 * (self._shape[1] * sizes[0] + self._shape[0] * sizes[1])
             kind = "haar" if is_promise and n_bytes <= _LARGEST_DENSE_SKETCH else "countsketch"
         may_be_secret = is_promise and kind == "haar" and self.random_state is None
         tails = (0.0, 0.0)
         if self._relies_on_secrecy(kind, may_be_secret=may_be_secret):
-            tails = tail_probabilities(self._shape, sizes, float(self.delta))
+            tails = sketches.tail_probabilities(self._shape, sizes, float(self.delta))
         generator = algorithm_generator(draw_seed(self.random_state))
-        return Sketches(*draw_sketches(kind, self._shape, sizes, generator), tails)
+        return sketches.Sketches(
+            *sketches.draw_sketches(kind, self._shape, sizes, generator), tails
+        )
 
     def _relies_on_secrecy(self, kind: str, *, may_be_secret: bool) -> bool:
         """Tell whether the guarantee relies on sketches that nobody knows before the end."""
@@ -530,7 +516,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         n_components = int(self.n_components)
         # Released values are not private, but numpy's warnings about them would tell nothing more.
         with np.errstate(all="ignore"):
-            fit, rank = fit_sketches(values, self._sketches, n_components)
+            fit, rank = sketches.fit_sketches(values, self._sketches, n_components)
         signs = deterministic_signs(fit.right.T)
         factors = LowRankFactors(
             components_=fit.right.T * signs[:, np.newaxis],

@@ -17,18 +17,8 @@ from sklearn.exceptions import NotFittedError
 from skdp.data.sources import digest as digest_of_rows
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.exceptions import FederationError
+from skdp.federated import _masks as masks
 from skdp.federated._agreement import Agreement, agreement_of, run_fit, view_of
-from skdp.federated._masks import (
-    Story,
-    checked_sum,
-    digest,
-    is_signed,
-    masked,
-    new_key,
-    public_of,
-    shared_secret,
-    sign,
-)
 from skdp.federated._messages import TO_OWNER, Message, pack, unpack
 from skdp.federated._state import OwnerState, from_text, load_state, to_text
 from skdp.ledger import PrivacyLedger
@@ -61,8 +51,8 @@ class Handshake:
         """Make the key of this fit, and sign its public key."""
         if state.pair:
             raise FederationError("An owner takes part in one fit, and has made its keys.")
-        key = new_key()
-        public = public_of(key)
+        key = masks.new_key()
+        public = masks.public_of(key)
         signature = self._sign(_KEYS, _name(self._number), public)
         state.pair = key.hex()
         fields = {"owner": self._number, "public": public.hex(), "signature": signature.hex()}
@@ -75,7 +65,7 @@ class Handshake:
         publics = _bytes_of_all(asked.fields["publics"])
         signatures = _bytes_of_all(asked.fields["signatures"])
         key = bytes.fromhex(state.pair)
-        if publics[self._number] != public_of(key):
+        if publics[self._number] != masks.public_of(key):
             raise FederationError("The public key that stands for this owner is not its own.")
         for number, (public, signature) in enumerate(zip(publics, signatures, strict=True)):
             self._check(number, signature, _KEYS, _name(number), public)
@@ -103,10 +93,10 @@ class Handshake:
         state.pair, self._secrets = "", {}
 
     def _sign(self, purpose: bytes, *parts: bytes) -> bytes:
-        return sign(self._identity, purpose, self._agreement, *parts)
+        return masks.sign(self._identity, purpose, self._agreement, *parts)
 
     def _check(self, number: int, signature: bytes, purpose: bytes, *parts: bytes) -> None:
-        if not is_signed(self._peers[number], signature, purpose, self._agreement, *parts):
+        if not masks.is_signed(self._peers[number], signature, purpose, self._agreement, *parts):
             raise FederationError(
                 f"A signature is not that of the owner it stands for, by peers[{number}]."
             )
@@ -114,7 +104,7 @@ class Handshake:
 
 def keys_of(state: OwnerState) -> bytes:
     """Hash the public keys of all owners; return no bytes if there are no keys."""
-    return digest(*map(bytes.fromhex, state.publics)) if state.publics else b""
+    return masks.digest(*map(bytes.fromhex, state.publics)) if state.publics else b""
 
 
 def _name(number: int) -> bytes:
@@ -126,7 +116,7 @@ def _secrets_of(key: bytes, number: int, publics: Sequence[bytes]) -> dict[int, 
     if len(set(publics)) != len(publics):
         raise FederationError("Two owners have the same public key.")
     others = enumerate(publics)
-    return {peer: shared_secret(key, public) for peer, public in others if peer != number}
+    return {peer: masks.shared_secret(key, public) for peer, public in others if peer != number}
 
 
 def _bytes_of_all(entries: Sequence[tuple[int, str]]) -> list[bytes]:
@@ -372,7 +362,7 @@ class Owner:
                 f"{mine[:16]}. All parties make the same Federation, with the same versions of "
                 "skdp and numpy; print it to compare."
             )
-        question = digest(message).hex()
+        question = masks.digest(message).hex()
         is_new = question not in self._state.answers
         if self._is_closed and (is_new or not self._is_saved):
             # Nothing is saved: who comes back with the state goes on from the file.
@@ -480,7 +470,7 @@ class Owner:
         """Run up to the first release whose sum is not in the state."""
         kept = (np.frombuffer(from_text(text), "<i8") for text in self._state.sums)
         sums = [total.astype(np.int64) for total in kept]
-        self._story = Story(self._agreement.digest, keys_of(self._state), sums)
+        self._story = masks.Story(self._agreement.digest, keys_of(self._state), sums)
         self._fit = RunningFit(partial(run_fit, self._agreement, self._rows, charge=charge), sums)
         # The thread holds no reference to this object, and ends with it.
         finalize(self, self._fit.stop)
@@ -490,7 +480,7 @@ class Owner:
         """Check the sum of the release before, and run up to the next one."""
         assert self._fit is not None
         assert self._waiting is not None
-        total = checked_sum(words, self._waiting.layout)
+        total = masks.checked_sum(words, self._waiting.layout)
         try:
             found = self._fit.go_on(total)
         except Exception:
@@ -525,7 +515,7 @@ class Owner:
         words = counts.astype(layout.words)
         if self._handshake is not None:
             n_owners, secrets = self._agreement.n_owners, self._handshake.secrets(self._state)
-            words = masked(counts, layout.words, self.number, n_owners, secrets, story)
+            words = masks.masked(counts, layout.words, self.number, n_owners, secrets, story)
         fields = {"owner": self.number, "release": number, "digest": story.hex()}
         return pack("answer", fields, words)
 

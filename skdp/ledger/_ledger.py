@@ -10,20 +10,8 @@ from types import SimpleNamespace
 from typing import Any, NoReturn, Self
 
 from skdp.exceptions import BudgetError, LedgerError
+from skdp.ledger import _file as file
 from skdp.ledger._database import check_place, insert, place_of, rows_of
-from skdp.ledger._file import (
-    WHOLE,
-    Cost,
-    Limit,
-    attach,
-    attached,
-    check_sums,
-    create_file,
-    mark_answered,
-    open_file,
-    read_charges,
-    read_head,
-)
 from skdp.privacy.releases import PrivacySpent, as_html
 from skdp.privacy.sensitivity import ADJACENCIES
 
@@ -73,7 +61,7 @@ def check_kind(head: dict[str, Any], spent: Any) -> None:
         )
 
 
-def refusal(path: str, spent: Any, limit: Limit, head: dict[str, Any]) -> str:
+def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> str:
     """Return the text of a refusal, which says what is left."""
     left = limit.epsilon_of_fit(limit.room_beside(head["tails"]) - head["spent"])
     more = ""
@@ -96,23 +84,23 @@ def check_note(note: Any) -> None:
 # The printed report of a ledger.
 
 
-def limit_of(head: dict[str, Any]) -> Limit:
+def limit_of(head: dict[str, Any]) -> file.Limit:
     """Return the limit of a ledger."""
-    return Limit(head["epsilon"], head["delta"], head["mu"])
+    return file.Limit(head["epsilon"], head["delta"], head["mu"])
 
 
 def report_of(path: str, head: dict[str, Any], charges: Sequence[dict[str, Any]]) -> str:
     """Format the limit, what is left of it, and a line for each charge."""
     limit, delta, units = limit_of(head), head["delta"], head["units"].replace("\n", " or ")
-    _, epsilon = limit.epsilon_of_sum(Cost(head["spent"], head["tails"]))
+    _, epsilon = limit.epsilon_of_sum(file.Cost(head["spent"], head["tails"]))
     room = limit.room_beside(head["tails"]) - head["spent"]
     one, ten = limit.epsilon_of_fit(room), limit.epsilon_of_fit(room // 10)
     lines = [
         f"{path}: {head['dataset']!r}, per {units}, adjacency {head['adjacency']!r}",
         f"limit ({head['epsilon']:g}, {delta:g})-DP; spent ({epsilon:.4g}, {delta:g})-DP, "
-        f"{head['spent'] / WHOLE:.1%}; left for one fit epsilon={one:.4g}, "
+        f"{head['spent'] / file.WHOLE:.1%}; left for one fit epsilon={one:.4g}, "
         f"for each of ten {ten:.4g}",
-        *[f"of delta {head['tails'] / WHOLE:.1%} is reserved for tails"] * bool(head["tails"]),
+        *[f"of delta {head['tails'] / file.WHOLE:.1%} is reserved for tails"] * bool(head["tails"]),
         f"{'#':>5} {'time (UTC)':<20}{'epsilon':>9}{'delta':>9}{'share':>8}  what",
     ]
     return "\n".join([*lines, *map(_line, charges)])
@@ -120,7 +108,9 @@ def report_of(path: str, head: dict[str, Any], charges: Sequence[dict[str, Any]]
 
 def _line(charge: dict[str, Any]) -> str:
     """Format one charge."""
-    numbers = f"{charge['epsilon']:>9.4g}{charge['delta']:>9.2g}{charge['spent'] / WHOLE:>8.2%}"
+    numbers = (
+        f"{charge['epsilon']:>9.4g}{charge['delta']:>9.2g}{charge['spent'] / file.WHOLE:>8.2%}"
+    )
     what = charge["what"] if charge["note"] is None else f"{charge['what']} ({charge['note']})"
     return f"{charge['id']:>5} {_shown(charge['time'][:19]):<20}{numbers}  {_shown(what)}"
 
@@ -235,7 +225,7 @@ class PrivacyLedger:
         OSError
             If there is no such folder, or no file can be made in it.
         """
-        limit = Limit.of(epsilon, delta)
+        limit = file.Limit.of(epsilon, delta)
         units = (unit,) if isinstance(unit, str) else tuple(unit)
         if not units or not all(isinstance(one, str) and one.isidentifier() for one in units):
             raise ValueError(f"unit must be the name of a unit or a tuple of names, got {unit!r}.")
@@ -249,7 +239,7 @@ class PrivacyLedger:
             **vars(limit),
             "created": _now(),
         }
-        create_file(os.path.abspath(os.fsdecode(path)), head)
+        file.create_file(os.path.abspath(os.fsdecode(path)), head)
         return cls(path)
 
     def charge(self, spent: Any, what: str = "", *, note: str | None = None) -> None:
@@ -291,8 +281,8 @@ class PrivacyLedger:
         check_note(note)
         place = place_of(self.path)
         with self._opened(writes=True) as (database, head):
-            check_sums(database, head, self.path)
-            of_fits, answered = attached(database, "fit"), attached(database, "answered")
+            file.check_sums(database, head, self.path)
+            of_fits, answered = file.attached(database, "fit"), file.attached(database, "answered")
             if fit is not None and fit in set(of_fits.values()) - set(answered.values()):
                 return
             check_kind(head, spent)
@@ -308,14 +298,14 @@ class PrivacyLedger:
             texts = {"note": self.note if note is None else note, "fit": fit}
             for table, text in texts.items():
                 if text is not None:
-                    attach(database, table, text)
+                    file.attach(database, table, text)
             database.execute("COMMIT")
             check_place(self.path, place)
 
     def _mark_answered(self, fit: str) -> None:
         """Mark a fit whose answer leaves: the next charge of its id counts again."""
         with self._opened(writes=True) as (database, _):
-            mark_answered(database, fit)
+            file.mark_answered(database, fit)
             database.execute("COMMIT")
 
     def remaining(
@@ -379,8 +369,8 @@ class PrivacyLedger:
             If the file cannot be read.
         """
         with self._opened() as (_, head):
-            cost = Cost(head["spent"], head["tails"])
-            return *limit_of(head).epsilon_of_sum(cost), head["spent"] / WHOLE
+            cost = file.Cost(head["spent"], head["tails"])
+            return *limit_of(head).epsilon_of_sum(cost), head["spent"] / file.WHOLE
 
     def entries(self) -> list[dict[str, Any]]:
         """List all charges.
@@ -396,7 +386,7 @@ class PrivacyLedger:
             If the file cannot be read.
         """
         with self._opened() as (database, _):
-            return read_charges(database, self.path)
+            return file.read_charges(database, self.path)
 
     def report(self) -> str:
         """Return a text that shows the limit, what is left of it, and all charges.
@@ -412,7 +402,7 @@ class PrivacyLedger:
             If the file cannot be read.
         """
         with self._opened() as (database, head):
-            return report_of(self.path, head, read_charges(database, self.path))
+            return report_of(self.path, head, file.read_charges(database, self.path))
 
     def verify(self) -> None:
         """Check that the file is sound, and that its totals are the sums of its charges.
@@ -425,9 +415,9 @@ class PrivacyLedger:
         with self._opened() as (database, head):
             if rows_of(database, "PRAGMA integrity_check") != [{"integrity_check": "ok"}]:
                 raise LedgerError(f"{self.path!r} is damaged.")
-            check_sums(database, head, self.path)
+            file.check_sums(database, head, self.path)
             limit = limit_of(head)
-            for charge in read_charges(database, self.path):
+            for charge in file.read_charges(database, self.path):
                 cost = limit.cost_of(SimpleNamespace(**charge))
                 if not _is_alike(cost.spent, charge["spent"]) or cost.tails != charge["tails"]:
                     raise LedgerError(f"{self.path!r} is damaged: charge {charge['id']} is wrong.")
@@ -435,11 +425,11 @@ class PrivacyLedger:
     @contextmanager
     def _opened(self, *, writes: bool = False) -> Iterator[tuple[Any, dict[str, Any]]]:
         """Open the file, and check that it is the file that this object was made for."""
-        with open_file(self.path) as database:
+        with file.open_file(self.path) as database:
             if writes:
                 # Nobody else can write from here on: the head stays true.
                 database.execute("BEGIN IMMEDIATE")
-            head = read_head(database, self.path)
+            head = file.read_head(database, self.path)
             if self._uuid not in (None, head["uuid"]):
                 raise LedgerError(f"{self.path!r} is another ledger than the one it was.")
             yield database, head

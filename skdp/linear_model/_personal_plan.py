@@ -15,16 +15,7 @@ from skdp._estimator import check_not_pure
 from skdp._intervals import OTHER_UNITS_OF_X
 from skdp.data.reduce import map_sum
 from skdp.data.sources import as_source
-from skdp.linear_model._descent import (
-    ANY_SIZE,
-    OTHER_UNITS,
-    OTHER_UNITS_OF_Y,
-    RESPONSE_CENTER,
-    DescentStep,
-    plan_descent,
-    plan_median,
-    shares_of_steps,
-)
+from skdp.linear_model import _descent as descent
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING, clip_rows
 from skdp.privacy.plan import PrivacyCost, left_of, plan_sum, share_for_counts
@@ -254,7 +245,7 @@ class HeadReleases(NamedTuple):
     products: Release
     mean_products: Release | None  # None if noise would hide it
     head_norm: Search
-    steps: tuple[DescentStep, ...] | AltminReleases
+    steps: tuple[descent.DescentStep, ...] | AltminReleases
     prior_vote: Release
 
 
@@ -278,7 +269,7 @@ def plan_personal(problem: PersonalProblem) -> PersonalReleases:
         _plan_user_moment(problem),
     )
     # Decorrelated rows have no units, and their products with responses have those of y.
-    remedy = OTHER_UNITS_OF_Y if problem.decorrelate else OTHER_UNITS
+    remedy = descent.OTHER_UNITS_OF_Y if problem.decorrelate else descent.OTHER_UNITS
     norm = _search(problem, "product norm", remedy=remedy)
     if not problem.is_pooled:
         return PersonalReleases(*before, model=_plan_heads(problem, before, norm))
@@ -302,11 +293,13 @@ def _plan_response_center(problem: PersonalProblem) -> tuple[Search, ...] | Clip
     if not problem.fit_intercept:
         return ()
     if _counts_are_cheap(problem):
-        return plan_median(problem.cost, _count_share(problem), ANY_SIZE, _N_REFINEMENTS)
+        return descent.plan_median(
+            problem.cost, _count_share(problem), descent.ANY_SIZE, _N_REFINEMENTS
+        )
     if _noise_of_mean(problem, _RESPONSE_SHARE) > _LARGEST_RESPONSE_NOISE:
         return ()
-    norm = _level(problem, f"{RESPONSE_CENTER} norm", OTHER_UNITS_OF_Y)
-    total = _sum(problem, RESPONSE_CENTER, _RESPONSE_SHARE, norm, sensitivity.row_sum)
+    norm = _level(problem, f"{descent.RESPONSE_CENTER} norm", descent.OTHER_UNITS_OF_Y)
+    total = _sum(problem, descent.RESPONSE_CENTER, _RESPONSE_SHARE, norm, sensitivity.row_sum)
     return ClippedSum(norm, total)
 
 
@@ -317,7 +310,7 @@ def _plan_levels(problem: PersonalProblem) -> tuple[Search | None, tuple[Search,
     count = _search(problem, "row count", row_counts(problem.max_rows_per_user))
     if not problem.fit_intercept:
         return count, ()
-    level = _search(problem, "user level", remedy=OTHER_UNITS_OF_Y)
+    level = _search(problem, "user level", remedy=descent.OTHER_UNITS_OF_Y)
     return count, (level, _search(problem, "response part", PARTS))
 
 
@@ -379,25 +372,25 @@ def _plan_vote(problem: PersonalProblem) -> Release:
 
 def _plan_steps(
     problem: PersonalProblem, share: float, norm: Search
-) -> tuple[DescentStep, ...] | AltminReleases:
+) -> tuple[descent.DescentStep, ...] | AltminReleases:
     """Plan the steps: a gradient and a count each, or normal equations."""
     if not problem.n_iter:
         return ()
     if problem.solver == "altmin":
         return _plan_altmin(problem, share)
     votes = _share_of_counts(problem.n_iter, problem, _VOTE_PRECISION, _VOTE_LIMITS)
-    shares = shares_of_steps(share - votes, problem.n_iter, _GROWTH)
+    shares = descent.shares_of_steps(share - votes, problem.n_iter, _GROWTH)
     change, shape = sensitivity.row_sum, (problem.n_features, problem.n_components)
-    return plan_descent(problem, shares, votes, change, follows=norm.name, shape=shape)
+    return descent.plan_descent(problem, shares, votes, change, follows=norm.name, shape=shape)
 
 
 def _plan_altmin(problem: PersonalProblem, share: float) -> AltminReleases:
     """Plan the normal equations of each step, and the clip levels of users' terms."""
-    matrix_norm = _level(problem, "normal matrix norm", OTHER_UNITS_OF_Y, SQUARES)
-    product_norm = _level(problem, "normal product norm", OTHER_UNITS_OF_Y, SQUARES)
+    matrix_norm = _level(problem, "normal matrix norm", descent.OTHER_UNITS_OF_Y, SQUARES)
+    product_norm = _level(problem, "normal product norm", descent.OTHER_UNITS_OF_Y, SQUARES)
     size = problem.n_features * problem.n_components
     rest, steps = left_of(matrix_norm, product_norm, total=share), list[tuple[Release, Release]]()
-    for step, both in enumerate(shares_of_steps(rest, problem.n_iter, _GROWTH), start=1):
+    for step, both in enumerate(descent.shares_of_steps(rest, problem.n_iter, _GROWTH), start=1):
         of_matrix = f"normal matrix {step}", both / 2, matrix_norm, sensitivity.user_moment
         of_sides = f"normal products {step}", both / 2, product_norm, sensitivity.row_sum
         steps.append((_sum(problem, *of_matrix, size, size), _sum(problem, *of_sides, size)))

@@ -14,15 +14,7 @@ from sklearn.base import (
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _get_feature_names, check_consistent_length, check_is_fitted
 
-from skdp._checks import (
-    INPUT,
-    check_features,
-    check_given,
-    check_numbers,
-    check_rows_of,
-    redact_errors,
-    refuse_blocks,
-)
+from skdp import _checks as checks
 from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp.data.containers import checked_container, float_dtype, hide_error_text
 from skdp.data.people import check_users, checked_ids, kind_of_ids
@@ -107,7 +99,7 @@ class PersonalHead:  # numpydoc ignore=PR02
         ValueError
             If X is not finite or has other features.
         """
-        names, known = redact_errors(_get_feature_names)(X), self.feature_names_in_
+        names, known = checks.redact_errors(_get_feature_names)(X), self.feature_names_in_
         if names is not None and known is not None and not np.array_equal(names, known):
             raise ValueError(
                 "X has other columns, or another order of them, than in the fit. Pass the columns "
@@ -187,7 +179,7 @@ def either_of(groups: Any, users: Any) -> Any:
 def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: str) -> PersonalData:
     """Refuse bad data, and name no value."""
     rows, ids = check_rows_and_ids(X, groups, user_column, estimator_name)
-    check_given(y, estimator_name)
+    checks.check_given(y, estimator_name)
     responses = checked_responses(y)
     check_consistent_length(rows, responses)
     if ids is None:
@@ -200,11 +192,11 @@ def check_rows_and_ids(
     X: Any, groups: Any, user_column: int | str | None, estimator_name: str
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Split the ids off X, check the rows, and return both; None if there are no ids."""
-    refuse_blocks(X, estimator_name)
+    checks.refuse_blocks(X, estimator_name)
     ids = None
     if user_column is not None:
         X, ids = _split(X, user_column)
-    rows = check_numbers(X, "X", dtype=INPUT["dtype"], estimator=estimator_name)
+    rows = checks.check_numbers(X, "X", dtype=checks.INPUT["dtype"], estimator=estimator_name)
     if groups is not None:
         given = checked_ids(groups, "groups")
         check_consistent_length(rows, given)
@@ -712,7 +704,7 @@ class DPPersonalizedRegressor(
             )
         unit = ResolvedRow if data.ids is None else ResolvedUser
         problem = self._problem_of(unit, data.n_users, data.rows.shape[1], data.rows.dtype)
-        check_features(X, self, reset=True)
+        checks.check_features(X, self, reset=True)
         view = data.users(problem.max_rows_per_user, self.n_jobs)
         hashed = data.rows, data.responses, data.codes.astype(np.float64)
         return problem, (view, partial(digests, *hashed))
@@ -766,14 +758,14 @@ class DPPersonalizedRegressor(
     def _rows_and_ids(self, X: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
         """Check rows as scikit-learn does; its errors may name values, which the caller knows."""
         if self.user_column is None:
-            X = check_rows_of(X, self, accept_sparse=False)
+            X = checks.check_rows_of(X, self, accept_sparse=False)
         else:
             self._check_features(X)
         return check_rows_and_ids(X, groups, plain(self.user_column), type(self).__name__)
 
     def _check_features(self, X: Any) -> None:
         check_is_fitted(self)
-        check_features(X, self)
+        checks.check_features(X, self)
 
     def _checked(self, X: Any, y: Any, groups: Any = None) -> PersonalData:
         """Check labeled rows."""

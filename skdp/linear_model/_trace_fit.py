@@ -14,16 +14,8 @@ from skdp.data.parts import Targets
 from skdp.data.reduce import on_block
 from skdp.exceptions import counted
 from skdp.linalg.matrices import FixedRank, Matrices
+from skdp.linear_model import _trace_descent as trace_descent
 from skdp.linear_model._descent import clipped_fraction, median_of_responses
-from skdp.linear_model._trace_descent import (
-    Clipping,
-    Estimate,
-    RecordClipping,
-    ResponseClipping,
-    descend,
-    random_start,
-    release_start,
-)
 from skdp.linear_model._trace_plan import TraceReleases, covariance_bound
 from skdp.linear_model._trace_problem import TraceProblem, smaller
 from skdp.linear_model._trace_records import (
@@ -81,7 +73,7 @@ class Transform:
         reach = self.largest / np.where(self.multiplier, self.multiplier, 1.0)
         return np.stack([(center - reach).ravel(), (center + reach).ravel()])
 
-    def undo(self, estimate: Estimate) -> tuple[FixedRank, float]:
+    def undo(self, estimate: trace_descent.Estimate) -> tuple[FixedRank, float]:
         """Return the coefficients and the intercept for the matrices that the user passed."""
         point = estimate.point
         # For symmetric A and B, the inner product of M with A Z B is that of A M B with Z.
@@ -369,7 +361,7 @@ def solve_trace(
     view: Records,
     budget: PrivacyBudget,
     generator: np.random.Generator,
-) -> Estimate:
+) -> trace_descent.Estimate:
     """Release the scales, then the coefficients and the intercept, in the units of the data."""
     bound, center = problem.largest_response, 0.0
     n_jobs, people = view.design.n_jobs, view.design.people
@@ -387,7 +379,7 @@ def solve_trace(
     estimate = _descend(problem, plan, records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)
     warnings = warnings_for_fit(problem, spread, transform, estimate.n_cut)
-    return Estimate(
+    return trace_descent.Estimate(
         point,
         center + offset,
         warnings=(*estimate.warnings, *warnings),
@@ -456,19 +448,19 @@ def _descend(
     transform: Transform,
     budget: PrivacyBudget,
     generator: np.random.Generator,
-) -> Estimate:
-    start = random_start(records.design.matrix_shape, problem.rank, generator)
+) -> trace_descent.Estimate:
+    start = trace_descent.random_start(records.design.matrix_shape, problem.rank, generator)
     if plan.start is not None:
-        start = release_start(plan.start, records, start, spread.size, budget)
-    clipping: Clipping = RecordClipping(records)
+        start = trace_descent.release_start(plan.start, records, start, spread.size, budget)
+    clipping: trace_descent.Clipping = trace_descent.RecordClipping(records)
     if not problem.unit.is_whole:
-        clipping = ResponseClipping(records, 2 * problem.largest_response)
+        clipping = trace_descent.ResponseClipping(records, 2 * problem.largest_response)
     quantile = problem.clip_quantile
     if isinstance(quantile, str):
         quantile = _default_quantile(problem, records, spread, transform)
     # Without whitening the smallest variance is not known: some cells of a table may be rare.
     is_white = problem.covariance == "identity" or _is_white(transform, start.shape)
-    return descend(
+    return trace_descent.descend(
         plan.steps,
         clipping,
         start,

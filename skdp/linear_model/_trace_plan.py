@@ -9,18 +9,7 @@ import numpy as np
 
 from skdp._intervals import OTHER_UNITS_OF_X
 from skdp._scales import ScaleProblem, ScaleReleases, plan_scales
-from skdp.linear_model._descent import (
-    ANY_SIZE,
-    UP_TO_ONE,
-    DescentStep,
-    affordable_refinements,
-    clipped_fraction,
-    level_beyond,
-    n_counts,
-    plan_descent,
-    plan_median,
-    shares_of_steps,
-)
+from skdp.linear_model import _descent as descent
 from skdp.linear_model._trace_problem import TraceProblem
 from skdp.linear_model._trace_records import N_POWERS, diagonal_reach
 from skdp.privacy import Release, sensitivity
@@ -86,7 +75,7 @@ class TraceReleases(NamedTuple):
     response_spread: Release | None
     # A random start has none.
     start: StartReleases | None
-    steps: tuple[DescentStep, ...]
+    steps: tuple[descent.DescentStep, ...]
 
 
 def plan_trace(problem: TraceProblem) -> TraceReleases:
@@ -108,15 +97,15 @@ def _plan_center(problem: TraceProblem) -> tuple[Search, ...]:
     if not problem.fit_intercept:
         return ()
     bound, n_records = problem.largest_response, problem.n_units
-    grid = ANY_SIZE if math.isinf(bound) else bound * UP_TO_ONE
+    grid = descent.ANY_SIZE if math.isinf(bound) else bound * descent.UP_TO_ONE
     largest = _LEAST_SHARE * (_PRECISION * n_records * problem.cost.mu) ** 2
-    n_refinements = affordable_refinements(len(grid), largest)
-    count = n_counts(len(grid), n_refinements)
+    n_refinements = descent.affordable_refinements(len(grid), largest)
+    count = descent.n_counts(len(grid), n_refinements)
     share = _share_of_counts(count, problem)
     noise_std = problem.cost.noise_std("gaussian", sensitivity.count(), share / count)
     if noise_std > _USELESS * n_records:
         return ()
-    return plan_median(problem.cost, share / count, grid, n_refinements)
+    return descent.plan_median(problem.cost, share / count, grid, n_refinements)
 
 
 def _plan_spread(problem: TraceProblem) -> Release:
@@ -196,17 +185,19 @@ def covariance_bound(problem: TraceProblem) -> float:
     change = sensitivity.second_moment(math.sqrt(size), problem.unit.adjacency, problem.rounding)
     noise = change * math.sqrt(2 * size / _LARGEST_WHITENING_SHARE) / (problem.n_units * cost.mu)
     limits = _LEAST_CLIPPED, 1 / _CLIP**2
-    return level_beyond(clipped_fraction(1 / noise, 1 / _WANTED_NOISE, limits)) * math.sqrt(size)
+    return descent.level_beyond(
+        descent.clipped_fraction(1 / noise, 1 / _WANTED_NOISE, limits)
+    ) * math.sqrt(size)
 
 
-def _plan_steps(problem: TraceProblem, share: float) -> tuple[DescentStep, ...]:
+def _plan_steps(problem: TraceProblem, share: float) -> tuple[descent.DescentStep, ...]:
     """Plan a gradient and a count for each step, with the share that other releases leave."""
     n_steps = problem.n_iter
     votes = _share_of_counts(n_steps, problem, _VOTE_PRECISION)
-    shares = shares_of_steps(share - votes, n_steps, _GROWTH)
+    shares = descent.shares_of_steps(share - votes, n_steps, _GROWTH)
     change = sensitivity.row_sum if problem.unit.is_whole else sensitivity.response_sum
     shape = (problem.rank * sum(problem.matrix_shape) + problem.fit_intercept,)
-    return plan_descent(problem, shares, votes, change, follows=_SPREAD, shape=shape)
+    return descent.plan_descent(problem, shares, votes, change, follows=_SPREAD, shape=shape)
 
 
 def _plan_start(problem: TraceProblem) -> StartReleases:

@@ -28,18 +28,8 @@ from skdp.model_selection._planned_fits import (
 )
 from skdp.model_selection._search import BaseDPSearch, DPGridSearch, DPRandomizedSearch
 from skdp.pipeline import DPPipeline
+from skdp.pipeline import _holders as holders
 from skdp.pipeline._composition import innermost
-from skdp.pipeline._holders import (
-    HOLDERS,
-    SharedBudget,
-    calls_objects,
-    fitted_once,
-    is_passed_through,
-    is_stateless,
-    private_steps,
-    refuses_rows,
-    stands_wrong,
-)
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import PrivacySpent
 from skdp.privacy.noise import may_be_guessed
@@ -66,7 +56,7 @@ _GIVES_DENSE = frozenset({DPPCA, DPLowRankFactorizer, DPTruncatedSVD})
 
 def complaint_of_warnings(step: Any) -> str:
     """Say what a step that learns nothing warns of nevertheless; empty if it is silent."""
-    if refuses_rows(step):
+    if holders.refuses_rows(step):
         return _NAMED
     if isinstance(step, OneHotEncoder) and step.drop is not None:
         return _UNKNOWN
@@ -89,7 +79,7 @@ def _of_pipeline(holder: Any) -> str:
             check_asks_for_no_data(callback)
     except TypeError:
         return _WATCHED
-    name = stands_wrong(holder.steps)
+    name = holders.stands_wrong(holder.steps)
     return _MEMORY if holder.memory is not None else f"its step {name!r} {_BEHIND}" * bool(name)
 
 
@@ -102,7 +92,7 @@ def _is_dense(part: Any) -> bool:
     if type(part) is Pipeline:
         steps = [step for _, step in part.steps if step is not None and step != "passthrough"]
         return bool(steps) and _is_dense(steps[-1])
-    if parts := HOLDERS.get(type(part)):
+    if parts := holders.HOLDERS.get(type(part)):
         is_made_dense = getattr(part, "sparse_threshold", None) == 0
         return is_made_dense or all(_is_dense(one) for _, one in parts.given(part))
     # A scaler that centers takes no sparse rows.
@@ -217,7 +207,7 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
             yield step._replace(status=FROZEN, note="") if learned else step
         for each in within.paths:
             _check_met_once(each, _FrozenPath(path), met)
-    elif is_passed_through(estimator):
+    elif holders.is_passed_through(estimator):
         yield PrivacyStep(path, "passthrough", LEARNS_NOTHING)
     elif record is not None:
         _check_met_once(id(estimator), path, met)
@@ -227,9 +217,9 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
         raise _not_fitted(estimator)
     elif type(estimator) in SEARCHES:
         yield from _steps_of_search(estimator, path, met)
-    elif type(estimator) in HOLDERS:
+    elif type(estimator) in holders.HOLDERS:
         # What it holds is looked at first: it raises an error if it is not fitted.
-        inner = _inner_steps(HOLDERS[type(estimator)].fitted(estimator), path, met)
+        inner = _inner_steps(holders.HOLDERS[type(estimator)].fitted(estimator), path, met)
         if note := _COMPLAINTS[type(estimator)](estimator):
             yield PrivacyStep(path, type(estimator).__name__, NOT_PRIVATE, note=note)
         yield from inner
@@ -251,7 +241,7 @@ def _inner_steps(parts: Iterable[tuple[str, Any]], path: str, met: _Met) -> list
 def _steps_of_ours(estimator: Any, path: str, met: _Met) -> Iterable[PrivacyStep]:
     """Walk through what a pipeline or a search of skdp has fitted."""
     kept, parts = vars(estimator), list[tuple[str, Any]]()
-    if isinstance(estimator, SharedBudget):
+    if isinstance(estimator, holders.SharedBudget):
         parts = kept["pipeline_"].steps
     elif isinstance(estimator, BaseDPSearch) and "best_estimator_" in kept:
         parts = [("estimator", kept["best_estimator_"])]
@@ -262,16 +252,16 @@ def _steps_of_ours(estimator: Any, path: str, met: _Met) -> Iterable[PrivacyStep
 def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
     """Return a step that has no budget, and holds nothing that is looked at."""
     name = type(estimator).__name__
-    if is_stateless(estimator):
+    if holders.is_stateless(estimator):
         told, given = complaint_of_warnings(estimator), estimator.get_params(deep=False)
         # A class may be called as a function is; a dtype is not.
         calls = any(callable(one) for name, one in given.items() if name != "dtype")
         status = NOT_PRIVATE if told else LEARNS_NOTHING
         return PrivacyStep(path, name, status, note=told or (CALLS if calls else ""))
     note = _LEARNED if _is_fitted(estimator) else _LEARNS
-    if calls_objects(estimator):
+    if holders.calls_objects(estimator):
         note = _OBJECTS
-    elif private_steps(estimator):
+    elif holders.private_steps(estimator):
         note = _UNKNOWN_HOLDER
     return PrivacyStep(path, name, NOT_PRIVATE, note=note)
 
@@ -301,7 +291,7 @@ def _kinds_of(estimator: Any) -> set[type]:
     """Return the classes of an estimator and of the private steps that it has fitted."""
     # A choice among candidates may tell of whatever the private steps keep.
     held = estimator.estimator if isinstance(estimator, BaseDPSearch) else estimator
-    steps = private_steps(held)
+    steps = holders.private_steps(held)
     return {type(one) for one in (estimator, *steps.values(), *innermost(steps).values())}
 
 
@@ -344,7 +334,9 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
     """Return the search as a step: what its fits on the folds have cost, and how it chose."""
     candidates, is_counted = search.cv_results_["params"], True
     try:
-        fits = [step for one in candidates for step in fitted_once(candidate_of(search, one))]
+        fits = [
+            step for one in candidates for step in holders.fitted_once(candidate_of(search, one))
+        ]
         cost = planned_cost(fits)
         check_splits(search, cost)
         records = records_of(repeated(cost, int(search.n_splits_)))

@@ -14,16 +14,7 @@ from skdp._checks import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks
 from skdp._estimator import RequestsUsersMixin, check_unwatched, restored_on_error
 from skdp.data.containers import checked_container
 from skdp.exceptions import warn_of_privacy, warnings_together
-from skdp.model_selection._score import (
-    SCORES,
-    SCORING,
-    check_responses,
-    checked_scoring,
-    choose,
-    noise_for,
-    plan_choice,
-    unit_losses,
-)
+from skdp.model_selection import _score as score
 from skdp.pipeline._candidates import BudgetSplit, Candidate, params_for_mu
 from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
 from skdp.pipeline._fitting import (
@@ -49,7 +40,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": [HasMethods(["fit", "get_params"])],
-        **SCORING,
+        **score.SCORING,
         "refit": ["boolean"],
         **BUDGET,
         **SEED,
@@ -89,18 +80,20 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         BudgetError
             If the ledger has less left; nothing has been spent then.
         """
-        scoring = checked_scoring(self.scoring, self.estimator)
+        scoring = score.checked_scoring(self.scoring, self.estimator)
         with restored_on_error(self):
             X, y = checked_container(X), checked_container(y)
             search = self._search(X, y, scoring, users)
-            choice = _choice_plan(search, is_bounded=SCORES[scoring].is_bounded)
+            choice = _choice_plan(search, is_bounded=score.SCORES[scoring].is_bounded)
             # All warnings from public facts, and all refusals, come before the charge.
             whole = self._begin(search)
             self._warn_of_many(search.split)
             models = fit_candidates(search)
             best, warnings = 0, list[str]()
             if choice is not None:
-                judged = (unit_losses(scoring, model, X, y, search.people) for model in models)
+                judged = (
+                    score.unit_losses(scoring, model, X, y, search.people) for model in models
+                )
                 losses = np.column_stack(list(judged))
                 best, warnings = _chosen(search, losses, choice)
             model = models[best]
@@ -125,7 +118,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         cost, refits = self._cost(), bool(self.refit)
         facts = {"cost": cost, "seed": seed, "refits": refits, "users": users}
         search = search_of(self.estimator, self._grid(seed), X, y, **facts)
-        check_responses(X, y, scoring, type(search.steps[-1].estimator).__name__)
+        score.check_responses(X, y, scoring, type(search.steps[-1].estimator).__name__)
         return search
 
     def _warn_of_many(self, split: BudgetSplit) -> None:
@@ -191,14 +184,14 @@ def _choice_plan(search: Fits, *, is_bounded: bool) -> Plan | None:
         return None
     cost = PrivacyCost(**params_for_mu(mu, search.cost.delta))
     unit, adjacency = common_unit(search.steps), adjacency_of(search.steps)
-    return plan_choice(n_candidates, cost, unit, adjacency, is_bounded=is_bounded)
+    return score.plan_choice(n_candidates, cost, unit, adjacency, is_bounded=is_bounded)
 
 
 def _chosen(search: Fits, losses: np.ndarray, plan: Plan) -> tuple[int, list[str]]:
     """Choose privately by the losses of the units; return the warnings of the releases too."""
-    noise = noise_for(losses, search.people, search.seed_of("choice"))
+    noise = score.noise_for(losses, search.people, search.seed_of("choice"))
     budget = PrivacyBudget.of(plan, noise)
-    best = choose(losses, plan.parts, budget)
+    best = score.choose(losses, plan.parts, budget)
     search.keep(budget.spent(), "choice")
     return best, list(budget.warnings)
 

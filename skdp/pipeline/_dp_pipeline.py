@@ -15,17 +15,9 @@ from skdp._estimator import RequestsUsersMixin, planned_size, restored_on_error
 from skdp.data.containers import checked_container
 from skdp.data.parts import RowBlocks
 from skdp.exceptions import warn_of_privacy, warnings_together
+from skdp.pipeline import _fitting as fitting
 from skdp.pipeline._candidates import Candidate
 from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
-from skdp.pipeline._fitting import (
-    Fits,
-    SpendsOneBudget,
-    fit_candidates,
-    planned_fit,
-    search_of,
-    total,
-    with_one_record,
-)
 from skdp.pipeline._holders import SharedBudget, is_columns
 from skdp.pipeline._public_rows import plain_rows, shape_of, stand_ins
 from skdp.pipeline._public_steps import transformed
@@ -35,7 +27,7 @@ from skdp.privacy.plan import OneOf, PrivacyCost
 from skdp.privacy.releases import Release
 
 
-class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, SpendsOneBudget):
+class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, fitting.SpendsOneBudget):
     """Fit steps one after the other; all private steps together cost one `epsilon` and `delta`.
 
     Takes the place of :class:`~sklearn.pipeline.Pipeline`, in which each private step costs an
@@ -185,11 +177,11 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, SpendsOneBu
             X, y = map(checked_container, in_parts(X, y))
             seed = draw_seed(self.random_state)
             cost = super()._cost()
-            search = search_of(self, [{}], X, y, cost=cost, seed=seed, users=users)
+            search = fitting.search_of(self, [{}], X, y, cost=cost, seed=seed, users=users)
             whole = self._begin(search)
-            (model,) = fit_candidates(search)
-            spent = total(whole, search.records)
-            warnings = with_one_record(model, search, spent, self.ledger)
+            (model,) = fitting.fit_candidates(search)
+            spent = fitting.total(whole, search.records)
+            warnings = fitting.with_one_record(model, search, spent, self.ledger)
             self._keep(model, spent)
             if isinstance(X, RowBlocks):
                 # The first step may be one without privacy, which sees no names.
@@ -237,7 +229,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, SpendsOneBu
             rows = next(stand_ins(rows))
         cost = super()._cost()
         try:
-            return _plan_of(search_of(self, [{}], rows, cost=cost, n_planned=n_samples))
+            return _plan_of(fitting.search_of(self, [{}], rows, cost=cost, n_planned=n_samples))
         except ValueError as error:
             raise ValueError(f"{error}{told}") from None
 
@@ -323,7 +315,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, SpendsOneBu
         """Return what a fit spends, with the part of delta that its steps reserve."""
         steps = steps_of(self)
         nothing = Candidate({}, ({},) * len(steps))
-        return Fits(self, steps, [nothing], None, None, super()._cost()).split.cost
+        return fitting.Fits(self, steps, [nothing], None, None, super()._cost()).split.cost
 
     def _keep(self, pipeline: Pipeline, spent: PrivacySpent) -> None:
         """Set the fitted attributes."""
@@ -331,7 +323,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, SpendsOneBu
         self.pipeline_, self.privacy_spent_ = pipeline, spent
 
 
-def _plan_of(search: Fits) -> Plan:
+def _plan_of(search: fitting.Fits) -> Plan:
     """Put the plans of all steps together; behind a released width a step is one line."""
     parts, budgets = [], search.split.search
     for number, share in budgets.shares.items():
@@ -339,7 +331,7 @@ def _plan_of(search: Fits) -> Plan:
         if follows := search.paths[0][number].follows:
             parts.append(Release(name, "gaussian", share, follows=follows))
         else:
-            *_, plan = planned_fit(search, number, 0, budgets)
+            *_, plan = fitting.planned_fit(search, number, 0, budgets)
             parts.append(_within(plan.parts, name, share))
     return search.planned(search.split.cost, tuple(parts))
 

@@ -11,21 +11,14 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
-from skdp._estimator import (
-    PrivateEstimator,
-    Watched,
-    announce_fits,
-    fitted_within,
-    opened_within,
-    plan_of,
-    restored_on_error,
-    warnings_for_settings,
-)
+from skdp import _estimator
 from skdp.data.containers import finite
 from skdp.data.parts import RowBlocks, RowParts
 from skdp.data.people import People, ids_in_memory, people_of
 from skdp.exceptions import warn_of_privacy
 from skdp.linear_model._logistic_fit import LABELS_BECOME_PUBLIC
+from skdp.pipeline import _composition as composition
+from skdp.pipeline import _holders as holders
 from skdp.pipeline._candidates import (
     BudgetSplit,
     Candidate,
@@ -35,28 +28,6 @@ from skdp.pipeline._candidates import (
     path_of,
     set_budget,
     split_budget,
-)
-from skdp.pipeline._composition import (
-    Step,
-    adjacency_of,
-    as_checked,
-    check_blocks,
-    check_targets,
-    common_unit,
-    configured_step,
-    rows_of_step,
-    steps_of,
-    with_classes,
-    with_names,
-)
-from skdp.pipeline._holders import (
-    DelegatesMixin,
-    SharedBudget,
-    is_columns,
-    is_passed_through,
-    lenient,
-    make_strict,
-    refuses_unknown,
 )
 from skdp.pipeline._public_steps import (
     check_rows_of_columns,
@@ -80,7 +51,7 @@ class Fits:
     """What the fits of a search need, and what they leave behind."""
 
     estimator: Any
-    steps: Sequence[Step]
+    steps: Sequence[composition.Step]
     candidates: Sequence[Candidate]
     X: Any
     y: Any
@@ -116,7 +87,7 @@ class Fits:
 
     def planned(self, cost: PrivacyCost, parts: Any) -> Plan:
         """Plan releases about what all private steps protect."""
-        unit, adjacency = common_unit(self.steps), adjacency_of(self.steps)
+        unit, adjacency = composition.common_unit(self.steps), composition.adjacency_of(self.steps)
         enforced = not self.lack_classes
         return Plan(cost, parts, unit=unit, adjacency=adjacency, enforced=enforced)
 
@@ -161,16 +132,16 @@ def search_of(
     tells whose the rows are.
     """
     if isinstance(X, RowBlocks):
-        check_blocks(estimator.steps, X)
+        composition.check_blocks(estimator.steps, X)
     targets = X.y if isinstance(X, RowParts) and n_planned is None else y
-    given, lack_classes = with_classes(estimator, targets)
-    given = lenient(given)
-    steps = steps_of(given)
+    given, lack_classes = composition.with_classes(estimator, targets)
+    given = holders.lenient(given)
+    steps = composition.steps_of(given)
     candidates = candidates_of(grid, given, steps)
     search = Fits(given, steps, candidates, X, y, cost, seed, refits, lack_classes, rows=X)
     if n_planned is None:
         users = ids_in_memory(users)  # once for all fits
-        search.people = people_of(users, X, common_unit(steps))
+        search.people = people_of(users, X, composition.common_unit(steps))
         search.users = {} if search.people is None else {"users": users}
     if search.people is not None and isinstance(X, RowBlocks):
         # Steps take parts block by block, where a row has no place of its own.
@@ -179,30 +150,30 @@ def search_of(
             "or a sparse matrix, or fit one estimator to rows in parts."
         )
     name, first, *_ = next(step for step in steps if step.columns is None)
-    if is_columns(first):
+    if holders.is_columns(first):
         check_rows_of_columns(name, first, X, are_private=n_planned is None)
-    search.steps = steps = with_names(steps, X)
+    search.steps = steps = composition.with_names(steps, X)
     if n_planned is None:
-        check_targets(steps, X, y)
+        composition.check_targets(steps, X, y)
         _check_categories(steps, X)
         if len(candidates) == 1:
             # The first step is opened apart from its fit.
-            announce_fits(1 + len(search.split.n_fits))
-            with opened_within(hides_groups=bool(search.users)):
+            _estimator.announce_fits(1 + len(search.split.n_fits))
+            with _estimator.opened_within(hides_groups=bool(search.users)):
                 _open(search)
     n_fitted = len(search.before) if search.opened else None
     n_units = n_planned if search.people is None else search.people.n_people
     asked = cost.epsilon, n_planned is not None, n_fitted, n_units, search.users
     search.paths = [path_of(one, steps, search.rows, targets, *asked) for one in candidates]
     if len(candidates) > 1:
-        announce_fits(sum(search.split.n_fits.values()) + len(search.split.final.shares))
+        _estimator.announce_fits(sum(search.split.n_fits.values()) + len(search.split.final.shares))
     return search
 
 
-def _check_categories(steps: Sequence[Step], X: Any) -> None:
+def _check_categories(steps: Sequence[composition.Step], X: Any) -> None:
     """Refuse unknown categories before all private steps, where a step asks for that."""
     for number, step in enumerate(steps):
-        if not any(refuses_unknown(one.estimator) for one in steps[number:]):
+        if not any(holders.refuses_unknown(one.estimator) for one in steps[number:]):
             return
         # Private parts of a ColumnTransformer stand before it, too.
         X = refuse_unknown(step.name, step.estimator, X) if step.columns is None else X
@@ -219,19 +190,19 @@ def _open(search: Fits) -> None:
     for number in range(first, first + max(n_parts, 1)):
         label, (one,) = _labeled(search, [0], number, budgets)
         one._validate_params()
-        rows = rows_of_step(search.steps[number], search.rows, search.people)
+        rows = composition.rows_of_step(search.steps[number], search.rows, search.people)
         search.opened[number] = label, [one], one._problem(rows, search.y, **search.users)
 
 
-def _rows_behind(search: Fits, step: Step, fitted: Any, X: Any) -> Any:
+def _rows_behind(search: Fits, step: composition.Step, fitted: Any, X: Any) -> Any:
     """Return what the next step gets."""
     if step.columns is not None:
         return X
     rows = of_people(partial(transformed, [(step.name, fitted)]), search.people, X)
     if isinstance(rows, RowBlocks):
-        return as_checked(rows, search.steps) if step.is_private else rows
+        return composition.as_checked(rows, search.steps) if step.is_private else rows
     # Their public parts have made all rows finite before, of which some may not have been.
-    return finite(rows) if is_columns(step.estimator) else rows
+    return finite(rows) if holders.is_columns(step.estimator) else rows
 
 
 def warnings_for_fits(search: Fits) -> list[str]:
@@ -305,7 +276,7 @@ def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int
 def _configured(search: Fits, number: int, candidate: int, budgets: FitBudgets) -> Any:
     """Clone a step with the parameters of a candidate and, if it is private, its budget."""
     step = search.steps[number]
-    configured = configured_step(step, search.candidates[candidate].of_steps[number])
+    configured = composition.configured_step(step, search.candidates[candidate].of_steps[number])
     if step.is_private:
         set_budget(configured, budgets.mu_of(number), budgets.delta)
     return configured
@@ -317,7 +288,7 @@ def planned_fit(
     """Return a private step whose rows are known, as it will be fitted; its problem; its plan."""
     step = _configured(search, number, candidate, budgets)
     problem = step._problem_of_size(*search.paths[candidate][number].facts)
-    return step, problem, plan_of(problem, step._plan(problem))
+    return step, problem, _estimator.plan_of(problem, step._plan(problem))
 
 
 def _fit_step(
@@ -326,9 +297,9 @@ def _fit_step(
     """Fit one step once, for candidates that differ only in its free parameters."""
     number = len(before)
     step = search.steps[number]
-    if is_passed_through(step.estimator):
+    if holders.is_passed_through(step.estimator):
         return [step.estimator] * len(candidates)
-    if is_columns(step.estimator):
+    if holders.is_columns(step.estimator):
         names = [one.name.partition("__")[2] for one in search.steps[:number]]
         parts = dict(zip(names, before, strict=True))
         return [fitted_columns(step.name, step.estimator, parts, X)] * len(candidates)
@@ -339,8 +310,8 @@ def _fit_step(
     label, configured, data = opened or (*_labeled(search, candidates, number, budgets), None)
     # The first fit charges all, before its first release; the others charge nothing.
     configured[0].ledger, search.ledger = search.ledger, None
-    with fitted_within(configured[0], label):
-        rows = rows_of_step(step, X, search.people)
+    with _estimator.fitted_within(configured[0], label):
+        rows = composition.rows_of_step(step, X, search.people)
         warnings = fit_together(configured, rows, search.y, data, search.users)
     for one, messages in zip(configured, warnings, strict=True):
         one._said = search.told(number, budgets, messages)
@@ -363,7 +334,7 @@ def _labeled(
 
 
 def fit_together(
-    estimators: Sequence[PrivateEstimator],
+    estimators: Sequence[_estimator.PrivateEstimator],
     X: Any,
     y: Any = None,
     opened: Any = None,
@@ -377,7 +348,7 @@ def fit_together(
     """
     first, *others = estimators
     n_passes = partial(first._expected_passes, X)
-    with restored_on_error(first, n_passes, hides_groups=bool(users)):
+    with _estimator.restored_on_error(first, n_passes, hides_groups=bool(users)):
         problem, data = opened or first._problem(X, y, **users)
         problem, result, budget = first._release(problem, data, lambda *_: None)
         warnings = [first._keep(problem, result, budget)]
@@ -398,7 +369,7 @@ def _assembled(search: Fits, fitted: Sequence[Any]) -> Any:
         return fitted[0]
     pairs = zip(search.steps, fitted, strict=True)
     steps = [(step.name, one) for step, one in pairs if step.columns is None]
-    if isinstance(search.estimator, SharedBudget):
+    if isinstance(search.estimator, holders.SharedBudget):
         return Pipeline(steps)
     return clone(search.estimator).set_params(steps=steps)
 
@@ -410,7 +381,7 @@ def _assembled(search: Fits, fitted: Sequence[Any]) -> Any:
 _ROUNDING = 1e-9  # not tuned
 
 
-class SpendsOneBudget(Watched, DelegatesMixin):
+class SpendsOneBudget(_estimator.Watched, holders.DelegatesMixin):
     """Spends its whole budget on fits of several steps, and charges a ledger once."""
 
     epsilon: float
@@ -429,7 +400,7 @@ class SpendsOneBudget(Watched, DelegatesMixin):
         if search.people is not None:
             # How many rows they have is private.
             n_units, counted = search.people.n_people, "users"
-        self._said = warnings_for_settings(cost, counted, n_units, self.random_state)
+        self._said = _estimator.warnings_for_settings(cost, counted, n_units, self.random_state)
         self._said += [LABELS_BECOME_PUBLIC] * bool(search.lack_classes)
         self._said += warnings_for_fits(search)
         warn_of_privacy(*self._said)
@@ -473,7 +444,7 @@ def with_one_record(model: Any, search: Fits, spent: PrivacySpent, ledger: Any) 
     Where candidates share a fit of a step and differ in what they make of it, the warnings follow
     from the choice, and are left out.
     """
-    make_strict(model).privacy_spent_ = spent
+    holders.make_strict(model).privacy_spent_ = spent
     warnings = []
     for number, step in enumerate(search.steps):
         if step.is_private:
