@@ -127,7 +127,7 @@ def make_repeatable(monkeypatch, seed=b"fit"):
         return hashlib.sha256(b"%s %s %d" % (purpose, seed, next(numbers))).digest()
 
     pair = partial(from_counter, count(), b"pair")
-    monkeypatch.setattr("skdp.federated._owner.new_key", lambda: pair())
+    monkeypatch.setattr("skdp.federated._masks.new_key", lambda: pair())
     noise = partial(from_counter, count(), b"noise")
     monkeypatch.setattr("skdp.federated._owner.NoiseSource.key", lambda self, *facts: noise())
 

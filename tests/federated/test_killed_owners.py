@@ -156,7 +156,7 @@ def has_ended(folder):
 def talk(monkeypatch):
     """A fit in which nobody dies; who is asked again, as another owner, gives the same answers."""
     keys = iter([KEY, b"1" * 32, b"2" * 32])
-    monkeypatch.setattr("skdp.federated._owner.new_key", lambda: next(keys, KEY))
+    monkeypatch.setattr("skdp.federated._masks.new_key", lambda: next(keys, KEY))
     monkeypatch.setattr("skdp.federated._owner.NoiseSource.key", lambda *_: b"n" * 32)
     talk = Talk(federation(), owners_of(federation(), WIDE))
     talk.run()

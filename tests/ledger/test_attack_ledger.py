@@ -18,7 +18,7 @@ import pytest
 from ledger_processes import Fit, charge_until_refused
 
 from skdp import BudgetError, LedgerError, PrivacyLedger
-from skdp.ledger import _database, _file, _ledger
+from skdp.ledger import _database, _file
 from skdp.ledger._file import WHOLE, Limit
 
 LIMIT = {"dataset": "people", "epsilon": 4.0, "delta": 1e-6}
@@ -272,13 +272,13 @@ USES = {
 
 @pytest.mark.parametrize("last", [os.replace, lambda copy, path: os.unlink(path)])
 def test_a_file_that_is_replaced_while_it_is_charged_is_noticed(ledger, monkeypatch, last):
-    copy, own = shutil.copy(ledger.path, f"{ledger.path}.bak"), _ledger.attach
+    copy, own = shutil.copy(ledger.path, f"{ledger.path}.bak"), _file.attach
 
     def replaced(*arguments):
         own(*arguments)
         last(copy, ledger.path)
 
-    monkeypatch.setattr(_ledger, "attach", replaced)
+    monkeypatch.setattr(_file, "attach", replaced)
     with pytest.raises(LedgerError, match="was replaced while it was written"):
         ledger.charge(Fit(0.1), note="lost")
     if last is os.replace:
