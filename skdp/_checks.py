@@ -33,10 +33,11 @@ from skdp.data.containers import (
     float_dtype,
     is_collection,
     names_of,
+    of_finite,
     plain_csr,
     refuse_times,
 )
-from skdp.data.parts import PartResults, RowBlocks, RowParts, transformed_blocks
+from skdp.data.parts import PartResults, RowBlocks, RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
 from skdp.exceptions import shortened
 from skdp.ledger import LEFT_OUT, PrivacyLedger
@@ -459,10 +460,15 @@ def _refuse_sparse(X: Any, accept_sparse: Any) -> None:
 
 
 def transformed(rows: Any, function: Callable[[Any], Any], n_columns: int | None = None) -> Any:
-    """Map checked rows by a function of each row; blocks are mapped when they are read."""
-    if isinstance(rows, RowBlocks):
-        return transformed_blocks(rows, function, n_columns)
-    return function(rows)
+    """Map checked rows by a function of each row; blocks are mapped when they are read.
+
+    Rows of these that are not finite then become NaN, as later readings must raise nothing. The
+    next opening refuses them.
+    """
+    if not isinstance(rows, RowBlocks):
+        return function(rows)
+    of_block = partial(of_finite, function=function, dtype=rows.dtype)
+    return mapped_blocks(rows, of_block, n_columns)
 
 
 def results_of(rows: Any, function: Callable[[Any], np.ndarray]) -> Any:

@@ -28,7 +28,6 @@ from skdp.data.containers import (
     is_mapped,
     loaded,
     names_of,
-    of_finite,
     paths_of,
     refuse_other_columns,
     with_text,
@@ -765,16 +764,6 @@ def mapped_blocks(
     made.function = composed(X.function, function)
     made.shape = X.shape[0], X.shape[1] if n_features is None else n_features
     return made
-
-
-def transformed_blocks(
-    X: RowBlocks, function: Callable[[Any], Any], n_features: int | None = None
-) -> RowBlocks:
-    """Map rows in blocks by a function of finite rows; rows that are not finite become NaN.
-
-    They are not refused: later readings must raise nothing. The next opening refuses them.
-    """
-    return mapped_blocks(X, partial(of_finite, function=function, dtype=X.dtype), n_features)
 
 
 def _with_rows(loaders: list[Any], lengths: list[int]) -> list[Part]:

@@ -327,9 +327,8 @@ def _steps_of(model: Any) -> Steps:
 # The noisy score.
 
 # Share of the search for the level that losses are clipped to, and the quantile of their sizes that
-# it looks for; `release_level` takes a lower one with few rows, but at least _LEAST_SCORE_QUANTILE,
-# the same as _LEAST_QUANTILE.
-_LEVEL_SHARE, _QUANTILE, _LEAST_SCORE_QUANTILE = 0.2, 0.95, 0.5  # not studied
+# it looks for; `release_level` takes a lower one with few rows, but at least _LEAST_QUANTILE.
+_LEVEL_SHARE, _QUANTILE = 0.2, 0.95  # not studied
 #: Of functions that make releases of private rows.
 CONSTRAINTS: dict[str, Any] = {**BUDGET, **SEED, "adjacency": [StrOptions(set(ADJACENCIES))]}
 
@@ -515,7 +514,7 @@ def noise_for(losses: np.ndarray, people: People | None, seed: int | None) -> No
 def _warnings_for_few(level: Search, counted: str, n_units: int) -> Iterator[str]:
     """Warn where there are so few rows, or users, that many of the losses are clipped."""
     quantile = level.highest_quantile(n_units, most=_QUANTILE)
-    clipped = f"about {1 - quantile:.0%} of" if quantile > _LEAST_SCORE_QUANTILE else "half of"
+    clipped = f"about {1 - quantile:.0%} of" if quantile > _LEAST_QUANTILE else "half of"
     if quantile < _QUANTILE:
         yield (
             f"{n_units} {counted} are few at this epsilon: {clipped} the losses are clipped, and "
