@@ -760,13 +760,15 @@ def open_rows(
     size = max(rows.n_features, 0 if grid is None else len(grid))
     found = map_sum(rows, partial(_all_of, kernels=kernels), size, rows.n_jobs)
     norms, counts, n_not_finite, n_positive, total, digests = found
+    if grid is not None and counts is not None:
+        counts = GridCounts.of(grid, counts, rows.n_rows)
     cache = RowCache(
-        norms,
-        None if grid is None or counts is None else GridCounts.of(grid, counts, rows.n_rows),
-        None if n_positive is None else float(n_positive),
-        int(n_not_finite),
-        total,
-        bound,
+        norms=norms,
+        norm_counts=counts,
+        n_mostly_positive=None if n_positive is None else float(n_positive),
+        n_not_finite=int(n_not_finite),
+        total=total,
+        bound=bound,
     )
     digest = None if digests is None else joined_digest(rows.source, digests)
     return replace(rows, cache=cache), digest

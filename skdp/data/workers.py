@@ -112,8 +112,8 @@ def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Iterator
                 yield futures.popleft().result()
         finally:
             tasks.clear()
-            # Warnings are silenced until a pass ends: so it waits for parts that are being loaded,
-            # but not if it is interrupted or closed.
+            # After an error other parts may still be loaded, and warnings are silenced only until
+            # the pass ends: so it waits. It does not if it is interrupted or closed.
             for thread in threads if isinstance(sys.exception(), Exception) else ():
                 thread.join()
 

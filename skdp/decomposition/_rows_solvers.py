@@ -476,11 +476,12 @@ def _refine(
     # whose share is larger, gets more weight than its precision alone would give.
     weights = 1 / (1 + relative_variances)
     after = before + weights * (columns / kept - before)
-    # With V the basis, matrix = V C V' + S V' + V S' + R, where V' S = 0 and V' R = 0. C and S are
-    # replaced, and R is kept in part.
+    # With V the basis, matrix = V C V' + S V' + V S' + R, where V' S = 0 and V' R = 0. The inner
+    # part C and the outer part S are replaced, and R is kept in part.
     inner_before, inner_after = basis.T @ before, basis.T @ after
+    outer_before, outer_after = before - basis @ inner_before, after - basis @ inner_after
     inner_after = (inner_after + inner_after.T) / 2
-    change = (after - basis @ (basis.T @ after)) - _KEPT_OUTSIDE * (before - basis @ inner_before)
+    change = outer_after - _KEPT_OUTSIDE * outer_before
     change += basis @ (inner_after - _KEPT_OUTSIDE * inner_before) / 2
     update = change @ basis.T
     return Released(_KEPT_OUTSIDE * estimate.value + update + update.T, estimate.noise_std)

@@ -498,7 +498,7 @@ def _in_doubles(factors: Any) -> Any:
 
 def laid_out(factors: Any) -> Any:
     """Lay out factors of several matrices so that none depends on its place."""
-    # Parts of longer columns need no copy.
+    # Columns of doubles are left where they are, even as parts of longer ones.
     if issparse(factors) or (
         order_of(factors) == "F"
         and factors.dtype == np.float64

@@ -248,7 +248,7 @@ def _refuse_numbers(what: str, rows: Any) -> None:
         raise ValueError(f"Input X contains NaN or infinity, which {what} refuses.")
 
 
-def _told(what: str, error: Exception | None = None, *, is_public: bool = False) -> str:
+def _told(what: str, error: Exception, *, is_public: bool = False) -> str:
     """Say that a function raises, and in full only what is raised for rows that are public."""
     told = error.args[0] if type(error) is ValueError and error.args else ""
     if type(told) is str and told.startswith("Found unknown categories"):
