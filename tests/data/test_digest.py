@@ -62,18 +62,9 @@ def test_digest_changes_with_the_data():
     swapped[[10, 4500]] = swapped[[4500, 10]]
     moved = X.copy()
     moved[20] = np.roll(moved[20], 1)
-    changed += [
-        swapped,
-        moved,
-        X[:, ::-1],
-        X[::-1],
-        X[:-1],
-        X[:, :-1],
-        np.vstack([X, np.zeros(7)]),
-        np.column_stack([X, np.zeros(len(X))]),
-        X[generator.permutation(len(X))],
-        2 * X,
-    ]
+    longer, wider = np.vstack([X, np.zeros(7)]), np.column_stack([X, np.zeros(len(X))])
+    changed += [swapped, moved, X[:, ::-1], X[::-1], X[:-1], X[:, :-1], longer, wider, 2 * X]
+    changed.append(X[generator.permutation(len(X))])
     digests = {digest(as_source(x)) for x in changed}
     assert X[17, 3] != 0
     assert len(digests) == len(changed)

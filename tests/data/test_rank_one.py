@@ -139,27 +139,18 @@ def test_tasks_are_columns(make_part, dtype):
 MASK = np.arange(N) % 3 == 0
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        slice(None),
-        slice(7, 20),
-        slice(-5, None),
-        slice(20, 7),
-        slice(50, 1000),
-        slice(3, 40, 4),
-        slice(None, None, -1),
-        slice(5, 5, -2),
-        MASK,
-        MASK.tolist(),
-        np.zeros(N, dtype=bool),
-        [3, 1, 3, -1],
-        np.array([59, 0], dtype=np.uint8),
-        range(10, 13),
-        [],
-    ],
-    ids=str,
-)
+KEYS = [
+    *(slice(None), slice(7, 20), slice(-5, None), slice(20, 7), slice(50, 1000), slice(3, 40, 4)),
+    *(slice(None, None, -1), slice(5, 5, -2), MASK, MASK.tolist(), np.zeros(N, dtype=bool)),
+    *([3, 1, 3, -1], np.array([59, 0], dtype=np.uint8), range(10, 13), []),
+]
+BAD_KEYS = [
+    *(60, -61, [0, 60], [-61], MASK[:-1], MASK.astype(float), "a", None, [[0, 1]], (0, 1)),
+    *((slice(None), 0), (0, ..., 0)),
+]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
 def test_rows_are_chosen_as_those_of_an_array(make, key):
     X = make(LEFT, RIGHT)
     expected = DENSE[key] if not isinstance(key, range) else DENSE[list(key)]
@@ -176,24 +167,7 @@ def test_rows_are_chosen_as_those_of_an_array(make, key):
     assert_array_equal(np.vstack([row.toarray() for row in X]), DENSE)
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        60,
-        -61,
-        [0, 60],
-        [-61],
-        MASK[:-1],
-        MASK.astype(float),
-        "a",
-        None,
-        [[0, 1]],
-        (0, 1),
-        (slice(None), 0),
-        (0, ..., 0),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("key", BAD_KEYS, ids=str)
 def test_bad_keys_are_refused(make, key):
     with pytest.raises(IndexError):
         make(LEFT, RIGHT)[key]

@@ -5,7 +5,7 @@ import pytest
 from low_rank import LOW_RANK
 from scipy import sparse
 
-from skdp import DPLowRankFactorizer, DPTruncatedSVD, PrivacyWarning, RowBlocks
+from skdp import DPLowRankFactorizer, PrivacyWarning, RowBlocks
 from skdp.linalg.denoising import debiased, shrunk
 from skdp.testing._recording import RecordingBudget, fit_with
 from skdp.units import Entry, FrobeniusChange, SparseRow, Update
@@ -164,12 +164,6 @@ def test_what_contradicts_itself_is_refused(parameters, message):
     with pytest.raises(ValueError, match=message):
         model.fit(LOW_RANK)
     assert not hasattr(model, "components_")
-
-
-@pytest.mark.parametrize("unit", [FrobeniusChange(1.0), Update(1.0)], ids=str)
-def test_other_estimators_refuse_its_units(unit):
-    with pytest.raises(ValueError, match="DPTruncatedSVD"):
-        DPTruncatedSVD(privacy_unit=unit).fit(LOW_RANK)
 
 
 @pytest.mark.parametrize("axis", ["rows", "columns"])

@@ -595,9 +595,3 @@ def test_good_data_give_no_doubts():
     X, y, groups, _, _ = draw(3000)
     told = said(lambda: personalized(random_state=None, delta=1e-6).fit(X, y, groups))
     assert told == []
-
-
-def test_rows_in_parts_are_refused():
-    rows = skdp.RowBlocks(lambda: [np.ones((6, 2))], (6, 2))
-    with pytest.raises(ValueError, match="RowBlocks, which DPPersonalizedRegressor does not take"):
-        skdp.DPPersonalizedRegressor().fit(rows, np.ones(6), [0, 0, 1, 1, 2, 2])

@@ -111,18 +111,6 @@ def test_one_rare_or_constant_feature_harms_no_others(share):
         assert score > 0.84
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Features that hardly differ:skdp.PrivacyWarning")
-def test_as_many_constant_features_as_others_harm_none():
-    def with_constants(random, n_records):
-        X, y = usual(random, n_records)
-        return np.hstack([X, np.tile(np.arange(6.0), (n_records, 1))]), y
-
-    # By their noise, single fits take them for rare.
-    scores = [score_of(with_constants, seed) for seed in range(5)]
-    assert np.median(scores) > 0.8
-
-
 @pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("unit", ["record", "response"])
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])

@@ -64,7 +64,7 @@ OWN = {
 
 
 def responses_of(name):
-    return Y if name in ("regression", "matrices", "forest") else LABELS
+    return Y if name in ("regression", "matrices") else LABELS
 
 
 def search_of(name, adjacency="replace", **more):

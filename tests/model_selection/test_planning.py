@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.linalg import eigh
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
@@ -74,30 +73,6 @@ def test_agrees_with_fits(name):
     assert planned == pytest.approx(measured, rel=FITS[name][-1])
     # A plan that saw no error at all, or nothing but error, would not be tested by the above.
     assert 0.02 < planned < 0.9
-
-
-def dense_error(spectrum, n_components, noise_std, seed=1, n_draws=300):
-    """What the plan is about, by brute force: all directions simulated."""
-    generator = np.random.default_rng(seed)
-    size = len(spectrum)
-    sines = []
-    for _ in range(n_draws):
-        noise = generator.normal(size=(size, size)) * noise_std
-        noisy = np.diag(spectrum) + (noise + noise.T) * np.sqrt(0.5)
-        _, vectors = eigh(noisy, subset_by_index=(size - n_components, size - 1))
-        sines.append(subspace_distance(vectors.T, np.eye(size)[:n_components]))
-    return np.mean(sines)
-
-
-@pytest.mark.covered(at_most=1)
-@each_spectrum
-@pytest.mark.parametrize("n_samples", [1_000, 4_000, 40_000])
-def test_agrees_with_a_dense_simulation(spectrum, n_samples):
-    svd = DPTruncatedSVD(3, row_norm=1.0)
-    noise = _noise_of(svd, n_samples, len(spectrum)).off_diagonal_std
-    dense = dense_error(n_samples * spectrum, 3, noise)
-    # Half of the errors of a direction that trades places are tiny: their mean is a blurred one.
-    assert expected_subspace_error(svd, spectrum, n_samples) == pytest.approx(dense, rel=0.15)
 
 
 def test_agrees_with_the_formula_for_many_features():

@@ -409,19 +409,14 @@ def test_streams_and_what_they_give_have_a_report():
 @pytest.mark.parametrize(
     "unfitted",
     [
-        pca(),
-        make_pipeline(pca(), regressor()),
-        make_pipeline(StandardScaler(), Ridge()),
-        union(),
-        columns(),
-        TransformedTargetRegressor(regressor()),
+        *(pca(), union(), columns(), StandardScaler(), TransformedTargetRegressor(regressor())),
+        *(make_pipeline(pca(), regressor()), make_pipeline(StandardScaler(), Ridge())),
         ensemble.VotingRegressor([("a", regressor())]),
         ensemble.BaggingRegressor(regressor()),
         ensemble.BaggingRegressor(regressor(), bootstrap=False),
         ensemble.StackingRegressor([("a", regressor())]),
         GridSearchCV(pca(), {"n_components": [1]}),
         make_pipeline(Normalizer(), GridSearchCV(Ridge(), {"alpha": [1]})),
-        StandardScaler(),
     ],
 )
 def test_unfitted_estimators_are_refused(unfitted):

@@ -150,14 +150,8 @@ def test_what_is_published_follows_what_is_released(name):
     assert one._said == other._said
     assert set(vars(one)) == {
         *one.get_params(deep=False),
-        "_said",
-        "best_estimator_",
-        "best_index_",
-        "best_params_",
-        "cv_results_",
-        "n_distinct_fits_",
-        "n_features_in_",
-        "privacy_spent_",
+        *("_said", "best_estimator_", "best_index_", "best_params_", "cv_results_"),
+        *("n_distinct_fits_", "n_features_in_", "privacy_spent_"),
     }
     last = one.best_estimator_, other.best_estimator_
     steps = [model.steps[-1][1] if hasattr(model, "steps") else model for model in last]

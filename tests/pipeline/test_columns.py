@@ -1,7 +1,6 @@
 """A ColumnTransformer as the first step of a pipeline with one budget."""
 
 import math
-import re
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.frozen import FrozenEstimator
-from sklearn.impute import KNNImputer, SimpleImputer
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -501,29 +500,3 @@ def test_steps_that_learn_or_refuse_single_rows_are_refused_in_pipelines_too(ste
     for part in (step, make_pipeline(step)):
         with pytest.raises(ValueError, match="may learn"):
             pipeline_of([("part", part, ["job"])]).fit(FRAME, Y)
-
-
-MISTAKES = {
-    "learned imputer": (SimpleImputer(), "strategy='mean' may learn"),
-    "its mend": (SimpleImputer(), 'Use SimpleImputer(strategy="constant")'),
-    "its private mend": (KNNImputer(), 'or DPStandardScaler(missing="mean")'),
-    "encoder": (OneHotEncoder(handle_unknown="ignore"), "OneHotEncoder with categories='auto' may"),
-    "scaler": (
-        StandardScaler(),
-        "StandardScaler may learn from the rows without privacy. Use DPSt",
-    ),
-    "splines": (SplineTransformer(), "SplineTransformer with knots='uniform' may learn"),
-}
-
-
-@pytest.mark.covered
-@pytest.mark.parametrize("case", MISTAKES)
-@pytest.mark.parametrize("place", ["in columns", "in a pipeline", "alone"])
-def test_mistakes_of_newcomers_are_named_with_the_mend(ledger, case, place):
-    step, text = MISTAKES[case]
-    part = make_pipeline(step, DPStandardScaler()) if place == "in a pipeline" else step
-    first = step if place == "alone" else columns([("part", part, ["job"])])
-    with pytest.raises(ValueError, match=re.escape(text)) as refused:
-        make_dp_pipeline(first, clone(CLASSIFIER), ledger=ledger).fit(FRAME, Y)
-    assert "step 'columntransformer__part" in str(refused.value) or place == "alone"
-    assert ledger.entries() == []
