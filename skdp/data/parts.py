@@ -721,7 +721,7 @@ class RowParts(Parts, RowBlocks):
         return rows if kept is None else rows[kept.start :: kept.step]
 
     def held(self, blocks: Iterable[RawBlock]) -> Self:
-        """Copy the rows, with parts that have been loaded and mapped."""
+        """Copy the rows, with arrays in place of loaders: `blocks`, one a part, already mapped."""
         one = copy(self)
         one._seen = [BlockForm(is_sparse=False, names=self.feature_names)]
         one._n_made, one.function = self.shape[1], None

@@ -193,9 +193,9 @@ def release_start(
     Lei, 2009, :doi:`10.1145/1536414.1536466`).
     """
     shape, rank = records.design.matrix_shape, start.rank
+    # The sum is about the spectral norm of such a matrix; a response has 1.5 times the spread.
     level = 1.5 * spread * sum(math.sqrt(size) for size in shape)
-    entries = methodcaller("entries")
-    total, _ = _sum_of_products(records, entries, level, math.prod(shape))
+    total, _ = _sum_of_products(records, methodcaller("entries"), level, math.prod(shape))
     # Spectral norms are clipped, and rounding is relative to Frobenius norms.
     rounding = records.design.rounding * math.sqrt(min(shape))
     left, values, right = np.linalg.svd(total.reshape(shape), full_matrices=False)

@@ -206,7 +206,10 @@ def _rounding(
 def check_parts(
     X: Any, factors: tuple[bool, bool] | None, privacy_unit: str, estimator_name: str
 ) -> None:
-    """Refuse rows in parts that the estimator cannot fit, by public facts."""
+    """Refuse rows in parts that the estimator cannot fit, by public facts.
+
+    Of rows in parts only sparse ones that are too long to be written out have `factors`.
+    """
     if not isinstance(X, RowParts):
         return
     if privacy_unit == "response":

@@ -371,7 +371,8 @@ def with_parts(step: Any, parts: Mapping[str, Any]) -> Any:
 def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
     """Refuse rows with categories that a public step does not know; return what it makes of them.
 
-    It does so before anything is charged, and names no category.
+    It does so before anything is charged, and names no category. Encoders of the step take all rows
+    (`lenient`), as they do in the fit; only here they are made as strict as they were asked to be.
     """
     if isinstance(rows, RowBlocks):
         raise ValueError(
