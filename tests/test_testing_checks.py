@@ -232,78 +232,51 @@ STORE = SimpleNamespace()
 OF_THREADS = threading.local()
 
 
-class NestedCache(Sums):
-    def more(self, X):
-        CACHE["rows"].append(X)
+def write_a_file(X):
+    path = Path(tempfile.gettempdir()) / "a_row_of_skdp"
+    path.write_text(str(X[0]))
+    path.unlink()
 
 
-class LruCache(Sums):
-    kept = staticmethod(lru_cache(lambda data: data[:8]))
-
-    def more(self, X):
-        self.kept(X.tobytes())
-
-
-class KeptByAnObject(Sums):
-    def more(self, X):
-        STORE.X = X
+def append_to_a_file(X):
+    path = os.path.join(tempfile.gettempdir(), "a_row_of_skdp")
+    os.close(os.open(path, os.O_CREAT | os.O_APPEND))
+    os.remove(path)
 
 
-class KeptByADefault(Sums):
-    def more(self, X, rows=[]):  # noqa: B006
-        rows.append(X[0])
+def send(X):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+        out.sendto(X[0].tobytes(), ("127.0.0.1", 9))
 
 
-class WrittenIntoAnArray(Sums):
-    def more(self, X):
-        BUFFER[:] = X[0]
+def write_in_a_thread(X):
+    thread = threading.Thread(target=write_a_file, args=(X,))
+    thread.start()
+    thread.join()
 
 
-class KeptForItsThread(Sums):
-    def more(self, X):
-        OF_THREADS.X = X
+@lru_cache
+def cached(data):
+    return data[:8]
 
 
-class WritesAFile(Sums):
-    def more(self, X):
-        path = Path(tempfile.gettempdir()) / "a_row_of_skdp"
-        path.write_text(str(X[0]))
-        path.unlink()
-
-
-class AppendsToAnOpenedFile(Sums):
-    def more(self, X):
-        path = os.path.join(tempfile.gettempdir(), "a_row_of_skdp")
-        os.close(os.open(path, os.O_CREAT | os.O_APPEND))
-        os.remove(path)
-
-
-class SetsAVariable(Sums):
-    def more(self, X):
-        os.environ["A_ROW_OF_SKDP"] = str(X[0])
-
-
-class OpensASocket(Sums):
-    def more(self, X):
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
-            out.sendto(X[0].tobytes(), ("127.0.0.1", 9))
-
-
-class OpensADatabase(Sums):
-    def more(self, X):
-        sqlite3.connect(":memory:").close()
-
-
-class StartsAProcess(Sums):
-    def more(self, X):
-        subprocess.run([sys.executable, "-S", "-c", "", str(X[0])], check=True)
-
-
-class WritesInAThread(Sums):
-    def more(self, X):
-        thread = threading.Thread(target=WritesAFile().more, args=(X,))
-        thread.start()
-        thread.join()
+# What a fit does beside its release, by a name.
+BESIDE = {
+    "nested cache": lambda _, X: CACHE["rows"].append(X),
+    "cache of calls": lambda _, X: cached(X.tobytes()),
+    "an object": lambda _, X: setattr(STORE, "X", X),
+    "a default": lambda _, X, rows=[]: rows.append(X[0]),
+    "an array": lambda _, X: np.copyto(BUFFER, X[0]),
+    "its thread": lambda _, X: setattr(OF_THREADS, "X", X),
+    "a file": lambda _, X: write_a_file(X),
+    "an opened file": lambda _, X: append_to_a_file(X),
+    "a variable": lambda _, X: os.environ.update(A_ROW_OF_SKDP=str(X[0])),
+    "a socket": lambda _, X: send(X),
+    "a database": lambda _, X: sqlite3.connect(":memory:").close(),
+    "a process": lambda _, X: subprocess.run([sys.executable, "-S", "-c", "", str(X[0])]),
+    "a file of a thread": lambda _, X: write_in_a_thread(X),
+}
+KINDS = {name: type(name, (Sums,), {"more": more}) for name, more in BESIDE.items()}
 
 
 # A mistake, and the check that one would expect to fail.
@@ -330,14 +303,7 @@ MISTAKES = {
     ),
     MeanAsId: "all_that_is_told_follows_the_releases",
     **dict.fromkeys((KeyedByTheHead, KeyedByARoundedSum), "no_noise_is_shared_by_different_fits"),
-    **dict.fromkeys(
-        [
-            *(NestedCache, LruCache, KeptByAnObject, KeptByADefault, WrittenIntoAnArray),
-            *(KeptForItsThread, WritesAFile, AppendsToAnOpenedFile, SetsAVariable, OpensASocket),
-            *(OpensADatabase, StartsAProcess, WritesInAThread),
-        ],
-        "nothing_is_kept_beside_the_estimator",
-    ),
+    **dict.fromkeys(KINDS.values(), "nothing_is_kept_beside_the_estimator"),
 }
 
 
@@ -346,9 +312,9 @@ WORDS = {
     CountsTheLastOften: r"AssertionError: sum moved \d+\.?\d* times its declared sensitivity$",
     TooLarge: r"far: counts moved only 0\.\d+ times its declared sensitivity$",
     MeanAsId: r": _id differs in two fits that have to be the same$",
-    NestedCache: rf": a fit has changed {__name__}\.CACHE$",
-    LruCache: r": a fit has changed LruCache\.kept$",
-    SetsAVariable: r": out of a fit leads os\.putenv b?'A_ROW_OF_SKDP'$",
+    KINDS["nested cache"]: rf": a fit has changed {__name__}\.CACHE$",
+    KINDS["cache of calls"]: rf": a fit has changed {__name__}\.cached$",
+    KINDS["a variable"]: r": out of a fit leads os\.putenv b?'A_ROW_OF_SKDP'$",
     WarnsOfTheHuge: r": a neighbor has \['a row is clipped', ''\] said in place of \[''\]$",
 }
 

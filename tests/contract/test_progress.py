@@ -231,27 +231,18 @@ def test_fitted_steps_keep_no_trace_of_callbacks(make):
     np.testing.assert_array_equal(fitted.predict_proba(X), again.predict_proba(X))
 
 
-def test_clones_keep_callbacks():
-    recorder = Recorder()
-    clone(skdp.DPPCA(2).set_callbacks(recorder)).fit(X)
-    recorder.check_all_ended()
-    assert len(recorder.told) > 4
+def asking(what):
+    """Make a hook that asks for all that a hook can ask for."""
+
+    def hook(self, _, context, *, X=None, y=None, metadata=None, fitted_estimator=None):
+        assert X is y is metadata is fitted_estimator is None
+        self.add(what, context)
+
+    return hook
 
 
 class Nosy(Recorder):
-    """Asks for all that a hook can ask for."""
-
-    def on_fit_task_begin(
-        self, estimator, context, *, X=None, y=None, metadata=None, fitted_estimator=None
-    ):
-        assert X is y is metadata is fitted_estimator is None
-        self.add("begin", context)
-
-    def on_fit_task_end(
-        self, estimator, context, *, X=None, y=None, metadata=None, fitted_estimator=None
-    ):
-        assert X is y is metadata is fitted_estimator is None
-        self.add("end", context)
+    on_fit_task_begin, on_fit_task_end = asking("begin"), asking("end")
 
 
 @pytest.mark.parametrize("make", [skdp.DPPCA, pipeline, search])
@@ -376,13 +367,6 @@ def test_groups_end_while_their_pass_goes_on():
     assert [len(subtasks(one)) for one in subtasks(recorder.root)] == [8, 8]
 
 
-def test_passes_over_a_stream_have_one_group():
-    blocks = skdp.RowBlocks(lambda: iter([X[:100], X[100:]]), shape=X.shape)
-    root = followed(skdp.DPPCA(2, solver="covariance", **BOUNDS), blocks)
-    assert names(root) == ["opening", "second moment"]
-    assert [len(subtasks(one)) for one in subtasks(root)] == [1, 1]
-
-
 BARS = """
 import warnings
 import numpy as np
@@ -435,15 +419,6 @@ def test_a_progress_bar_shows_each_family(family, capsys):
     printed = capsys.readouterr().out
     assert f"{type(estimator).__name__} - fit" in printed
     assert "100%" in printed
-
-
-@pytest.mark.parametrize("make", [pipeline, search])
-def test_a_progress_bar_shows_the_fits_within(make, capsys):
-    pytest.importorskip("rich", reason="ProgressBar needs rich, of the extra `test`")
-    from sklearn.callback import ProgressBar
-
-    make().set_callbacks(ProgressBar()).fit(X, Y)
-    assert "| DPLogisticRegression - fit" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from containers import dense_containers, sparse_containers
+from refusals import refusal_of
 from scipy import sparse
 from sizes import sizes_for_counts
 from sklearn.base import clone
@@ -22,7 +23,6 @@ from skdp.datasets import make_trace_regression
 from skdp.linalg.matrices import truncate
 from skdp.linear_model._trace_descent import RecordClipping, ResponseClipping
 from skdp.linear_model._trace_records import Records
-from skdp.privacy import PrivacyBudget
 from skdp.testing._recording import noise_of
 
 SECRET = 0xD1CE << 100
@@ -318,34 +318,22 @@ BAD_COVARIANCES = (
 )
 
 
-def refusal_of(estimator, X, y, monkeypatch):
-    """Error of a refusal, which comes before a budget is opened and leaves things as they were."""
-    before = dict(vars(estimator))
-    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
-    with pytest.raises((ValueError, TypeError)) as refused:
-        estimator.fit(X, y)
-    after = vars(estimator)
-    assert list(after) == list(before)
-    assert all(after[name] is before[name] for name in before)
-    return refused
-
-
 @pytest.mark.parametrize("bad", BAD_X)
-def test_bad_matrices_are_refused_before_anything_is_spent(bad, monkeypatch):
+def test_bad_matrices_are_refused_before_anything_is_spent(bad):
     data, message = BAD_X[bad]
     fitted = DPTraceRegressor().fit(X[:, :2], y)
-    refused = refusal_of(fitted, data, y, monkeypatch)
+    refused = refusal_of(fitted, data, y)
     assert refused.match(message)
     assert_tells_nothing(refused.value)
     assert fitted.n_features_in_ == 6
 
 
 @pytest.mark.parametrize("bad", BAD_Y)
-def test_bad_responses_are_refused_before_anything_is_spent(bad, monkeypatch):
+def test_bad_responses_are_refused_before_anything_is_spent(bad):
     responses, message = BAD_Y[bad]
     fitted = DPTraceRegressor().fit(X, y)
     for data in (X, FLAT, TASKS):
-        refused = refusal_of(fitted, data, responses, monkeypatch)
+        refused = refusal_of(fitted, data, responses)
         assert refused.match(message)
         assert_tells_nothing(refused.value)
 
@@ -365,32 +353,32 @@ def fitted_once():
 
 
 @pytest.mark.parametrize("name", BAD_PARAMETERS)
-def test_bad_parameters_are_refused_before_anything_is_spent(name, monkeypatch):
+def test_bad_parameters_are_refused_before_anything_is_spent(name):
     for bad in BAD_PARAMETERS[name]:
         fitted = copy.deepcopy(fitted_once()).set_params(**{name: bad})
-        assert refusal_of(fitted, X, y, monkeypatch).match(name), bad
+        assert refusal_of(fitted, X, y).match(name), bad
 
 
-def test_bad_covariances_are_refused_by_the_name_of_their_side(monkeypatch):
+def test_bad_covariances_are_refused_by_the_name_of_their_side():
     rows = [("row_cov", (bad, None)) for bad in BAD_COVARIANCES]
     for name, bad in (*rows, ("col_cov", (None, np.diag([1.0, 1.0, 0.0])))):
         fitted = copy.deepcopy(fitted_once()).set_params(covariance=bad)
-        assert refusal_of(fitted, X, y, monkeypatch).match(name), bad
+        assert refusal_of(fitted, X, y).match(name), bad
 
 
 @pytest.mark.parametrize("matrix_shape", [(5, 3), (3, 4, 1), (12,), (0, 12)])
-def test_shapes_that_do_not_fit_rows_are_refused(matrix_shape, monkeypatch):
+def test_shapes_that_do_not_fit_rows_are_refused(matrix_shape):
     estimator = DPTraceRegressor(matrix_shape=matrix_shape)
     for data in (FLAT, sparse.csr_array(FLAT)):
-        refused = refusal_of(estimator, data, y, monkeypatch)
+        refused = refusal_of(estimator, data, y)
         assert refused.match("two positive integers with the product 12")
-    refused = refusal_of(DPTraceRegressor(matrix_shape=(3, 4)), TASKS, TASK_y, monkeypatch)
+    refused = refusal_of(DPTraceRegressor(matrix_shape=(3, 4)), TASKS, TASK_y)
     assert refused.match(r"it should be \(4, 3\)")
 
 
-def test_rank_of_vectors_is_one(monkeypatch):
+def test_rank_of_vectors_is_one():
     for data in (FLAT, sparse.csr_array(FLAT)):
-        refused = refusal_of(DPTraceRegressor(2), data, y, monkeypatch)
+        refused = refusal_of(DPTraceRegressor(2), data, y)
         assert refused.match(r"rank=2 exceeds .* whose shape is \(12, 1\).* matrix_shape=")
 
 

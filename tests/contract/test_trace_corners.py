@@ -34,14 +34,6 @@ def test_a_test_that_is_passed_by_mistake_is_paid_from_delta(cell):
 
 
 @ignore_warnings
-@pytest.mark.parametrize("init", ["random", "spectral"])
-def test_only_a_test_takes_a_part_of_delta(init):
-    cell = Cell("matrices", init)
-    spent = cell(epsilon=1.0, random_state=SEED).fit(*cell.data().arguments).privacy_spent_
-    assert spent.delta_tail == (pytest.approx(1e-7) if init == "spectral" else 0)
-
-
-@ignore_warnings
 @pytest.mark.parametrize("epsilon", [10.0, 40.0, 80.0, 120.0, 200.0])
 @each(has_gap=True)
 def test_a_start_is_released_where_the_gap_is_certain(cell, epsilon):
