@@ -2,9 +2,12 @@
 
 import numpy as np
 import pandas as pd
+from in_parts import in_parts
 from scipy import sparse
 
-__all__ = ["dense_containers", "sparse_containers"]
+from skdp import RowBlocks
+
+__all__ = ["contain", "dense_containers", "sparse_containers"]
 
 
 def dense_containers(rows, path):
@@ -33,3 +36,23 @@ def sparse_containers(rows):
         "int64 indices": wide_indices,
         "duplicates": sparse.csr_array((np.repeat(rows.ravel() / 2, 2), *places), rows.shape),
     }
+
+
+def contain(X, container):
+    """Give rows in one container, by its name."""
+    rows = sparse.csr_array(X)
+    if container == "csr with duplicates":
+        # Two halves of every entry: the norm of the halves is not that of the row.
+        halves = np.repeat(rows.data / 2, 2), np.repeat(rows.indices, 2), 2 * rows.indptr
+        return sparse.csr_array(halves, shape=rows.shape)
+    if container == "csr with zeros":
+        everywhere = sparse.csr_array(np.ones(X.shape))
+        return sparse.csr_array((X.ravel(), everywhere.indices, everywhere.indptr), shape=X.shape)
+    if container == "float32":
+        return np.clip(X, -1e38, 1e38).astype(np.float32)
+    held = rows if "sparse" in container else X
+    if "parts" in container:
+        return in_parts(held)
+    if "blocks" in container:
+        return RowBlocks(lambda: (held[i : i + 6] for i in range(0, len(X), 6)), X.shape)
+    return rows

@@ -5,12 +5,12 @@ import itertools
 
 import numpy as np
 import pytest
+from containers import contain
 from covers import pairwise_cover
 from entry_cells import CELLS, Cell, each
 from entry_neighbors import attack, with_entry
 from scipy import sparse
 
-from skdp import RowBlocks
 from skdp.testing._recording import farthest, record, replay
 
 pytestmark = [
@@ -57,26 +57,6 @@ def test_no_entry_at_all_moves_a_release_further_than_declared(cell):
             replayed = replay(cell, neighbor, recorded.released)
             ratios.append(max(farthest([replayed], recorded).values()))
     assert max(ratios) <= ROUNDING
-
-
-def contain(X, container):
-    """Give a matrix in another container."""
-    rows = sparse.csr_array(X)
-    if container == "csr with duplicates":
-        return sparse.csr_array(
-            (np.repeat(rows.data / 2, 2), np.repeat(rows.indices, 2), 2 * rows.indptr),
-            shape=rows.shape,
-        )
-    if container == "csr with zeros":
-        everywhere = sparse.csr_array(np.ones(X.shape))
-        return sparse.csr_array((X.ravel(), everywhere.indices, everywhere.indptr), shape=X.shape)
-    if container == "float32":
-        return np.clip(X, -1e38, 1e38).astype(np.float32)
-    if container == "blocks":
-        return RowBlocks(lambda: (X[i : i + 5] for i in range(0, len(X), 5)), X.shape)
-    if container == "sparse blocks":
-        return RowBlocks(lambda: (rows[i : i + 5] for i in range(0, len(X), 5)), X.shape)
-    return rows
 
 
 CONTAINERS = ("csr", "csr with duplicates", "csr with zeros", "float32", "blocks", "sparse blocks")

@@ -6,6 +6,7 @@ from unittest.mock import patch
 import factor_cells
 import numpy as np
 import pytest
+from containers import contain
 from harness import worst_ratio
 from in_parts import in_parts
 from row_cells import (
@@ -22,9 +23,7 @@ from row_cells import (
     setting,
     with_row,
 )
-from scipy import sparse
 
-from skdp import RowBlocks
 from skdp.data import rows
 from skdp.testing._case import climb as climbed
 from skdp.testing._recording import record, replay
@@ -76,27 +75,11 @@ def test_hill_climbing_finds_no_worse_neighbor(cell):
 )
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_other_containers_keep_the_sensitivity(container, cell):
-    def contain(X):
-        rows = sparse.csr_array(X)
-        if container == "csr with duplicates":
-            # Two halves of every entry: the norm of the halves is not that of the row.
-            return sparse.csr_array(
-                (np.repeat(rows.data / 2, 2), np.repeat(rows.indices, 2), 2 * rows.indptr),
-                shape=rows.shape,
-            )
-        if "parts" in container:
-            return in_parts(rows if "sparse" in container else X)
-        if container == "blocks":
-            return RowBlocks(lambda: (X[i : i + 7] for i in range(0, N, 7)), X.shape)
-        if container == "sparse blocks":
-            return RowBlocks(lambda: (rows[i : i + 7] for i in range(0, N, 7)), X.shape)
-        return rows
-
     for X in (datasets()["spiked"], datasets()["far from the origin"]):
-        recorded = record(cell, contain(X))
+        recorded = record(cell, contain(X, container))
         fitted = cell().fit(X)
         for row in adversarial_rows(X, fitted.components_).values():
-            assert worst_ratio(cell, recorded, contain(with_row(X, 0, row))) <= ROUNDING
+            assert worst_ratio(cell, recorded, contain(with_row(X, 0, row), container)) <= ROUNDING
 
 
 IN_PARTS = (

@@ -147,7 +147,11 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+# The cheapest of them first, by default.
+@pytest.mark.covered(at_most=6)
+@pytest.mark.parametrize(
+    "mistake", sorted(MISTAKES, key=lambda one: bool(MISTAKES[one][1] & {NEIGHBORS, RECORDS}))
+)
 def test_mistakes_that_people_invite_are_seen(mistake):
     changes, laws = MISTAKES[mistake]
     for law in laws:
@@ -158,5 +162,6 @@ def test_mistakes_that_people_invite_are_seen(mistake):
                 LAWS[law]()
 
 
+@pytest.mark.slow
 def test_without_a_mistake_neighbors_move_nothing_too_far():
     LAWS[NEIGHBORS]()

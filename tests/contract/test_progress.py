@@ -383,14 +383,12 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("then", "code", "printed"),
     [
         ("pca.set_callbacks(bar).fit(X).fit(X * np.nan)", 1, "DPPCA - second moment #1"),
-        pytest.param(
-            *("search.set_callbacks(bar).fit(X)", 0, "evaluation | DPPCA - fit #3"),
-            marks=pytest.mark.slow,
-        ),
+        ("search.set_callbacks(bar).fit(X)", 0, "evaluation | DPPCA - fit #3"),
     ],
     ids=["fitted and then refused", "fitted in processes"],
 )

@@ -5,14 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from skdp import (
-    DPPCA,
-    DPLowRankFactorizer,
-    DPPersonalizedRegressor,
-    DPTraceRegressor,
-    DPTruncatedSVD,
-    PrivacyWarning,
-)
+import skdp
 from skdp.model_selection import DPGridSearch, private_score
 
 KEY = {"epsilon": 8.0, "random_state": 2**100 + 3}
@@ -25,7 +18,7 @@ CHOICE = {"solver": "exponential", "n_components": 1, **OFF}
 def told_of(model, *data):
     """Return the warnings of searches that ended at an end of their grids."""
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", PrivacyWarning)
+        warnings.simplefilter("always", skdp.PrivacyWarning)
         model.fit(*data)
     said = [line for one in caught for line in str(one.message).splitlines()]
     return [one for one in said if "number that it covers" in one]
@@ -54,10 +47,10 @@ def users(model, x_size, y_size):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: DPPCA(2, **KEY),
-        lambda: DPPCA(2, center="private", **KEY),
-        lambda: DPTruncatedSVD(2, **KEY),
-        lambda: DPLowRankFactorizer(2, **KEY),
+        lambda: skdp.DPPCA(2, **KEY),
+        lambda: skdp.DPPCA(2, center="private", **KEY),
+        lambda: skdp.DPTruncatedSVD(2, **KEY),
+        lambda: skdp.DPLowRankFactorizer(2, **KEY),
     ],
 )
 def test_norms_of_rows(make):
@@ -69,7 +62,11 @@ def test_norms_of_rows(make):
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: DPTraceRegressor(**KEY), lambda: DPTraceRegressor(matrix_shape=(2, 2), **KEY)]
+    "make",
+    [
+        lambda: skdp.DPTraceRegressor(**KEY),
+        lambda: skdp.DPTraceRegressor(matrix_shape=(2, 2), **KEY),
+    ],
 )
 def test_sizes_of_records(make):
     assert records(make(), 1.0, 1.0) == []
@@ -96,7 +93,7 @@ def test_sizes_of_records(make):
     ],
 )
 def test_sizes_of_users(more, sizes, name):
-    model = DPPersonalizedRegressor(**{"n_components": 2, **KEY, **more})
+    model = skdp.DPPersonalizedRegressor(**{"n_components": 2, **KEY, **more})
     assert users(model, 1.0, 1.0) == []
     told = users(model, *sizes)
     assert any(one.startswith(f"{name}: ") for one in told), told
@@ -104,7 +101,7 @@ def test_sizes_of_users(more, sizes, name):
 
 
 def test_without_noise_users_are_not_clipped_and_nothing_is_doubted():
-    model = DPPersonalizedRegressor(2, epsilon=np.inf, random_state=0)
+    model = skdp.DPPersonalizedRegressor(2, epsilon=np.inf, random_state=0)
     assert users(model, 1e12, 1.0) == []
 
 
@@ -112,11 +109,11 @@ def test_without_noise_users_are_not_clipped_and_nothing_is_doubted():
 def test_levels_of_losses(size):
     X, y, _ = draw()
     y = y * size
-    model = DPTraceRegressor(response_bound=size, **KEY).fit(X, y)
-    regression = DPTraceRegressor(response_bound=size)
+    model = skdp.DPTraceRegressor(response_bound=size, **KEY).fit(X, y)
+    regression = skdp.DPTraceRegressor(response_bound=size)
     told = told_of(DPGridSearch(regression, {"n_iter": [1, 5]}, **KEY), X, y)
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", PrivacyWarning)
+        warnings.simplefilter("always", skdp.PrivacyWarning)
         private_score(model, X, y, **KEY)
     told += [str(one.message) for one in caught if "that it covers" in str(one.message)]
     assert len(told) == (0 if size == 1 else 2)
