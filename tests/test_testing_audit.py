@@ -10,20 +10,23 @@ from joblib import parallel_config
 from scipy.special import ndtri
 from scipy.stats import beta
 
-from skdp import DPPCA, testing
+from skdp import DPPCA
+from skdp.testing import (
+    audit,
+    find_data_dependent_attributes,
+    find_low_bits,
+    find_repeated_noise,
+    lower_bound_of_epsilon,
+    lower_bound_of_mu,
+    mistakes,
+)
 from skdp.testing._audit import error_bounds
 
 CHECKS = {
-    "audit": lambda *pair: (
-        testing.audit(*pair, n_fits=1000, confidence=0.999, random_state=0).mu > 1
-    ),
+    "audit": lambda *pair: audit(*pair, n_fits=1000, confidence=0.999, random_state=0).mu > 1,
     **{
         find.__name__: partial(find, random_state=0)
-        for find in (
-            testing.find_repeated_noise,
-            testing.find_low_bits,
-            testing.find_data_dependent_attributes,
-        )
+        for find in (find_repeated_noise, find_low_bits, find_data_dependent_attributes)
     },
 }
 
@@ -49,33 +52,33 @@ def gaussian(mu, n_outputs=1):
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_nothing_is_said_of_an_estimator_without_mistakes(check):
-    assert not CHECKS[check](fit_of(testing.mistakes.NoisyMean), *rows())
+    assert not CHECKS[check](fit_of(mistakes.NoisyMean), *rows())
 
 
-@pytest.mark.parametrize(("kind", "check"), testing.mistakes.MISTAKES.items())
+@pytest.mark.parametrize(("kind", "check"), mistakes.MISTAKES.items())
 def test_planted_mistakes_are_caught(kind, check):
     assert CHECKS[check](fit_of(kind), *rows())
 
 
 @pytest.mark.covered(at_most=2)
-@pytest.mark.parametrize("kind", testing.mistakes.MISTAKES)
+@pytest.mark.parametrize("kind", mistakes.MISTAKES)
 def test_planted_mistakes_are_caught_by_no_check_that_is_not_for_them(kind):
-    others = CHECKS.keys() - {testing.mistakes.MISTAKES[kind], "audit"}
+    others = CHECKS.keys() - {mistakes.MISTAKES[kind], "audit"}
     # The noise of this one follows from the seed alone, too.
-    others -= {"find_repeated_noise"} if kind is testing.mistakes.PlainNoise else set()
+    others -= {"find_repeated_noise"} if kind is mistakes.PlainNoise else set()
     assert [name for name in others if CHECKS[name](fit_of(kind), *rows())] == []
 
 
 def test_every_planted_mistake_is_public():
-    names = {kind.__name__ for kind in (testing.mistakes.NoisyMean, *testing.mistakes.MISTAKES)}
-    assert names == {*testing.mistakes.__all__} - {"MISTAKES"}
+    names = {kind.__name__ for kind in (mistakes.NoisyMean, *mistakes.MISTAKES)}
+    assert names == {*mistakes.__all__} - {"MISTAKES"}
 
 
 def test_the_guide_names_every_planted_mistake_and_what_catches_it():
     page = Path(__file__).parents[1] / "docs" / "user_guide" / "audit.rst"
     rows = r"^   \* - ``(\w+)``\n     - .*\n     - ``(\w+)``$"
     told = dict(re.findall(rows, page.read_text(), flags=re.MULTILINE))
-    assert told == {kind.__name__: check for kind, check in testing.mistakes.MISTAKES.items()}
+    assert told == {kind.__name__: check for kind, check in mistakes.MISTAKES.items()}
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -96,18 +99,18 @@ def test_nothing_is_said_of_an_estimator_of_skdp():
 def test_bounds_come_near_the_truth_and_stay_below(mu, least, n_outputs):
     # At least .30, .46 and .78 of mu in 50 runs, and at most .95.
     how = {"n_fits": 2000, "confidence": 0.999, "random_state": 3}
-    assert least * mu < testing.audit(gaussian(mu, n_outputs), 0.0, 1.0, **how).mu <= mu
+    assert least * mu < audit(gaussian(mu, n_outputs), 0.0, 1.0, **how).mu <= mu
 
 
 def test_too_little_noise_is_refuted():
-    assert testing.audit(gaussian(1 / 0.7), 0.0, 1.0, n_fits=2000, random_state=0).mu > 1
+    assert audit(gaussian(1 / 0.7), 0.0, 1.0, n_fits=2000, random_state=0).mu > 1
 
 
 def test_a_difference_in_spread_is_seen():
     def spread(data, seed):
         return np.random.default_rng(seed).normal(scale=data, size=2)
 
-    assert testing.audit(spread, 1.0, 6.0, n_fits=1000, random_state=0).mu > 1.5
+    assert audit(spread, 1.0, 6.0, n_fits=1000, random_state=0).mu > 1.5
 
 
 def test_what_happens_rarely_bounds_epsilon():
@@ -116,26 +119,26 @@ def test_what_happens_rarely_bounds_epsilon():
         return 100 * data if generator.random() < 0.05 else generator.normal()
 
     # At least 1.09 in 20 runs.
-    found = testing.audit(rarely_exact, 0.0, 1.0, n_fits=2000, random_state=0)
+    found = audit(rarely_exact, 0.0, 1.0, n_fits=2000, random_state=0)
     assert found.epsilon > 0.5
 
 
 @pytest.mark.parametrize("told", [np.inf, np.nan, 1e300])
 def test_numbers_without_limits_are_outputs_too(told):
-    found = testing.audit(lambda data, _: [data, 1.0], 0.0, told, n_fits=200, random_state=0)
+    found = audit(lambda data, _: [data, 1.0], 0.0, told, n_fits=200, random_state=0)
     assert found.errors == (0, 0)
     assert found.mu > 3
 
 
 def test_outputs_of_other_lengths_are_told_apart():
-    assert testing.audit(lambda data, _: np.zeros(data), 2, 3, n_fits=200, random_state=0).mu > 3
+    assert audit(lambda data, _: np.zeros(data), 2, 3, n_fits=200, random_state=0).mu > 3
 
 
 def test_a_seed_repeats_an_audit_with_any_number_of_jobs():
     runs = []
     for n_jobs in (None, 2):
         with parallel_config(n_jobs=n_jobs):
-            runs.append(testing.audit(gaussian(1.0), 0.0, 1.0, n_fits=100, random_state=7))
+            runs.append(audit(gaussian(1.0), 0.0, 1.0, n_fits=100, random_state=7))
     assert runs[0] == runs[1]
 
 
@@ -165,11 +168,11 @@ def test_bounds_hold_with_their_confidence(rates):
 
 def test_what_is_guessed_wrongly_proves_nothing():
     # Rates that are as likely as not to be higher prove nothing.
-    assert testing.lower_bound_of_mu([50, 50], 100) == 0
-    assert testing.lower_bound_of_mu([100, 0], 100) == 0
-    assert testing.lower_bound_of_epsilon([50, 50], 100, delta=0.0) == 0
+    assert lower_bound_of_mu([50, 50], 100) == 0
+    assert lower_bound_of_mu([100, 0], 100) == 0
+    assert lower_bound_of_epsilon([50, 50], 100, delta=0.0) == 0
     # Nor does a delta that allows all of it.
-    assert testing.lower_bound_of_epsilon([0, 40], 100, delta=0.7) == 0
+    assert lower_bound_of_epsilon([0, 40], 100, delta=0.7) == 0
 
 
 @pytest.mark.parametrize(
@@ -178,31 +181,31 @@ def test_what_is_guessed_wrongly_proves_nothing():
 def test_what_is_wrong_is_refused_before_fits(wrong):
     (name,) = wrong
     with pytest.raises(ValueError, match=f"^{name} == {wrong[name]}, must be"):
-        testing.audit(lambda *_: pytest.fail("fitted"), 0, 1, **wrong)
+        audit(lambda *_: pytest.fail("fitted"), 0, 1, **wrong)
 
 
 def test_a_fit_has_to_return_numbers():
     with pytest.raises(ValueError, match="fit must return numbers"):
-        testing.audit(lambda data, seed: "text", 0, 1, n_fits=20)
+        audit(lambda data, seed: "text", 0, 1, n_fits=20)
 
 
 @pytest.mark.covered(at_most=8)
 @pytest.mark.parametrize("values", [(0.0, 1.0), (37.25, 36.5), (0.3, 0.31), (1e6, 0.0)])
 @pytest.mark.parametrize("seed", range(5))
 def test_plain_noise_with_the_seed_is_seen_whatever_the_value(values, seed):
-    assert testing.find_low_bits(gaussian(1.0), *values, random_state=seed)
+    assert find_low_bits(gaussian(1.0), *values, random_state=seed)
 
 
 def test_plain_noise_without_the_seed_is_seen_beside_0():
     def plain(data, _):
         return data + np.random.default_rng().normal(size=3)
 
-    assert testing.find_low_bits(plain, 0.0, 1.0, n_fits=300)
+    assert find_low_bits(plain, 0.0, 1.0, n_fits=300)
 
 
 @pytest.mark.parametrize("round_to", [lambda x: np.round(x, 2), lambda x: np.rint(32 * x) / 32])
 def test_a_public_lattice_of_any_step_is_right(round_to):
-    assert not testing.find_low_bits(lambda *given: round_to(gaussian(1.0)(*given)), 0.3, 1.0)
+    assert not find_low_bits(lambda *given: round_to(gaussian(1.0)(*given)), 0.3, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +225,7 @@ def test_what_data_tell_exactly_is_named(told, what):
     X, other = rows()
     X[3], other[3] = (-5.5, -6.5, -7.5), (-5.5, -6.5, -7.5)
     with np.errstate(divide="raise"):
-        found = testing.find_data_dependent_attributes(lambda data, _: told(data), X, other)
+        found = find_data_dependent_attributes(lambda data, _: told(data), X, other)
     assert found
     assert any(re.search(what, str(one)) for one in found)
 
@@ -231,5 +234,5 @@ def test_an_error_of_one_dataset_is_told():
     def fails(data, _):
         raise ValueError(f"too large: {data.max():.3f}")
 
-    (found,) = testing.find_data_dependent_attributes(fails, *rows())
+    (found,) = find_data_dependent_attributes(fails, *rows())
     assert found.where == "error"

@@ -25,37 +25,63 @@ __all__ = ["CELLS", "SLIPS", "is_reached", "setting"]
 N_PEOPLE = 40
 
 
-class SVDOfPeople(skdp.DPTruncatedSVD):
-    """Takes users by their place, too."""
+class ByPlace:
+    """Takes users by their place, too: last, behind the labels or responses that parts bring."""
 
+    def fit(self, X, *more):
+        *y, users = more
+        return super().fit(X, *y, users=users)
+
+
+class SVDOfPeople(ByPlace, skdp.DPTruncatedSVD):
     __doc__ = skdp.DPTruncatedSVD.__doc__
 
-    def fit(self, X, users=None):
-        return super().fit(X, users=users)
 
-
-class PCAOfPeople(skdp.DPPCA):
-    """Takes users by their place, too."""
-
+class PCAOfPeople(ByPlace, skdp.DPPCA):
     __doc__ = skdp.DPPCA.__doc__
 
-    def fit(self, X, users=None):
-        return super().fit(X, users=users)
+
+class ScalerOfPeople(ByPlace, skdp.DPStandardScaler):
+    __doc__ = skdp.DPStandardScaler.__doc__
 
 
-BY_PLACE = {skdp.DPTruncatedSVD: SVDOfPeople, skdp.DPPCA: PCAOfPeople}
+class CovarianceOfPeople(ByPlace, skdp.DPCovariance):
+    __doc__ = skdp.DPCovariance.__doc__
 
 
-@dataclass(frozen=True)
-class Cell(row_cells.Cell):
-    """One way to ask for a fit."""
+class ClassifierOfPeople(ByPlace, skdp.DPLogisticRegression):
+    __doc__ = skdp.DPLogisticRegression.__doc__
 
-    layout: str = "dense"
+
+class MatrixClassifierOfPeople(ByPlace, skdp.DPTraceClassifier):
+    __doc__ = skdp.DPTraceClassifier.__doc__
+
+
+class LinearOfPeople(ByPlace, skdp.DPLinearRegression):
+    __doc__ = skdp.DPLinearRegression.__doc__
+
+
+class TraceOfPeople(ByPlace, skdp.DPTraceRegressor):
+    __doc__ = skdp.DPTraceRegressor.__doc__
+
+
+BY_PLACE = {kind.__mro__[2]: kind for kind in ByPlace.__subclasses__()}
+
+
+class OfPeople:
+    """Cells that make estimators of people."""
 
     def __call__(self, **more):
         """Make an estimator."""
         made = super().__call__(privacy_unit="user", **more)
         return BY_PLACE[type(made)](**made.get_params(deep=False))
+
+
+@dataclass(frozen=True)
+class Cell(OfPeople, row_cells.Cell):
+    """One way to ask for a fit."""
+
+    layout: str = "dense"
 
     def __str__(self):
         return f"{super().__str__()}, {self.layout}"
@@ -108,12 +134,16 @@ class Data:
         return Data(X, np.insert(self.users[others], places, 0), self.layout)
 
 
+def whose(n_people):
+    """Draw whose each of a few more rows is, and what draws on."""
+    generator = np.random.default_rng(4)
+    n_rows = generator.integers(1, 5, n_people)
+    return generator.permutation(np.repeat(np.arange(n_people), n_rows)), generator
+
+
 def people(matrix, layout):
     """Give each row of a matrix to a person, with a few more that are like it."""
-    generator, n_people = np.random.default_rng(4), len(matrix)
-    users = generator.permutation(
-        np.repeat(np.arange(n_people), generator.integers(1, 5, n_people))
-    )
+    users, generator = whose(len(matrix))
     signs = generator.choice([1.0, 1.0, -1.0], (len(users), 1))
     return Data(np.clip(signs * matrix[users], -1e308, 1e308), users, layout)
 
@@ -152,10 +182,15 @@ def groups_of(cell, data, own, generator):
     is_first = (data.users == 0)[:, np.newaxis]
     X = np.where(is_first, generator.normal(size=data.X.shape), data.X)
     found.append(Data(X, data.users, data.layout))
+    return as_groups(cell, found, null_person)
+
+
+def as_groups(cell, found, null):
+    """Neighbors in the first person, who is null in the first of them where units may be."""
     arguments = [one.arguments for one in found]
     if cell.adjacency == "replace":
         return [Group(arguments)]
-    return [Group(arguments, origin=data.arguments, make_null=lambda: null_person(0))]
+    return [Group(arguments, origin=arguments[0], make_null=lambda: null(0))]
 
 
 def null_person(number):
@@ -180,23 +215,9 @@ def strangers(cell, data):
 # The scaler: people with several rows, in the places where rows break it.
 
 
-class ScalerOfPeople(skdp.DPStandardScaler):
-    """Takes users by their place, too."""
-
-    __doc__ = skdp.DPStandardScaler.__doc__
-
-    def fit(self, X, users=None):
-        return super().fit(X, users=users)
-
-
 @dataclass(frozen=True)
-class ScalerCell(scaler_cells.Cell):
+class ScalerCell(OfPeople, scaler_cells.Cell):
     """One way to ask for scales."""
-
-    def __call__(self, **more):
-        """Make a scaler."""
-        made = super().__call__(privacy_unit="user", **more)
-        return ScalerOfPeople(**made.get_params(deep=False))
 
 
 SCALER_CELLS = tuple(
@@ -204,23 +225,9 @@ SCALER_CELLS = tuple(
 )
 
 
-class CovarianceOfPeople(skdp.DPCovariance):
-    """Takes users by their place, too."""
-
-    __doc__ = skdp.DPCovariance.__doc__
-
-    def fit(self, X, users=None):
-        return super().fit(X, users=users)
-
-
 @dataclass(frozen=True)
-class CovarianceCell(covariance_cells.Cell):
+class CovarianceCell(OfPeople, covariance_cells.Cell):
     """One way to ask for covariances."""
-
-    def __call__(self, **more):
-        """Make an estimator."""
-        made = super().__call__(privacy_unit="user", **more)
-        return CovarianceOfPeople(**made.get_params(deep=False))
 
 
 COVARIANCE_CELLS = tuple(
@@ -262,37 +269,9 @@ def _rows_of(cell, data):
 # Classifiers: people with several records, whose labels may differ.
 
 
-class MatrixClassifierOfPeople(skdp.DPTraceClassifier):
-    """Takes users by their place, too."""
-
-    __doc__ = skdp.DPTraceClassifier.__doc__
-
-    def fit(self, X, *more):
-        # Parts bring their labels.
-        *y, users = more
-        return super().fit(X, *y, users=users)
-
-
-class ClassifierOfPeople(skdp.DPLogisticRegression):
-    """Takes users by their place, too."""
-
-    __doc__ = skdp.DPLogisticRegression.__doc__
-
-    def fit(self, X, *more):
-        # Parts bring their labels.
-        *y, users = more
-        return super().fit(X, *y, users=users)
-
-
 @dataclass(frozen=True)
-class ClassCell(class_cells.Cell):
+class ClassCell(OfPeople, class_cells.Cell):
     """One way to ask for a fit."""
-
-    def __call__(self, **more):
-        """Make a classifier."""
-        made = super().__call__(privacy_unit="user", **more)
-        of_people = MatrixClassifierOfPeople if self.has_matrices else ClassifierOfPeople
-        return of_people(**made.get_params(deep=False))
 
 
 CLASS_CELLS = tuple(ClassCell(*vars(cell).values()) for cell in class_cells.CELLS)
@@ -324,10 +303,7 @@ class Records:
 
 def of_people(data):
     """Give each record to a person, with a few more that are like it."""
-    generator, n_people = np.random.default_rng(4), len(data.rows)
-    users = generator.permutation(
-        np.repeat(np.arange(n_people), generator.integers(1, 5, n_people))
-    )
+    users, _ = whose(len(data.rows))
     return Records(replace(data, rows=data.rows[users], labels=data.labels[users]), users)
 
 
@@ -358,10 +334,7 @@ def class_groups(cell, records):
     is_first = (records.users == 0)[:, np.newaxis]
     other = np.where(is_first, generator.normal(size=records.data.rows.shape), records.data.rows)
     found.append(Records(replace(records.data, rows=other), records.users))
-    arguments = [one.arguments for one in found]
-    if cell.adjacency == "replace":
-        return [Group(arguments)]
-    return [Group(arguments, origin=records.arguments, make_null=lambda: null_person(0))]
+    return as_groups(cell, found, null_person)
 
 
 def class_strangers(cell, records):
@@ -380,36 +353,9 @@ def class_strangers(cell, records):
 # Regressions: people with several records, rows or matrices.
 
 
-class LinearOfPeople(skdp.DPLinearRegression):
-    """Takes users by their place, too."""
-
-    __doc__ = skdp.DPLinearRegression.__doc__
-
-    def fit(self, X, *more):
-        # Parts bring their responses.
-        *y, users = more
-        return super().fit(X, *y, users=users)
-
-
-class TraceOfPeople(skdp.DPTraceRegressor):
-    """Takes users by their place, too."""
-
-    __doc__ = skdp.DPTraceRegressor.__doc__
-
-    def fit(self, X, *more):
-        *y, users = more
-        return super().fit(X, *y, users=users)
-
-
 @dataclass(frozen=True)
-class TraceCell(trace_cells.Cell):
+class TraceCell(OfPeople, trace_cells.Cell):
     """One way to ask for a fit."""
-
-    def __call__(self, **more):
-        """Make a regression."""
-        made = super().__call__(privacy_unit="user", **more)
-        of_people = LinearOfPeople if self.is_linear else TraceOfPeople
-        return of_people(**made.get_params(deep=False))
 
 
 def _trace_cells():
@@ -463,10 +409,7 @@ class TraceRecords:
 
 def records_of_people(data):
     """Give each record to a person, with a few more that are like it."""
-    generator, n_people = np.random.default_rng(4), len(data.responses)
-    users = generator.permutation(
-        np.repeat(np.arange(n_people), generator.integers(1, 5, n_people))
-    )
+    users, _ = whose(len(data.responses))
     parts = tuple(part[users] for part in data.parts)
     return TraceRecords(replace(data, parts=parts, responses=data.responses[users]), users)
 
@@ -496,10 +439,7 @@ def trace_groups(cell, records):
     places = np.flatnonzero(records.users == 0)
     parts = tuple(exchanged(part, places, part[places[::-1] - 1]) for part in records.data.parts)
     found.append(TraceRecords(replace(records.data, parts=parts), records.users))
-    arguments = [one.arguments for one in found]
-    if cell.adjacency == "replace":
-        return [Group(arguments)]
-    return [Group(arguments, origin=records.arguments, make_null=lambda: null_records(0))]
+    return as_groups(cell, found, null_records)
 
 
 def null_records(number):

@@ -6,7 +6,6 @@ import itertools
 import numpy as np
 import pytest
 from containers import contain
-from covers import pairwise_cover
 from entry_cells import CELLS, Cell, each
 from entry_neighbors import attack, with_entry
 from scipy import sparse
@@ -25,23 +24,6 @@ ROUNDING = 1 + 1e-12
 def _quick_post_processing(monkeypatch):
     # Whatever is done with releases, the next one has to be private.
     monkeypatch.setattr("skdp.linalg.denoising._N_STEPS", 1)
-
-
-@pytest.mark.slow
-@each(cover=pairwise_cover, coherence_bound=None)
-def test_long_search_finds_no_worse_neighbor(cell):
-    generator = np.random.default_rng(2)
-    for _ in range(2):
-        X = cell.data(generator)
-        for scale in (0.1, 1.0, 1e10):
-            make = cell
-            if cell.unit == "spectral":
-                # Entries that are cut would break the promise.
-                largest = 2 * scale * np.abs(X).max()
-                make = functools.partial(cell, bounds=(-largest, largest))
-            scaled = scale * X if cell.unit != "interaction" else X
-            worst = attack(cell, scaled, generator, make)
-            assert max(worst.values()) <= ROUNDING, worst
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.spatial.distance import pdist
 from stream_cells import BOUND, CHANGE, CONTINUAL_CELLS, SHAPE, Cell, sums_of, watched
 
 from skdp import DPContinualFactorizer, DPStreamingFactorizer, PrivacyWarning
@@ -83,30 +82,6 @@ def test_the_record_tells_nothing_of_a_secret_sketch():
     one, other = (stream.privacy_spent_ for stream in streams)
     assert one.delta_tail == pytest.approx(0.25e-6)
     assert one.releases == other.releases
-
-
-def test_the_published_constants_are_no_guarantee():
-    # Two releases with noise of sqrt(log(1 / delta)) / epsilon, as if each of them cost nothing.
-    mu = np.sqrt(2 / np.log(1e6))
-    assert gaussian_dp.delta_at(mu, 1.0) == pytest.approx(8.3e-4, rel=0.02)
-
-
-def test_the_published_padding_shows_equal_buckets():
-    """A Gaussian sketch after a CountSketch: rows of a zero matrix repeat, those of no other do."""
-    generator, n_rows, n_columns = np.random.default_rng(0), 30, 60
-    gaussian = generator.normal(size=(n_rows, 12))
-    buckets = CountSketch(n_rows + n_columns, n_rows, generator).project
-    padded = np.vstack([np.zeros((n_columns, n_rows)), 100 * np.eye(n_rows)])
-    zero = buckets(padded).T @ gaussian
-    assert repeated(zero).any()
-    ours = DPStreamingFactorizer(2, shape=(n_rows, n_columns), privacy_unit=FrobeniusChange(1.0))
-    right = ours._noisy_sums[0].read().value
-    assert not repeated(right).any()
-
-
-def repeated(rows):
-    """Whether a row is another one, or its opposite."""
-    return pdist(np.abs(rows)) < 1e-9
 
 
 @pytest.mark.parametrize("cell", [Cell("update", "countsketch"), CONTINUAL_CELLS[0]], ids=str)

@@ -1,21 +1,15 @@
 """Audits of coalitions: what a server and owners who tell it all see of one owner."""
 
 import math
-from functools import partial
-from itertools import count
 
 import numpy as np
 import pytest
 
-from skdp import DPTruncatedSVD
-from skdp.federated._agreement import agree, run_fit, view_of
 from skdp.federated._masks import sum_modulo
-from skdp.federated._owner import RunningFit, Waiting
 from skdp.privacy import Plan
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.shares import ShareBudget, Shares, counts_of, numbers_of
-from skdp.testing import lower_bound_of_mu
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -107,83 +101,3 @@ def test_a_single_message_of_the_local_model_is_as_private_as_claimed(name):
 def test_all_rows_of_an_owner_are_as_private_as_one(name):
     who = Shares(4, 3, 1000)
     assert 0.94 <= empirical_mu(name, who, 1, n_own=1000) / COST.mu <= 1.03
-
-
-EPSILON, DELTA = 8.0, 1e-6
-CLAIM = PrivacyCost(EPSILON, DELTA).mu
-CANARY, EXCHANGED, OTHERS = np.array([[1.0, 0.0, 0.0]]), np.array([[0.0, 1.0, 0.0]]), np.eye(3)
-LARGEST_PART = np.repeat(CANARY, 50, axis=0)
-
-
-def agreement_of(solver, unit, n_owners, colluding, aggregator="trusted"):
-    estimator = DPTruncatedSVD(2, epsilon=EPSILON, delta=DELTA, row_norm=1.0, solver=solver)
-    n_rows = 3 * n_owners if unit == "row" else None
-    return agree(
-        estimator,
-        n_rows,
-        3,
-        owners=n_owners,
-        unit=unit,
-        aggregator=aggregator,
-        colluding=colluding,
-        seed=0,
-        sparse=False,
-    )
-
-
-def likelihood_ratio(agreement, worlds, n_telling, seed):
-    """Fit in the first of two worlds; weigh both by all that a coalition sees of the others.
-
-    It knows the rows of everybody but the first owner, and both that this one may have.
-    """
-    fits = [
-        RunningFit(partial(run_fit, agreement, view_of(agreement, X))) for X in (*worlds, OTHERS)
-    ]
-    waiting, total = [fit.next() for fit in fits], 0.0
-    n_owners, n_seen = agreement.n_owners, agreement.n_owners - n_telling
-    for number in count():
-        if not isinstance(waiting[0], Waiting):
-            return total
-        layout, first, second, other = waiting[0].layout, *(one.part for one in waiting)
-        parts = [first, *[other] * (n_owners - 1)]
-        counts = [
-            counts_of(one, layout, NoiseSource(SEED).key(seed, number, owner))
-            for owner, one in enumerate(parts)
-        ]
-        seen = numbers_of(sum(counts[:n_seen]), layout) - (n_seen - 1) * other
-        variance = n_seen * layout.std**2
-        total += float(np.sum((seen - (first + second) / 2) * (first - second))) / variance
-        waiting = [fit.go_on(sum(counts)) for fit in fits]
-    return total
-
-
-def mu_proved_by(agreement, rows, n_telling, n_fits):
-    """What the likelihood ratio proves about mu, with confidence 99%."""
-    ratios = [
-        [likelihood_ratio(agreement, worlds, n_telling, f"{side} {seed}") for seed in range(n_fits)]
-        for side, worlds in enumerate((rows, rows[::-1]))
-    ]
-    # In either world the ratio is that of the world over the other.
-    errors = [int(np.sum(np.array(side) <= 0)) for side in ratios]
-    return lower_bound_of_mu(errors, n_fits, confidence=0.99)
-
-
-ROWS = np.vstack([CANARY, OTHERS[:2]]), np.vstack([EXCHANGED, OTHERS[:2]])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("solver", "unit", "n_owners", "colluding"),
-    [
-        ("covariance", "row", 3, 1),
-        ("power", "row", 4, 2),
-        ("adaptive", "row", 3, 0),
-        ("power", "owner", 3, 1),
-    ],
-)
-def test_whole_fits_reveal_no_more_than_claimed(solver, unit, n_owners, colluding):
-    agreement = agreement_of(solver, unit, n_owners, colluding)
-    rows = ROWS if unit == "row" else (LARGEST_PART, EXCHANGED)
-    proven = mu_proved_by(agreement, rows, colluding, 200)
-    # The audit has teeth only if it proves a good part of what is spent.
-    assert (0.2 if solver == "power" else 0.4) * CLAIM < proven <= CLAIM

@@ -154,23 +154,6 @@ def test_containers_and_layouts_give_the_same_fit(cell, fit, tmp_path):
         np.testing.assert_allclose(other.predict(FLAT), predicted, atol=1e-3)
 
 
-@pytest.mark.parametrize("privacy_unit", ["record", "response"])
-def test_sparse_vectors_give_the_same_fit_as_dense_ones(privacy_unit):
-    reference, *others = (
-        DPTraceRegressor(
-            epsilon=np.inf,
-            privacy_unit=privacy_unit,
-            covariance="identity",
-            random_state=SECRET,
-            n_iter=50,
-        ).fit(data, y)
-        for data in (FLAT, *sparse_containers(FLAT).values())
-    )
-    for other, data in zip(others, sparse_containers(FLAT).values(), strict=True):
-        assert_same_fit(reference, other, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(other.predict(data), reference.predict(FLAT), atol=1e-6)
-
-
 RANK_ONE = {
     "dense": RankOneMatrices(TASKS.left, TASKS.right.toarray()),
     "sparse": RankOneMatrices(sparse.csr_array(TASKS.left), TASKS.right),

@@ -441,14 +441,6 @@ def test_what_is_raised_in_a_fit_arrives(monkeypatch):
     assert the_threads() <= before
 
 
-def test_fifty_owners():
-    before = the_threads()
-    federation = of_rows(PCA, owners=50, aggregator="trusted")
-    model = federation.fit([X[i::50] for i in range(50)])
-    assert model.components_.shape == (2, 6)
-    assert the_threads() <= before
-
-
 def test_owners_who_leave_while_a_fit_goes_on():
     federation = of_rows(PCA)
     owners = owners_of(federation, in_three(X))

@@ -5,9 +5,7 @@ All numbers are in steps. The std of a share is .3 to 2 of them in most tests, w
 """
 
 import math
-from dataclasses import replace
 from functools import reduce
-from itertools import pairwise
 
 import mpmath
 import numpy as np
@@ -19,7 +17,6 @@ from skdp.privacy import shares
 from skdp.privacy.noise import SCALE_MARGIN
 from skdp.privacy.shares import ShareLayout, counts_of
 
-KEY = bytes(range(32))
 N_DRAWS = 40_000
 # Half the width of a cell is 1/64 of a deviation or more: what errors of draws and of their sum
 # with a rest may change in the probability of a count.
@@ -223,48 +220,6 @@ def law_in_floats(value, std, reach):
 @pytest.mark.parametrize("n_shares", [1, 2, 3, 6])
 def test_sums_of_counts_tell_neighbors_apart_no_better_than_gaussian_sums(n_shares, std):
     assert 0.5 < excess(n_shares, std, 8.0) < 1 + 1e-10
-
-
-def count_is_below(tail, value, layout, count):
-    """Tell whether draws of these tails, on the lower side, are counted below `count`."""
-    draws = np.atleast_1d(ndtri(tail))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shares, "draw", lambda *_: draws)
-        many = replace(layout, shape=draws.shape)
-        return counts_of(np.full(draws.shape, value), many, KEY) < count
-
-
-def chance_below(value, layout, count):
-    """Probability that a draw of the lower side is counted below `count`, as computed."""
-    # Floating-point numbers in order are integers in order.
-    low, high = (int(np.float64(tail).view(np.int64)) for tail in (5e-324, 0.5))
-    while high - low > 1:
-        middle = (low + high) // 2
-        is_below = count_is_below(np.int64(middle).view(np.float64), value, layout, count)[0]
-        low, high = (middle, high) if is_below else (low, middle)
-    # Quantiles need not be monotone as computed, so that those around are looked at one by one.
-    tails = np.int64(np.arange(low - 2000, low + 2000)).view(np.float64)
-    is_below = count_is_below(tails, value, layout, count)
-    assert is_below[:1000].all()
-    assert not is_below[-1000:].any()
-    # A tail stands for all numbers that are rounded to it.
-    ends = [(mpmath.mpf(t) + mpmath.mpf(np.nextafter(t, 1))) / 2 for t in tails]
-    return ends[0] + mpmath.fsum(
-        upper - lower
-        for (lower, upper), counts in zip(pairwise(ends), is_below[1:], strict=True)
-        if counts
-    )
-
-
-@pytest.mark.covered(at_most=6)
-@pytest.mark.parametrize("value", [0.0, 0.31, 0.5, 1e3 + 0.499, -1e6])
-@pytest.mark.parametrize("deviation", [0.5, 1.0, 3.0, 5.0, 9.0, 12.0, 30.0])
-def test_counts_as_computed_have_the_probabilities_of_exact_arithmetic(deviation, value):
-    layout = replace(layout_of_steps(17.3), step=0.5, std=17.3 / 2)
-    count = round(value - deviation * 17.3)
-    exact = law_of_count(mpmath.mpf(value) - count, 17.3, 0)[0]
-    ends = [chance_below(value / 2, layout, end) for end in (count, count + 1)]
-    assert abs((ends[1] - ends[0]) / exact - 1) < 1e-12
 
 
 def test_the_margin_pays_for_the_errors_of_as_many_counts_as_are_allowed():
