@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.matrices import entries_of
-from skdp.data.reduce import Kernel, on_block
+from skdp.data.reduce import Counts, Kernel, on_block
 from skdp.data.rows import Block
 from skdp.exceptions import shortened
 from skdp.linalg.matrices import DenseMatrices
@@ -124,6 +124,8 @@ def _wanted(bounds: Any, n_features: int) -> str:
 
 # Numbers of a step that should stay in cache, 64 kB.
 _PART = 1 << 13  # not studied
+# Fewer rows would make short loops.
+_LEAST_ROWS = 64  # not studied
 
 #: Maps numbers and their columns to bins; NaN may go to any bin.
 Place = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -184,24 +186,18 @@ def summing(intervals: Intervals, presence: float = 0.0) -> Kernel:
 
 def _counts(
     block: Block | DenseMatrices, place: Place, n_bins: int, chosen: np.ndarray | None
-) -> np.ndarray:
+) -> Counts:
     values, columns, n_zeros, mass = _entries(block, chosen)
-    n_columns, is_missing = len(n_zeros), np.isnan(values)
-    places = place(values, columns)
+    places, is_missing = place(values, columns), np.isnan(values)
     places += n_bins * columns
+    weights = None if mass is None else np.broadcast_to(mass, values.shape)
     if is_missing.any():
         places = places[~is_missing]
-    weights = None
-    if mass is not None:
-        weights = np.broadcast_to(mass, values.shape)[~is_missing]
-    # Whole numbers stay so: converting many bins would take longer than counting.
-    counts = np.bincount(places.ravel(), weights, n_columns * n_bins)
-    if weights is not None:
-        # Of no entry at all there are whole numbers, even with weights.
-        counts = counts.astype(np.float64, copy=False)
-    every = np.arange(n_columns)
-    counts[place(np.zeros(n_columns), every) + n_bins * every] += n_zeros
-    return counts.reshape(n_columns, n_bins)
+        weights = None if weights is None else weights[~is_missing]
+    counts, every = Counts((len(n_zeros), n_bins), places, weights), np.arange(len(n_zeros))
+    if n_zeros.any():
+        counts.all()[every, place(np.zeros(len(every)), every)] += n_zeros
+    return counts
 
 
 def _sums(block: Block | DenseMatrices, intervals: Intervals, presence: float) -> np.ndarray:
@@ -212,11 +208,11 @@ def _sums(block: Block | DenseMatrices, intervals: Intervals, presence: float) -
         terms = _terms(values, columns, intervals, presence, mass)
         return np.stack([np.bincount(columns, term, len(every)) for term in terms]) + of_zeros
     # Part by part, in cache: larger arrays would come from the system, which has to clear them.
-    for first in range(0, len(values), step := max(_PART // len(every), 1)):
+    for first in range(0, values.shape[1], step := max(_PART // len(every), _LEAST_ROWS)):
         part = slice(first, first + step)
         of_part = None if mass is None else mass[part]
-        terms = _terms(values[part], columns, intervals, presence, of_part)
-        of_zeros += np.stack([term.sum(axis=0) for term in terms])
+        terms = _terms(np.ascontiguousarray(values[:, part]), columns, intervals, presence, of_part)
+        of_zeros += np.stack([term.sum(axis=1) for term in terms])
     return of_zeros
 
 
@@ -243,15 +239,16 @@ def _entries(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Return the stored entries, their columns, and how many zeros each column has beside them.
 
-    Last is what each entry counts, if the rows of a person count once together.
+    Entries of dense rows have a line for each column, which has one center and one scale. Last is
+    what each entry counts, if the rows of a person count once together.
     """
     raw: Any = entries_of(block) if isinstance(block, DenseMatrices) else block.raw
-    raw = raw if chosen is None else raw[:, chosen]
-    mass = getattr(block, "mass", None)
-    n_rows, n_columns = raw.shape
+    mass = block.mass
     if not issparse(raw):
-        mass = None if mass is None else mass[:, np.newaxis]
-        return np.asarray(raw, np.float64), np.arange(n_columns), np.zeros(n_columns, np.intp), mass
+        values = np.asarray(raw.T if chosen is None else raw.T[chosen], np.float64)
+        return values, np.arange(len(values))[:, np.newaxis], np.zeros(len(values), np.intp), mass
+    raw = raw if chosen is None else raw[:, chosen]
+    n_rows, n_columns = raw.shape
     of_entries = None if mass is None else np.repeat(mass, np.diff(raw.indptr))
     n_stored = np.bincount(raw.indices, of_entries, n_columns)
     n_zeros = (n_rows if mass is None else mass.sum()) - n_stored
@@ -296,7 +293,7 @@ _BIN_OF = np.concatenate([1 + _POWERS, 1 + _POWERS + _N_POWERS])  # not tuned
 
 def place_size(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Return the bin of each number by its sign and power of two; NaN gets any bin."""
-    places = _BIN_OF.take(values.view(np.int64) >> 52)
+    places = _BIN_OF[values.view(np.int64) >> 52]
     places[values == 0] = 0
     return places
 
@@ -418,11 +415,9 @@ def place_within(
     values: np.ndarray, columns: np.ndarray, intervals: Intervals, n_bins: int
 ) -> np.ndarray:
     """Return which of equal bins has each number; what is outside goes to the first or the last."""
-    units = intervals.units(values, columns)
-    units += 1
-    units *= n_bins / 2
-    places = units.astype(np.intp)
-    return np.clip(places, 0, n_bins - 1, out=places)
+    units = values - intervals.ends[0][columns]
+    units *= (n_bins / 2 / intervals.half)[columns]
+    return np.clip(units, 0, n_bins - 1, out=units).astype(np.intp)
 
 
 def zoomed_intervals(
@@ -438,8 +433,8 @@ def zoomed_intervals(
     level, until those that are visible hold most rows.
     """
     middle, half = intervals.middle.copy(), intervals.half.copy()
-    for column in np.flatnonzero(is_narrow):
-        first, last = _most_of(counts[column], noise_std, n_rows[column], int(is_narrow.sum()))
+    for column, found in zip(np.flatnonzero(is_narrow), counts, strict=True):
+        first, last = _most_of(found, noise_std, n_rows[column], len(counts))
         middle[column] += half[column] * (first + last - 1)
         half[column] *= last - first
     return Intervals(middle, half)

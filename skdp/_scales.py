@@ -156,7 +156,7 @@ def _plan_moments(problem: ScaleProblem, share: float, name: str = _MOMENTS) -> 
 
 
 def _plan_places(problem: ScaleProblem, share: float) -> tuple[Release, ...]:
-    """Plan histograms of equal bins for the columns that are zoomed; the others count nothing."""
+    """Plan histograms of equal bins, for all columns or for those that are zoomed."""
     change = partial(sensitivity.histograms, adjacency=problem.unit.adjacency)
     noise_std = problem.cost.noise_std("gaussian", change(problem.n_features), share)
     most = min(_ALL_PLACES / problem.n_features, _CLEAR * (problem.n_units / noise_std) ** 2)
@@ -371,13 +371,10 @@ class _Columns:
     n_columns: int
     budget: PrivacyBudget
 
-    def counts(self, place: Place, n_bins: int, is_chosen: np.ndarray) -> np.ndarray:
-        """Count the entries of the chosen columns by bin; `place` knows no others, which have 0."""
+    def counts(self, place: Place, n_bins: int, is_chosen: np.ndarray) -> Any:
+        """Count the entries of the chosen columns by bin; `place` knows no others."""
         chosen = np.flatnonzero(is_chosen)
-        found = self.view.map_sum(counting(place, n_bins, chosen), len(chosen) * n_bins)
-        counts = np.zeros((self.n_columns, n_bins), found.dtype)
-        counts[chosen] = found
-        return counts
+        return self.view.map_sum(counting(place, n_bins, chosen), len(chosen) * n_bins)
 
 
 def release_scales(
@@ -445,9 +442,10 @@ def _release_within(
     closer, off_usual = _Closer(again, outer), None
     if is_hidden.any():
         place = partial(place_size_within, outer=outer.of_columns(is_hidden))
-        counts = columns.counts(place, N_BINS, is_hidden)
-        n_hidden = int(is_hidden.sum())
-        counts, noise_std = columns.budget.release(search.sizes, counts, n_columns=n_hidden)
+        found = columns.counts(place, N_BINS, is_hidden)
+        found, noise_std = columns.budget.release(search.sizes, found, n_columns=len(found))
+        counts = np.zeros((columns.n_columns, N_BINS))
+        counts[is_hidden] = found
         n_present = columns.n_rows * rough.present(columns.n_rows)
         intervals = intervals_within(counts, noise_std, outer, is_hidden, n_present)
         off_usual = np.where(is_hidden, _off_zero(counts, n_present), np.nan)
@@ -509,7 +507,7 @@ def _closer(
         n_bins = places.shape[1]
         place = partial(place_within, intervals=intervals.of_columns(is_narrow), n_bins=n_bins)
         counts = columns.counts(place, n_bins, is_narrow)
-        released = columns.budget.release(places, counts, n_columns=int(is_narrow.sum()))
+        released = columns.budget.release(places, counts, n_columns=len(counts))
         before, intervals = intervals, zoomed_intervals(intervals, is_narrow, *released, n_present)
     is_point = is_narrow & are_points(intervals, before, n_bins)
     is_blurred = is_narrow & (_CLEAR * (n_present / released[1]) ** 2 < n_bins)

@@ -379,7 +379,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
     people : People or None, default=None
         Whose matrices these are. Then each person counts once in every sum.
     lengths : ndarray or None, default=None
-        Lengths of mapped vectors; see `measured`.
+        Lengths of mapped vectors with their intercept; see `measured`.
     """
 
     source: Source | RankOneMatrices
@@ -403,11 +403,18 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Iterator[tuple[slice, Matrices]]]]:
         """Yield blocks in pieces."""
-        # One array serves all pieces: if each had a new one, the system would have to clear each.
         is_moved = self.center is not None or isinstance(self.multiplier, np.ndarray)
-        scratch = np.empty((self._piece_length, self.n_entries)) if is_moved else None
+        moves = self._moves() if is_moved else None
         blocks = self.source.blocks(group)
-        return ((rows, self._pieces(rows, block, scratch)) for rows, block in blocks)
+        return ((rows, self._pieces(rows, block, moves)) for rows, block in blocks)
+
+    def _moves(self) -> list[np.ndarray]:
+        """Write centers and scales out for the longest piece: short rows make short loops."""
+        length = min(self._piece_length, int(np.diff(self.block_starts).max()))
+        center = 0.0 if self.center is None else self.center.ravel()
+        moves = (np.tile(one, (length, 1)) for one in (center, np.ravel(self.multiplier)))
+        # One array serves all pieces: if each had a new one, the system would have to clear each.
+        return [*moves, np.empty((length, self.n_entries))]
 
     @property
     def is_written_out(self) -> bool:
@@ -441,11 +448,11 @@ class Design(BlockView):  # numpydoc ignore=PR02
         parts = times(self.source.left, row_map), times(self.source.right, column_map)
         return replace(self, source=RankOneMatrices(*parts))
 
-    def measured(self) -> "Design":
-        """Find the lengths of vectors once, if every pass reads the same ones."""
+    def measured(self, intercept: float) -> "Design":
+        """Find the lengths of vectors and intercept once, if every pass reads the same ones."""
         if not self.are_vectors or not getattr(self.source, "is_repeatable", False):
             return self
-        return replace(self, lengths=self.norms())
+        return replace(self, lengths=np.hypot(self.norms(), intercept))
 
     @cached_property
     def rounding(self) -> float:
@@ -490,7 +497,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
         return min(max(_PIECE_ENTRIES // self.n_entries, fewest), most)
 
     def _pieces(
-        self, rows: slice, block: Any, scratch: np.ndarray | None
+        self, rows: slice, block: Any, moves: list[np.ndarray] | None
     ) -> Iterator[tuple[slice, Matrices]]:
         """Cut a block of written-out matrices into pieces that stay in cache."""
         mass = mass_of(self.people, rows)
@@ -503,15 +510,15 @@ class Design(BlockView):  # numpydoc ignore=PR02
         n_pieces = -(-n_rows // self._piece_length)
         for start, stop in pairwise(n_rows * piece // n_pieces for piece in range(n_pieces + 1)):
             piece = slice(rows.start + start, rows.start + stop)
-            yield piece, self._dense(block[start:stop], piece, scratch)
+            yield piece, self._dense(block[start:stop], piece, moves)
 
-    def _dense(self, block: Any, piece: slice, scratch: np.ndarray | None) -> DenseMatrices:
+    def _dense(self, block: Any, piece: slice, moves: list[np.ndarray] | None) -> DenseMatrices:
         rows = block if isinstance(block, np.ndarray) else block.toarray()
         scale = self.multiplier
-        if scratch is None:
+        if moves is None:
             rows = rows.astype(np.float64, copy=False)
         else:
-            rows, scale = self._standardized(rows, scratch[: len(rows)]), 1.0
+            rows, scale = self._standardized(rows, *(one[: len(rows)] for one in moves)), 1.0
         mass = mass_of(self.people, piece)
         if mass is not None:
             rows = in_rows(rows)
@@ -522,10 +529,12 @@ class Design(BlockView):  # numpydoc ignore=PR02
         scale = scale if self.column_map is None else scale * self.column_map.item()
         return Vectors(values, scale, self.row_map, None, mass, lengths)
 
-    def _standardized(self, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def _standardized(
+        self, rows: np.ndarray, center: np.ndarray, multiplier: np.ndarray, values: np.ndarray
+    ) -> np.ndarray:
         """Center, scale and clip rows, in C order however they lie in memory."""
-        np.subtract(rows, 0.0 if self.center is None else self.center.ravel(), out=values)
-        values *= np.ravel(self.multiplier)
+        np.subtract(rows, center, out=values)
+        values *= multiplier
         if self.largest is None or max(values.max(), -values.min()) <= self.largest.min():
             return values
         np.minimum(values, self.largest.ravel(), out=values)

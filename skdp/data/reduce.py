@@ -6,12 +6,13 @@ is such a tree, and the sums of parts are added up in one more. All of it depend
 only, so that the bits are the same whichever thread or process computes which aligned subtree.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from contextvars import ContextVar
 from functools import partial, reduce
 from itertools import pairwise, starmap
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,9 +27,10 @@ _TASKS_A_WORKER = 4  # not studied
 # Additions of a chain besides those within a block and those in the tree.
 _MORE_ADDITIONS = 3  # not tuned
 
-#: Maps the rows that a block stands for, and the block, to an array, to values `PerRow`, or to a
-#: tuple of these. Arrays are added up, and values of rows are joined. A kernel is a pure function.
-#: It can be pickled, as other processes may run it. Whatever rows hold, it raises no error.
+#: Maps the rows that a block stands for, and the block, to an array, to `Counts`, to values
+#: `PerRow`, or to a tuple of these. Values of rows are joined, others added up. A kernel is a pure
+#: function. It can be pickled, as other processes may run it. Whatever rows hold, it raises no
+#: error.
 Kernel = Callable[[slice, Any], Any]
 #: Takes the sums of the groups of a pass, and their number; yields them as they arrive.
 Observer = Callable[[Iterator[Any], int], Iterator[Any]]
@@ -41,6 +43,43 @@ class PerRow:
 
     def __init__(self, block: np.ndarray) -> None:
         self.blocks = [block]
+
+
+class Counts:
+    """Counts of numbers by place, made when as many numbers wait as there are places.
+
+    A block may have far fewer. Counts, also of weights that are whole parts, are exact.
+    """
+
+    def __init__(self, shape: tuple[int, ...], places: np.ndarray, weights: Any) -> None:
+        self._shape, self._counts = shape, None
+        order: Literal["C", "F"] = "C" if places.flags.c_contiguous else "F"
+        self._waiting = [
+            (places.ravel(order), weights if weights is None else weights.ravel(order))
+        ]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Send counts to other processes, and no numbers of rows."""
+        return {**vars(self), "_counts": self.all(), "_waiting": []}
+
+    def plus(self, other: "Counts") -> "Counts":
+        """Take over what another one has counted, and what waits there."""
+        self._waiting += other._waiting
+        self._counts = _add(self._counts, other._counts)
+        if sum(len(places) for places, _ in self._waiting) >= math.prod(self._shape):
+            self.all()
+        return self
+
+    def all(self) -> Any:
+        """Count what waits; return the counts, which may be changed."""
+        if self._waiting:
+            places, weights = map(list, zip(*self._waiting, strict=True))
+            joined = None if weights[0] is None else np.concatenate(weights)
+            counts = np.bincount(np.concatenate(places), joined, math.prod(self._shape))
+            # Of no number at all there are whole numbers, even with weights.
+            counts = np.asarray(counts, None if joined is None else np.float64)
+            self._counts, self._waiting = _add(self._counts, counts.reshape(self._shape)), []
+        return self._counts
 
 
 def on_block(function: Callable[[Any], Any]) -> Kernel:
@@ -256,10 +295,14 @@ def _add(first: Any, second: Any) -> Any:
     if isinstance(first, PerRow):
         first.blocks += second.blocks
         return first
+    if isinstance(first, Counts):
+        return first.plus(second)
     return np.add(first, second, out=first)
 
 
 def _joined(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_joined, value))
+    if isinstance(value, Counts):
+        return value.all()
     return np.concatenate(value.blocks) if isinstance(value, PerRow) else value

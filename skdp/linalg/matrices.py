@@ -293,8 +293,8 @@ class DenseMatrices(Massed):
 class Vectors(DenseMatrices):
     """Matrices of one column, which are mapped after they have been added up.
 
-    The lengths that they will have are the same at every point. They may be given, as an earlier
-    pass has found them.
+    The lengths that they will have, with the intercept, are the same at every point. They may be
+    given, as an earlier pass has found them.
     """
 
     lengths: np.ndarray | None = None
@@ -310,8 +310,6 @@ class Vectors(DenseMatrices):
         A product with the map A is off by at most :math:`d^{3/2} u \|A\| \|z\|`, and beside the
         length of A z by :math:`d^{3/2} u` times the condition of A. Twice of that is added.
         """
-        if self.lengths is not None:
-            return self.lengths
         if self.row_map is None:
             return super().norms()
         products = self.scale * self._times_each(self.row_map)
@@ -323,7 +321,8 @@ class Vectors(DenseMatrices):
         of_rows = self.scale * _mapped(point.matrix, self.row_map)
         inner = self._times_each(of_rows)[:, 0]
         total = partial(self._total, sign=float(point.right[0, 0]))
-        return LazyCoordinates(self.norms(), total, len(of_rows) + 1, intercept), inner
+        lengths = np.hypot(self.norms(), intercept) if self.lengths is None else self.lengths
+        return LazyCoordinates(lengths, total, len(of_rows) + 1, intercept), inner
 
     def _times_each(self, right: np.ndarray) -> np.ndarray:
         return self.rows @ right if self.mass is None else one_by_one(self.rows, right)
@@ -344,8 +343,8 @@ def condition_of(symmetric: np.ndarray) -> float:
 class LazyCoordinates:
     """Vectors that are never written out, of which only norms and sums are computed.
 
-    `norms` are upper bounds on the norms of the vectors, and `weighted_sum` adds the vectors up
-    with given weights. An intercept is the last coordinate of each.
+    `weighted_sum` adds the vectors up with given weights. An intercept is the last coordinate of
+    each, and `norms` are upper bounds on their norms with it.
     """
 
     def __init__(
@@ -355,8 +354,7 @@ class LazyCoordinates:
         size: int,
         intercept: float = 0.0,
     ) -> None:
-        self._norms = np.hypot(norms, intercept)
-        self._weighted_sum, self._intercept = weighted_sum, intercept
+        self._norms, self._weighted_sum, self._intercept = norms, weighted_sum, intercept
         self._factors: np.ndarray | float = 1.0
         self.size = size + (intercept > 0)
 
@@ -453,7 +451,7 @@ class OuterMatrices(Massed):
 
         inner = self.scale * np.einsum("ij,ij,j->i", across, along, point.values)
         size = point.left.size + point.right.size
-        return LazyCoordinates(norms, _weighted_sum, size, intercept), inner
+        return LazyCoordinates(np.hypot(norms, intercept), _weighted_sum, size, intercept), inner
 
     def _norms_outside(self, inside: np.ndarray) -> np.ndarray:
         """Bound the norms of the right factors outside a subspace from those inside."""

@@ -189,6 +189,11 @@ def bin_counts(
     exact: only a budget may release them. With `weights` each value counts as much as its own.
     """
     is_there = ~np.isnan(values)
+    if weights is None and len(values) > len(edges):
+        # Sorting all values takes less time than a search for each.
+        up_to = np.searchsorted(np.sort(values[is_there]), edges, side="right")
+        up_to[-1] = np.count_nonzero(is_there)
+        return np.diff(up_to, prepend=0)
     bins = np.minimum(np.searchsorted(edges, values[is_there]), len(edges) - 1)
     return np.bincount(bins, None if weights is None else weights[is_there], len(edges))
 

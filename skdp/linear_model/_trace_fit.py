@@ -375,7 +375,8 @@ def solve_trace(
     if plan.response_spread is not None:
         farthest = bound + abs(center)
         spread = release_spread(plan.response_spread, responses, budget, farthest, n_jobs, people)
-    records = Records(transform.apply(view.design).measured(), responses, view.intercept)
+    design = transform.apply(view.design).measured(view.intercept)
+    records = Records(design, responses, view.intercept)
     estimate = _descend(problem, plan, records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)
     warnings = warnings_for_fit(problem, spread, transform, estimate.n_cut)

@@ -57,7 +57,7 @@ def test_tiny_vectors_are_clipped_beside_huge_responses():
     X = np.full((4, 3), 1e-310)
     y = np.array([1e99, -1e99, 1e99, np.nan])
     design = Design(as_source(X), (3, 1), row_map=1e-15 * np.eye(3))
-    for view in (design, design.measured()):
+    for view in (design, design.measured(0.0)):
         records = Records(view, Targets.of(y), 0.0)
         found = RecordClipping(records).gradient(point_of(3), 0.0, 1e-100)
         assert np.linalg.norm(found.total) <= 3e-100 * (1 + 1e-12)
@@ -76,7 +76,7 @@ def test_sums_before_the_map_round_within_their_bound(condition, signs, monkeypa
     rows = SIGNS[signs](n)[:, np.newaxis] * axes[:, -1] * condition
     rows += generator.uniform(-1, 1, (n, 3))
     design = Design(as_source(rows), (3, 1), row_map=root)
-    records = Records(design.measured(), Targets.of(np.ones(n)), 0.0)
+    records = Records(design.measured(0.0), Targets.of(np.ones(n)), 0.0)
     # At 0 all residuals are -1, and no vector is clipped.
     start = point_of(3).with_values(np.zeros(1))
     total = RecordClipping(records).gradient(start, 0.0, 1e9).total[:3]
@@ -95,7 +95,7 @@ def test_given_lengths_are_those_of_each_pass():
     design = Design(as_source(X), (3, 1), center=np.ones((3, 1)), row_map=map_of(9.0)[0])
     once, anew = (
         RecordClipping(Records(one, Targets.of(y), 1.0)).gradient(point_of(3), 0.5, 2.0)
-        for one in (design.measured(), design)
+        for one in (design.measured(1.0), design)
     )
     np.testing.assert_array_equal(once.total, anew.total)
     assert once.n_kept == anew.n_kept > 100

@@ -7,7 +7,7 @@ import pytest
 
 from skdp import DPPersonalizedRegressor, DPTraceRegressor, RankOneMatrices
 from skdp.data import reduce
-from skdp.data.reduce import PerRow
+from skdp.data.reduce import Counts, PerRow
 from skdp.data.sources import Source
 from skdp.data.users import Users
 from skdp.linear_model import _personal_plan
@@ -25,6 +25,7 @@ def numbers_in(value):
     """Numbers that are added up, beside what is joined of rows."""
     if isinstance(value, tuple):
         return sum(map(numbers_in, value))
+    value = value.all() if isinstance(value, Counts) else value
     return 0 if isinstance(value, PerRow) else value.size
 
 
