@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import sparse
 
 from skdp.data.matrices import Design, RankOneMatrices
@@ -50,21 +50,6 @@ def total_of(design):
         lambda _, matrices: matrices.entries().weighted_sum(np.ones(len(matrices))),
         design.n_entries,
     )
-
-
-def kinds():
-    left, right = make_factors()
-    return {
-        "dense": design_of(make_values()),
-        "csr": Design(as_source(sparse.csr_array(make_values().reshape(N, -1))), SHAPE),
-        "rank one": Design(RankOneMatrices(left, right), SHAPE),
-        "sparse rank one": Design(
-            RankOneMatrices(sparse.csr_array(left), sparse.csr_array(right)), SHAPE
-        ),
-    }
-
-
-every_kind = pytest.mark.parametrize("kind", kinds())
 
 
 # What a design gives
@@ -180,22 +165,6 @@ def test_factors_that_overflow_when_mapped_are_null(contain, is_diagonal):
             assert_allclose(ours, expected, rtol=1e-12)
 
 
-def test_the_rows_of_the_user_stay_as_they_are():
-    values = make_values()
-    kept = values.copy()
-    point = point_of()
-    design = replace(design_of(values), multiplier=2.0)
-
-    def _use(records, matrices):
-        for coordinates in (matrices.entries(), matrices.tangent(point, 1.0)[0]):
-            coordinates.multiply(np.full(len(matrices), 7.0))
-            coordinates.weighted_sum(np.zeros(len(matrices)))
-        return np.zeros(1)
-
-    design.map_sum(_use, 1)
-    assert_array_equal(values, kept)
-
-
 # Blocks
 
 
@@ -225,42 +194,6 @@ def test_no_piece_is_a_single_record(shape, contain):
         assert pieces[-1][1] == n
         assert all(before[1] == after[0] for before, after in itertools.pairwise(pieces))
         assert min(stop - start for start, stop in pieces) > 1 or n == 1
-
-
-@every_kind
-def test_pieces_depend_on_the_shape_only(kind):
-    design = kinds()[kind]
-    empty = {
-        "dense": as_source(np.zeros((N, 12))),
-        "csr": as_source(sparse.csr_array((N, 12))),
-        "rank one": RankOneMatrices(np.zeros((N, 4)), np.zeros((N, 3))),
-        "sparse rank one": RankOneMatrices(sparse.csr_array((N, 4)), sparse.csr_array((N, 3))),
-    }
-    for is_written_out in (False, True):
-        ours = replace(design, writes_factors_out=is_written_out)
-        theirs = Design(empty[kind], SHAPE, writes_factors_out=is_written_out)
-        assert pieces_of(ours) == pieces_of(theirs)
-
-
-@every_kind
-def test_no_record_changes_the_numbers_of_another(kind):
-    # Otherwise counts of clipped records would change by more than one.
-    changed = {"dense": make_values(), "rank one": make_factors()[0]}
-    replaced = 1e200
-    design = kinds()[kind]
-    if kind in ("dense", "csr"):
-        flat = changed["dense"].reshape(N, -1)
-        flat[7] = replaced
-        other = Design(as_source(flat if kind == "dense" else sparse.csr_array(flat)), SHAPE)
-    else:
-        left, right = changed["rank one"], make_factors()[1]
-        left[7] = replaced
-        contain = np.array if kind == "rank one" else sparse.csr_array
-        other = Design(RankOneMatrices(contain(left), contain(right)), SHAPE)
-    with np.errstate(all="ignore"):
-        for ours, theirs in zip(given_by(design)[1:], given_by(other)[1:], strict=True):
-            assert_array_equal(np.delete(ours, 7), np.delete(theirs, 7))
-            assert ours[7] != theirs[7]
 
 
 # Rounding

@@ -79,17 +79,6 @@ def test_bits_do_not_depend_on_who_sums(kind, split):
                 assert sums(X, n_jobs) == expected
 
 
-@pytest.mark.parametrize("solver", ["covariance", "power"])
-def test_a_seed_repeats_a_fit_wherever_it_runs(solver):
-    for split in SPLITS.values():
-        X = parts_of(ROWS, split)
-        expected = bits(pca(solver, n_jobs=1).fit(X))
-        assert bits(pca(solver, n_jobs=3).fit(X)) == expected
-        with parallel_config("elsewhere", n_jobs=2):
-            assert bits(pca(solver).fit(X)) == expected
-    assert bits(pca(solver).fit(ROWS)) == expected
-
-
 def processes(X):
     """Tell which processes compute the sums over rows."""
     found = map_sum(as_source(X), lambda *_: PerRow(np.array([os.getpid()])), 0, 2)

@@ -18,7 +18,6 @@ from skdp.decomposition._rows_solvers import (
     _groups,
     decompose,
     decompose_guided,
-    decompose_with_axis,
 )
 from skdp.linalg.norms import GridCounts, kept_squares
 from skdp.privacy import gaussian_dp
@@ -226,22 +225,6 @@ def test_beside_the_mean_the_matrix_is_decomposed_exactly_if_noise_is_little(uni
     assert factors.total == pytest.approx(squared)
 
 
-@pytest.mark.covered
-@pytest.mark.parametrize("solver", ["covariance", "adaptive", "power"])
-@pytest.mark.parametrize("unit", [1e-100, 1e-90, 1e77, 1e100])
-@pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_rows_of_any_length_are_decomposed(solver, unit):
-    X = np.abs(np.random.default_rng(0).normal(size=(3000, 12)))
-    for epsilon in (0.1, 1.0, 100.0):
-        svd = DPTruncatedSVD(
-            3, epsilon=epsilon, solver=solver, row_norm=unit, random_state=KEY
-        ).fit(0.2 * unit * X)
-        assert GUIDES[0] in names(svd)
-        np.testing.assert_allclose(svd.components_ @ svd.components_.T, np.eye(3), atol=1e-9)
-        assert np.isfinite(svd.singular_values_).all()
-        assert np.isfinite(svd.explained_variance_).all()
-
-
 @pytest.mark.parametrize("scale", [1e-6, 0.003, 0.02, 10.0])
 def test_factors_beside_the_mean_are_in_order_and_orthonormal(scale):
     generator = np.random.default_rng(1)
@@ -253,18 +236,6 @@ def test_factors_beside_the_mean_are_in_order_and_orthonormal(scale):
     assert (factors.eigenvalues >= 0).all()
     assert (np.diff(factors.eigenvalues) <= 1e-12).all()
     assert factors.n_above_noise >= (scale < 1)
-
-
-@pytest.mark.parametrize("value", [1e-12, 1e-3, 1.0, 1e3])
-def test_along_an_axis_of_any_value_components_are_orthonormal(value):
-    generator = np.random.default_rng(2)
-    for n_features in (2, 3, 7):
-        noisy = generator.normal(size=(n_features, n_features))
-        noisy += noisy.T
-        noisy[0, 0] = value
-        axis = np.eye(n_features)[0]
-        components = decompose_with_axis(noisy, 1e-3, axis).components
-        np.testing.assert_allclose(components @ components.T, np.eye(n_features), atol=1e-6)
 
 
 def test_beside_a_mean_that_says_nothing_the_matrix_speaks_alone():

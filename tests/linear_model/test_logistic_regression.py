@@ -16,13 +16,7 @@ from skdp import DPLogisticRegression, PrivacyWarning
 from skdp.data.parts import Targets
 from skdp.data.reduce import BlockView
 from skdp.data.sources import as_source
-from skdp.linear_model import _logistic_plan
-from skdp.linear_model._logistic_fit import (
-    gradient_level,
-    residuals_of,
-    warnings_for_moment,
-    whitened,
-)
+from skdp.linear_model import _logistic_fit, _logistic_plan
 from skdp.privacy.clipping import clipped
 from skdp.testing._recording import record, replay
 from skdp.units import ResolvedRecord
@@ -316,7 +310,7 @@ def test_it_warns_if_no_eigenvalue_exceeds_the_noise(size, is_clear):
     whitening = _logistic_plan.whitening_of(moment, noise_std, constant, 4)
     assert whitening.is_clear == is_clear
     problem = SimpleNamespace(row_norm=None, unit=ResolvedRecord("replace"))
-    told = " ".join(warnings_for_moment(problem, whitening))
+    told = " ".join(_logistic_fit.warnings_for_moment(problem, whitening))
     assert told.startswith("Noise hides the spread") == (not is_clear)
 
 
@@ -371,7 +365,7 @@ def test_no_gradient_of_a_record_is_longer_than_the_level(container, bound, nois
         source, codes = as_source(container(row[None])), Targets.of(np.array([1]))
         view = _logistic_plan.LabeledRows(source, codes=codes).measured()
         level = np.hypot(white.reach, 1) / 4
-        record = whitened(clipped(view, bound), white, level)
+        record = _logistic_fit.whitened(clipped(view, bound), white, level)
         weights = 10.0 ** generator.uniform(-3, 8) * generator.normal(size=(6, 3))
         longest = max(longest, np.linalg.norm(record.gradient(weights)) / level)
     assert 0.99 < longest <= 1 + 1e-9
@@ -384,10 +378,12 @@ def test_a_record_at_the_reach_is_clipped_if_its_class_has_less_than_half(n_clas
         scores[0, 0] = np.log((n_classes - 1) * probability / (1 - probability))
         if n_classes == 2:
             scores = scores[:, 1:] - scores[:, :1]
-        length = np.linalg.norm(residuals_of(scores, np.array([0]))) * np.hypot(3.0, 1.0)
-        assert (length > gradient_level(3.0, n_classes, factor=1.0)) == is_clipped
+        length = np.linalg.norm(_logistic_fit.residuals_of(scores, np.array([0]))) * np.hypot(
+            3.0, 1.0
+        )
+        assert (length > _logistic_fit.gradient_level(3.0, n_classes, factor=1.0)) == is_clipped
     # The longest gradient, of a record that is surely another one.
-    longest = gradient_level(3.0, n_classes, factor=2.0)
+    longest = _logistic_fit.gradient_level(3.0, n_classes, factor=2.0)
     assert longest >= (1 if n_classes == 2 else np.sqrt(n_classes / (n_classes - 1))) * 3
 
 

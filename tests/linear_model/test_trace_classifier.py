@@ -152,18 +152,6 @@ def test_a_step_reads_the_matrices_once(monkeypatch):
     assert sizes == [30, 30, *[2 * sum(SHAPE) + 1] * n_steps]
 
 
-def test_the_plan_tells_all_releases():
-    X, _, _ = drawn(2)
-    plan = private(rank=2).plan(5000, 30, like=X)
-    names = [one.name for one in plan.releases]
-    norms, sums = ["clip norm", "clip norm around the mean"], ["mean matrix", "class difference"]
-    assert names[:5] == [norms[0], sums[0], norms[1], sums[1], "tangent gradient 1"]
-    assert plan.releases[4].sensitivity is not None
-    assert plan.releases[4].shape == (23,)
-    few = private().plan(100, 30, like=X)
-    assert all(one.sensitivity is not None for one in few.releases)
-
-
 def test_few_records_are_warned_of_and_a_search_takes_the_labels_for_classes():
     X, y, _ = drawn(1000)
     with pytest.warns(PrivacyWarning, match="few for 10 coefficients .* or a smaller matrix_shape"):

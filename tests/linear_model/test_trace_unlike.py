@@ -6,17 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from benchmarks.trace_regression.unlike import (
-    INDICATORS,
-    OFFSETS,
-    RARE_RESPONSES,
-    SPARSE_INDICATORS,
-    N,
-    indicators,
-    rare_and_large,
-    usual,
-    with_responses,
-)
+from benchmarks.trace_regression import unlike
 from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
 
 # All thresholds hold for 50 others, too.
@@ -25,9 +15,11 @@ SEEDS = range(1)
 
 def score_of(make, seed, **parameters):
     """Return the R^2 of a fit on fresh records, .866 at best for usual ones."""
-    X, y = make(np.random.default_rng(seed), 2 * N)
-    model = DPTraceRegressor(random_state=2**100 + seed, **parameters).fit(X[:N], y[:N])
-    return model.score(X[N:], y[N:])
+    X, y = make(np.random.default_rng(seed), 2 * unlike.N)
+    model = DPTraceRegressor(random_state=2**100 + seed, **parameters).fit(
+        X[: unlike.N], y[: unlike.N]
+    )
+    return model.score(X[unlike.N :], y[unlike.N :])
 
 
 def warned_score_of(make, seed, **parameters):
@@ -38,24 +30,24 @@ def warned_score_of(make, seed, **parameters):
 
 
 @pytest.mark.covered(at_most=2)
-@pytest.mark.parametrize("name", OFFSETS)
+@pytest.mark.parametrize("name", unlike.OFFSETS)
 def test_features_and_responses_far_from_0_and_in_any_unit(name):
     for seed in SEEDS:
-        assert score_of(OFFSETS[name], seed) > 0.8
+        assert score_of(unlike.OFFSETS[name], seed) > 0.8
 
 
 def test_a_bound_that_is_a_million_times_too_large():
     for seed in SEEDS:
-        assert score_of(usual, seed, response_bound=1e7) > 0.8
+        assert score_of(unlike.usual, seed, response_bound=1e7) > 0.8
 
 
 @pytest.mark.covered(at_most=4)
-@pytest.mark.parametrize("name", RARE_RESPONSES)
+@pytest.mark.parametrize("name", unlike.RARE_RESPONSES)
 def test_responses_most_of_which_are_the_same(name):
-    change, bound = RARE_RESPONSES[name]
+    change, bound = unlike.RARE_RESPONSES[name]
     least = {"9": 0.3, "5": 0.12, "2": 0.04}[name[0]] if name != "95% ones" else 0.12
     for seed in SEEDS:
-        score = score_of(with_responses(change), seed, response_bound=bound)
+        score = score_of(unlike.with_responses(change), seed, response_bound=bound)
         assert score > least
 
 
@@ -66,36 +58,36 @@ def test_too_rare_responses_are_warned_of_unless_they_are_bounded(share):
         return (y > np.quantile(y, 1 - share)).astype(float)
 
     for seed in SEEDS:
-        _, message = warned_score_of(with_responses(change), seed)
+        _, message = warned_score_of(unlike.with_responses(change), seed)
         assert "Too few responses differ from the median" in message
-        _, message = warned_score_of(with_responses(change), seed, response_bound=1.0)
+        _, message = warned_score_of(unlike.with_responses(change), seed, response_bound=1.0)
         assert "Too few responses" not in message
 
 
 @pytest.mark.covered(at_most=1)
-@pytest.mark.parametrize("name", INDICATORS)
+@pytest.mark.parametrize("name", unlike.INDICATORS)
 @pytest.mark.filterwarnings("ignore:Features that hardly differ:skdp.PrivacyWarning")
 def test_indicators(name):
-    scores = [score_of(INDICATORS[name], seed) for seed in SEEDS]
+    scores = [score_of(unlike.INDICATORS[name], seed) for seed in SEEDS]
     # Once in twenty fits noise hides that six among others are rare.
     least = np.median(scores) if name == "6 of 3% and 6 others" else min(scores)
     assert least > 0.8
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SPARSE_INDICATORS)
+@pytest.mark.parametrize("name", unlike.SPARSE_INDICATORS)
 def test_sparse_rows_of_few_features_are_fitted_as_dense_ones(name):
     for seed in SEEDS:
-        dense = score_of(INDICATORS[name], seed)
-        assert score_of(SPARSE_INDICATORS[name], seed) == pytest.approx(dense, abs=0.05)
+        dense = score_of(unlike.INDICATORS[name], seed)
+        assert score_of(unlike.SPARSE_INDICATORS[name], seed) == pytest.approx(dense, abs=0.05)
 
 
 def test_rare_features_of_unknown_size_are_warned_of():
-    for make in (rare_and_large, indicators(2, 0.005, 4, size=1000.0)):
+    for make in (unlike.rare_and_large, unlike.indicators(2, 0.005, 4, size=1000.0)):
         for seed in SEEDS:
             _, message = warned_score_of(make, seed)
             assert "Features that hardly differ" in message
-    _, message = warned_score_of(usual, 0)
+    _, message = warned_score_of(unlike.usual, 0)
     assert message == ""
 
 
@@ -103,7 +95,7 @@ def test_rare_features_of_unknown_size_are_warned_of():
 @pytest.mark.parametrize("share", [0.0, 0.002])
 def test_one_rare_or_constant_feature_harms_no_others(share):
     def with_flag(random, n_records):
-        X, y = usual(random, n_records)
+        X, y = unlike.usual(random, n_records)
         return np.column_stack([X, random.random(n_records) >= share]), y
 
     for seed in SEEDS:
@@ -115,8 +107,8 @@ def test_one_rare_or_constant_feature_harms_no_others(share):
 @pytest.mark.parametrize("unit", ["record", "response"])
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_matrices_of_rank_one_with_a_side_of_one(container, unit):
-    X, y = usual(np.random.default_rng(0), N)
-    ones = np.ones((N, 1))
+    X, y = unlike.usual(np.random.default_rng(0), unlike.N)
+    ones = np.ones((unlike.N, 1))
     for factors in ((container(X), ones), (ones, container(X))):
         model = DPTraceRegressor(privacy_unit=unit, random_state=2**100)
         model.fit(RankOneMatrices(*factors), y)
@@ -126,7 +118,7 @@ def test_matrices_of_rank_one_with_a_side_of_one(container, unit):
 @pytest.mark.filterwarnings("ignore:Features that hardly differ:skdp.PrivacyWarning")
 def test_closer_searches_leave_exact_centers_as_they_are():
     # Of responses and features that are mostly 0 or 1 the center is exactly that.
-    y = (np.random.default_rng(0).random(N) < 0.05).astype(float)
+    y = (np.random.default_rng(0).random(unlike.N) < 0.05).astype(float)
     X = np.column_stack([y, 1 - y])
     spent = DPTraceRegressor(random_state=2**100).fit(X, y).privacy_spent_
     names = {release.name for release in spent.releases}
@@ -141,4 +133,4 @@ def test_closer_searches_leave_exact_centers_as_they_are():
 def test_public_rows_with_one_of_few_rare_features_are_not_clipped():
     # With the quantile of other dense rows .78 at most, by 20 seeds.
     for seed in SEEDS:
-        assert score_of(INDICATORS["6 of 3%"], seed, privacy_unit="response") > 0.83
+        assert score_of(unlike.INDICATORS["6 of 3%"], seed, privacy_unit="response") > 0.83
