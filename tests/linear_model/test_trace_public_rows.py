@@ -7,10 +7,8 @@ from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.sources import as_source
 from skdp.linear_model._trace_records import (
     downweight_long_rows,
-    exact_whitening,
     inlier_mask,
     outlier_threshold,
-    sample_rows,
 )
 
 N = 400
@@ -66,15 +64,6 @@ def test_cells_and_empty_rows_are_usual():
         assert inlier_mask(sparse_design(np.full((N, 2), value))).all()
 
 
-@pytest.mark.parametrize("side", [0, 1])
-def test_covariances_are_those_of_usual_matrices(side):
-    X = make_rows()
-    X[5] *= 1e5
-    found = exact_whitening(design_of(X, (3, 2)))[0][side]
-    right = exact_whitening(design_of(np.delete(X, 5, axis=0), (3, 2)))[0][side]
-    np.testing.assert_allclose(found, right)
-
-
 def test_weights_make_vectors_alike_in_length():
     lengths = np.array([0.0, 1.0, 2.0, 2.0, 4.0, 1e7, 1e200, np.nan, np.inf])
     assert_array_equal(
@@ -83,10 +72,3 @@ def test_weights_make_vectors_alike_in_length():
     assert_array_equal(
         downweight_long_rows(lengths, downweights=False), [0, 1, 1, 1, 1, 1, 0, 0, 0]
     )
-
-
-@pytest.mark.parametrize("n_jobs", [None, 2])
-def test_a_sample_is_evenly_spaced(n_jobs):
-    X = np.arange(3.0 * 9001).reshape(9001, 3)
-    assert_array_equal(sample_rows(design_of(X, n_jobs=n_jobs), 10_000), X)
-    assert_array_equal(sample_rows(design_of(X, n_jobs=n_jobs), 4501), X[::2])

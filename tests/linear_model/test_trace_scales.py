@@ -65,13 +65,6 @@ def test_spreads_are_those_of_the_responses(sample):
         assert 0.5 < spread / np.sqrt(np.mean(values**2)) < 2
 
 
-def test_a_few_huge_responses_do_not_move_the_spread():
-    for seed in SEEDS:
-        values = np.random.default_rng(seed).normal(size=N)
-        values[:3] = 1e300, -1e9, 1e5
-        assert 0.5 < spread_of(values, seed).size < 2
-
-
 def test_sizes_are_counted_at_the_nearest_power_of_two():
     values = np.array([0, 1e-300, 0.8, -1, 1.3, 1.5, 1.7e308, np.inf, np.nan])
     counts = _trace_records.count_by_power(values)
@@ -93,12 +86,6 @@ def test_centers_are_medians(bound):
         values = np.random.default_rng(seed).normal(size=N) + 5
         center = center_of(values, seed, bound)
         assert center == pytest.approx(5, abs=1)
-
-
-def test_centers_stay_within_a_bound():
-    for value in (-1e9, 1e9):
-        center = center_of(np.full(N, value), bound=2.0)
-        assert abs(center) <= 2
 
 
 def make_features(seed):

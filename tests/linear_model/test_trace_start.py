@@ -51,16 +51,6 @@ def test_starts_are_close_to_the_matrix_without_noise():
         assert np.all(np.diff(found.values) <= 0)
 
 
-def test_starts_from_much_data_are_close_with_noise():
-    for seed in range(3):
-        plan, budget = planned(20.0, 20_000, seed)
-        _, found, M = start_with(plan, budget, 20_000, spread=2.0, seed=seed)
-        # Of 50 seeds .15 at most.
-        assert np.linalg.norm(found.matrix - M) < 0.3 * np.linalg.norm(M)
-        spent = math.fsum(release.share for release in budget.spent().releases)
-        assert spent == pytest.approx(START_SHARE)
-
-
 def test_a_spectral_start_without_a_gap_is_random():
     for seed in range(20):
         plan, budget = planned(1.0, 50, seed)
