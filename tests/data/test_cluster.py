@@ -14,10 +14,8 @@ import numpy as np
 import pytest
 from dask.delayed import delayed
 from distributed import Client, LocalCluster, wait
-from joblib import parallel_config
-from sklearn.model_selection import GridSearchCV
 
-from skdp import DPPCA, DPLinearRegression, DPTruncatedSVD, RowBlocks
+from skdp import DPPCA, DPLinearRegression, RowBlocks
 
 SEED, D = 2**90, 6
 LENGTHS = [300, 1, 2500, 1, 200, 400]
@@ -147,33 +145,6 @@ def test_a_scheduler_that_is_closed_ends_a_fit_and_leaves_the_estimator(ledger):
     assert vars(estimator) == before
     # The fit before, and this one: it had released a norm of rows.
     assert len(ledger.entries()) == 2
-
-
-class Captured:
-    """Scores how much of the rows the components hold, and notes in which process."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __call__(self, model, X, y=None):
-        with open(self.path, "a") as file:
-            file.write(f"{os.getpid()}\n")
-        return float(np.square(model.transform(X)).sum() / np.square(X).sum())
-
-
-def test_a_grid_search_of_scikit_learn_runs_on_a_cluster(client, tmp_path):
-    rows = np.vstack([load(i, 300) for i in range(3)])
-    grid, searches, processes = {"epsilon": [0.1, 1.0, 10.0]}, [], []
-    for backend in ("threading", "dask"):
-        scoring = Captured(tmp_path / backend)
-        model = DPTruncatedSVD(2, random_state=SEED)
-        with parallel_config(backend):
-            searches.append(GridSearchCV(model, grid, cv=3, scoring=scoring).fit(rows))
-        processes.append(set(map(int, scoring.path.read_text().split())))
-    found = [search.cv_results_["mean_test_score"].tolist() for search in searches]
-    assert found[0] == found[1]
-    assert processes[0] == {os.getpid()}
-    assert processes[1] <= set(client.run(os.getpid).values())
 
 
 def run(code, folder):

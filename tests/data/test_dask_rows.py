@@ -150,30 +150,6 @@ def test_masked_chunks_are_refused():
         skdp.DPPCA(1).fit(da.ma.masked_greater(array(), 0))
 
 
-@pytest.mark.parametrize("of", ["pandas", "parquet"])
-def test_data_frames_keep_their_names_and_bits(of, parquet):
-    X = frame() if of == "pandas" else parquet
-    lengths = X.map_partitions(len).compute().tolist()
-    cuts = np.cumsum(lengths)[:-1]
-    model = skdp.DPLinearRegression(n_iter=2, random_state=2**90).fit(X[FEATURES], X["y"])
-    assert model.feature_names_in_.tolist() == FEATURES
-    values = TABLE[FEATURES].to_numpy(float)
-    if of == "pandas":
-        parts = skdp.RowBlocks.from_partitions(
-            [one.copy for one in np.split(values, cuts)],
-            lengths,
-            len(FEATURES),
-            y=np.split(NUMBERS, cuts),
-        )
-        same = skdp.DPLinearRegression(n_iter=2, random_state=2**90).fit(parts)
-        assert same.coef_.tobytes() == model.coef_.tobytes()
-    found = model.predict(X[FEATURES])
-    np.testing.assert_allclose(found.compute(), model.predict(TABLE[FEATURES]))
-    assert model.score(X[FEATURES], X["y"]) == pytest.approx(model.score(TABLE[FEATURES], NUMBERS))
-    with pytest.raises(ValueError, match="feature names should match"):
-        model.predict(X[FEATURES[::-1]])
-
-
 def test_labels_of_data_frames_may_be_texts_or_categories(parquet):
     for X in (parquet, parquet.astype({"label": "category"})):
         model = skdp.DPLogisticRegression(classes=["no", "yes"], epsilon=50.0)

@@ -1,19 +1,13 @@
-"""What searches find, and what tuning on public rows does.
-
-All thresholds hold for 50 other values of `FIRST`, that of the whole job was tried for 6.
-"""
+"""What searches find: all thresholds hold for 50 other values of `FIRST`."""
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
 
-from skdp import DPPCA, DPTraceRegressor, PrivacyLedger
+from skdp import DPPCA, DPTraceRegressor
 from skdp.datasets import make_trace_regression
 from skdp.model_selection import DPGridSearch
-from skdp.model_selection._planning import _with_epsilon
 from skdp.pipeline._fitting import fit_together
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
@@ -70,35 +64,3 @@ def test_the_rank_is_found_where_the_default_is_wrong(epsilon):
 
 def error(model, rows):
     return np.mean((model.predict(MATRICES[rows]) - RESPONSES[rows]) ** 2)
-
-
-def test_a_whole_job_is_private_pays_once_and_beats_the_defaults(tmp_path):
-    X, labels = load_digits(return_X_y=True)
-    y = (labels == 0).astype(float)
-    pipeline = make_pipeline(DPPCA(), DPTraceRegressor())
-    gains = []
-    for seed in seeds(20):
-        X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=seed % 2**32)
-        ledger = PrivacyLedger.create(
-            tmp_path / f"digits {seed}",
-            dataset="digits",
-            epsilon=4.0,
-            delta=1e-6,
-            unit=("row", "record"),
-        )
-        search = DPGridSearch(
-            pipeline,
-            {"dppca__n_components": [3, 10, 30]},
-            epsilon=4.0,
-            ledger=ledger,
-            random_state=seed,
-        ).fit(X_train, y_train)
-        assert len(ledger.entries()) == 1
-        assert ledger.remaining() == 0
-        default = _with_epsilon(pipeline, 4.0)
-        default.set_params(dppca__random_state=seed, dptraceregressor__random_state=seed)
-        default.fit(X_train, y_train)
-        losses = [np.mean((model.predict(X_test) - y_test) ** 2) for model in (default, search)]
-        gains.append(losses[0] - losses[1])
-    # A mean would not do: one descent in a hundred does not converge here, and warns of it.
-    assert sum(gain > 0 for gain in gains) >= 15
