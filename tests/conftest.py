@@ -74,6 +74,14 @@ def ledger(tmp_path):
 
 
 @pytest.fixture
+def no_budget(monkeypatch):
+    """Let a test fail where a budget is opened."""
+    from skdp.privacy import PrivacyBudget
+
+    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+
+
+@pytest.fixture
 def few_steps():
     """Let classifiers take few steps, where it does not matter how many there are."""
     from class_cells import setting

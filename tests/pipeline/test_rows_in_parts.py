@@ -17,7 +17,6 @@ from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, St
 
 import skdp
 from skdp.model_selection import DPGridSearch
-from skdp.privacy import PrivacyBudget
 from skdp.units import Entry
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -118,8 +117,7 @@ def bad_target(y, value):
         (skdp.DPLinearRegression(), bad_target(X[:, 0], np.nan), "y contains NaN"),
     ],
 )
-def test_bad_targets_are_refused_before_the_first_step_spends(last, y, text, monkeypatch):
-    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+def test_bad_targets_are_refused_before_the_first_step_spends(last, y, text, no_budget):
     with pytest.raises(ValueError, match=text):
         skdp.make_dp_pipeline(clone(SCALER), clone(last)).fit(in_parts(X, y))
 
@@ -191,14 +189,12 @@ def spoiled(value):
         ((SCALER,), in_parts(csr_array(X)), "with_mean"),
     ],
 )
-def test_what_cannot_be_fitted_is_refused_before_anything_is_spent(steps, rows, text, monkeypatch):
-    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+def test_what_cannot_be_fitted_is_refused_before_anything_is_spent(steps, rows, text, no_budget):
     with pytest.raises(ValueError, match=text):
         skdp.make_dp_pipeline(*map(clone, steps)).fit(rows)
 
 
-def test_searches_need_rows_in_memory(monkeypatch):
-    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+def test_searches_need_rows_in_memory(no_budget):
     grid = {"dppca__n_components": [1, 2]}
     with pytest.raises(ValueError, match="DPGridSearch does not take"):
         DPGridSearch(pipeline_of("two"), grid).fit(in_parts(X))

@@ -212,8 +212,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("name", [*BEFORE, *NOWHERE, *UNFIT])
-def test_all_else_is_refused_before_anything_is_spent(name, monkeypatch):
-    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+def test_all_else_is_refused_before_anything_is_spent(name, no_budget):
     step = {**BEFORE, **NOWHERE, **UNFIT}[name]
     steps = [("a", clone(FIRST)), ("odd", step), ("c", clone(LAST))]
     text = "odd.*put it before the first private step" if name in BEFORE else "odd"
@@ -236,16 +235,14 @@ def test_last_steps_are_refused_there_too(name):
         skdp.make_dp_pipeline(clone(FIRST), BEFORE[name]).fit(X)
 
 
-def test_a_sparse_row_below_zero_is_refused_for_all_rows(monkeypatch):
-    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+def test_a_sparse_row_below_zero_is_refused_for_all_rows(no_budget):
     first = skdp.DPStandardScaler(with_mean=False)
     with pytest.raises(ValueError, match="threshold < 0"):
         skdp.make_dp_pipeline(first, Binarizer(threshold=-1.0), clone(LAST)).fit(csr_array(X))
 
 
 @pytest.mark.parametrize("step", [splines(), columns(("passthrough", [1]))])
-def test_what_needs_a_number_of_columns_is_refused_behind_a_released_one(step, monkeypatch):
-    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+def test_what_needs_a_number_of_columns_is_refused_behind_a_released_one(step, no_budget):
     with pytest.raises(ValueError, match=rf"Step '{type(step).__name__.lower()}' raises"):
         skdp.make_dp_pipeline(skdp.DPPCA(0.9), step, clone(LAST), shares={"dppca-1": 0.5}).fit(X)
 
@@ -260,8 +257,7 @@ def test_what_needs_a_number_of_columns_is_refused_behind_a_released_one(step, m
         ("passthrough", BEFORE["one-hot"], {"odd__categories": ["auto"]}),
     ],
 )
-def test_no_candidate_makes_a_step_refuse_rows_or_learn(first, odd, grid, monkeypatch):
-    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
+def test_no_candidate_makes_a_step_refuse_rows_or_learn(first, odd, grid, no_budget):
     pipeline = skdp.DPPipeline([("a", first), ("odd", odd), ("c", clone(LAST))])
     with pytest.raises(ValueError, match=r"may learn|raises"):
         DPGridSearch(pipeline, grid).fit(np.abs(X))
@@ -342,9 +338,8 @@ NO_ROWS = {
 
 @pytest.mark.parametrize("name", NO_ROWS)
 def test_a_step_that_makes_no_array_of_real_numbers_is_refused_before_anything_is_spent(
-    name, monkeypatch
+    name, no_budget
 ):
-    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
     function, given = NO_ROWS[name]
     step, scaler = FunctionTransformer(function), skdp.DPStandardScaler()
     told = f"^Step 'functiontransformer' must return a 2-D array or a sparse matrix.*{given}"
