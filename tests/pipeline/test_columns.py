@@ -33,7 +33,10 @@ from skdp import (
 )
 from skdp.model_selection import DPGridSearch
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),
+    pytest.mark.usefixtures("few_steps"),
+]
 
 GENERATOR = np.random.default_rng(0)
 N = 400

@@ -20,7 +20,10 @@ from skdp import (
 )
 from skdp.model_selection import DPGridSearch
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),
+    pytest.mark.usefixtures("few_steps"),
+]
 
 N = 200
 GENERATOR = np.random.default_rng(0)
