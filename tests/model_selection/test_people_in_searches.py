@@ -154,16 +154,16 @@ def forgotten(losses):
     return lambda *given: losses(*given[:-1], None)
 
 
-@pytest.mark.parametrize("module", ["_score", "_search"])
-def test_rows_that_count_are_noticed(module, monkeypatch):
-    monkeypatch.setattr(f"skdp.model_selection.{module}.unit_losses", forgotten(unit_losses))
-    monkeypatch.setattr(f"skdp.model_selection.{module}.noise_for", lambda *_: None)
+@pytest.mark.parametrize("kind", ["score", "search"])
+def test_rows_that_count_are_noticed(kind, monkeypatch):
+    monkeypatch.setattr("skdp.model_selection._score.unit_losses", forgotten(unit_losses))
+    monkeypatch.setattr("skdp.model_selection._score.noise_for", lambda *_: None)
     pairs = [with_first(np.full((100, 4), size), size) for size in (0.0, 1e3)]
-    if module == "_score":
-        fit = lambda X, y, users: score_of("squares", X, y, users)  # noqa: E731
-    else:
-        fit = lambda X, y, users: search_of("free").fit(X, users=users)  # noqa: E731
-    assert farthest(fit, *pairs) > 1
+    fits = {
+        "score": partial(score_of, "squares"),
+        "search": lambda X, y, users: search_of("free").fit(X, users=users),
+    }
+    assert farthest(fits[kind], *pairs) > 1
 
 
 # ------------------------------
