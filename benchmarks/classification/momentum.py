@@ -1,9 +1,10 @@
 """The momentum of steps of more than two classes: what is chosen, beside each that may be.
 
 The rule of `linear_model/_logistic_plan.py` chooses from the released moment and public facts. Its
-weights were chosen on letter, digits, fifths of diamonds and ordinary rows of nine classes, and
-fourths of houses are a check. Columns are standardized, with rows that are held out; pixels are
-divided by 16.
+weights were chosen on letter, digits, fifths of diamonds, ordinary rows of nine classes, crime and
+mnist; fourths of houses, sixths of compactiv, strokes and standardized digits are a check. Columns
+are standardized, with rows that are held out; pixels are divided by the largest, where nothing else
+is said.
 Run
 
     SKDP_DATA=... python -m benchmarks.classification.momentum            # some minutes
@@ -20,6 +21,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.classification.strokes import make_strokes
 from benchmarks.classification.tasks import Found, Task, measured_on, ours
 from benchmarks.data import file_at_hand
 from benchmarks.report import ignore_drowned_signal, line, parser_for, table
@@ -45,8 +47,9 @@ def _of_file(name: str, n_parts: int = 0) -> Task | None:
         print(f"{name}: skipped, SKDP_DATA names no folder that has it")
         return None
     with np.load(path, allow_pickle=True) as arrays:
-        X, y = arrays["X"].astype(float), arrays["y"]
-    X = np.clip(StandardScaler().fit_transform(X), -10, 10)
+        X = np.nan_to_num(arrays["X"].astype(float))
+        X, y = (X, arrays["y"]) if "y" in arrays else (X[:, :-1], X[:, -1])
+    X = X / 255 if name == "mnist_t10k" else np.clip(StandardScaler().fit_transform(X), -10, 10)
     if n_parts:
         y = np.digitize(y, np.quantile(y, np.arange(1, n_parts) / n_parts))
     chosen = np.random.default_rng(1).permutation(len(y))[:MOST_ROWS]
@@ -56,6 +59,16 @@ def _of_file(name: str, n_parts: int = 0) -> Task | None:
 def _digits() -> Task:
     X, y = load_digits(return_X_y=True)
     return Task(X / 16, y)
+
+
+def _standardized_digits() -> Task:
+    task = _digits()
+    return Task(StandardScaler().fit_transform(task.X), task.y)
+
+
+def _strokes() -> Task:
+    X, y = make_strokes()
+    return Task(X / X.max(), y)
 
 
 def _weak() -> Task:
@@ -71,7 +84,12 @@ TABLES: dict[str, Callable[[], Task | None]] = {
     "digits": _digits,
     "diamonds, fifths": lambda: _of_file("diamonds", 5),
     "nine classes, weak": _weak,
+    "crime, fourths": lambda: _of_file("communities_crime", 4),
+    "mnist_t10k": lambda: _of_file("mnist_t10k"),
     "houses, fourths": lambda: _of_file("california_housing", 4),
+    "compactiv, sixths": lambda: _of_file("compactiv", 6),
+    "strokes": _strokes,
+    "digits, standardized": _standardized_digits,
 }
 
 

@@ -638,20 +638,9 @@ def solve_guided_power(
         noisy = _without_axis(axis, noisy)
         columns = _shrunk_by_group(noisy, noise_std, groups)
     n_above_noise = int(positive_mean.excess > 0) + count_above_edge(noisy, noise_std)
-    factors = _release_spectrum(rows, plan.projected_moment, budget, positive_mean, columns)
-    return replace(factors, n_above_noise=n_above_noise)
-
-
-def _release_spectrum(
-    rows: Rows,
-    projected_moment: Release,
-    budget: PrivacyBudget,
-    positive_mean: PositiveMean,
-    columns: np.ndarray,
-) -> Factors:
-    """Rayleigh-Ritz in the span of the mean and the columns, with the mean as the guide."""
+    # Rayleigh-Ritz in the span of the mean and the columns, with the mean as the guide.
     basis = orthonormal_basis(np.column_stack([positive_mean.axis, columns]))
-    noisy, noise_std = release_projected_moment(projected_moment, rows, budget, basis)
+    noisy, noise_std = release_projected_moment(plan.projected_moment, rows, budget, basis)
     total, inner = float(np.trace(noisy)), noisy[:-1, :-1].copy()
     # The second moment along the mean is at least n times its squared length, which may be known
     # more precisely. A value below its noise would make the deflation arbitrary.
@@ -659,7 +648,8 @@ def _release_spectrum(
         inner[0, 0], rows.n_rows * float(positive_mean.denoised @ positive_mean.denoised), noise_std
     )
     factors = decompose_with_axis(inner, noise_std, np.eye(len(inner))[0])
-    return replace(factors, components=factors.components @ basis.T, total=total)
+    components = factors.components @ basis.T
+    return replace(factors, components=components, total=total, n_above_noise=n_above_noise)
 
 
 def _without_axis(axis: np.ndarray, columns: np.ndarray) -> np.ndarray:

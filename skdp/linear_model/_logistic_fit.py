@@ -217,8 +217,13 @@ def descend(
     budget: PrivacyBudget,
 ) -> tuple[np.ndarray, float]:
     """Take all steps; return the mean of the last half of the iterates, shrunk, and how far."""
-    white, level = records.whitening, records.level
-    pace = pace_of(problem, plan, level, start, white)
+    white, level, n_classes = records.whitening, records.level, problem.n_classes
+    # How steps go is settled before the first one, from the moment and public facts.
+    step = _STEP_OF_TWO if n_classes == 2 else min(_LARGEST_STEP, _STEP_A_CLASS * n_classes)
+    noise_std = plan[0].sensitivity_for(level) / (problem.cost.mu * math.sqrt(plan[0].share))
+    curvature = curvature_fraction(problem) * curvature_at(start[-1])
+    pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / problem.n_units)
+    pace = replace(pace, momentum=momentum_of(problem, pace, start, white))
     before, weights, iterates = start, start, list[np.ndarray]()
     for release in plan:
         ahead = weights + pace.momentum * (weights - before)
@@ -228,22 +233,6 @@ def descend(
         before, weights = weights, ahead - pace.step * centered(noisy) / problem.n_units
         iterates.append(weights)
     return shrunk_mean(iterates, pace, start, white, margin=margin_of(problem))
-
-
-def pace_of(
-    problem: LogisticProblem,
-    plan: tuple[Release, ...],
-    level: float,
-    start: np.ndarray,
-    white: Whitening,
-) -> Pace:
-    """Settle how steps go before the first one, from the moment and public facts."""
-    n_classes = problem.n_classes
-    step = _STEP_OF_TWO if n_classes == 2 else min(_LARGEST_STEP, _STEP_A_CLASS * n_classes)
-    noise_std = plan[0].sensitivity_for(level) / (problem.cost.mu * math.sqrt(plan[0].share))
-    curvature = curvature_fraction(problem) * curvature_at(start[-1])
-    pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / problem.n_units)
-    return replace(pace, momentum=momentum_of(problem, pace, start, white))
 
 
 def gradient_level(reach: float, n_classes: int, factor: float) -> float:
@@ -467,7 +456,8 @@ def solve_logistic(
     moment, n_units = noisy / problem.n_units, problem.n_units
     n_features = problem.n_features
     whitening = whitening_of(moment, noise_std / n_units, beside[0], n_features)
-    whitening = replace(whitening, reach=level_factor(problem) * whitening.reach)
+    reach, class_noise = level_factor(problem) * whitening.reach, noise_std / n_units / beside[1]
+    whitening = replace(whitening, reach=reach, class_noise=class_noise * math.sqrt(0.5))
     fractions = fractions_of(moment, beside, n_features)
     start = start_of(moment, whitening, beside, n_units)
     level = gradient_level(whitening.reach, problem.n_classes, level_factor(problem))

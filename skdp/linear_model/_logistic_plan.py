@@ -241,6 +241,7 @@ class Whitening:
     `vectors` are the eigenvectors of A, `spread` the variances of z along them, which noise may
     make negative, `largest` is the spectral norm of A, and `is_clear` tells whether any eigenvalue
     exceeds the noise. Columns `are_unlike` if noise hides most of them, and a few vary far more.
+    `class_noise` is the standard deviation of the noise in a mean of rows and labels.
     """
 
     mean: np.ndarray
@@ -251,6 +252,7 @@ class Whitening:
     reach: float
     is_clear: bool
     are_unlike: bool
+    class_noise: float = 0.0
 
     @property
     def mean_norm(self) -> float:
@@ -355,11 +357,17 @@ def of_classes(scores: np.ndarray) -> np.ndarray:
 
 # Momenta of more than two classes, of which the first is none.
 _MOMENTA = (0.0, 0.5, 0.8, 0.9)  # benchmarks/classification/momentum.md
-# Weights of the noise, and of what the records tell by chance, beside what has not converged.
-_OF_NOISE, _OF_CHANCE = 0.35, 0.001  # benchmarks/classification/momentum.md
-# Without this much told apart, or hidden, clipped gradients lead astray: up to this factor of the
-# level.
-_TOLD_APART, _CLIPPED = 0.95, 2.0  # benchmarks/classification/momentum.md
+# Weights of what classes that are told apart still gain, to a power of how far they are, and of
+# what the records tell by chance; half of the curvature where steps end, as a part of `Pace`'s.
+_OF_GROWTH, _POWER, _OF_CHANCE, _FLATTER = (
+    8.0,
+    4,
+    0.004,
+    0.5,
+)  # benchmarks/classification/momentum.md
+# Most of the variance of classes that rows are taken to tell; how far directions in which classes
+# differ vary more than others that are hidden.
+_MOST_TOLD, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
 
 
 @dataclass(frozen=True)
@@ -389,18 +397,47 @@ def momentum_of(problem: LogisticProblem, pace: Pace, start: np.ndarray, white: 
     """
     if problem.n_classes == 2:
         return 1 - n_steps_of_rows(problem) / n_steps(problem)
-    curvatures, spread = _curvatures_at(start[-1]), seen_spread(white)
-    told_apart = curvature_at(start[-1]) * np.sum((white.vectors.T @ start[:-1]) ** 2, axis=1)
-    hidden = 1 - spread.mean()
-    if spread @ told_apart + hidden < _TOLD_APART and level_factor(problem) < _CLIPPED:
-        return 0.0
+    curvatures = _curvatures_at(start[-1])
     # Beyond that even exact steps would diverge.
     paces = [
         replace(pace, momentum=momentum)
         for momentum in _MOMENTA
         if pace.step * curvatures.max() < 1 + 1 / (1 + 2 * momentum) or momentum == 0
     ]
-    return min(paces, key=partial(_excess, problem, curvature_at(start[-1]), spread)).momentum
+    told, curvature = told_of(start, white), curvature_at(start[-1])
+    return min(paces, key=partial(_excess, problem, curvature, seen_spread(white), told)).momentum
+
+
+class Told(NamedTuple):
+    """Parts of the variance of the classes that rows tell, as squared correlations.
+
+    `clearest` is that of the classes' clearest direction, `hidden` what rows tell where noise hides
+    how they vary, and `started` how far the start led there.
+    """
+
+    total: float
+    clearest: float
+    hidden: float
+    started: float
+
+
+def told_of(start: np.ndarray, white: Whitening) -> Told:
+    """Estimate what rows tell of the classes from the start, a Newton step of known noise.
+
+    In directions that vary less than whitened ones it is shorter by that factor, which is not known
+    for each of them where they are hidden.
+    """
+    curvature, n_free = curvature_at(start[-1]), n_free_scores(start.shape[1])
+    is_hidden, fractions = white.spread < 1, softmax(start[-1])
+    parts = math.sqrt(curvature / n_free) * (white.vectors.T @ start[:-1])
+    squares = np.sum(parts**2, axis=1)
+    clear = min(_MOST_TOLD, float(squares[~is_hidden].sum()))
+    clearest = n_free * float(np.linalg.norm(parts * ~is_hidden[:, np.newaxis], 2)) ** 2
+    scales = white.class_noise * white.largest * np.minimum(len(fractions), 1 / fractions)
+    found = max(0.0, float(np.sum(squares[is_hidden] - curvature * np.mean(scales**2))))
+    spread = _VARY_MORE * seen_spread(white).min()
+    hidden, started = (1 - clear) * found / (spread + found), (spread + found) / (1 - clear)
+    return Told(min(_MOST_TOLD, clear + hidden), min(1.0, clearest), hidden, min(1.0, started))
 
 
 def seen_spread(white: Whitening) -> np.ndarray:
@@ -414,16 +451,23 @@ def seen_spread(white: Whitening) -> np.ndarray:
     return np.where(is_hidden, min(1.0, total / max(1, is_hidden.sum())), white.spread)
 
 
-def _excess(problem: LogisticProblem, curvature: float, spread: np.ndarray, pace: Pace) -> float:
-    """Predict, in parts, by how much a log loss exceeds the least one.
+def _excess(
+    problem: LogisticProblem, curvature: float, spread: np.ndarray, told: Told, pace: Pace
+) -> float:
+    """Predict by how much a log loss exceeds the least one, to the second order.
 
-    They are what has not converged, noise, and what weights learn of the records alone.
+    The parts are what steps still gain, above all of classes that are told apart, where weights
+    grow slowly; of what is hidden, whose start was too short; noise, which matters less the more
+    is told; and what weights learn of the records alone.
     """
     n_free = n_free_scores(problem.n_columns)
     led = curvature * pace.n_steps * pace.step / (1 - pace.momentum)
-    noise = curvature * n_free * pace.noise(spread).sum()
-    chance = led * n_free * spread.sum() / problem.n_units
-    return float(1 / led + _OF_NOISE * noise + _OF_CHANCE * chance)
+    growth = _OF_GROWTH * max(told.clearest, told.total) ** _POWER / led
+    left = (1 - told.started) * math.exp(-led * told.started)
+    noise = replace(pace, curvature=_FLATTER * pace.curvature).noise(spread).sum()
+    of_scores = told.hidden * left**2 + (1 - told.total) * curvature * noise
+    chance = led * spread.sum() / problem.n_units
+    return float(growth + n_free * (of_scores / 2 + _OF_CHANCE * chance))
 
 
 # ------------------------------
@@ -507,6 +551,5 @@ def _noise_in_mean(decay: np.ndarray, momentum: float, n_steps: int) -> np.ndarr
     left = np.cumsum(places[1:], axis=0)
     n_kept = n_steps - n_steps // 2
     # Noise of the first half has moved before the mean begins.
-    before = np.zeros_like(left)
-    before[n_kept:] = left[: n_steps - n_kept]
-    return np.asarray(np.sum((left - before) ** 2, axis=0) / n_kept**2)
+    left[n_kept:] -= left[: n_steps - n_kept].copy()
+    return np.asarray(np.sum(left**2, axis=0) / n_kept**2)

@@ -13,6 +13,7 @@ from skdp.linear_model._logistic_plan import (
     momentum_of,
     seen_spread,
     shrunk_mean,
+    told_of,
 )
 
 
@@ -72,6 +73,29 @@ def test_the_spread_of_hidden_directions_is_known_in_their_mean():
     seen = seen_spread(white)
     assert seen[-1] == 1
     assert 1 < seen[:-1].sum() < 8
+
+
+@pytest.mark.parametrize("spread", [1.0, 0.05], ids=["whitened", "hidden"])
+@pytest.mark.parametrize("correlation", [0.0, 0.3])
+def test_the_start_tells_what_rows_explain_of_the_classes(correlation, spread):
+    """Rows explain that part of each class, in all directions alike."""
+    d, n_classes, noise = 400, 5, 0.002
+    generator = np.random.default_rng(0)
+    cross = centered(generator.normal(size=(d, n_classes)))
+    cross *= np.sqrt(spread * correlation * (1 - 1 / n_classes) / np.sum(cross**2))
+    start = np.zeros((d + 1, n_classes))
+    start[:-1] = n_classes * (cross + centered(noise * generator.normal(size=cross.shape)))
+    eye, spreads = np.eye(d), np.full(d, spread)
+    told = told_of(start, Whitening(spreads, eye, eye, spreads, 1.0, 1.0, True, False, noise))
+    if spread == 1:
+        np.testing.assert_allclose([told.total, told.hidden], [correlation, 0], atol=0.02)
+        assert told.clearest >= told.total
+    else:
+        # The classes' directions count as if they varied four times as much as they do here.
+        found, seen = spread * correlation, 4 * (spread + 2 / d)
+        assert told.total == told.hidden
+        np.testing.assert_allclose(told.hidden, found / (seen + found), atol=0.01)
+        np.testing.assert_allclose(told.started, seen + found, atol=0.01)
 
 
 @pytest.mark.parametrize(
