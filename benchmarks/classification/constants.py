@@ -31,10 +31,10 @@ TITLE = """\
 Written by `python -m benchmarks.classification.constants --write`.
 
 Each number is halved and doubled, alone; those after ± are standard errors, of the default. The
-noise differs from line to line. "Accuracy", AUC and log loss are means over seeds on a held-out
-quarter of the rows, in [-1, 1] by public ranges; "scaler" is `DPStandardScaler` with these ranges
-and .15 of the square of mu before the classifier, "no bounds" without them and with .25. The error
-of scales is the mean over the tables of `benchmarks/scaling/columns.py`, with 20,000 rows and
+noise differs from line to line. "Accuracy", AUC and log loss are means over at most {} seeds on a
+held-out quarter of the rows, in [-1, 1] by public ranges; "scaler" is `DPStandardScaler` with these
+ranges and .15 of the square of mu before the classifier, "no bounds" without them and with .25. The
+error of scales is the mean over the tables of `benchmarks/scaling/columns.py`, with 20,000 rows and
 epsilon 1, of the logarithm of base 2 of the ratio of the released scale to the true one, its sign
 dropped: of the first column, which is narrow and far from 0. "Coin flips" are 1000 rows of 8 normal
 features that tell nothing of classes 60:40, whose frequencies alone have the log loss .673; of the
@@ -162,37 +162,39 @@ OF_SCALER = [
 ]
 
 
-def cells(cases: list[Case], *, with_errors: bool = False) -> list[str]:
+def cells(cases: list[Case], most: int, *, with_errors: bool = False) -> list[str]:
     shown = []
     for case in cases:
-        values = np.array([case.measure(seed) for seed in range(case.n_seeds)])
+        values = np.array([case.measure(seed) for seed in range(min(case.n_seeds, most))])
         error = f" ± {standard_error(values):.3f}" if with_errors else ""
         shown.append(f"{values.mean():.3f}{error}")
     return shown
 
 
-def lines_of(numbers: list[Number], cases: list[Case]) -> Iterator[str]:
+def lines_of(numbers: list[Number], cases: list[Case], most: int) -> Iterator[str]:
     yield table(["number", "value", *(case.name for case in cases)], [])
-    yield line(["all", "the default", *cells(cases, with_errors=True)])
+    yield line(["all", "the default", *cells(cases, most, with_errors=True)])
     for number in numbers:
         path = "/".join(number.module.__name__.split(".")[-2:])
         for value in number.others:
             with patch.object(number.module, number.name, value):
-                yield line([f"`{number.name}` in `{path}.py`", value, *cells(cases)])
+                yield line([f"`{number.name}` in `{path}.py`", value, *cells(cases, most)])
 
 
 def main() -> None:
-    asked = parser_for(__doc__, write="replace constants.md").parse_args()
+    parser = parser_for(__doc__, write="replace constants.md")
+    parser.add_argument("--seeds", type=int, default=10, help="at most so many of each figure")
+    asked = parser.parse_args()
     ignore_drowned_signal()
     blocks = []
     for numbers, cases in ((CLASSIFIER, OF_CLASSIFIER), (SCALER, OF_SCALER)):
         lines = []
-        for text in lines_of(numbers, cases):
+        for text in lines_of(numbers, cases, asked.seeds):
             print(text, flush=True)
             lines.append(text)
         blocks.append("\n".join(lines))
     if asked.write:
-        (HERE / "constants.md").write_text("\n\n".join([TITLE, *blocks]) + "\n")
+        (HERE / "constants.md").write_text("\n\n".join([TITLE.format(asked.seeds), *blocks]) + "\n")
 
 
 if __name__ == "__main__":
