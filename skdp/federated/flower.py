@@ -77,16 +77,7 @@ def client_app(
     @app.query()
     def _answer(message: Message, context: Context) -> Message:  # numpydoc ignore=GL08
         try:
-            with make_owner(context) as owner:
-                if owner._path is None:
-                    raise FederationError(
-                        "make_owner must pass state=, a file: Flower starts a process for each "
-                        "message."
-                    )
-                answer = owner.handle(message.content[_RECORD][_QUESTION])
-                if save is not None and "estimator_" in vars(owner):
-                    save(owner.estimator_, context)
-                fields = {_OWNER: owner.number, _ANSWER: answer}
+            fields = _answered(make_owner, save, message.content, context)
         except Exception as error:
             log(ERROR, "this owner has not answered", exc_info=error)
             text = str(error) if isinstance(error, FederationError) else type(error).__name__
@@ -156,6 +147,24 @@ def server_app(
 
 # ------------------------------
 # At an owner.
+
+
+def _answered(
+    make_owner: Callable[[Context], Owner],
+    save: Callable[[Any, Context], None] | None,
+    content: RecordDict,
+    context: Context,
+) -> dict[str, Any]:
+    """Answer one question, and save the model if there is one then."""
+    with make_owner(context) as owner:
+        if owner._path is None:
+            raise FederationError(
+                "make_owner must pass state=, a file: Flower starts a process for each message."
+            )
+        answer = owner.handle(content[_RECORD][_QUESTION])
+        if save is not None and "estimator_" in vars(owner):
+            save(owner.estimator_, context)
+        return {_OWNER: owner.number, _ANSWER: answer}
 
 
 # ------------------------------
