@@ -238,6 +238,15 @@ def test_the_largest_noise_of_the_largest_std_stays_a_count():
     assert 16 * FARTHEST - 1 < counts[0] == -counts[1] <= layout.largest
 
 
+def test_a_rest_keeps_all_its_digits_until_it_has_its_noise():
+    layout = layout_of(shape=(1,))
+    quarter = np.array([layout.step / layout.std / 4])
+    with patch.object(shares, "draw", lambda *_: quarter):
+        for steps, count in ((8.25, 9), (-7.75, -7)):
+            parts = (np.array([steps + more]) * layout.step for more in (1e-9, -1e-9))
+            assert [counts_of(part, layout, KEY).item() for part in parts] == [count, count - 1]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int8, bool, np.longdouble])
 def test_other_kinds_of_numbers_are_taken_as_they_are(dtype):
     part = np.array([0, 1, 1, 0]).astype(dtype)
