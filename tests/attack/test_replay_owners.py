@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 from owner_cells import CASES, N_OWN, N_WIDE, Cell, D, Server, hear, retold, setting
 from owner_neighbors import assert_one_story
-from scipy.sparse import csr_array
 
 from skdp import RowBlocks
-from skdp.federated import _agreement
 from skdp.federated._agreement import no_rows, view_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -98,21 +96,6 @@ OWN_FACTS = [
 def test_facts_of_the_own_rows_are_not_told_where_the_least_rounding_does_not_hide_them(cell):
     with no_least_rounding():
         assert_one_story(all_heard(cell, Server(cell)))
-
-
-CENTERED = Cell("covariance", model="pca, public center")
-
-
-def test_sparse_rows_where_dense_ones_are_agreed_on_would_be_noticed(monkeypatch):
-    # Sparse rows are centered in their products: the same rows, with another sensitivity.
-    X = CENTERED.rows()[:N_OWN]
-    with no_least_rounding():
-        agreement = CENTERED.agreement()
-        story = hear(agreement, view_of(agreement, X), Server(CENTERED))
-        monkeypatch.setattr(_agreement, "holds_sparse", lambda X: False)
-        again = retold(agreement, view_of(agreement, csr_array(X)), story)
-    assert again.layouts != story.layouts
-    np.testing.assert_allclose(again.parts[-1], story.parts[-1], atol=1e-12)
 
 
 def test_an_owner_may_have_more_rows_than_there_are_owners():
