@@ -301,7 +301,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         n_samples : int or tuple of int
             Number of rows or records of the X that will be fitted; or its shape, alone.
         n_features : int or None, default=None
-            Number of its features.
+            Number of its features; ``None`` if `n_samples` or `like` tells it.
         like : object or None, default=None
             An X of any length that `fit` would take. Its dtype, its shape after the first axis and
             whether it is sparse are read, but no value. ``None`` stands for a dense 2-D array.
@@ -513,6 +513,8 @@ def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, 
     if isinstance(n_samples, tuple) and len(n_samples) > 1 and n_features is None:
         like = np.zeros((1, *n_samples[1:])) if like is None else like
         n_samples, n_features = n_samples[0], math.prod(n_samples[1:])
+    if n_features is None and len(getattr(like, "shape", ())) > 1:
+        n_features = math.prod(like.shape[1:])
     is_data = hasattr(like, "shape") or isinstance(like, list | tuple | None)
     if isinstance(like, type) or not is_data:
         # The error names only the type: the printed form may hold values.

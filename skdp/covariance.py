@@ -202,10 +202,20 @@ def covariances_of(moment: Moment, *, is_centered: bool) -> Covariances:
     least = _FLOOR * noise_edge(noise_std * root_mean_square, len(values))
     repaired = vectors * np.maximum(values, least) @ vectors.T
     repaired, units = (repaired + repaired.T) / 2, np.outer(moment.scale, moment.scale)
+    # What noise leaves of a constant's covariances would be large in its own tiny unit.
+    varies = ~_are_constant(moment)
+    repaired *= np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
     location = moment.center + moment.scale * mean
     correlations = correlations_of(repaired)
     matrix, noise = finite(units * repaired), finite(units * noise)
     return Covariances(finite(location), matrix, finite(correlations), noise, kept)
+
+
+def _are_constant(moment: Moment) -> np.ndarray:
+    """Tell which columns do not vary as far as noise, or without it rounding, tells."""
+    scales = moment.scales
+    are_points = scales.is_point if moment.noise_std else scales.is_flat
+    return np.broadcast_to(are_points, scales.center.shape)
 
 
 def correlations_of(covariance: np.ndarray) -> np.ndarray:
@@ -784,7 +794,13 @@ class DPCovariance(ColumnEstimator):
         self.presence_, self.kept_ = result.scales.presence, found.kept
         self.n_samples_seen_ = problem.n_units
         names = getattr(self, "feature_names_in_", range(problem.n_features))
-        return list(warnings_for_scales(result.scales, problem, names))
+        warnings = list(warnings_for_scales(result.scales, problem, names))
+        if len(constant := np.flatnonzero(_are_constant(result))):
+            warnings.append(
+                "Columns that do not vary, as far as can be told, and have no covariance with "
+                f"others: {shortened([str(names[one]) for one in constant.tolist()])}."
+            )
+        return warnings
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -194,3 +194,21 @@ def test_too_little_budget_is_warned_of_before_anything_is_spent():
 def test_what_is_asked_wrongly_is_refused(ask, said):
     with pytest.raises(ValueError, match=said):
         ask(EXACT)
+
+
+@pytest.mark.parametrize("bounds", [None, (-10, 10)])
+@pytest.mark.parametrize("epsilon", [1.0, 10.0, math.inf])
+def test_a_constant_that_is_not_0_has_no_covariance(epsilon, bounds):
+    """Noise, in units as small as the spread of a constant, would be a coefficient of 1e18."""
+    Z = np.random.default_rng(0).normal(size=(8000, 3))
+    Z[:, 0] += Z[:, 1]
+    rows = np.column_stack([Z, np.full(len(Z), 3.0)])
+    made = skdp.DPCovariance(epsilon=epsilon, bounds=bounds, random_state=SECRET)
+    with pytest.warns(skdp.PrivacyWarning, match=r"do not vary, .* no covariance .*: 3\."):
+        made.fit(rows)
+    model = made.regression(0)
+    assert model.coef_[2] == 0
+    rows[:, 3] += 1e-3
+    assert model.score(rows[:, 1:], rows[:, 0]) > 0.45
+    assert abs(made.correlation_[3, :3]).max() == 0
+    assert made.regression(3).coef_.tolist() == [0, 0, 0]

@@ -281,7 +281,7 @@ def whitening_of(
     spread = values / raised
     reach = math.sqrt(max(1.0, float(spread.sum())))
     half = (vectors / np.sqrt(raised)) @ vectors.T
-    is_clear = bool(values[-1] > edge and reach > 1)
+    is_clear = bool(values[-1] > edge and spread.sum() >= 1)
     root, largest = (half + half.T) / 2, 1 / math.sqrt(raised[0])
     are_unlike = _are_unlike(np.diag(covariance), noise_std)
     return Whitening(mean, root, vectors, spread, largest, reach, is_clear, are_unlike)

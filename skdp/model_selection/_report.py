@@ -576,8 +576,8 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
         if not any(step.records for step in steps) and not hasattr(estimator, "privacy_spent_"):
             check_is_fitted(estimator)
         records = _distinct(steps)
-        # The steps of one fit get the same rows; those that were fitted before may have had others.
-        spent = composed(records, same_unit=not given) if records else None
+        # A row of X belongs to a record. A step that was fitted to others costs no more.
+        spent = composed(records, same_unit=True) if records else None
     except ValueError as error:
         is_fitted = any(step.records or step.note == _LEARNED for step in steps)
         if not is_fitted or NOT_PRIVATE not in {step.status for step in steps}:

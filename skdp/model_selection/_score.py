@@ -159,8 +159,13 @@ def _probabilities(steps: Steps, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray
 
 def _codes(steps: Steps, y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the places of labels among the public classes, -1 for others; and the classes."""
-    classes = np.asarray(steps[-1][1].classes_)
-    return known_codes(checked_labels(y), classes), classes
+    classes, labels = np.asarray(steps[-1][1].classes_), checked_labels(y)
+    if (labels.dtype.kind in "biuf") != (classes.dtype.kind in "biuf"):
+        raise ValueError(
+            f"y has labels of type {labels.dtype.type.__name__}, of which none is among classes_, "
+            f"which have type {classes.dtype.type.__name__}: pass labels as the fit took them."
+        )
+    return known_codes(labels, classes), classes
 
 
 def _unlikelihoods(steps: Steps, X: Any, y: Any) -> np.ndarray:

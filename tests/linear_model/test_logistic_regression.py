@@ -269,6 +269,8 @@ def test_it_warns_of_what_noise_hides():
     hidden = [text for text in told if "Noise hides the spread" in text]
     assert len(hidden) > 4
     assert all("pass a smaller row_norm" in text for text in hidden)
+    # A single feature has no other beside it.
+    assert warned_by(lambda: model.fit(X[:, :1], codes)) == ""
 
 
 @pytest.mark.filterwarnings("ignore:random_state")

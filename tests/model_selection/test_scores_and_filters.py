@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import skdp
-from skdp.model_selection import DPGridSearch
+from skdp.model_selection import DPGridSearch, private_score
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.normal(size=(300, 4))
@@ -72,3 +72,15 @@ def test_a_last_step_that_takes_no_users_says_so(is_search):
     model.fit(X, Y)
     with pytest.raises(ValueError, match=r"users must be None: DPLinearRegression\.score"):
         model.score(X, Y, users=IDS)
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_labels_of_another_kind_are_no_mistakes(ledger):
+    """A score of 0 for them would be paid for."""
+    y = (X[:, 0] > 0).astype(int)
+    for of_fit, of_score in ((y, y.astype(str)), (y.astype(str), y)):
+        model = skdp.DPLogisticRegression(classes=np.unique(of_fit)).fit(X, of_fit)
+        for scoring in ("accuracy", "neg_log_loss", "neg_brier_score"):
+            with pytest.raises(ValueError, match="pass labels as the fit took them"):
+                private_score(model, X, of_score, scoring=scoring, ledger=ledger)
+    assert ledger.entries() == []
