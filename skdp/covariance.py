@@ -163,6 +163,9 @@ def _joint_gram(block: Any, center: np.ndarray, scale: np.ndarray, reach: Reach)
 _LEAST_WEIGHT = 0.05  # not studied
 # What an eigenvalue of the scaled covariance is at least, in edges of the noise.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
+# A column was cut if less of the variance that its scale tells is left. The noise of the scale,
+# which has less of the budget, is at most so many standard deviations of that of what is left.
+_LEAST_LEFT, _NOISE_OF_SCALES = 0.7, 10.0  # not studied
 
 
 class Covariances(NamedTuple):
@@ -209,6 +212,30 @@ def covariances_of(moment: Moment, *, is_centered: bool) -> Covariances:
     correlations = correlations_of(repaired)
     matrix, noise = finite(units * repaired), finite(units * noise)
     return Covariances(finite(location), matrix, finite(correlations), noise, kept)
+
+
+def warnings_for_columns(
+    problem: ScaleProblem, moment: Moment, covariances: Covariances, names: Sequence[Any]
+) -> Iterator[str]:
+    """Warn of columns that do not vary, and of those of which clipping took much, from releases."""
+    square = np.square(moment.scale)
+    left = np.diag(covariances.matrix) + _NOISE_OF_SCALES * np.diag(covariances.noise_std)
+    is_constant = _are_constant(moment)
+    # With less, the scales are too noisy to tell; `warnings_for_covariance` has warned.
+    can_be_cut = ~is_constant & (strength_of(problem) >= _WEAK)
+    told = [
+        (is_constant, "do not vary, as far as can be told, and have no covariance with others", ""),
+        (
+            (left < _LEAST_LEFT * square) & can_be_cut,
+            "have few values far out, which are cut: their means, variances and coefficients may "
+            "be off by more than their errors",
+            " Use a larger epsilon, or logarithms of such columns, or leave them out.",
+        ),
+    ]
+    for which, what, remedy in told:
+        if which.any():
+            shown = shortened([str(names[column]) for column in np.flatnonzero(which).tolist()])
+            yield f"Columns that {what}: {shown}.{remedy}"
 
 
 def _are_constant(moment: Moment) -> np.ndarray:
@@ -794,13 +821,8 @@ class DPCovariance(ColumnEstimator):
         self.presence_, self.kept_ = result.scales.presence, found.kept
         self.n_samples_seen_ = problem.n_units
         names = getattr(self, "feature_names_in_", range(problem.n_features))
-        warnings = list(warnings_for_scales(result.scales, problem, names))
-        if len(constant := np.flatnonzero(_are_constant(result))):
-            warnings.append(
-                "Columns that do not vary, as far as can be told, and have no covariance with "
-                f"others: {shortened([str(names[one]) for one in constant.tolist()])}."
-            )
-        return warnings
+        of_scales = warnings_for_scales(result.scales, problem, names)
+        return [*of_scales, *warnings_for_columns(problem, result, found, names)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -212,3 +213,21 @@ def test_a_constant_that_is_not_0_has_no_covariance(epsilon, bounds):
     assert model.score(rows[:, 1:], rows[:, 0]) > 0.45
     assert abs(made.correlation_[3, :3]).max() == 0
     assert made.regression(3).coef_.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("fraction", "is_cut"), [(0.4, False), (0.02, True)])
+def test_columns_with_rare_ones_are_named(fraction, is_cut):
+    """Clipping takes most of their variance, and more of their coefficients than errors say."""
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(20_000, 4))
+    rows[:, 3] = rows[:, 0] + generator.normal(size=len(rows)) / 2 > np.quantile(
+        rows[:, 0], 1 - fraction
+    )
+    made = skdp.DPCovariance(bounds=([-5] * 3 + [0], [5] * 3 + [1]), random_state=SECRET)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", skdp.PrivacyWarning)
+        made.fit(rows)
+    named = [
+        str(one.message) for one in told if "values far out, which are cut" in str(one.message)
+    ]
+    assert [text.partition(": 3.")[1] for text in named] == [": 3."] * is_cut
