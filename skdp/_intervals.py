@@ -122,10 +122,10 @@ def _wanted(bounds: Any, n_features: int) -> str:
 # ------------------------------
 # Kernels: what a block of rows, dense or sparse, adds to statistics of its columns.
 
-# Numbers of a step that should stay in cache, 64 kB.
-_PART = 1 << 13  # not studied
-# Fewer rows would make short loops.
-_LEAST_ROWS = 64  # not studied
+# Numbers of a step that should stay in cache, 128 kB.
+_PART = 1 << 14  # not studied
+# Rows of so many numbers, or fewer, make short loops.
+_SHORT = 32  # not studied
 
 #: Maps numbers and their columns to bins; NaN may go to any bin.
 Place = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -188,12 +188,12 @@ def _counts(
     block: Block | DenseMatrices, place: Place, n_bins: int, chosen: np.ndarray | None
 ) -> Counts:
     values, columns, n_zeros, mass = _entries(block, chosen)
-    places, is_missing = place(values, columns), np.isnan(values)
+    places = place(values, columns)
     places += n_bins * columns
     weights = None if mass is None else np.broadcast_to(mass, values.shape)
-    if is_missing.any():
-        places = places[~is_missing]
-        weights = None if weights is None else weights[~is_missing]
+    if np.isnan(values.min(initial=0.0)):
+        is_there = ~np.isnan(values)
+        places, weights = places[is_there], None if weights is None else weights[is_there]
     counts, every = Counts((len(n_zeros), n_bins), places, weights), np.arange(len(n_zeros))
     if n_zeros.any():
         counts.all()[every, place(np.zeros(len(every)), every)] += n_zeros
@@ -207,11 +207,13 @@ def _sums(block: Block | DenseMatrices, intervals: Intervals, presence: float) -
     if values.ndim == 1:
         terms = _terms(values, columns, intervals, presence, mass)
         return np.stack([np.bincount(columns, term, len(every)) for term in terms]) + of_zeros
-    # Part by part, in cache: larger arrays would come from the system, which has to clear them.
-    for first in range(0, values.shape[1], step := max(_PART // len(every), _LEAST_ROWS)):
-        part = slice(first, first + step)
-        of_part = None if mass is None else mass[part]
-        terms = _terms(np.ascontiguousarray(values[:, part]), columns, intervals, presence, of_part)
+    # Part by part, in cache: larger arrays would come from the system, which has to clear them. A
+    # line for each column makes longer loops than short rows do.
+    for first in range(0, values.shape[1], step := max(_PART // len(every), 1)):
+        part = values[:, first : first + step]
+        part = np.ascontiguousarray(part) if len(every) <= _SHORT else part
+        of_part = None if mass is None else mass[first : first + step]
+        terms = _terms(part, columns, intervals, presence, of_part)
         of_zeros += np.stack([term.sum(axis=1) for term in terms])
     return of_zeros
 
@@ -228,9 +230,10 @@ def _terms(
     squares = np.square(units)
     squares -= intervals.shift
     terms = [units, squares, *[np.full(units.shape, presence)] * bool(presence)]
-    is_missing = np.isnan(units)
-    for term in terms if is_missing.any() else ():
-        term[is_missing] = 0.0
+    if np.isnan(units.min(initial=0.0)):
+        is_missing = np.isnan(units)
+        for term in terms:
+            term[is_missing] = 0.0
     return terms if mass is None else [mass * term for term in terms]
 
 

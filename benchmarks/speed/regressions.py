@@ -1,10 +1,10 @@
-"""What a linear regression takes beside scikit-learn's, and what it takes at the least.
+"""What regressions and classifiers take beside scikit-learn's; regressions, at the least.
 
 CPU seconds of whole fits on one thread, in turn in one process, with the defaults of both and
 `random_state=None`. Run it as
 
-    OPENBLAS_NUM_THREADS=1 python -m benchmarks.speed.regressions           # prints the table
-    OPENBLAS_NUM_THREADS=1 python -m benchmarks.speed.regressions --write   # and writes it
+    OPENBLAS_NUM_THREADS=1 python -m benchmarks.speed.regressions           # prints the tables
+    OPENBLAS_NUM_THREADS=1 python -m benchmarks.speed.regressions --write   # and writes them
 """
 
 import math
@@ -16,24 +16,36 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from benchmarks.report import parser_for, table
-from skdp import DPLinearRegression, PrivacyWarning
+from skdp import (
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPStandardScaler,
+    PrivacyWarning,
+    make_dp_pipeline,
+)
 
 SIZES = [(250_000, 19), (20_000, 100), (24_000, 6), (500, 5)]
+# Rows, columns and classes of classifiers without noise.
+CLASSIFIED = [(10_000, 216, 2), (10_000, 216, 6), (20_000, 36, 6)]
 ROUNDS = 5
 # The check, and the lengths of whitened rows; all other readings are for a release.
 OTHER_READINGS = 2
 # How the names of releases begin that take a reading of their own.
 OF_READINGS = ("signed", "places", "closer", "column", "row cov", "gradient")
-TEXT = """# Linear regression beside scikit-learn
+TEXT = """# Regressions and classifiers beside scikit-learn
 
 Made by `OPENBLAS_NUM_THREADS=1 python -m benchmarks.speed.regressions --write`: CPU milliseconds on
 one thread, medians of {rounds} fits in turn, after one more. Columns are in units of their own. The
 machine had {cores} cores and a load of {load:.0f}; if that is more, caches were shared, and ratios
 are rough.
+
+## Linear regression
 
 The floor is a model of bytes and flops, with what this machine read and multiplied just before.
 X is read once a step, once for each release of its columns, and {others} times beside. A step
@@ -43,6 +55,13 @@ nor for counts of columns by size and place, which take a large part of the time
 for calls, which take all of it in short ones.
 
 {fits}
+
+## Classifiers
+
+The first is a pipeline with a scaler, on columns in units of their own, at epsilon=1. The others
+are classifiers of columns of variance 1 at epsilon=inf, where the result is the optimum.
+
+{classifiers}
 """
 
 
@@ -95,8 +114,34 @@ def line_of(size: tuple[int, int]) -> list[str]:
     return [f"{size[0]:,} x {size[1]}", *cells, f"{ours / floor:.1f}"]
 
 
+def labels(n_rows: int, n_features: int, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Make normal columns, and classes that a softmax of linear scores has drawn."""
+    rng = np.random.default_rng(0)
+    standard = rng.normal(size=(n_rows, n_features))
+    scores = standard @ rng.normal(size=(n_features, n_classes)) / math.sqrt(n_features)
+    return standard, np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+
+
+def lines_of_classifiers() -> list[list[str]]:
+    """Time a pipeline with a scaler, and classifiers without noise."""
+    X, y = rows(*SIZES[0])
+    ours = make_dp_pipeline(DPStandardScaler(), DPLogisticRegression(classes=[0, 1]))
+    theirs = make_pipeline(StandardScaler(), LogisticRegression())
+    jobs = [("scaler and classifier", SIZES[0], ours, theirs, X, (y > 0).astype(int))]
+    for *size, n_classes in CLASSIFIED:
+        ours = DPLogisticRegression(epsilon=math.inf, classes=list(range(n_classes)))
+        name = f"{n_classes} classes, epsilon=inf"
+        jobs.append((name, size, ours, LogisticRegression(), *labels(*size, n_classes)))
+    lines = []
+    for name, (n_rows, n_features), one, other, X, y in jobs:
+        of_ours, of_theirs = in_turn(partial(one.fit, X, y), partial(other.fit, X, y))
+        times = (f"{time:.1f}" for time in (of_ours, of_theirs, of_ours / of_theirs))
+        lines.append([name, f"{n_rows:,} x {n_features}", *times])
+    return lines
+
+
 def main() -> None:
-    """Print the table, or write it."""
+    """Print the tables, or write them."""
     asked = parser_for(__doc__, write="write regressions.md").parse_args()
     warnings.simplefilter("ignore", PrivacyWarning)
     header = [
@@ -111,8 +156,12 @@ def main() -> None:
     ]
     with threadpool_limits(1):
         fits = table(header, list(map(line_of, SIZES)))
+        header = ["fit", "rows", "skdp", "scikit-learn", "ratio"]
+        classifiers = table(header, lines_of_classifiers())
     busy = {"cores": os.cpu_count(), "load": os.getloadavg()[0]}
-    text = TEXT.format(rounds=ROUNDS, others=OTHER_READINGS, fits=fits, **busy)
+    text = TEXT.format(
+        rounds=ROUNDS, others=OTHER_READINGS, fits=fits, classifiers=classifiers, **busy
+    )
     print(text)
     if asked.write:
         Path(__file__).with_suffix(".md").write_text(text)

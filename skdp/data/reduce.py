@@ -57,6 +57,7 @@ class Counts:
         self._waiting = [
             (places.ravel(order), weights if weights is None else weights.ravel(order))
         ]
+        self._count_many()
 
     def __getstate__(self) -> dict[str, Any]:
         """Send counts to other processes, and no numbers of rows."""
@@ -66,9 +67,12 @@ class Counts:
         """Take over what another one has counted, and what waits there."""
         self._waiting += other._waiting
         self._counts = _add(self._counts, other._counts)
+        self._count_many()
+        return self
+
+    def _count_many(self) -> None:
         if sum(len(places) for places, _ in self._waiting) >= math.prod(self._shape):
             self.all()
-        return self
 
     def all(self) -> Any:
         """Count what waits; return the counts, which may be changed."""

@@ -233,8 +233,10 @@ class DenseMatrices(Massed):
 
     def second_moment(self, side: int, weights: np.ndarray) -> np.ndarray:
         """Sum X X' (side 0) or X'X (side 1) of weighted matrices; null ones have the weight 0."""
-        values = self._mapped() * (self.scale * weights)[:, np.newaxis, np.newaxis]
-        values[weights == 0] = 0.0
+        values, factors = self._mapped(), self.scale * weights
+        if not (factors == 1).all():
+            values = values * factors[:, np.newaxis, np.newaxis]
+            values[weights == 0] = 0.0
         values = values.transpose(0, 2, 1) if side == 0 else values
         # In as many parts as a matrix has rows: one sum would have a chain of all rows of matrices.
         vectors = values.reshape(values.shape[1], -1, values.shape[2])
@@ -312,7 +314,7 @@ class Vectors(DenseMatrices):
         """
         if self.row_map is None:
             return super().norms()
-        products = self.scale * self._times_each(self.row_map)
+        products = self._times_each(self.scale * self.row_map)
         margin = 2 * (len(self.row_map) + 4) ** 1.5 * UNIT_ROUNDOFF * condition_of(self.row_map)
         return np.asarray(row_norms(products) * (1 + margin) + _LOST)
 
@@ -360,7 +362,8 @@ class LazyCoordinates:
 
     def multiply(self, factors: np.ndarray) -> None:
         """Multiply each vector by its factor; what is not finite then counts as null."""
-        self._factors = np.where(np.abs(factors) <= _LONGEST, factors, np.nan)
+        is_usable = np.abs(factors) <= _LONGEST
+        self._factors = factors if is_usable.all() else np.where(is_usable, factors, np.nan)
 
     def norms(self) -> np.ndarray:
         """Compute upper bounds of the norms; NaN for null vectors."""
@@ -368,7 +371,8 @@ class LazyCoordinates:
 
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
         """Add up the vectors, each with its weight; null vectors have the weight 0."""
-        weights = np.where(weights == 0, 0.0, weights * self._factors)
+        is_null, weights = weights == 0, weights * self._factors
+        weights[is_null] = 0.0
         total = self._weighted_sum(weights)
         return np.append(total, self._intercept * weights.sum()) if self._intercept else total
 
