@@ -87,7 +87,7 @@ def at_the_door(fitted):
 @pytest.mark.parametrize(("name", "cell"), CELLS, ids=lambda one: str(one))
 def test_laws_of_attacks_hold_for_chunks(name, cell, monkeypatch):
     fitted = []
-    monkeypatch.setattr("skdp._estimator.in_parts", at_the_door(fitted))
+    monkeypatch.setattr("skdp._checks.in_parts", at_the_door(fitted))
     with dask.config.set(scheduler="synchronous"), FAMILY[name].setting(cell):
         for law in attack_laws_for(FAMILY[name], cell):
             law(FAMILY[name], cell)
