@@ -318,7 +318,7 @@ def test_an_interrupted_release_does_not_lengthen_the_horizon():
         stream.release()
 
 
-FIT = "skdp.decomposition._stream_base.fit_sketches"
+FIT = "skdp.decomposition._sketches.fit_sketches"
 
 
 @contextmanager
