@@ -116,6 +116,7 @@ class Moment(NamedTuple):
     matrix: np.ndarray
     noise_std: float  # off the diagonal
     scales: Scales
+    is_constant: np.ndarray  # columns that do not vary, as far as can be told
 
 
 def release_moment(
@@ -133,10 +134,15 @@ def release_moment(
     if is_centered:
         center, squares = np.zeros(len(center)), squares + np.square(center)
     scale = np.where(squares > 0, np.sqrt(squares), 1.0)
-    kernel = partial(_joint_gram, center=center, scale=scale, reach=reach_of(problem))
+    # Without noise, what rounding leaves is flat. In its own tiny unit a constant lies anywhere and
+    # would shorten all rows. Around 0 it has the unit of its size.
+    are_points = scales.is_point if problem.cost.is_private else scales.is_flat
+    is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
+    divisor = np.where(is_constant, np.inf, scale)
+    kernel = partial(_joint_gram, center=center, scale=divisor, reach=reach_of(problem))
     total = view.map_sum(on_block(kernel), (problem.n_features + 1) ** 2)
     released, noise_std = budget.release(plan.moment, total / problem.n_units)
-    return Moment(center, scale, released, noise_std * math.sqrt(0.5), scales)
+    return Moment(center, scale, released, noise_std * math.sqrt(0.5), scales, is_constant)
 
 
 def _joint_gram(block: Any, center: np.ndarray, scale: np.ndarray, reach: Reach) -> np.ndarray:
@@ -206,7 +212,7 @@ def covariances_of(moment: Moment, *, is_centered: bool) -> Covariances:
     repaired = vectors * np.maximum(values, least) @ vectors.T
     repaired, units = (repaired + repaired.T) / 2, np.outer(moment.scale, moment.scale)
     # What noise leaves of a constant's covariances would be large in its own tiny unit.
-    varies = ~_are_constant(moment)
+    varies = ~moment.is_constant
     repaired *= np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
     location = moment.center + moment.scale * mean
     correlations = correlations_of(repaired)
@@ -220,11 +226,14 @@ def warnings_for_columns(
     """Warn of columns that do not vary, and of those of which clipping took much, from releases."""
     square = np.square(moment.scale)
     left = np.diag(covariances.matrix) + _NOISE_OF_SCALES * np.diag(covariances.noise_std)
-    is_constant = _are_constant(moment)
     # With less, the scales are too noisy to tell; `warnings_for_covariance` has warned.
-    can_be_cut = ~is_constant & (strength_of(problem) >= _WEAK)
+    can_be_cut = ~moment.is_constant & (strength_of(problem) >= _WEAK)
     told = [
-        (is_constant, "do not vary, as far as can be told, and have no covariance with others", ""),
+        (
+            moment.is_constant,
+            "do not vary, as far as can be told, and have no covariance with others",
+            "",
+        ),
         (
             (left < _LEAST_LEFT * square) & can_be_cut,
             "have few values far out, which are cut: their means, variances and coefficients may "
@@ -236,13 +245,6 @@ def warnings_for_columns(
         if which.any():
             shown = shortened([str(names[column]) for column in np.flatnonzero(which).tolist()])
             yield f"Columns that {what}: {shown}.{remedy}"
-
-
-def _are_constant(moment: Moment) -> np.ndarray:
-    """Tell which columns do not vary as far as noise, or without it rounding, tells."""
-    scales = moment.scales
-    are_points = scales.is_point if moment.noise_std else scales.is_flat
-    return np.broadcast_to(are_points, scales.center.shape)
 
 
 def correlations_of(covariance: np.ndarray) -> np.ndarray:

@@ -211,8 +211,11 @@ def test_a_constant_that_is_not_0_has_no_covariance(epsilon, bounds):
     assert model.coef_[2] == 0
     rows[:, 3] += 1e-3
     assert model.score(rows[:, 1:], rows[:, 0]) > 0.45
+    assert made.kept_ > 0.9
     assert abs(made.correlation_[3, :3]).max() == 0
     assert made.regression(3).coef_.tolist() == [0, 0, 0]
+    around_0 = made.set_params(assume_centered=True).fit(rows)
+    assert around_0.covariance_[3, 3] == pytest.approx(9, rel=0.05)
 
 
 @pytest.mark.parametrize(("fraction", "is_cut"), [(0.4, False), (0.02, True)])

