@@ -21,7 +21,7 @@ import pytest
 from stream_cells import CELLS, CONTINUAL_CELLS, HORIZON, Cell, many_updates
 
 from skdp import DPContinualFactorizer, DPStreamingFactorizer, PrivacyLedger
-from skdp.decomposition import _stream_base
+from skdp.decomposition import _sketches, _stream_base
 from skdp.decomposition._stream_base import BaseStream
 from skdp.ledger import _database
 from skdp.privacy.budget import InitialNoiseSums
@@ -171,7 +171,7 @@ def test_shards_are_merged_once_before_or_after(path):
 def test_an_epoch_that_was_paid_for_is_handed_out_after_a_checkpoint(path):
     stream = CONTINUAL(epsilon=np.inf)
     stream.update(2, 3, 0.5)
-    fit = patch.object(_stream_base, "fit_sketches", side_effect=KeyboardInterrupt)
+    fit = patch.object(_sketches, "fit_sketches", side_effect=KeyboardInterrupt)
     with fit, pytest.raises(KeyboardInterrupt):
         stream.release()
     stream.checkpoint(path, KEY)

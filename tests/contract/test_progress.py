@@ -191,7 +191,8 @@ def test_the_fits_of_steps_are_tasks_of_that_of_a_pipeline():
     ]
     # The scaler looks at no row before its fit.
     assert names(opening) == []
-    assert names(fits[0]) == ["rough column moments", "column moments or signed sizes"]
+    # More looks follow where noise has it so.
+    assert names(fits[0])[:2] == ["rough column moments", "column moments or signed sizes"]
     alone = followed(skdp.DPPCA(2), X)
     assert names(fits[1]) == names(alone)
     assert fits[1].max_subtasks == alone.max_subtasks >= len(names(alone))
