@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.data.matrices import entries_of
+from skdp.data.matrices import SHORT_ROW, entries_of
 from skdp.data.reduce import Counts, Kernel, on_block
 from skdp.data.rows import Block
 from skdp.exceptions import shortened
@@ -124,8 +124,6 @@ def _wanted(bounds: Any, n_features: int) -> str:
 
 # Numbers of a step that should stay in cache, 128 kB.
 _PART = 1 << 14  # not studied
-# Rows of so many numbers, or fewer, make short loops.
-_SHORT = 32  # not studied
 
 #: Maps numbers and their columns to bins; NaN may go to any bin.
 Place = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -196,7 +194,7 @@ def _counts(
         places, weights = places[is_there], None if weights is None else weights[is_there]
     counts, every = Counts((len(n_zeros), n_bins), places, weights), np.arange(len(n_zeros))
     if n_zeros.any():
-        counts.all()[every, place(np.zeros(len(every)), every)] += n_zeros
+        counts.total()[every, place(np.zeros(len(every)), every)] += n_zeros
     return counts
 
 
@@ -211,7 +209,7 @@ def _sums(block: Block | DenseMatrices, intervals: Intervals, presence: float) -
     # line for each column makes longer loops than short rows do.
     for first in range(0, values.shape[1], step := max(_PART // len(every), 1)):
         part = values[:, first : first + step]
-        part = np.ascontiguousarray(part) if len(every) <= _SHORT else part
+        part = np.ascontiguousarray(part) if len(every) <= SHORT_ROW else part
         of_part = None if mass is None else mass[first : first + step]
         terms = _terms(part, columns, intervals, presence, of_part)
         of_zeros += np.stack([term.sum(axis=1) for term in terms])

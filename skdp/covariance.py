@@ -26,7 +26,7 @@ from skdp.data.sources import mean_of_results
 from skdp.exceptions import counted, shortened
 from skdp.linalg.norms import row_norms
 from skdp.linalg.spectrum import deterministic_signs, noise_edge
-from skdp.preprocessing import ColumnEstimator, warnings_for_scales
+from skdp.preprocessing import ColumnEstimator, columns_told, warnings_for_scales
 from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING, weighting_to
 
@@ -222,29 +222,26 @@ def covariances_of(moment: Moment, *, is_centered: bool) -> Covariances:
 
 def warnings_for_columns(
     problem: ScaleProblem, moment: Moment, covariances: Covariances, names: Sequence[Any]
-) -> Iterator[str]:
+) -> list[str]:
     """Warn of columns that do not vary, and of those of which clipping took much, from releases."""
     square = np.square(moment.scale)
     left = np.diag(covariances.matrix) + _NOISE_OF_SCALES * np.diag(covariances.noise_std)
     # With less, the scales are too noisy to tell; `warnings_for_covariance` has warned.
     can_be_cut = ~moment.is_constant & (strength_of(problem) >= _WEAK)
+    constant = "do not vary, as far as can be told, and have no covariance with others"
+    cut = (
+        "have few values far out, which are cut: their means, variances and coefficients may be "
+        "off by more than their errors"
+    )
     told = [
-        (
-            moment.is_constant,
-            "do not vary, as far as can be told, and have no covariance with others",
-            "",
-        ),
+        (moment.is_constant, constant, "Leave them out."),
         (
             (left < _LEAST_LEFT * square) & can_be_cut,
-            "have few values far out, which are cut: their means, variances and coefficients may "
-            "be off by more than their errors",
-            " Use a larger epsilon, or logarithms of such columns, or leave them out.",
+            cut,
+            "Use a larger epsilon, or logarithms of such columns, or leave them out.",
         ),
     ]
-    for which, what, remedy in told:
-        if which.any():
-            shown = shortened([str(names[column]) for column in np.flatnonzero(which).tolist()])
-            yield f"Columns that {what}: {shown}.{remedy}"
+    return columns_told(told, names)
 
 
 def correlations_of(covariance: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Private scaling of columns."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -112,9 +112,7 @@ def warnings_for_plan(problem: ScaleProblem, plan: Plan) -> Iterator[str]:
         )
 
 
-def warnings_for_scales(
-    scales: Scales, problem: ScaleProblem, names: Sequence[Any]
-) -> Iterator[str]:
+def warnings_for_scales(scales: Scales, problem: ScaleProblem, names: Sequence[Any]) -> list[str]:
     """Warn of columns whose scale, or place, noise hides, or that floats cannot square."""
     # Few flat columns cost next to nothing.
     is_flat = scales.is_flat & ~scales.is_void
@@ -131,10 +129,17 @@ def warnings_for_scales(
     if not problem.cost.is_private:
         odd = "are too large or too small for floats to hold their squares, and are not well scaled"
         told = [(has_odd_squares(scales), odd, OTHER_UNITS_OF_X)]
+    return columns_told(told, names)
+
+
+def columns_told(told: Iterable[tuple[np.ndarray, str, str]], names: Sequence[Any]) -> list[str]:
+    """Name the columns of which something is true, and say what to do about them."""
+    texts = []
     for which, what, remedy in told:
         if which.any():
             shown = shortened([str(names[column]) for column in np.flatnonzero(which).tolist()])
-            yield f"Columns that {what}: {which.sum()} of {len(names)} ({shown}). {remedy}"
+            texts.append(f"Columns that {what}: {which.sum()} of {len(names)} ({shown}). {remedy}")
+    return texts
 
 
 def _remedy(problem: ScaleProblem) -> str:
@@ -433,7 +438,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         self.scale_ = np.where(is_constant, 1.0, np.sqrt(result.variance))
         self.n_samples_seen_ = problem.n_units
         names = getattr(self, "feature_names_in_", range(problem.n_features))
-        return list(warnings_for_scales(result, problem, names))
+        return warnings_for_scales(result, problem, names)
 
     @property
     def _scaling(self) -> Scaling:

@@ -345,8 +345,8 @@ def _taken(part: containers.RawBlock, rows: slice | np.ndarray) -> containers.Ra
 # Several products are computed from a piece, which should stay in cache between them.
 _PIECE_ENTRIES = 1 << 18  # not studied
 _PIECE_ROWS = (32, 4096)  # not studied
-# Rows of so many numbers, or fewer, make short loops.
-_SHORT = 32  # not studied
+#: Rows of so many numbers, or fewer, make short loops.
+SHORT_ROW = 32  # not studied
 # Factors are mapped so many at a time.
 _MAPPED_ROWS = 1024  # not studied
 
@@ -413,7 +413,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
     def _moves(self) -> list[np.ndarray]:
         """Write centers and scales of short rows out for the longest piece."""
         length = min(self._piece_length, int(np.diff(self.block_starts).max()))
-        n_times = length if self.n_entries <= _SHORT else 1
+        n_times = length if self.n_entries <= SHORT_ROW else 1
         center = 0.0 if self.center is None else self.center.ravel()
         moves = (np.tile(one, (n_times, 1)) for one in (center, np.ravel(self.multiplier)))
         # One array serves all pieces: if each had a new one, the system would have to clear each.

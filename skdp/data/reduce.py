@@ -61,7 +61,7 @@ class Counts:
 
     def __getstate__(self) -> dict[str, Any]:
         """Send counts to other processes, and no numbers of rows."""
-        return {**vars(self), "_counts": self.all(), "_waiting": []}
+        return {**vars(self), "_counts": self.total(), "_waiting": []}
 
     def plus(self, other: "Counts") -> "Counts":
         """Take over what another one has counted, and what waits there."""
@@ -72,9 +72,9 @@ class Counts:
 
     def _count_many(self) -> None:
         if sum(len(places) for places, _ in self._waiting) >= math.prod(self._shape):
-            self.all()
+            self.total()
 
-    def all(self) -> Any:
+    def total(self) -> Any:
         """Count what waits; return the counts, which may be changed."""
         if self._waiting:
             places, weights = map(list, zip(*self._waiting, strict=True))
@@ -308,5 +308,5 @@ def _joined(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_joined, value))
     if isinstance(value, Counts):
-        return value.all()
+        return value.total()
     return np.concatenate(value.blocks) if isinstance(value, PerRow) else value

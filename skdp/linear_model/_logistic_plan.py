@@ -357,14 +357,11 @@ def of_classes(scores: np.ndarray) -> np.ndarray:
 
 # Momenta of more than two classes, of which the first is none.
 _MOMENTA = (0.0, 0.5, 0.8, 0.9)  # benchmarks/classification/momentum.md
-# Weights of what classes that are told apart still gain, to a power of how far they are, and of
-# what the records tell by chance; half of the curvature where steps end, as a part of `Pace`'s.
-_OF_GROWTH, _POWER, _OF_CHANCE, _FLATTER = (
-    8.0,
-    4,
-    0.004,
-    0.5,
-)  # benchmarks/classification/momentum.md
+# Weights of what classes that are told apart still gain, by a power of how far they are, and of
+# what the records tell by chance.
+_OF_GROWTH, _POWER, _OF_CHANCE = 8.0, 4, 0.004  # benchmarks/classification/momentum.md
+# The loss is flatter where steps end: its curvature there, as a part of that of `Pace`.
+_FLATTER = 0.5  # benchmarks/classification/momentum.md
 # Most of the variance of classes that rows are taken to tell; how far directions in which classes
 # differ vary more than others that are hidden.
 _MOST_TOLD, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md

@@ -98,10 +98,13 @@ def repeated(cost: PlannedCost, times: int) -> PlannedCost:
     return Counter({record: n * times for record, n in cost.items()})
 
 
-def composed(records: Sequence[PrivacySpent], *, same_unit: bool) -> PrivacySpent:
-    """Compose at least one record; a single one stays as it is, and is not rounded up."""
+def composed(records: Sequence[PrivacySpent]) -> PrivacySpent:
+    """Compose at least one record; a single one stays as it is, and is not rounded up.
+
+    A row of X belongs to a record. A step that was fitted to others costs no more.
+    """
     first, *others = records
-    return first.compose(*others, same_unit=same_unit) if others else first
+    return first.compose(*others, same_unit=True) if others else first
 
 
 def _planned_record(step: Any) -> PrivacySpent:

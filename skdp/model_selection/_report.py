@@ -116,7 +116,7 @@ LEARNS_NOTHING, FROZEN = "learns nothing", "frozen"
 #: What a verdict of privacy is about.
 COVERED = "every step in it is private; what was done before is not checked"
 #: What it says where rows and records compose.
-ROWS_ARE_RECORDS = "a record is a row of the same X, with its response"
+ROWS_ARE_RECORDS = "a record is a row of X, with its response"
 
 # Classes whose records tell all that was learned; a subclass may keep more.
 _OURS = (
@@ -576,8 +576,7 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
         if not any(step.records for step in steps) and not hasattr(estimator, "privacy_spent_"):
             check_is_fitted(estimator)
         records = _distinct(steps)
-        # A row of X belongs to a record. A step that was fitted to others costs no more.
-        spent = composed(records, same_unit=True) if records else None
+        spent = composed(records) if records else None
     except ValueError as error:
         is_fitted = any(step.records or step.note == _LEARNED for step in steps)
         if not is_fitted or NOT_PRIVATE not in {step.status for step in steps}:

@@ -159,13 +159,8 @@ def _probabilities(steps: Steps, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray
 
 def _codes(steps: Steps, y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the places of labels among the public classes, -1 for others; and the classes."""
-    classes, labels = np.asarray(steps[-1][1].classes_), checked_labels(y)
-    if (labels.dtype.kind in "biuf") != (classes.dtype.kind in "biuf"):
-        raise ValueError(
-            f"y has labels of type {labels.dtype.type.__name__}, of which none is among classes_, "
-            f"which have type {classes.dtype.type.__name__}: pass labels as the fit took them."
-        )
-    return known_codes(labels, classes), classes
+    classes = np.asarray(steps[-1][1].classes_)
+    return known_codes(checked_labels(y), classes), classes
 
 
 def _unlikelihoods(steps: Steps, X: Any, y: Any) -> np.ndarray:
@@ -291,6 +286,17 @@ def check_responses(X: Any, y: Any, scoring: str, name: str) -> None:
     redact_errors(check_consistent_length)(X, y)
     if _takes_responses(scoring):
         (checked_labels if SCORES[scoring].of_classes else checked_responses)(y)
+
+
+def _check_kind(y: Any, classes: Any) -> None:
+    """Refuse strings where classes are numbers, and numbers where they are strings."""
+    # All labels are of one kind, which is public.
+    kinds = ["strings" if isinstance(one[0], str) else "numbers" for one in (y, classes)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"y has {kinds[0]} as labels, and classes_ are {kinds[1]}: pass labels as the fit "
+            "took them."
+        )
 
 
 def _takes_responses(scoring: str) -> bool:
@@ -482,6 +488,8 @@ def private_score(
     if hasattr(estimator, "n_features_in_") and len(getattr(X, "shape", ())) == 2:
         _check_n_features(estimator, X, reset=False)
     check_responses(X, y, scoring, type(estimator).__name__)
+    if SCORES[scoring].of_classes:
+        _check_kind(checked_labels(y), _steps_of(estimator)[-1][1].classes_)
     unit = "user" if users is not None else "row" if y is None else "record"
     people = people_of(users, X, unit)
     losses = unit_losses(scoring, estimator, X, y, people)

@@ -180,7 +180,7 @@ def _most_expensive(
     wholes = [folds + cost for cost in last]
     # All fits are to the same rows.
     return max(
-        ((whole, composed(records_of(whole), same_unit=True)) for whole in wholes),
+        ((whole, composed(records_of(whole))) for whole in wholes),
         key=lambda pair: (pair[1].epsilon, pair[1].delta, pair[1].mu),
     )
 

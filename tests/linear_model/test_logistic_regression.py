@@ -1,6 +1,5 @@
 """The logistic regression: its twin of scikit-learn, its classes, its warnings, what is null."""
 
-import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
+from told import warned_by
 
 from skdp import DPLogisticRegression, PrivacyWarning
 from skdp.data.parts import Targets
@@ -245,13 +245,6 @@ def test_other_labels_and_other_classes_have_noise_of_their_own():
     again = private(classes=[0, 1]).fit(X, codes)
     np.testing.assert_array_equal(again.coef_, fits[0].coef_)
     assert len({fit.coef_.tobytes() for fit in fits}) == len(fits)
-
-
-def warned_by(fit):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        fit()
-    return " ".join(str(one.message) for one in caught)
 
 
 def test_it_warns_of_what_noise_hides():

@@ -25,7 +25,7 @@ def numbers_in(value):
     """Numbers that are added up, beside what is joined of rows."""
     if isinstance(value, tuple):
         return sum(map(numbers_in, value))
-    value = value.all() if isinstance(value, Counts) else value
+    value = value.total() if isinstance(value, Counts) else value
     return 0 if isinstance(value, PerRow) else value.size
 
 

@@ -78,7 +78,7 @@ def test_rows_and_records_of_one_pipeline_are_the_same_people():
     report = privacy_spent(pipeline)
     assert report.spent.mu == total(MU, gaussian_dp.mu_from_epsilon_delta(3.0, 1e-6))
     assert (report.spent.unit, report.is_private) == ("record", True)
-    assert report.verdict.endswith("a record is a row of the same X, with its response")
+    assert report.verdict.endswith("a record is a row of X, with its response")
     names = [release.name for release in report.spent.releases]
     first, second = (step.privacy_spent_.releases for step in pipeline)
     assert names == [release.name for release in (*first, *second)]

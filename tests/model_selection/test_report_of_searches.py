@@ -44,7 +44,7 @@ def test_all_fits_of_a_search_are_counted_as_a_ledger_counts_them(ledger):
     assert not report.is_private
     assert report.verdict == (
         "Not private: GridSearchCV chose by scores computed from the data without privacy; "
-        "DPGridSearch chooses privately; a record is a row of the same X, with its response"
+        "DPGridSearch chooses privately; a record is a row of X, with its response"
     )
     assert statuses(report) == {
         "": "not private",

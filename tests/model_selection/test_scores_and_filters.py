@@ -78,8 +78,9 @@ def test_a_last_step_that_takes_no_users_says_so(is_search):
 def test_labels_of_another_kind_are_no_mistakes(ledger):
     """A score of 0 for them would be paid for."""
     y = (X[:, 0] > 0).astype(int)
-    for of_fit, of_score in ((y, y.astype(str)), (y.astype(str), y)):
+    for of_fit, of_score in ((y, y.astype(str)), (y.astype(str), y), (y, y.astype(str).tolist())):
         model = skdp.DPLogisticRegression(classes=np.unique(of_fit)).fit(X, of_fit)
+        assert private_score(model, X, of_fit.astype(object)).value > 0.5
         for scoring in ("accuracy", "neg_log_loss", "neg_brier_score"):
             with pytest.raises(ValueError, match="pass labels as the fit took them"):
                 private_score(model, X, of_score, scoring=scoring, ledger=ledger)
