@@ -513,7 +513,7 @@ def write_and_be_interrupted(path):
 
 
 @NEEDS_SIGNALS
-@pytest.mark.parametrize("is_killed", [True, False])
+@pytest.mark.parametrize("is_killed", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_file_without_its_end_is_refused(is_killed, path):
     """A process that died there cannot be told from one that lives and goes on."""
     if is_killed:

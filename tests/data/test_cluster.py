@@ -109,6 +109,7 @@ def test_a_worker_that_dies_in_a_fit_changes_no_bit_and_costs_nothing(client, tm
 
 
 @needs_signals
+@pytest.mark.slow
 def test_a_worker_that_dies_with_the_chunks_it_holds_changes_no_bit(client, ledger):
     X = chunks().persist()
     wait(X)

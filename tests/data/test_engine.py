@@ -108,6 +108,8 @@ def test_other_processes_find_the_same_bits(n_jobs):
         assert [bits(pca(solver).fit(dense)) for solver in ("covariance", "power")] == fits
 
 
+# By default a scheduler that is closed ends a fit: test_cluster.py.
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no process is killed like this here")
 def test_a_worker_that_is_killed_ends_a_fit_that_was_charged_once(tmp_path, ledger):
     loads, client = tmp_path / "loads", os.getpid()

@@ -85,6 +85,7 @@ def test_the_weights_of_a_person_sum_to_one_exactly_in_any_order(rng):
         assert weights.sum() == N_PEOPLE
 
 
+@pytest.mark.slow
 def test_more_rows_than_parts_leave_some_without_weight():
     codes = np.zeros((1 << 24) + 3, np.int64)
     weights = People.of(codes, 1).weights
