@@ -279,14 +279,19 @@ def types_of(X: Any) -> list[tuple[Any, bool]]:
 
 def refuse_times(X: Any) -> None:
     """Refuse dates, times and durations, which numpy would take for whole numbers."""
+    if hold_times(X):
+        raise ValueError(TIMES)
+
+
+def hold_times(X: Any) -> bool:
+    """Tell whether rows hold dates, times or durations."""
     if issparse(X):
-        return
+        return False
     found = X if hasattr(X, "dtype") or hasattr(X, "dtypes") else np.asarray(X)
     types = np.asarray(getattr(found, "dtypes", getattr(found, "dtype", None)), dtype=object)
     are_objects = isinstance(found, np.ndarray) and found.dtype == object
     kinds = set(map(type, found.ravel())) if are_objects else set()
-    if any(map(_is_time, types.ravel())) or kinds & {np.datetime64, np.timedelta64}:
-        raise ValueError(TIMES)
+    return any(map(_is_time, types.ravel())) or bool(kinds & {np.datetime64, np.timedelta64})
 
 
 def _is_time(dtype: Any) -> bool:

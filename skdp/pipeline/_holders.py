@@ -588,6 +588,9 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
             "the whole. Put what it fits in its place."
         )
         return
+    if isinstance(estimator, type):
+        yield f"{where}{estimator.__name__} is a class: pass {estimator.__name__}()."
+        return
     if isinstance(estimator, FrozenEstimator):
         check_is_fitted(estimator)
     may_refuse = is_behind and not (is_private or takes_all_rows(estimator))
@@ -618,7 +621,9 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
         )
     for parameter in ("ledger", "random_state") if is_private else ():
         if getattr(estimator, parameter) is not None:
-            yield f"{where}{parameter} must be None: pass it to the whole instead."
+            seeds = " BaggingClassifier and its like set seeds that can be guessed: fit one model."
+            ensembles = seeds * (parameter == "random_state")
+            yield f"{where}{parameter} must be None: pass it to the whole instead.{ensembles}"
     if is_private and estimator.delta == 0:
         yield f"{where}delta must be positive, got 0."
 

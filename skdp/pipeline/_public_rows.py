@@ -77,9 +77,10 @@ def columns_of(rows: Any, columns: Any) -> Any:
 
 
 def hold_categories(rows: Any) -> bool:
-    """Tell whether the types of rows hold categories, which are values of the data."""
-    types = np.atleast_1d(np.asarray(getattr(rows, "dtypes", None), dtype=object))
-    return any(hasattr(dtype, "categories") for dtype in types)
+    """Tell whether types of rows hold values of the data: categories, or the length of texts."""
+    types = getattr(rows, "dtypes", getattr(rows, "dtype", None))
+    types = np.atleast_1d(np.asarray(types, dtype=object))
+    return any(hasattr(one, "categories") or getattr(one, "kind", "O") in "SU" for one in types)
 
 
 def stand_ins(rows: Any) -> Iterator[Any]:

@@ -27,8 +27,10 @@ from skdp._checks import redact_errors
 from skdp._estimator import PrivateEstimator
 from skdp.data.containers import (
     MISSING,
+    TIMES,
     canonical_csr,
     finite,
+    hold_times,
     names_of,
     not_finite_rows,
     types_of,
@@ -70,6 +72,10 @@ _REAL = "biuf"
 # Rows between steps key the noise: they are the same whatever the settings of scikit-learn.
 _in_arrays = config_context(transform_output="default")
 _NO_FRAMES = " FunctionTransformer(validate=True) and set_output(transform='default') make arrays."
+_TEXTS = (
+    " Texts go from step to step within a part of a ColumnTransformer, such as ('texts', "
+    "make_pipeline(SimpleImputer(strategy='constant'), OneHotEncoder(categories=[...])), [names])."
+)
 _WANTED = "must return a 2-D array or a sparse matrix of real numbers, with a row for each"
 
 
@@ -95,8 +101,8 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
         return _finite_but_gaps(_real(what, result, rows), rows)
     public = _public(what, function, stand_ins(rows))
     if public.rows is None:
-        if isinstance(result, Exception) and are_numbers(rows):
-            raise ValueError(public.error)
+        if isinstance(result, Exception):
+            raise ValueError(_refusal(what, result, rows, public.error))
         # A step that was fitted to some categories may refuse all public rows.
         return _finite_but_gaps(_real(what, result, rows).astype(np.float64), rows)
     form = _form_of_public(what, public.result)
@@ -123,6 +129,7 @@ def _form_of_public(what: str, made: Any) -> tuple[Any, ...]:
     form, shape = _form_of(made), shape_of(made)
     if form is None or shape[0] != TWICE:
         mend = _NO_FRAMES if hasattr(made, "iloc") else ""
+        mend = mend or _TEXTS * (getattr(getattr(made, "dtype", None), "kind", "") in "OU")
         given = f"{type(made).__name__} of shape {shape} and type {getattr(made, 'dtype', None)}"
         raise ValueError(f"{what} {_WANTED}, got {given} for {TWICE} public rows.{mend}")
     return form
@@ -131,8 +138,7 @@ def _form_of_public(what: str, made: Any) -> tuple[Any, ...]:
 def _real(what: str, result: Any, rows: Any) -> Any:
     """Return what a step has made of rows, as an array in C order or CSR; refuse all else."""
     if isinstance(result, Exception):
-        _refuse_numbers(what, rows)
-        raise ValueError(_told(what, result))
+        raise ValueError(_refusal(what, result, rows))
     if _form_of(result) is None or result.shape[0] != _num_samples(rows):
         raise ValueError(f"{what} {_WANTED}.")
     if issparse(result):
@@ -242,10 +248,13 @@ def _attempt(function: Callable[..., Any], rows: Any) -> Any:
         return error
 
 
-def _refuse_numbers(what: str, rows: Any) -> None:
-    """Refuse rows that are not finite, where a step or a score refuses rows."""
-    if not is_finite(rows):
-        raise ValueError(f"Input X contains NaN or infinity, which {what} refuses.")
+def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str:
+    """Say why a step refuses rows, and what it says `of_public` ones, if it refuses all of them."""
+    if of_public and are_numbers(rows):
+        return of_public
+    told = f"Input X contains NaN or infinity, which {what} refuses."
+    told = _told(what, error) if is_finite(rows) else told
+    return told if of_public in ("", told) else f"{told} Of two made-up rows: {of_public}"
 
 
 def _told(what: str, error: Exception, *, is_public: bool = False) -> str:
@@ -287,12 +296,9 @@ def _fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     if public.rows is not None:
         return public.result
     # A step that refuses all public rows may be one for texts that it knows.
-    if are_numbers(rows):
-        raise ValueError(public.error)
     fitted = _attempt(step.fit, rows)
     if isinstance(fitted, Exception):
-        _refuse_numbers(f"Step {name!r}", rows)
-        raise ValueError(_told(f"Step {name!r}", fitted))
+        raise ValueError(_refusal(f"Step {name!r}", fitted, rows, public.error))
     return fitted
 
 
@@ -403,13 +409,23 @@ def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool)
                 f"Step {name!r}: X, or the like of a plan, does not have the columns {columns!r}, "
                 "has one of them twice, or is sparse and not in CSR, which X.tocsr() makes."
             ) from None
-    if not are_private:
-        return
+    # What is refused of it without its parts follows from its settings.
+    alone = with_parts(step, dict.fromkeys((part for part, *_ in step.transformers), "drop"))
+    settings = _attempt(alone.set_params(remainder="drop").fit, next(stand_ins(rows)))
+    if isinstance(settings, Exception):
+        raise ValueError(_told(f"Step {name!r}", settings, is_public=True))
     public = in_public(step)
-    if flaw := _flaw(name, public, rows):
+    if are_private and (flaw := _flaw(name, public, rows)):
+        flawed = _flawed_columns(name, public, rows)
+        columns = f"columns: {shortened([*flawed])}."
+        if any(map(hold_times, flawed.values())):
+            raise ValueError(f"Step {name!r}, {columns} {TIMES}")
+        advice = (
+            f" {MISSING['X']} Encode text by OneHotEncoder(categories=[...]), and make numbers of "
+            "dates, such as days since a public one."
+        )
         raise ValueError(
-            f"{flaw} It is about columns: {_flawed_columns(name, public, rows)}. {MISSING['X']} "
-            "Encode text by OneHotEncoder(categories=[...])."
+            f"{flaw} It is about {columns}{advice * any(map(_is_odd, flawed.values()))}"
         )
 
 
@@ -422,8 +438,8 @@ def _flaw(name: str, step: Any, rows: Any) -> str:
     return "" if is_finite(made) else f"Step {name!r} leaves NaN or infinity."
 
 
-def _flawed_columns(name: str, step: Any, rows: Any) -> str:
-    """Name the columns, of parts that leave other than finite numbers, that hold such, or all."""
+def _flawed_columns(name: str, step: Any, rows: Any) -> dict[str, Any]:
+    """Return the columns, of parts that leave other than finite numbers, that hold such, or all."""
     rows = rows if hasattr(rows, "shape") else np.asarray(rows)
     places, flawed = range(rows.shape[1]), set[int]()
     parts = {part: _get_column_indices(rows, columns) for part, _, columns in step.transformers}
@@ -433,8 +449,12 @@ def _flawed_columns(name: str, step: Any, rows: Any) -> str:
         alone.remainder = "drop" if part else step.remainder
         flawed.update(its if _flaw(name, alone, rows) else ())
     columns = {place: columns_of(rows, [place]) for place in sorted(flawed)}
-    odd = [i for i, one in columns.items() if not (are_numbers(one) and is_finite(one))]
-    return shortened([str((names_of(rows) or places)[place]) for place in odd or columns])
+    odd = [place for place, one in columns.items() if _is_odd(one)]
+    return {str((names_of(rows) or places)[place]): columns[place] for place in odd or columns}
+
+
+def _is_odd(column: Any) -> bool:
+    return not (are_numbers(column) and is_finite(column))
 
 
 def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) -> Any:

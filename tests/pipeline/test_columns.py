@@ -168,15 +168,12 @@ def roots(rows):
     return np.cbrt(np.asarray(rows))
 
 
-ROOTS = FunctionTransformer(roots)
-
-
 @pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 @pytest.mark.parametrize("is_piped", [False, True])
 def test_a_scaler_that_fills_gaps_may_be_a_part(ledger, kind, is_piped):
     scaler = DPStandardScaler(missing="mean", bounds=[(-3, 3)])
-    part = make_pipeline(ROOTS, scaler) if is_piped else scaler
+    part = make_pipeline(FunctionTransformer(roots), scaler) if is_piped else scaler
     parts = [("weight", part, ["weight"]), *PARTS[:3]]
     frame = kind(FRAME)
     pipeline = pipeline_of(parts, ledger=ledger).fit(frame, Y)
@@ -192,10 +189,12 @@ def test_a_scaler_that_fills_gaps_may_be_a_part(ledger, kind, is_piped):
     assert len(ledger.entries()) == 1
 
 
-def test_frames_between_steps_of_a_part_are_refused_with_the_mend():
+def test_frames_between_steps_of_a_part_and_dates_are_refused_with_the_mend():
     part = make_pipeline(FunctionTransformer(np.cbrt), DPStandardScaler())
     with pytest.raises(ValueError, match=r"'columntransformer__age' .* FunctionTransformer\(valid"):
         pipeline_of([("age", part, ["age"])]).fit(FRAME, Y)
+    with pytest.raises(ValueError, match=r"columns: age\. Dates, times .* - pandas.Timestamp"):
+        pipeline_of(PARTS[1:], remainder="passthrough").fit(FRAME.assign(age=pd.Timestamp(0)), Y)
 
 
 def test_a_plan_by_names_needs_a_like_that_has_them():
@@ -236,7 +235,10 @@ REFUSED = [
         "missing are age, unknown are y",
     ),
     (columns([("a", make_pipeline(columns(PARTS[2:3])), ["job"])]), "Pipeline within"),
-    (columns([("a", make_pipeline(WEIGHTS, memory="x"), ["age"])]), "Pipeline within"),
+    (columns(n_jobs="x"), "The 'n_jobs' parameter of Col"),
+    (columns([PARTS[0], PARTS[0]]), "not unique"),
+    (columns([("a", DPStandardScaler())]), "must be triples"),
+    (columns([("a", OneHotEncoder(categories=[[1]] * 2), ["job"])]), "Of two .*Shape mismatch"),
     (columns([("a", DPStandardScaler(epsilon=2.0), ["age"])]), "must keep its default epsilon"),
     (
         columns([("a", DPStandardScaler(), ["nobody"])]),
@@ -299,11 +301,10 @@ def test_columns_that_hold_no_finite_numbers_are_named_with_the_mend(ledger, kin
     assert ledger.entries() == []
 
 
-FILLED = make_pipeline(clone(WEIGHTS), PolynomialFeatures(2))
 # Parts in which 1e200 overflows, in a column beside one with gaps, or in the same.
 OVERFLOWS = {
     "beside": [("a", PolynomialFeatures(2), ["a"]), ("b", WEIGHTS, ["b"])],
-    "in a part": [("both", FILLED, ["a", "b"])],
+    "in a part": [("both", make_pipeline(clone(WEIGHTS), PolynomialFeatures(2)), ["a", "b"])],
 }
 KINDS = {
     "pandas": pd.DataFrame,

@@ -390,7 +390,7 @@ def test_a_default_that_is_passed_means_the_same_as_one_that_is_not():
 REFUSED_STEPS = [
     (DPStandardScaler(epsilon=2.0), "epsilon=1.0, which stands for that of the whole.*shares="),
     (DPStandardScaler(delta=1e-7), "delta=1e-06, which stands for that of the whole"),
-    (DPStandardScaler(random_state=SEED), "random_state must be None"),
+    (DPStandardScaler(random_state=SEED), "random_state must be None.*Bagging"),
     (StandardScaler(), "DPStandardScaler"),
     (SimpleImputer(), "strategy='mean' may learn .* Use SimpleImputer.strategy=\"constant\""),
     (KNNImputer(), r'or DPStandardScaler.missing="mean"'),
@@ -414,7 +414,7 @@ REFUSED_STEPS = [
     (DPLogisticRegression(classes=["no", "yes"]), "must be the last"),
     (DPStandardScaler(adjacency="zero_out"), "one adjacency"),
     (DPPCA(2, privacy_unit=Entry((-3, 3))), "protect one row"),
-    (DPPCA, "may learn"),
+    (DPPCA, r"DPPCA is a class: pass DPPCA\(\)"),
 ]
 
 

@@ -326,7 +326,7 @@ NO_ROWS = {
     "masked": (np.ma.masked_array, "MaskedArray"),
     "complex": (lambda rows: rows * 1j, "complex128"),
     "objects": (lambda rows: rows.astype(object), "object"),
-    "texts": (lambda rows: rows.astype(str), "<U32"),
+    "texts": (lambda rows: rows.astype(str), "<U32.*make_pipeline.SimpleImputer"),
     "1-D": (lambda rows: rows[:, 0], r"shape \(2,\)"),
     "3-D": (lambda rows: rows[:, :, np.newaxis], r"shape \(2, 3, 1\)"),
     "transposed": (np.transpose, r"shape \(3, 2\)"),
