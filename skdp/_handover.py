@@ -30,7 +30,7 @@ from skdp.linear_model import DPLinearRegression, DPLogisticRegression
 from skdp.model_selection import DPGridSearch, DPRandomizedSearch, PrivacyReport, privacy_spent
 from skdp.pipeline import DPPipeline
 from skdp.pipeline._fitting import FEATURE_ATTRIBUTES
-from skdp.pipeline._holders import HOLDERS, has_budget, instead_of, is_stateless, private_steps
+from skdp.pipeline._holders import HOLDERS, instead_of, is_stateless, private_steps
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy.releases import PrivacySpent, cautions
 from skdp.units import ResolvedUnit
@@ -157,7 +157,7 @@ def _refusal(model: Any) -> str:
     name = type(model).__name__
     if hasattr(model, "best_estimator_"):
         return f"{name} keeps scores: pass its best_estimator_ to to_sklearn."
-    if has_budget(model) or private_steps(model):
+    if type(model).__module__.startswith("skdp.") or private_steps(model):
         twins = ", ".join(kind.__name__ for kind in _TWINS)
         return (
             f"{name} has no twin in scikit-learn, only {twins} have. Hand over its released "

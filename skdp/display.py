@@ -22,6 +22,7 @@ from skdp.ledger._file import WHOLE
 from skdp.linear_model._supervised import given_classes, known_codes
 from skdp.model_selection import epsilon_curve
 from skdp.model_selection._score import CONSTRAINTS, opened
+from skdp.pipeline._holders import DelegatesMixin, last_of
 from skdp.pipeline._public_steps import of_people
 from skdp.privacy import sensitivity
 from skdp.privacy.plan import Plan, PrivacyCost
@@ -41,6 +42,19 @@ __all__ = [
 _WIDTH, _HEIGHT_OF_BAR = 6.4, 0.3  # inches; not studied
 _MUTED = "0.5"  # readable on white and on black
 _HIDDEN_COLOR = "0.75"  # between the colors of correlations
+
+
+def _that_has(attribute: str, estimator: Any, wanted: str) -> Any:
+    """Return what is fitted and has an attribute: of a pipeline the last step, of a search it."""
+    check_is_fitted(estimator)
+    while isinstance(estimator, DelegatesMixin):
+        estimator = estimator._fitted()
+    last = last_of(estimator)
+    if not hasattr(last, attribute):
+        raise TypeError(
+            f"estimator must be {wanted}, or a pipeline that ends so, got {type(last).__name__}."
+        )
+    return last
 
 
 class _Display:
@@ -121,7 +135,7 @@ class CorrelationDisplay(_Display):
         Parameters
         ----------
         estimator : DPCovariance
-            Fitted.
+            Fitted; or a pipeline that ends with one.
         ax : matplotlib Axes or None, default=None
             Where to draw; None for a new figure.
 
@@ -130,7 +144,7 @@ class CorrelationDisplay(_Display):
         CorrelationDisplay
             The display, drawn.
         """
-        check_is_fitted(estimator, "correlation_")
+        estimator = _that_has("correlation_", estimator, "a DPCovariance")
         stds = np.where(estimator.scale_ > 0, estimator.scale_, 1.0)
         names = getattr(estimator, "feature_names_in_", None)
         noise_std = estimator.noise_std_ / np.outer(stds, stds)
@@ -342,7 +356,8 @@ class ExplainedVarianceDisplay(_Display):
         Parameters
         ----------
         estimator : estimator
-            A fitted DPPCA or DPTruncatedSVD, or another one with `explained_variance_`.
+            A fitted DPPCA or DPTruncatedSVD, or another one with `explained_variance_`; a pipeline
+            that ends with one, or a search for one.
         ax : matplotlib Axes or None, default=None
             Where to draw; None for a new figure.
 
@@ -351,7 +366,8 @@ class ExplainedVarianceDisplay(_Display):
         ExplainedVarianceDisplay
             The display, drawn.
         """
-        check_is_fitted(estimator, "explained_variance_")
+        wanted = "a DPPCA or DPTruncatedSVD"
+        estimator = _that_has("explained_variance_", estimator, wanted)
         return cls(
             estimator.explained_variance_,
             noise_variance=getattr(estimator, "noise_variance_", None),
@@ -441,6 +457,7 @@ class PrivacyBudgetDisplay(_Display):
         ----------
         plan : Plan
             What the `plan` of an estimator has returned. Of several ways, the usual one is drawn.
+            Of a fitted estimator, its `privacy_spent_`.
         ax : matplotlib Axes or None, default=None
             Where to draw; None for a new figure.
 
@@ -449,6 +466,12 @@ class PrivacyBudgetDisplay(_Display):
         PrivacyBudgetDisplay
             The display, drawn.
         """
+        plan = getattr(plan, "privacy_spent_", plan)
+        if not isinstance(plan, Plan | PrivacySpent):
+            raise TypeError(
+                "What is drawn is what plan(X.shape) of an estimator returns, or its "
+                f"privacy_spent_, got {type(plan).__name__}."
+            )
         names, shares = zip(*shares_by_name(plan.releases), strict=True)
         title = f"({plan.epsilon:.4g}, {plan.delta:.4g})-DP per {plan.unit}"
         return cls(names, shares, title=title).plot(ax)
@@ -460,7 +483,7 @@ class PrivacyBudgetDisplay(_Display):
         Parameters
         ----------
         spent : PrivacySpent
-            The `privacy_spent_` of a fitted estimator.
+            The `privacy_spent_` of a fitted estimator, or that estimator.
         ax : matplotlib Axes or None, default=None
             Where to draw; None for a new figure.
 
@@ -487,6 +510,8 @@ class PrivacyBudgetDisplay(_Display):
         PrivacyBudgetDisplay
             The display, drawn.
         """
+        if not isinstance(ledger, PrivacyLedger):
+            raise TypeError("ledger must be a PrivacyLedger, as PrivacyLedger(path) is.")
         charges = ledger.entries()
         shares = [charge["spent"] / WHOLE for charge in charges]
         names = [charge["note"] or charge["what"] for charge in charges]
@@ -515,7 +540,7 @@ class PrivacyBudgetDisplay(_Display):
         ax.bar_label(self.bars_, fmt="{:.3g}", padding=3)
         ax.set_yticks(places, self.names)
         ax.invert_yaxis()
-        ax.set(xlabel="share of the squared mu (of epsilon, if delta is 0)", title=self.title)
+        ax.set(xlabel="share of the budget", title=self.title)
         ax.margins(x=0.15, y=0.02)
         return self
 
@@ -679,7 +704,10 @@ def score_histogram(
     given |= {"ledger": ledger, "random_state": random_state}
     validate_plain({**CONSTRAINTS, "n_bins": [_N_BINS]}, given, "score_histogram")
     if not isinstance(pca, DPPCA | DPTruncatedSVD):
-        raise ValueError(f"pca must be a DPPCA or DPTruncatedSVD, got a {type(pca).__name__}.")
+        raise ValueError(
+            f"pca must be a DPPCA or DPTruncatedSVD, got a {type(pca).__name__}. Of a pipeline "
+            "pass its last step, model[-1], and what the others make of X, model[:-1].transform(X)."
+        )
     rows = check_rows_of(checked_container(X), pca)
     refuse_blocks(rows, "score_histogram")
     edges = _edges_of(pca, components, n_bins)

@@ -1,6 +1,6 @@
 """Displays draw what was released, planned or charged, and nothing else."""
 
-import builtins
+import sys
 
 import matplotlib as mpl
 import numpy as np
@@ -8,9 +8,11 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from scipy.special import ndtri
+from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
+from sklearn.pipeline import make_pipeline
 
-from skdp import DPPCA, DPCovariance, PrivacyLedger, PrivacyWarning, privacy_spent
+from skdp import DPPCA, DPCovariance, DPPipeline, PrivacyLedger, PrivacyWarning, privacy_spent
 from skdp.display import (
     CorrelationDisplay,
     EpsilonCurveDisplay,
@@ -36,8 +38,10 @@ def ax():
     return Figure().add_subplot()
 
 
-def test_bars_are_the_released_variances_above_their_floor(pca, ax):
-    shown = ExplainedVarianceDisplay.from_estimator(pca, ax=ax)
+def test_bars_are_the_released_variances_above_their_floor(ax):
+    with pytest.warns(PrivacyWarning):
+        model = DPPipeline([("pca", DPPCA(3, **BOUNDS))]).fit(X)
+    shown, pca = ExplainedVarianceDisplay.from_estimator(model, ax=ax), model[-1]
     assert [bar.get_height() for bar in shown.bars_] == pca.explained_variance_.tolist()
     assert set(shown.floor_.get_ydata()) == {pca.noise_variance_}
     assert shown.ax_ is ax
@@ -77,18 +81,25 @@ def test_error_bars_are_those_of_the_estimator_and_there_may_be_no_floor(ax):
 def test_plans_and_records_show_the_same_shares(pca, ax):
     plan = pca.plan(n_samples=400, n_features=6)
     planned = PrivacyBudgetDisplay.from_plan(plan, ax=ax)
-    spent = PrivacyBudgetDisplay.from_spent(pca.privacy_spent_, ax=Figure().add_subplot())
+    spent = PrivacyBudgetDisplay.from_spent(pca, ax=Figure().add_subplot())
     assert planned.names == spent.names == ("mean", "second moment")
     widths = [[bar.get_width() for bar in shown.bars_] for shown in (planned, spent)]
     assert widths[0] == widths[1]
     assert sum(widths[0]) == pytest.approx(1)
 
 
-def test_counts_of_a_search_are_one_bar(ax):
+def test_counts_of_a_search_are_one_bar_and_other_things_are_refused(pca):
     plan = DPPCA(3).plan(n_samples=400, n_features=6)
-    shown = PrivacyBudgetDisplay.from_plan(plan, ax=ax)
+    shown = PrivacyBudgetDisplay.from_plan(plan)
     assert len(shown.bars_) < len(plan.releases)
-    assert sum(shown.shares) == pytest.approx(1)
+    for draw, told in (
+        (CorrelationDisplay.from_estimator, "a DPCovariance, or .* ends so, got DPPCA"),
+        (lambda pca: PrivacyBudgetDisplay.from_plan(clone(pca)), "what plan"),
+        (PrivacyBudgetDisplay.from_ledger, "as PrivacyLedger"),
+        (lambda pca: score_histogram(make_pipeline(pca), X), "model.:-1..transform"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=told):
+            draw(pca)
 
 
 def test_a_ledger_shows_its_charges_and_what_is_left(tmp_path, ax):
@@ -150,13 +161,6 @@ def test_a_cell_has_the_color_of_its_largest_group(ax):
 
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
-    real_import = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real_import(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install 'skdp\[examples\]'"):
         PrivacyBudgetDisplay(["a"], [1.0]).plot()

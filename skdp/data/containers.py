@@ -123,8 +123,8 @@ SAFE_TEXTS = (UNREADABLE, MASKED, INVALID_SPARSE, COLLECTION, OTHER_COLUMNS, TIM
 #: Advice for missing values of X or y.
 MISSING = {
     "X": "Fill missing values by a constant, as SimpleImputer(strategy='constant') does in a "
-    "DPPipeline, or by DPStandardScaler(missing='mean'): to fill them from other rows without "
-    "noise would not be private.",
+    "DPPipeline, or by missing='mean' of a DPStandardScaler or DPCovariance: to fill them from "
+    "other rows without noise would not be private.",
     "y": "Leave such records out: a constant is no response. How many are left is public.",
 }
 

@@ -252,17 +252,25 @@ SCORES = {
     "log_likelihood": Score(_unlikelihoods, ("score_samples",), is_signed=True),
     "reconstruction": Score(_reconstruction_errors, ("transform", "inverse_transform")),
 }
-#: What a parameter `scoring` may be.
-SCORING = {"scoring": [StrOptions(set(SCORES)), None]}
+#: What a parameter `scoring` may be; the keys, and no set of them, are told in their order.
+SCORING = {"scoring": [StrOptions(SCORES.keys()), None]}
 
 
 def checked_scoring(scoring: str | None, estimator: Any) -> str:
     """Return the name of a score, by default that of the estimator; refuse one that it lacks."""
     scoring = _default_scoring(estimator) if scoring is None else scoring
-    score, name = SCORES[scoring], type(estimator).__name__
+    if flaw := _flaw_of(scoring, estimator):
+        fitting = [repr(one) for one in SCORES if not _flaw_of(one, estimator)]
+        which = f"Pass one of {', '.join(fitting)}." if fitting else "No score fits it."
+        raise ValueError(f"scoring={scoring!r} {flaw} {type(estimator).__name__}. {which}")
+    return scoring
+
+
+def _flaw_of(scoring: str, estimator: Any) -> str:
+    """Say why a score does not fit an estimator; "" if it does."""
+    score = SCORES[scoring]
     if _takes_responses(scoring) and score.of_classes != is_classifier(estimator):
-        kind = "classifiers" if score.of_classes else "regressors"
-        raise ValueError(f"scoring={scoring!r} is for {kind}, which {name} is not.")
+        return f"is for {'classifiers' if score.of_classes else 'regressors'}, and for no"
     judged = [estimator]
     if scoring == "reconstruction":
         judged = [
@@ -270,11 +278,8 @@ def checked_scoring(scoring: str | None, estimator: Any) -> str:
         ]
     for method in score.methods:
         if not all(hasattr(one, method) for one in judged):
-            raise ValueError(
-                f"scoring={scoring!r} needs the method {method}, which {name} lacks: pass another "
-                "name of a score."
-            )
-    return scoring
+            return f"needs the method {method} of"
+    return ""
 
 
 def check_responses(X: Any, y: Any, scoring: str, name: str) -> None:
