@@ -464,5 +464,5 @@ def _most_of(
             ends = max(first - 1, 0) / len(counts), min(last + 1, len(counts)) / len(counts)
             if is_most and ends[1] - ends[0] < best[1] - best[0]:
                 best = ends
-        counts, noise_std = counts.reshape(-1, 2).sum(axis=1), noise_std * math.sqrt(2)
+        counts, noise_std = counts[::2] + counts[1::2], noise_std * math.sqrt(2)
     return best

@@ -415,7 +415,8 @@ class Design(BlockView):  # numpydoc ignore=PR02
         length = min(self._piece_length, int(np.diff(self.block_starts).max()))
         n_times = length if self.n_entries <= SHORT_ROW else 1
         center = 0.0 if self.center is None else self.center.ravel()
-        moves = (np.tile(one, (n_times, 1)) for one in (center, np.ravel(self.multiplier)))
+        shape = n_times, self.n_entries
+        moves = (np.full(shape, one) for one in (center, np.ravel(self.multiplier)))
         # One array serves all pieces: if each had a new one, the system would have to clear each.
         return [*moves, np.empty((length, self.n_entries))]
 

@@ -1,6 +1,7 @@
 """Rows and targets in blocks or in parts, which functions load again for every pass."""
 
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
@@ -130,7 +131,7 @@ class Targets(Parts):
         self.parts, self.pass_over, self._function = parts, pass_over, function
         self.block_starts = np.cumsum([0, *map(attrgetter("length"), parts)])
         #: First block of each part, and the end.
-        self.part_starts = np.arange(len(self.block_starts))
+        self.part_starts = range(len(self.block_starts))
         self.shape = int(self.block_starts[-1]), 1
         self._loaded = threading.local()
 
@@ -148,7 +149,7 @@ class Targets(Parts):
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         """Return the targets of consecutive rows of one part."""
-        part = int(np.searchsorted(self.block_starts, rows.start, side="right")) - 1
+        part = bisect_right(self.block_starts, rows.start) - 1
         if getattr(self._loaded, "part", None) != part:
             self._loaded.values, self._loaded.part = self._load(self.parts[part]), part
         first = self.block_starts[part]

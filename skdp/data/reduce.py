@@ -77,11 +77,14 @@ class Counts:
     def total(self) -> Any:
         """Count what waits; return the counts, which may be changed."""
         if self._waiting:
-            places, weights = map(list, zip(*self._waiting, strict=True))
-            joined = None if weights[0] is None else np.concatenate(weights)
-            counts = np.bincount(np.concatenate(places), joined, math.prod(self._shape))
+            places, weights = self._waiting[0]
+            if len(self._waiting) > 1:
+                parts, of_parts = zip(*self._waiting, strict=True)
+                places = np.concatenate(parts)
+                weights = None if weights is None else np.concatenate(of_parts)
+            counts = np.bincount(places, weights, math.prod(self._shape))
             # Of no number at all there are whole numbers, even with weights.
-            counts = np.asarray(counts, None if joined is None else np.float64)
+            counts = np.asarray(counts, None if weights is None else np.float64)
             self._counts, self._waiting = _add(self._counts, counts.reshape(self._shape)), []
         return self._counts
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, pairwise, starmap
@@ -68,7 +69,7 @@ class Source:
             n_rows += n
         self.block_starts = np.concatenate([*starts, [n_rows]])
         #: First block of each part, and the end.
-        self.part_starts = np.cumsum([0, *map(len, starts)])
+        self.part_starts: list[int] = np.cumsum([0, *map(len, starts)]).tolist()
 
     def every(self, step: int) -> "Source":
         """Keep every `step`-th row, but all rows of a stream."""
@@ -81,12 +82,11 @@ class Source:
 
     def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
         """Yield the blocks of a group with the rows they stand for; load each part once."""
-        first = int(np.searchsorted(self.part_starts, group.start, side="right")) - 1
-        last = int(np.searchsorted(self.part_starts, group.stop))
-        ends = self.part_starts[first : last + 1].clip(group.start, group.stop).tolist()
-        for part, (start, stop) in enumerate(pairwise(ends), first):
-            starts = self.block_starts[start : stop + 1]
-            inside = (starts - self.block_starts[self.part_starts[part]]).tolist()
+        first = bisect_right(self.part_starts, group.start) - 1
+        for part in range(first, bisect_left(self.part_starts, group.stop)):
+            before, after = self.part_starts[part : part + 2]
+            starts = self.block_starts[max(before, group.start) : min(after, group.stop) + 1]
+            inside = (starts - self.block_starts[before]).tolist()
             if isinstance(self.X, RowBlocks):
                 blocks = self.X._blocks_of(part, inside)
             else:
@@ -129,7 +129,7 @@ def held(X: Any) -> Any:
     if X.shape[0] * X.shape[1] * 8 > _HELD_BYTES or not are_threads():
         return X
     source = Source(X)
-    calls = [partial(_whole, source, *ends) for ends in pairwise(source.part_starts.tolist())]
+    calls = [partial(_whole, source, *ends) for ends in pairwise(source.part_starts)]
     return X.held(run_in_threads(calls, thread_count(None)))
 
 

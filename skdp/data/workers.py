@@ -54,14 +54,15 @@ class _BlasLimit:
             if self._original is None:
                 libraries = _libraries(shared=self._shared)
                 self._original = _limits_of(libraries)
-                _set_limits(libraries, [1] * len(libraries))
+                _set_limits(libraries, [1] * len(libraries), self._original)
 
     def leave(self, request: _Request) -> None:
         """End a request; the last one restores the limits from before."""
         with self._lock:
             self._requests.discard(request)
             if not self._requests and self._original is not None:
-                _set_limits(_libraries(shared=self._shared), self._original)
+                libraries = _libraries(shared=self._shared)
+                _set_limits(libraries, self._original, [1] * len(libraries))
                 self._original = None
 
     def original(self) -> list[int]:
@@ -173,9 +174,9 @@ def _limits_of(libraries: tuple[Any, ...]) -> list[int]:
     return list(map(attrgetter("num_threads"), libraries))
 
 
-def _set_limits(libraries: tuple[Any, ...], limits: list[int]) -> None:
-    for library, limit in zip(libraries, limits, strict=True):
-        if library.num_threads == limit:
+def _set_limits(libraries: tuple[Any, ...], limits: list[int], current: list[int]) -> None:
+    for library, limit, before in zip(libraries, limits, current, strict=True):
+        if limit == before:
             continue
         # Newer versions of threadpoolctl let only one thread set a limit that all threads share.
         clear = getattr(library, "clear_controlling_thread", lambda **_: None)

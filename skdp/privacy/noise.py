@@ -117,6 +117,10 @@ CHOICE = "exponential"
 
 _KEY_BYTES = 32  # not tuned
 _CHUNK = 1 << 15  # not studied
+# Counters begin at 0: no two streams have the same key.
+_FROM_0 = modes.CTR(bytes(16))  # not tuned
+# Words below are too coarse for a fraction.
+_SHORT, _ONE_BIT = np.uint64(2**53), np.uint64(1)  # not tuned
 # Most random words for one fraction: with one more, half of its last bit could underflow to 0.
 _MOST_WORDS = 16  # not tuned
 _SMALLEST_SECRET = 2**64  # not tuned
@@ -326,7 +330,7 @@ def _two_sided(
     for number, words in enumerate(_words(size, key)):
         start = number * _CHUNK
         part = out[start : start + words.size]
-        _to_fractions(words >> np.uint64(1), key, ("more", start), part)
+        _to_fractions(words >> _ONE_BIT, key, ("more", start), part)
         lower_quantile(part, part)
         sign_bits = part.view(np.uint64)
         sign_bits ^= words << np.uint64(63)
@@ -367,8 +371,9 @@ def _to_fractions(
     down to 2 ** -972, which is beyond 36.5 standard deviations. The smallest is 2 ** -1025.
     """
     np.add(words, 0.5, out=out)
-    short = np.flatnonzero(words < np.uint64(2**53))
-    if n_words > 1 and short.size:
+    is_short = words < _SHORT
+    if n_words > 1 and np.count_nonzero(is_short):
+        short = np.flatnonzero(is_short)
         rest = np.empty(short.size)
         key = _hash(key, place)
         (more,) = _words(short.size, key)
@@ -379,7 +384,7 @@ def _to_fractions(
 
 def _words(size: int, key: bytes) -> Iterator[np.ndarray]:
     """Yield `size` words of 64 random bits, in chunks."""
-    encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+    encryptor = Cipher(algorithms.AES(key), _FROM_0).encryptor()
     plaintext = bytes(8 * min(size, _CHUNK))
     for start in range(0, size, _CHUNK):
         chunk = encryptor.update(plaintext[: 8 * min(_CHUNK, size - start)])
