@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from html import escape
 from inspect import signature
 from itertools import dropwhile, pairwise, takewhile
@@ -121,12 +121,15 @@ _HIDDEN_PARAMETERS = ("random_state", "ledger")
 _PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
 
 
+_signature = cache(signature)
+
+
 def named(method: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a method, so that errors of its arguments name the class and what it takes."""
 
     @wraps(method)
     def _named(self: Any, *args: Any, **kwargs: Any) -> Any:
-        expected = signature(method)
+        expected = _signature(method)
         try:
             expected.bind(self, *args, **kwargs)
         except TypeError as error:

@@ -305,9 +305,9 @@ def place_size_within(values: np.ndarray, columns: np.ndarray, outer: Intervals)
     return place_size(np.clip(values, low, high), columns)
 
 
-def is_visible(counts: np.ndarray, noise_std: float, n_columns: int = 1) -> np.ndarray:
-    """Tell which counts noise alone hardly reaches, in `n_columns` such histograms."""
-    return counts > noise_std * math.sqrt(2 * math.log(_CAUTION * counts.size * n_columns))
+def is_visible(counts: np.ndarray, noise_std: float) -> np.ndarray:
+    """Tell which counts of histograms noise alone hardly reaches."""
+    return counts > noise_std * math.sqrt(2 * math.log(_CAUTION * counts.size))
 
 
 def sized_intervals(counts: np.ndarray, noise_std: float) -> tuple[Intervals, np.ndarray]:
@@ -437,32 +437,32 @@ def zoomed_intervals(
     level, until those that are visible hold most rows.
     """
     middle, half = intervals.middle.copy(), intervals.half.copy()
-    for column, found in zip(np.flatnonzero(is_narrow), counts, strict=True):
-        first, last = _most_of(found, noise_std, n_rows[column], len(counts))
-        middle[column] += half[column] * (first + last - 1)
-        half[column] *= last - first
+    first, last = _most_of(counts, noise_std, n_rows[is_narrow])
+    middle[is_narrow] += half[is_narrow] * (first + last - 1)
+    half[is_narrow] *= last - first
     return Intervals(middle, half)
 
 
 def _most_of(
-    counts: np.ndarray, noise_std: float, n_rows: float, n_columns: int
-) -> tuple[float, float]:
-    """Return the ends of the shortest part that holds most rows, from 0 to 1."""
-    best = (0.0, 1.0)
-    while len(counts) >= _FEWEST_BINS:
-        seen = np.flatnonzero(is_visible(counts, noise_std, n_columns))
-        is_all = n_rows - counts.max() < _UP_TO_NOISE * noise_std < _FEW * n_rows
-        if is_all:
-            # All rows are in one bin. What is visible beside it is noise.
-            seen = np.argmax(counts, keepdims=True)
-        if len(seen):
-            first, last = seen[0], seen[-1] + 1
-            held = counts[first:last].sum()
-            certain = held - math.sqrt(last - first) * noise_std
-            is_most = is_all or (held >= _MOST * n_rows and certain >= _LEAST * n_rows)
-            # One bin more on either side, as thin tails are not visible.
-            ends = max(first - 1, 0) / len(counts), min(last + 1, len(counts)) / len(counts)
-            if is_most and ends[1] - ends[0] < best[1] - best[0]:
-                best = ends
-        counts, noise_std = counts[::2] + counts[1::2], noise_std * math.sqrt(2)
-    return best
+    counts: np.ndarray, noise_std: float, n_rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of the shortest part of each column that holds most rows, from 0 to 1."""
+    low, high = np.zeros(len(counts)), np.ones(len(counts))
+    while (n_bins := counts.shape[1]) >= _FEWEST_BINS:
+        seen, largest = is_visible(counts, noise_std), counts.argmax(axis=1)
+        missing = n_rows - counts[np.arange(len(counts)), largest]
+        # All rows are in one bin. What is visible beside it is noise.
+        is_all = (missing < _UP_TO_NOISE * noise_std) & (_UP_TO_NOISE * noise_std < _FEW * n_rows)
+        first = np.where(is_all, largest, seen.argmax(axis=1))
+        last = np.where(is_all, largest + 1, n_bins - seen[:, ::-1].argmax(axis=1))
+        # Where nothing is visible, these are all bins, whose ends are no better.
+        ends = zip(counts, first, last, strict=True)
+        held = np.array([of_bins[start:stop].sum() for of_bins, start, stop in ends])
+        certain = held - np.sqrt(last - first) * noise_std
+        is_best = is_all | ((held >= _MOST * n_rows) & (certain >= _LEAST * n_rows))
+        # One bin more on either side, as thin tails are not visible.
+        lower, upper = np.maximum(first - 1, 0) / n_bins, np.minimum(last + 1, n_bins) / n_bins
+        is_best &= upper - lower < high - low
+        low, high = np.where(is_best, lower, low), np.where(is_best, upper, high)
+        counts, noise_std = counts[:, ::2] + counts[:, 1::2], noise_std * math.sqrt(2)
+    return low, high

@@ -20,6 +20,8 @@ from skdp.linalg.norms import (
 # ------------------------------
 # Matrices of fixed rank: their factors, tangent vectors, and the retraction.
 
+_joined = partial(np.concatenate, axis=1)
+
 
 @dataclass(frozen=True)
 class FixedRank:
@@ -51,9 +53,9 @@ class FixedRank:
     def minus(self, other: "FixedRank") -> "FixedRank":
         """Return the difference, whose rank is the sum of both."""
         return FixedRank(
-            np.hstack([self.left, other.left]),
+            _joined([self.left, other.left]),
             np.concatenate([self.values, -other.values]),
-            np.hstack([self.right, other.right]),
+            _joined([self.right, other.right]),
         )
 
     def orthonormal(self) -> "FixedRank":
@@ -104,9 +106,9 @@ def tangent_vector(point: FixedRank, coordinates: np.ndarray) -> FixedRank:
     """Return the tangent vector of these coordinates, of rank 2 * rank."""
     size = point.left.size
     return FixedRank(
-        np.hstack([coordinates[:size].reshape(point.left.shape), point.left]),
+        _joined([coordinates[:size].reshape(point.left.shape), point.left]),
         np.ones(2 * point.rank),
-        np.hstack([point.right, coordinates[size:].reshape(point.rank, -1).T]),
+        _joined([point.right, coordinates[size:].reshape(point.rank, -1).T]),
     )
 
 
@@ -123,9 +125,8 @@ def retract(point: FixedRank, coordinates: np.ndarray, step: float) -> FixedRank
     # M + step P = [ZV, U] [[step, 0], [0, 1]] [V, diag(s) V + step B']: no factor is repeated.
     size = point.rank
     left = moved.left
-    right = np.hstack(
-        [step * moved.right[:, :size], step * moved.right[:, size:] + point.right * point.values]
-    )
+    along, beside = moved.right[:, :size], moved.right[:, size:]
+    right = _joined([step * along, step * beside + point.right * point.values])
     return FixedRank(left, np.ones(2 * size), right).orthonormal().leading(size)
 
 
@@ -263,7 +264,7 @@ class DenseMatrices(Massed):
         parts = [along.reshape(len(self), -1), beside.reshape(len(self), -1)]
         if intercept > 0:
             parts.append(np.full((len(self), 1), intercept))
-        return DenseCoordinates(np.hstack(parts)), inner
+        return DenseCoordinates(_joined(parts)), inner
 
     def _along(self, basis: np.ndarray) -> np.ndarray:
         products = self._times(self.values, self.scale * _mapped(basis, self.column_map))
@@ -296,10 +297,11 @@ class Vectors(DenseMatrices):
     """Matrices of one column, which are mapped after they have been added up.
 
     The lengths that they will have, with the intercept, are the same at every point. They may be
-    given, as an earlier pass has found them.
+    given, as an earlier pass has found them, and so may the condition of the map.
     """
 
     lengths: np.ndarray | None = None
+    condition: float | None = None
 
     @property
     def rows(self) -> np.ndarray:
@@ -315,7 +317,8 @@ class Vectors(DenseMatrices):
         if self.row_map is None:
             return super().norms()
         products = self._times_each(self.scale * self.row_map)
-        margin = 2 * (len(self.row_map) + 4) ** 1.5 * UNIT_ROUNDOFF * condition_of(self.row_map)
+        condition = condition_of(self.row_map) if self.condition is None else self.condition
+        margin = 2 * (len(self.row_map) + 4) ** 1.5 * UNIT_ROUNDOFF * condition
         return np.asarray(row_norms(products) * (1 + margin) + _LOST)
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:

@@ -177,7 +177,7 @@ class GridCounts(NamedTuple):
     def up_to(self, point: float) -> float:
         """Return how many values are counted up to a point, in the order of the grid."""
         # Not as an int: weights of a person that moved past it would count as a whole one or none.
-        return float(self.up_to_points[self.grid == point][0])
+        return float(self.up_to_points[np.argmax(self.grid == point)])
 
 
 def bin_counts(
