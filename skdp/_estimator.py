@@ -510,6 +510,8 @@ def plan_of(problem: Any, parts: Any) -> Plan:
 def planned_size(n_samples: Any, n_features: Any, like: Any) -> tuple[int, int, Any]:
     """Return the size of X, which `n_samples` may hold as a shape, and its kind, checked."""
     refuse_masked(like)
+    if getattr(n_samples, "shape", ()):
+        raise TypeError("n_samples must be an int or a shape: pass X.shape, as no plan reads X.")
     if isinstance(n_samples, tuple) and len(n_samples) > 1 and n_features is None:
         like = np.zeros((1, *n_samples[1:])) if like is None else like
         n_samples, n_features = n_samples[0], math.prod(n_samples[1:])

@@ -94,23 +94,24 @@ def _check_searched(name: str) -> None:
 
 
 def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str, Any], ...]:
-    """Return the parameters of each step; a step itself cannot be exchanged."""
+    """Return the parameters of each step; a step itself cannot be exchanged.
+
+    Those of a private part of a ColumnTransformer are parameters of that, too.
+    """
     if not steps[0].name:
         return (parameters,)
-    split: dict[str, dict[str, Any]] = {step.name: {} for step in steps}
-    not_fitted = {
-        step.name
-        for step in steps
-        if is_passed_through(step.estimator) or is_columns(step.estimator)
-    }
+    split: list[dict[str, Any]] = [{} for _ in steps]
     for name, value in parameters.items():
-        step, _, own_name = name.partition("__")
-        if step not in split or not own_name or step in not_fitted:
+        holders = [i for i, step in enumerate(steps) if name.startswith(f"{step.name}__")]
+        fitted = (steps[i].estimator for i in holders)
+        if all(is_passed_through(one) or is_columns(one) for one in fitted):
             raise ValueError(
-                f"{name!r} must not be searched: pass 'step__parameter', of a step that is fitted."
+                f"{name!r} must not be searched: pass 'step__parameter', of a step that is fitted, "
+                "or 'columns__part__parameter', of a private part of a ColumnTransformer."
             )
-        split[step][own_name] = value
-    return tuple(split.values())
+        for i in holders:
+            split[i][name.removeprefix(f"{steps[i].name}__")] = value
+    return tuple(split)
 
 
 def path_of(

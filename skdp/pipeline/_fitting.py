@@ -302,7 +302,8 @@ def _fit_step(
     if holders.is_columns(step.estimator):
         names = [one.name.partition("__")[2] for one in search.steps[:number]]
         parts = dict(zip(names, before, strict=True))
-        return [fitted_columns(step.name, step.estimator, parts, X)] * len(candidates)
+        columns = _configured(search, number, candidates[0], budgets)
+        return [fitted_columns(step.name, columns, parts, X)] * len(candidates)
     if not step.is_private:
         configured = [_configured(search, number, j, budgets) for j in candidates]
         return [fitted_to_nothing(step.name, one, X) for one in configured]

@@ -249,7 +249,7 @@ def test_a_shape_of_rows_is_their_numbers(estimator):
     X = np.zeros((300, 6))
     assert estimator.plan(X.shape) == estimator.plan(300, 6)
     assert estimator.plan(X.shape, like=X) == estimator.plan(300, 6, like=X)
-    for wrong in ((), (300,), ("300", 6), (math.nan, 6), (0, 6)):
+    for wrong in ((), (300,), ("300", 6), (math.nan, 6), (0, 6), X):
         with pytest.raises((TypeError, ValueError), match=r"n_samples|n_features"):
             estimator.plan(wrong)
     with pytest.raises(TypeError, match="n_samples must be"):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, clone
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
@@ -11,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, label_binarize
 from watched import SEED, farthest, replaying, watched
 
-from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD, RankOneMatrices
+from skdp import DPPCA, DPPipeline, DPTraceRegressor, DPTruncatedSVD, RankOneMatrices
 from skdp.model_selection import DPGridSearch, private_score
 from skdp.model_selection._score import SCORES, row_losses
 from skdp.privacy import sensitivity
@@ -25,6 +26,8 @@ PCA = DPPCA(row_norm=4.0, mean_norm=4.0)
 REGRESSION = DPTraceRegressor(n_iter=3)
 PUBLIC = GENERATOR.standard_normal((40, 2))
 FOREST = FrozenEstimator(RandomForestRegressor(3, random_state=0).fit(PUBLIC, PUBLIC[:, 0]))
+FEW = [1, 2]
+PARTS = ColumnTransformer([("svd", DPTruncatedSVD(1), [0, 1])], remainder="passthrough")
 SEARCHES = {
     "free": (PCA, {"n_components": [1, 2, 3], "whiten": [False, True]}, "log_likelihood"),
     "reconstruction": (DPTruncatedSVD(1, row_norm=4.0), {"n_components": [1, 2]}, None),
@@ -36,21 +39,14 @@ SEARCHES = {
         {"dppca__whiten": [False, True], "dptraceregressor__n_iter": [2]},
         None,
     ),
-    "norms": (
-        make_pipeline(DPPCA(2), Normalizer(), REGRESSION),
-        {"dppca__n_components": [1, 2]},
-        None,
-    ),
+    "norms": (make_pipeline(PCA, Normalizer(), REGRESSION), {"dppca__n_components": FEW}, None),
+    "columns": (DPPipeline([("a", PARTS), ("b", REGRESSION)]), {"a__svd__row_norm": FEW}, None),
     "back": (
         make_pipeline(FunctionTransformer(np.exp, np.log), DPTruncatedSVD(1)),
         {"dptruncatedsvd__n_components": [1, 2]},
         "reconstruction",
     ),
-    "pipeline": (
-        make_pipeline(Normalizer(), PCA, REGRESSION),
-        {"dppca__n_components": [1, 2], "dptraceregressor__n_iter": [2]},
-        "r2",
-    ),
+    "pipeline": (make_pipeline(Normalizer(), PCA, REGRESSION), {"dppca__n_components": FEW}, "r2"),
 }
 ROWS = {
     "huge": (np.full(4, 1e300), 1e300),
@@ -64,10 +60,8 @@ ROWS = {
 
 def search_of(name, adjacency):
     estimator, grid, scoring = SEARCHES[name]
-    estimator = clone(estimator)
-    for prefix in ("", "dppca__", "dptruncatedsvd__", "dptraceregressor__"):
-        if f"{prefix}adjacency" in estimator.get_params():
-            estimator.set_params(**{f"{prefix}adjacency": adjacency})
+    named = (one for one in estimator.get_params() if one.endswith("adjacency"))
+    estimator = clone(estimator).set_params(**dict.fromkeys(named, adjacency))
     return DPGridSearch(
         estimator, grid, epsilon=2.0, delta=1e-5, scoring=scoring, random_state=SEED
     )

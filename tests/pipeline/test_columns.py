@@ -254,7 +254,7 @@ def test_what_would_look_at_values_is_refused(ledger, step, error):
     with pytest.raises(ValueError, match="put it before the first private step"):
         make_dp_pipeline(FunctionTransformer(), columns(), CLASSIFIER).fit(FRAME, Y)
     with pytest.raises(ValueError, match="must not be searched"):
-        DPGridSearch(pipeline_of(), {"columntransformer__age__clip": [1.0]}).fit(FRAME, Y)
+        DPGridSearch(pipeline_of(), {"columntransformer__job__drop": ["first"]}).fit(FRAME, Y)
     in_pipeline = make_pipeline(columns(PARTS[:2]), CLASSIFIER)
     with pytest.raises(ValueError, match="need a DPPipeline"):
         DPGridSearch(in_pipeline, {"dplogisticregression__row_norm": [1.0]}).fit(FRAME, Y)
@@ -390,10 +390,13 @@ def test_nullable_columns_beside_texts_are_numbers():
         model.fit(rows.convert_dtypes())
 
 
-def test_a_search_takes_it_as_it_is():
-    search = DPGridSearch(pipeline_of(), {"dplogisticregression__row_norm": [1.0, 3.0]}, epsilon=3)
-    found = search.fit(FRAME, Y)
-    assert found.n_distinct_fits_["columntransformer__age"] == 1
+def test_a_search_takes_it_and_parameters_of_its_private_parts():
+    name, ends = "columntransformer__income__bounds", [(0, 99), (0, 999)]
+    grid = {"dplogisticregression__row_norm": [1.0], name: ends}
+    found = DPGridSearch(pipeline_of(), grid, epsilon=3).fit(FRAME, Y)
+    columns, best = found.best_estimator_[0], found.best_params_[name]
+    assert [*found.n_distinct_fits_.values()] == [1, 2, 2]
+    assert columns.named_transformers_["income"].bounds == columns.transformers[1][1].bounds == best
     assert found.best_estimator_[0].transformers_[0][1].privacy_spent_ is found.privacy_spent_
     assert found.predict(FRAME).shape == (N,)
     assert privacy_spent(found).is_private
