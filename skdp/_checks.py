@@ -304,6 +304,7 @@ _KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"
 _HINTS = {
     "Expected 2D": " Reshape your data by reshape(-1, 1) if it is one feature, by reshape(1, -1) "
     "if it is one row.",
+    "Expected a 2-dim": " Pass a frame, as X[['name']]; to a ColumnTransformer a list, ['name'].",
     **{f"Input {name} contains NaN": f" {mend}" for name, mend in MISSING.items()},
     **dict.fromkeys(("not 'Timestamp'", "not 'Period'", "not 'datetime."), f" {TIMES}"),
 }
@@ -338,14 +339,21 @@ def _redacted(error: Exception, X: Any) -> Exception:
         text = str(error)
         flaw = f" {flaw_of_columns(X)}".rstrip()
     kinds: Any = [kind for kind in (TypeError, MemoryError) if isinstance(error, kind)]
-    known = _KNOWN.match(text)
-    if known is None or _is_foreign(error):
+    if not (message := known_text(error)):
         kinds, message = {*kinds} - {TypeError}, text if text in SAFE_TEXTS else UNREADABLE
-    else:
-        # A list of names, one a line, ends without a period.
-        message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
-        message += "".join(hint for sign, hint in _HINTS.items() if sign in message)
     return next(iter(kinds), ValueError)(message + flaw * message.startswith(_NO_NUMBERS))
+
+
+def known_text(error: Exception) -> str:
+    """Return the part of the text of an error that is known to tell no values; "" if none is."""
+    known = None
+    with suppress(Exception):
+        known = _KNOWN.match(str(error))
+    if known is None or _is_foreign(error):
+        return ""
+    # A list of names, one a line, ends without a period.
+    message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
+    return message + "".join(hint for sign, hint in _HINTS.items() if sign in message)
 
 
 def _is_foreign(error: Exception) -> bool:

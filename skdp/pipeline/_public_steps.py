@@ -23,7 +23,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.validation import _num_samples, check_array
 
-from skdp._checks import redact_errors
+from skdp._checks import known_text, redact_errors
 from skdp._estimator import PrivateEstimator
 from skdp.data.containers import (
     MISSING,
@@ -71,7 +71,14 @@ from skdp.preprocessing import DPStandardScaler
 _REAL = "biuf"
 # Rows between steps key the noise: they are the same whatever the settings of scikit-learn.
 _in_arrays = config_context(transform_output="default")
-_NO_FRAMES = " FunctionTransformer(validate=True) and set_output(transform='default') make arrays."
+_NO_FRAMES = (
+    " FunctionTransformer(validate=True) and set_output(transform='default') make arrays, and so "
+    "does a function that ends with .to_numpy()."
+)
+_ENCODE = (
+    " Encode text by OneHotEncoder(categories=[...]), and make numbers of dates, such as days "
+    "since a public one."
+)
 _TEXTS = (
     " Texts go from step to step within a part of a ColumnTransformer, such as ('texts', "
     "make_pipeline(SimpleImputer(strategy='constant'), OneHotEncoder(categories=[...])), [names])."
@@ -252,9 +259,14 @@ def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str
     """Say why a step refuses rows, and what it says `of_public` ones, if it refuses all of them."""
     if of_public and are_numbers(rows):
         return of_public
+    # NaN is not to blame for what is refused without it, too.
     told = f"Input X contains NaN or infinity, which {what} refuses."
-    told = _told(what, error) if is_finite(rows) else told
-    return told if of_public in ("", told) else f"{told} Of two made-up rows: {of_public}"
+    told = _told(what, error) if of_public or is_finite(rows) else told
+    return (
+        told
+        if of_public in ("", told) or known_text(error)
+        else f"{told} Of two made-up rows: {of_public}"
+    )
 
 
 def _told(what: str, error: Exception, *, is_public: bool = False) -> str:
@@ -263,11 +275,13 @@ def _told(what: str, error: Exception, *, is_public: bool = False) -> str:
     if type(told) is str and told.startswith("Found unknown categories"):
         return (
             f"{what} refuses a category that it was not given, or not fitted to; which one may be "
-            "private. Give it all categories, or pass handle_unknown='ignore', of an "
-            "OrdinalEncoder 'use_encoded_value'."
+            "private. Give it all categories, None and NaN among them, or pass "
+            "handle_unknown='ignore', of an OrdinalEncoder 'use_encoded_value'."
         )
     if is_public:
         return f"{what} raises {type(error).__name__}: {error}"
+    if known := known_text(error):
+        return f"{what} raises {type(error).__name__}: {known}"
     return (
         f"{what} raises an error, whose text may tell values and is left out. Call it on made-up "
         "rows, of the same columns and types, to see what it refuses."
@@ -420,13 +434,9 @@ def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool)
         columns = f"columns: {shortened([*flawed])}."
         if any(map(hold_times, flawed.values())):
             raise ValueError(f"Step {name!r}, {columns} {TIMES}")
-        advice = (
-            f" {MISSING['X']} Encode text by OneHotEncoder(categories=[...]), and make numbers of "
-            "dates, such as days since a public one."
-        )
-        raise ValueError(
-            f"{flaw} It is about {columns}{advice * any(map(_is_odd, flawed.values()))}"
-        )
+        fill = f" {MISSING['X']}" * (not all(map(is_finite, flawed.values())))
+        encode = _ENCODE * (not all(map(are_numbers, flawed.values())))
+        raise ValueError(f"{flaw} It is about {columns}{fill}{encode}")
 
 
 def _flaw(name: str, step: Any, rows: Any) -> str:
@@ -449,12 +459,8 @@ def _flawed_columns(name: str, step: Any, rows: Any) -> dict[str, Any]:
         alone.remainder = "drop" if part else step.remainder
         flawed.update(its if _flaw(name, alone, rows) else ())
     columns = {place: columns_of(rows, [place]) for place in sorted(flawed)}
-    odd = [place for place, one in columns.items() if _is_odd(one)]
+    odd = [i for i, one in columns.items() if not (are_numbers(one) and is_finite(one))]
     return {str((names_of(rows) or places)[place]): columns[place] for place in odd or columns}
-
-
-def _is_odd(column: Any) -> bool:
-    return not (are_numbers(column) and is_finite(column))
 
 
 def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) -> Any:
