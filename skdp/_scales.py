@@ -205,8 +205,6 @@ class Moments(NamedTuple):
 
     def of_present(self, n_rows: int) -> "Moments":
         """Divide by the part of the entries that are there, one at least, if they are counted."""
-        if len(self.means) == 2:
-            return self
         present = self.present(n_rows)
         return Moments(self.means[:2] / present, self.noise_std / present)
 
@@ -421,7 +419,7 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     intervals, is_void = sized_intervals(counts, noise_std)
     budget.warnings += warnings_for_sizes(plan.sizes.name, intervals)
     n_present = np.full(columns.n_columns, float(n_rows))
-    if _has_gaps(plan.ways.ways[0]):
+    if plan.ways.ways[0].shape[0] > 2:  # of numbers that are not missing, too
         seen = np.where(is_visible(counts, noise_std), counts, 0.0).sum(axis=1)
         n_present = np.clip(seen, 1.0, n_rows)
     closer = _closer(plan.ways, intervals, n_present, are_narrow(intervals), columns)
@@ -464,11 +462,6 @@ def has_odd_squares(found: Scales) -> np.ndarray:
     deviation = np.sqrt(found.variance)
     size = np.maximum(np.abs(found.center), deviation)
     return (deviation > _DEVIATIONS[1]) | ((size > 0) & (size < _DEVIATIONS[0]))
-
-
-def _has_gaps(moments: Release) -> bool:
-    # The third row counts numbers that are not missing.
-    return moments.shape[0] > 2
 
 
 def _off_zero(counts: np.ndarray, n_present: np.ndarray) -> np.ndarray:
@@ -517,7 +510,7 @@ def _closer(
 def _release_moments(
     release: Release, intervals: Intervals, columns: _Columns, weights: Any = 1.0
 ) -> Moments:
-    kernel = summing(intervals, _PRESENCE * _has_gaps(release))
+    kernel = summing(intervals, _PRESENCE * (release.shape[0] > 2))
     sums = columns.view.map_sum(kernel, math.prod(release.shape))
     means, noise_std = columns.budget.release(release, sums * weights / columns.n_rows)
     return Moments(means / weights, noise_std / weights * np.ones(columns.n_columns))
@@ -527,11 +520,10 @@ def _scales(
     intervals: Intervals,
     moments: Moments,
     columns: _Columns,
-    is_void: np.ndarray | None = None,
+    is_void: Any = False,
     off_usual: np.ndarray | None = None,
 ) -> Scales:
-    nothing = np.zeros(columns.n_columns, dtype=bool)
-    found = moments.of_present(columns.n_rows)
-    scales = scales_of(intervals, found, nothing if is_void is None else is_void, off_usual)
+    found, are_void = moments.of_present(columns.n_rows), np.full(columns.n_columns, is_void)
+    scales = scales_of(intervals, found, are_void, off_usual)
     present_std = moments.noise_std * (len(moments.means) > 2) / _PRESENCE
     return scales._replace(presence=moments.present(columns.n_rows), presence_std=present_std)

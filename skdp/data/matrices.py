@@ -412,7 +412,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
     def _moves(self) -> list[np.ndarray]:
         """Write centers and scales of short rows out for the longest piece."""
-        length = min(self._piece_length, int(np.diff(self.block_starts).max()))
+        length = min(self._piece_length, self.source.shape[0])
         n_times = length if self.n_entries <= SHORT_ROW else 1
         center = 0.0 if self.center is None else self.center.ravel()
         shape = n_times, self.n_entries
@@ -459,10 +459,6 @@ class Design(BlockView):  # numpydoc ignore=PR02
         return replace(self, lengths=np.hypot(self.norms(), intercept))
 
     @cached_property
-    def _condition(self) -> float:
-        return 1.0 if self.row_map is None else condition_of(self.row_map)
-
-    @cached_property
     def rounding(self) -> float:
         r"""Bound on the rounding error of a sum, in units of the largest contribution.
 
@@ -471,7 +467,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
         """
         within, longest = terms_within(self.matrix_shape), 1.0
         if self.are_vectors and self.row_map is not None:
-            within, longest = math.ceil(self.n_entries**1.5), self._condition
+            within, longest = math.ceil(self.n_entries**1.5), condition_of(self.row_map)
         if self.people is not None:
             source, width = self.source, None
             if isinstance(source, RankOneMatrices):
@@ -535,7 +531,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
             return DenseMatrices(values, scale, self.row_map, self.column_map, mass)
         lengths = None if self.lengths is None else self.lengths[piece]
         scale = scale if self.column_map is None else scale * self.column_map.item()
-        return Vectors(values, scale, self.row_map, None, mass, lengths, self._condition)
+        return Vectors(values, scale, self.row_map, None, mass, lengths)
 
     def _standardized(
         self, rows: np.ndarray, center: np.ndarray, multiplier: np.ndarray, values: np.ndarray

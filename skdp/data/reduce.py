@@ -77,14 +77,12 @@ class Counts:
     def total(self) -> Any:
         """Count what waits; return the counts, which may be changed."""
         if self._waiting:
-            places, weights = self._waiting[0]
-            if len(self._waiting) > 1:
-                parts, of_parts = zip(*self._waiting, strict=True)
-                places = np.concatenate(parts)
-                weights = None if weights is None else np.concatenate(of_parts)
-            counts = np.bincount(places, weights, math.prod(self._shape))
+            places, weights = map(list, zip(*self._waiting, strict=True))
+            joined = None if weights[0] is None else np.concatenate(weights)
+            of_all = places[0] if len(places) == 1 else np.concatenate(places)
+            counts = np.bincount(of_all, joined, math.prod(self._shape))
             # Of no number at all there are whole numbers, even with weights.
-            counts = np.asarray(counts, None if weights is None else np.float64)
+            counts = np.asarray(counts, None if joined is None else np.float64)
             self._counts, self._waiting = _add(self._counts, counts.reshape(self._shape)), []
         return self._counts
 
@@ -193,8 +191,7 @@ def _subtree(units: list[list[range]], source: Any, kernel: Kernel) -> Any:
 
 def part_sum(source: Any, kernel: Kernel, size: int, part: int) -> Any:
     """Add up what a kernel gives for one part of a source in parts."""
-    blocks = part_ranges(source)[part]
-    return tree_sum(_chain_sums(kernel, source.blocks(blocks), _leaves(blocks, size)))
+    return _subtree([_leaves(part_ranges(source)[part], size)], source, kernel)
 
 
 def part_ranges(source: Any) -> list[range]:

@@ -42,7 +42,7 @@ class _BlasLimit:
     """
 
     def __init__(self, *, shared: bool) -> None:
-        self._shared = shared
+        self.is_shared = shared
         self._lock = threading.RLock()
         self._requests: WeakSet[_Request] = WeakSet()
         self._original: list[int] | None = None
@@ -52,7 +52,7 @@ class _BlasLimit:
         with self._lock:
             self._requests.add(request)
             if self._original is None:
-                libraries = _libraries(shared=self._shared)
+                libraries = _libraries(shared=self.is_shared)
                 self._original = _limits_of(libraries)
                 _set_limits(libraries, [1] * len(libraries), self._original)
 
@@ -61,14 +61,14 @@ class _BlasLimit:
         with self._lock:
             self._requests.discard(request)
             if not self._requests and self._original is not None:
-                libraries = _libraries(shared=self._shared)
+                libraries = _libraries(shared=self.is_shared)
                 _set_limits(libraries, self._original, [1] * len(libraries))
                 self._original = None
 
     def original(self) -> list[int]:
         """Return what the limits are without any request."""
         with self._lock:
-            return self._original or _limits_of(_libraries(shared=self._shared))
+            return self._original or _limits_of(_libraries(shared=self.is_shared))
 
     def after_fork(self) -> None:
         """Restore the limits in a new process, which has none of the threads that requested one."""
@@ -140,17 +140,18 @@ def on_one_thread(call: Callable[[], T]) -> T:
 def one_blas_thread() -> Iterator[None]:
     """Give matrix products one thread: with another number of them, results may round otherwise."""
     request = _Request()
+    limits = [limit for limit in _LIMITS if _libraries(shared=limit.is_shared)]
     try:
-        for limit in _LIMITS:
+        for limit in limits:
             limit.enter(request)
         yield
     finally:
         try:
-            for limit in _LIMITS:
+            for limit in limits:
                 limit.leave(request)
         finally:
             # Leave again, in case the first attempt was interrupted.
-            for limit in _LIMITS:
+            for limit in limits:
                 limit.leave(request)
 
 
@@ -176,13 +177,12 @@ def _limits_of(libraries: tuple[Any, ...]) -> list[int]:
 
 def _set_limits(libraries: tuple[Any, ...], limits: list[int], current: list[int]) -> None:
     for library, limit, before in zip(libraries, limits, current, strict=True):
-        if limit == before:
-            continue
-        # Newer versions of threadpoolctl let only one thread set a limit that all threads share.
-        clear = getattr(library, "clear_controlling_thread", lambda **_: None)
-        clear(force=True)
-        library.set_num_threads(limit)
-        clear(force=True)
+        if limit != before:
+            # Newer versions of threadpoolctl let only one thread set a limit that all share.
+            clear = getattr(library, "clear_controlling_thread", lambda **_: None)
+            clear(force=True)
+            library.set_num_threads(limit)
+            clear(force=True)
 
 
 # ------------------------------

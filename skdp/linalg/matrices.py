@@ -124,10 +124,9 @@ def retract(point: FixedRank, coordinates: np.ndarray, step: float) -> FixedRank
     moved = tangent_vector(point, coordinates)
     # M + step P = [ZV, U] [[step, 0], [0, 1]] [V, diag(s) V + step B']: no factor is repeated.
     size = point.rank
-    left = moved.left
     along, beside = moved.right[:, :size], moved.right[:, size:]
     right = _joined([step * along, step * beside + point.right * point.values])
-    return FixedRank(left, np.ones(2 * size), right).orthonormal().leading(size)
+    return FixedRank(moved.left, moved.values, right).orthonormal().leading(size)
 
 
 def truncate(matrix: np.ndarray, rank: int) -> FixedRank:
@@ -297,11 +296,10 @@ class Vectors(DenseMatrices):
     """Matrices of one column, which are mapped after they have been added up.
 
     The lengths that they will have, with the intercept, are the same at every point. They may be
-    given, as an earlier pass has found them, and so may the condition of the map.
+    given, as an earlier pass has found them.
     """
 
     lengths: np.ndarray | None = None
-    condition: float | None = None
 
     @property
     def rows(self) -> np.ndarray:
@@ -317,8 +315,7 @@ class Vectors(DenseMatrices):
         if self.row_map is None:
             return super().norms()
         products = self._times_each(self.scale * self.row_map)
-        condition = condition_of(self.row_map) if self.condition is None else self.condition
-        margin = 2 * (len(self.row_map) + 4) ** 1.5 * UNIT_ROUNDOFF * condition
+        margin = 2 * (len(self.row_map) + 4) ** 1.5 * UNIT_ROUNDOFF * condition_of(self.row_map)
         return np.asarray(row_norms(products) * (1 + margin) + _LOST)
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
@@ -334,10 +331,10 @@ class Vectors(DenseMatrices):
 
     def _total(self, weights: np.ndarray, sign: float) -> np.ndarray:
         total = weights @ self.rows
-        if not np.isfinite(total).all():
+        if np.count_nonzero(np.isfinite(total)) < len(total):
             # A vector that is not finite has the weight 0, and 0 times infinity is no number.
             total = weights @ np.where(weights[:, np.newaxis] == 0, 0.0, self.rows)
-        return np.append(sign * self.scale * _mapped(total, self.row_map), 0.0)
+        return np.concatenate([sign * self.scale * _mapped(total, self.row_map), [0.0]])
 
 
 def condition_of(symmetric: np.ndarray) -> float:
@@ -366,7 +363,8 @@ class LazyCoordinates:
     def multiply(self, factors: np.ndarray) -> None:
         """Multiply each vector by its factor; what is not finite then counts as null."""
         is_usable = np.abs(factors) <= _LONGEST
-        self._factors = factors if is_usable.all() else np.where(is_usable, factors, np.nan)
+        are_all = np.count_nonzero(is_usable) == len(factors)
+        self._factors = factors if are_all else np.where(is_usable, factors, np.nan)
 
     def norms(self) -> np.ndarray:
         """Compute upper bounds of the norms; NaN for null vectors."""
@@ -377,7 +375,8 @@ class LazyCoordinates:
         is_null, weights = weights == 0, weights * self._factors
         weights[is_null] = 0.0
         total = self._weighted_sum(weights)
-        return np.append(total, self._intercept * weights.sum()) if self._intercept else total
+        of_intercept = [self._intercept * weights.sum()] * (self._intercept > 0)
+        return np.concatenate([total, of_intercept])
 
 
 class OuterMatrices(Massed):

@@ -107,14 +107,14 @@ def release_vote(
 ) -> tuple[float, float]:
     """Release the fraction of unclipped gradients; return also the std of its noise."""
     noisy, noise_std = budget.release(vote, n_kept)
-    return float(np.clip(noisy / n_units, 0.0, 1.0)), noise_std / n_units
+    return min(max(float(noisy) / n_units, 0.0), 1.0), noise_std / n_units
 
 
 def followed_level(
     level: float, kept: float, quantile: float, limits: tuple[float, float]
 ) -> float:
     """Raise the level if less than the fraction `quantile` was not clipped, else lower it."""
-    return float(np.clip(level * math.exp(_LEVEL_RATE * (quantile - kept)), *limits))
+    return min(max(level * math.exp(_LEVEL_RATE * (quantile - kept)), limits[0]), limits[1])
 
 
 # ------------------------------

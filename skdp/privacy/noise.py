@@ -117,8 +117,6 @@ CHOICE = "exponential"
 
 _KEY_BYTES = 32  # not tuned
 _CHUNK = 1 << 15  # not studied
-# Counters begin at 0: no two streams have the same key.
-_FROM_0 = modes.CTR(bytes(16))  # not tuned
 # Words below are too coarse for a fraction.
 _SHORT, _ONE_BIT = np.uint64(2**53), np.uint64(1)  # not tuned
 # Most random words for one fraction: with one more, half of its last bit could underflow to 0.
@@ -310,8 +308,8 @@ def symmetric_normal(order: int, key: bytes) -> np.ndarray:
     would give the same privacy with sqrt(2) times the noise off the diagonal.
     """
     matrix = np.zeros((order, order))
-    lower = np.tri(order, dtype=bool)
-    matrix[lower] = standard_normal(order * (order + 1) // 2, key)
+    places = np.arange(order)
+    matrix[places <= places[:, np.newaxis]] = standard_normal(order * (order + 1) // 2, key)
     matrix += matrix.T
     matrix *= math.sqrt(0.5)
     matrix.flat[:: order + 1] *= math.sqrt(0.5)
@@ -384,7 +382,7 @@ def _to_fractions(
 
 def _words(size: int, key: bytes) -> Iterator[np.ndarray]:
     """Yield `size` words of 64 random bits, in chunks."""
-    encryptor = Cipher(algorithms.AES(key), _FROM_0).encryptor()
+    encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
     plaintext = bytes(8 * min(size, _CHUNK))
     for start in range(0, size, _CHUNK):
         chunk = encryptor.update(plaintext[: 8 * min(_CHUNK, size - start)])

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from html import escape
 from itertools import chain, groupby
 from typing import Any, NamedTuple
@@ -247,10 +246,6 @@ class Search(Release):  # numpydoc ignore=PR02
         tuple of Release
             As many as the search has steps.
         """
-        return self._lines
-
-    @cached_property
-    def _lines(self) -> tuple[Release, ...]:
         n_steps = search_steps(len(self.grid))
         return tuple(
             Release(
