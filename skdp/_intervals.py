@@ -271,7 +271,8 @@ _CAUTION = 20  # not studied
 # Within bounds, so many bins beside visible ones count if they are so many standard deviations of
 # their noise above 0.
 _LONGEST_TAIL, _IN_TAIL = 4, 2.5  # benchmarks/scaling/bounds.md
-# Visible bins have to hold this part of the rows, or a column keeps its bounds.
+# Visible bins have to hold this part of the rows, or a column keeps its bounds; if it has none,
+# other such columns help.
 _HELD = 0.4  # benchmarks/scaling/bounds.md
 
 
@@ -310,9 +311,12 @@ def is_visible(counts: np.ndarray, noise_std: float) -> np.ndarray:
     return counts > noise_std * math.sqrt(2 * math.log(_CAUTION * counts.size))
 
 
-def sized_intervals(counts: np.ndarray, noise_std: float) -> tuple[Intervals, np.ndarray]:
+def sized_intervals(
+    counts: np.ndarray, noise_std: float, n_rows: np.ndarray
+) -> tuple[Intervals, np.ndarray]:
     """Find an interval for each column, and the columns that show nothing but 0."""
-    low, high = _hulls(counts, noise_std)
+    held = (counts * is_visible(counts, noise_std)).sum(axis=1)
+    low, high = _hulls(counts, noise_std, is_visible, held < _HELD * n_rows)
     # Such columns show nothing but 0: any interval will do.
     is_void = high <= low
     return Intervals.of(low, np.where(is_void, 1.0, high)), is_void
@@ -343,18 +347,22 @@ def intervals_within(
 
 
 def _hulls(
-    counts: np.ndarray, noise_std: float, visible: Callable[..., np.ndarray] = is_visible
+    counts: np.ndarray, noise_std: float, visible: Callable[..., np.ndarray], is_hidden: Any = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of the hull of all visible bins of each column.
 
-    If noise hides all bins of a column but that of 0, the column takes the hull, with 0, of the
-    average of all such columns, which has less noise. The hull may be 0 alone.
+    If noise hides all bins of a column but that of 0, or a column `is_hidden`, the hull has 0, too,
+    and what the average of all such columns shows, which has less noise: of each bin the average of
+    those that do not show it, or large counts of few columns would be bins of all. The hull may be
+    0 alone.
     """
     shown = visible(counts, noise_std)
-    is_hidden = ~shown[:, 1:].any(axis=1)
+    is_hidden = is_hidden | ~shown[:, 1:].any(axis=1)
     if is_hidden.any():
-        pooled = counts[is_hidden].mean(axis=0, keepdims=True)
-        shown[is_hidden] = visible(pooled, noise_std / math.sqrt(is_hidden.sum()))
+        is_left = ~shown[is_hidden]
+        n_left = np.maximum(is_left.sum(axis=0, keepdims=True), 1)
+        pooled = (counts[is_hidden] * is_left).sum(axis=0, keepdims=True) / n_left
+        shown[is_hidden] |= visible(pooled, noise_std / np.sqrt(n_left))
         shown[is_hidden, 0] = True
     lowest, highest = _ends()
     low = np.where(shown, lowest, np.inf).min(axis=1)

@@ -416,12 +416,12 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     n_rows, budget = columns.n_rows, columns.budget
     sizes = columns.view.map_sum(counting(place_size, N_BINS), columns.n_columns * N_BINS)
     counts, noise_std = budget.release(plan.sizes, sizes)
-    intervals, is_void = sized_intervals(counts, noise_std)
-    budget.warnings += warnings_for_sizes(plan.sizes.name, intervals)
     n_present = np.full(columns.n_columns, float(n_rows))
     if plan.ways.ways[0].shape[0] > 2:  # of numbers that are not missing, too
         seen = np.where(is_visible(counts, noise_std), counts, 0.0).sum(axis=1)
         n_present = np.clip(seen, 1.0, n_rows)
+    intervals, is_void = sized_intervals(counts, noise_std, n_present)
+    budget.warnings += warnings_for_sizes(plan.sizes.name, intervals)
     closer = _closer(plan.ways, intervals, n_present, are_narrow(intervals), columns)
     moments = _release_moments(closer.moments, closer.intervals, columns)
     off_usual = _off_zero(counts, n_present)

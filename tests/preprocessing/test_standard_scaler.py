@@ -165,7 +165,6 @@ MISNAMED = {
     "unknown": (dict.fromkeys("dacbz", PAIR), "missing are none, unknown are z"),
     "no pair": (dict.fromkeys("dacb", 1.0), "pair .* for each of 4"),
     "three": (dict.fromkeys("dacb", (0, 1, 2)), "pair .* for each of 4"),
-    "texts": (dict.fromkeys("dacb", ("0", "1")), "bounds"),
     "nothing": ({}, "missing are d, a, c, b"),
     "turned": ({**dict.fromkeys("dac", PAIR), "b": (1, 0)}, "low below high"),
     "too few": ([PAIR] * 3, "pair .* for each of 4"),
@@ -297,8 +296,7 @@ def test_weights_change_no_sensitivity_whatever_is_released():
 
 
 def test_averaged_moments_have_the_noise_that_they_claim():
-    random, truth = np.random.default_rng(0), np.array([[0.2], [-0.3]])
-    noises = (0.03, 0.01)
+    random, truth, noises = np.random.default_rng(0), np.array([[0.2], [-0.3]]), (0.03, 0.01)
     drawn = [
         [Moments(truth + std * random.normal(size=(2, 1)), np.full(1, std)) for std in noises]
         for _ in range(2000)
@@ -344,11 +342,19 @@ def test_every_number_fills_one_bin_whose_ends_hold_it(number, sign):
     column = np.full((9, 1), sign * number)
     counts = Rows(as_source(column)).map_sum(counting(place_size, N_BINS), N_BINS)
     assert sorted(counts[0])[-2:] == [0, 9]
-    intervals, is_void = sized_intervals(counts, noise_std=0.1)
+    intervals, is_void = sized_intervals(counts, 0.1, np.full(1, 9))
     assert is_void[0] == (number == 0)
     largest = 2.0**61
     distance = abs(np.clip(sign * number, -largest, largest) - intervals.middle[0])
     assert distance <= intervals.half[0] or number == 0
+
+
+def test_bins_with_few_of_the_rows_make_no_column_narrow():
+    counts, sizes = np.zeros((4, N_BINS)), np.array([0.7, -0.7, 1.5, -1.5])
+    # Noise shows one of four bins, another in each column, and their average all four.
+    counts[:, place_size(sizes, np.zeros(4))] = 200 + 60 * np.eye(4)
+    low, high = sized_intervals(counts, 50.0, np.full(4, 1400))[0].ends
+    np.testing.assert_array_equal([low, high], [[-2] * 4, [2] * 4])
 
 
 @pytest.mark.covered(at_most=14)
