@@ -383,8 +383,12 @@ class Pace:
 
     def noise(self, spread: np.ndarray) -> np.ndarray:
         """Return the variance of the noise in a score, by directions in which rows vary so much."""
+        return spread * self.weight_noise(spread)
+
+    def weight_noise(self, spread: np.ndarray) -> np.ndarray:
+        """Return the variance of the noise in a weight, which grows where rows hardly vary."""
         decay = 1 - self.step * self.curvature * spread
-        return self.step_noise**2 * spread * _noise_in_mean(decay, self.momentum, self.n_steps)
+        return self.step_noise**2 * _noise_in_mean(decay, self.momentum, self.n_steps)
 
 
 def momentum_of(problem: LogisticProblem, pace: Pace, start: np.ndarray, white: Whitening) -> float:
@@ -504,7 +508,8 @@ def shrunk_mean(
 
     The factor, which is returned, too, is 1 minus the fraction of the variance of the scores that
     is noise (James-Stein). Noise of a gradient stays in the iterates until later steps correct it,
-    and they hardly do so in directions in which whitened rows vary little.
+    and they hardly do so in directions in which whitened rows vary little. Of those that are hidden
+    less is kept if their weights may be noise: no score of these rows tells, those of others do.
     """
     spread, n_free = np.maximum(white.spread, 0.0), n_free_scores(start.shape[1])
     mean = np.mean(iterates[pace.n_steps // 2 :], axis=0)
@@ -513,7 +518,30 @@ def shrunk_mean(
     kept = max(0.0, 1 - noise / size) if size > 0 else 0.0
     shrunk = kept * mean
     shrunk[-1] += (1 - kept) * start[-1]
+    hidden = white.vectors[:, white.spread < 1]
+    lost = 1 - kept_of_hidden(hidden.T @ mean[:-1], pace, white, n_free, margin=margin)
+    shrunk[:-1] -= lost * hidden @ (hidden.T @ shrunk[:-1])
     return shrunk, kept
+
+
+def kept_of_hidden(
+    weights: np.ndarray, pace: Pace, white: Whitening, n_free: int, *, margin: float
+) -> float:
+    """Return the fraction to keep of the weights of directions in which noise hides how rows vary.
+
+    That is the part of the noise that steps correct if rows vary there by a standard deviation less
+    than seen in the mean; or, if it is more, that of a margin by which weights exceed the noise if
+    rows vary by a margin less. Both are 0 where rows seem not to vary, and weights to be noise.
+    """
+    n_hidden, n_features = len(weights), len(white.mean)
+    if n_hidden == 0 or margin == 0:
+        return 1.0
+    seen, std = white.spread[white.spread < 1].mean(), 1 / math.sqrt(2 * n_features * n_hidden)
+    spread = np.maximum(0.0, [seen - std, seen - margin * std, 0.0])
+    less, least, all_of = pace.weight_noise(spread)
+    excess = np.sum(weights**2) / (n_free * n_hidden * least) - 1
+    in_margins = excess / (margin * math.sqrt(2 / (n_free * n_hidden)))
+    return float(np.clip(in_margins, 1 - less / all_of, 1.0))
 
 
 def n_free_scores(n_columns: int) -> int:
