@@ -10,11 +10,17 @@ from skdp.linear_model._logistic_plan import (
     Whitening,
     _noise_in_mean,
     centered,
+    kept_of_hidden,
     momentum_of,
     seen_spread,
     shrunk_mean,
     told_of,
 )
+
+
+def white_of(spread, class_noise=0.0):
+    eye = np.eye(len(spread))
+    return Whitening(np.zeros(len(spread)), eye, eye, spread, 1.0, 1.0, True, False, class_noise)
 
 
 def descended(decay, start, n_steps, step_noise, generator, momentum=0.0):
@@ -44,8 +50,7 @@ def test_the_noise_that_is_left_is_what_a_descent_leaves(n_steps, decay, momentu
 def test_noise_is_drawn_to_the_fractions_of_the_classes(size, least, most, fraction, margin):
     d, n_steps, step = 400, 20, 2.0
     generator = np.random.default_rng(2)
-    white = Whitening(np.zeros(d), np.eye(d), np.eye(d), np.ones(d), 1.0, 1.0, True, False)
-    start = np.zeros((d + 1, 3))
+    white, start = white_of(np.ones(d)), np.zeros((d + 1, 3))
     # Half of the largest curvature, 1/3 for three classes of the same size.
     decay = np.full(d + 1, 1 - step / 6)
     iterates = descended(decay, start, n_steps, 0.01, generator)
@@ -68,9 +73,8 @@ def test_the_spread_of_hidden_directions_is_known_in_their_mean():
     values = np.linalg.eigvalsh((noise + noise.T) / 2) / (np.sqrt(2 * d) * noise_std)
     values = np.minimum(values, 0.999)
     spread = np.append(values, 1.0)
-    white = Whitening(np.zeros(d), np.eye(d), np.eye(d), spread, 1.0, 1.0, True, False)
     assert np.maximum(values, 0).sum() > 0.2 * d
-    seen = seen_spread(white)
+    seen = seen_spread(white_of(spread))
     assert seen[-1] == 1
     assert 1 < seen[:-1].sum() < 8
 
@@ -85,8 +89,7 @@ def test_the_start_tells_what_rows_explain_of_the_classes(correlation, spread):
     cross *= np.sqrt(spread * correlation * (1 - 1 / n_classes) / np.sum(cross**2))
     start = np.zeros((d + 1, n_classes))
     start[:-1] = n_classes * (cross + centered(noise * generator.normal(size=cross.shape)))
-    eye, spreads = np.eye(d), np.full(d, spread)
-    told = told_of(start, Whitening(spreads, eye, eye, spreads, 1.0, 1.0, True, False, noise))
+    told = told_of(start, white_of(np.full(d, spread), noise))
     if spread == 1:
         np.testing.assert_allclose([told.total, told.hidden], [correlation, 0], atol=0.02)
         assert told.clearest >= told.total
@@ -98,25 +101,32 @@ def test_the_start_tells_what_rows_explain_of_the_classes(correlation, spread):
         np.testing.assert_allclose(told.started, seen + found, atol=0.01)
 
 
+def momentum_at(step_noise, slope, offsets=0.0):
+    d, n_classes = 20, 10
+    problem = SimpleNamespace(n_classes=n_classes, n_columns=n_classes, n_units=10**5, strength=500)
+    start = slope * centered(np.random.default_rng(0).normal(size=(d + 1, n_classes)))
+    start[-1] = offsets
+    return momentum_of(problem, Pace(50, 4.0, 0.0, 0.025, step_noise), start, white_of(np.ones(d)))
+
+
 @pytest.mark.parametrize(
     ("step_noise", "slope", "expected"),
     [(1e-4, 1.0, 0.9), (1.0, 1.0, 0.0), (1e-4, 0.01, 0.0)],
     ids=["little noise", "much noise", "classes overlap"],
 )
 def test_steps_go_on_where_that_gains_more_than_noise_takes(step_noise, slope, expected):
-    d, n_classes = 20, 10
-    problem = SimpleNamespace(n_classes=n_classes, n_columns=n_classes, n_units=10**5, strength=500)
-    white = Whitening(np.zeros(d), np.eye(d), np.eye(d), np.ones(d), 1.0, 1.0, True, False)
-    start = slope * centered(np.random.default_rng(0).normal(size=(d + 1, n_classes)))
-    start[-1] = 0
-    assert momentum_of(problem, Pace(50, 4.0, 0.0, 0.025, step_noise), start, white) == expected
+    assert momentum_at(step_noise, slope) == expected
 
 
 def test_no_momentum_where_two_of_many_classes_would_make_steps_diverge():
-    d, n_classes = 20, 10
-    problem = SimpleNamespace(n_classes=n_classes, n_columns=n_classes, n_units=10**5, strength=500)
-    white = Whitening(np.zeros(d), np.eye(d), np.eye(d), np.ones(d), 1.0, 1.0, True, False)
-    start = centered(np.random.default_rng(0).normal(size=(d + 1, n_classes)))
-    start[-1] = -20.0
-    start[-1, :2] = 0
-    assert momentum_of(problem, Pace(50, 4.0, 0.0, 0.025, 1e-4), start, white) == 0
+    assert momentum_at(1e-4, 1.0, np.repeat([0.0, -20.0], [2, 8])) == 0
+
+
+def test_hidden_weights_that_may_be_noise_are_dropped():
+    """Not those of a signal, nor where rows vary enough, nor where hardly any signal is left."""
+    pace = Pace(40, 2.0, 0.8, 1 / 3, 0.01)
+    cases = [(1.0, 0.0, 2.0, 0), (1.1, 0.0, 2.0, 1), (1.0, 0.5, 2.0, 1), (1.0, 0.0, 0.0, 1)]
+    for size, spread, margin, expected in cases:
+        weights = size * np.sqrt(pace.weight_noise(np.full((100, 2), spread)))
+        kept = kept_of_hidden(weights, pace, white_of(np.full(100, spread)), 2, margin=margin)
+        assert kept == pytest.approx(expected, abs=0.01)
