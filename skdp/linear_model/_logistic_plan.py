@@ -519,24 +519,22 @@ def shrunk_mean(
     shrunk = kept * mean
     shrunk[-1] += (1 - kept) * start[-1]
     hidden = white.vectors[:, white.spread < 1]
-    lost = 1 - kept_of_hidden(hidden.T @ mean[:-1], pace, white, n_free, margin=margin)
+    lost = 1 - kept_of_hidden(hidden.T @ mean[:-1], pace, white, margin)
     shrunk[:-1] -= lost * hidden @ (hidden.T @ shrunk[:-1])
     return shrunk, kept
 
 
-def kept_of_hidden(
-    weights: np.ndarray, pace: Pace, white: Whitening, n_free: int, *, margin: float
-) -> float:
+def kept_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening, margin: float) -> float:
     """Return the fraction to keep of the weights of directions in which noise hides how rows vary.
 
     That is the part of the noise that steps correct if rows vary there by a standard deviation less
     than seen in the mean; or, if it is more, that of a margin by which weights exceed the noise if
     rows vary by a margin less. Both are 0 where rows seem not to vary, and weights to be noise.
     """
-    n_hidden, n_features = len(weights), len(white.mean)
+    n_hidden, n_free = len(weights), n_free_scores(weights.shape[1])
     if n_hidden == 0 or margin == 0:
         return 1.0
-    seen, std = white.spread[white.spread < 1].mean(), 1 / math.sqrt(2 * n_features * n_hidden)
+    seen, std = white.spread[white.spread < 1].mean(), 1 / math.sqrt(2 * len(white.mean) * n_hidden)
     spread = np.maximum(0.0, [seen - std, seen - margin * std, 0.0])
     less, least, all_of = pace.weight_noise(spread)
     excess = np.sum(weights**2) / (n_free * n_hidden * least) - 1
