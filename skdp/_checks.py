@@ -305,6 +305,7 @@ _HINTS = {
     "Expected 2D": " Reshape your data by reshape(-1, 1) if it is one feature, by reshape(1, -1) "
     "if it is one row.",
     "Expected a 2-dim": " Pass a frame, as X[['name']]; to a ColumnTransformer a list, ['name'].",
+    "Feature names are only supported": " Pass X.rename(columns=str).",
     **{f"Input {name} contains NaN": f" {mend}" for name, mend in MISSING.items()},
     **dict.fromkeys(("not 'Timestamp'", "not 'Period'", "not 'datetime."), f" {TIMES}"),
 }

@@ -413,9 +413,9 @@ def _warnings(votes: list[tuple[float, float]], quantile: float) -> tuple[str, .
     return (
         f"The descent has not converged, and the coefficients are probably useless: in one of its "
         f"last steps only {kept:.0%} of the gradients were not clipped, where {quantile:.0%} are "
-        "wanted. If you passed a covariance, entries of X may be much larger than it says, or far "
-        "from 0: pass covariance='private', which finds their scale. Otherwise pass a larger "
-        "n_iter, or more data.",
+        "wanted. If you passed bounds or a covariance, entries of X may be much larger than these "
+        "say, or far from 0: without these a fit finds scales. Else pass a larger n_iter, or more "
+        "data.",
     )
 
 

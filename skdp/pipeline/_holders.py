@@ -591,6 +591,9 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
     if isinstance(estimator, type):
         yield f"{where}{estimator.__name__} is a class: pass {estimator.__name__}()."
         return
+    if not (hasattr(estimator, "fit") or is_passed_through(estimator)):
+        yield f"{where}a {type(estimator).__name__} is no estimator, as it has no fit."
+        return
     if isinstance(estimator, FrozenEstimator):
         check_is_fitted(estimator)
     may_refuse = is_behind and not (is_private or takes_all_rows(estimator))
@@ -621,9 +624,9 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
         )
     for parameter in ("ledger", "random_state") if is_private else ():
         if getattr(estimator, parameter) is not None:
-            seeds = " BaggingClassifier and its like set seeds that can be guessed: fit one model."
-            ensembles = seeds * (parameter == "random_state")
-            yield f"{where}{parameter} must be None: pass it to the whole instead.{ensembles}"
+            seeds = " Bagging sets seeds, which can be guessed: fit one model."
+            told = f"{where}{parameter} must be None: pass it to the whole instead."
+            yield told + seeds * (parameter == "random_state")
     if is_private and estimator.delta == 0:
         yield f"{where}delta must be positive, got 0."
 

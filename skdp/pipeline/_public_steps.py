@@ -72,12 +72,10 @@ _REAL = "biuf"
 # Rows between steps key the noise: they are the same whatever the settings of scikit-learn.
 _in_arrays = config_context(transform_output="default")
 _NO_FRAMES = (
-    " FunctionTransformer(validate=True) and set_output(transform='default') make arrays, and so "
-    "does a function that ends with .to_numpy()."
+    " FunctionTransformer(validate=True), .to_numpy(), set_output(transform='default') help."
 )
 _ENCODE = (
-    " Encode text by OneHotEncoder(categories=[...]), and make numbers of dates, such as days "
-    "since a public one."
+    " Encode text by OneHotEncoder(categories=[...]), and make numbers of dates, such as days."
 )
 _TEXTS = (
     " Texts go from step to step within a part of a ColumnTransformer, such as ('texts', "
