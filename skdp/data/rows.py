@@ -77,16 +77,16 @@ class _BaseBlock(Massed, ABC):
         block._norms = norms = self.norms() if norms is None else norms
         block.is_null, block._is_weighted = np.isnan(norms), True
         block._weights = weighting(norms)
-        if block.is_null.any():
+        if np.count_nonzero(block.is_null):
             block._weights = np.where(block.is_null, 0.0, block._weights)
-        if not block._weights.all():
+        if np.count_nonzero(block._weights) < len(norms):
             # Set to 0: a row that is not finite would become NaN, as 0 * inf is NaN.
             block._drop_rows(block._weights == 0)
         return block
 
     def without(self, is_dropped: np.ndarray) -> Self:
         """Make the rows null that a mask marks."""
-        if not is_dropped.any():
+        if not np.count_nonzero(is_dropped):
             return self
         return self.weighted(lambda _: self._weights, np.where(is_dropped, np.nan, self.norms()))
 
