@@ -12,6 +12,7 @@ from types import BuiltinFunctionType, FunctionType, MethodDescriptorType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.compose._column_transformer import _is_empty_column_selection
@@ -559,8 +560,10 @@ class DelegatesMixin(SeededEstimator):
         return self._fitted().classes_
 
     def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
-        """Call a method of the fitted estimator."""
-        return getattr(self._fitted(), name)(checked_container(X), *more, **users)
+        """Call a method of the fitted estimator; where it predicts, steps hand on arrays."""
+        output = {} if "transform" in name else {"transform_output": "default"}
+        with config_context(**output):
+            return getattr(self._fitted(), name)(checked_container(X), *more, **users)
 
     def _fitted(self) -> Any:
         check_is_fitted(self)

@@ -150,7 +150,9 @@ def test_it_stands_behind_a_private_step_whatever_the_settings(name, output):
 
 def test_frames_are_not_handed_on():
     inner = columns((Normalizer().set_output(transform="pandas"), [0]), ("passthrough", [1]))
-    skdp.make_dp_pipeline(clone(FIRST), inner, clone(LAST)).fit(X)
+    model = skdp.make_dp_pipeline(clone(FIRST), inner, clone(LAST)).fit(X)
+    with config_context(transform_output="pandas"), warnings.catch_warnings(action="error"):
+        model.score_samples(X)
     for step in (Normalizer(), clone(LISTED["columns"])):
         step.set_output(transform="pandas")
         with pytest.raises(ValueError, match=r"returns data frames.*set_output"):
