@@ -54,13 +54,13 @@ def errors_of(epsilon: float, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     seen: list[Any] = []
     shrink = _logistic_fit.shrunk_mean
 
-    def keep(iterates, pace, start, white, *, margin):
+    def keep(iterates, pace, start, white, **settings):
         n_columns, root, spread = start.shape[1], white.root, np.maximum(white.spread, 1e-12)
         variances = pace.noise(spread) / spread
         centered = 1 - 1 / n_columns if n_columns > 1 else 1.0
         stds = np.sqrt((root @ white.vectors) ** 2 @ variances * centered)
         seen.append((root @ np.mean(iterates[pace.n_steps // 2 :], axis=0)[:-1], stds))
-        return shrink(iterates, pace, start, white, margin=margin)
+        return shrink(iterates, pace, start, white, **settings)
 
     kind: Any = RecordingBudget
     with patch.object(_logistic_fit, "shrunk_mean", keep):

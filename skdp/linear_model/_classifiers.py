@@ -351,11 +351,11 @@ class DPLogisticRegression(PrivateClassifier):
     How much is clipped follows the budget. Of many records, or with a large epsilon, coefficients
     are those of a logistic regression; else clipping makes them up to 1.5 times as long. Where
     noise is known to make up much of them, they are drawn to 0, and probabilities to the
-    frequencies of the classes. So are coefficients of what rows do not show, such as a constant
-    column or a category without rows, unless they exceed their noise, as few do. Without `classes`
-    every fit of a cross-validation of scikit-learn warns, and a fold may lack a class: pass
-    `classes`, and ``labels=`` to scores such as the log loss. Mathematics and proofs:
-    :doc:`/classification`.
+    frequencies of the classes. Unless records are few, so are coefficients of what rows do not
+    show, such as a constant column or a category without rows, if they may be noise. Some fits
+    keep them, and misjudge new rows that go there: leave such columns out. Without `classes` every
+    fit of a cross-validation of scikit-learn warns, and a fold may lack a class: pass `classes`,
+    and ``labels=`` to scores such as the log loss. Mathematics and proofs: :doc:`/classification`.
 
     After the check, and a digest if there is a seed, a fit reads X for the norms of the rows, for
     the moment, for the norms of whitened rows, and in every step, of which public facts make 8 to

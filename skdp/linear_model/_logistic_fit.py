@@ -28,6 +28,7 @@ from skdp.linear_model._logistic_plan import (
     clip_norm,
     curvature_at,
     curvature_fraction,
+    drops_hidden,
     fractions_of,
     is_norm_guessed,
     joint_moment,
@@ -232,7 +233,8 @@ def descend(
         noisy = budget.release(release, total, level, rounding=rounding).value
         before, weights = weights, ahead - pace.step * centered(noisy) / problem.n_units
         iterates.append(weights)
-    return shrunk_mean(iterates, pace, start, white, margin=margin_of(problem))
+    margin, drops = margin_of(problem), drops_hidden(problem)
+    return shrunk_mean(iterates, pace, start, white, margin=margin, drops=drops)
 
 
 def gradient_level(reach: float, n_classes: int, factor: float) -> float:

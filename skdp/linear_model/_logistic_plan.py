@@ -482,6 +482,8 @@ _CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
 # The squared noise is raised by so many of its standard deviations, but not below these strengths
 # of two classes and of more, where nothing would be left.
 _MARGIN, _WEAK_OF_TWO, _WEAK_OF_MORE = 2.0, 5.0, 15.0  # benchmarks/classification/constants.md
+# With less strength weights tell something together that single ones of hidden directions do not.
+_LEAST_TO_DROP = 60.0  # benchmarks/classification/unseen.md
 
 
 def is_weak(problem: LogisticProblem) -> bool:
@@ -501,15 +503,26 @@ def margin_of(problem: LogisticProblem) -> float:
     return 0.0 if is_weak(problem) else _MARGIN
 
 
+def drops_hidden(problem: LogisticProblem) -> bool:
+    """Tell whether weights of hidden directions are dropped if they may be noise."""
+    return problem.strength >= _LEAST_TO_DROP
+
+
 def shrunk_mean(
-    iterates: list[np.ndarray], pace: Pace, start: np.ndarray, white: Whitening, *, margin: float
+    iterates: list[np.ndarray],
+    pace: Pace,
+    start: np.ndarray,
+    white: Whitening,
+    *,
+    margin: float,
+    drops: bool = False,
 ) -> tuple[np.ndarray, float]:
     """Average the last half of the iterates, and shrink it toward the fractions of the classes.
 
     The factor, which is returned, too, is 1 minus the fraction of the variance of the scores that
     is noise (James-Stein). Noise of a gradient stays in the iterates until later steps correct it,
-    and they hardly do so in directions in which whitened rows vary little. Of those that are hidden
-    less is kept if their weights may be noise: no score of these rows tells, those of others do.
+    and they hardly do so in directions in which whitened rows vary little. It `drops` weights of
+    hidden ones that may be noise: no score of these rows tells, those of others do.
     """
     spread, n_free = np.maximum(white.spread, 0.0), n_free_scores(start.shape[1])
     mean = np.mean(iterates[pace.n_steps // 2 :], axis=0)
@@ -519,12 +532,13 @@ def shrunk_mean(
     shrunk = kept * mean
     shrunk[-1] += (1 - kept) * start[-1]
     hidden = white.vectors[:, white.spread < 1]
-    lost = 1 - kept_of_hidden(hidden.T @ mean[:-1], pace, white, margin)
-    shrunk[:-1] -= lost * hidden @ (hidden.T @ shrunk[:-1])
+    if drops and hidden.size:
+        lost = 1 - kept_of_hidden(hidden.T @ mean[:-1], pace, white)
+        shrunk[:-1] -= lost * hidden @ (hidden.T @ shrunk[:-1])
     return shrunk, kept
 
 
-def kept_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening, margin: float) -> float:
+def kept_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> float:
     """Return the fraction to keep of the weights of directions in which noise hides how rows vary.
 
     That is the part of the noise that steps correct if rows vary there by a standard deviation less
@@ -532,13 +546,11 @@ def kept_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening, margin: fl
     rows vary by a margin less. Both are 0 where rows seem not to vary, and weights to be noise.
     """
     n_hidden, n_free = len(weights), n_free_scores(weights.shape[1])
-    if n_hidden == 0 or margin == 0:
-        return 1.0
     seen, std = white.spread[white.spread < 1].mean(), 1 / math.sqrt(2 * len(white.mean) * n_hidden)
-    spread = np.maximum(0.0, [seen - std, seen - margin * std, 0.0])
+    spread = np.maximum(0.0, [seen - std, seen - _MARGIN * std, 0.0])
     less, least, all_of = pace.weight_noise(spread)
     excess = np.sum(weights**2) / (n_free * n_hidden * least) - 1
-    in_margins = excess / (margin * math.sqrt(2 / (n_free * n_hidden)))
+    in_margins = excess / (_MARGIN * math.sqrt(2 / (n_free * n_hidden)))
     return float(np.clip(in_margins, 1 - less / all_of, 1.0))
 
 
