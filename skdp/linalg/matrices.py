@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -41,7 +41,7 @@ class FixedRank:
         """Number of outer products."""
         return len(self.values)
 
-    @property
+    @cached_property
     def matrix(self) -> np.ndarray:
         """The matrix written out."""
         return np.asarray((self.left * self.values) @ self.right.T)
@@ -375,8 +375,7 @@ class LazyCoordinates:
         is_null, weights = weights == 0, weights * self._factors
         weights[is_null] = 0.0
         total = self._weighted_sum(weights)
-        of_intercept = [self._intercept * weights.sum()] * (self._intercept > 0)
-        return np.concatenate([total, of_intercept])
+        return np.concatenate([total, [self._intercept * weights.sum()] * (self._intercept > 0)])
 
 
 class OuterMatrices(Massed):
