@@ -412,7 +412,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
     def _moves(self) -> list[np.ndarray]:
         """Write centers and scales of short rows out for the longest piece."""
-        length = min(self._piece_length, self.source.shape[0])
+        length = min(self._piece_length, int(np.diff(self.block_starts).max()))
         n_times = length if self.n_entries <= SHORT_ROW else 1
         center = 0.0 if self.center is None else self.center.ravel()
         shape = n_times, self.n_entries
