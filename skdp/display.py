@@ -468,10 +468,8 @@ class PrivacyBudgetDisplay(_Display):
         """
         plan = getattr(plan, "privacy_spent_", plan)
         if not isinstance(plan, Plan | PrivacySpent):
-            raise TypeError(
-                "What is drawn is what plan(X.shape) of an estimator returns, or its "
-                f"privacy_spent_, got {type(plan).__name__}."
-            )
+            got = type(plan).__name__
+            raise TypeError(f"Pass what plan(X.shape) returns, or privacy_spent_, got a {got}.")
         names, shares = zip(*shares_by_name(plan.releases), strict=True)
         title = f"({plan.epsilon:.4g}, {plan.delta:.4g})-DP per {plan.unit}"
         return cls(names, shares, title=title).plot(ax)
