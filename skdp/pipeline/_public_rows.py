@@ -83,6 +83,21 @@ def hold_categories(rows: Any) -> bool:
     return any(hasattr(one, "categories") or getattr(one, "kind", "O") in "SU" for one in types)
 
 
+def without_categories(rows: Any) -> Any:
+    """Return public rows in types that hold no values: of the categories, and texts as objects."""
+    if hasattr(rows, "fill_null"):
+        types = zip(rows.columns, rows.dtypes, strict=True)
+        return rows.cast({name: str for name, one in types if hasattr(one, "categories")})
+    if not hasattr(rows, "iloc"):
+        return np.asarray(rows).astype(object)
+    if rows.ndim == 1:
+        return rows.astype(getattr(rows.dtype, "categories", rows).dtype)
+    others = rows.copy()
+    for number in range(rows.shape[1]):
+        others.isetitem(number, without_categories(rows.iloc[:, number]))
+    return others
+
+
 def stand_ins(rows: Any) -> Iterator[Any]:
     """Make two public rows, in several ways, with the container and the types of private rows.
 

@@ -23,7 +23,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.validation import _num_samples, check_array
 
-from skdp._checks import known_text, redact_errors
+from skdp._checks import redact_errors
 from skdp._estimator import PrivateEstimator
 from skdp.data.containers import (
     MISSING,
@@ -62,6 +62,7 @@ from skdp.pipeline._public_rows import (
     row_twice,
     shape_of,
     stand_ins,
+    without_categories,
 )
 from skdp.preprocessing import DPStandardScaler
 
@@ -110,10 +111,11 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
             raise ValueError(_refusal(what, result, rows, public.error))
         # A step that was fitted to some categories may refuse all public rows.
         return _finite_but_gaps(_real(what, result, rows).astype(np.float64), rows)
-    form = _form_of_public(what, public.result)
+    form = _form_of_public(what, public)
     _check_by_rows(what, function, public)
     made = _real(what, result, rows)
-    _refuse_form(what, form == _form_of(made))
+    others = without_categories(public.rows) if hold_categories(rows) else public.rows
+    _refuse_form(what, form == _form_of(made) == _form_of(_attempt(function, others)))
     return _finite_but_gaps(made, rows)
 
 
@@ -130,13 +132,16 @@ def _form_of(result: Any) -> tuple[Any, ...] | None:
     return issparse(result), result.shape[1], result.dtype
 
 
-def _form_of_public(what: str, made: Any) -> tuple[Any, ...]:
-    form, shape = _form_of(made), shape_of(made)
+def _form_of_public(what: str, public: "_Public") -> tuple[Any, ...]:
+    made = public.result
+    form, shape, dtype = _form_of(made), shape_of(made), getattr(made, "dtype", None)
     if form is None or shape[0] != TWICE:
         mend = _NO_FRAMES if hasattr(made, "iloc") else ""
-        mend = mend or _TEXTS * (getattr(getattr(made, "dtype", None), "kind", "") in "OU")
-        given = f"{type(made).__name__} of shape {shape} and type {getattr(made, 'dtype', None)}"
-        raise ValueError(f"{what} {_WANTED}, got {given} for {TWICE} public rows.{mend}")
+        mend = mend or _TEXTS * (getattr(dtype, "kind", "") in "OU")
+        # Of categories and texts, they follow values.
+        facts = "" if hold_categories(public.rows) else f" of shape {shape} and type {dtype}"
+        given = f"{type(made).__name__}{facts} for {TWICE} public rows"
+        raise ValueError(f"{what} {_WANTED}, got {given}.{mend}")
     return form
 
 
@@ -260,11 +265,7 @@ def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str
     # NaN is not to blame for what is refused without it, too.
     told = f"Input X contains NaN or infinity, which {what} refuses."
     told = _told(what, error) if of_public or is_finite(rows) else told
-    return (
-        told
-        if of_public in ("", told) or known_text(error)
-        else f"{told} Of two made-up rows: {of_public}"
-    )
+    return told if of_public in ("", told) else f"{told} Of two made-up rows: {of_public}"
 
 
 def _told(what: str, error: Exception, *, is_public: bool = False) -> str:
@@ -278,8 +279,6 @@ def _told(what: str, error: Exception, *, is_public: bool = False) -> str:
         )
     if is_public:
         return f"{what} raises {type(error).__name__}: {error}"
-    if known := known_text(error):
-        return f"{what} raises {type(error).__name__}: {known}"
     return (
         f"{what} raises an error, whose text may tell values and is left out. Call it on made-up "
         "rows, of the same columns and types, to see what it refuses."
@@ -423,9 +422,9 @@ def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool)
             ) from None
     # What is refused of it without its parts follows from its settings.
     alone = with_parts(step, dict.fromkeys((part for part, *_ in step.transformers), "drop"))
-    settings = _attempt(alone.set_params(remainder="drop").fit, next(stand_ins(rows)))
-    if isinstance(settings, Exception):
-        raise ValueError(_told(f"Step {name!r}", settings, is_public=True))
+    settings = _public(f"Step {name!r}", alone.set_params(remainder="drop").fit, stand_ins(rows))
+    if settings.rows is None and settings.error:
+        raise ValueError(settings.error)
     public = in_public(step)
     if are_private and (flaw := _flaw(name, public, rows)):
         flawed = _flawed_columns(name, public, rows)

@@ -24,13 +24,7 @@ from scipy import sparse
 
 from skdp import DPPCA, BudgetError, FederationError
 from skdp.federated import Owner
-from skdp.federated._masks import (
-    checked_sum,
-    new_key,
-    public_of,
-    sign,
-    sum_modulo,
-)
+from skdp.federated._masks import checked_sum, new_key, public_of, sign, sum_modulo
 from skdp.federated._messages import pack
 from skdp.ledger import PrivacyLedger
 

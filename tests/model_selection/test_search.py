@@ -482,7 +482,7 @@ def test_warnings_made_errors_cost_nothing(ledger):
 def test_errors_of_public_steps_tell_no_values():
     texts = np.array([["secret", "rows"]] * 80, dtype=object)
     one_hot = FrozenEstimator(OneHotEncoder().fit([["a", "b"], ["c", "d"]]))
-    for step, reason in ((one_hot, "refuses a category"), (Normalizer(), "string to float")):
+    for step, reason in ((one_hot, "refuses a category"), (Normalizer(), "left out")):
         with pytest.raises(ValueError, match=reason) as refused:
             DPGridSearch(make_pipeline(step, DPPCA(1)), {"dppca__whiten": [False]}).fit(texts)
         assert refused.value.__context__ is None

@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from in_parts import in_chunks, in_parts
+from refusals import refusal_of
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
@@ -24,7 +25,9 @@ from sklearn.preprocessing import (
     OrdinalEncoder,
     PolynomialFeatures,
     SplineTransformer,
+    StandardScaler,
 )
+from sklearn.utils import check_consistent_length
 from watched import SEED, farthest, moved, null_in_every_step, replaying, watched
 
 from skdp import (
@@ -329,3 +332,26 @@ def test_no_gap_moves_a_pipeline_further_than_declared(place, bounds, adjacency)
     others = [(np.vstack([row, rows[1:]]),) for row in full]
     movement = farthest(lambda X: clone(model).fit(X), (rows,), *others, null=NULL[adjacency])
     assert 0.5 < movement <= 1 + 1e-12
+
+
+NUMBERS = [np.repeat([[1.0], [300]], [few, 100 - few], axis=0) for few in (3, 4)]
+CITIES = [["Bern", "Rome"] * 50 + [one] for one in ("Bern", "Anytown", "Secretville")]
+TABLES = [pd.DataFrame({"city": one}) for one in CITIES]
+PLACES = [frame.astype("category") for frame in TABLES[::2]]
+ARRAYS = [np.array(one)[:, np.newaxis] for one in CITIES[1:]]
+ENCODED = make_pipeline(FunctionTransformer(pd.get_dummies), StandardScaler()).fit(TABLES[0])
+REFUSED = [
+    (FrozenEstimator(ENCODED), TABLES[1:]),
+    (FunctionTransformer(lambda X: check_consistent_length(X, X[X[:, 0] < 300]) or X), NUMBERS),
+    (FunctionTransformer(), ARRAYS),
+    (FunctionTransformer(pd.get_dummies), PLACES),
+    (FunctionTransformer(lambda X: pd.get_dummies(X).to_numpy(float)), PLACES),
+    (FunctionTransformer(lambda X: np.ones((len(X), X.dtype.itemsize))), ARRAYS),
+]
+
+
+@pytest.mark.parametrize(("step", "neighbors"), REFUSED)
+def test_what_a_step_refuses_tells_nothing_of_a_row(step, neighbors):
+    """Neither do types, categories among them, that a row has made."""
+    told, other = (str(refusal_of(make_dp_pipeline(step, PCA), one).value) for one in neighbors)
+    assert told == other
