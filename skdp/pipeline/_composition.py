@@ -192,10 +192,10 @@ def _expanded(named: Sequence[tuple[str, Any]]) -> list[Step]:
 
 def _check_columns(name: str, step: Any) -> None:
     """Refuse what would look at values."""
-    if not all(isinstance(part, list | tuple) and len(part) == 3 for part in step.transformers):
-        raise ValueError(
-            f"Step {name!r}: transformers must be triples (name, transformer, columns)."
-        )
+    for part in step.transformers:
+        if not (isinstance(part, list | tuple) and len(part) == 3):
+            told = f"Step {name!r}: transformers must be triples (name, transformer, columns)"
+            raise ValueError(f"{told}, got {part!r}.")
     if step.remainder not in ("drop", "passthrough"):
         raise ValueError(
             f"Step {name!r}, a ColumnTransformer, needs remainder='drop' or 'passthrough', got "
