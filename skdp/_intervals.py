@@ -438,24 +438,29 @@ def zoomed_intervals(
     counts: np.ndarray,
     noise_std: float,
     n_rows: np.ndarray,
-) -> Intervals:
+) -> tuple[Intervals, np.ndarray]:
     """Shrink the intervals of narrow columns to the visible bins that hold most of their rows.
 
     The bins are many, as noise does not depend on their number. Neighbors are added up, level by
-    level, until those that are visible hold most rows.
+    level, until those that are visible hold most rows. Return also which columns to look at again:
+    not those whose visible bins hold most rows, and are as wide as the interval.
     """
-    middle, half = intervals.middle.copy(), intervals.half.copy()
-    first, last = _most_of(counts, noise_std, n_rows[is_narrow])
+    middle, half, is_open = intervals.middle.copy(), intervals.half.copy(), is_narrow.copy()
+    first, last, is_held = _most_of(counts, noise_std, n_rows[is_narrow])
     middle[is_narrow] += half[is_narrow] * (first + last - 1)
     half[is_narrow] *= last - first
-    return Intervals(middle, half)
+    is_open[is_narrow] = (last - first < 1) | ~is_held
+    return Intervals(middle, half), is_open
 
 
 def _most_of(
     counts: np.ndarray, noise_std: float, n_rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends of the shortest part of each column that holds most rows, from 0 to 1."""
-    low, high = np.zeros(len(counts)), np.ones(len(counts))
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the ends of the shortest part of each column that holds most rows, from 0 to 1.
+
+    The last value tells whether the visible bins of any level hold most rows.
+    """
+    low, high, is_held = np.zeros(len(counts)), np.ones(len(counts)), np.zeros(len(counts), bool)
     while (n_bins := counts.shape[1]) >= _FEWEST_BINS:
         seen, largest = is_visible(counts, noise_std), counts.argmax(axis=1)
         missing = n_rows - counts[np.arange(len(counts)), largest]
@@ -470,7 +475,8 @@ def _most_of(
         is_best = is_all | ((held >= _MOST * n_rows) & (certain >= _LEAST * n_rows))
         # One bin more on either side, as thin tails are not visible.
         lower, upper = np.maximum(first - 1, 0) / n_bins, np.minimum(last + 1, n_bins) / n_bins
+        is_held |= is_best
         is_best &= upper - lower < high - low
         low, high = np.where(is_best, lower, low), np.where(is_best, upper, high)
         counts, noise_std = counts[:, ::2] + counts[:, 1::2], noise_std * math.sqrt(2)
-    return low, high
+    return low, high, is_held

@@ -1,7 +1,7 @@
 """Private centers and scales of columns: what is released, and what follows from it."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -161,10 +161,11 @@ def _plan_places(problem: ScaleProblem, share: float) -> tuple[Release, ...]:
     noise_std = problem.cost.noise_std("gaussian", change(problem.n_features), share)
     most = min(_ALL_PLACES / problem.n_features, _CLEAR * (problem.n_units / noise_std) ** 2)
     shape = problem.n_features, 1 << int(np.clip(math.log2(most), *_PLACES))
-    return tuple(
+    first, *others = (
         problem.cost.release(name, "gaussian", share, change, follows=before, shape=shape)
         for before, name in pairwise(_LOOKS)
     )
+    return first, *(replace(one, may_be_skipped=True) for one in others)
 
 
 def _moment_change(rounding: float, problem: ScaleProblem) -> float:
@@ -492,18 +493,26 @@ def _closer(
     is_narrow: np.ndarray,
     columns: _Columns,
 ) -> _Closer:
-    """Release where the entries of narrow columns lie in their intervals, and shrink these."""
+    """Release where the entries of narrow columns lie in their intervals, and shrink these.
+
+    A look is of those columns alone whose intervals may still shrink. If there are none, it is left
+    out.
+    """
     alone, zoomed = ways.ways
     if not is_narrow.any():
         return _Closer(alone, intervals)
-    for places in zoomed.places:
-        n_bins = places.shape[1]
-        place = partial(place_within, intervals=intervals.of_columns(is_narrow), n_bins=n_bins)
-        counts = columns.counts(place, n_bins, is_narrow)
-        released = columns.budget.release(places, counts, n_columns=len(counts))
-        before, intervals = intervals, zoomed_intervals(intervals, is_narrow, *released, n_present)
-    is_point = is_narrow & are_points(intervals, before, n_bins)
-    is_blurred = is_narrow & (_CLEAR * (n_present / released[1]) ** 2 < n_bins)
+    is_open, is_blurred = is_narrow, np.zeros_like(is_narrow)
+    for n_looks, places in enumerate(zoomed.places, start=1):
+        n_bins, before, is_seen = places.shape[1], intervals, is_open
+        place = partial(place_within, intervals=before.of_columns(is_seen), n_bins=n_bins)
+        counts = columns.counts(place, n_bins, is_seen)
+        counts, noise_std = columns.budget.release(places, counts, n_columns=len(counts))
+        intervals, is_open = zoomed_intervals(before, is_seen, counts, noise_std, n_present)
+        is_blurred |= is_seen & (_CLEAR * (n_present / noise_std) ** 2 < n_bins)
+        if not is_open.any():
+            columns.budget.skip(*zoomed.places[n_looks:])
+            break
+    is_point = is_seen & are_points(intervals, before, n_bins)
     return _Closer(zoomed.moments, intervals, is_point, is_blurred)
 
 

@@ -13,13 +13,7 @@ from skdp._checks import AT_LEAST_ONE, check_numbers, check_rows, validate_plain
 from skdp.linalg import spectrum
 from skdp.linalg.spectrum import orthonormal_basis, principal_sines
 
-__all__ = [
-    "captured_variance",
-    "coherence",
-    "ndcg_at_k",
-    "recall_at_k",
-    "subspace_distance",
-]
+__all__ = ["captured_variance", "coherence", "ndcg_at_k", "recall_at_k", "subspace_distance"]
 
 # Entries of a batch of scores.
 _BATCH_ENTRIES = 1 << 22  # not studied

@@ -10,11 +10,20 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
 from skdp.privacy import gaussian_dp
+from skdp.privacy.budget import SKIPPED
 
 generator = np.random.default_rng(0)
 X, Y = generator.normal(size=(120, 6)), generator.normal(size=120)
 MU = gaussian_dp.mu_from_epsilon_delta(1.0, 1e-6)
 FOLDS = KFold(3)
+
+
+def is_way(path, releases):
+    """Whether releases are those of a way of a plan, or left out where they may be."""
+    of_plan = [{one.name, *[SKIPPED] * one.may_be_skipped} for one in path]
+    found = [one.name for one in releases]
+    found = [SKIPPED if name.endswith(SKIPPED) else name for name in found]
+    return len(path) == len(found) and all(map(set.__contains__, of_plan, found))
 
 
 def pca(**parameters):

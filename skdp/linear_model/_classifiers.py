@@ -17,19 +17,8 @@ from skdp.data.containers import float_dtype
 from skdp.data.parts import Targets
 from skdp.data.people import People, depth_of_people, keyed_by_people
 from skdp.data.reduce import rounding_of_depth
-from skdp.data.sources import (
-    as_source,
-    depth_of,
-    digests,
-    holds_sparse,
-    sum_of_results,
-)
-from skdp.linear_model._logistic_fit import (
-    Estimate,
-    opened,
-    solve_logistic,
-    warnings_for_size,
-)
+from skdp.data.sources import as_source, depth_of, digests, holds_sparse, sum_of_results
+from skdp.linear_model._logistic_fit import Estimate, opened, solve_logistic, warnings_for_size
 from skdp.linear_model._logistic_plan import LabeledRows, LogisticProblem, of_classes, plan_logistic
 from skdp.linear_model._supervised import (
     Shape,

@@ -67,10 +67,7 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
             "input": lambda given: given == "content",
             **dict.fromkeys(functions, lambda given: not callable(given)),
         },
-        OneHotEncoder: {
-            **encoder,
-            "handle_unknown": lambda given: given in ("error", "ignore"),
-        },
+        OneHotEncoder: {**encoder, "handle_unknown": lambda given: given in ("error", "ignore")},
         OrdinalEncoder: {
             **encoder,
             "handle_unknown": lambda given: given in ("error", "use_encoded_value"),

@@ -22,6 +22,7 @@ from sklearn.preprocessing import (
     SplineTransformer,
     StandardScaler,
 )
+from small_pipelines import is_way
 
 from skdp import (
     DPPCA,
@@ -83,8 +84,7 @@ def test_it_counts_as_one_step_whose_parts_compose(ledger):
     pipeline = pipeline_of(ledger=ledger)
     plan = pipeline.plan(*FRAME.shape, like=FRAME)
     spent = pipeline.fit(FRAME, Y).privacy_spent_
-    paths = [[one.name for one in path] for path in plan.paths]
-    assert [one.name for one in spent.releases] in paths
+    assert any(is_way(path, spent.releases) for path in plan.paths)
     assert_shares(spent, "age", "income")
     assert len(ledger.entries()) == 1
     fitted = pipeline.pipeline_[0]
@@ -112,15 +112,13 @@ def test_a_private_step_may_be_the_last_of_a_pipeline_of_columns(ledger, kind):
     pipeline, frame = pipeline_of(parts, ledger=ledger), kind(FRAME)
     plan = pipeline.plan(*FRAME.shape, like=frame)
     spent = pipeline.fit(frame, Y).privacy_spent_
-    assert [one.name for one in spent.releases] in [[one.name for one in p] for p in plan.paths]
+    assert any(is_way(path, spent.releases) for path in plan.paths)
     assert spent.releases[0].name == (
         "columntransformer__numbers__dpstandardscaler: rough column moments"
     )
     assert_shares(spent, "numbers", "income")
     assert len(ledger.entries()) == 1
-    report = privacy_spent(pipeline)
-    assert report.is_private
-    assert report.spent is spent
+    assert privacy_spent(pipeline).spent is spent
     scaler = pipeline[0].named_transformers_["numbers"][-1]
     assert type(scaler) is DPStandardScaler
     assert scaler.privacy_spent_ is spent
@@ -179,8 +177,7 @@ def test_a_scaler_that_fills_gaps_may_be_a_part(ledger, kind, is_piped):
     pipeline = pipeline_of(parts, ledger=ledger).fit(frame, Y)
     assert privacy_spent(pipeline).is_private
     plan = pipeline.set_params(ledger=None).plan(*FRAME.shape, like=frame)
-    paths = [[one.name for one in path] for path in plan.paths]
-    assert [one.name for one in pipeline.privacy_spent_.releases] in paths
+    assert any(is_way(path, pipeline.privacy_spent_.releases) for path in plan.paths)
     assert np.isfinite(pipeline[:1].transform(frame)).all()
     for name, value in (("weight", np.inf), ("age", np.nan)):
         odd = with_odd(FRAME, name, value)

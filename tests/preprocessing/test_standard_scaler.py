@@ -215,6 +215,17 @@ def test_narrow_columns_far_from_0_are_zoomed_and_only_if_there_are_any():
     np.testing.assert_array_less(np.abs(scaler.mean_ - rows.mean(0)), 0.1 * rows.std(0))
 
 
+def test_a_look_is_of_columns_whose_intervals_may_still_shrink():
+    wide = np.random.default_rng(1).normal(size=(20_000, 2))
+    fits = [DPStandardScaler(random_state=SEED + i) for i in range(8)]
+    found = [silently(one, wide * [1e-6, 1.0] + [1e6, 10.0]).privacy_spent_ for one in fits]
+    sizes = [[one.sensitivity for one in each.releases if "places" in one.name] for each in found]
+    assert all(one == sorted(one, reverse=True) for one in sizes)
+    # The second column is soon as wide as its interval, unless noise shows a bin far from it.
+    assert sum(one[-1] < one[0] for one in sizes) >= 2
+    assert sum(names(silently(one, wide[:, 1:] + 10)).count("skipped") for one in fits) >= 4
+
+
 def test_a_second_place_with_a_fifth_of_the_rows_is_not_lost():
     random = np.random.default_rng(1)
     column = np.where(random.random(20_000) < 0.2, 1500, 2000) + random.normal(size=20_000)
