@@ -10,7 +10,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
 from skdp.privacy import gaussian_dp
-from skdp.privacy.budget import SKIPPED
+from skdp.privacy.budget import is_skipped
 
 generator = np.random.default_rng(0)
 X, Y = generator.normal(size=(120, 6)), generator.normal(size=120)
@@ -20,10 +20,11 @@ FOLDS = KFold(3)
 
 def is_way(path, releases):
     """Whether releases are those of a way of a plan, or left out where they may be."""
-    of_plan = [{one.name, *[SKIPPED] * one.may_be_skipped} for one in path]
-    found = [one.name for one in releases]
-    found = [SKIPPED if name.endswith(SKIPPED) else name for name in found]
-    return len(path) == len(found) and all(map(set.__contains__, of_plan, found))
+    return len(path) == len(releases) and all(
+        (one.may_be_skipped and is_skipped(other.name))
+        or (one.name, one.mechanism) == (other.name, other.mechanism)
+        for one, other in zip(path, releases, strict=True)
+    )
 
 
 def pca(**parameters):

@@ -33,7 +33,14 @@ from skdp.privacy.releases import (
 )
 from skdp.privacy.sensitivity import ADJACENCIES
 
-__all__ = ["SKIPPED", "InitialNoiseSums", "PrivacyBudget", "fixed_point_unit", "to_counts"]
+__all__ = [
+    "SKIPPED",
+    "InitialNoiseSums",
+    "PrivacyBudget",
+    "fixed_point_unit",
+    "is_skipped",
+    "to_counts",
+]
 
 # ------------------------------
 # Sums in fixed point whose noise is added before the data, which arrive in pieces.
@@ -145,6 +152,11 @@ def to_counts(values: np.ndarray, unit: float) -> np.ndarray:
 
 #: Name that the record gives to a release that did not take place.
 SKIPPED = "skipped"
+
+
+def is_skipped(name: str) -> bool:
+    """Tell whether a record names a release so that did not take place, be it of a named step."""
+    return name == SKIPPED or name.endswith(f": {SKIPPED}")
 
 
 class PrivacyBudget:  # numpydoc ignore=PR02

@@ -24,7 +24,7 @@ from scipy.sparse import issparse
 
 from skdp.exceptions import PrivacyWarning
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.budget import SKIPPED
+from skdp.privacy.budget import is_skipped
 from skdp.privacy.noise import NoiseSource
 from skdp.testing import _recording as fits
 from skdp.testing._audit import global_seed
@@ -57,10 +57,9 @@ def attacks(case: Subject) -> Iterator[dict[str, float]]:
     worst: dict[str, float] = {}
     for attempt in range(_N_ATTACKS):
         with fits.other_noise(attempt):
-            found = fits.farthest_of(case.make, case.groups())
-            for name, ratio in found.items():
+            for name, ratio in fits.farthest_of(case.make, case.groups()).items():
                 # What does not take place does not move, and need not.
-                if ratio or name.split(": ")[-1] != SKIPPED:
+                if ratio or not is_skipped(name):
                     worst[name] = max(worst.get(name, 0.0), ratio)
         yield worst
 
@@ -151,7 +150,7 @@ def the_record_is_that_of_the_releases(case: Subject) -> None:
     pairs = [(getattr(spent, one), getattr(estimator, one, math.inf)) for one in sizes]
     assert all(one <= asked for one, asked in pairs), f"more was spent than asked for: {pairs}"
     # Only what a failed test leaves out has no name of its own.
-    names = [line.name for line in spent.releases if line.name.split(": ")[-1] != SKIPPED]
+    names = [line.name for line in spent.releases if not is_skipped(line.name)]
     assert len(set(names)) == len(names), f"two releases have one name: {names}"
 
 
@@ -183,9 +182,9 @@ def is_path(path: Any, releases: Any) -> bool:
 
 def _is_as_planned(line: Any, release: Any) -> bool:
     """Whether a release is one that was planned, and has the sizes that were known before."""
-    is_skipped = release.name.split(": ")[-1] == SKIPPED and line.may_be_skipped
+    is_left_out = is_skipped(release.name) and line.may_be_skipped
     names = (line.name, line.mechanism), (release.name, release.mechanism)
-    is_same = line.share == release.share and (is_skipped or names[0] == names[1])
+    is_same = line.share == release.share and (is_left_out or names[0] == names[1])
     if line.sensitivity is None:
         return is_same and line.noise_std is None and line.follows != ""
     planned, found = ((one.sensitivity, one.noise_std) for one in (line, release))

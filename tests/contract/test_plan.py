@@ -15,7 +15,7 @@ from scipy import sparse
 
 import skdp
 from skdp.privacy import Plan, PrivacyBudget, sensitivity
-from skdp.privacy.budget import SKIPPED
+from skdp.privacy.budget import SKIPPED, is_skipped
 from skdp.privacy.plan import OneOf, PrivacyCost
 from skdp.units import Edge, Entry
 
@@ -200,6 +200,8 @@ def test_only_what_may_be_skipped_is():
     budget.skip(second)
     found = budget.spent()
     assert [(one.name, one.share) for one in found.releases] == [("one", 0.5), (SKIPPED, 0.5)]
+    # A leak must not hide behind a name that sounds so.
+    assert list(map(is_skipped, (SKIPPED, "pca: skipped", "rows skipped"))) == [True, True, False]
     assert found.mu == plan.mu
 
 

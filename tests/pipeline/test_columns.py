@@ -118,7 +118,9 @@ def test_a_private_step_may_be_the_last_of_a_pipeline_of_columns(ledger, kind):
     )
     assert_shares(spent, "numbers", "income")
     assert len(ledger.entries()) == 1
-    assert privacy_spent(pipeline).spent is spent
+    report = privacy_spent(pipeline)
+    assert report.is_private
+    assert report.spent is spent
     scaler = pipeline[0].named_transformers_["numbers"][-1]
     assert type(scaler) is DPStandardScaler
     assert scaler.privacy_spent_ is spent
