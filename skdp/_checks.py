@@ -479,8 +479,7 @@ def transformed(rows: Any, function: Callable[[Any], Any], n_columns: int | None
     """
     if not isinstance(rows, RowBlocks):
         return function(rows)
-    of_block = partial(of_finite, function=function, dtype=rows.dtype)
-    return mapped_blocks(rows, of_block, n_columns)
+    return mapped_blocks(rows, partial(of_finite, function=function, dtype=rows.dtype), n_columns)
 
 
 def results_of(rows: Any, function: Callable[[Any], np.ndarray]) -> Any:

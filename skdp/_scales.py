@@ -40,6 +40,8 @@ _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
 # The joint noise of too many bins hides where most rows are. They are at most so many times the
 # squared ratio of the rows to the noise of one bin: benchmarks/trace_regression/scales.md.
 _CLEAR = 0.1
+# With more noise in a bin, in units of all rows, a look finds less than its share costs.
+_MOST_NOISE_OF_BIN = 0.25  # benchmarks/trace_regression/looks.md
 #: Looks at narrow columns; each shrinks their intervals: benchmarks/trace_regression/looks.md.
 N_LOOKS = 5
 # What a number that is not missing adds to the count beside the moments of its column. A larger
@@ -118,8 +120,7 @@ def plan_scales(
     rough, left = _ROUGH * (sizes + moments), 1 - _ROUGH
     again = _plan_moments(problem, left * (sizes + moments))
     searched = _plan_sized(problem, left * sizes, left * places, left * moments)
-    first = _plan_moments(problem, rough, _ROUGH_MOMENTS)
-    return BoundedReleases(first, OneOf((again, searched)))
+    return BoundedReleases(_plan_moments(problem, rough, _ROUGH_MOMENTS), OneOf((again, searched)))
 
 
 def _plan_exact(problem: ScaleProblem, share: float) -> ScaleReleases:
@@ -243,10 +244,13 @@ def hidden_columns(
     usual = float(np.median(variances[is_hidden]))
     usual = max(usual, float(np.mean(noise_std[is_hidden])) / math.sqrt(n_hidden))
     unknown = again.noise_std * float(np.mean((noise_std / rough.noise_std)[is_hidden])) / usual
-    change = search.sizes.sensitivity_for(n_columns=n_hidden)
-    of_bin = budget.cost.noise_std("gaussian", change, search.sizes.share)
-    overlooked = _IN_TAIL * of_bin / n_rows
+    overlooked = _IN_TAIL * _noise_of_bins(search.sizes, n_hidden, budget) / n_rows
     return is_hidden & (_PRICE * overlooked < unknown)
+
+
+def _noise_of_bins(release: Release, n_columns: int, budget: PrivacyBudget) -> float:
+    change = release.sensitivity_for(n_columns=n_columns)
+    return budget.cost.noise_std(release.mechanism, change, release.share)
 
 
 def weights_of(variances: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
@@ -496,11 +500,12 @@ def _closer(
     """Release where the entries of narrow columns lie in their intervals, and shrink these.
 
     A look is of those columns alone whose intervals may still shrink. If there are none, it is left
-    out.
+    out. All looks are, for the moments, if they would show little but noise.
     """
     alone, zoomed = ways.ways
-    if not is_narrow.any():
-        return _Closer(alone, intervals)
+    n_narrow, most_noise = int(is_narrow.sum()), _MOST_NOISE_OF_BIN * n_present.max()
+    if not n_narrow or _noise_of_bins(zoomed.places[0], n_narrow, columns.budget) > most_noise:
+        return _Closer(alone, intervals, is_blurred=is_narrow)
     is_open, is_blurred = is_narrow, np.zeros_like(is_narrow)
     for n_looks, places in enumerate(zoomed.places, start=1):
         n_bins, before, is_seen = places.shape[1], intervals, is_open

@@ -289,8 +289,7 @@ def regress(
     """
     chosen = np.ix_([*columns, target], [*columns, target])
     moment, noise_std = covariances.matrix[chosen], covariances.noise_std[chosen]
-    of_noise = _edges(noise_std[:-1, :-1]) * _PENALTY
-    added = of_noise + penalty
+    added = _edges(noise_std[:-1, :-1]) * _PENALTY + penalty
     matrix = moment[:-1, :-1] + np.diag(added)
     units = np.sqrt(np.diag(matrix))
     units = np.where(units > 0, units, 1.0)
@@ -577,8 +576,7 @@ class DPCovariance(ColumnEstimator):
             Mean log-likelihood.
         """
         X, _ = in_parts(X)
-        distances = self.mahalanobis(X)
-        mean = mean_of_results(distances, self.n_jobs)
+        mean = mean_of_results(self.mahalanobis(X), self.n_jobs)
         log_volume = np.linalg.slogdet(self.get_precision())[1]
         return float(log_volume - mean - self.n_features_in_ * math.log(2 * math.pi)) / 2
 
@@ -737,8 +735,7 @@ class DPCovariance(ColumnEstimator):
             If the mean of the column is not between 0 and 1, as far as noise can tell.
         """
         found, columns = self._regress(target, on)
-        at = self._place("target", target)
-        fraction = float(self.location_[at])
+        fraction = float(self.location_[self._place("target", target)])
         if self.assume_centered or not 0 < fraction < 1:
             raise ValueError(
                 f"target={target!r} has the released mean {fraction:.3g}, and a discriminant needs "

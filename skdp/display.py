@@ -366,8 +366,7 @@ class ExplainedVarianceDisplay(_Display):
         ExplainedVarianceDisplay
             The display, drawn.
         """
-        wanted = "a DPPCA or DPTruncatedSVD"
-        estimator = _that_has("explained_variance_", estimator, wanted)
+        estimator = _that_has("explained_variance_", estimator, "a DPPCA or DPTruncatedSVD")
         return cls(
             estimator.explained_variance_,
             noise_variance=getattr(estimator, "noise_variance_", None),

@@ -486,8 +486,7 @@ class RowBlocks(SkdpContainer):
         """
         from skdp.data.parquet import row_groups
 
-        made = row_groups(paths, columns, y, categories)
-        return RowParts(*made, is_sparse=bool(categories))
+        return RowParts(*row_groups(paths, columns, y, categories), is_sparse=bool(categories))
 
     @property
     def is_sparse(self) -> bool:

@@ -194,8 +194,7 @@ def depth_of_people(n_features: int, *, is_sparse: bool, width: int | None = Non
     :math:`h u n c` for n people, whatever rows they have. Chains of more rows may be shorter: so h
     is the longest of up to `MOST_ROWS`, with any parts. Factors of matrices have another `width`.
     """
-    depth = largest_depth(MOST_ROWS, n_features, is_sparse=is_sparse, width=width)
-    return depth + _MORE_ADDITIONS
+    return largest_depth(MOST_ROWS, n_features, is_sparse=is_sparse, width=width) + _MORE_ADDITIONS
 
 
 def rounding_of_people(

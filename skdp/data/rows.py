@@ -476,8 +476,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
     def projection_counts(self, basis: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """Count the norms of the rows times `basis` in each bin; null rows are counted nowhere."""
-        kernel = partial(_projection_counts, basis=basis, edges=edges)
-        return self.map_sum(kernel, len(edges))
+        return self.map_sum(partial(_projection_counts, basis=basis, edges=edges), len(edges))
 
     def subsample(self, at_most: int) -> "Rows":
         """Return a view of every k-th row, with the smallest k that leaves no more than `at_most`.

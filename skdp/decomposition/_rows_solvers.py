@@ -568,8 +568,7 @@ def release_step(
     level = np.inf
     if level_counts is not None:
         edges = rows.bound * _LEVEL_GRID
-        counts = sample.projection_counts(basis, edges)
-        noisy_counts, _ = budget.release(level_counts, counts)
+        noisy_counts, _ = budget.release(level_counts, sample.projection_counts(basis, edges))
         level = quantile_from_counts(noisy_counts, edges, _LEVEL_QUANTILE)
     return release_product(planned_product, rows, budget, basis, level)
 

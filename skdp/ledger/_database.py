@@ -196,8 +196,7 @@ def _decrypted(database: sqlite3.Connection, head: dict[str, Any], key: bytes) -
     try:
         own = AESGCM(AESGCM(key).decrypt(wrapped[:_NONCE_SIZE], wrapped[_NONCE_SIZE:], bound))
         for number in range(found["n_parts"]):
-            query = f"SELECT part FROM {_PARTS} WHERE number = {number}"
-            (row,) = rows_of(database, query)
+            (row,) = rows_of(database, f"SELECT part FROM {_PARTS} WHERE number = {number}")
             data += own.decrypt(_nonce(number), row["part"], bound)
     except InvalidTag:
         raise ValueError("the key is another one, or the file is damaged") from None

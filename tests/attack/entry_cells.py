@@ -176,8 +176,7 @@ def strange_matrices(cell):
     n, d = cell.shape
     loop = np.zeros((n, d))
     loop[0, 0] = 2e6
-    generator = np.random.default_rng(3)
-    mixed = 10.0 ** generator.uniform(-300, 300, size=(n, d))
+    mixed = 10.0 ** np.random.default_rng(3).uniform(-300, 300, size=(n, d))
     alternating = (-1.0) ** np.add.outer(np.arange(n), np.arange(d))
     return {
         "zeros": np.zeros((n, d)),

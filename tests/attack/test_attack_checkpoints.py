@@ -139,8 +139,7 @@ def test_all_of_a_stream_but_its_seed_and_its_ledger_goes_on(cell, path, tmp_pat
 
 
 def test_later_epochs_get_fresh_noise(path):
-    stream = CONTINUAL()
-    stream.checkpoint(path, KEY)
+    CONTINUAL().checkpoint(path, KEY)
     copied = path.with_suffix(".copy")
     shutil.copy(path, copied)
     one, other = (DPContinualFactorizer.resume(each, KEY) for each in (path, copied))
@@ -603,8 +602,7 @@ def test_the_file_shows_neither_sums_nor_sketches_nor_seeds(path):
 def test_two_files_of_one_stream_and_key_share_no_bytes_of_their_ciphers(tmp_path):
     """A nonce that was used twice would show the difference of two states."""
     paths = [tmp_path / name for name in "ab"]
-    stream = ONCE()
-    stream.checkpoint(paths[0], KEY)
+    ONCE().checkpoint(paths[0], KEY)
     DPStreamingFactorizer.resume(shutil.copy(paths[0], tmp_path / "c"), KEY).checkpoint(
         paths[1], KEY
     )

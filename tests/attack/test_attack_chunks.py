@@ -115,8 +115,7 @@ LATER = {
 )
 def test_rows_that_change_between_passes_are_bounded_like_any(estimator, later):
     estimator.set_params(epsilon=200.0)
-    generator = np.random.default_rng(0)
-    X = generator.normal(size=(40, 4))
+    X = np.random.default_rng(0).normal(size=(40, 4))
     y, loads = X @ [1.0, 2.0, 0.0, -1.0], []
 
     def loaded(is_spoiled):

@@ -94,8 +94,7 @@ def test_spectral_changes_of_large_matrices_keep_the_sensitivity(container, size
     # Products of so large numbers round by more than what a change of norm 1 moves them.
     order = 64
     cell = Cell("spectral", "power", "svd", is_pure=is_pure, size=size)
-    generator = np.random.default_rng(8)
-    half = generator.normal(size=(order, order))
+    half = np.random.default_rng(8).normal(size=(order, order))
     X = half + half.T
     X *= size / (2 * np.abs(X).max())
     recorded = record(cell, container(X))

@@ -105,8 +105,7 @@ def test_two_streams_with_one_seed_share_no_noise():
 
 
 def test_noise_is_there_before_the_first_update():
-    stream = Cell("update", "countsketch")()
-    counts = stream._noisy_sums[0]
+    counts = Cell("update", "countsketch")()._noisy_sums[0]
     assert np.std(counts.counts * counts.unit) == pytest.approx(counts.release.noise_std, rel=0.5)
 
 

@@ -99,5 +99,4 @@ def test_a_single_message_of_the_local_model_is_as_private_as_claimed(name):
 
 @pytest.mark.parametrize("name", ["mean", "second moment"])
 def test_all_rows_of_an_owner_are_as_private_as_one(name):
-    who = Shares(4, 3, 1000)
-    assert 0.94 <= empirical_mu(name, who, 1, n_own=1000) / COST.mu <= 1.03
+    assert 0.94 <= empirical_mu(name, Shares(4, 3, 1000), 1, n_own=1000) / COST.mu <= 1.03

@@ -58,8 +58,7 @@ def test_tiny_vectors_are_clipped_beside_huge_responses():
     y = np.array([1e99, -1e99, 1e99, np.nan])
     design = Design(as_source(X), (3, 1), row_map=1e-15 * np.eye(3))
     for view in (design, design.measured(0.0)):
-        records = Records(view, Targets.of(y), 0.0)
-        found = RecordClipping(records).gradient(point_of(3), 0.0, 1e-100)
+        found = RecordClipping(Records(view, Targets.of(y), 0.0)).gradient(point_of(3), 0.0, 1e-100)
         assert np.linalg.norm(found.total) <= 3e-100 * (1 + 1e-12)
 
 

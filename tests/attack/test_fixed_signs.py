@@ -66,8 +66,7 @@ def other_signs(flips):
 
 def fits_with_signs(make_estimator, X, flips):
     """Answer two fits with the same releases, of which one has other signs within."""
-    script = record(make_estimator, (X,)).released
-    scripted = scripted_budget(script)
+    scripted = scripted_budget(record(make_estimator, (X,)).released)
     ours = fit_with(make_estimator(), (X,), scripted)
     with other_signs(flips):
         return ours, fit_with(make_estimator(), (X,), scripted)

@@ -99,6 +99,5 @@ def test_facts_of_the_own_rows_are_not_told_where_the_least_rounding_does_not_hi
 
 
 def test_an_owner_may_have_more_rows_than_there_are_owners():
-    cell = Cell("covariance", unit="owner")
-    agreement = cell.agreement()
+    agreement = Cell("covariance", unit="owner").agreement()
     assert view_of(agreement, np.ones((1000, D))).n_rows == agreement.n_owners

@@ -53,8 +53,7 @@ def blocks(bad):
 
 
 def search(*steps):
-    pipeline = make_pipeline(*steps, clone(TRACE))
-    return DPGridSearch(pipeline, {"dptraceregressor__n_iter": [1, 2]})
+    return DPGridSearch(make_pipeline(*steps, clone(TRACE)), {"dptraceregressor__n_iter": [1, 2]})
 
 
 def pipeline(*steps):

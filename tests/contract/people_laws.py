@@ -168,8 +168,7 @@ def only_the_number_of_people_is_told(kind):
     assert told == told_of_many
     assert one.spent().releases == other.spent().releases
     _recording.assert_same_fit(second, first)
-    lengths = {len(pickle.dumps(model)) for model in (first, second)}
-    assert len(lengths) == 1
+    assert len({len(pickle.dumps(model)) for model in (first, second)}) == 1
 
 
 def _people_with(n_rows):

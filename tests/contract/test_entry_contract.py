@@ -120,8 +120,7 @@ def test_square_units_are_pairwise(make):
     units = {"row": False, "entry": False, "edge": True, "spectral": True}
     for name, expected in units.items():
         unit = CELLS[f"{name}, pure"]["privacy_unit"] if name != "row" else "row"
-        tags = make(privacy_unit=unit).__sklearn_tags__()
-        assert tags.input_tags.pairwise is expected
+        assert make(privacy_unit=unit).__sklearn_tags__().input_tags.pairwise is expected
 
 
 @every_estimator
@@ -222,8 +221,7 @@ def test_asymmetric_input_is_refused(make, unit):
     asymmetric[3, 4] += 1
     for X in (asymmetric, sparse.csr_array(asymmetric), TABLE):
         assert refusal_of(clone(estimator), X).match("symmetric")
-    blocks = RowBlocks(lambda: [GRAPH], GRAPH.shape)
-    assert refusal_of(estimator, blocks).match("RowBlocks")
+    assert refusal_of(estimator, RowBlocks(lambda: [GRAPH], GRAPH.shape)).match("RowBlocks")
 
 
 @every_estimator

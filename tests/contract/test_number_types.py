@@ -315,8 +315,7 @@ def test_a_budget_is_in_double_precision(kind):
 @pytest.mark.parametrize("kind", FLOATS)
 def test_a_share_of_the_variance_keeps_no_axis_of_noise_in_any_type(kind):
     # Nearly all of the variance is out of reach of all but axes of noise.
-    generator = np.random.default_rng(0)
-    rows = generator.normal(size=(3000, 12)) * np.r_[20.0, np.ones(11)]
+    rows = np.random.default_rng(0).normal(size=(3000, 12)) * np.r_[20.0, np.ones(11)]
     pca = skdp.DPPCA(kind(0.984375), mean_norm=20.0, row_norm=20.0, random_state=2**100)
     with pytest.warns(skdp.PrivacyWarning, match="stand out from the noise"):
         # Of 60 seeds 3 at most; the released spectrum asks for all 12.

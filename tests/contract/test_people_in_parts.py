@@ -70,8 +70,7 @@ def test_ids_of_dask_are_a_column_of_the_rows_and_are_read_once():
         fitted_once = clone(model).fit(frame[list("abcd")], frame["y"], users=ids)
         assert sum(n_read) == len(codes)
         private = DPLogisticRegression(classes=[0, 1, 2], privacy_unit="user")
-        search = DPGridSearch(private, {"row_norm": [1.0, 2.0]})
-        search.fit(X[codes], y[codes], users=ids)
+        DPGridSearch(private, {"row_norm": [1.0, 2.0]}).fit(X[codes], y[codes], users=ids)
     assert sum(n_read) == 2 * len(codes)
     assert_close(fitted_once, model.fit(X[codes], y[codes], users=codes), 1e-4)
 
@@ -110,7 +109,6 @@ BAD = {
 def test_ids_that_do_not_lie_as_the_rows_are_refused(bad):
     X, _, codes = rows_of_people()
     contain, ids, text = BAD[bad]
-    model = DPPCA(2, privacy_unit="user")
-    refused = refusal_of(model, contain(X[codes]), users=ids(codes))
+    refused = refusal_of(DPPCA(2, privacy_unit="user"), contain(X[codes]), users=ids(codes))
     assert refused.match(text)
     assert "Jane" not in str(refused.value)

@@ -86,8 +86,7 @@ def test_what_is_no_interval_is_refused(kind, bounds):
 def test_a_regression_of_two_columns_is_not_clipped_to_wrong_ends():
     rows = FRAME[["age", "income"]]
     for bounds in ([(18, 90), (20, 150)], {"age": (18, 90), "income": (20, 150)}):
-        model = DPLinearRegression(bounds=bounds, epsilon=np.inf).fit(rows, Y)
-        assert model.score(rows, Y) > 0.99
+        assert DPLinearRegression(bounds=bounds, epsilon=np.inf).fit(rows, Y).score(rows, Y) > 0.99
         last = DPLinearRegression(bounds=bounds)
         assert DPPipeline([("last", last)], epsilon=np.inf).fit(rows, Y).score(rows, Y) > 0.99
         scaler = DPStandardScaler(bounds=bounds, epsilon=np.inf).fit(rows)

@@ -101,8 +101,7 @@ def test_sizes_of_users(more, sizes, name):
 
 
 def test_without_noise_users_are_not_clipped_and_nothing_is_doubted():
-    model = skdp.DPPersonalizedRegressor(2, epsilon=np.inf, random_state=0)
-    assert users(model, 1e12, 1.0) == []
+    assert users(skdp.DPPersonalizedRegressor(2, epsilon=np.inf, random_state=0), 1e12, 1.0) == []
 
 
 @pytest.mark.parametrize("size", [1e-15, 1.0, 1e15])

@@ -402,5 +402,4 @@ def test_warnings():
         DPTraceRegressor(2, epsilon=0.001, covariance="identity", random_state=SECRET).fit(X, y)
     for epsilon in (500.0, np.inf):
         for seed in (None, SECRET):
-            estimator = DPTraceRegressor(2, epsilon=epsilon, random_state=seed)
-            assert messages_of(estimator, X, y) == []
+            assert messages_of(DPTraceRegressor(2, epsilon=epsilon, random_state=seed), X, y) == []

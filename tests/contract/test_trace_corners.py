@@ -22,8 +22,7 @@ ignore_warnings = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 def test_a_test_that_is_passed_by_mistake_is_paid_from_delta(cell):
     fitted, _ = fit_with(cell(), cell.data().arguments, RecordingBudget)
     spent = fitted.privacy_spent_
-    names = [release.name for release in spent.releases]
-    assert "start subspaces" in names
+    assert "start subspaces" in [release.name for release in spent.releases]
     assert spent.delta_tail == pytest.approx(1e-7)
     # mu is that of the rest of delta, for the whole fit.
     assert spent.mu == pytest.approx(mu_from_epsilon_delta(200.0, 1e-6, 1e-7), rel=1e-9)

@@ -52,8 +52,7 @@ def test_largest_depth_holds_for_all_fewer_rows_and_is_not_far_above(n_features,
     }
     longest, has_fallen = 0, False
     for n_rows in sorted(sizes):
-        starts = block_starts(n_rows, n_features, is_sparse=is_sparse)
-        depth = sum_depth(starts, n_features)
+        depth = sum_depth(block_starts(n_rows, n_features, is_sparse=is_sparse), n_features)
         has_fallen |= depth < longest
         longest = max(longest, depth)
         bound = largest_depth(n_rows, n_features, is_sparse=is_sparse)

@@ -141,8 +141,7 @@ def test_one_task_loads_and_sums_a_chunk(source):
     graph, top = graph_of(X, on_block(total), D)
     # Leaves, additions of eight and of two sums, and what all share.
     assert len(graph) == 9 + 2 + 1
-    names = {key_split(key) for key in graph}
-    assert {"skdp-total", "skdp-add", "skdp-shared"} <= names
+    assert {"skdp-total", "skdp-add", "skdp-shared"} <= {key_split(key) for key in graph}
     numbers = [key[1] for key in graph if key_split(key) == "skdp-total"]
     assert sorted(numbers) == list(range(9))
     _, found = pickle.loads(dask.get(graph, top))
@@ -300,8 +299,7 @@ def test_a_worker_does_not_take_targets_for_those_of_another_fit():
             fits.append(bits(model.fit(*in_chunks(ROWS[:100], y, lengths=lengths))))
     expected = skdp.DPLinearRegression(n_iter=2, random_state=SEED)
     assert fits[1] == bits(expected.fit(in_parts(ROWS[:100], -NUMBERS[:100], lengths=lengths)))
-    names = {dask_rows.Chunks(X).name for X in in_chunks(ROWS, NUMBERS) for _ in range(2)}
-    assert len(names) == 4
+    assert len({dask_rows.Chunks(X).name for X in in_chunks(ROWS, NUMBERS) for _ in range(2)}) == 4
 
 
 class Unpicklable:

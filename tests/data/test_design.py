@@ -60,8 +60,7 @@ def given_by(design):
     point = point_of()
     entries = total_of(design)
     norms = design.norms()
-    inner = design.inner(point)
-    return entries, norms, inner
+    return entries, norms, design.inner(point)
 
 
 def expected_of(values):

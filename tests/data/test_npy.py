@@ -51,8 +51,7 @@ def test_threads_share_a_single_file(tmp_path, order, monkeypatch):
 
 def test_a_single_part_in_memory_is_loaded_once_a_pass():
     loads = []
-    rows = RowBlocks.from_partitions([lambda: (loads.append(1), X)[1]], [len(X)], 4)
-    source = as_source(rows)
+    source = as_source(RowBlocks.from_partitions([lambda: (loads.append(1), X)[1]], [len(X)], 4))
     gram = Rows(source, 2).gram()[0]
     np.testing.assert_array_equal(gram, Rows(as_source(X), 2).gram()[0])
     assert len(loads) == 2  # the first sees whether it is sparse

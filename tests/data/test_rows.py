@@ -282,8 +282,7 @@ def test_rows_whose_difference_from_the_center_overflows_give_nothing(make):
     center = np.zeros(D)
     center[0] = -1e308
     rows = Rows(as_source(make(data))).centered(center)
-    norms = rows.norms()
-    rows = clip(rows, norms, BOUND * 1e300)
+    rows = clip(rows, rows.norms(), BOUND * 1e300)
     expected = np.zeros(D)
     expected[0] = 5 * BOUND
     np.testing.assert_allclose(rows.total()[0] / 1e300, expected, rtol=1e-6)
@@ -652,8 +651,7 @@ def test_blocks_that_change_between_passes_are_clipped_as_they_come(make, center
 
 
 def misaligned(X):
-    memory = np.empty(X.nbytes + 1, np.uint8)[1:]
-    view = memory.view(X.dtype).reshape(X.shape)
+    view = np.empty(X.nbytes + 1, np.uint8)[1:].view(X.dtype).reshape(X.shape)
     view[:] = X
     return view
 

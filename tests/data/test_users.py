@@ -87,8 +87,7 @@ def test_lengths_are_few_and_waste_little():
 
 def test_a_slot_without_rows_takes_part_in_nothing():
     X, y, codes = draw(np.array([3, 0, 4]), 2)
-    users = Users(X, y, codes, 3)
-    sums = users.map_users(lambda batch: batch.rows.sum(axis=(1, 2)))
+    sums = Users(X, y, codes, 3).map_users(lambda batch: batch.rows.sum(axis=(1, 2)))
     assert np.isnan(sums[1])
     assert np.isfinite(sums[[0, 2]]).all()
 

@@ -78,5 +78,4 @@ def test_small_matrices_are_perturbed_as_a_whole():
     ],
 )
 def test_auto_takes_what_was_measured_to_be_better(side, n_components, solver):
-    svd = DPTruncatedSVD(n_components, **ENTRY)
-    assert chosen(svd, side) == solver
+    assert chosen(DPTruncatedSVD(n_components, **ENTRY), side) == solver

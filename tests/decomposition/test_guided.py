@@ -64,8 +64,7 @@ def test_which_way_is_taken_follows_the_rows_and_the_noise():
     ],
 )
 def test_what_is_asked_for_otherwise_has_no_gate(make, settings):
-    svd = make(2, row_norm=4.0, **settings)
-    plan = svd.plan(2000, 500)
+    plan = make(2, row_norm=4.0, **settings).plan(2000, 500)
     assert plan.parts.positivity is None
     assert len(plan.parts.ways.ways) == 1
 
@@ -179,8 +178,7 @@ def test_the_weaker_the_signal_the_more_goes_to_the_means(adjacency):
 
 
 def test_a_guide_stands_out_if_noise_would_not_be_as_long():
-    generator = np.random.default_rng(0)
-    noise = generator.normal(size=(200, 400))
+    noise = np.random.default_rng(0).normal(size=(200, 400))
     stand_out = [PositiveMean(2.0 * row, 2.0, 0.1).excess > 0 for row in noise]
     assert sum(stand_out) <= 2
     assert all(PositiveMean(2.0 * (row + 0.7), 2.0, 0.1).excess > 0 for row in noise)

@@ -86,8 +86,7 @@ def test_the_score_is_that_of_rows_outside_the_components():
 def test_input_perturbation_is_within_its_bound(seed):
     draw = np.random.default_rng(seed)
     X = draw.normal(size=(80, 60)) + 40 * best(draw.normal(size=(80, 60)), 3)
-    unit = FrobeniusChange(1.0)
-    model = DPLowRankFactorizer(3, privacy_unit=unit, solver="input", epsilon=2.0)
+    model = DPLowRankFactorizer(3, privacy_unit=FrobeniusChange(1.0), solver="input", epsilon=2.0)
     model, budget = fit_with(model, X, RecordingBudget)
     noise = budget.released[0] - budget.values[0]
     bound = np.linalg.norm(X - best(X, 3)) + 2 * np.sqrt(6) * np.linalg.norm(noise, 2)

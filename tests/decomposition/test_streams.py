@@ -261,8 +261,7 @@ def test_every_epoch_is_factorized():
     for part in parts:
         stream.update(*places, np.clip(part[places], -1, 1))
         so_far += np.clip(part, -1, 1)
-        factors = stream.release()
-        error = np.linalg.norm(factors.reconstruct() - so_far)
+        error = np.linalg.norm(stream.release().reconstruct() - so_far)
         outside = np.linalg.svd(so_far, compute_uv=False)[3:]
         assert error < 3 * np.linalg.norm(outside) + 1e-3
     stream.close_epoch()
@@ -301,8 +300,7 @@ def test_a_delta_that_publishes_cells_is_doubted():
 @pytest.mark.parametrize("epsilon", [8.0, np.inf])
 def test_what_is_not_of_low_rank_is_no_worse_than_zero(sketch, epsilon):
     """Beside a flat spectrum the error of a sketch is far larger than the noise."""
-    draw = np.random.default_rng(0)
-    X = 3.0 * (draw.random((1500, 300)) < 0.03)
+    X = 3.0 * (np.random.default_rng(0).random((1500, 300)) < 0.03)
     stream = DPStreamingFactorizer(
         3, shape=X.shape, privacy_unit=FrobeniusChange(0.1), sketch=sketch, epsilon=epsilon
     )

@@ -226,6 +226,18 @@ def test_a_look_is_of_columns_whose_intervals_may_still_shrink():
     assert sum(names(silently(one, wide[:, 1:] + 10)).count("skipped") for one in fits) >= 4
 
 
+def test_looks_that_show_only_noise_are_left_out_for_the_moments():
+    narrow = np.random.default_rng(1).normal(size=(150, 2)) + 10
+    (share,) = (
+        release.share
+        for release in silently(DPStandardScaler(random_state=SEED), narrow).privacy_spent_.releases
+        if release.name == "column moments"
+    )
+    more = silently(DPStandardScaler(random_state=SEED, epsilon=4.0), narrow)
+    assert "places in intervals" in names(more)
+    assert share > more.privacy_spent_.releases[-1].share
+
+
 def test_a_second_place_with_a_fifth_of_the_rows_is_not_lost():
     random = np.random.default_rng(1)
     column = np.where(random.random(20_000) < 0.2, 1500, 2000) + random.normal(size=20_000)
