@@ -344,7 +344,7 @@ def _taken(part: containers.RawBlock, rows: slice | np.ndarray) -> containers.Ra
 
 # Several products are computed from a piece, which should stay in cache between them.
 _PIECE_ENTRIES = 1 << 18  # not studied
-_PIECE_ROWS = (32, 4096)  # not studied
+_PIECE_ROWS = (32, 8192)  # not studied
 #: Rows of so many numbers, or fewer, make short loops.
 SHORT_ROW = 32  # not studied
 # Factors are mapped so many at a time.

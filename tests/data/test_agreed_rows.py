@@ -48,7 +48,7 @@ def test_largest_depth_holds_for_all_fewer_rows_and_is_not_far_above(n_features,
         *range(1, 150),
         *(10 ** generator.uniform(0, 8, size=300)).astype(int).tolist(),
         *np.add.outer(edges, [-1, 0, 1, 31, 32, 33]).ravel().tolist(),
-        *(np.multiply.outer([256, 2048, 4096], range(1, 40)) + 1).ravel().tolist(),
+        *(np.multiply.outer([256, 2048, 4096, 8192], range(1, 40)) + 1).ravel().tolist(),
     }
     longest, has_fallen = 0, False
     for n_rows in sorted(sizes):

@@ -15,7 +15,7 @@ from skdp.linalg.matrices import FixedRank
 
 SHAPE = (4, 3)
 # Several blocks, the last of another length.
-N = 9001
+N = 17_001
 
 
 def make_values(n=N, shape=SHAPE, seed=0):

@@ -6,7 +6,7 @@ from skdp import RowBlocks
 from skdp.data.sources import as_source, digest
 
 
-def make_data(n_rows=5000, n_features=7, density=0.5):
+def make_data(n_rows=9000, n_features=7, density=0.5):
     generator = np.random.default_rng(0)
     X = generator.normal(size=(n_rows, n_features)).astype(np.float32).astype(np.float64)
     X[generator.random(X.shape) > density] = 0.0

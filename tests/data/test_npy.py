@@ -11,7 +11,7 @@ from skdp.data.parts import RowParts
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 
-X = np.random.default_rng(0).normal(size=(9000, 4))
+X = np.random.default_rng(0).normal(size=(17_000, 4))
 
 
 def saved(path, array):
@@ -28,7 +28,7 @@ def fitted(rows, n_jobs=1):
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16, bool])
 def test_fits_are_those_of_the_same_parts_in_memory(tmp_path, dtype, order, n_jobs):
-    data, cuts = (9 * X).astype(dtype), [0, 1, 4000, 9000]
+    data, cuts = (9 * X).astype(dtype), [0, 1, 4000, 17_000]
     parts = [np.asarray(data[a:b], order=order) for a, b in pairwise(cuts)]
     paths = [saved(tmp_path / f"{i}.npy", part) for i, part in enumerate(parts)]
     rows = RowBlocks.from_npy(paths)
@@ -86,7 +86,7 @@ def test_files_may_be_empty(tmp_path):
     "array",
     [
         X[:, 0],
-        X.reshape(9, -1, 4),
+        X.reshape(17, -1, 4),
         np.float64(3),
         X.astype(complex),
         X.astype(np.longdouble),
@@ -121,11 +121,11 @@ def test_what_is_no_array_is_refused_by_name(tmp_path):
 
 def test_files_of_targets_belong_to_those_of_rows(tmp_path):
     paths = [saved(tmp_path / f"{i}.npy", part) for i, part in enumerate((X[:2], X[2:]))]
-    for values in (np.arange(9000), np.arange(9000) / 2, np.arange(9000).astype(str)):
+    for values in (np.arange(17_000), np.arange(17_000) / 2, np.arange(17_000).astype(str)):
         y = [saved(tmp_path / f"y{i}.npy", part) for i, part in enumerate((values[:2], values[2:]))]
         rows = RowBlocks.from_npy(paths, y)
         np.testing.assert_array_equal(rows.y[0:2], values[:2])
-        np.testing.assert_array_equal(rows.y[2:9000], values[2:])
+        np.testing.assert_array_equal(rows.y[2:17_000], values[2:])
         for others in (y[:1], y[::-1]):
             with pytest.raises(ValueError, match="y must have a file for each of paths"):
                 RowBlocks.from_npy(iter(paths), iter(others))

@@ -12,7 +12,7 @@ from skdp.data.rows import Rows, checked_digest, open_rows
 from skdp.data.sources import Source, as_source, digest
 from skdp.privacy.clipping import clip_weights
 
-N, D, BOUND = 5000, 7, 2.5
+N, D, BOUND = 9000, 7, 2.5
 LENGTHS = [1, 2999, 2000]
 X = np.random.default_rng(0).normal(size=(N, D)) + 0.3
 CONTAINERS = {

@@ -17,7 +17,7 @@ from skdp.data.rows import RowCache, Rows, _projection_norms
 from skdp.data.sources import as_source, block_starts
 from skdp.privacy.clipping import clip_rows, clip_weights
 
-N, D = 8200, 5  # three blocks of dense rows and of sparse ones
+N, D = 8200, 5  # several blocks of dense rows and of sparse ones
 BOUND, LEVEL = 2.0, 0.5
 
 
@@ -332,7 +332,7 @@ def test_data_are_neither_written_to_nor_copied(container):
 @pytest.mark.parametrize("container", ["C order", "Fortran order", "csr_array", "int64 indices"])
 def test_blocks_share_the_entries_of_the_whole(container):
     source = as_source(CONTAINERS[container]())
-    for _, block in source.blocks(range(3)):
+    for _, block in source.blocks(range(len(source.block_starts) - 1)):
         if sparse.issparse(block):
             assert np.shares_memory(block.data, source.X.data)
             assert np.shares_memory(block.indices, source.X.indices)
@@ -455,6 +455,7 @@ def test_blocks_depend_on_the_shape_and_leave_no_single_row(n_features, is_spars
         *range(1, 600),
         *range(4090, 4110),
         *range(8185, 8200),
+        *range(16_380, 16_390),
         65537,
         131073,
         10**6 + 1,

@@ -22,11 +22,11 @@ pytestmark = [
 ]
 SEED = 2**100 + 3
 # Of several blocks.
-N = 4200
+N = 8400
 DRAWN = np.random.default_rng(0)
 X = DRAWN.normal(size=(N, 6)) + 0.5
 Y = (X[:, 0] + DRAWN.normal(size=N) > 0.5).astype(int)
-CUTS = (1500, 1501, 1501, 3000)
+CUTS = (3000, 3001, 3001, 6000)
 KINDS = {
     "dense": (DPLogisticRegression, np.asarray),
     "csr": (DPLogisticRegression, csr_array),
@@ -371,7 +371,7 @@ def test_results_come_a_part_at_a_time(tmp_path, kind, n_classes):
         expected, found = getattr(model, name)(rows), getattr(model, name)(parts)
         assert found.shape == expected.shape
         assert found.dtype == expected.dtype
-        assert [len(one) for one in found] == [1500, 1, 1499, 1200]
+        assert [len(one) for one in found] == [3000, 1, 2999, 2400]
         np.testing.assert_allclose(np.concatenate(list(found)), expected, rtol=1e-4, atol=1e-5)
         found.to_npy(tmp_path / f"{name}.npy")
         np.testing.assert_array_equal(np.load(tmp_path / f"{name}.npy"), np.concatenate([*found]))

@@ -14,7 +14,7 @@ from skdp.linear_model import _personal_plan
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
-N, N_ITER = 6000, 3
+N, N_ITER = 9000, 3
 DRAWN = np.random.default_rng(0)
 X, y = DRAWN.normal(size=(N, 6)), DRAWN.normal(size=N)
 CONTAINERS = {"matrices": X, "vectors": X, "rank one": RankOneMatrices(X[:, :3], X[:, :2])}
