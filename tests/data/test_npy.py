@@ -20,7 +20,7 @@ def saved(path, array):
 
 
 def fitted(rows, n_jobs=1):
-    return DPPCA(1, row_norm=3, random_state=1 << 70, n_jobs=n_jobs, epsilon=9).fit(rows)
+    return DPPCA(1, row_norm=3, random_state=1 << 70, n_jobs=n_jobs, epsilon=99).fit(rows)
 
 
 @pytest.mark.covered(at_most=6)
