@@ -16,7 +16,7 @@ from scipy.sparse import issparse
 from skdp.data import containers
 from skdp.data.people import People, mass_of, rounding_of_people
 from skdp.data.reduce import BlockView, on_block, part_ranges, sum_rounding
-from skdp.data.sources import Source, block_starts
+from skdp.data.sources import HELD_BYTES, Source, block_starts
 from skdp.linalg.matrices import (
     DenseMatrices,
     FixedRank,
@@ -452,6 +452,18 @@ class Design(BlockView):  # numpydoc ignore=PR02
         parts = times(self.source.left, row_map), times(self.source.right, column_map)
         return replace(self, source=RankOneMatrices(*parts))
 
+    def held(self) -> "Design":
+        """Standardize dense rows in memory once, unless copies are large or people have several."""
+        X = getattr(self.source, "X", None)
+        is_in_memory = isinstance(X, np.ndarray) and not containers.is_mapped(X)
+        if self.people is not None or np.ndim(self.multiplier) == 0 or not is_in_memory:
+            return self
+        # While pieces are joined there are two copies.
+        if 2 * 8 * math.prod(self.source.shape) > HELD_BYTES:
+            return self
+        rows = self.map_rows(on_block(_copied_entries))
+        return replace(self, source=Source(rows), multiplier=1.0, center=None, largest=None)
+
     def measured(self, intercept: float) -> "Design":
         """Find the lengths of vectors and intercept once, if every pass reads the same ones."""
         if not self.are_vectors or not getattr(self.source, "is_repeatable", False):
@@ -579,6 +591,11 @@ def _finite(rows: np.ndarray) -> np.ndarray:
     """Set rows to 0 that have overflowed."""
     rows[~np.isfinite(rows).all(axis=1)] = 0.0
     return rows
+
+
+def _copied_entries(matrices: Matrices) -> np.ndarray:
+    # The next piece is written to the same array.
+    return entries_of(matrices).copy()
 
 
 def _inner(_: slice, matrices: Matrices, point: FixedRank) -> np.ndarray:

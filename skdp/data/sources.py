@@ -33,7 +33,8 @@ from skdp.linalg.norms import with_data
 
 _CACHED_BYTES = 1 << 20  # not studied
 _BLOCK_BYTES = 1 << 24  # not studied
-_HELD_BYTES = 1 << 30  # not studied
+#: Larger data are not kept in memory for later passes.
+HELD_BYTES = 1 << 30  # not studied
 _DENSE_ROWS = (256, 8192)  # benchmarks/speed/regressions.md, of the second alone
 _GRAM_ROWS = 2048  # not studied
 _SPARSE_ROWS = (4096, 65536)  # not studied
@@ -126,7 +127,7 @@ def held(X: Any) -> Any:
     """
     if not isinstance(X, RowParts) or X.pass_over or X.is_sparse or X.kind.is_mapped:
         return X
-    if X.shape[0] * X.shape[1] * 8 > _HELD_BYTES or not are_threads():
+    if X.shape[0] * X.shape[1] * 8 > HELD_BYTES or not are_threads():
         return X
     source = Source(X)
     calls = [partial(_whole, source, *ends) for ends in pairwise(source.part_starts)]

@@ -266,10 +266,12 @@ class DPLinearRegression(PrivateRegressor):
 
     Sparse rows of more than 64 features are not centered, and scaled by their variances alone:
     `bounds` is refused with them, and so are sparse parts. Readings of X: two for scales, one with
-    `bounds`; up to five more for narrow features; one for the covariance; one for the lengths of
-    whitened rows, of which one number each is kept; and one a step. Rows in parts, as
-    `RowBlocks.from_partitions` makes them, are checked instead, and measured in every step.
-    Mathematics and proofs: :doc:`/trace_regression` and :doc:`/scaling`.
+    `bounds`; up to five more for narrow features; one to standardize dense rows; one for the
+    covariance; one for the lengths of whitened rows, of which one number each is kept; and one a
+    step. Of standardized rows a copy in float64 is kept during the fit if two of them take at most
+    1 GiB. Memory maps, rows of people and rows in parts, as `RowBlocks.from_partitions` makes them,
+    are standardized anew in every step, and parts are measured anew, too. Mathematics and proofs:
+    :doc:`/trace_regression` and :doc:`/scaling`.
 
     Examples
     --------
@@ -470,7 +472,8 @@ class DPTraceRegressor(PrivateRegressor):
     scale, for both covariances, and in every step. With ``privacy_unit="response"`` it reads X
     ``2 * n_iter + 4`` times. A spectral start reads X once more, or twice if its test finds a gap.
     To scale features one by one takes two readings instead of one, and with records as the unit up
-    to five more for narrow ones. The lengths of such rows take one more, unless they are in parts.
+    to five more for narrow ones. To standardize such rows, unless they are in parts, takes one
+    more, and so do their lengths; a copy is kept as `DPLinearRegression` keeps it.
     Rows in parts, as `RowBlocks.from_partitions` makes them, are matrices of `matrix_shape`; sparse
     ones are taken up to 64 features, or with a `matrix_shape` of more than one column.
 

@@ -59,10 +59,10 @@ class Transform:
     largest: np.ndarray | None = None
     are_clear: bool = True
 
-    def apply(self, design: Design) -> Design:
-        """Return a view of the fitted matrices."""
+    def scaled(self, design: Design) -> Design:
+        r"""Return a view of :math:`(X_i - C) \circ S`, clipped."""
         scales = {"multiplier": self.multiplier, "center": self.center, "largest": self.largest}
-        return replace(design.mapped(self.row_map, self.column_map), **scales)
+        return replace(design, **scales)
 
     @property
     def bounds(self) -> np.ndarray | None:
@@ -369,13 +369,13 @@ def solve_trace(
     if plan.response_center:
         center = median_of_responses(plan.response_center, responses, budget, n_jobs, people)
         responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
-    transform = _transform(problem, plan, view.design, responses, budget)
+    transform, scaled = _transform(problem, plan, view.design, responses, budget)
     # Without noise nothing is clipped: the spread is infinite.
     spread = Spread(math.inf)
     if plan.response_spread is not None:
         farthest = bound + abs(center)
         spread = release_spread(plan.response_spread, responses, budget, farthest, n_jobs, people)
-    design = transform.apply(view.design).measured(view.intercept)
+    design = scaled.mapped(transform.row_map, transform.column_map).measured(view.intercept)
     records = Records(design, responses, view.intercept)
     estimate = _descend(problem, plan, records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)
@@ -400,23 +400,28 @@ def _transform(
     design: Design,
     responses: Targets,
     budget: PrivacyBudget,
-) -> Transform:
-    """Return the map to entries that are uncorrelated, of variance 1: as promised, or released."""
+) -> tuple[Transform, Design]:
+    """Return the map to entries that are uncorrelated, of variance 1: as promised, or released.
+
+    Return also a view of what is only scaled.
+    """
     if not isinstance(problem.covariance, str):
         maps = [None if side is None else inverse_root(side) for side in problem.covariance]
-        return Transform(row_map=maps[0], column_map=maps[1])
+        return Transform(row_map=maps[0], column_map=maps[1]), design
     if problem.covariance == "identity":
-        return Transform()
-    scaled = _scales(problem, plan, design, responses, budget)
-    view = scaled.apply(design)
+        return Transform(), design
+    scales = _scales(problem, plan, design, responses, budget)
+    view = scales.scaled(design)
+    # Without noise there are too few steps for that.
+    view = view.held() if problem.cost.is_private else view
     if problem.unit.is_whole:
         bound = covariance_bound(problem)
         maps, least, clear = release_whitening(plan.covariances, view, responses, budget, bound)
     else:
         maps, least = exact_whitening(view)
         clear = True
-    whitened = replace(scaled, row_map=maps[0], column_map=maps[1], least_variance=least)
-    return replace(whitened, are_clear=clear)
+    whitened = replace(scales, row_map=maps[0], column_map=maps[1], least_variance=least)
+    return replace(whitened, are_clear=clear), view
 
 
 def _scales(

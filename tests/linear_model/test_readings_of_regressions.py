@@ -66,8 +66,8 @@ def readings(estimator, kind, n, *data, **groups):
         ("matrices", "response", 2 * N_ITER + 4),
         ("rank one", "record", N_ITER + 2),
         ("rank one", "response", 2 * N_ITER + 4),
-        ("vectors", "record", N_ITER + 4),
-        ("vectors", "response", 2 * N_ITER + 6),
+        ("vectors", "record", N_ITER + 5),
+        ("vectors", "response", 2 * N_ITER + 7),
     ],
 )
 def test_records_are_read_so_often(container, unit, init, n_readings, n_jobs):
