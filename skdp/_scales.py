@@ -40,7 +40,7 @@ _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
 # The joint noise of too many bins hides where most rows are. They are at most so many times the
 # squared ratio of the rows to the noise of one bin: benchmarks/trace_regression/scales.md.
 _CLEAR = 0.1
-# With more noise in a bin, in units of all rows, a look finds less than its share costs.
+# With more noise in a bin than that, in units of all rows, a look would show too little.
 _MOST_NOISE_OF_BIN = 0.25  # benchmarks/trace_regression/looks.md
 #: Looks at narrow columns; each shrinks their intervals: benchmarks/trace_regression/looks.md.
 N_LOOKS = 5
@@ -244,11 +244,11 @@ def hidden_columns(
     usual = float(np.median(variances[is_hidden]))
     usual = max(usual, float(np.mean(noise_std[is_hidden])) / math.sqrt(n_hidden))
     unknown = again.noise_std * float(np.mean((noise_std / rough.noise_std)[is_hidden])) / usual
-    overlooked = _IN_TAIL * _noise_of_bins(search.sizes, n_hidden, budget) / n_rows
+    overlooked = _IN_TAIL * _noise_std_of_bin(search.sizes, n_hidden, budget) / n_rows
     return is_hidden & (_PRICE * overlooked < unknown)
 
 
-def _noise_of_bins(release: Release, n_columns: int, budget: PrivacyBudget) -> float:
+def _noise_std_of_bin(release: Release, n_columns: int, budget: PrivacyBudget) -> float:
     change = release.sensitivity_for(n_columns=n_columns)
     return budget.cost.noise_std(release.mechanism, change, release.share)
 
@@ -477,7 +477,7 @@ class _Closer(NamedTuple):
     """Which moments to release, in which intervals, and what of narrow columns was seen.
 
     A column `is_point` if it is as narrow as the last look can show, and `is_blurred` if it is
-    narrow and noise blurs the looks.
+    narrow and noise blurs the looks, or is too much for any.
     """
 
     moments: Release
@@ -499,12 +499,12 @@ def _closer(
 ) -> _Closer:
     """Release where the entries of narrow columns lie in their intervals, and shrink these.
 
-    A look is of those columns alone whose intervals may still shrink. If there are none, it is left
-    out. All looks are, for the moments, if they would show little but noise.
+    A look is of those columns alone whose intervals may still shrink, and is left out if there are
+    none. If a bin would show little but noise, there is no look, and moments get their share.
     """
     alone, zoomed = ways.ways
     n_narrow, most_noise = int(is_narrow.sum()), _MOST_NOISE_OF_BIN * n_present.max()
-    if not n_narrow or _noise_of_bins(zoomed.places[0], n_narrow, columns.budget) > most_noise:
+    if not n_narrow or _noise_std_of_bin(zoomed.places[0], n_narrow, columns.budget) > most_noise:
         return _Closer(alone, intervals, is_blurred=is_narrow)
     is_open, is_blurred = is_narrow, np.zeros_like(is_narrow)
     for n_looks, places in enumerate(zoomed.places, start=1):

@@ -309,7 +309,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
 
     Means and variances are drawn to those of all columns as far as noise hides the differences.
     Mathematics and proofs: :doc:`/scaling`. There is no ``partial_fit``. Readings of rows: two, and
-    one more with `bounds` and five more if a column is narrow, and one that checks them.
+    one more with `bounds`, up to five more if columns are narrow, and one that checks them.
 
     Examples
     --------

@@ -34,8 +34,9 @@ SIZES = [(250_000, 19), (20_000, 100), (24_000, 6), (500, 5)]
 # Rows, columns and classes of classifiers without noise.
 CLASSIFIED = [(10_000, 216, 2), (10_000, 216, 6), (20_000, 36, 6)]
 ROUNDS = 5
-# The check, and the lengths of whitened rows; all other readings are for a release.
-OTHER_READINGS = 2
+# The check, the standardized copy, and the lengths of whitened rows; all other readings are for a
+# release.
+OTHER_READINGS = 3
 # How the names of releases begin that take a reading of their own.
 OF_READINGS = ("signed", "places", "closer", "column", "row cov", "gradient")
 TEXT = """# Regressions and classifiers beside scikit-learn
@@ -48,8 +49,8 @@ are rough.
 ## Linear regression
 
 The floor is a model of bytes and flops, with what this machine read and multiplied just before.
-X is read once a step, once for each release of its columns, and {others} times beside. A step
-multiplies each entry twice, takes off a center and multiplies by a scale; the covariance and the
+X is read once a step, once for each release of its columns, and {others} times beside: to check,
+to standardize and to measure rows. A step multiplies each entry twice; the covariance and the
 lengths of whitened rows are products of 3 n d² flops. Nothing is counted for what is done of a row,
 nor for counts of columns by size and place, which take a large part of the time in long tables, nor
 for calls, which take all of it in short ones.
@@ -99,7 +100,7 @@ def floor_of(X: np.ndarray, names: list[str]) -> float:
     bytes_a_ms, flops_a_ms = limits()
     n_readings = OTHER_READINGS + sum(name.startswith(OF_READINGS) for name in names)
     n_steps = sum(name.startswith("gradient") for name in names)
-    flops = (6 * n_steps + 3 * X.shape[1]) * X.size
+    flops = (4 * n_steps + 2 + 3 * X.shape[1]) * X.size
     return n_readings * X.nbytes / bytes_a_ms + flops / flops_a_ms
 
 

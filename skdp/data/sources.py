@@ -33,9 +33,9 @@ from skdp.linalg.norms import with_data
 
 _CACHED_BYTES = 1 << 20  # not studied
 _BLOCK_BYTES = 1 << 24  # not studied
-#: Larger data are not kept in memory for later passes.
+#: Data of more bytes are not kept in memory for later passes.
 HELD_BYTES = 1 << 30  # not studied
-_DENSE_ROWS = (256, 8192)  # benchmarks/speed/regressions.md, of the second alone
+_DENSE_ROWS = (256, 8192)  # not studied
 _GRAM_ROWS = 2048  # not studied
 _SPARSE_ROWS = (4096, 65536)  # not studied
 _SPARSE_BLOCKS = 32  # not studied

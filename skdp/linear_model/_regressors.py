@@ -174,7 +174,8 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
 # How many steps a weak and a strong signal get. The signal is the number of records times mu over
 # the root of the number of features. benchmarks/trace_regression/scales.md, "Steps".
 _STEPS, _STRONG = (5, 10), 130.0
-# Without noise the first step on whitened rows is least squares, and the second shows that it is.
+# Without noise the first step on whitened rows is least squares, and the second tells whether the
+# descent has converged.
 _STEPS_OF_EXACT = 2  # not tuned
 
 
@@ -214,8 +215,8 @@ class DPLinearRegression(PrivateRegressor):
         Whether to fit an intercept. The responses are then centered by a private median.
     n_iter : int or "auto", default="auto"
         Number of gradient steps, 1 to 10,000. More steps split the budget further. ``"auto"`` is 10
-        where the records and the budget are enough for so many, and else 5; with ``epsilon=inf`` it
-        is 2 for a dense X, as the first is least squares then.
+        where the records and the budget are enough for so many, and else 5. With ``epsilon=inf`` it
+        is 2, as the first is least squares then, but 10 for sparse X of more than 64 features.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -265,12 +266,13 @@ class DPLinearRegression(PrivateRegressor):
     No assumption about the data is made.
 
     Sparse rows of more than 64 features are not centered, and scaled by their variances alone:
-    `bounds` is refused with them, and so are sparse parts. Readings of X: two for scales, one with
-    `bounds`; up to five more for narrow features; one to standardize dense rows; one for the
+    `bounds` is refused with them, and so are sparse parts. Readings of X: two for scales, or with
+    `bounds` two or three, and one without noise; up to five more for narrow features; one for the
     covariance; one for the lengths of whitened rows, of which one number each is kept; and one a
-    step. Of standardized rows a copy in float64 is kept during the fit if two of them take at most
-    1 GiB. Memory maps, rows of people and rows in parts, as `RowBlocks.from_partitions` makes them,
-    are standardized anew in every step, and parts are measured anew, too. Mathematics and proofs:
+    step. A private fit to a dense array in memory, with whole rows as the unit, reads it once more,
+    and keeps it standardized in float64 until it ends, if two such copies take at most 1 GiB. All
+    other rows are standardized in every pass. Rows in parts, as `RowBlocks.from_partitions` makes
+    them, are checked and then measured in every step. Mathematics and proofs:
     :doc:`/trace_regression` and :doc:`/scaling`.
 
     Examples
@@ -472,10 +474,10 @@ class DPTraceRegressor(PrivateRegressor):
     scale, for both covariances, and in every step. With ``privacy_unit="response"`` it reads X
     ``2 * n_iter + 4`` times. A spectral start reads X once more, or twice if its test finds a gap.
     To scale features one by one takes two readings instead of one, and with records as the unit up
-    to five more for narrow ones. To standardize such rows, unless they are in parts, takes one
-    more, and so do their lengths; a copy is kept as `DPLinearRegression` keeps it.
-    Rows in parts, as `RowBlocks.from_partitions` makes them, are matrices of `matrix_shape`; sparse
-    ones are taken up to 64 features, or with a `matrix_shape` of more than one column.
+    to five more for narrow ones. The lengths of such rows take one more, unless they are in parts,
+    and so does the standardized copy that a private fit keeps, as that of `DPLinearRegression`
+    does. Rows in parts, as `RowBlocks.from_partitions` makes them, are matrices of `matrix_shape`;
+    sparse ones are taken up to 64 features, or with a `matrix_shape` of more than one column.
 
     The descent, a Riemannian gradient descent, and its start follow Zha (2024,
     :arxiv:`2403.15999`): see :doc:`/trace_regression`, also for proofs, time and memory.

@@ -60,7 +60,7 @@ class Transform:
     are_clear: bool = True
 
     def scaled(self, design: Design) -> Design:
-        r"""Return a view of :math:`(X_i - C) \circ S`, clipped."""
+        r"""Return a view of :math:`(X_i - C) \circ S`, clipped: centered and scaled, not mapped."""
         scales = {"multiplier": self.multiplier, "center": self.center, "largest": self.largest}
         return replace(design, **scales)
 
@@ -253,9 +253,9 @@ def warnings_for_fit(
         )
     if transform.n_hidden:
         yield (
-            f"Features that hardly differ from 0, being constant or rare: {transform.n_hidden}. "
-            "Noise hides how far they differ, and what they tell may be lost. If one is in much "
-            "larger units, divide it by a public guess of its size."
+            f"Features that hardly differ from 0, or that noise hides: {transform.n_hidden}. What "
+            "they tell may be lost. If one is in much larger units, divide it by a public guess of "
+            "its size."
         )
     if problem.are_cells and problem.cost.is_private and _has_rare_cells(problem, transform):
         yield (
@@ -403,7 +403,7 @@ def _transform(
 ) -> tuple[Transform, Design]:
     """Return the map to entries that are uncorrelated, of variance 1: as promised, or released.
 
-    Return also a view of what is only scaled.
+    Return also a view of the matrices that is centered and scaled, but not yet mapped.
     """
     if not isinstance(problem.covariance, str):
         maps = [None if side is None else inverse_root(side) for side in problem.covariance]
@@ -412,7 +412,7 @@ def _transform(
         return Transform(), design
     scales = _scales(problem, plan, design, responses, budget)
     view = scales.scaled(design)
-    # Without noise there are too few steps for that.
+    # Without noise two steps are usual: a copy would take more time than it saves.
     view = view.held() if problem.cost.is_private else view
     if problem.unit.is_whole:
         bound = covariance_bound(problem)
