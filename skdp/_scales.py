@@ -503,7 +503,7 @@ def _closer(
     none. If a bin would show little but noise, there is no look, and moments get their share.
     """
     alone, zoomed = ways.ways
-    n_narrow, most_noise = int(is_narrow.sum()), _MOST_NOISE_OF_BIN * n_present.max()
+    n_narrow, most_noise = int(is_narrow.sum()), _MOST_NOISE_OF_BIN * (is_narrow * n_present).max()
     if not n_narrow or _noise_std_of_bin(zoomed.places[0], n_narrow, columns.budget) > most_noise:
         return _Closer(alone, intervals, is_blurred=is_narrow)
     is_open, is_blurred = is_narrow, np.zeros_like(is_narrow)

@@ -216,7 +216,8 @@ class DPLinearRegression(PrivateRegressor):
     n_iter : int or "auto", default="auto"
         Number of gradient steps, 1 to 10,000. More steps split the budget further. ``"auto"`` is 10
         where the records and the budget are enough for so many, and else 5. With ``epsilon=inf`` it
-        is 2, as the first is least squares then, but 10 for sparse X of more than 64 features.
+        is 2, as the first is least squares then, but 10 with `bounds`, or for sparse X of more than
+        64 features.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -337,7 +338,8 @@ class DPLinearRegression(PrivateRegressor):
     def _more_facts(self, facts: dict[str, Any], names: Any) -> dict[str, Any]:
         n_features = facts["matrix_shape"][0]
         strength = facts["n_units"] * self._cost().mu / math.sqrt(n_features)
-        is_exact = facts["is_dense"] and strength == math.inf
+        # Means within bounds are of clipped entries, and then one step is not least squares.
+        is_exact = facts["is_dense"] and self.bounds is None and strength == math.inf
         n_iter = _STEPS_OF_EXACT if is_exact else _STEPS[strength > _STRONG]
         more = {} if self.n_iter != "auto" else {"n_iter": n_iter}
         if self.bounds is None:

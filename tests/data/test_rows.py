@@ -363,8 +363,7 @@ def test_no_operation_needs_memory_in_proportion_to_the_entries(make):
 
 def view_of_width(data, center):
     rows = Rows(as_source(data)).centered(center)
-    norms = rows.norms()
-    return clip(rows, norms, BOUND)
+    return clip(rows, rows.norms(), BOUND)
 
 
 @pytest.mark.parametrize("container", ["csr_array", "csc_array", "sparse blocks"])

@@ -196,8 +196,7 @@ def test_what_is_charged_for_rounding_follows_from_the_number_of_people_alone(rn
     # It would hide the rest.
     monkeypatch.setattr("skdp.data.rows.LEAST_ROUNDING", 0.0)
     few, many = (people_with_rows(rng, most) for most in (2, 300))
-    roundings = {view_of(X, codes).total()[1] for X, codes in (few, many)}
-    assert len(roundings) == 1
+    assert len({view_of(X, codes).total()[1] for X, codes in (few, many)}) == 1
 
 
 # What rounding may add, for more rows than a test can have.

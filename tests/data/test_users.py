@@ -192,5 +192,4 @@ def test_rounding_of_users_is_enough_for_arrays_of_their_statistics(n_users, n_f
     users.n_users = n_users
     users.block_starts = np.append(np.arange(0, n_users, 1024), n_users)
     for width in (1, n_features):
-        starts = block_starts(n_users, width, is_sparse=False)
-        assert users.rounding >= sum_rounding(starts, width)
+        assert users.rounding >= sum_rounding(block_starts(n_users, width, is_sparse=False), width)

@@ -73,8 +73,7 @@ def test_clear_components_are_not_warned_of(name):
 @pytest.mark.parametrize("solver", ["alternating", "deflation", "input"])
 def test_components_beyond_the_rank_are_not_counted(solver):
     X = np.ones((200, 150))
-    parameters = {**ENTRY, "solver": solver, "epsilon": 4.0}
-    assert n_found(DPTruncatedSVD, X, 3, 0, **parameters)[0] == 1
+    assert n_found(DPTruncatedSVD, X, 3, 0, **{**ENTRY, "solver": solver, "epsilon": 4.0})[0] == 1
 
 
 @pytest.mark.covered(at_most=2)

@@ -86,8 +86,7 @@ def test_an_explicit_solver_is_taken():
 def test_every_way_of_a_plan_spends_everything_and_differs_by_its_names(
     n_features, solver, row_norm
 ):
-    svd = DPTruncatedSVD(2, solver=solver, row_norm=row_norm)
-    plan = svd.plan(5000, n_features)
+    plan = DPTruncatedSVD(2, solver=solver, row_norm=row_norm).plan(5000, n_features)
     told = set()
     for path in plan.paths:
         assert math.fsum(line.share for line in path) == pytest.approx(1, abs=1e-12)

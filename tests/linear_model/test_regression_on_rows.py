@@ -34,6 +34,13 @@ def test_without_noise_it_is_that_of_sklearn(offset):
     assert_allclose(fitted.predict(X), exact.predict(X), atol=1e3 * tolerance)
 
 
+def test_without_noise_bounds_that_most_rows_exceed_cost_little():
+    X, y = rows()
+    bounds = np.column_stack([[0, 300, 0, 2000], [3, 600, 3e-3, 2060]])
+    fitted = DPLinearRegression(epsilon=np.inf, bounds=bounds).fit(X, y)
+    assert fitted.score(X, y) > LinearRegression().fit(X, y).score(X, y) - 0.001
+
+
 def test_without_noise_a_descent_that_has_not_converged_says_so():
     X, y = rows()
     # Matrices are not centered.
