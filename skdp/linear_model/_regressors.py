@@ -151,7 +151,8 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
 
     def _n_passes(self, plan: Plan) -> int | None:
         most = super()._n_passes(plan)
-        return None if most is None else most - n_votes(plan)
+        # One more pass may standardize rows.
+        return None if most is None else most - n_votes(plan) + 1
 
     def _more_facts(self, facts: dict[str, Any], names: Any) -> dict[str, Any]:
         """Return public facts that only some regressions have."""
