@@ -111,6 +111,6 @@ def test_a_warning_of_a_seed_does_not_show_it():
 
 def test_a_fitted_estimator_hides_it_too():
     X = np.random.default_rng(0).normal(size=(50, 3))
-    pca = DPPCA(1, row_norm=1.0, mean_norm=1.0, random_state=SEED).fit(X)
+    pca = DPPCA(1, row_norm=1.0, mean_norm=1.0, epsilon=99, random_state=SEED).fit(X)
     assert str(SEED) not in repr(pca) + pca._repr_html_() + repr(pca.privacy_spent_)
     assert str(SEED) not in str(pca.privacy_spent_.as_dict())
