@@ -40,7 +40,7 @@ _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
 # The joint noise of too many bins hides where most rows are. They are at most so many times the
 # squared ratio of the rows to the noise of one bin: benchmarks/trace_regression/scales.md.
 _CLEAR = 0.1
-# With more noise in a bin than that, in units of all rows, a look would show too little.
+# With more noise in a bin, in units of the entries of a narrow column, looks show too little.
 _MOST_NOISE_OF_BIN = 0.25  # benchmarks/trace_regression/looks.md
 #: Looks at narrow columns; each shrinks their intervals: benchmarks/trace_regression/looks.md.
 N_LOOKS = 5

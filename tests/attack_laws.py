@@ -23,7 +23,7 @@ def the_whole_budget_is_spent_and_no_more(family, cell):
     assert mechanisms <= {*noises, "exponential"}
     assert (spent.unit, spent.enforced) == family.recorded(cell)
     assert spent.adjacency == cell.adjacency
-    # Only what a failed test leaves out has no name of its own.
+    # Only what is left out has no name of its own.
     names = [line.name for line in spent.releases if not is_skipped(line.name)]
     assert len(set(names)) == len(names)
 

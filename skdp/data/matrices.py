@@ -453,7 +453,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
         return replace(self, source=RankOneMatrices(*parts))
 
     def held(self) -> "Design":
-        """Standardize an array in memory once, unless it is large, or people are whole."""
+        """Standardize an array in memory once, unless large or of people with several rows."""
         X = getattr(self.source, "X", None)
         is_in_memory = isinstance(X, np.ndarray) and not containers.is_mapped(X)
         if self.people is not None or np.ndim(self.multiplier) == 0 or not is_in_memory:

@@ -155,7 +155,7 @@ SKIPPED = "skipped"
 
 
 def is_skipped(name: str) -> bool:
-    """Tell whether a record names a release so that did not take place, be it of a named step."""
+    """Tell whether a record has this name for what did not take place, also in a named step."""
     return name == SKIPPED or name.endswith(f": {SKIPPED}")
 
 

@@ -149,7 +149,7 @@ def the_record_is_that_of_the_releases(case: Subject) -> None:
     sizes = ("epsilon", "delta")
     pairs = [(getattr(spent, one), getattr(estimator, one, math.inf)) for one in sizes]
     assert all(one <= asked for one, asked in pairs), f"more was spent than asked for: {pairs}"
-    # Only what a failed test leaves out has no name of its own.
+    # Only what is left out has no name of its own.
     names = [line.name for line in spent.releases if not is_skipped(line.name)]
     assert len(set(names)) == len(names), f"two releases have one name: {names}"
 

@@ -366,7 +366,7 @@ def farthest(
         if release.mechanism == "symmetric_gaussian":
             np.testing.assert_array_equal(values, values.swapaxes(-1, -2), err_msg=release.name)
         starts = np.array([each.bounded(index) for each in origins or replays])
-        # Only what a failed test leaves out has no name of its own.
+        # Only what is left out has no name of its own.
         assert release.name not in ratios or is_skipped(release.name), release.name
         ratio = farthest_apart(release.mechanism, values, starts) / (release.sensitivity or 0.0)
         ratios[release.name] = max(ratios.get(release.name, 0.0), ratio)
