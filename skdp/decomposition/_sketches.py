@@ -159,15 +159,15 @@ def planned_sketches(
 def plan_stream(problem: StreamProblem, count_unit: float = 0.0) -> SketchReleases:
     """Plan both sums, of values rounded to counts of `count_unit` or, if that is 0, not rounded.
 
-    The sums of all epochs are one release. Its sensitivity is that of a single epoch times the norm
-    of a column of the square root of the prefix sums.
+    The sums of all epochs are one release. Its sensitivity is that of a single epoch: columns of
+    the square root of the prefix sums are normalized.
     """
     unit, sketches, correlation = problem.unit, problem.sketches, problem.correlation
     change = unit.change if isinstance(unit, ResolvedFrobeniusChange) else unit.step
     change += count_unit / sketches.right.unit * _rounded_cells(unit, sketches.shape)
     sizes = sketches.right.shape[1], sketches.left.shape[1]
     right, left = (
-        change * _gain(unit, sketch, tail, is_secret=sketches.is_secret) * correlation.column_norm
+        change * _gain(unit, sketch, tail, is_secret=sketches.is_secret) * correlation.sensitivity
         for sketch, tail in zip((sketches.right, sketches.left), sketches.tails, strict=True)
     )
     return planned_sketches(problem.cost, sketches.shape, sizes, (right, left), correlation.horizon)

@@ -333,7 +333,7 @@ class DPContinualFactorizer(BaseStream):
         Shape of the matrix, public.
     horizon : int
         Largest number of epochs, public, at most 2 ** 40. The noise grows slowly with it: a horizon
-        of 2 ** 20 has 1.7 times that of 2 ** 10.
+        of 2 ** 20 has 1.6 times that of 2 ** 10.
     epsilon : float, default=1.0
         Privacy budget of all epochs together, dimensionless, ``0 < epsilon <= inf``. Smaller is
         more private; ``inf`` switches the noise off.
@@ -386,9 +386,10 @@ class DPContinualFactorizer(BaseStream):
     the factors return, noise-free functions of other rows; and the running time.
 
     The square root is that of Fichtenberger, Henzinger and Upadhyay (2023, :arxiv:`2202.11205`),
-    approximated by five decaying exponentials after Dvijotham et al. (2024, :arxiv:`2404.16706`).
-    At a horizon of 1024 the noise of the last sum is 3.27 times that of a single release; with the
-    binary tree of Upadhyay (2018, :arxiv:`1604.01429`) it would be 10.5 times. Memory: six times
+    approximated by five decaying exponentials after Dvijotham et al. (2024, :arxiv:`2404.16706`),
+    with normalized columns. At a horizon of 1024 the noise of the last sum is 2.63 times that of a
+    single release; with the binary tree of Upadhyay (2018, :arxiv:`1604.01429`) it would be 10.5
+    times. Memory: six times
     m t + n v numbers for a matrix of m rows and n columns with m >= n, t = `n_sketch` and
     v = `n_core`.
 

@@ -8,6 +8,10 @@ of the last sum grows with the norm of a row of B. The square root, with the coe
 decaying exponentials approximate it, :math:`c_i = \sum_j \omega_j \theta_j^{i - 1}`, then C is
 inverted with one buffer for each of them [3]_.
 
+A column of C is the shorter, the fewer epochs are left. With D the diagonal matrix of the norms,
+the columns of :math:`C D^{-1}` have norm 1. A change in one epoch moves :math:`C D^{-1} x` by its
+own size and no more, and an epoch adds the noise :math:`D C^{-1} z`, of which late ones get less.
+
 References
 ----------
 .. [1] H. Fichtenberger, M. Henzinger, J. Upadhyay (2023). "Constant matters: fine-grained error
@@ -43,22 +47,45 @@ class PrefixNoise:
     horizon: int
     decays: np.ndarray  # theta_j, (n_buffers,)
     weights: np.ndarray  # omega_j, (n_buffers,)
-    column_norm: float  # bounds the norm of any column of C, rounding of the recursion included
 
-    def step(self, fresh: np.ndarray, buffers: np.ndarray) -> np.ndarray:
+    @property
+    def sensitivity(self) -> float:
+        """Bound of the norm of a normalized column, rounding of the recursion included."""
+        return _RECURSION_MARGIN if self.horizon > 1 else 1.0
+
+    def column_norm(self, epoch: int) -> float:
+        """Compute the norm of the column of C of an epoch, which counts from 0."""
+        # Squared coefficients are geometric series. Their ratios may be so near to 1 that a product
+        # of decays would lose what is missing.
+        rates = 1 - self.decays
+        logarithms = np.add.outer(np.log1p(-rates), np.log1p(-rates))
+        sums = np.expm1((self.horizon - 1 - epoch) * logarithms) / np.expm1(logarithms)
+        return float(np.sqrt(1 + self.weights @ sums @ self.weights))
+
+    def step(self, fresh: np.ndarray, buffers: np.ndarray, epoch: int) -> np.ndarray:
         """Turn `fresh` noise into the noise that an epoch adds; overwrites it and the `buffers`."""
         for weight, buffer in zip(self.weights, buffers, strict=True):
             fresh -= weight * buffer
         for decay, buffer in zip(self.decays, buffers, strict=True):
             buffer *= decay
             buffer += fresh
+        fresh *= self.column_norm(epoch)
         return fresh
+
+    def next_covariance(self, covariance: np.ndarray, epoch: int) -> np.ndarray:
+        """Advance the covariance of the buffers and, last, of the sum of the noise by an epoch."""
+        norm, n_buffers = self.column_norm(epoch), len(self.decays)
+        # What the buffers and the sum become without fresh noise, and what fresh noise adds.
+        added = np.append(np.ones(n_buffers), norm)
+        move = np.diag(np.append(self.decays, 1.0))
+        move[:, :n_buffers] -= np.outer(added, self.weights)
+        return np.asarray(move @ covariance @ move.T + np.outer(added, added))
 
 
 def prefix_noise(horizon: int) -> PrefixNoise:
     """Fit the exponentials for `horizon` epochs, by relative errors of the coefficients."""
     if horizon == 1:
-        return PrefixNoise(1, np.zeros(0), np.zeros(0), 1.0)
+        return PrefixNoise(1, np.zeros(0), np.zeros(0))
     decays = np.exp(-np.geomspace(_SLOWEST / horizon, _FASTEST, _N_BUFFERS))
     last = horizon - 1
     lags = np.unique(np.rint(np.geomspace(1, last, min(_N_POINTS, last))))
@@ -66,12 +93,4 @@ def prefix_noise(horizon: int) -> PrefixNoise:
     coefficients = binom(lags - 0.5, lags)
     powers = decays ** (lags[:, np.newaxis] - 1)
     weights, _ = nnls(powers / coefficients[:, np.newaxis], np.ones(len(lags)))
-    column_norm = _column_norm(decays, weights, horizon) * _RECURSION_MARGIN
-    return PrefixNoise(horizon, decays, weights, column_norm)
-
-
-def _column_norm(decays: np.ndarray, weights: np.ndarray, horizon: int) -> float:
-    """Sum the squared coefficients, which are geometric series."""
-    ratios = np.outer(decays, decays)
-    sums = -np.expm1((horizon - 1) * np.log(ratios)) / (1 - ratios)
-    return float(np.sqrt(1 + weights @ sums @ weights))
+    return PrefixNoise(horizon, decays, weights)

@@ -81,10 +81,8 @@ class InitialNoiseSums:
         self.counts = np.zeros(shape, dtype=np.int64)
         self._correlation = correlation
         self._buffers = np.zeros((len(correlation.decays), *shape))
-        # How a unit of noise in the first epoch spreads to later epochs, which gives the standard
-        # deviation of the noise in a sum.
-        self._impulse = np.zeros((len(correlation.decays), 1))
-        self._response, self._squares = 0.0, 0.0
+        # Of the buffers and the sum of the noise, in units of the variance of fresh noise.
+        self._covariance = np.zeros((len(correlation.decays) + 1,) * 2)
         self._n_epochs, self._is_read = 0, False
         self.open_epoch()
 
@@ -92,12 +90,11 @@ class InitialNoiseSums:
         """Add the noise of the epoch that begins now, before its data."""
         if self._n_epochs >= self._correlation.horizon:
             raise BudgetError(f"Release {self.release.name!r} has paid for no more epochs.")
-        fresh = np.full(1, float(self._n_epochs == 0))
-        self._n_epochs, self._is_read = self._n_epochs + 1, False
-        self._response += float(self._correlation.step(fresh, self._impulse)[0])
-        self._squares += self._response**2
+        epoch = self._n_epochs
+        self._n_epochs, self._is_read = epoch + 1, False
+        self._covariance = self._correlation.next_covariance(self._covariance, epoch)
         if self._fresh_std > 0:
-            noise = self._correlation.step(self._draw(), self._buffers)
+            noise = self._correlation.step(self._draw(), self._buffers, epoch)
             noise *= self._fresh_std / self.unit
             self.counts += np.rint(noise).astype(np.int64)
 
@@ -114,7 +111,7 @@ class InitialNoiseSums:
     @property
     def noise_std(self) -> float:
         """Standard deviation of the noise in a sum, of all epochs so far."""
-        return self._fresh_std * math.sqrt(self._squares)
+        return self._fresh_std * math.sqrt(self._covariance[-1, -1])
 
     def _draw(self) -> np.ndarray:
         # The key always comes from the operating system. The data come later: a seed could not key
@@ -434,8 +431,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         ----------
         release : Release
             What is released: the sums of one epoch, or of several, whose number then comes first in
-            the shape. The sensitivity is that of one epoch times the ``column_norm`` of the
-            correlation.
+            the shape. The sensitivity is that of one epoch times that of the correlation.
         unit : float
             Power of two; the sums are whole multiples of it.
         correlation : PrefixNoise

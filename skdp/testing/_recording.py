@@ -67,7 +67,8 @@ class RecordingBudget(PrivacyBudget):
             recorded.append(np.zeros((correlation.horizon, *shape)))
         lags = range(correlation.horizon - 1)
         root = [1.0, *(correlation.weights @ correlation.decays**lag for lag in lags)]
-        self.roots[number] = toeplitz(root, np.zeros(len(root)))
+        norms = [correlation.column_norm(epoch) for epoch in range(correlation.horizon)]
+        self.roots[number] = toeplitz(root, np.zeros(len(root))) / norms
         return sums
 
 
