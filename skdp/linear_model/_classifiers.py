@@ -23,11 +23,11 @@ from skdp.linear_model._logistic_plan import LabeledRows, LogisticProblem, of_cl
 from skdp.linear_model._supervised import (
     Shape,
     SupervisedEstimator,
+    check_kind,
     checked_labels,
     checked_weights,
     classes_in,
     classes_of,
-    codes_in_part,
     given_classes,
     known_codes,
     labels_in,
@@ -156,7 +156,8 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         """
         X, y = in_parts(X, y)
         found = self._results(X, lambda scores: of_classes(scores).argmax(axis=1))
-        labels = self._targets(X, y).mapped(checked_labels)
+        labels = self._targets(X, y)
+        check_kind(labels_in(labels, self.n_jobs), self.classes_)
         codes = labels.mapped(partial(known_codes, classes=self.classes_))
         check_consistent_length(found, codes)
         weights = checked_weights(sample_weight, len(found))
@@ -191,7 +192,7 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         labels = labels_in(targets, self.n_jobs)
         classes = self._known_classes(labels)
         refuse_others(labels, classes)
-        return classes, targets.mapped(partial(codes_in_part, classes=classes))
+        return classes, targets.mapped(partial(known_codes, classes=classes))
 
     def _known_classes(self, labels: np.ndarray | None = None) -> np.ndarray:
         if labels is None:
@@ -202,8 +203,8 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         if len(classes) > self._most_classes:
             raise ValueError(
                 f"Only binary classification is supported. {type(self).__name__} takes two "
-                f"classes, got {len(classes)}: pass DPLogisticRegression rows of features, or tell "
-                "each class apart from all others."
+                "classes: pass DPLogisticRegression rows of features, or tell each class apart "
+                "from all others."
             )
         return classes
 

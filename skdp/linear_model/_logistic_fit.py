@@ -114,7 +114,8 @@ def warnings_for_classes(problem: LogisticProblem, fractions: np.ndarray) -> Ite
     is_rare = problem.strength * fractions < _LEAST_OF_CLASS
     rare = np.flatnonzero(is_rare & (problem.n_classes * fractions < _LEAST_OF_DUE))
     if len(rare):
-        shown = shortened([repr(label) for label in problem.classes[rare].tolist()])
+        # Not the labels, which may be those of y.
+        shown = shortened([f"classes_[{place}]" for place in rare.tolist()])
         units = problem.unit.counted
         yield (
             f"Classes with few {units}, as far as noise can tell: {len(rare)} of "

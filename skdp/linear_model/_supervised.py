@@ -239,43 +239,94 @@ def _squares(
 # ------------------------------
 # Labels of records, and the places of labels among the sorted classes.
 
-# What labels may be instead, by the kinds of arrays and the names of types.
-_ODD = {
-    **dict.fromkeys(("S", "bytes"), "bytes"),
-    **dict.fromkeys(("M", "m", "Timestamp", "Period", "datetime", "date", "datetime64"), "dates"),
-    **dict.fromkeys(("NoneType", "NAType", "NaTType", "float"), "missing"),
+# Types of Python and numpy that labels may have; all labels are of one kind.
+_KINDS: dict[str, tuple[type, ...]] = {
+    "strings": (str,),
+    "booleans": (bool, np.bool_),
+    "integers": (int, np.integer),
+    "floats": (float, np.floating),
 }
+# What labels may be instead, by the names of types.
+_ODD = {
+    **dict.fromkeys(("bytes", "bytes_"), "bytes"),
+    **dict.fromkeys(("Timestamp", "Timedelta", "Period", "datetime", "date"), "dates"),
+    **dict.fromkeys(("datetime64", "timedelta64"), "dates"),
+    **dict.fromkeys(("NoneType", "NAType", "NaTType"), "missing"),
+}
+# Types of labels that are objects, and of those numbers that have no common type with all others.
+_TYPES = {"booleans": np.bool_, "integers": np.int64, "floats": np.float64}
 # Floats tell all smaller whole numbers apart.
-_EXACT = np.float64(2**53)  # not tuned
+_EXACT = 2.0**53  # not tuned
+# Without `classes`, more labels are refused: they may be responses, or names of people.
+_MOST_LABELS = 100  # not studied
+
+
+class PublishedLabels(list[Any]):
+    """Labels of y that are promised to be public: no text that shows a parameter shows them."""
+
+    def __repr__(self) -> str:
+        return "<labels of y>"
 
 
 @redact_errors
 def checked_labels(y: Any) -> np.ndarray:
-    """Return labels as a 1-D array; refuse others than numbers or strings, and name none."""
-    raveled = column_or_1d(y, warn=True)
-    kinds = set(map(type, raveled.tolist()))
-    wanted: Any = str if issubclass(next(iter(kinds), int), str) else (int, float)
-    are_alike = all(issubclass(kind, wanted) for kind in kinds)
-    if not are_alike or raveled.dtype.kind in _ODD:
-        named = {raveled.dtype.kind, *(kind.__name__ for kind in kinds)}
-        _refuse_labels(*sorted({_ODD[name] for name in _ODD.keys() & named}))
-    labels = np.asarray(check_array(raveled, ensure_2d=False, dtype=None, input_name="y"))
-    if labels.dtype.kind == "f" and np.any(_exact(labels) != np.round(labels)):
-        _refuse_labels()
-    return labels
+    """Return labels as a 1-D array of one kind; refuse others, and name none.
+
+    Only the labels decide on the result, and not which of several equal objects comes first.
+    """
+    is_list = isinstance(y, list | tuple)
+    labels = column_or_1d(np.array(y, dtype=object) if is_list else y, warn=True)
+    are_objects = labels.dtype == object
+    types = set(map(type, labels.tolist())) if are_objects else {labels.dtype.type}
+    kinds = set(map(_kind_of, types))
+    if others := sorted(kinds - _KINDS.keys()):
+        _refuse_labels(others[0])
+    if "strings" in kinds:
+        if len(kinds) > 1:
+            _refuse_labels("missing" if kinds == {"floats", "strings"} else "mixed")
+        if are_objects:
+            # Plain strings, without code of their own.
+            texts = list(map(str.__str__, labels.tolist()))
+            labels = np.array(texts, dtype=None if is_list else object)
+        return np.asarray(check_array(labels, ensure_2d=False, dtype=None, input_name="y"))
+    numbers = labels.astype(np.float64)
+    numbers = check_array(numbers, ensure_2d=False, input_name="y")
+    if np.any((np.round(numbers) != numbers) | (np.abs(numbers) >= _EXACT)):
+        _refuse_labels("continuous")
+    if len(kinds) > 1:
+        _refuse_labels("mixed")
+    is_own = not are_objects and labels.dtype != np.uint64
+    # Zero has one sign.
+    return np.asarray(numbers + 0.0, dtype=labels.dtype if is_own else _TYPES[kinds.pop()])
 
 
-def _refuse_labels(found: str = "unknown", *_: str) -> NoReturn:
+def _kind_of(type_of_label: type) -> str:
+    known = (kind for kind, types in _KINDS.items() if issubclass(type_of_label, types))
+    return _ODD.get(type_of_label.__name__) or next(known, "unknown")
+
+
+def _refuse_labels(found: str) -> NoReturn:
     raise ValueError(
-        f"Unknown label type: {found}. Labels, in y and in classes, are strings, integers, or "
-        "whole floats of 15 digits at most: make strings of bytes and of dates, and leave out "
-        "records without a label."
+        f"Unknown label type: {found}. Labels, in y and in classes, are strings, or whole numbers "
+        "of 15 digits at most, and all of one type: make strings of bytes and of dates, leave out "
+        "records without a label, and fit a regression to other numbers."
     )
 
 
-def _exact(labels: np.ndarray) -> np.ndarray:
-    """Make floats NaN that may have been other numbers, integers beside a float in a list."""
-    return np.where(np.abs(labels) < _EXACT, labels, np.nan)
+def _are_strings(labels: np.ndarray) -> bool:
+    """Tell whether labels of one kind are strings."""
+    return isinstance(labels[0], str)
+
+
+def check_kind(labels: np.ndarray, classes: np.ndarray) -> None:
+    """Refuse strings where classes are numbers, and numbers where they are strings."""
+    # All labels are of one kind, which is public.
+    kinds = ["strings" if _are_strings(each) else "numbers" for each in (labels, classes)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"y has {kinds[0]} as labels, and classes_ are {kinds[1]}: pass labels as the fit "
+            "took them."
+        )
 
 
 def given_classes(classes: Any) -> np.ndarray:
@@ -285,18 +336,15 @@ def given_classes(classes: Any) -> np.ndarray:
             "classes=None takes the labels of y, which are not known before a fit: pass classes, "
             "a list of all labels that there may be."
         )
+    flaw = "It has less than two, or one twice."
     try:
         found = np.unique(checked_labels(classes))
-        # NumPy turns numbers beside strings into strings, which no number in y equals.
-        are_mixed = len({isinstance(label, str) for label in classes}) > 1
-    except (TypeError, ValueError):
-        are_mixed = True
-    if are_mixed or len(found) < 2 or len(found) < len(classes):
-        raise ValueError(
-            "classes must be a list of two or more different labels, all whole numbers or all "
-            f"strings, got {classes!r}."
-        )
-    return found
+        if 2 <= len(found) == len(classes):
+            return found
+    except (TypeError, ValueError) as error:
+        flaw = str(error)
+    # The labels are not shown: whoever passes those of y must not find them in an error.
+    raise ValueError(f"classes must be a list of two or more different labels. {flaw}")
 
 
 def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
@@ -314,7 +362,7 @@ def classes_of(labels: np.ndarray, classes: Any) -> np.ndarray:
             "OutputCodeClassifier classes=[-1, 1]."
         )
     found = codes_or(known, labels)
-    if found is not known and any(not math.isnan(_number(one)) for one in known.tolist()):
+    if found is not known and not np.isnan(as_numbers_or_nan(known)).all():
         raise ValueError(
             "y has whole numbers, and classes has strings that are numbers, too: pass numbers as "
             "classes if y has labels; if it has their codes, pass "
@@ -327,88 +375,72 @@ def codes_or(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the codes of strings, where labels are whole numbers, and else the classes."""
     # Booleans and floats are no codes.
     are_codes = set(map(type, labels.tolist())) == {int}
-    return np.arange(len(classes)) if are_codes and isinstance(classes[0], str) else classes
+    return np.arange(len(classes)) if are_codes and _are_strings(classes) else classes
 
 
-@redact_errors
 def classes_in(labels: np.ndarray) -> np.ndarray:
-    """Return the labels that occur, sorted; refuse a single one."""
+    """Return the labels that occur, sorted; refuse a single one, and very many."""
     found = np.unique(labels)
     if len(found) < 2:
         raise ValueError(
             "y has labels of one class only, but a classifier needs two classes or more: pass "
             "classes, with those that y lacks."
         )
+    if len(found) > _MOST_LABELS:
+        raise ValueError(
+            f"y has more than {_MOST_LABELS} different labels, which classes=None would publish: "
+            "pass classes, a list of all labels that there may be, or fit a regression to numbers."
+        )
     return found
 
 
-def labels_in(targets: Targets, n_jobs: int | None) -> np.ndarray:
+def labels_in(y: Any, n_jobs: int | None = None) -> np.ndarray:
     """Find all labels that occur, in one pass; refuse bad labels, and name none."""
-    flaws, found, are_strings = map_sum(targets, _labels_in_part, 0, n_jobs)
+    if not isinstance(y, Targets):
+        return np.unique(checked_labels(y))
+    flaws, found, kinds = map_sum(y, _labels_in_part, 0, n_jobs)
     for flaw in filter(None, flaws):
         raise ValueError(flaw)
-    if len(set(are_strings)) > 1:
-        _refuse_labels()
+    if len(set(kinds)) > 1:
+        _refuse_labels("mixed")
     return np.unique(found)
 
 
 def _labels_in_part(_: slice, column: np.ndarray) -> tuple[PerRow, PerRow, PerRow]:
-    """Return the flaw of the labels of a part, the labels, and whether they are strings."""
+    """Return the flaw of the labels of a part, the labels, and their kind."""
     flaw, found = "", column[:0, 0]
     try:
-        found = _found(column[:, 0])
+        found = labels_in(column[:, 0])
     except (TypeError, ValueError) as error:
         flaw = str(error)
-    is_string = [isinstance(label, str) for label in found[:1].tolist()]
-    return PerRow(np.array([flaw], dtype=object)), PerRow(found), PerRow(np.array(is_string))
-
-
-@redact_errors
-def _found(y: Any) -> np.ndarray:
-    return np.unique(checked_labels(y))
+    kind = [_kind_of(type(label)) for label in found[:1]]
+    return PerRow(np.array([flaw], dtype=object)), PerRow(found), PerRow(np.array(kind))
 
 
 def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return the place of each label among the sorted classes; -1 for any other label.
 
-    An error of one label does not change the places of others: rows are private.
+    Each label has its place by itself, as rows are private: also where labels are read again, and
+    some are no labels any more. NumPy turns a list of numbers with one string into strings: where
+    classes are numbers, this makes them numbers again.
     """
-    kinds = {labels.dtype.kind, classes.dtype.kind}
-    labels = _exact(labels) if labels.dtype.kind == "f" else labels
-    if kinds <= set("biuf") and np.abs(classes.astype(np.float64)).max() < _EXACT:
-        return _places_of(labels.astype(np.float64), classes.astype(np.float64))
-    if kinds == {"U"}:
-        return _places_of(labels, classes)
-    places = {label: place for place, label in enumerate(classes.tolist())}
-    return np.array([_place(label, places) for label in labels.tolist()], dtype=np.intp)
+    if _are_strings(classes):
+        places = {str(label): place for place, label in enumerate(classes.tolist())}
+        return np.array([_place(label, places) for label in labels.tolist()], dtype=np.intp)
+    known, numbers = as_numbers_or_nan(classes), as_numbers_or_nan(labels)
+    found = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+    return np.where(known[found] == numbers, found, -1)
 
 
-def codes_in_part(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the places of labels that are read again.
-
-    NumPy turns a list of numbers with one string into strings: this makes them numbers again.
-    """
-    if labels.dtype.kind == "U" and not isinstance(classes.tolist()[0], str):
-        labels = as_numbers_or_nan(labels)
-    return known_codes(labels, classes)
-
-
-def _place(label: Any, places: dict[Any, int]) -> int:
-    try:
-        return places.get(label, -1)
-    except Exception:
-        return -1
-
-
-def _places_of(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Search the sorted classes for labels of their type."""
-    places = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-    return np.where(classes[places] == labels, places, -1)
+def _place(label: Any, places: dict[str, int]) -> int:
+    # Not isinstance, which may run code of the label.
+    return places.get(str.__str__(label), -1) if issubclass(type(label), str) else -1
 
 
 def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:
     """Refuse labels that are not among the classes, and name none."""
-    if known_codes(labels, classes).min(initial=0) < 0:
+    are_alike = _are_strings(labels) == _are_strings(classes)
+    if not are_alike or known_codes(labels, classes).min() < 0:
         codes = (
             " What scikit-learn wraps around a classifier hands it codes of labels, from 0 to "
             "K - 1 (an OutputCodeClassifier -1 and 1): encode y so, and pass "

@@ -21,7 +21,12 @@ from skdp.data.people import People, people_of
 from skdp.data.sources import digests
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.linalg.norms import with_data
-from skdp.linear_model._supervised import checked_labels, checked_responses, known_codes
+from skdp.linear_model._supervised import (
+    check_kind,
+    checked_labels,
+    checked_responses,
+    known_codes,
+)
 from skdp.pipeline._holders import DelegatesMixin
 from skdp.pipeline._public_steps import of_people, quietly, restored, transformed
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
@@ -293,17 +298,6 @@ def check_responses(X: Any, y: Any, scoring: str, name: str) -> None:
         (checked_labels if SCORES[scoring].of_classes else checked_responses)(y)
 
 
-def _check_kind(y: Any, classes: Any) -> None:
-    """Refuse strings where classes are numbers, and numbers where they are strings."""
-    # All labels are of one kind, which is public.
-    kinds = ["strings" if isinstance(one[0], str) else "numbers" for one in (y, classes)]
-    if kinds[0] != kinds[1]:
-        raise ValueError(
-            f"y has {kinds[0]} as labels, and classes_ are {kinds[1]}: pass labels as the fit "
-            "took them."
-        )
-
-
 def _takes_responses(scoring: str) -> bool:
     return SCORES[scoring].methods[0].startswith("predict")
 
@@ -494,7 +488,7 @@ def private_score(
         _check_n_features(estimator, X, reset=False)
     check_responses(X, y, scoring, type(estimator).__name__)
     if SCORES[scoring].of_classes:
-        _check_kind(checked_labels(y), _steps_of(estimator)[-1][1].classes_)
+        check_kind(checked_labels(y), _steps_of(estimator)[-1][1].classes_)
     unit = "user" if users is not None else "row" if y is None else "record"
     people = people_of(users, X, unit)
     losses = unit_losses(scoring, estimator, X, y, people)

@@ -18,21 +18,21 @@ from skdp._checks import check_given, feature_names, redact_errors, targets_of
 from skdp._estimator import PrivateEstimator
 from skdp._intervals import in_order
 from skdp.data.containers import finite
-from skdp.data.parts import RowBlocks, RowParts, Targets, mapped_blocks
+from skdp.data.parts import RowBlocks, RowParts, mapped_blocks
 from skdp.data.people import People
 from skdp.data.rows import checked_digest
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.linear_model import DPPersonalizedRegressor
 from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.linear_model._supervised import (
+    PublishedLabels,
     as_numbers,
     as_numbers_or_nan,
-    checked_labels,
     checked_responses,
     classes_in,
-    codes_in_part,
     codes_or,
     given_classes,
+    known_codes,
     labels_in,
 )
 from skdp.pipeline._holders import (
@@ -329,7 +329,7 @@ def _finite_numbers(responses: np.ndarray) -> np.ndarray:
 def _known_labels(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Take the first class for a label that is none of them."""
     classes = codes_or(classes, labels)
-    return np.asarray(classes[np.maximum(codes_in_part(labels, classes), 0)])
+    return np.asarray(classes[np.maximum(known_codes(labels, classes), 0)])
 
 
 def _check_named(estimator: Any) -> None:
@@ -398,8 +398,7 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
     ]
     if not lack_classes or y is None:
         return estimator, []
-    labels = labels_in(y, None) if isinstance(y, Targets) else checked_labels(y)
-    classes = classes_in(labels).tolist()
+    classes = PublishedLabels(classes_in(labels_in(y)).tolist())
     given = {f"{name}__classes" if name else "classes": classes for name in lack_classes}
     return clone(estimator).set_params(**given), lack_classes
 
