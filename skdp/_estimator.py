@@ -20,7 +20,7 @@ from skdp.data.containers import refuse_masked
 from skdp.data.reduce import OBSERVER
 from skdp.data.workers import one_blas_thread
 from skdp.exceptions import THE_DEFAULT, warn_of_privacy, warnings_together
-from skdp.privacy import Plan, PrivacyBudget, Release
+from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import plain
@@ -191,22 +191,12 @@ def opened_within(*, hides_groups: bool) -> AbstractContextManager[None]:
     return report(whole.estimator, task, lambda: None, hides_groups=hides_groups)
 
 
-def most_lines(plan: Plan) -> int:
-    """Count the releases on the longest path, all counts of a search as one."""
-    return max(len(set(map(_line, path))) for path in plan.paths)
-
-
 def _next_of(budget: PrivacyBudget | None) -> str:
     """Name a pass by the releases that may come next."""
     if budget is None:
         return "opening"
-    n_released, paths = len(budget._releases), budget._open_paths or ()
-    names = dict.fromkeys(_line(path[n_released]) for path in paths if len(path) > n_released)
+    names = dict.fromkeys(one.name.partition(", count")[0] for one, _ in budget._nodes or ())
     return " or ".join(names) or "closing"
-
-
-def _line(release: Release) -> str:
-    return release.name.partition(", count")[0]
 
 
 def check_unwatched(
@@ -415,7 +405,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         """Return about how many passes over the data a fit takes; None if that is unknown."""
         # Without noise some fits go on until they have converged. With noise there is a pass for
         # each release, two more, and two that hash the data.
-        return most_lines(plan) + 2 + 2 * self._is_keyed if plan.cost.is_private else None
+        return plan.n_lines + 2 + 2 * self._is_keyed if plan.cost.is_private else None
 
     def _expected_passes(self, X: Any) -> int | None:
         """Count the passes of a fit before X is checked; None if the fit will be refused."""

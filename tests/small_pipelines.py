@@ -11,6 +11,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
 from skdp.privacy import gaussian_dp
 from skdp.privacy.budget import is_skipped
+from skdp.privacy.plan import nodes_of
 
 generator = np.random.default_rng(0)
 X, Y = generator.normal(size=(120, 6)), generator.normal(size=120)
@@ -18,12 +19,23 @@ MU = gaussian_dp.mu_from_epsilon_delta(1.0, 1e-6)
 FOLDS = KFold(3)
 
 
-def is_way(path, releases):
-    """Whether releases are those of a way of a plan, or left out where they may be."""
-    return len(path) == len(releases) and all(
-        (one.may_be_skipped and is_skipped(other.name))
-        or (one.name, one.mechanism) == (other.name, other.mechanism)
-        for one, other in zip(path, releases, strict=True)
+def way_of(plan, releases, is_made=None):
+    """Return the branch of a plan with these releases, some of which may be left out."""
+    begun = [((), nodes_of(plan.parts))]
+    for release in releases:
+        begun = [
+            ((*way, node.release), node.following)
+            for way, nodes in begun
+            for node in nodes
+            if (is_made or is_named)(node.release, release)
+        ]
+    (way,) = [way for way, nodes in begun if not nodes]
+    return way
+
+
+def is_named(one, release):
+    return (one.may_be_skipped and is_skipped(release.name)) or (
+        (one.name, one.mechanism) == (release.name, release.mechanism)
     )
 
 

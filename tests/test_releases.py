@@ -32,7 +32,7 @@ def planned(family):
             n_features = math.prod(X.shape[1:])
             like = without_values(X)
             plan = cell().plan(family.n_units((X, *others)), n_features, like=like)
-        for path in plan.paths:
+        for path in plan.branches:
             yield from path
 
 

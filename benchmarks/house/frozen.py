@@ -74,7 +74,7 @@ def held_by(estimator):
         kept["_factors"] = {**vars(kept["_factors"]), "privacy_spent_": None}
     found = {name: hashed(value) for name, value in kept.items()}
     of_skipped = SKIPPED, "laplace" if PLANS[-1].cost.is_pure else "gaussian"
-    plan = sorted({line for path in PLANS[-1].paths for line in lines_of(path, of_skipped)})
+    plan = sorted({line for path in PLANS[-1].branches for line in lines_of(path, of_skipped)})
     named = [one.name for one in spent.releases]
     return {
         **found,

@@ -110,7 +110,7 @@ def agree(
     plan = plan_of(problem, estimator._plan(problem))
     n_honest = 1 if aggregator == "none" else owners - colluding
     shares = Shares(owners, n_honest, problem.n_units, _largest_of(problem))
-    for release in {line for path in plan.paths for line in path}:
+    for release in {line for path in plan.branches for line in path}:
         # Refuses releases that rounding or words cannot hold, before anybody reads data.
         shares.planned(plan.cost, release)
     model = type(estimator).__name__, parameters_by_value(estimator)

@@ -349,7 +349,7 @@ class Federation:
         shares = agreement.shares
         n_bytes = sum(layout.n_bytes for layout in agreement.layouts)
         # Two exchanges for keys, one for each release of the longest path, and one for the end.
-        n_exchanges = 2 * agreement.is_masked + max(map(len, agreement.plan.paths)) + 1
+        n_exchanges = 2 * agreement.is_masked + agreement.plan.n_releases + 1
         return (
             f"Federation of {shares.n_owners} owners, {shares.n_honest} honest "
             f"share{'s' * (shares.n_honest != 1)}:\n"

@@ -30,7 +30,7 @@ from skdp.linear_model._trace_records import (
     sample_rows,
 )
 from skdp.privacy import Plan, PrivacyBudget
-from skdp.privacy.plan import paths_of
+from skdp.privacy.plan import default_branch
 from skdp.privacy.releases import SCALE_GRID
 
 # ------------------------------
@@ -230,7 +230,7 @@ def warnings_for_size(problem: TraceProblem, plan: Plan) -> Iterator[str]:
 
 def _warnings_for_scales(problem: TraceProblem, features: ScaleReleases) -> Iterator[str]:
     """Warn if noise will hide most centers and scales."""
-    noise_std = paths_of(features)[0][-1].noise_std
+    noise_std = default_branch(features)[-1].noise_std
     if noise_std is not None and noise_std > MOST_NOISE:
         known = ", or bounds of DPLinearRegression that are known without looking at X"
         yield (

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -22,7 +22,7 @@ from skdp.privacy.noise import (
     with_noise,
     without_noise,
 )
-from skdp.privacy.plan import SHARE_TOLERANCE, Plan, PrivacyCost, paths_with_next
+from skdp.privacy.plan import SHARE_TOLERANCE, Node, Plan, PrivacyCost, nodes_behind, nodes_of
 from skdp.privacy.releases import (
     PrivacySpent,
     Release,
@@ -208,8 +208,8 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     'sum'
     """
 
-    # The paths of the plan that begin with the releases so far; None without a plan.
-    _open_paths: Sequence[Sequence[Release]] | None
+    # The releases of the plan one of which comes next; None without a plan.
+    _nodes: tuple[Node, ...] | None
 
     def __init__(
         self,
@@ -229,7 +229,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         plan = Plan(cost, None, unit=unit, adjacency=adjacency, enforced=enforced)
         self._begin(plan, noise_source, charge)
         # Without a plan, the budget takes any releases whose shares add to at most 1.
-        self._open_paths = None
+        self._nodes = None
 
     @classmethod
     def of(
@@ -280,7 +280,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             delta_tail=self.cost.delta_tail,
             guessable=self._noise_source.is_guessable,
         )
-        self._open_paths = plan.paths
+        self._nodes = nodes_of(plan.parts)
         self._releases: list[Release] = []
         #: Warnings that follow from searches.
         self.warnings: list[str] = []
@@ -403,7 +403,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             n_units = len(values) if n_units is None else n_units
             values = GridCounts.in_all(search.grid, values, n_units)
         lines = search.lines()
-        if self._open_paths is None:
+        if self._nodes is None:
             # A search is paid for as a whole: none of its counts is released unless all can be.
             self._check_share(search.name, search.share)
         counts = self.search_counts[search.name] = {}
@@ -717,11 +717,11 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         instead: Release | None = None,
     ) -> Release:
         """Add a release, or another `instead` of it, to the record before its number leaves."""
-        open_paths, taken = self._open_paths, instead or planned
-        if open_paths is None:
+        nodes, taken = self._nodes, instead or planned
+        if nodes is None:
             self._check_share(planned.name, planned.share)
         else:
-            open_paths = paths_with_next(open_paths, len(self._releases), planned)
+            nodes = nodes_behind(nodes, planned)
         self.cost.check_size(taken.name, taken.mechanism, taken.share, shape)
         entries = joint_entries(taken.mechanism, shape)
         noise_std = self.cost.noise_std(taken.mechanism, sensitivity, taken.share, entries)
@@ -737,7 +737,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             # Before the first number leaves, charge all, however little is released later.
             self._charge(self._whole)
         # Changed last: a release that is refused above leaves the budget as it was.
-        self._open_paths = open_paths
+        self._nodes = nodes
         booked = Release(taken.name, taken.mechanism, taken.share, sensitivity, noise_std)
         self._releases.append(booked)
         return booked

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import chain, product, takewhile
+from itertools import chain, takewhile
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,11 +21,12 @@ __all__ = [
     "OneOf",
     "Plan",
     "PrivacyCost",
+    "default_branch",
     "growing_shares",
     "largest_epsilon",
     "left_of",
-    "paths_of",
-    "paths_with_next",
+    "nodes_behind",
+    "nodes_of",
     "plan_sum",
     "share_for_counts",
 ]
@@ -387,14 +388,14 @@ class Plan:  # numpydoc ignore=PR02
 
     Attributes
     ----------
-    paths : tuple of tuple of Release
-        Every path that the fit may take through its alternatives, release by release. The default
-        path is first.
+    branches : tuple of tuple of Release
+        The default branch, release by release, and each branch that differs from it by one choice
+        that released values make. A fit may make several of these choices.
 
     Raises
     ------
     BudgetError
-        If a share is not positive, the shares add to more than 1, or two paths do not spend the
+        If a share is not positive, the shares add to more than 1, or two branches do not spend the
         same.
     ValueError
         If the cost is so small that not one number could be released.
@@ -415,7 +416,7 @@ class Plan:  # numpydoc ignore=PR02
     unit: str = field(kw_only=True)
     adjacency: str = field(kw_only=True)
     enforced: bool = field(default=True, kw_only=True)
-    paths: tuple[tuple[Release, ...], ...] = field(init=False, compare=False)
+    branches: tuple[tuple[Release, ...], ...] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         if largest_size("gaussian", self.cost.mu) < 1:
@@ -423,20 +424,33 @@ class Plan:  # numpydoc ignore=PR02
                 f"No usable noise gives epsilon={self.epsilon} with delta="
                 f"{self.delta - self.delta_tail}; pass larger ones."
             )
-        object.__setattr__(self, "paths", tuple(map(tuple, paths_of(self.parts))))
-        sums = list(map(_checked_sum, self.paths))
-        if max(sums) - min(sums) > SHARE_TOLERANCE:
-            raise BudgetError(f"The ways of a plan must spend the same, got shares of {sums}.")
+        object.__setattr__(self, "branches", tuple(_branches(self.parts)))
+        shares = [release.share for release in chain.from_iterable(self.branches)]
+        least, most = (_total(self.parts, pick, attrgetter("share")) for pick in (min, max))
+        if not all(share > 0 for share in shares) or not most <= 1 + SHARE_TOLERANCE:
+            raise BudgetError(
+                "The shares of a plan must be positive and add to at most 1, got "
+                f"{sorted(set(shares))} with the sum {most!r}."
+            )
+        if most - least > SHARE_TOLERANCE:
+            raise BudgetError(
+                f"The branches of a plan must spend the same, got sums of {least!r} to {most!r}."
+            )
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """What will be released, in order, on the default path."""
-        return self.paths[0]
+        """What will be released, in order, on the default branch."""
+        return self.branches[0]
 
     @property
-    def others(self) -> tuple[tuple[Release, ...], ...]:
-        """Other paths, which released values may choose; each from the first release on."""
-        return self.paths[1:]
+    def n_releases(self) -> int:
+        """Number of releases of the longest branch."""
+        return int(_total(self.parts, max, lambda release: len(_lines(release))))
+
+    @property
+    def n_lines(self) -> int:
+        """Number of releases of the longest branch, all counts of a search as one."""
+        return int(_total(self.parts, max, lambda _: 1))
 
     @property
     def epsilon(self) -> float:
@@ -466,7 +480,7 @@ class Plan:  # numpydoc ignore=PR02
         ValueError
             If memory for one of them cannot be had.
         """
-        for release in chain.from_iterable(self.paths):
+        for release in chain.from_iterable(self.branches):
             try:
                 np.empty(release.shape)
             except (MemoryError, ValueError):
@@ -480,8 +494,8 @@ class Plan:  # numpydoc ignore=PR02
     def __repr__(self) -> str:
         usual = summaries(self.releases)
         rows = list(usual)
-        for path in self.others:
-            rest = summaries(path[_same_prefix(path, self.releases) :])
+        for branch in self.branches[1:]:
+            rest = summaries(branch[_same_prefix(branch, self.releases) :])
             n_own = len(rest) - _same_prefix(rest[::-1], usual[::-1])
             rows += [("or, as released values say:", ""), *rest[:n_own]]
             rows += [(name, "and on as above") for name, _ in rest[n_own:][:1]]
@@ -491,37 +505,92 @@ class Plan:  # numpydoc ignore=PR02
         return as_html(repr(self))
 
 
-def paths_of(part: Any) -> list[list[Release]]:
-    """List every path through a part of a plan, release by release."""
-    if part is None:
-        return [[]]
-    if isinstance(part, Release):
-        return [list(part.lines()) if isinstance(part, Search) else [part]]
-    if isinstance(part, OneOf):
-        return list(chain.from_iterable(map(paths_of, part.ways)))
-    return [list(chain.from_iterable(path)) for path in product(*map(paths_of, part))]
+class Node(NamedTuple):
+    """A release of a plan, and the nodes one of which comes next; none at the end of the plan."""
+
+    release: Release
+    following: "tuple[Node, ...]"
 
 
-def paths_with_next(
-    paths: Sequence[Sequence[Release]], n_released: int, release: Release
-) -> list[Sequence[Release]]:
-    """Return the paths on which this release is next; refuse it if there is none."""
-    unfinished, found = [path for path in paths if len(path) > n_released], []
-    for path in unfinished:
-        planned = path[n_released]
+def nodes_of(part: Any, following: tuple[Node, ...] = ()) -> tuple[Node, ...]:
+    """Return the nodes one of which is first in a part of a plan, the default one first.
+
+    Alternatives share the nodes behind them: there is one node for each release that is declared.
+    """
+    for step in reversed(_steps(part)):
+        if isinstance(step, OneOf):
+            ways = [nodes_of(way, following) for way in step.ways]
+            following = tuple(chain.from_iterable(ways))
+        else:
+            for line in reversed(_lines(step)):
+                following = (Node(line, following),)
+    return following
+
+
+def nodes_behind(nodes: Iterable[Node], release: Release) -> tuple[Node, ...]:
+    """Return the nodes one of which comes after a release; refuse a release that is not next."""
+    # Keyed by identity: alternatives that have joined share what follows.
+    found: dict[int, tuple[Node, ...]] = {}
+    for planned, following in nodes:
         # A copy with another function would have another sensitivity than the planned one.
         if planned == release and planned.sensitivity_of is release.sensitivity_of:
-            found.append(path)
+            found[id(following)] = following
     if found:
-        return found
-    if not unfinished:
+        return tuple(chain.from_iterable(found.values()))
+    for expected, _ in nodes:
         raise BudgetError(
-            f"Release {release.name!r} is not planned: all planned releases have been made."
+            f"Release {release.name!r}, {release.mechanism}, with share {release.share!r} is not "
+            f"next in the plan: {expected.name!r}, {expected.mechanism}, with share "
+            f"{expected.share!r}."
         )
-    expected = unfinished[0][n_released]
     raise BudgetError(
-        f"Release {release.name!r}, {release.mechanism}, with share {release.share!r} is not next "
-        f"in the plan: {expected.name!r}, {expected.mechanism}, with share {expected.share!r}."
+        f"Release {release.name!r} is not planned: all planned releases have been made."
+    )
+
+
+def default_branch(*parts: Any) -> tuple[Release, ...]:
+    """Return the releases of these parts that are made unless released values choose others."""
+    return _branches(parts)[0]
+
+
+def _steps(part: Any) -> tuple[Release | OneOf, ...]:
+    """Return the releases and alternatives of which a part of a plan consists, in order."""
+    if part is None:
+        return ()
+    if isinstance(part, Release | OneOf):
+        return (part,)
+    return tuple(chain.from_iterable(map(_steps, part)))
+
+
+def _lines(release: Release) -> tuple[Release, ...]:
+    """Return the counts of a search, and any other release as it is."""
+    return release.lines() if isinstance(release, Search) else (release,)
+
+
+def _branches(part: Any) -> list[tuple[Release, ...]]:
+    """Return the default branch of a part, and those that differ from it by one choice."""
+    options = [
+        list(chain.from_iterable(map(_branches, step.ways)))
+        if isinstance(step, OneOf)
+        else [_lines(step)]
+        for step in _steps(part)
+    ]
+    usual = [default for default, *_ in options]
+    others = [
+        [*usual[:i], other, *usual[i + 1 :]]
+        for i, (_, *others) in enumerate(options)
+        for other in others
+    ]
+    return [tuple(chain.from_iterable(branch)) for branch in (usual, *others)]
+
+
+def _total(part: Any, pick: Callable[..., float], measure: Callable[[Release], float]) -> float:
+    """Add a measure of the releases of a part; of alternatives, `pick` takes the least or most."""
+    return math.fsum(
+        pick(_total(way, pick, measure) for way in step.ways)
+        if isinstance(step, OneOf)
+        else measure(step)
+        for step in _steps(part)
     )
 
 
@@ -567,22 +636,10 @@ def growing_shares(total: float, n_steps: int, growth: float) -> list[float]:
 
 def left_of(*parts: Any, total: float = 1.0) -> float:
     """Compute what is left of a share after these parts of a plan."""
-    return total - math.fsum(map(attrgetter("share"), paths_of(parts)[0]))
+    return total - math.fsum(map(attrgetter("share"), default_branch(*parts)))
 
 
-def _checked_sum(path: Sequence[Release]) -> float:
-    """Add the shares of a path; refuse shares that no budget can hold."""
-    shares = list(map(attrgetter("share"), path))
-    total = math.fsum(shares)
-    if not min(shares, default=1.0) > 0 or not total <= 1 + SHARE_TOLERANCE:
-        raise BudgetError(
-            f"The shares of a plan must be positive and add to at most 1, got {shares} with "
-            f"the sum {total!r}."
-        )
-    return total
-
-
-def _same_prefix(path: Sequence[object], default: Sequence[object]) -> int:
-    """Count the releases, or lines of them, that both paths begin with."""
-    pairs = zip(path, default, strict=False)
+def _same_prefix(branch: Sequence[object], default: Sequence[object]) -> int:
+    """Count the releases, or lines of them, that both branches begin with."""
+    pairs = zip(branch, default, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -26,6 +26,7 @@ from skdp.exceptions import PrivacyWarning
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.budget import is_skipped
 from skdp.privacy.noise import NoiseSource
+from skdp.privacy.plan import nodes_of
 from skdp.testing import _recording as fits
 from skdp.testing._audit import global_seed
 from skdp.testing._case import PrivacyCase, Subject, climb
@@ -171,16 +172,16 @@ def check_plan(planned: Any, spent: Any) -> None:
     if spent.delta > 0 or not math.isfinite(spent.epsilon):
         # Ways of a plan spend the same, but for the rounding of their sums.
         np.testing.assert_allclose(planned.mu, spent.mu, rtol=1e-14)
-    n_ways = sum(is_path(path, spent.releases) for path in planned.paths)
-    assert n_ways == 1, f"{n_ways} ways of the plan, not 1, have the releases {spent.releases}"
+    # One entry for each branch that begins with these releases: the nodes that come next.
+    begun = [nodes_of(planned.parts)]
+    for release in spent.releases:
+        nodes = itertools.chain.from_iterable(begun)
+        begun = [node.following for node in nodes if is_as_planned(node.release, release)]
+    n_branches = begun.count(())
+    assert n_branches == 1, f"{n_branches} branches of the plan, not 1, have {spent.releases}"
 
 
-def is_path(path: Any, releases: Any) -> bool:
-    """Whether a way through a plan leads to these releases, or may skip them."""
-    return len(path) == len(releases) and all(map(_is_as_planned, path, releases))
-
-
-def _is_as_planned(line: Any, release: Any) -> bool:
+def is_as_planned(line: Any, release: Any) -> bool:
     """Whether a release is one that was planned, and has the sizes that were known before."""
     is_left_out = is_skipped(release.name) and line.may_be_skipped
     names = (line.name, line.mechanism), (release.name, release.mechanism)

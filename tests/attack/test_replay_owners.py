@@ -45,7 +45,7 @@ def test_other_rows_give_the_same_model_and_ask_the_same(cell, lie):
     # The story is told to its end, which is that of a plan.
     plan = cell.agreement().plan
     names = [layout.name for layout in heard[0].layouts]
-    assert names in [[release.name for release in path] for path in plan.paths]
+    assert names in [[release.name for release in path] for path in plan.branches]
 
 
 @pytest.mark.parametrize("solver", ["auto", "power"])

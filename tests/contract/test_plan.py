@@ -35,7 +35,7 @@ def test_the_container_does_not_change_what_is_released(make, unit):
         record = estimator.fit(data).privacy_spent_
         found = [(r.name, r.mechanism, r.share) for r in record.releases]
         for plan in (planned, estimator.plan(*X.shape)):
-            paths = [[(r.name, r.mechanism, r.share) for r in path] for path in plan.paths]
+            paths = [[(r.name, r.mechanism, r.share) for r in path] for path in plan.branches]
             assert found in paths
 
 
@@ -161,7 +161,7 @@ def test_a_budget_refuses_what_is_not_the_next_release():
             budget.release(wrong, 1.0)
         assert budget.spent().releases == ()
     budget.release(one, 1.0)
-    budget.release(plan.others[0][1], 1.0)
+    budget.release(plan.branches[1][1], 1.0)
     with pytest.raises(skdp.BudgetError, match="not planned"):
         budget.release(declared("three"), 1.0)
     assert [release.share for release in budget.spent().releases] == [0.25, 0.5]

@@ -88,12 +88,12 @@ def test_every_way_of_a_plan_spends_everything_and_differs_by_its_names(
 ):
     plan = DPTruncatedSVD(2, solver=solver, row_norm=row_norm).plan(5000, n_features)
     told = set()
-    for path in plan.paths:
+    for path in plan.branches:
         assert math.fsum(line.share for line in path) == pytest.approx(1, abs=1e-12)
         told.add(tuple(line.name for line in path))
-    assert len(told) == len(plan.paths)
+    assert len(told) == len(plan.branches)
     iterates = any(GUIDES[1] in path for path in told)
-    assert bool(plan.others) == (n_features >= 3)
+    assert (len(plan.branches) > 1) == (n_features >= 3)
     fewest = {"auto": 400, "covariance": math.inf, "power": 3}[solver]
     assert iterates == (n_features >= fewest)
 
@@ -124,10 +124,10 @@ def test_beside_the_mean_the_strength_decides_whether_to_iterate(
         mu = gaussian_dp.mu_from_epsilon_delta(1.0, 1e-6)
         n_rows = round(factor * max(least, 100) / mu)
         plan = DPTruncatedSVD(rank, adjacency=adjacency).plan(n_rows, n_features)
-        iterated = [any(line.name == GUIDES[1] for line in path) for path in plan.others]
+        iterated = [any(line.name == GUIDES[1] for line in path) for path in plan.branches[1:]]
         assert any(iterated) == (iterates and least > 0)
         # Rows that turn out not to be positive have the solver that they always have.
-        assert not any(line.name == GUIDES[1] for line in plan.paths[0])
+        assert not any(line.name == GUIDES[1] for line in plan.branches[0])
 
 
 def test_the_gate_counts_each_row_by_itself():
@@ -146,7 +146,7 @@ def test_the_gate_counts_each_row_by_itself():
 )
 def test_more_is_sought_where_the_signal_is_strong(n_rows, n_steps, n_columns):
     # At epsilon=1 the signal is 200 from some 51,000 rows on.
-    path = DPTruncatedSVD(3, solver="power", row_norm=1.0).plan(n_rows, 900).others[-1]
+    path = DPTruncatedSVD(3, solver="power", row_norm=1.0).plan(n_rows, 900).branches[-1]
     steps = [line for line in path if line.name.startswith("step")]
     assert [line.shape for line in steps] == [(900, n_columns)] * n_steps
     ratios = [after.share / before.share for before, after in itertools.pairwise(steps)]
@@ -164,7 +164,7 @@ def test_groups_of_features_double_in_the_order_of_the_mean():
 def test_the_weaker_the_signal_the_more_goes_to_the_means(adjacency):
     def shares(n_rows):
         svd = DPTruncatedSVD(3, row_norm=1.0, adjacency=adjacency, solver="power")
-        path = svd.plan(n_rows, 900).others[-1]
+        path = svd.plan(n_rows, 900).branches[-1]
         first, again = (line.share for line in path if line.name in GUIDES)
         return first, first + again
 

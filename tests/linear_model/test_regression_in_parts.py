@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from in_parts import in_parts
 from scipy import sparse
+from small_pipelines import way_of
 
 from skdp import DPLinearRegression, DPTraceRegressor, RankOneMatrices, RowBlocks
 from skdp.data import reduce
-from skdp.testing._checks import is_path
+from skdp.testing._checks import is_as_planned
 from skdp.testing._recording import assert_same_fit
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -113,7 +114,7 @@ def test_the_plan_of_parts_is_that_of_the_fit(kind, monkeypatch):
     monkeypatch.setattr(reduce, "LEAST_ROUNDING", 0.0)
     parts = parts_of(X, [3] * 30 + [N - 90], y)
     fitted, planned = made(kind).fit(parts).privacy_spent_, made(kind).plan(N, D, like=parts)
-    (path,) = (one for one in planned.paths if is_path(one, fitted.releases))
+    path = way_of(planned, fitted.releases, is_as_planned)
     pairs = list(zip(path, fitted.releases, strict=True))
     assert {one.sensitivity for one, _ in pairs} > {None}
     assert all(one.sensitivity in (None, other.sensitivity) for one, other in pairs)

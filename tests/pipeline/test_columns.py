@@ -22,7 +22,7 @@ from sklearn.preprocessing import (
     SplineTransformer,
     StandardScaler,
 )
-from small_pipelines import is_way
+from small_pipelines import way_of
 
 from skdp import (
     DPPCA,
@@ -84,7 +84,7 @@ def test_it_counts_as_one_step_whose_parts_compose(ledger):
     pipeline = pipeline_of(ledger=ledger)
     plan = pipeline.plan(*FRAME.shape, like=FRAME)
     spent = pipeline.fit(FRAME, Y).privacy_spent_
-    assert any(is_way(path, spent.releases) for path in plan.paths)
+    assert way_of(plan, spent.releases)
     assert_shares(spent, "age", "income")
     assert len(ledger.entries()) == 1
     fitted = pipeline.pipeline_[0]
@@ -101,6 +101,16 @@ def test_it_counts_as_one_step_whose_parts_compose(ledger):
     assert math.fsum(first) == pytest.approx(0.5, rel=1e-6)
 
 
+def test_parts_that_choose_do_not_multiply_the_plan():
+    scalers = [(str(i), DPStandardScaler(bounds=(-9, 9)), [i]) for i in range(30)]
+    plan = make_dp_pipeline(columns(scalers), clone(CLASSIFIER)).plan(200, 30)
+    own = DPStandardScaler(bounds=(-9, 9)).plan(200, 1)
+    n_others = len(own.branches) - 1
+    assert n_others == 2
+    assert len(plan.branches) == 1 + 30 * n_others
+    assert repr(plan).endswith("more")
+
+
 NAMED_ENDS = {"weight": (-3, 3), "age": (18, 90)}
 
 
@@ -112,7 +122,7 @@ def test_a_private_step_may_be_the_last_of_a_pipeline_of_columns(ledger, kind):
     pipeline, frame = pipeline_of(parts, ledger=ledger), kind(FRAME)
     plan = pipeline.plan(*FRAME.shape, like=frame)
     spent = pipeline.fit(frame, Y).privacy_spent_
-    assert any(is_way(path, spent.releases) for path in plan.paths)
+    assert way_of(plan, spent.releases)
     assert spent.releases[0].name == (
         "columntransformer__numbers__dpstandardscaler: rough column moments"
     )
@@ -179,7 +189,7 @@ def test_a_scaler_that_fills_gaps_may_be_a_part(ledger, kind, is_piped):
     pipeline = pipeline_of(parts, ledger=ledger).fit(frame, Y)
     assert privacy_spent(pipeline).is_private
     plan = pipeline.set_params(ledger=None).plan(*FRAME.shape, like=frame)
-    assert any(is_way(path, pipeline.privacy_spent_.releases) for path in plan.paths)
+    assert way_of(plan, pipeline.privacy_spent_.releases)
     assert np.isfinite(pipeline[:1].transform(frame)).all()
     for name, value in (("weight", np.inf), ("age", np.nan)):
         odd = with_odd(FRAME, name, value)

@@ -28,7 +28,7 @@ from sklearn.preprocessing import (
     SplineTransformer,
     StandardScaler,
 )
-from small_pipelines import is_way
+from small_pipelines import way_of
 
 from skdp import (
     DPPCA,
@@ -219,7 +219,7 @@ def test_what_is_planned_is_released(steps, rows):
     pipeline = make_dp_pipeline(*steps, shares={"dplogisticregression": 0.5})
     plan = pipeline.plan(*X.shape, like=rows)
     spent = pipeline.fit(rows, Y).privacy_spent_
-    taken = next(path for path in plan.paths if is_way(path, spent.releases))
+    taken = way_of(plan, spent.releases)
     for planned, released in zip(taken, spent.releases, strict=True):
         assert planned.share == pytest.approx(released.share, rel=1e-6)
         if planned.sensitivity is not None:

@@ -8,7 +8,7 @@ import pytest
 
 from skdp.exceptions import BudgetError
 from skdp.privacy import Plan, PrivacyBudget, sensitivity
-from skdp.privacy.plan import OneOf, PrivacyCost
+from skdp.privacy.plan import OneOf, PrivacyCost, nodes_of
 
 COST = PrivacyCost(1.0, 1e-6)
 
@@ -77,7 +77,74 @@ def test_ways_that_spend_too_much_or_not_the_same_are_refused():
 def test_ways_within_ways_are_all_written_out():
     rest = OneOf((line("all of it", 0.9), (line("half 1", 0.4), OneOf((HALVES[2:], THIRDS[2:])))))
     plan = Plan(COST, (GATE, None, (rest,)), unit="row", adjacency="replace")
-    assert plan.paths == (USUAL, HALVES, THIRDS)
+    assert plan.branches == (USUAL, HALVES, THIRDS)
+
+
+N_CHOICES = 40
+
+
+def plan_of_many_choices(*, more=0.0):
+    """Plan choices between one release and two; the last alternative may spend more."""
+    part = 1 / (4 * N_CHOICES)
+    choices = [
+        OneOf(
+            (
+                line(f"{i} at once", 3 * part),
+                (line(f"{i} first", part), line(f"{i} then", 2 * part)),
+            )
+        )
+        for i in range(N_CHOICES - 1)
+    ]
+    last = OneOf((line("at once", 3 * part), (line("first", part), line("then", 2 * part + more))))
+    return Plan(COST, (*choices, last), unit="row", adjacency="replace")
+
+
+def test_choices_one_after_another_do_not_multiply():
+    plan = plan_of_many_choices()
+    assert len(plan.branches) == 1 + N_CHOICES
+    assert repr(plan).endswith("more")
+    assert (plan.n_releases, len(plan.releases)) == (2 * N_CHOICES, N_CHOICES)
+    seen, ahead = {}, list(nodes_of(plan.parts))
+    while ahead:
+        node = ahead.pop()
+        if id(node) not in seen:
+            seen[id(node)] = node
+            ahead += node.following
+    assert len(seen) == 3 * N_CHOICES
+
+
+@pytest.mark.parametrize("begins_with_two", [True, False])
+def test_every_combination_of_choices_may_be_taken(begins_with_two):
+    plan = plan_of_many_choices()
+    budget = PrivacyBudget.of(plan)
+    for i in range(N_CHOICES):
+        at_once, (first, then) = plan.parts[i].ways
+        release(budget, *((first, then) if (i % 2 == 0) == begins_with_two else (at_once,)))
+    record = budget.spent()
+    assert len(record.releases) == 3 * N_CHOICES // 2
+    assert record.mu == pytest.approx(plan.mu, rel=1e-14)
+
+
+def test_alternatives_that_spend_more_are_refused_behind_any_choices():
+    with pytest.raises(BudgetError, match="spend the same"):
+        plan_of_many_choices(more=1e-9)
+
+
+def test_alternatives_that_begin_alike_are_one_once_they_have_joined():
+    """As long as the releases do not say which alternative is taken, both go on."""
+    alike = OneOf(
+        (
+            (line("a", 0.01), line("b", 0.01)),
+            (line("a", 0.01), line("c", 0.01)),
+            (line("a", 0.01), line("b", 0.01)),
+        )
+    )
+    plan = Plan(COST, (alike,) * N_CHOICES, unit="row", adjacency="replace")
+    budget = PrivacyBudget.of(plan)
+    for _ in range(N_CHOICES):
+        release(budget, line("a", 0.01), line("b", 0.01))
+        assert len(budget._nodes) in (0, 3)
+    assert len(budget.spent().releases) == 2 * N_CHOICES
 
 
 def test_a_release_that_is_refused_leaves_all_ways_open():
@@ -107,6 +174,6 @@ def test_ways_are_printed_up_to_where_they_join_the_first():
 
 def test_the_noise_of_every_way_is_that_of_its_shares():
     plan = plan_of(USUAL, HALVES)
-    for way in plan.paths:
+    for way in plan.branches:
         for one in way:
             assert one.noise_std == pytest.approx(1 / (plan.mu * math.sqrt(one.share)), rel=1e-3)
