@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from skdp.exceptions import FederationError
 from skdp.federated._masks import digest
-from skdp.ledger._database import check_place, connected, insert, place_of, rows_of
+from skdp.ledger._database import UnsafeFileError, connected, insert, rows_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -49,11 +49,10 @@ class OwnerState:
             return
         if not path.exists():
             raise _written_by_others(path)
-        states, place = {"old": self._saved, "new": self._text()}, place_of(path)
+        states = {"old": self._saved, "new": self._text()}
         with connected(path, partial(_not_written, path)) as database:
             if database.execute(_SAVE, states).rowcount != 1:
                 raise _written_by_others(path)
-            check_place(path, place)
         self._saved = states["new"]
 
     def _text(self) -> str:
@@ -111,9 +110,9 @@ def _not_written(path: Path, error: Exception) -> OSError:
 
 
 def _not_read(path: Path, error: Exception) -> FederationError:
-    # Without the text of the error, which could show a part of the state.
-    kind = type(error).__name__
-    return FederationError(f"state={str(path)!r} cannot be read as that of an owner: {kind}.")
+    # Without the text of other errors, which could show a part of the state.
+    why = error if isinstance(error, UnsafeFileError) else type(error).__name__
+    return FederationError(f"state={str(path)!r} cannot be read as that of an owner: {why}.")
 
 
 def to_text(data: bytes) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,11 +16,15 @@ from skdp.exceptions import BudgetError, FederationError, LedgerError
 
 if TYPE_CHECKING:
     import sqlite3
+    from io import FileIO
+if sys.platform != "win32":
+    import fcntl
 
 T = TypeVar("T")
 
-# Seconds to wait for other processes that hold the lock of the file.
+# Seconds to wait for other processes that lock the file, and between two trials.
 _TIMEOUT = 60.0  # not tuned
+_PAUSE = 1e-3  # not tuned
 # A forked process must not inherit an open SQLite connection. So every operation holds this lock,
 # and a fork waits until the operation has ended.
 _LOCK = threading.RLock()
@@ -35,31 +41,120 @@ _SETTINGS = (
 )
 
 
+# On Linux, flock and the locks of SQLite do not see each other, and both are taken. Elsewhere they
+# exclude each other: flock alone excludes other programs too, and SQLite must not wait for it.
+_SYSTEM = "" if sys.platform in ("linux", "win32") else "&vfs=unix-none"
+# While it is written, a file has a second name: its own, with this ending.
+_WRITTEN = "-written"
+
+
+class UnsafeFileError(ValueError):
+    """A file cannot be used safely where it is; the text shows nothing that is in it."""
+
+
 @contextmanager
 def connected(
-    path: str | Path, failed: Callable[[Exception], Exception]
+    path: str | Path, failed: Callable[[Exception], Exception], *, writes: bool = True
 ) -> Iterator[sqlite3.Connection]:
     """Open an existing file for one operation; if that goes wrong, raise what `failed` returns."""
     # Imported late: most fits have no file.
     import sqlite3
 
+    path, until = os.path.realpath(path), time.monotonic() + _TIMEOUT
+    uri = Path(path).as_uri() + "?mode=rw" + _SYSTEM
     with _LOCK:
-        database = None
         try:
-            uri = Path(path).as_uri() + "?mode=rw"
-            database = sqlite3.connect(uri, uri=True, timeout=_TIMEOUT, isolation_level=None)
-            for setting in _SETTINGS:
-                database.execute(f"PRAGMA {setting}")
-            yield database
+            with _locked(path, until) as file, _named_twice(path, file, writes):
+                left = max(0.0, until - time.monotonic())
+                database = sqlite3.connect(uri, uri=True, timeout=left, isolation_level=None)
+                try:
+                    check_place(path, place_of(file))
+                    for setting in _SETTINGS:
+                        database.execute(f"PRAGMA {setting}")
+                    yield database
+                    check_place(path, place_of(file))
+                finally:
+                    # Closing rolls back what is not committed. A call of C: no interrupt comes
+                    # between it and what is done inside, so that no lock ends before.
+                    database.close()
         except (BudgetError, FederationError, LedgerError):
             raise
         # Reading a damaged file may raise any of these.
-        except (sqlite3.Error, TypeError, ValueError, ArithmeticError, LookupError) as error:
+        except (
+            sqlite3.Error,
+            OSError,
+            TypeError,
+            ValueError,
+            ArithmeticError,
+            LookupError,
+        ) as error:
             raise failed(error) from None
-        finally:
-            if database is not None:
-                # Closing rolls back what is not committed.
-                database.close()
+
+
+@contextmanager
+def _locked(path: str, until: float) -> Iterator[int]:
+    """Exclude all other users of the file at a path, by whatever name they open it.
+
+    The locks of SQLite do not do alone: they end when any thread of this process closes the file,
+    as after a backup or a checksum. An flock ends with its own descriptor, which nobody else has,
+    and belongs to the file and not to its name. Windows locks descriptors anyway.
+    """
+    while True:
+        # Opened anew: the file may have been replaced by another one meanwhile.
+        with open(path, "rb", buffering=0) as file:
+            if _is_locked(file) and place_of(path) == place_of(file.fileno()):
+                yield file.fileno()
+                return
+        if time.monotonic() > until:
+            raise UnsafeFileError(f"it has been locked by others for {_TIMEOUT:g} seconds")
+        time.sleep(_PAUSE)
+
+
+def _is_locked(file: FileIO) -> bool:
+    """Lock a file, unless somebody else has locked it."""
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+@contextmanager
+def _named_twice(path: str, file: int, writes: bool) -> Iterator[None]:
+    """Give a file that is written a second name, which it keeps if this process is killed.
+
+    SQLite finds the journal of an interrupted change by the name of the file. By another name, the
+    file would be used half written, and the journal could undo later changes. The second name shows
+    that, wherever the file is.
+    """
+    written, journal = path + _WRITTEN, path + "-journal"
+    is_named = place_of(written) == place_of(file)
+    n_names = os.stat(file).st_nlink
+    if n_names > 1 + is_named:
+        raise UnsafeFileError(
+            f"the file has {n_names} names. If a process that wrote it was killed, move it back to "
+            f"where it was, beside its second name with {_WRITTEN!r}; else delete hard links to it"
+        )
+    if sys.platform == "win32":
+        yield
+        return
+    others = [name for name in (written, journal) if os.path.lexists(name) and not is_named]
+    if others:
+        raise UnsafeFileError(
+            f"{others[0]!r} is of another file, or of another program that changes this one. If a "
+            "change was interrupted, put back the file that was there; if this one is right "
+            f"nevertheless, delete what ends in {_WRITTEN!r} and '-journal'"
+        )
+    try:
+        if writes and not is_named:
+            os.link(path, written)
+        yield
+    finally:
+        # SQLite has closed the file. If it could not undo a change, the journal is still needed.
+        if not os.path.exists(journal) and place_of(written) == place_of(file):
+            with suppress(OSError):
+                os.unlink(written)
 
 
 @contextmanager
@@ -87,10 +182,10 @@ def insert(database: sqlite3.Connection, table: str, row: dict[str, Any]) -> Non
     database.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", tuple(row.values()))
 
 
-def place_of(path: str | Path) -> tuple[int, int]:
-    """Return the device and the number of the file at a path."""
+def place_of(file: str | Path | int) -> tuple[int, int]:
+    """Return the device and the number of a file, by its path or its descriptor."""
     try:
-        found = os.stat(path)
+        found = os.stat(file)
     except OSError:
         return (-1, -1)
     return found.st_dev, found.st_ino
@@ -164,8 +259,7 @@ def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T])
         if head["refused"]:
             raise ValueError(head["refused"])
         value = read(_decrypted(database, head, key))
-        # Of several that have read so far, one finds no mark. A lock would not do alone: if any
-        # thread of this process opens the file and closes it, as for a checksum, the lock is lost.
+        # Of several that have read so far, one finds no mark, even if their locks are lost.
         marks = {"refused": _TAKEN, "key": bytes(len(head["key"])), "before": ""}
         with _marked(database, marks, _TAKEN):
             check_place(path, place)

@@ -215,14 +215,14 @@ def _write_head(path: str, head: dict[str, Any]) -> None:
 
 
 @contextmanager
-def open_file(path: str) -> Iterator[sqlite3.Connection]:
+def open_file(path: str, *, writes: bool = False) -> Iterator[sqlite3.Connection]:
     """Open the file of an existing ledger for one operation."""
     if not os.path.exists(path):
         raise LedgerError(
             f"There is no ledger at {path!r}. A missing file is not an unspent one; "
             "PrivacyLedger.create makes a new one."
         )
-    with connected(path, partial(_failed, path)) as database:
+    with connected(path, partial(_failed, path), writes=writes) as database:
         yield database
 
 

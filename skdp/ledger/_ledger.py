@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Self
 
 from skdp.exceptions import BudgetError, LedgerError
 from skdp.ledger import _file as file
-from skdp.ledger._database import check_place, insert, place_of, rows_of
+from skdp.ledger._database import insert, rows_of
 from skdp.privacy.releases import PrivacySpent, as_html
 from skdp.privacy.sensitivity import ADJACENCIES
 
@@ -131,7 +131,7 @@ class PrivacyLedger:
     Parameters
     ----------
     path : str or path-like
-        A file that `create` has made, on a local disk.
+        A file that `create` has made, on a local disk, without hard links.
     note : str or None, default=None
         Text that is kept with all charges of this object, such as what the fits are for.
 
@@ -279,7 +279,6 @@ class PrivacyLedger:
             name = type(spent).__name__
             raise TypeError(f"spent must be the record of a fit, its privacy_spent_, got {name}.")
         check_note(note)
-        place = place_of(self.path)
         with self._opened(writes=True) as (database, head):
             file.check_sums(database, head, self.path)
             of_fits, answered = file.attached(database, "fit"), file.attached(database, "answered")
@@ -300,7 +299,6 @@ class PrivacyLedger:
                 if text is not None:
                     file.attach(database, table, text)
             database.execute("COMMIT")
-            check_place(self.path, place)
 
     def _mark_answered(self, fit: str) -> None:
         """Mark a fit whose answer leaves: the next charge of its id counts again."""
@@ -425,7 +423,7 @@ class PrivacyLedger:
     @contextmanager
     def _opened(self, *, writes: bool = False) -> Iterator[tuple[Any, dict[str, Any]]]:
         """Open the file, and check that it is the file that this object was made for."""
-        with file.open_file(self.path) as database:
+        with file.open_file(self.path, writes=writes) as database:
             if writes:
                 # Nobody else can write from here on: the head stays true.
                 database.execute("BEGIN IMMEDIATE")

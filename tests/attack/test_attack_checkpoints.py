@@ -11,7 +11,7 @@ import stat
 import subprocess
 import sys
 import time
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import fields, is_dataclass
 from functools import partial
 from unittest.mock import patch
@@ -326,21 +326,27 @@ def test_a_fork_within_a_call_gets_no_stream(place, path):
         DPStreamingFactorizer.resume(path, KEY)
 
 
-def test_a_lock_that_is_lost_makes_no_second_stream(path):
-    """A file that is closed by any thread takes the locks of its process with it."""
+@pytest.mark.parametrize("is_locked", [True, False])
+def test_a_file_that_is_closed_meanwhile_makes_no_second_stream(path, is_locked):
+    """Any thread that closes a file takes the locks of SQLite with it, and only these."""
     written(CONTINUAL, path)
     own = pickle.loads
-    other = (
-        "import sys; from skdp import DPContinualFactorizer as Factorizer; "
-        f"Factorizer.resume(sys.argv[1], {KEY!r}).update(0, 0, 0.5)"
+    lines = (
+        "import sys; from skdp import DPContinualFactorizer as Factorizer",
+        "from skdp.ledger import _database; _database._TIMEOUT = 0.1",
+        *["_database._is_locked = lambda file: True"] * (not is_locked),
+        f"Factorizer.resume(sys.argv[1], {KEY!r}).update(0, 0, 0.5)",
     )
 
     def read_meanwhile(data):
         path.read_bytes()
-        subprocess.run([sys.executable, "-c", other, str(path)], check=True, timeout=120)
+        command = [sys.executable, "-c", "; ".join(lines), str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert ("has been locked by others" in done.stderr) == (done.returncode != 0) == is_locked
         return own(data)
 
-    with patch.object(pickle, "loads", read_meanwhile), pytest.raises(ValueError, match=AGAIN):
+    refusal = nullcontext() if is_locked else pytest.raises(ValueError, match=AGAIN)
+    with patch.object(pickle, "loads", read_meanwhile), refusal:
         DPContinualFactorizer.resume(path, KEY)
 
 
@@ -359,7 +365,7 @@ def test_no_journal_could_bring_the_key_back(path):
     with patch.object(sqlite3, "connect", partial(own, factory=Watching)):
         written(ONCE, path)
         DPStreamingFactorizer.resume(path, KEY)
-    assert seen == [[path.name]] * 2
+    assert [sorted(names) for names in seen] == [[path.name, f"{path.name}-written"]] * 2
     # All that can fail of a mark comes before it is written, and is undone with its transaction.
     assert statements[-2:] == ["UPDATE", "COMMIT"]
 

@@ -133,14 +133,14 @@ def test_two_owners_with_one_state_do_not_both_answer(tmp_path, monkeypatch, n_b
 
 def meet_before_they_save(monkeypatch):
     """Let two owners write one file at the same moment; in two processes they share no lock."""
-    barrier, place_of = Barrier(2), skdp.federated._state.place_of
+    barrier, connected = Barrier(2), skdp.federated._state.connected
 
-    def meet(path):
+    def meet(*arguments):
         with suppress(BrokenBarrierError):
             barrier.wait(5)
-        return place_of(path)
+        return connected(*arguments)
 
-    monkeypatch.setattr(skdp.federated._state, "place_of", meet)
+    monkeypatch.setattr(skdp.federated._state, "connected", meet)
     monkeypatch.setattr(_database, "_LOCK", nullcontext())
 
 
