@@ -18,7 +18,12 @@ from scipy.sparse import issparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_scalar
-from sklearn.utils._param_validation import Interval, Options, validate_parameter_constraints
+from sklearn.utils._param_validation import (
+    Interval,
+    InvalidParameterError,
+    Options,
+    validate_parameter_constraints,
+)
 from sklearn.utils._set_output import _auto_wrap_is_configured, _get_output_config
 from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
@@ -39,7 +44,7 @@ from skdp.data.containers import (
 )
 from skdp.data.parts import PartResults, RowBlocks, RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
-from skdp.exceptions import shortened
+from skdp.exceptions import shortened, shown
 from skdp.ledger import LEFT_OUT, PrivacyLedger
 from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 from skdp.privacy.noise import GuessableSeed, may_be_guessed
@@ -184,7 +189,15 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
     if ledger is LEFT_OUT:
         # A LeftOutLedger refuses by itself, once it is charged.
         del values["ledger"]
-    validate_parameter_constraints(constraints, values, caller_name=caller_name)
+    for name, value in values.items():
+        flaw = ""
+        try:
+            validate_parameter_constraints(constraints, {name: value}, caller_name=caller_name)
+        except InvalidParameterError as error:
+            flaw = str(error).partition(" Got ")[0]
+        if flaw:
+            # Outside the handler, as the text of scikit-learn has the value.
+            raise InvalidParameterError(f"{flaw} Got {shown(value)} instead.")
 
 
 def check_sizes(**sizes: Any) -> None:
@@ -289,8 +302,6 @@ _TEXTS = (
     r"X has \d+ features, but \w+ is expecting \d+ features as input",
     r"X does not contain any features, but \w+ is expecting \d+ features",
     r"Unknown label type: \w+\. [\w ,:]+\.",
-    r"y has labels of one class only, but a classifier needs two classes or more: pass "
-    r"classes, with those that y lacks\.",
     r"Expected sequence or array-like, got <class '[\w.]+'>",
     r"Unable to find the number of features from X of type [\w.]+",
     r"Feature names are only supported if all input features have string names",

@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from skdp.data.matrices import SHORT_ROW, entries_of
 from skdp.data.reduce import Counts, Kernel, on_block
 from skdp.data.rows import Block
-from skdp.exceptions import shortened
+from skdp.exceptions import shortened, shown
 from skdp.linalg.matrices import DenseMatrices
 from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 from skdp.privacy.releases import warnings_for_ends
@@ -46,7 +46,7 @@ def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
         return None
     if n_features == 2:
         raise ValueError(
-            f"bounds={bounds!r} can be read two ways, by columns and by ends: pass the tuple "
+            f"bounds={shown(bounds)} can be read two ways, by columns and by ends: pass the tuple "
             "(low, high) of all lower and all upper ends, or a dict of the names of columns, as "
             "{'age': (18, 90), ...}; a list of tuples (low, high) goes by columns, too."
         )
@@ -84,11 +84,11 @@ def checked_interval(
     low, high = (_checked_end(end, bounds, n_features) for end in ends)
     least, most = SMALLEST_BOUND, NO_CLIPPING
     if not ((np.abs(low) <= most) & (np.abs(high) <= most)).all():
-        raise ValueError(f"bounds={bounds!r} must not exceed {most:g} in size.")
+        raise ValueError(f"bounds={shown(bounds)} must not exceed {most:g} in size.")
     if not (high - low >= least).all():
         raise ValueError(
-            f"bounds={bounds!r} must be (low, high), with low below high by at least {least:g} in "
-            "every column."
+            f"bounds={shown(bounds)} must be (low, high), with low below high by at least "
+            f"{least:g} in every column."
         )
     return low, high
 
@@ -113,9 +113,9 @@ def _checked_end(end: Any, bounds: Any, n_features: int) -> np.ndarray:
 
 def _wanted(bounds: Any, n_features: int) -> str:
     return (
-        f"bounds={bounds!r} must be None, or (low, high): numbers, or arrays with one for each "
-        f"feature; or have a pair (low, high) for each of {n_features} features, in a list or by "
-        "their names. They must be known without looking at X."
+        f"bounds={shown(bounds)} must be None, or (low, high): numbers, or arrays with one for "
+        f"each feature; or have a pair (low, high) for each of {n_features} features, in a list or "
+        "by their names. They must be known without looking at X."
     )
 
 

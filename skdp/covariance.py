@@ -23,7 +23,7 @@ from skdp.data.containers import finite
 from skdp.data.reduce import on_block
 from skdp.data.rows import DenseBlock, Rows
 from skdp.data.sources import mean_of_results
-from skdp.exceptions import counted, shortened
+from skdp.exceptions import counted, shortened, shown
 from skdp.linalg.norms import row_norms
 from skdp.linalg.spectrum import deterministic_signs, noise_edge
 from skdp.preprocessing import ColumnEstimator, columns_told, warnings_for_scales
@@ -699,7 +699,7 @@ class DPCovariance(ColumnEstimator):
         check_is_fitted(self)
         columns = self._columns(on)
         if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= len(columns):
-            raise ValueError(f"k={k!r} must be an int from 1 to {len(columns)}, the columns.")
+            raise ValueError(f"k={shown(k)} must be an int from 1 to {len(columns)}, the columns.")
         pca = self._named(PCA(n_components=k), columns)
         matrix = self.correlation_ if scale else self.covariance_
         _set_components(pca, matrix[np.ix_(columns, columns)], k, self.n_samples_seen_)
@@ -765,7 +765,7 @@ class DPCovariance(ColumnEstimator):
             return int(column)
         known = f", or one of the names {shortened(names)}" if names else ""
         raise ValueError(
-            f"{parameter} has {column!r}, which is no column: pass a place from 0 to "
+            f"{parameter} has {shown(column)}, which is no column: pass a place from 0 to "
             f"{self.n_features_in_ - 1}{known}."
         )
 
@@ -773,11 +773,13 @@ class DPCovariance(ColumnEstimator):
         if on is None:
             found = [column for column in range(self.n_features_in_) if column != without]
         elif isinstance(on, str | bytes) or not np.iterable(on):
-            raise ValueError(f"on={on!r} must be a list of names or places of columns, or None.")
+            raise ValueError(
+                f"on={shown(on)} must be a list of names or places of columns, or None."
+            )
         else:
             found = [self._place("on", column) for column in on]
         if not found or len(set(found)) < len(found):
-            raise ValueError(f"on={on!r} must have at least one column, and none twice.")
+            raise ValueError(f"on={shown(on)} must have at least one column, and none twice.")
         return found
 
     def _named(self, model: Any, columns: list[int]) -> Any:
@@ -834,7 +836,7 @@ def _distances(location: np.ndarray, precision: np.ndarray, rows: np.ndarray) ->
 def _checked_alpha(alpha: Any) -> float:
     is_number = isinstance(alpha, Real) and not isinstance(alpha, bool)
     if not is_number or not 0 <= alpha < math.inf:
-        raise ValueError(f"alpha={alpha!r} must be a finite number, at least 0, or None.")
+        raise ValueError(f"alpha={shown(alpha)} must be a finite number, at least 0, or None.")
     return float(alpha)
 
 

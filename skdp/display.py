@@ -16,7 +16,7 @@ from skdp._checks import check_rows_of, refuse_blocks, validate_plain
 from skdp.data.containers import checked_container
 from skdp.data.people import checked_ids, people_of
 from skdp.decomposition import DPPCA, DPTruncatedSVD
-from skdp.exceptions import warnings_together
+from skdp.exceptions import shown, warnings_together
 from skdp.ledger import PrivacyLedger
 from skdp.ledger._file import WHOLE
 from skdp.linear_model._supervised import given_classes, known_codes
@@ -730,7 +730,8 @@ def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
     known = range(len(pca.components_))
     if not are_two or components[0] == components[1] or any(one not in known for one in components):
         raise ValueError(
-            f"components must be two different numbers from 0 to {known[-1]}, got {components!r}."
+            f"components must be two different numbers from 0 to {known[-1]}, got "
+            f"{shown(components)}."
         )
     axes, middle = list(map(int, components)), np.zeros(2)
     if isinstance(pca, DPTruncatedSVD):

@@ -6,13 +6,24 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import FrameType
+from numbers import Number
+from types import FrameType, NoneType
+from typing import Any
 
 __all__ = ["BudgetError", "FederationError", "LedgerError", "PrivacyWarning"]
 
 
 # A warning lists at most so many names.
 _MOST_NAMED = 10  # not tuned
+# A longer tuple may be a column.
+_MOST_SHOWN = 3  # not tuned
+
+
+def shown(value: Any) -> str:
+    """Return a parameter for an error: what may hold data, such as an array, by its type alone."""
+    parts = value if type(value) is tuple and len(value) <= _MOST_SHOWN else (value,)
+    are_plain = all(isinstance(part, Number | str | NoneType) for part in parts)
+    return repr(value) if are_plain else f"<{type(value).__name__}>"
 
 
 class PrivacyWarning(UserWarning):

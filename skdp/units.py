@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 from skdp._checks import ANY_BOUND, AT_LEAST_ONE, FINITE_BOUND, PlainParametersMixin
 from skdp.data.rows import Rows
+from skdp.exceptions import shown
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.privacy import sensitivity
 from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND, binarize, clip_entries, keep_largest
@@ -226,8 +227,8 @@ def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
     name = str(given).replace("_", "").lower().removesuffix("change")
     example = _OBJECTS.get(name, _OBJECTS["entry"])
     raise ValueError(
-        f"privacy_unit={given!r} must be 'row', 'user' for a class that takes it, or an object of "
-        f"skdp.units, such as privacy_unit=skdp.units.{example}."
+        f"privacy_unit={shown(given)} must be 'row', 'user' for a class that takes it, or an "
+        f"object of skdp.units, such as privacy_unit=skdp.units.{example}."
     )
 
 
@@ -255,15 +256,16 @@ def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, floa
         values = np.array([])
     if values.shape != (2,) or not values[0] < values[1]:
         raise ValueError(
-            f"bounds={bounds!r} of privacy_unit={unit!r} must be two ascending numbers: the "
-            "smallest and the largest value that an entry of X can have, by public knowledge, "
+            f"bounds={shown(bounds)} of privacy_unit={shown(unit)} must be two ascending numbers: "
+            "the smallest and the largest value that an entry of X can have, by public knowledge, "
             "such as (0, 1) for clicks or (1, 5) for stars."
         )
     lower, upper = values.tolist()
     checked_size(unit, max(-lower, upper), epsilon)
     if math.isfinite(epsilon) and upper - lower < SMALLEST_BOUND:
         raise ValueError(
-            f"bounds={bounds!r} of privacy_unit={unit!r} must be at least {SMALLEST_BOUND} apart."
+            f"bounds={shown(bounds)} of privacy_unit={shown(unit)} must be at least "
+            f"{SMALLEST_BOUND} apart."
         )
     return max(lower, -NO_CLIPPING), min(upper, NO_CLIPPING)
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import issparse
 
-from skdp.exceptions import shortened
+from skdp.exceptions import shortened, shown
 from skdp.linalg.norms import rows_of, with_data
 
 # ------------------------------
@@ -316,8 +316,7 @@ def checked_shape(shape: Any) -> tuple[int, int]:
     """Return a shape of two positive integers; refuse any other."""
     is_pair = hasattr(shape, "__len__") and len(shape) == 2
     if not is_pair or not all(isinstance(n, Integral) and int(n) > 0 for n in shape):
-        got = f"{shape!r}" if isinstance(shape, tuple | list) else type(shape).__name__
-        raise ValueError(f"shape must be two positive integers, got {got}.")
+        raise ValueError(f"shape must be two positive integers, got {shown(shape)}.")
     return int(shape[0]), int(shape[1])
 
 

@@ -239,18 +239,14 @@ def _squares(
 # ------------------------------
 # Labels of records, and the places of labels among the sorted classes.
 
-# Types of Python and numpy that labels may have; all labels are of one kind.
-_KINDS: dict[str, tuple[type, ...]] = {
-    "strings": (str,),
-    "booleans": (bool, np.bool_),
-    "integers": (int, np.integer),
-    "floats": (float, np.floating),
-}
-# What labels may be instead, by the names of types.
-_ODD = {
+# Kinds of labels, all of which are of one, and what labels may be instead, by names of types.
+_KINDS = {
+    **dict.fromkeys(("bool", "bool_"), "booleans"),
+    **dict.fromkeys(("int", "integer"), "integers"),
+    **dict.fromkeys(("float", "floating"), "floats"),
+    "str": "strings",
     **dict.fromkeys(("bytes", "bytes_"), "bytes"),
-    **dict.fromkeys(("Timestamp", "Timedelta", "Period", "datetime", "date"), "dates"),
-    **dict.fromkeys(("datetime64", "timedelta64"), "dates"),
+    **dict.fromkeys(("date", "datetime64", "timedelta64", "timedelta", "Period"), "dates"),
     **dict.fromkeys(("NoneType", "NAType", "NaTType"), "missing"),
 }
 # Types of labels that are objects, and of those numbers that have no common type with all others.
@@ -279,7 +275,7 @@ def checked_labels(y: Any) -> np.ndarray:
     are_objects = labels.dtype == object
     types = set(map(type, labels.tolist())) if are_objects else {labels.dtype.type}
     kinds = set(map(_kind_of, types))
-    if others := sorted(kinds - _KINDS.keys()):
+    if others := sorted(kinds - {"strings", *_TYPES}):
         _refuse_labels(others[0])
     if "strings" in kinds:
         if len(kinds) > 1:
@@ -289,8 +285,7 @@ def checked_labels(y: Any) -> np.ndarray:
             texts = list(map(str.__str__, labels.tolist()))
             labels = np.array(texts, dtype=None if is_list else object)
         return np.asarray(check_array(labels, ensure_2d=False, dtype=None, input_name="y"))
-    numbers = labels.astype(np.float64)
-    numbers = check_array(numbers, ensure_2d=False, input_name="y")
+    numbers = check_array(labels.astype(np.float64), ensure_2d=False, input_name="y")
     if np.any((np.round(numbers) != numbers) | (np.abs(numbers) >= _EXACT)):
         _refuse_labels("continuous")
     if len(kinds) > 1:
@@ -301,8 +296,8 @@ def checked_labels(y: Any) -> np.ndarray:
 
 
 def _kind_of(type_of_label: type) -> str:
-    known = (kind for kind, types in _KINDS.items() if issubclass(type_of_label, types))
-    return _ODD.get(type_of_label.__name__) or next(known, "unknown")
+    kinds = (_KINDS.get(base.__name__) for base in type_of_label.__mro__)
+    return next(filter(None, kinds), "unknown")
 
 
 def _refuse_labels(found: str) -> NoReturn:
@@ -425,16 +420,15 @@ def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     classes are numbers, this makes them numbers again.
     """
     if _are_strings(classes):
-        places = {str(label): place for place, label in enumerate(classes.tolist())}
-        return np.array([_place(label, places) for label in labels.tolist()], dtype=np.intp)
+        places = {label: place for place, label in enumerate(classes.tolist())}
+        # Not isinstance, which may run code of the label.
+        texts = [
+            str.__str__(one) if issubclass(type(one), str) else None for one in labels.tolist()
+        ]
+        return np.array([places.get(text, -1) for text in texts], dtype=np.intp)
     known, numbers = as_numbers_or_nan(classes), as_numbers_or_nan(labels)
     found = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
     return np.where(known[found] == numbers, found, -1)
-
-
-def _place(label: Any, places: dict[str, int]) -> int:
-    # Not isinstance, which may run code of the label.
-    return places.get(str.__str__(label), -1) if issubclass(type(label), str) else -1
 
 
 def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:

@@ -247,8 +247,9 @@ class DPTraceClassifier(PrivateClassifier):
     classes : array-like or None, default=None
         All labels that there may be, two: which of them occur is then protected, and a class
         without records is fine. ``None`` takes the labels of y, which makes it public which labels
-        occur, and warns of that. If `classes` are strings, whole numbers in y are their places
-        among the sorted ones, as what scikit-learn wraps around a classifier hands on.
+        occur, and warns of that. Labels are strings, or whole numbers below 2**53, of one type. If
+        `classes` are strings, whole numbers in y are their places among the sorted ones, as what
+        scikit-learn wraps around a classifier hands on.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches the noise off, but clips as ever.

@@ -16,6 +16,7 @@ from skdp.data.parts import RowParts
 from skdp.data.people import depth_of_people
 from skdp.data.reduce import rounding_of_depth, sum_depth
 from skdp.data.sources import Source, as_source, block_starts, depth_of, holds_sparse
+from skdp.exceptions import shown
 from skdp.linalg.matrices import tangent_dimension
 from skdp.linear_model._supervised import Shape
 from skdp.privacy.plan import PrivacyCost
@@ -241,5 +242,5 @@ def matrix_shape_of(asked: Any, given: Shape, n_features: int) -> tuple[int, int
     is_pair = len(asked) == 2 and all(isinstance(n, Integral) and int(n) > 0 for n in asked)
     if not is_pair or math.prod(asked) != n_features or given not in (None, tuple(asked)):
         expected = f"{given}" if given else f"two positive integers with the product {n_features}"
-        raise ValueError(f"matrix_shape={asked!r} does not fit X: it should be {expected}.")
+        raise ValueError(f"matrix_shape={shown(asked)} does not fit X: it should be {expected}.")
     return int(asked[0]), int(asked[1])

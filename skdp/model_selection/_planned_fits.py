@@ -19,7 +19,7 @@ from sklearn.model_selection import (
     check_cv,
 )
 
-from skdp.exceptions import counted
+from skdp.exceptions import counted, shown
 from skdp.pipeline._composition import unit_of
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, gaussian_dp
 
@@ -77,9 +77,9 @@ def check_splits(search: Any, cost: PlannedCost) -> None:
     )
     if not is_by_ids and any(record.unit == "user" for record in cost):
         raise ValueError(
-            f"cv={splitter!r} does not split by ids of users alone, so that one user's rows move "
-            "those of others to other folds: pass GroupShuffleSplit, or GroupKFold(shuffle=True, "
-            "random_state=...)."
+            f"cv={shown(splitter)} does not split by ids of users alone, so that one user's rows "
+            "move those of others to other folds: pass GroupShuffleSplit, or "
+            "GroupKFold(shuffle=True, random_state=...)."
         )
 
 

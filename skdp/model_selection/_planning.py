@@ -15,7 +15,7 @@ from sklearn.utils._indexing import _safe_indexing
 from skdp._checks import check_sizes
 from skdp.data.people import People, people_of
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
-from skdp.exceptions import warnings_together
+from skdp.exceptions import shown, warnings_together
 from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.linear_model._supervised import given_classes
 from skdp.model_selection._search import BaseDPSearch
@@ -121,7 +121,7 @@ def expected_subspace_error(
     0.06
     """
     if not isinstance(estimator, DPPCA | DPTruncatedSVD):
-        raise TypeError(f"estimator must be a DPPCA or a DPTruncatedSVD, got {estimator!r}.")
+        raise TypeError(f"estimator must be a DPPCA or a DPTruncatedSVD, got {shown(estimator)}.")
     n_samples = check_scalar(plain(n_samples), "n_samples", Integral, min_val=1)
     spectrum = _checked_spectrum(eigenvalues)
     n_components = _known_n_components(estimator, min(n_samples, len(spectrum)))
@@ -400,7 +400,9 @@ def epsilon_curve(
     epsilons = np.asarray(epsilons, dtype=np.float64)
     is_list = epsilons.ndim == 1 and epsilons.size > 0
     if not is_list or not ((epsilons > 0) & np.isfinite(epsilons)).all():
-        raise ValueError(f"epsilons must be a list of positive finite numbers, got {epsilons!r}.")
+        raise ValueError(
+            f"epsilons must be a list of positive finite numbers, got {shown(epsilons)}."
+        )
     steps = innermost(_checked_steps(estimator)).values()
     for step in steps:
         if isinstance(step, PrivateClassifier):

@@ -22,6 +22,7 @@ from skdp.data.parts import RowBlocks, RowParts, mapped_blocks
 from skdp.data.people import People
 from skdp.data.rows import checked_digest
 from skdp.decomposition import DPPCA, DPTruncatedSVD
+from skdp.exceptions import shown
 from skdp.linear_model import DPPersonalizedRegressor
 from skdp.linear_model._classifiers import PrivateClassifier
 from skdp.linear_model._supervised import (
@@ -113,7 +114,7 @@ def _shares_of_steps(
         shares[name] = float(share) if is_number and 0 < share <= 1 else 0.0
         if not shares[name]:
             raise ValueError(
-                f"shares[{name!r}] must be a number above 0 and at most 1, got {share!r}."
+                f"shares[{name!r}] must be a number above 0 and at most 1, got {shown(share)}."
             )
     *others, last = [name for name in private if name not in shares] or [""]
     shares |= {name: _default_share(name, private[name]) for name in others}
@@ -195,7 +196,7 @@ def _check_columns(name: str, step: Any) -> None:
     for part in step.transformers:
         if not (isinstance(part, list | tuple) and len(part) == 3):
             told = f"Step {name!r}: transformers must be triples (name, transformer, columns)"
-            raise ValueError(f"{told}, got {part!r}.")
+            raise ValueError(f"{told}, got {shown(part)}.")
     if step.remainder not in ("drop", "passthrough"):
         raise ValueError(
             f"Step {name!r}, a ColumnTransformer, needs remainder='drop' or 'passthrough', got "
@@ -340,7 +341,7 @@ def _check_named(estimator: Any) -> None:
     ):
         raise ValueError(
             "steps must be a list of pairs, each with a name and an estimator, as in "
-            f"[('pca', DPPCA(2)), ...], got {estimator.steps!r}."
+            f"[('pca', DPPCA(2)), ...], got {shown(estimator.steps)}."
         )
     estimator._validate_names([name for name, _ in estimator.steps])
 

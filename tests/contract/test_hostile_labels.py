@@ -180,6 +180,14 @@ CALLS = {
         for number, model in enumerate(FITTED)
         for scoring in ("accuracy", "neg_log_loss")
     },
+    "bad grid": search(DPGridSearch, PIPELINE, {"dplogisticregression__nothing": [1, 2]}),
+    "epsilon": lambda data, classes: skdp.DPPCA(2, epsilon=data[-1]).fit(X),
+    "matrix shape": lambda data, classes: skdp.DPTraceClassifier(matrix_shape=data[-1]).fit(
+        X, CODES
+    ),
+    "bounds": lambda data, classes: skdp.DPStandardScaler(bounds=data[-1]).fit(X),
+    "two bounds": lambda data, classes: skdp.DPStandardScaler(bounds=(data[-1], data[-1])).fit(X),
+    "steps": lambda data, classes: skdp.DPPipeline(data[-1]).fit(X, CODES),
     "histogram": lambda data, classes: score_histogram(
         PCA, data[0], groups=data[-1], classes=classes
     ),
@@ -189,11 +197,13 @@ CALLS = {
         .fit(X, CODES, users=data[-1])
     ),
 }
+# Calls that take the labels for a parameter, which a printed form shows.
+PARAMETERS = ("grid of scikit-learn", "epsilon", "matrix shape", "bounds", "two bounds", "steps")
 _SECRETS = [
     NEEDLE.encode(),
     b"7351-",
     b"7351, ",
-    *(struct.pack(order, value) for order in ["<d", ">d"] for value in CONTINUOUS[:9]),
+    *(struct.pack(order, value) for order in ("<d", ">d") for value in CONTINUOUS[:9]),
 ]
 
 
@@ -217,10 +227,16 @@ def hostile_calls(seed):
 def told_by(kind, holder, classes, call):
     """Return the outcome of a call, and all that it tells."""
     labels, told = LABELS[kind][0], []
+    if kind.startswith("code") and holder.startswith("polars"):
+        return "no data", told  # polars prints errors of such objects itself
     try:
         data = [PARTS[holder](labels)] if holder in PARTS else [X, HOLDERS[holder](labels)]
         given = CLASSES[classes](labels)
     except Exception:  # the holder itself refuses such values
+        return "no data", told
+    is_own = kind.startswith("code") or holder == "one"
+    if (is_own and call in PARAMETERS) or (call == "bad grid" and classes not in ("none", "given")):
+        # A number is no column, and scikit-learn prints an estimator with its parameters.
         return "no data", told
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -231,7 +247,7 @@ def told_by(kind, holder, classes, call):
             told += texts_of(error)
             told.append(pickle.dumps(error))
     told += [str(one.message) for one in caught]
-    if outcome == "taken" and classes == "none":
+    if outcome == "taken" and classes == "none" and call not in PARAMETERS:
         told.append(repr(made))
     return outcome, [one if isinstance(one, bytes) else one.encode() for one in told]
 
@@ -249,3 +265,61 @@ def test_no_hostile_call_tells_a_label(n_calls, seed):
         assert not [one for one in told for secret in _SECRETS if secret in one], names
     assert outcomes["refused"] > n_calls / 3
     assert outcomes["taken"] > n_calls / 20
+
+
+@pytest.mark.covered
+@pytest.mark.parametrize("holder", ["list", "objects", "series of objects", "frame", "parts"])
+@pytest.mark.parametrize("kind", ["continuous", "stray float", "huge"])
+@pytest.mark.parametrize("call", ["logistic", "trace", "pipeline", "grid"])
+def test_numbers_are_labels_by_their_values_and_not_by_their_type(call, kind, holder):
+    if (call, holder) == ("grid", "parts"):
+        return
+    labels = LABELS[kind][0]
+    data = [PARTS[holder](labels)] if holder in PARTS else [X, HOLDERS[holder](labels)]
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        CALLS[call](data, None)
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+@pytest.mark.parametrize("kind", ["names", "whole"])
+@pytest.mark.parametrize("call", ["logistic", "pipeline", "grid"])
+def test_many_labels_are_no_classes_unless_they_are_given(call, kind):
+    labels = LABELS[kind][0]
+    with pytest.raises(ValueError, match="more than 100 different labels") as refused:
+        CALLS[call]([X, labels], None)
+    assert str(N) not in str(refused.value)
+    if call == "logistic":
+        assert len(CALLS[call]([X, labels], labels).classes_) == N
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+@pytest.mark.parametrize("call", ["logistic", "trace", "pipeline", "grid"])
+def test_of_equal_labels_the_first_does_not_decide(call):
+    zeros = np.where(CODES == 0, 0.0, 1.0)
+    signed = np.where(CODES + (np.arange(N) > N // 2) == 0, -0.0, zeros)
+    for make in (np.asarray, as_objects, pd.Series):
+        for labels in (signed, signed[::-1]):
+            rows = X if labels is signed else X[::-1]
+            classes = CALLS[call]([rows, make(labels.tolist())], None).classes_
+            assert (classes.dtype, classes.tolist()) == (np.float64, [0.0, 1.0])
+            assert not np.signbit(classes).any()
+    for mixed in ([True, 0, 1], [1, True, 0], [0.0, 1, 0]):
+        with pytest.raises(ValueError, match="Unknown label type: mixed"):
+            CALLS[call]([X[:3], mixed], None)
+
+
+def test_a_parameter_that_may_hold_data_is_named_by_its_type():
+    for make, name in ((np.array, "ndarray"), (list, "list"), (tuple, "tuple")):
+        for call in (
+            lambda column: skdp.DPPCA(2, row_norm=column).fit(X),
+            lambda column: skdp.DPStandardScaler(bounds=column).fit(X),
+            lambda column: skdp.DPTraceRegressor(1, matrix_shape=column).fit(X, CODES),
+        ):
+            with pytest.raises(ValueError, match=f"<{name}>") as refused:
+                call(make(CONTINUOUS[:5]))
+            assert refused.value.__context__ is None
+            assert NEEDLE not in str(refused.value)
+    with pytest.raises(ValueError, match="Got -1 instead"):
+        skdp.DPPCA(2, row_norm=-1).fit(X)
+    with pytest.raises(ValueError, match=r"bounds=\(2, 1\) must be"):
+        skdp.DPStandardScaler(bounds=(2, 1)).fit(X)
