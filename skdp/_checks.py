@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, partial, wraps
@@ -17,6 +18,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.utils import check_array, check_scalar
 from sklearn.utils._param_validation import (
     Interval,
@@ -127,6 +129,8 @@ _PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
 
 
 _signature = cache(signature)
+# The version that a pickle is from.
+_VERSION = "_skdp_version"
 
 
 def named(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -165,6 +169,18 @@ class PlainParametersMixin:
         super().__init_subclass__(**kwargs)
         for name in vars(cls).keys() & {"__init__", "fit", "plan"}:
             setattr(cls, name, named(vars(cls)[name]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: Any = super().__getstate__()
+        return {**state, _VERSION: sys.modules["skdp"].__version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kept, own = dict(state), sys.modules["skdp"].__version__
+        if (other := kept.pop(_VERSION, "unknown")) != own:
+            versions = {"current_sklearn_version": own, "original_sklearn_version": other}
+            name = f"{type(self).__name__} of skdp"
+            warnings.warn(InconsistentVersionWarning(estimator_name=name, **versions), stacklevel=2)
+        super().__setstate__(kept)  # type: ignore[misc]
 
     def _validate_params(self) -> None:
         # Faster than get_params, which inspects the signature. A subclass may lack a parameter.
@@ -246,18 +262,16 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         return parameters
 
     def __getstate__(self) -> dict[str, Any]:
-        # Before a fit nothing is left out: a process that makes the fit needs the seed and the
-        # ledger.
-        state = super().__getstate__()
-        if hasattr(self, "privacy_spent_"):
-            state = without_secrets(state)
-        elif is_caching():
+        if is_caching():
             raise ValueError(
                 f"A cache, such as memory of a Pipeline, would repeat a fit of "
                 f"{type(self).__name__} where the data are the same, noise and all: two results "
                 "would tell whether they are. Pass memory=None."
             )
-        return state
+        # Before a fit nothing is left out: a process that makes the fit needs the seed and the
+        # ledger.
+        state = super().__getstate__()
+        return without_secrets(state) if hasattr(self, "privacy_spent_") else state
 
 
 def without_secrets(state: dict[str, Any]) -> dict[str, Any]:

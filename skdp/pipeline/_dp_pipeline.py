@@ -231,7 +231,8 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, fitting.Spe
         try:
             return _plan_of(fitting.search_of(self, [{}], rows, cost=cost, n_planned=n_samples))
         except ValueError as error:
-            raise ValueError(f"{error}{told}") from None
+            text = f"{error}{told}"
+        raise ValueError(text)
 
     @property
     def named_steps(self) -> Bunch:

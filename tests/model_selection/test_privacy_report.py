@@ -403,6 +403,12 @@ def test_memory_of_private_steps_is_refused(tmp_path):
         with pytest.raises(ValueError, match="memory=None"):
             cached.fit(X, Y)
     assert joblib.hash(pca()) == before != joblib.hash(pca(epsilon=2.0))
+    # One that was fitted before is fitted anew.
+    fit = joblib.Memory(tmp_path, verbose=0).cache(lambda model, rows: model.fit(rows))
+    for model in (pca().fit(X), make_pipeline(Normalizer(), pca()).fit(X)):
+        with pytest.raises(ValueError, match="memory=None"):
+            fit(model, X)
+    assert joblib.hash(model) != before
 
 
 def test_streams_and_what_they_give_have_a_report():

@@ -1,13 +1,14 @@
 """A ColumnTransformer as the first step of a pipeline with one budget."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from joblib import parallel_config
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import coo_array, csr_array, issparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.frozen import FrozenEstimator
@@ -212,6 +213,19 @@ def test_a_plan_by_names_needs_a_like_that_has_them():
     for like in (None, FRAME.drop(columns="job").assign(other=1.0)):
         with pytest.raises(ValueError, match="or the like of a plan, does not have the columns"):
             pipeline_of().plan(N, 4, like=like)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [FRAME.drop(columns="job"), FRAME.to_numpy(), coo_array(FRAME[["age", "income"]])],
+    ids=["frame", "array", "sparse"],
+)
+def test_errors_of_missing_columns_hold_no_other_error(given):
+    pipeline = pipeline_of()
+    for call in (partial(pipeline.fit, given, Y), partial(pipeline.plan, given.shape, like=given)):
+        with pytest.raises(ValueError, match="does not have the columns") as caught:
+            call()
+        assert caught.value.__context__ is caught.value.__cause__ is None
 
 
 def test_columns_by_number_and_the_rest():
