@@ -28,6 +28,7 @@ from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import shortened
 from skdp.linear_model import DPLinearRegression, DPLogisticRegression
 from skdp.model_selection import DPGridSearch, DPRandomizedSearch, PrivacyReport, privacy_spent
+from skdp.model_selection._report import learned_without_privacy
 from skdp.pipeline import DPPipeline
 from skdp.pipeline._fitting import FEATURE_ATTRIBUTES
 from skdp.pipeline._holders import HOLDERS, instead_of, is_stateless, private_steps
@@ -65,8 +66,8 @@ def to_sklearn(estimator: Any) -> Any:
     NotFittedError
         If the estimator has not been fitted.
     TypeError
-        If scikit-learn has no twin of a class, or a step may have learned without privacy, or
-        calls or holds anything of skdp.
+        If scikit-learn has no twin of a class, or a step may have learned without privacy, as
+        :func:`privacy_spent` says, or calls or holds anything of skdp.
     ValueError
         If what an estimator does to rows cannot be said in scikit-learn.
 
@@ -105,6 +106,8 @@ def to_sklearn(estimator: Any) -> Any:
     True
     """
     twin = _twin_of(estimator)
+    if complaints := learned_without_privacy(estimator):
+        raise TypeError(f"The twin would tell what was learned without privacy: {complaints[0]}.")
     if names := _OfOurs().find(twin):
         raise TypeError(
             f"The twin needs skdp, for {names[0]} in a step without privacy: leave that step out, "

@@ -18,6 +18,7 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
@@ -34,6 +35,7 @@ from skdp import (
     PrivacyLedger,
     make_dp_pipeline,
     model_card,
+    privacy_spent,
     to_sklearn,
 )
 from skdp.datasets import make_interactions
@@ -279,6 +281,41 @@ def test_what_needs_skdp_is_refused(held):
     step = FrozenEstimator(FunctionTransformer(**held).fit(X))
     with pytest.raises(TypeError, match=r"needs skdp, for (\w+\.transform|DPPCA|model_card) in"):
         to_sklearn(make_pipeline(first, step, DPTruncatedSVD(2)).fit(X))
+
+
+def first_columns(rows):
+    return [0, 1]
+
+
+def mapped(**given):
+    parts = [("some", FunctionTransformer(np.tanh), given.pop("columns", [0, 1]))]
+    return ColumnTransformer(parts, **{"sparse_threshold": 0, **given})
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        (SimpleImputer(strategy="constant"), "keep_empty_features=True"),
+        (mapped(columns=first_columns), "chose columns by a function"),
+        (mapped(sparse_threshold=0.3), "sparse_threshold=0"),
+        (FeatureUnion([("deep", make_pipeline(SimpleImputer(strategy="constant")))]), "drops col"),
+    ],
+    ids=["imputer", "callable", "density", "deep"],
+)
+def test_what_was_learned_without_privacy_is_refused_unless_rows_were_public(step, told):
+    model = make_pipeline(step, DPTruncatedSVD(2))
+    assert not privacy_spent(clone(model).fit(X)).is_private
+    with pytest.raises(TypeError, match=f"without privacy: .*{told}"):
+        to_sklearn(model.fit(X))
+    public = FrozenEstimator(clone(step).fit(X))
+    assert to_sklearn(make_pipeline(public, DPTruncatedSVD(2)).fit(X)).transform(X).shape[1] == 2
+
+
+@pytest.mark.parametrize(
+    "step", [SimpleImputer(strategy="constant", keep_empty_features=True), mapped()], ids=str
+)
+def test_what_learns_nothing_is_handed_over(step):
+    assert len(to_sklearn(make_pipeline(step, DPTruncatedSVD(2)).fit(X))) == 2
 
 
 @pytest.mark.parametrize("make", [DPPCA, scaler, lambda: make_dp_pipeline(scaler(), classifier())])

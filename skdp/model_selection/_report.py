@@ -609,6 +609,12 @@ def _complaints(steps: Iterable[PrivacyStep]) -> list[str]:
     return [f"{', '.join(of_note)} {note}" for note, of_note in labels.items()]
 
 
+def learned_without_privacy(estimator: Any) -> list[str]:
+    """Say what stays in a fitted estimator; other complaints are about its fit, or its cache."""
+    steps = fitted_steps(estimator, "", _Met([], {}))
+    return _complaints(step for step in steps if step.note in (_COLUMNS, _DENSITY, _EMPTY))
+
+
 def _is_secretly_seeded(step: PrivacyStep) -> bool:
     # The judgement speaks of a seed that may be guessed.
     return step.seeded and not any(record.guessable for record in step.records)
