@@ -1,6 +1,5 @@
 """Who used what: from pairs of names to a sparse table, and from a model to names of items."""
 
-import warnings
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -9,7 +8,7 @@ from scipy.sparse import csr_array
 from sklearn.utils import _safe_indexing, gen_batches
 
 from skdp._checks import AT_LEAST_ONE, validate_plain
-from skdp.data.containers import with_text
+from skdp.data.containers import with_text, without_warnings
 from skdp.data.people import check_users, checked_ids, kind_of_ids
 from skdp.exceptions import warn_of_privacy
 
@@ -199,9 +198,7 @@ def top_items(model: Any, history: InteractionTable, n: int) -> dict[Any, list[A
         )
     found = {}
     for batch in gen_batches(len(users), max(1, _BATCH_ENTRIES // max(1, n_items))):
-        with warnings.catch_warnings():
-            # The names have been compared.
-            warnings.filterwarnings("ignore", "X does not have valid feature names")
+        with without_warnings():  # of names, which have been compared
             scores = np.array(model.inverse_transform(model.transform(X[batch])))
         scores[X[batch].nonzero()] = -np.inf
         best = np.argsort(-scores, axis=1, kind="stable")[:, :n]

@@ -1,16 +1,23 @@
 """Warnings of a fit are one, at the line of the user, whatever lies between it and a fit."""
 
+import pickle
 import re
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import skdp
+from skdp.data.containers import without_warnings
 from skdp.exceptions import _given_once
 from skdp.model_selection import DPGridSearch, epsilon_curve, private_score
 from skdp.units import Update
@@ -183,3 +190,83 @@ def test_one_is_no_plural_and_nothing_is_less(name):
     assert not re.search(r"\b1 [a-z]+s\b", told)
     assert "smaller rank" not in told
     assert "fewer components" not in told
+
+
+STEPS = [FunctionTransformer(np.tanh), skdp.DPStandardScaler(), skdp.DPLogisticRegression()]
+COLUMNS = ColumnTransformer([("all", FunctionTransformer(np.tanh), [0, 1, 2, 3])])
+
+
+def test_fits_in_threads_leave_the_filters_of_warnings():
+    models = [skdp.make_dp_pipeline(*STEPS), STEPS[-1], skdp.make_dp_pipeline(COLUMNS, *STEPS[1:])]
+
+    def fitted(number):
+        return clone(models[number % len(models)]).fit(X, LABELS)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        before = list(warnings.filters)
+        with ThreadPoolExecutor(2) as pool:
+            assert len(list(pool.map(fitted, range(60)))) == 60
+        assert warnings.filters == before
+        caught.clear()
+        warnings.warn("shown", UserWarning, stacklevel=1)
+        assert len(caught) == 1
+
+
+def test_silences_that_overlap_end_each_for_itself_and_hide_no_warning_of_privacy():
+    first, second = without_warnings(), without_warnings()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        before = list(warnings.filters)
+        first.__enter__()
+        second.__enter__()
+        with warnings.catch_warnings():
+            copied = list(warnings.filters)
+            first.__exit__(None, None, None)
+            skdp.DPPCA(2, random_state=0).fit(X)
+            warnings.warn("not shown", UserWarning, stacklevel=1)
+        second.__exit__(None, None, None)
+        assert warnings.filters == before
+        # Such a copy may stay where other code restores filters in several threads.
+        warnings.filters[:] = copied
+        warnings.warn("shown", UserWarning, stacklevel=1)
+    told = [str(one.message) for one in caught]
+    assert "may be guessed" in told[0]
+    assert told[1:] == ["shown"]
+
+
+def test_no_fit_enters_a_context_that_all_threads_share():
+    files = [one for one in Path(skdp.__file__).parent.rglob("*.py") if "testing" not in one.parts]
+    assert not [one for one in files if "catch_warnings(" in one.read_text()]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: skdp.DPPCA(2),
+        lambda: skdp.DPPCA(2).fit(X),
+        lambda: skdp.make_dp_pipeline(*STEPS).fit(X, LABELS),
+        lambda: DPGridSearch(PIPELINE, {"dppca__n_components": [1]}).fit(X, Y),
+        lambda: ended(skdp.DPStreamingFactorizer(2, shape=(60, 4), privacy_unit=Update(bound=1.0))),
+        lambda: Update(bound=1.0),
+    ],
+    ids=["unfitted", "fitted", "pipeline", "search", "stream", "unit"],
+)
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_a_pickle_of_another_version_warns_where_it_is_loaded(make, monkeypatch):
+    model = make()
+    with warnings.catch_warnings(action="error", category=InconsistentVersionWarning):
+        again = pickle.loads(pickle.dumps(model))
+    assert vars(again).keys() == vars(model).keys()
+    with monkeypatch.context() as patch:
+        patch.setattr(skdp, "__version__", "0.0.9")
+        pickled = pickle.dumps(model)
+    with pytest.warns(InconsistentVersionWarning, match="of skdp from version 0.0.9") as caught:
+        again = pickle.loads(pickled)
+    assert {one.filename for one in caught} == {__file__}
+    assert vars(again).keys() == vars(model).keys()
+
+
+def ended(stream):
+    stream.finalize()
+    return stream

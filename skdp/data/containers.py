@@ -1,6 +1,7 @@
 """Checks and conversions of a container before anything else is done with it."""
 
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,12 +9,13 @@ from functools import partial
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, TypeAlias, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse import issparse
 
-from skdp.exceptions import shortened, shown
+from skdp.exceptions import PrivacyWarning, shortened, shown
 from skdp.linalg.norms import rows_of, with_data
 
 # ------------------------------
@@ -172,14 +174,54 @@ def loaded(loader: Callable[[], T], name: str, hint: str) -> T:
     return with_text(text, loader, prefix=f"{name}: ")
 
 
+class _Request:
+    """One request for silence; it ends when the object is gone."""
+
+
+_requests, _lock = WeakSet[_Request](), threading.RLock()
+if hasattr(os, "register_at_fork"):
+    _RELEASE = {"after_in_parent": _lock.release, "after_in_child": _lock.release}
+    os.register_at_fork(before=_lock.acquire, **_RELEASE)
+
+
+class _WhileRequested(type):
+    """Lets a category of warnings hold all but those of skdp, which are public; or none at all."""
+
+    def __subclasscheck__(cls, category: type) -> bool:
+        return bool(_requests) and not issubclass(category, PrivacyWarning)
+
+
+class _Silenced(metaclass=_WhileRequested):
+    """What is silenced: nothing, once nobody requests it, wherever copies of the filter remain."""
+
+
+_FILTER: Any = ("ignore", None, _Silenced, None, 0)
+
+
 @contextmanager
 def without_warnings() -> Iterator[None]:
     """Silence the functions that load or make rows, whose warnings may tell values.
 
-    In threads, which share the filters of warnings, a function cannot do that for itself.
+    In threads, which share the filters of warnings, a function cannot do that for itself, and
+    `catch_warnings` would restore in one thread the filters that another one has set.
     """
-    with warnings.catch_warnings(action="ignore"):
+    request = _Request()
+    try:
+        with _lock:
+            _requests.add(request)
+            if (filters := _filters())[:1] != [_FILTER]:
+                filters.insert(0, _FILTER)
         yield
+    finally:
+        with _lock:
+            _requests.discard(request)
+            while not _requests and _FILTER in _filters():
+                _filters().remove(_FILTER)
+
+
+def _filters() -> Any:
+    # From Python 3.14 on, a context may have filters of its own.
+    return getattr(warnings, "_get_filters", lambda: warnings.filters)()
 
 
 def checked_container(X: Any) -> Any:

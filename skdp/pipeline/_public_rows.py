@@ -1,6 +1,5 @@
 """Kinds of rows, and public rows that stand for private ones."""
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.utils import _safe_indexing
 
+from skdp.data.containers import without_warnings
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks
 
@@ -27,7 +27,7 @@ def are_numbers(rows: Any) -> bool:
     if isinstance(dtype, np.dtype) and dtype.kind in _NUMBERS:
         return True
     try:
-        with warnings.catch_warnings(action="ignore"):
+        with without_warnings():
             np.asarray(rows, dtype=np.float64)
             array = np.asarray(rows)
     except Exception:

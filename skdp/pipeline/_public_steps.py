@@ -35,6 +35,7 @@ from skdp.data.containers import (
     not_finite_rows,
     types_of,
     with_nan,
+    with_text,
     without_warnings,
 )
 from skdp.data.parts import RowBlocks, mapped_blocks
@@ -413,13 +414,11 @@ def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool)
     charged, so that what they refuse costs nothing, and in `fitted_columns`.
     """
     for _, _, columns in step.transformers:
-        try:
-            columns_of(rows, columns)
-        except (IndexError, KeyError, NotImplementedError, TypeError, ValueError):
-            raise ValueError(
-                f"Step {name!r}: X, or the like of a plan, does not have the columns {columns!r}, "
-                "has one of them twice, or is sparse and not in CSR, which X.tocsr() makes."
-            ) from None
+        flaw = (
+            f"Step {name!r}: X, or the like of a plan, does not have the columns {columns!r}, "
+            "has one of them twice, or is sparse and not in CSR, which X.tocsr() makes."
+        )
+        with_text(flaw, partial(columns_of, rows, columns))
     # What is refused of it without its parts follows from its settings.
     alone = with_parts(step, dict.fromkeys((part for part, *_ in step.transformers), "drop"))
     settings = _public(f"Step {name!r}", alone.set_params(remainder="drop").fit, stand_ins(rows))
