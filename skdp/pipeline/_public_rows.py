@@ -17,6 +17,10 @@ _NUMBERS = "biufc"
 # Public values of two rows for entries of any type: numbers, or texts. The rows differ, to show
 # what looks at both of them, unless that is refused.
 _ANYTHING = ((1.0, 0.5), ("", ""), ("", "1"))  # not tuned
+# Numbers of one row among equal ones: some functions look at the others where it is less than 0, or
+# far from them, or missing. Among so many rows it is 6 standard deviations away.
+ODD = (None, -3, 30_000, np.nan)  # not tuned
+_OTHERS = 20  # not tuned
 # Texts that fit into arrays of every width; the width follows the longest text of the rows.
 _TEXTS = ("1", "2")
 
@@ -68,6 +72,12 @@ def row_twice(rows: Any, number: int) -> Any:
     return _safe_indexing(rows, [number] * TWICE)
 
 
+def row_among(rows: Any) -> Any:
+    """Return the first of two rows among many that are the second one."""
+    many = _safe_indexing(rows, [1] * _OTHERS + [0] + [1] * _OTHERS)
+    return many.reset_index(drop=True) if hasattr(many, "iloc") else many
+
+
 def columns_of(rows: Any, columns: Any) -> Any:
     """Return some columns of rows; None stands for all."""
     if columns is None:
@@ -98,14 +108,15 @@ def without_categories(rows: Any) -> Any:
     return others
 
 
-def stand_ins(rows: Any) -> Iterator[Any]:
+def stand_ins(rows: Any, odd: float | None = None) -> Iterator[Any]:
     """Make two public rows, in several ways, with the container and the types of private rows.
 
-    Where the type admits fractions, one row has some, because whole numbers may give another type.
+    Where the type admits fractions, one row has some, because whole numbers may give another type;
+    or it has an `odd` number.
     """
     for anything in _ANYTHING if are_numbers(rows) else reversed(_ANYTHING):
         try:
-            made = _stand_in(rows, anything)
+            made = _stand_in(rows, (*anything, odd))
         except Exception:
             continue
         yield made
@@ -126,7 +137,7 @@ def _stand_in(rows: Any, anything: Any) -> Any:
         return _stand_in_of_pandas(rows, anything)
     if hasattr(rows, "fill_null"):
         # Of polars.
-        values = zip((1, 2), _values("U", anything), (True, False), strict=True)
+        values = zip(_values("i", anything), _values("U", anything), (True, False), strict=True)
         one, other = (rows.clear(1).fill_null(a).fill_null(b).fill_null(c) for a, b, c in values)
         return one.extend(other)
     if isinstance(rows, list | tuple):
@@ -145,9 +156,13 @@ def _two(dtype: Any, shape: Sequence[int], anything: Any) -> np.ndarray:
 
 def _values(kind: str, anything: Any) -> Any:
     """Return the entries of two public rows, of a kind of types."""
+    first, second, odd = anything
     if kind in _NUMBERS:
-        return 1, {"b": 0, "f": 0.5, "c": 0.5}.get(kind, 2)
-    return _TEXTS if kind == "U" and not isinstance(anything[0], str) else anything
+        return 1 if odd is None else odd, {"b": 0, "f": 0.5, "c": 0.5}.get(kind, 2)
+    if isinstance(first, str):
+        # A missing text is a gap, too.
+        return None if odd is np.nan else first, second
+    return _TEXTS if kind == "U" else (first if odd is None else odd, second)
 
 
 def _stand_in_of_pandas(rows: Any, anything: Any) -> Any:

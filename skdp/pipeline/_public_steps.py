@@ -48,18 +48,21 @@ from skdp.pipeline._holders import (
     fitted_parts,
     is_columns,
     last_of,
+    leaves_of,
     make_strict,
     private_parts,
     refuses_unknown,
     takes_all_rows,
 )
 from skdp.pipeline._public_rows import (
+    ODD,
     TWICE,
     are_numbers,
     are_single,
     columns_of,
     hold_categories,
     plain_rows,
+    row_among,
     row_twice,
     shape_of,
     stand_ins,
@@ -71,6 +74,7 @@ from skdp.preprocessing import DPStandardScaler
 # Rows, sent through a fitted step.
 
 _REAL = "biuf"
+_MAY_MIX = (FrozenEstimator, FunctionTransformer)
 # Rows between steps key the noise: they are the same whatever the settings of scikit-learn.
 _in_arrays = config_context(transform_output="default")
 _NO_FRAMES = (
@@ -113,7 +117,9 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
         # A step that was fitted to some categories may refuse all public rows.
         return _finite_but_gaps(_real(what, result, rows).astype(np.float64), rows)
     form = _form_of_public(what, public)
-    _check_by_rows(what, function, public)
+    # All other classes are known to take each row by itself.
+    if any(type(one) in _MAY_MIX for one in leaves_of(step, is_fitted=True)):
+        _check_by_rows(what, function, rows, public)
     made = _real(what, result, rows)
     others = without_categories(public.rows) if hold_categories(rows) else public.rows
     _refuse_form(what, form == _form_of(made) == _form_of(_attempt(function, others)))
@@ -171,17 +177,32 @@ def _finite_but_gaps(made: Any, rows: Any) -> Any:
     return with_data(made, np.where(has_gaps, made.data, all_finite.data))
 
 
-def _check_by_rows(what: str, function: Callable[..., Any], public: "_Public") -> None:
+def _check_by_rows(what: str, function: Callable[..., Any], rows: Any, public: "_Public") -> None:
     """Refuse a function that looks at all rows together, where public rows show it."""
-    for number in range(TWICE):
-        alone = _attempt(function, row_twice(public.rows, number))
-        is_same = _form_of(alone) == _form_of(public.result) and quietly(
-            partial(np.allclose, equal_nan=True), _dense(alone)[:1], _dense(public.result)[number]
-        )
+    form = _form_of(public.result)
+    for odd in ODD:
+        for two in [public.rows] if odd is None else stand_ins(rows, odd):
+            several = row_among(two), row_twice(two, 0), row_twice(two, 1)
+            among, *alone = made = [_attempt(function, one) for one in several]
+            # What makes another form is refused with the rows of which it does.
+            if odd is None or _form_of(among) == form:
+                break
+        else:
+            continue
+        facts = [(_form_of(one), shape_of(one)[:1]) for one in made]
+        is_same = facts == [(form, shape_of(one)[:1]) for one in several]
+        if is_same:
+            # Products of other numbers of rows round otherwise.
+            rounding = np.finfo(np.result_type(among.dtype, np.float16)).eps * shape_of(two)[-1]
+            close = partial(
+                np.allclose, atol=1e-8 + rounding * np.fmax(1, odd or 1), equal_nan=True
+            )
+            expected = np.concatenate([_dense(one)[:1] for one in alone])
+            is_same = quietly(close, _dense(among), row_among(expected))
         if not is_same:
             raise ValueError(
                 f"{what} must take each row by itself, but what it makes of a public row changes "
-                "with the row beside it."
+                "with the rows beside it."
             )
 
 

@@ -364,6 +364,87 @@ def test_what_a_step_would_refuse_is_refused_before_anything_is_charged(ledger, 
     assert ledger.entries() == []
 
 
+def of_frame(function):
+    return lambda rows: function(pd.DataFrame(rows)).to_numpy(rows.dtype)
+
+
+def without_gaps(rows):
+    filled = rows.copy()
+    filled[np.isnan(rows)] = np.nanmean(np.where(np.isinf(rows), 0.0, rows))
+    return filled
+
+
+MIXING = {
+    "nanmean": without_gaps,
+    "mean": of_frame(lambda rows: rows.fillna(rows.mean())),
+    "ffill": of_frame(lambda rows: rows.ffill()),
+    "bfill": of_frame(lambda rows: rows.bfill()),
+    "clip": lambda rows: np.clip(rows, *(rows.mean(0) + k * rows.std(0) for k in (-3, 3))),
+    "median": lambda rows: np.minimum(rows, 9 + np.median(rows, axis=0)),
+    "quantile": lambda rows: np.minimum(rows, np.quantile(rows, 0.99, axis=0)),
+    "maximum": lambda rows: rows / max(1, np.nanmax(rows)),
+    "minimum": lambda rows: rows - min(0, np.nanmin(rows)),
+    "branch": lambda rows: rows * rows.dtype.type(0.5) if (rows > 100).any() else rows,
+    "signs": lambda rows: rows if (rows < 0).any() else np.sqrt(rows),
+    "equal": lambda rows: np.unique(rows, axis=0),
+    "order": lambda rows: np.sort(rows, axis=0),
+}
+BY_ROWS = {
+    "gaps": np.nan_to_num,
+    "clip": lambda rows: np.clip(rows, 0, 1),
+    "log": np.log,
+    "ffill": of_frame(lambda rows: rows.ffill(axis=1)),
+    "means": lambda rows: rows - rows.mean(axis=1, keepdims=True),
+    "positive": lambda rows: 1 / 0 if (rows < 0).any() else np.sqrt(rows),
+    "product": lambda rows: rows @ np.eye(rows.shape[1], dtype=rows.dtype)[::-1] - rows,
+}
+CONTAINERS = {
+    "float64": np.asarray,
+    "float32": np.float32,
+    "list": np.ndarray.tolist,
+    "parts": lambda rows: RowBlocks.from_partitions([rows.copy] * 2, [len(rows)] * 2, 4),
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("name", MIXING)
+def test_functions_that_mix_rows_are_refused(ledger, name, container):
+    steps = FunctionTransformer(MIXING[name]), DPStandardScaler()
+    rows = CONTAINERS[container](np.abs(X))
+    with pytest.raises(ValueError, match="by itself"):
+        make_dp_pipeline(*steps, ledger=ledger).fit(rows)
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("name", BY_ROWS)
+def test_functions_of_single_rows_are_taken(name, container):
+    steps = FunctionTransformer(BY_ROWS[name]), DPStandardScaler()
+    make_dp_pipeline(*steps).fit(CONTAINERS[container](np.abs(X)))
+
+
+MIXING_TEXTS = {
+    "mode": lambda rows: rows.fillna(rows["town"].mode()[0]),
+    "ffill": lambda rows: rows.ffill(),
+    "first": lambda rows: rows.assign(town=rows["town"].iloc[0]),
+}
+
+
+def first_town(rows):
+    return (rows[["town"]].fillna("") == "").to_numpy(float)
+
+
+@pytest.mark.parametrize("kind", [str, object])
+def test_functions_that_mix_texts_are_refused(kind):
+    frame = pd.DataFrame({"town": np.resize(["n", "s"], len(X)), "age": X[:, 0]})
+    frame = frame.astype({"town": kind})
+    make_dp_pipeline(FunctionTransformer(first_town), DPStandardScaler()).fit(frame)
+    for mix in MIXING_TEXTS.values():
+        step = FunctionTransformer(lambda rows, mix=mix: first_town(mix(rows)))
+        with pytest.raises(ValueError, match="by itself"):
+            make_dp_pipeline(step, DPStandardScaler()).fit(frame)
+
+
 # The default epsilon of a step stands for that of the whole
 
 
