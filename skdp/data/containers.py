@@ -195,7 +195,7 @@ class _Silenced(metaclass=_WhileRequested):
     """What is silenced: nothing, once nobody requests it, wherever copies of the filter remain."""
 
 
-_FILTER: Any = ("ignore", None, _Silenced, None, 0)
+_FILTER: Any = ("ignore", None, _Silenced, None, 0)  # of any line; not tuned
 
 
 @contextmanager
