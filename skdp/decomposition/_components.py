@@ -27,9 +27,8 @@ class DPPCA(MatrixEstimator):
     ----------
     n_components : int, float, "mle" or None, default=None
         Number of components. A float in (0, 1) keeps as many as explain more than that fraction of
-        the variance, and ``"mle"`` as many as Minka's rule selects; both drop components that noise
-        hides, read only the released spectrum, and need the covariance solver. ``None`` keeps
-        min(n_samples, n_features).
+        the variance, and ``"mle"`` as many as Minka's rule selects; both drop what noise hides, and
+        need the covariance solver. ``None`` keeps min(n_samples, n_features).
     whiten : bool, default=False
         Whether `transform` scales the components to unit variance, by released variances.
     center : "private", array-like of shape (n_features,) or False, default="private"
@@ -122,12 +121,13 @@ class DPPCA(MatrixEstimator):
     **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for
     exactly in Gaussian differential privacy, or Laplace with ``delta=0``. Rows are clipped to
     `mean_norm` for the mean, centered by it, and clipped to `row_norm`; entries are clipped to
-    their bounds. Released: the mean; ten counts for each bound that is None; the sum of squares, if
-    rows are not the unit; and from the solver second moments, products with released bases, or all
-    entries. `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public:
-    the shape of X, its dtype, whether it is dense or sparse, feature names, and parameters. NaN and
-    infinity are refused, which tells that there are none. Not covered: what `transform`,
-    `fit_transform`, `score` and `score_samples` return, without noise; and the running time.
+    their bounds. Released: the mean, twice if it is too noisy; ten counts for each bound that is
+    None; the sum of squares, if rows are not the unit; and from the solver second moments, products
+    with released bases, or all entries. `plan` lists every release before a fit, `privacy_spent_`
+    afterwards. Assumed public: the shape of X, its dtype, whether it is dense or sparse, feature
+    names, and parameters. NaN and infinity are refused, which tells that there are none. Not
+    covered: what `transform`, `fit_transform`, `score` and `score_samples` return, without noise;
+    and the running time.
 
     "covariance" is Analyze Gauss (Dwork et al. 2014, :doi:`10.1145/2591796.2591883`), "power" the
     private power method (Nicolas et al. 2024, :arxiv:`2411.01931`), "alternating" and "deflation"
@@ -283,7 +283,7 @@ class DPPCA(MatrixEstimator):
         degrees_of_freedom = max(n_rows - 1, 1)
         variances = factors.eigenvalues / degrees_of_freedom
         total = factors.total / degrees_of_freedom
-        wanted = n_components = choose_rank(problem.n_components, variances, total, n_rows, dtype)
+        wanted = n_components = choose_rank(problem.n_components, factors, n_rows, dtype)
         if isinstance(problem.n_components, str | float) and factors.eigenvalue_noise > 0:
             # A fraction of the variance may take axes of noise to explain: these are not kept.
             n_components = min(wanted, max(factors.n_above_noise, 1))
@@ -367,7 +367,7 @@ class DPTruncatedSVD(MatrixEstimator):
     row_norm : float or None, default=None
         Public bound on the norm of a row, in the units of X, only for rows and users, and else
         refused; longer rows are scaled down to it. From 1e-100 to 1e100, or ``inf`` with
-        ``epsilon=inf``. ``None`` estimates a quantile of the norms privately, from .2 to .95
+        ``epsilon=inf``. ``None`` estimates a quantile of the norms privately, from .2 to 1
         by public facts: :ref:`private-scale`.
     mean_norm : float or None, default=None
         The same bound for the column means, which `explained_variance_` needs. ``None`` takes that

@@ -19,24 +19,6 @@ def ratios_of(parts: np.ndarray, whole: float) -> np.ndarray:
     return parts / whole if whole > 0 else np.zeros_like(parts)
 
 
-def choose_rank(
-    n_components: int | float | str | None,
-    variances: np.ndarray,
-    total: float,
-    n_rows: int,
-    dtype: np.dtype,
-) -> int:
-    """Choose the number of components of a released spectrum, by its ratios in `dtype`."""
-    if n_components is None:
-        return min(n_rows, len(variances))
-    if n_components == "mle":
-        return most_likely_rank(variances, n_rows)
-    if isinstance(n_components, Integral):
-        return int(n_components)
-    ratios = ratios_of(variances, total).astype(dtype)
-    return min(components_for_ratio(ratios, float(n_components)), n_rows)
-
-
 def rank_or_none(n_components: int | float | str | None) -> int | None:
     """Return the number of components, or None if the released spectrum decides it."""
     return int(n_components) if isinstance(n_components, Integral) else None
@@ -61,6 +43,9 @@ class Factors:
     # noise does not turn the components further than, with a probability of 95%.
     eigenvalue_errors: np.ndarray | None = None
     angles: np.ndarray | None = None
+    # Second moments along the components, with their noise, and its standard deviation off the
+    # diagonal.
+    noisy: tuple[np.ndarray, float] | None = None
     # (n_rows, n_eigenvalues), singular vectors, if they may be published
     left: np.ndarray | None = None
     failed: bool = False  # a basis exceeded the coherence bound and ended the iteration
@@ -92,6 +77,22 @@ class Factors:
             eigenvalues=self.eigenvalues[:n_components],
             left=None if self.left is None else self.left[:, :n_components] * signs,
         )
+
+
+def choose_rank(
+    n_components: int | float | str | None, factors: Factors, n_rows: int, dtype: np.dtype
+) -> int:
+    """Choose the number of components of a released spectrum, by its ratios in `dtype`."""
+    if n_components is None:
+        return min(n_rows, len(factors.eigenvalues))
+    if n_components == "mle":
+        assert factors.noisy is not None
+        noisy, noise_std = factors.noisy
+        return most_likely_rank(noisy, n_rows, noise_std)
+    if isinstance(n_components, Integral):
+        return int(n_components)
+    ratios = ratios_of(factors.eigenvalues, factors.total).astype(dtype)
+    return min(components_for_ratio(ratios, float(n_components)), n_rows)
 
 
 # ------------------------------

@@ -1,18 +1,22 @@
 """From raw rows to released factors: bounds, the mean, the solver, and factors of both sides."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from skdp.data.rows import Rows, open_rows
 from skdp.decomposition._problem import Factors, RowsProblem, rank_of
 from skdp.decomposition._rows_plan import (
+    WIDER,
     RowFactorReleases,
     RowReleases,
     bound_of_mean,
+    is_far,
     norm_quantile,
 )
 from skdp.decomposition._rows_solvers import (
+    decompose,
     passes_positivity_test,
     release_mean,
     solve_clipped,
@@ -54,19 +58,31 @@ def solve_rows(
     if isinstance(problem.center, np.ndarray):
         mean = problem.center
     if plan.center is not None:
-        clipped = clip_to_norm(raw, plan.mean_norm, problem.mean_norm, problem, budget)
-        # From here on the released mean is the center: its noise needs no correction.
-        mean, _ = release_mean(plan.center, clipped, budget)
+        first = clip_to_norm(raw, plan.mean_norm, problem.mean_norm, problem, budget)
+        mean, center_std = release_mean(plan.center, first, budget)
         rows = raw.centered(mean)
     rows = clip_to_norm(rows, plan.row_norm, problem.row_norm, problem, budget)
     way, *others = plan.ways.ways
+    if plan.center is not None:
+        if others and is_far(problem, way, center_std, rows.bound):
+            (way,) = others
+        if way.means:
+            wider = clipped(rows, WIDER * rows.bound)
+            left, center_std = release_mean(way.means[0], wider, budget)
+            mean = mean + left
+            rows = raw.centered(mean)
+            rows = clip_to_norm(rows, way.row_norm, problem.row_norm, problem, budget)
+        # The mean is the center: its noise is an error of the moment, and of nothing else.
+        decomposition = partial(decompose, center_error=problem.shape[0] * center_std**2)
+        factors = solve_clipped(problem, way.solver, rows, budget, generator, decomposition)
+        return replace(factors, mean=mean, row_norm=float(rows.bound))
     if way.means:
-        clipped = rows
+        first = rows
         if problem.mean_norm is not None:
-            clipped = clip_to_norm(raw, None, problem.mean_norm, problem, budget)
+            first = clip_to_norm(raw, None, problem.mean_norm, problem, budget)
         if plan.positivity is not None and passes_positivity_test(plan.positivity, raw, budget):
-            return solve_guided(problem, others, rows, clipped, budget, generator)
-        mean, noise_std = release_mean(way.means[0], clipped, budget)
+            return solve_guided(problem, others, rows, first, budget, generator)
+        mean, noise_std = release_mean(way.means[0], first, budget)
     factors = solve_clipped(problem, way.solver, rows, budget, generator)
     return replace(factors, mean=mean, mean_noise_variance=noise_std**2, row_norm=float(rows.bound))
 

@@ -12,11 +12,12 @@ import numpy as np
 from skdp._estimator import check_finite_bound
 from skdp.decomposition._problem import MEAN, RowsProblem, check_solver, rank_of, rank_or_none
 from skdp.linalg.norms import UNIT_ROUNDOFF, row_norms
+from skdp.linalg.spectrum import noise_edge
 from skdp.privacy import Plan, Release, sensitivity
 from skdp.privacy.plan import OneOf, growing_shares, left_of, plan_sum
 from skdp.privacy.releases import SCALE_GRID, Search
 
-_MEAN_NORM, _ROW_NORM = "mean norm", "row norm"
+_MEAN_NORM, _ROW_NORM, _AGAIN = "mean norm", "row norm", " again"
 
 # ------------------------------
 # Checks of the parameters, and the values that "auto" stands for.
@@ -166,6 +167,11 @@ _NORM_SHARE = 0.03  # not studied
 # Share of the mean that rows are centered by: a factor over the signal, within limits. Its noise
 # adds a direction to the rows, of which there is the more the weaker the signal is.
 _CENTER_FACTOR, _CENTER_LIMITS = 3.75, (0.15, 0.25)  # benchmarks/diagonal_prior/centered.md
+# Rows are centered again if the error of their mean, as a second moment, probably exceeds the edge
+# of the noise by this factor; and the share of the mean that they are then centered by.
+_FAR, _AGAIN_SHARE = 1.0, 0.2  # not studied
+#: For this mean rows are clipped to so many times their norm, as they lie to one side of the first.
+WIDER = 2.0  # not studied
 # Share of the mean for variances; the solver takes the rest.
 _MEAN_SHARE = 0.02  # not studied
 # Fractions of the share of the power method: for all clip levels, and for the spectrum.
@@ -184,6 +190,8 @@ _NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bou
 # For strong signals the quantile of the norms is the median at this signal, and grows by so much
 # for each factor of e.
 _SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
+# From the signal where the quantile is .95, the fraction that is clipped falls with this power.
+_CLIPPED_POWER = 1.5  # not studied
 # Up to the first of these signals the quantile is the lowest one; from the second on, it is that of
 # strong signals; in between it rises: benchmarks/diagonal_prior/components.md, "Private bounds"
 _LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)
@@ -224,6 +232,7 @@ class Way(NamedTuple):
 
     # At most one if not guided. The power method releases a guiding mean twice.
     means: tuple[Release, ...]
+    row_norm: Search | None  # of rows that are centered again
     solver: SolverReleases
 
 
@@ -234,7 +243,7 @@ class RowReleases(NamedTuple):
     center: Release | None  # the mean that rows are centered by
     row_norm: Search | None
     positivity: Release | None  # count of mostly positive rows, which decides whether to guide
-    ways: OneOf  # of `Way`: not guided, and guided, by each solver
+    ways: OneOf  # of `Way`: the usual one; guided, by each solver; or centered again
 
 
 def warnings_for_rows(problem: RowsProblem, plan: Plan) -> list[str]:
@@ -253,25 +262,28 @@ def norm_quantile(search: Search, problem: RowsProblem) -> float:
 
     For rows before centering it is .95. For the rows that are decomposed it rises with the
     logarithm of the signal-to-noise ratio: from .2, where noise dominates, as clipped rows keep
-    their directions, to .95, where there is hardly any. With few rows it is nearer to the median,
-    as the noise of the counts would blur other quantiles.
+    their directions, to .95, where there is hardly any, and from there on to 1. With few rows it is
+    nearer to the median, as the noise of the counts would blur other quantiles.
     """
-    wanted = _quantile_of_strength(problem) if search.name == _ROW_NORM else _NORM_QUANTILE
-    highest = search.highest_quantile(problem.shape[0], most=_NORM_QUANTILE)
+    wanted = _NORM_QUANTILE if search.name == _MEAN_NORM else _quantile_of_strength(problem)
+    highest = search.highest_quantile(problem.shape[0], most=wanted)
     lowest = 1 - search.highest_quantile(problem.shape[0])
-    return max(min(wanted, highest), min(_MEDIAN, max(_LOWEST_QUANTILE, lowest)))
+    return max(highest, min(_MEDIAN, max(_LOWEST_QUANTILE, lowest)))
 
 
 def _quantile_of_strength(problem: RowsProblem) -> float:
     weak, strong = _WEAK_AND_STRONG
-    signal = _signal_to_noise(problem)
+    signal = public = _signal_to_noise(problem)
     if problem.is_pca and (rank := rank_or_none(problem.n_components)):
         most = max(_FEW_COMPONENTS / max(rank - 1, 1), 1.0)
         signal *= float(np.clip((signal / weak) ** 2, 1.0, most))
     growth = math.log(max(signal, strong) / _SIGNAL_OF_MEDIAN)
-    of_strong = _MEDIAN + _QUANTILE_GROWTH * growth
+    of_strong = min(_MEDIAN + _QUANTILE_GROWTH * growth, _NORM_QUANTILE)
     ends = math.log(weak), math.log(strong)
-    return float(np.interp(math.log(max(signal, weak)), ends, (_LOWEST_QUANTILE, of_strong)))
+    quantile = float(np.interp(math.log(max(signal, weak)), ends, (_LOWEST_QUANTILE, of_strong)))
+    highest = _SIGNAL_OF_MEDIAN * math.exp((_NORM_QUANTILE - _MEDIAN) / _QUANTILE_GROWTH)
+    beyond = (highest / max(public, highest)) ** _CLIPPED_POWER
+    return 1 - beyond * (1 - quantile)
 
 
 def _signal_to_noise(problem: RowsProblem) -> float:
@@ -295,29 +307,47 @@ def plan_rows(problem: RowsProblem) -> RowReleases:
         _plan_norm(problem) if problem.row_norm is None else None,
         positivity,
     )
-    return RowReleases(*before, OneOf(tuple(_plan_ways(problem, left_of(before)))))
+    return RowReleases(*before, OneOf(tuple(_plan_ways(problem, left_of(before), before[1]))))
 
 
-def _plan_ways(problem: RowsProblem, share: float) -> Iterator[Way]:
+def _plan_ways(problem: RowsProblem, share: float, center: Release | None) -> Iterator[Way]:
     """Plan what follows the bounds: the default way, and the one that the mean guides."""
     if not problem.releases_mean or problem.center is not None:
-        yield Way((), _plan_solver(problem, share))
+        usual = Way((), None, _plan_solver(problem, share))
+        if center is None or not problem.cost.is_private:
+            yield usual
+            return
+        other, row_norm, mean_std = _plan_again(problem, share), problem.row_norm, center.noise_std
+        # Released values decide, unless public bounds do.
+        if row_norm is None or mean_std is None:
+            yield from (usual, other)
+        else:
+            yield other if is_far(problem, usual, mean_std, row_norm) else usual
         return
     mean = _plan_mean(problem, MEAN, _MEAN_SHARE)
-    yield Way((mean,), _plan_solver(problem, share - _MEAN_SHARE))
+    yield Way((mean,), None, _plan_solver(problem, share - _MEAN_SHARE))
     first, more = _guide_shares(problem)
     guide, share = _plan_mean(problem, "guiding mean 1", first), share - first
     for solver in problem.guided_solvers:
         if solver == "power":
             again = _plan_mean(problem, "guiding mean 2", more)
-            yield Way((guide, again), _plan_guided_power(problem, share - more))
+            yield Way((guide, again), None, _plan_guided_power(problem, share - more))
         else:
-            yield Way((guide,), _plan_solver(problem, share))
+            yield Way((guide,), None, _plan_solver(problem, share))
+
+
+def _plan_again(problem: RowsProblem, share: float) -> Way:
+    """Plan the mean of centered rows, their norm around it, and what follows."""
+    bound = _ROW_NORM if problem.row_norm is None else WIDER * problem.row_norm
+    mean = _plan_mean(problem, MEAN + _AGAIN, _AGAIN_SHARE, bound)
+    search = _plan_norm(problem, _ROW_NORM + _AGAIN) if problem.row_norm is None else None
+    return Way((mean,), search, _plan_solver(problem, left_of(mean, search, total=share)))
 
 
 def _plan_norm(problem: RowsProblem, name: str = _ROW_NORM) -> Search:
     """Plan the private estimate of a bound."""
-    remedy = f"Pass {name.replace(' ', '_')} as a public bound in the units of X."
+    parameter = name.removesuffix(_AGAIN).replace(" ", "_")
+    remedy = f"Pass {parameter} as a public bound in the units of X."
     return problem.cost.search(name, _NORM_SHARE, SCALE_GRID, remedy=remedy)
 
 
@@ -342,10 +372,28 @@ def _guide_shares(problem: RowsProblem) -> tuple[float, float]:
     return first, both - first
 
 
-def _plan_mean(problem: RowsProblem, name: str, share: float) -> Release:
+def _plan_mean(
+    problem: RowsProblem, name: str, share: float, bound: float | str | None = None
+) -> Release:
     n_rows, n_features = problem.shape
     change = partial(_mean_change, n_rows=n_rows)
-    return plan_sum(problem, name, share, (n_features,), bound_of_mean(problem), change)
+    bound = bound_of_mean(problem) if bound is None else bound
+    return plan_sum(problem, name, share, (n_features,), bound, change)
+
+
+def is_far(problem: RowsProblem, usual: Way, mean_std: float, bound: float) -> bool:
+    r"""Tell whether rows of this norm are centered too badly, by public facts and the bound.
+
+    Rows that are centered by a mean with the error :math:`\delta` have the second moment
+    :math:`\delta \delta'` too many, of which :math:`d \tau^2` is expected in one direction, and
+    the mean may be far noisier than rows vary: its bound counts how far they are from 0.
+    """
+    n_rows, n_features = problem.shape
+    change = sensitivity.second_moment(bound, problem.unit.adjacency) / n_rows
+    share = 1 - left_of(usual.solver)
+    noise_std = problem.cost.noise_std("symmetric_gaussian", change, share)
+    edge = noise_edge(noise_std * math.sqrt(0.5), n_features)
+    return n_features * mean_std**2 > _FAR * edge
 
 
 def bound_of_mean(problem: RowsProblem) -> float | str:

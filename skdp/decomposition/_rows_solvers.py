@@ -69,31 +69,50 @@ def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | 
 
 
 def decompose(
-    noisy: np.ndarray, noise_std: float, squared_bound: float = 1.0, n_components: int | None = None
+    noisy: np.ndarray,
+    noise_std: float,
+    squared_bound: float = 1.0,
+    n_components: int | None = None,
+    center_error: float = 0.0,
 ) -> Factors:
-    """Decompose a released second moment; it and its noise are in units of `squared_bound`.
+    r"""Decompose a released second moment; it and its noise are in units of `squared_bound`.
 
     If `n_components` is given, so many components span the leading eigenvectors of the moment less
-    its `feature_penalty`.
+    its `feature_penalty`. `center_error`, in other units, is :math:`n \tau^2` for n rows that were
+    centered by a mean with noise :math:`\tau`: of one random vector the moment has the square.
     """
+    error = center_error / squared_bound
     # Symmetric noise has half the variance off the diagonal, and that moves the eigenvalues.
-    off_diagonal_std = noise_std * np.sqrt(0.5)
+    off_diagonal_std = float(np.hypot(noise_std * np.sqrt(0.5), error))
     penalty = feature_penalty(np.diag(noisy), noise_std, n_components)
     eigenvalues, vectors = np.linalg.eigh(_less_diagonal(noisy, penalty))
     vectors = vectors[:, ::-1]
     second_moments = eigenvalues[::-1] + penalty @ np.square(vectors)
     vectors, second_moments = _turned(noisy, vectors, second_moments, n_components or 0)
-    cleaned = second_moments - _pushes(second_moments, off_diagonal_std)
-    errors, angles = noise_errors(np.sort(second_moments)[::-1], off_diagonal_std)
+    cleaned = second_moments - _pushes(second_moments, off_diagonal_std) - error
+    edge = _edge_with_center(noise_edge(off_diagonal_std, len(noisy)), error, len(noisy))
+    errors, angles = noise_errors(np.sort(second_moments)[::-1], off_diagonal_std, edge)
     return Factors(
         components=vectors.T,
         eigenvalues=squared_bound * descending(cleaned),
-        total=squared_bound * float(second_moments.sum()),
+        total=squared_bound * float(max(second_moments.sum() - len(noisy) * error, 0.0)),
         eigenvalue_noise=squared_bound * noise_std,
-        n_above_noise=int(np.sum(second_moments > noise_edge(off_diagonal_std, len(noisy)))),
+        n_above_noise=int(np.sum(second_moments > edge)),
         eigenvalue_errors=squared_bound * errors,
         angles=angles,
+        noisy=(squared_bound * second_moments, squared_bound * off_diagonal_std),
     )
+
+
+def _edge_with_center(edge: float, error: float, n_features: int) -> float:
+    """Raise the edge of the noise by a direction that a badly centered mean adds.
+
+    Its second moment is a multiple of a chi-squared number, and noise pushes it (J. Baik, G. Ben
+    Arous, S. Peche, 2005, :arxiv:`math/0403022`).
+    """
+    # Two standard deviations above the expected length.
+    added = error * (np.sqrt(n_features) + np.sqrt(2)) ** 2
+    return added + edge**2 / (4 * added) if 2 * added > edge else edge
 
 
 def _turned(

@@ -144,7 +144,9 @@ _MOST_OF_A_PAIR = 0.1  # benchmarks/noise_errors/coverage.md
 _LARGEST_RATIO = 1e150  # not tuned
 
 
-def noise_errors(eigenvalues: np.ndarray, off_diagonal_std: float) -> tuple[np.ndarray, np.ndarray]:
+def noise_errors(
+    eigenvalues: np.ndarray, off_diagonal_std: float, edge: float
+) -> tuple[np.ndarray, np.ndarray]:
     r"""Estimate errors of eigenvalues without their pushes, and angles that noise turns vectors by.
 
     For symmetric Gaussian noise and descending noisy eigenvalues :math:`\mu`, as in
@@ -156,14 +158,14 @@ def noise_errors(eigenvalues: np.ndarray, off_diagonal_std: float) -> tuple[np.n
     outliers noise increases the squared gap by :math:`8 \tau^2` on average, which is taken out,
     too, and in errors their weight is at most .1. The quantile of the sum is that of a multiple of
     a chi-squared number with the same mean and variance (F. E. Satterthwaite, 1946,
-    :doi:`10.2307/3002019`). What lies below the edge of the noise may have any direction, and any
+    :doi:`10.2307/3002019`). What lies below the `edge` of the noise may have any direction, and any
     value up to the largest push.
     benchmarks/noise_errors/coverage.md has how often this holds.
     """
     n, largest = len(eigenvalues), max(np.sqrt(len(eigenvalues)), np.sqrt(2))
     if off_diagonal_std == 0:
         return np.zeros(n), np.zeros(n)
-    is_above = eigenvalues > noise_edge(off_diagonal_std, n)
+    is_above = eigenvalues > edge
     with np.errstate(over="ignore"):
         values = np.clip(eigenvalues / off_diagonal_std, -_LARGEST_RATIO, _LARGEST_RATIO)
     repulsion = 8 * np.logical_and.outer(is_above, is_above)
@@ -192,14 +194,21 @@ def components_for_ratio(explained_variance_ratio: np.ndarray, ratio: float) -> 
     return min(needed, len(cumulated))
 
 
-def most_likely_rank(eigenvalues: np.ndarray, n_rows: int) -> int:
-    """Choose a rank below d, but at least 1, by the approximate evidence of each rank.
+def most_likely_rank(eigenvalues: np.ndarray, n_rows: int, off_diagonal_std: float = 0.0) -> int:
+    r"""Choose a rank below d, but at least 1, by the approximate evidence of each rank.
 
     The approximation is from T. P. Minka (2000), "Automatic choice of dimensionality for PCA",
-    NIPS.
+    NIPS. The eigenvalues come with their noise: rows of variance v give an entry of their
+    covariance the error :math:`v / \sqrt n`, and noise :math:`\tau` beside it leaves what
+    :math:`n / (1 + n \tau^2 / v^2)` rows would tell.
     """
-    ranks = range(1, len(eigenvalues))
-    evidence = [_log_evidence(eigenvalues, rank, n_rows) for rank in ranks]
+    most, usual = len(eigenvalues) - 1, max(float(np.median(eigenvalues)), off_diagonal_std)
+    if off_diagonal_std > 0:
+        n_rows = max(round(n_rows / (1 + n_rows * (off_diagonal_std / usual) ** 2)), 2)
+        # With about as many rows as features the approximation fails: noise alone has a spread.
+        edge = usual + noise_edge(off_diagonal_std, len(eigenvalues))
+        most = min(most, max(int(np.sum(eigenvalues > edge)), 1))
+    evidence = [_log_evidence(eigenvalues, rank, n_rows) for rank in range(1, most + 1)]
     return int(np.argmax(evidence)) + 1 if evidence else 1
 
 

@@ -241,10 +241,9 @@ def test_a_warning_turned_into_an_error_leaves_what_was_paid_for(make):
     assert estimator.privacy_spent_.epsilon == 0.01
 
 
-@pytest.mark.parametrize("n_components", [0.999, "mle"])
-def test_components_that_noise_hides_are_not_counted(n_components):
+def test_components_that_noise_hides_are_not_counted():
     digits = load_digits().data
-    pca = DPPCA(n_components, mean_norm=64, row_norm=40, random_state=SECRET)
+    pca = DPPCA(0.999, mean_norm=64, row_norm=40, random_state=SECRET)
     with pytest.warns(PrivacyWarning, match=r"Only (\d+) of \d+ components stand out") as caught:
         pca.fit(digits)
     (text,) = (str(warning.message) for warning in caught)

@@ -6,7 +6,7 @@ import pytest
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.datasets import make_spiked
 from skdp.decomposition._rows_solvers import decompose
-from skdp.linalg.spectrum import noise_errors
+from skdp.linalg.spectrum import noise_edge, noise_errors
 from skdp.units import Entry
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -39,7 +39,7 @@ def test_without_noise_there_are_no_errors():
 
 def test_what_noise_hides_has_any_direction():
     # The edge of the noise is at 4, and the largest push is 2.
-    errors, angles = noise_errors(np.array([9.0, 3.0, 1.0, 0.0]), 1.0)
+    errors, angles = noise_errors(np.array([9.0, 3.0, 1.0, 0.0]), 1.0, noise_edge(1.0, 4))
     assert errors[0] < 2
     assert angles[0] < 1
     np.testing.assert_array_equal(errors[1:], 2)
@@ -56,7 +56,7 @@ def test_numbers_keep_the_type_of_the_rows():
 @pytest.mark.parametrize("noise", [1e-300, 1e-5, 1.0, 1e5])
 def test_any_spectrum_has_errors(values, noise):
     with np.errstate(all="raise", under="ignore"):
-        errors, angles = noise_errors(np.array(values), noise)
+        errors, angles = noise_errors(np.array(values), noise, noise_edge(noise, len(values)))
     assert np.isfinite(errors).all()
     assert (errors >= np.sqrt(2) * noise * (1 - 1e-12)).all()
     assert ((angles >= 0) & (angles <= np.pi / 2)).all()

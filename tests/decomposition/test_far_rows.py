@@ -1,0 +1,107 @@
+"""Rows far from 0: a mean whose noise exceeds their spread, errors of components, and ranks."""
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from skdp import DPPCA
+from skdp.metrics import captured_variance
+
+K = 2
+SPREADS = np.r_[3, 2, np.ones(8)]
+
+
+def rows(offset, n=20_000, seed=0):
+    random = np.random.default_rng(seed)
+    return random.normal(size=(n, len(SPREADS))) * SPREADS + offset * random.random(len(SPREADS))
+
+
+def captured(pca, X):
+    """Part of the variance of the best components."""
+    centered = X - X.mean(axis=0)
+    best = captured_variance(PCA(K).fit(X).components_, centered)
+    return captured_variance(pca.components_, centered) / best
+
+
+def releases(pca):
+    return [release.name for release in pca.privacy_spent_.releases]
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+@pytest.mark.parametrize("solver", ["covariance", "adaptive", "power"])
+@pytest.mark.parametrize("offset", [30, 300])
+def test_rows_far_from_0_are_centered_again(offset, solver):
+    pca = DPPCA(K, epsilon=1.0, solver=solver).fit(rows(offset))
+    assert captured(pca, rows(offset)) > (0.9 if solver == "power" else 0.99)
+
+
+def test_the_second_mean_is_released_where_the_first_is_too_noisy():
+    far, near = (DPPCA(K, epsilon=1.0).fit(rows(offset)) for offset in (300, 0))
+    assert "mean again" in releases(far)
+    assert "row norm again, count 1" in releases(far)
+    assert "mean again" not in releases(near)
+    # Users bring the mean of their rows.
+    users = np.arange(20_000) // 2
+    pairs = DPPCA(K, privacy_unit="user").fit(rows(300), users=users)
+    assert "mean again" in releases(pairs)
+    assert captured(pairs, rows(300)) > 0.97
+
+
+def test_public_bounds_decide_before_the_fit():
+    names = [
+        [release.name for release in DPPCA(K, mean_norm=norm, row_norm=1.0).plan(5000, 10).releases]
+        for norm in (1.0, 1e4)
+    ]
+    assert names == [["mean", "second moment"], ["mean", "mean again", "second moment"]]
+    for norm in (1.0, 1e4):
+        assert len(DPPCA(K, mean_norm=norm, row_norm=1.0).plan(5000, 10).parts.ways.ways) == 1
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_constant_rows_have_no_component():
+    for offset in (1.0, 1e4):
+        pca = DPPCA(0.9, solver="covariance").fit(np.full((5000, 6), offset))
+        assert pca.n_components_ == 1  # the least
+        assert pca.components_noise_angle_[0] == pytest.approx(np.pi / 2)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+@pytest.mark.parametrize("epsilon", [0.25, 1.0])
+@pytest.mark.parametrize("offset", [0, 30, 300])
+def test_errors_of_components_count_the_noise_of_the_mean(offset, epsilon):
+    X, within = rows(offset), []
+    for _ in range(60):
+        pca = DPPCA(K, epsilon=epsilon, solver="covariance").fit(X)
+        centered = X - pca.mean_
+        norms = np.linalg.norm(centered, axis=1, keepdims=True)
+        centered *= np.minimum(pca.row_norm_ / norms, 1)
+        variances, vectors = np.linalg.eigh(np.cov(centered.T))
+        for j in range(K):
+            cosine = min(abs(pca.components_[j] @ vectors[:, -1 - j]), 1.0)
+            angle = np.arccos(cosine) <= pca.components_noise_angle_[j]
+            error = abs(pca.explained_variance_[j] - variances[-1 - j])
+            within.append((angle, error <= 1.96 * pca.explained_variance_std_error_[j]))
+    # Of 95%; four standard errors of 120 outcomes below .92.
+    assert (np.mean(within, axis=0) > 0.82).all()
+
+
+@pytest.mark.parametrize("epsilon", [0.25, 1.0, 16.0, 256.0])
+@pytest.mark.parametrize("offset", [0, 30])
+def test_the_most_likely_rank_is_that_of_a_clear_spectrum(offset, epsilon):
+    found = DPPCA("mle", epsilon=epsilon).fit(rows(offset)).n_components_
+    assert abs(found - K) <= 1
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_at_a_large_budget_nothing_is_clipped_away(k):
+    """Rows of a few heavy columns, whose longest rows hold much of the variance."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(8000, 12)) * np.exp(0.5 * random.normal(size=(8000, 1)))
+    X[:, :k] *= 3
+    pca = DPPCA(k, epsilon=256.0).fit(X)
+    centered = X - X.mean(axis=0)
+    best = captured_variance(PCA(k).fit(X).components_, centered)
+    assert captured_variance(pca.components_, centered) > 0.999 * best
+    norms = np.linalg.norm(centered, axis=1)
+    assert np.mean(norms > pca.row_norm_) < 0.002
