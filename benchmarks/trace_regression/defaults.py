@@ -18,10 +18,11 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from sklearn.datasets import load_diabetes
 
+from benchmarks.budgets.tables import RESPONSES, at_hand_of, table_of
 from benchmarks.report import ignore_drowned_signal, line, parser_for, table
 from benchmarks.trace_regression.measures import KEY, made, without_cut
-from benchmarks.trace_regression.real_data import rows_and_responses
 from skdp import DPTraceRegressor
 from skdp.linear_model import _trace_descent
 
@@ -54,11 +55,13 @@ def rows(make: Callable[[int], Any], n: int, seed: int) -> Any:
 
 
 def real(name: str, seed: int) -> Any:
-    data = rows_and_responses(name)
-    if data is None:
-        return None
-    order = np.random.default_rng(seed).permutation(len(data[1]))
-    return data[0][order], data[1][order], int(0.8 * len(order))
+    is_bundled = name == "diabetes"
+    X, y = load_diabetes(return_X_y=True, scaled=False) if is_bundled else table_of(RESPONSES[name])
+    order = np.random.default_rng(seed).permutation(len(y))
+    return X[order], y[order], int(0.8 * len(order))
+
+
+REAL = ("california", "wine", "updrs")
 
 
 CASES: dict[str, Case] = {
@@ -71,9 +74,7 @@ CASES: dict[str, Case] = {
     "spiked, collinear": (partial(rows, spiked_columns, 11_000), {}),
     "long tails": (partial(rows, linear_tails, 11_000), {}),
     "diabetes, ε 4": (partial(real, "diabetes"), {"epsilon": 4.0}),
-    "california_housing": (partial(real, "california_housing"), {}),
-    "wine_quality_white": (partial(real, "wine_quality_white"), {}),
-    "parkinsons_updrs": (partial(real, "parkinsons_updrs"), {}),
+    **{name: (partial(real, name), {}) for name in REAL},
 }
 
 
@@ -93,13 +94,10 @@ CHANGES: dict[str, Change] = {
 }
 
 
-def scores(case: Case, changes: dict[str, Change], seed: int) -> list[float] | None:
+def scores(case: Case, changes: dict[str, Change], seed: int) -> list[float]:
     """Return R^2 with each change."""
     make, parameters = case
-    data = make(seed)
-    if data is None:
-        return None
-    X, y, n = data
+    X, y, n = make(seed)
     found = []
     for change, asked in changes.values():
         model = DPTraceRegressor(**parameters, **asked(X), random_state=KEY + seed)
@@ -108,11 +106,8 @@ def scores(case: Case, changes: dict[str, Change], seed: int) -> list[float] | N
     return found
 
 
-def row(name: str, case: Case, changes: dict[str, Change]) -> list[str] | None:
-    found = [scores(case, changes, seed) for seed in SEEDS]
-    if None in found:
-        return None
-    values = np.array(found)
+def row(name: str, case: Case, changes: dict[str, Change]) -> list[str]:
+    values = np.array([scores(case, changes, seed) for seed in SEEDS])
     differences = np.median(values[:, 1:] - values[:, :1], axis=0)
     return [name, f"{np.median(values[:, 0]):.3f}", *(f"{value:+.3f}" for value in differences)]
 
@@ -121,17 +116,17 @@ def rows_of(cases: dict[str, Case], changes: dict[str, Change]) -> str:
     lines = [table(["", *changes], [])]
     print(lines[0])
     for name, case in cases.items():
-        cells = row(name, case, changes)
-        if cells is not None:
-            lines.append(line(cells))
-            print(lines[-1], flush=True)
+        lines.append(line(row(name, case, changes)))
+        print(lines[-1], flush=True)
     return "\n".join(lines)
 
 
 def main() -> None:
     arguments = parser_for(__doc__, write="replace the tables of defaults.md").parse_args()
     ignore_drowned_signal()
-    parts = [TITLE, rows_of(CASES, CHANGES)]
+    skipped = set(REAL) - set(at_hand_of(list(REAL)))
+    cases = {name: case for name, case in CASES.items() if name not in skipped}
+    parts = [TITLE, rows_of(cases, CHANGES)]
     if arguments.write:
         file = HERE / "defaults.md"
         said = file.read_text().partition(FINDINGS)[2] if file.exists() else ""
