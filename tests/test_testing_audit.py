@@ -1,12 +1,30 @@
 """Checks from outside: they catch what is planted, and say nothing of what is right."""
 
+import array
+import contextvars
+import datetime
+import decimal
+import io
+import logging
+import os
 import re
+import sys
+import threading
+import types
+import weakref
+from collections import OrderedDict, UserList, defaultdict, deque, namedtuple
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from joblib import parallel_config
+from scipy import sparse
 from scipy.special import ndtri
 from scipy.stats import beta
 
@@ -183,9 +201,10 @@ def test_what_is_wrong_is_refused_before_fits(wrong):
         audit(lambda *_: pytest.fail("fitted"), 0, 1, **wrong)
 
 
-def test_a_fit_has_to_return_numbers():
+@pytest.mark.parametrize("result", [None, (), [{}, None], int])
+def test_a_fit_has_to_return_numbers(result):
     with pytest.raises(ValueError, match="fit must return numbers"):
-        audit(lambda data, seed: "text", 0, 1, n_fits=20)
+        audit(lambda *_: result, 0, 1, n_fits=20)
 
 
 @pytest.mark.covered(at_most=8)
@@ -235,3 +254,278 @@ def test_an_error_of_one_dataset_is_told():
 
     (found,) = find_data_dependent_attributes(fails, *rows())
     assert found.where == "error"
+
+
+class Holder:
+    def __init__(self, row):
+        self.row = row
+
+    def __call__(self):
+        return self.row
+
+    def __getstate__(self):
+        return {}
+
+
+class Slots:
+    __slots__ = ("row",)
+
+    def __init__(self, row):
+        self.row = row
+
+
+class SubArray(np.ndarray):
+    pass
+
+
+Pair = namedtuple("Pair", "name row")
+
+
+@dataclass
+class Record:
+    row: object
+
+
+def nested(row, depth=2000):
+    for _ in range(depth):
+        row = [row]
+    return row
+
+
+def cycle(row):
+    found = [row]
+    found.append(found)
+    return found
+
+
+def with_attribute(row):
+    found = np.zeros(2).view(SubArray)
+    found.row = row
+    return found
+
+
+def masked(row):
+    return np.ma.array(np.zeros(3), mask=row > 9)
+
+
+def with_default(row):
+    return lambda value=row: value
+
+
+def negative_zero(row):
+    return -0.0 if row[0] > 5 else 0.0
+
+
+def payload(row):
+    return np.array([0x7FF8000000000001 + (row[0] > 5)], dtype=np.int64).view(float)
+
+
+# Where a row, or what only it decides, may be hidden so that checks can read it.
+HIDING = {
+    "series": pd.Series,
+    "frame": lambda row: pd.DataFrame({"a": row, "b": "x"}),
+    "index": lambda row: pd.DataFrame({"a": np.zeros(3)}, index=row),
+    "columns": lambda row: pd.DataFrame(np.zeros((1, 3)), columns=row),
+    "attributes of a frame": lambda row: pd.DataFrame({"a": [0]}).pipe(
+        lambda frame: frame.attrs.update(row=row) or frame
+    ),
+    "categories": lambda row: pd.Series(
+        ["a"] * 3, dtype=pd.CategoricalDtype([*"a", *map(str, row)])
+    ),
+    "polars": lambda row: pl.DataFrame({"a": row}),
+    "sparse": sparse.csr_array,
+    "set": lambda row: {*row.tolist()},
+    "frozenset": lambda row: frozenset(row.tolist()),
+    "keys": lambda row: dict.fromkeys(row.tolist()),
+    "ordered": lambda row: OrderedDict(row=row),
+    "defaults": lambda row: defaultdict(partial(np.copy, row)),
+    "deque": deque,
+    "user list": UserList,
+    "bytes": lambda row: row.tobytes(),
+    "bytearray": lambda row: bytearray(row.tobytes()),
+    "memoryview": memoryview,
+    "array.array": lambda row: array.array("d", row),
+    "closure": lambda row: lambda: row,
+    "default": with_default,
+    "partial": lambda row: partial(print, row),
+    "partial of a name": lambda row: partial(print, end=row),
+    "bound method": lambda row: Holder(row).__call__,
+    "bound builtin": lambda row: row.mean,
+    "method of a function": lambda row: types.MethodType(lambda self: row, 0),
+    "callable": Holder,
+    "itemgetter": lambda row: itemgetter(*row),
+    "slots": Slots,
+    "named tuple": lambda row: Pair("row", row),
+    "data class": Record,
+    "namespace": lambda row: types.SimpleNamespace(row=row),
+    "iterator": lambda row: iter([row]),
+    "class": lambda row: type("Local", (), {"row": row}),
+    "depth": nested,
+    "cycle": cycle,
+    "objects": lambda row: np.array([None, row.tolist()], dtype=object),
+    "structured": lambda row: np.array([(1, row[0])], dtype="i4,f8"),
+    "masked": masked,
+    "subclass of arrays": with_attribute,
+    "strings": lambda row: row.astype(str),
+    "complex": lambda row: row * 1j,
+    "times": lambda row: row.astype("M8[s]"),
+    "date": lambda row: datetime.timedelta(row[0]),
+    "decimal": lambda row: decimal.Decimal(row[0]),
+    "fraction": lambda row: Fraction(row[0]),
+    "large integer": lambda row: 2**70 + int(row[0]),
+    "generator of numbers": lambda row: np.random.default_rng(int(row[0] > 5)),
+    "bytes of a file": lambda row: io.BytesIO(row.tobytes()),
+    "error": lambda row: ValueError(row),
+    "negative zero": negative_zero,
+    "payload of NaN": payload,
+    "order of names": lambda row: dict.fromkeys(("ab", "ba")[int(row[0] > 5)]),
+    "layout": lambda row: np.zeros((2, 2), order="CF"[int(row[0] > 5)]),
+    "type": lambda row: (list, tuple)[int(row[0] > 5)](),
+    "none": lambda row: None if row[0] > 5 else (),
+}
+
+
+def raised(row):
+    try:
+        raise ValueError
+    except ValueError as error:
+        return error
+
+
+def context(row):
+    found = contextvars.ContextVar("found")
+    found.set(row)
+    return found
+
+
+def thread_local(row):
+    found = threading.local()
+    found.row = row
+    return found
+
+
+# And where no check can.
+REFUSED = {
+    "generator": lambda row: (one for one in row),
+    "weak reference": lambda row: weakref.ref(row),
+    "traceback": raised,
+    "context variable": context,
+    "local to a thread": thread_local,
+    "file": lambda row: open(os.devnull),  # noqa: SIM115
+    "property": lambda row: property(lambda self: row),
+}
+
+
+class Hides(mistakes.NoisyMean):
+    """Hides something of rows; of the noisy mean, if it is honest."""
+
+    def __init__(self, hide, is_honest=False, random_state=None):
+        super().__init__(random_state=random_state)
+        self.hide = hide
+        self.is_honest = is_honest
+
+    def fit(self, X):
+        super().fit(X)
+        self.coef_ = self.hide(self.mean_ if self.is_honest else X[0].copy())
+        return self
+
+
+def found_in(hide, is_honest=False):
+    def fit(data, seed):
+        return Hides(hide, is_honest, random_state=seed).fit(data)
+
+    return find_data_dependent_attributes(fit, *rows(), random_state=0)
+
+
+@pytest.mark.parametrize("hide", HIDING.values(), ids=HIDING)
+def test_a_row_is_seen_wherever_it_is_hidden_and_noise_is_not(hide):
+    # An error of it would be the same for all data.
+    hide(rows()[0][0])
+    assert any(one.where.startswith("coef_") for one in found_in(hide))
+    assert found_in(hide, is_honest=True) == []
+
+
+@pytest.mark.parametrize("hide", REFUSED.values(), ids=REFUSED)
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_what_no_check_can_read_is_refused_by_its_name(hide):
+    told = r"coef_.* is a \w+, which has no pickle: no check can read it"
+    assert any(re.fullmatch(told, str(one)) for one in found_in(hide))
+    with pytest.raises(TypeError, match=told):
+        audit(fit_of(partial(Hides, hide)), *rows(), n_fits=20)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "series",
+        "frame",
+        "polars",
+        "set",
+        "deque",
+        "array.array",
+        "bytes",
+        "strings",
+        "complex",
+        "slots",
+    ],
+)
+def test_an_audit_sees_rows_in_any_form(name):
+    def result(data, seed):
+        return HIDING[name](data[0])
+
+    for fit in (fit_of(partial(Hides, HIDING[name])), result):
+        assert audit(fit, *rows(), n_fits=60, random_state=0).mu > 3
+
+
+def test_an_audit_sees_too_little_noise_in_any_form():
+    class InFrames(mistakes.TooLittleNoise):
+        def fit(self, X):
+            self.coef_ = pd.DataFrame({"mean": super().fit(X).mean_})
+            del self.mean_
+            return self
+
+    assert CHECKS["audit"](fit_of(InFrames), *rows())
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda self, X: setattr(type(self), "_row", X[0]),
+        lambda self, X: self._rows.append(X[0]),
+        lambda self, X: self._default(X[0]),
+        lambda self, X: setattr(type(self), "row_", X[0]),
+    ],
+)
+def test_what_the_class_keeps_is_seen(keep):
+    class Kept(mistakes.NoisyMean):
+        _rows = []  # noqa: RUF012
+
+        def _default(self, row, rows=[]):  # noqa: B006
+            rows.append(row)
+
+        _look_at = keep
+
+    found = find_data_dependent_attributes(fit_of(Kept), *rows(), random_state=0)
+    assert any(one.where.startswith("class") for one in found)
+
+
+def of_logger(X):
+    logger = logging.getLogger("a logger of its own")
+    logger.propagate = False
+    logger.addHandler(logging.NullHandler())
+    logger.warning("%s", X[0])
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        of_logger,
+        lambda X: os.write(1, X[0].tobytes()),
+        lambda X: sys.__stdout__.write(str(X[0])),
+        lambda X: logging.getLogger().log(10 + 10 * int(X[0, 0] > 5), ""),
+    ],
+)
+def test_what_is_said_is_seen_whoever_hears_it(say):
+    kind = type("Says", (mistakes.NoisyMean,), {"_look_at": lambda self, X: say(X)})
+    (found,) = find_data_dependent_attributes(fit_of(kind), *rows(), random_state=0)
+    assert found.where == "printed text"

@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import logging
 import os
 import re
 import socket
@@ -12,12 +13,14 @@ import tempfile
 import threading
 import warnings
 from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from functools import lru_cache, wraps
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
+import pandas as pd
 import pytest
 import toy
 from harness import null_row
@@ -193,6 +196,7 @@ CACHE = {"rows": []}
 BUFFER = np.zeros(3)
 STORE = SimpleNamespace()
 OF_THREADS = threading.local()
+OF_CONTEXT = ContextVar("a_row_of_skdp")
 
 
 def write_a_file(X):
@@ -238,7 +242,38 @@ BESIDE = {
     "a database": lambda _, X: sqlite3.connect(":memory:").close(),
     "a process": lambda _, X: subprocess.run([sys.executable, "-S", "-c", "", str(X[0])]),
     "a file of a thread": lambda _, X: write_in_a_thread(X),
+    "a context": lambda _, X: OF_CONTEXT.set(X[0]),
+    "numpy's errors": lambda _, X: np.seterr(over="print" if is_ignored() else "ignore"),
 }
+
+
+def is_ignored():
+    return np.geterr()["over"] == "ignore"
+
+
+def of_logger(X):
+    logger = logging.getLogger("of skdp's tests")
+    logger.propagate = False
+    logger.addHandler(logging.NullHandler())
+    logger.warning("%s", X[0])
+
+
+class OtherSums(Sums):
+    """Sums of another class."""
+
+
+# What a fit tells beside its release, by a name.
+SAYS = {
+    "logger": lambda _, X: of_logger(X),
+    "write": lambda _, X: os.write(1, X[0].tobytes()),
+    "stdout": lambda _, X: sys.__stdout__.write(str(X[0])),
+    "series": lambda self, X: setattr(self, "series_", pd.Series(X[0])),
+    "generator": lambda self, X: setattr(self, "rows_", (row for row in X)),
+    "class": lambda self, X: setattr(self, "__class__", (OtherSums, Sums)[int(X[0, 0] > 0)]),
+    "order": lambda self, X: vars(self).update(dict.fromkeys(("ab", "ba")[int(X[0, 0] > 0)])),
+    "layout": lambda self, X: setattr(self, "ones_", np.ones((2, 2), order="CF"[int(X[0, 0] > 0)])),
+}
+SAID = {name: type(name, (Sums,), {"more": more}) for name, more in SAYS.items()}
 KINDS = {name: type(name, (Sums,), {"more": more}) for name, more in BESIDE.items()}
 
 
@@ -259,7 +294,7 @@ MISTAKES = {
         ],
         "neighbors_move_no_release_further_than_declared",
     ),
-    MeanAsId: "all_that_is_told_follows_the_releases",
+    **dict.fromkeys((MeanAsId, *SAID.values()), "all_that_is_told_follows_the_releases"),
     **dict.fromkeys((KeyedByTheHead, KeyedByARoundedSum), "no_noise_is_shared_by_different_fits"),
     **dict.fromkeys(KINDS.values(), "nothing_is_kept_beside_the_estimator"),
 }
@@ -272,6 +307,11 @@ WORDS = {
     MeanAsId: r": _id differs in two fits that have to be the same$",
     KINDS["nested cache"]: rf": a fit has changed {__name__}\.CACHE$",
     KINDS["cache of calls"]: rf": a fit has changed {__name__}\.cached$",
+    KINDS["a context"]: r": a fit has changed <ContextVar name='a_row_of_skdp' at \w+>$",
+    SAID["generator"]: r": rows_ is a generator, which has no pickle: no check can read it$",
+    SAID["class"]: r": __class__ differs in two fits that have to be the same$",
+    SAID["layout"]: r": ones_ differs in two fits that have to be the same$",
+    SAID["order"]: r": the order of attributes differs in two fits that have to be the same$",
     KINDS["a variable"]: r": out of a fit leads os\.putenv b?'A_ROW_OF_SKDP'$",
     WarnsOfTheHuge: r": a neighbor has \['a row is clipped', ''\] said in place of \[''\]$",
 }
@@ -290,8 +330,8 @@ def run_alone(case, name):
 
 @pytest.mark.parametrize(("kind", "check"), MISTAKES.items())
 def test_a_mistake_fails_the_check_that_one_would_expect(kind, check):
-    with pytest.raises(AssertionError, match=f"(?m)^{check}: ") as caught:
-        run_alone(case_of(kind), check)
+    with np.errstate(), pytest.raises(AssertionError, match=f"(?m)^{check}: ") as caught:
+        copy_context().run(run_alone, case_of(kind), check)
     assert re.search(f"(?m){WORDS.get(kind, '')}", str(caught.value))
 
 

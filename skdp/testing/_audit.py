@@ -1,16 +1,21 @@
 """Audits: what fits to two datasets prove about the privacy of what is fitted."""
 
+import copyreg
+import pickle
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, suppress
 from functools import partial
+from hashlib import sha256
 from itertools import zip_longest
-from numbers import Integral, Number, Real
+from numbers import Integral, Real
+from threading import Lock, RLock
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.sparse import issparse
 from scipy.special import ndtri
 from scipy.stats import beta
 from sklearn.feature_selection import SelectKBest
@@ -24,41 +29,133 @@ from sklearn.utils import check_scalar
 
 Fit = Callable[[Any, int | None], Any]
 
-# How deep objects within objects are looked into.
-_DEEPEST = 6  # not tuned
+# What is not pickled by what it consists of, and that.
+_MEMBERS: dict[type, tuple[str, ...]] = {
+    **dict.fromkeys((type(None), type(Lock()), type(RLock())), ()),
+    CellType: ("cell_contents",),
+    CodeType: ("co_code", "co_consts", "co_names"),
+    FunctionType: ("__code__", "__closure__", "__defaults__", "__kwdefaults__", "__dict__"),
+    MethodType: ("__func__", "__self__"),
+}
+#: What is said of an object that cannot be compared.
+UNREADABLE = "is a {}, which has no pickle: no check can read it"
+# What errors lead to, and do not pickle.
+_OF_ERRORS = ("__traceback__", "__context__", "__cause__")
+_ARRAYS = (bool, int, float, complex, np.ndarray, array, memoryview)
 
 
-def held_by(value: Any) -> dict[str, Any] | None:
-    """Return the attributes of an object, wherever it keeps them; None of functions and classes."""
-    if isinstance(value, type) or callable(value):
-        return None
-    slots = [name for base in type(value).__mro__ for name in getattr(base, "__slots__", ())]
-    kept = {name: getattr(value, name) for name in slots if hasattr(value, name)}
-    return {**kept, **getattr(value, "__dict__", {})}
+class Part(NamedTuple):
+    """A type, in words, and numbers: None of an object that cannot be read."""
+
+    form: str
+    numbers: Any
 
 
-def parts_of(value: Any, name: str = "", deepest: int = _DEEPEST) -> Iterator[tuple[str, Any]]:
-    """Give the arrays, numbers and texts within a value, each with its name."""
-    if issparse(value):
-        value = value.toarray()
-    if value is None or isinstance(value, np.ndarray | np.generic | Number | str | bytes):
-        yield name, value
-        return
-    if isinstance(value, list | tuple):
-        value = dict(enumerate(value))
-    inside = value if isinstance(value, Mapping) else held_by(value) or {}
-    for key, one in inside.items() if deepest else ():
-        yield from parts_of(one, f"{name}.{key}".removeprefix("."), deepest - 1)
+def _digest(data: Any) -> np.ndarray:
+    """Hash bytes into something that compares, and is no number."""
+    return np.array(np.void(sha256(data).digest()[:8]))
+
+
+def _inside(value: Any) -> Any:
+    """Return an array, or what an object consists of, by name; fail if it cannot be read."""
+    kind = type(value)
+    if kind in (str, bytes, bytearray):
+        return _digest(value.encode(errors="surrogatepass") if kind is str else value).view("S8")
+    if kind in _ARRAYS or isinstance(value, np.generic):
+        found = np.array(value)
+        if found.dtype.hasobject:
+            return _inside(hex(value)) if kind is int else {"items": found.tolist()}
+        return found if found.dtype.kind in "biufc" else _inside(found.tobytes())
+    if kind in (list, tuple):
+        return dict(enumerate(value))
+    if kind is dict:
+        has_names = all(type(key) is str for key in value)
+        return value if has_names else dict(enumerate(value.items()))
+    if isinstance(value, type | FunctionType):
+        with suppress(pickle.PicklingError, AttributeError):
+            return _digest(pickle.dumps(value))
+    if isinstance(value, type):
+        return {"bases": value.__bases__, **attributes_of_class(value)}
+    if kind in _MEMBERS:
+        return {name: getattr(value, name) for name in _MEMBERS[kind]}
+    return _reduced(value)
+
+
+def _reduced(value: Any) -> Any:
+    """Return what a pickle consists of, and attributes that it leaves out."""
+    reduce = copyreg.dispatch_table.get(type(value))
+    reduced: Any = reduce(value) if reduce else value.__reduce_ex__(4)
+    if isinstance(reduced, str):
+        return _digest(pickle.dumps(value))
+    arguments, state, items, pairs = [*reduced[1:5], None, None, None][:4]
+    named = {"()": arguments, "[]": items and [*items], "{}": pairs and dict(pairs)}
+    named |= {name: getattr(value, name, None) for name in _OF_ERRORS}
+    named["array"] = np.asarray(value) if hasattr(value, "__array__") else None
+    named = {name: one for name, one in named.items() if one is not None}
+    # Attributes that data frames do not pickle are caches.
+    is_frame = "array" in named and not isinstance(value, np.ndarray)
+    for one in (state, None if is_frame else object.__getstate__(value)):
+        for place, part in enumerate(one if isinstance(one, tuple) else (one,)):
+            if part is not None:
+                named |= part if isinstance(part, dict) else {f"state.{place}": part}
+    return named
+
+
+def attributes_of_class(kind: type) -> dict[str, Any]:
+    """Return what a class holds itself, and the defaults of its functions."""
+    return {
+        name: [getattr(one, each, None) for each in ("__defaults__", "__kwdefaults__")]
+        if hasattr(type(one), "__get__")
+        else one
+        for name, one in vars(kind).items()
+        if not name.startswith(("__", "_abc_"))
+    }
+
+
+def parts_of(value: Any, name: str = "") -> Iterator[tuple[str, Part]]:
+    """Give all that a value leads to, each with its name, but not through classes and modules."""
+    todo, seen = [(name, value)], dict[int, Any]()
+    while todo:
+        name, value = todo.pop()
+        form = type(value).__qualname__
+        try:
+            inside = _digest(seen[id(value)][0].encode()) if id(value) in seen else _inside(value)
+        except Exception:
+            inside = None
+        if isinstance(inside, dict):
+            # It is kept alive, so that nothing else gets its identity.
+            seen[id(value)] = name, value
+            named = [(f"{name}.{key}".removeprefix("."), one) for key, one in inside.items()]
+            todo += named[::-1]
+            inside = _digest(repr([*inside]).encode())
+        elif isinstance(value, np.ndarray):
+            order = " in Fortran order" if value.flags.fnc else ""
+            form += f" of {value.dtype} of shape {value.shape}{order}"
+        yield name, Part(form, inside)
+
+
+def all_of(value: Any, name: str = "") -> tuple[tuple[str, Any], ...]:
+    """Return all that a value leads to, in a form that compares and can be hashed."""
+    parts = parts_of(value, name)
+    return tuple((n, (form, None if x is None else x.tobytes())) for n, (form, x) in parts)
 
 
 def released_by(result: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """Give the numbers that a fit released, flat: an array, or fitted attributes by name."""
+    """Give the numbers that a fit released, flat, and integers that stand for texts.
+
+    Of an estimator they are those of public attributes.
+    """
     if hasattr(result, "fit"):
-        result = {name: one for name, one in vars(result).items() if name[-1] == "_" != name[0]}
-    for name, part in parts_of(result):
-        numbers = np.ravel(np.asarray(part))
-        if numbers.dtype.kind in "biuf":
-            yield name or "output", numbers.astype(np.float64)
+        names = [name for name in dir(result) if name[-1] == "_" != name[0]]
+        result = {name: getattr(result, name, None) for name in names}
+    for name, (form, numbers) in parts_of(result):
+        if numbers is None:
+            raise TypeError(f"{name or 'output'} {UNREADABLE.format(form)}.")
+        flat, kind = np.ravel(numbers), numbers.dtype.kind
+        if kind == "S":
+            yield name or "output", flat.view(np.uint64)
+        elif kind != "V":
+            yield name or "output", flat.view(flat.real.dtype).astype(np.float64)
 
 
 def seeds_of(n_seeds: int, random_state: int | None) -> list[int]:
@@ -320,7 +417,8 @@ def audit(
     ----------
     fit : callable
         ``fit(data, seed)`` returns what is released: an array, or a fitted estimator, whose public
-        attributes are taken. The seed is an int below 2**32, another one for each fit.
+        attributes are taken, or what holds numbers and texts. The seed is an int below 2**32,
+        another one for each fit.
     data, neighbour : object
         Two datasets that differ in one unit, in the form that `fit` takes. Choose the unit that
         you expect to be seen best.
@@ -342,6 +440,8 @@ def audit(
     ------
     ValueError
         If `n_fits`, `delta` or `confidence` is out of range, or if `fit` returns no numbers.
+    TypeError
+        If what `fit` returns holds an object that has no pickle, such as a generator.
 
     Notes
     -----

@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any
@@ -28,7 +29,7 @@ from skdp.privacy.budget import is_skipped
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.plan import nodes_of
 from skdp.testing import _recording as fits
-from skdp.testing._audit import global_seed
+from skdp.testing._audit import all_of, global_seed
 from skdp.testing._case import PrivacyCase, Subject, climb
 
 #: By how much a movement may exceed its sensitivity, through rounding.
@@ -240,7 +241,7 @@ def no_noise_is_shared_by_different_fits(case: Subject) -> None:
 def _contents(case: Subject, data: Any) -> tuple[Any, ...]:
     """Give what makes arguments of fits differ: 0 and -0 are the same."""
     arrays = (one.toarray() if issparse(one) else one for one in case.arrays(data))
-    return tuple(fits.all_of(np.where(one == 0, 0, one)) for one in arrays)
+    return tuple(all_of(np.where(one == 0, 0, one)) for one in arrays)
 
 
 # ------------------------------
@@ -262,12 +263,13 @@ def nothing_is_kept_beside_the_estimator(case: Subject) -> None:
 
 
 def beside(estimator: Any) -> dict[str, Any]:
-    """Identify what classes and modules hold, and all that is held by that."""
+    """Identify what classes, modules and context variables hold, and all that is held by that."""
     owners: dict[str, Any] = {base.__name__: base for base in type(estimator).__mro__}
     own = type(estimator).__module__
     owners |= {n: one for n, one in sys.modules.items() if n.startswith("skdp") or n == own}
     ends = {id(getattr(one, "__dict__", None)) for one in list(sys.modules.values())}
-    return {
+    context = {str(one): _reached_from(value, ends) for one, value in copy_context().items()}
+    return {"np.geterr": np.geterr(), **context} | {
         f"{owner}.{name}": _reached_from(value, ends)
         for owner, one in owners.items()
         for name, value in list(vars(one).items())
@@ -334,12 +336,12 @@ def a_second_fit_does_not_depend_on_the_first(case: Subject) -> None:
     once, budget = _recorded(case)
     for first in (case.strangers()[-1], case.shortened()):
         estimator = case.make(random_state=SECRET)
-        before = fits.all_of(estimator.get_params(deep=False))
+        before = all_of(estimator.get_params(deep=False))
         estimator.fit(*first)
-        after = fits.all_of(estimator.get_params(deep=False))
+        after = all_of(estimator.get_params(deep=False))
         assert after == before, "a fit has changed what a parameter holds"
         again, _ = fits.fit_with(estimator, case.data, fits.scripted_budget(budget.released))
-        fits.assert_same_fit(again, once)
+        fits.assert_same_fit(again, once, is_refit=True)
 
 
 def fits_in_threads_do_not_disturb_each_other(case: Subject) -> None:
@@ -361,7 +363,7 @@ def fits_in_threads_do_not_disturb_each_other(case: Subject) -> None:
 def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
     """And leave the estimator as it was; the error tells no value."""
     estimator = case.make().fit(*case.data)
-    before = fits.all_of(vars(estimator))
+    before = all_of(vars(estimator))
     # A text has hardly any of them by chance.
     telling = [f"{x:.4f}"[:6] for one in _numbers_in(case) for x in one[:99] if x % 1]
     for place, bad in itertools.product(range(len(case.data)), (np.nan, np.inf)):
@@ -370,7 +372,7 @@ def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
             told = _refusal(estimator, data)
             assert "NaN" in told or "inf" in told, f"the error does not say what is wrong: {told}"
             assert not any(one in told for one in telling), f"the error tells of data: {told}"
-            assert fits.all_of(vars(estimator)) == before, "a refused fit has left something"
+            assert all_of(vars(estimator)) == before, "a refused fit has left something"
 
 
 def _refusal(estimator: Any, data: Any) -> str:

@@ -10,7 +10,17 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.stats import fisher_exact, spearmanr
 
-from skdp.testing._audit import Fit, columns_of_fits, numbers_of_fit, outputs_of, parts_of, seeds_of
+from skdp.testing._audit import (
+    UNREADABLE,
+    Fit,
+    Part,
+    attributes_of_class,
+    columns_of_fits,
+    numbers_of_fit,
+    outputs_of,
+    parts_of,
+    seeds_of,
+)
 from skdp.testing._recording import said_by
 
 # A finding of a statistical test comes by chance this often, over all outputs.
@@ -110,10 +120,11 @@ def find_repeated_noise(
 
 
 def _named(numbers: np.ndarray, what: str, fit: Fit, data: Any) -> list[Finding]:
-    """Name the attributes that have the numbers, or the output as a whole."""
+    """Name the attributes that have the numbers, or the output as a whole; texts have no noise."""
     named = outputs_of(fit, data, 0)
     names = np.repeat([*named], [len(one) for one in named.values()])
-    return [Finding(str(name), what) for name in dict.fromkeys(names[numbers])]
+    found = dict.fromkeys(map(str, names[numbers]))
+    return [Finding(name, what) for name in found if named[name].dtype != np.uint64]
 
 
 def _several(fit: Fit, data: Any) -> list[np.ndarray]:
@@ -267,10 +278,11 @@ def find_data_dependent_attributes(
     """Look for what a fit tells of its data without noise.
 
     Both datasets are fitted with several seeds. What is the same for all seeds has no noise, and
-    must be the same for both datasets: each number of each attribute, private attributes and those
-    of objects within included; shapes and dtypes; warnings, errors and printed text. Attributes
-    that equal a statistic of the data to the last bit are named even if both datasets have the same
-    one.
+    must be the same for both datasets, to the last bit: all that a pickle of the result would have,
+    attributes that it leaves out, what functions enclose, and attributes of the class; types,
+    shapes and orders; warnings, errors, printed text and records of logs. An object that has no
+    pickle is named, as nobody can read it. Attributes that equal a statistic of the data are named
+    even if both datasets have the same one.
 
     Parameters
     ----------
@@ -316,32 +328,41 @@ def find_data_dependent_attributes(
     return [Finding(name, what) for name, what in faults.items() if what]
 
 
-def _told(fit: Fit, data: Any, seed: int) -> dict[str, Any]:
+def _told(fit: Fit, data: Any, seed: int) -> dict[str, Part]:
     """Fit, and return all that is told, by name."""
+    said: dict[str, Any] = {}
 
-    def tell() -> dict[str, Any]:
+    def tell() -> Any:
         try:
-            return dict(parts_of(fit(data, seed)))
+            return fit(data, seed)
         except Exception as error:
-            return {"error": f"{type(error).__name__}: {error}"}
+            said["error"] = f"{type(error).__name__}: {error}"
 
-    told, (*warned, text) = said_by(tell)
-    told |= {"warnings": "\n".join(warned), "printed text": text}
-    return {name or "output": value for name, value in told.items()}
+    result, (*warned, text) = said_by(tell)
+    of_classes = [attributes_of_class(base) for base in type(result).__mro__ if base is not object]
+    said |= {"warnings": "\n".join(warned), "printed text": text, "class": of_classes}
+    told = {**dict(parts_of(said)), **dict(parts_of(result))}
+    return {name or "output": part for name, part in told.items()}
 
 
-def _fault(values: list[list[Any]], statistics: dict[str, list[Any]]) -> str:
+def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) -> str:
     """Say what is wrong with the values of one attribute, by dataset and by seed."""
-    forms = [{_form(one) for one in side} for side in values]
+    parts = [[one or Part("missing", np.empty(0)) for one in side] for side in values]
+    hidden = [one.form for side in parts for one in side if one.numbers is None]
+    if hidden:
+        return UNREADABLE.format(hidden[0])
+    forms = [{one.form for one in side} for side in parts]
     both = [*forms[0], *forms[1]]
     if len({*both}) > 1:
         told = "is {} with one dataset, and {} with the other one".format(*both)
         return told if len(both) == 2 else ""
-    numbers = np.array([[np.ravel(np.asarray(one)) for one in side] for side in values])
-    is_fixed = _same(numbers, numbers[:, :1]).all(axis=(0, 1))
-    apart = is_fixed & ~_same(numbers[0, 0], numbers[1, 0])
-    firsts = [side[0] for side in values]
-    exact = [name for name, pair in statistics.items() if all(map(np.array_equal, firsts, pair))]
+    firsts = [side[0].numbers for side in parts]
+    numbers = np.array([[np.ravel(one.numbers) for one in side] for side in parts])
+    bits = np.ascontiguousarray(numbers)[..., None].view(np.uint8)
+    is_fixed = (bits == bits[:, :1]).all(axis=(0, 1, 3))
+    apart = is_fixed & (bits[0, 0] != bits[1, 0]).any(axis=1)
+    known = statistics if numbers.dtype.kind in "biuf" else {}
+    exact = [name for name, pair in known.items() if all(map(np.array_equal, firsts, pair))]
     # Small whole numbers are equal by chance.
     is_telling = exact and (np.any(numbers != np.round(numbers)) or np.ptp(numbers) > 0)
     if apart.any():
@@ -349,18 +370,6 @@ def _fault(values: list[list[Any]], statistics: dict[str, list[Any]]) -> str:
         is_exactly = f"; it is {exact[0]}" if is_telling else ""
         return f"differs between both datasets{part}, whatever the seed{is_exactly}"
     return f"is {exact[0]}, to the last bit" if is_telling else ""
-
-
-def _form(value: Any) -> str:
-    """Describe the type, dtype and shape of a value."""
-    if isinstance(value, np.ndarray):
-        return f"{type(value).__name__} of {value.dtype} of shape {value.shape}"
-    return "missing" if value is None else type(value).__name__
-
-
-def _same(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Compare entries; what is not equal to itself, as NaN, equals its like."""
-    return np.asarray((one == other) | ((one != one) & (other != other)))
 
 
 def _statistics(data: Any) -> dict[str, Any]:

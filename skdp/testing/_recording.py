@@ -21,7 +21,7 @@ from scipy.spatial.distance import cdist
 from skdp.privacy import PrivacyBudget, Release, Released, budget, noise
 from skdp.privacy.budget import InitialNoiseSums, is_skipped
 from skdp.privacy.noise import CHOICE, NoiseSource, lattice_step
-from skdp.testing._audit import held_by
+from skdp.testing._audit import UNREADABLE, all_of
 
 # ------------------------------
 # Budgets that keep the noiseless values of what they release, or answer with a script.
@@ -181,17 +181,24 @@ def replay(make: Callable[[], Any], data: Any, script: Iterable[np.ndarray]) -> 
 
 def said_by(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
     """Return what a function returns, and all that it says: warnings, prints, log records."""
-    told, logger = io.StringIO(), logging.getLogger()
-    handler = logging.StreamHandler(told)
+    told, logger, write = io.StringIO(), logging.getLogger(), os.write
+    log = logging.Formatter(logging.BASIC_FORMAT)
+
+    def _write(file: int, data: Any) -> int:
+        told.write(repr(bytes(data)))
+        return write(file, data)
+
     with (
         warnings.catch_warnings(record=True, action="always") as caught,
         contextlib.redirect_stdout(told),
         contextlib.redirect_stderr(told),
+        patch.multiple(sys, __stdout__=told, __stderr__=told),
+        patch.object(os, "write", _write),
+        # Of all loggers, whatever handlers they have.
+        patch.object(logging.Logger, "handle", lambda _, one: told.write(log.format(one) + "\n")),
         contextlib.ExitStack() as after,
     ):
-        after.callback(logger.removeHandler, handler)
         after.callback(logger.setLevel, logger.level)
-        logger.addHandler(handler)
         logger.setLevel(1)
         result = fit()
     return result, [*(str(warning.message) for warning in caught), told.getvalue()]
@@ -268,12 +275,18 @@ def noise_of(estimator: Any, *data: Any) -> np.ndarray:
 
 #: What a stream is known by, and keeps apart from its threads and processes.
 OF_ONE_OBJECT = {"_id", "_lock", "_process"}
+#: Where the order of attributes stands among contents.
+ORDER = "the order of attributes"
 _STREAMS = "skdp.decomposition._stream_base"
 
 
-def assert_same_fit(again: Any, original: Any) -> None:
-    """Compare all that two fitted estimators hold, parameters aside, to the last bit."""
-    assert_holds(again, contents_of(original))
+def assert_same_fit(again: Any, original: Any, *, is_refit: bool = False) -> None:
+    """Compare all that two fitted estimators hold, parameters aside, to the last bit.
+
+    A refit has the order of attributes that the first fit has left.
+    """
+    contents = contents_of(original)
+    assert_holds(again, contents | ({ORDER: contents_of(again)[ORDER]} if is_refit else {}))
 
 
 def assert_holds(estimator: Any, contents: dict[str, Any]) -> None:
@@ -281,28 +294,21 @@ def assert_holds(estimator: Any, contents: dict[str, Any]) -> None:
     found = contents_of(estimator)
     only = ", ".join(found.keys() ^ contents.keys())
     assert not only, f"only one of two fits that have to be the same has {only}"
-    for name, value in contents.items():
-        assert found[name] == value, f"{name} differs in two fits that have to be the same"
+    for name, (form, numbers) in contents.items():
+        assert numbers is not None, f"{name} {UNREADABLE.format(form)}"
+        is_same = found[name] == (form, numbers)
+        assert is_same, f"{name} differs in two fits that have to be the same"
 
 
 def contents_of(estimator: Any) -> dict[str, Any]:
     """All that an estimator holds, but for parameters, and a `fit` that a test has put in."""
-    is_stream = any(base.__module__ == _STREAMS for base in type(estimator).__mro__)
+    kind = type(estimator)
+    is_stream = any(base.__module__ == _STREAMS for base in kind.__mro__)
     left_out = estimator.get_params(deep=False).keys() | {"fit"}
     left_out |= OF_ONE_OBJECT if is_stream else set()
-    return {name: all_of(one) for name, one in vars(estimator).items() if name not in left_out}
-
-
-def all_of(value: Any) -> Any:
-    """Everything that an object holds, and of which types it is."""
-    if isinstance(value, np.ndarray):
-        return type(value), value.dtype, value.shape, value.tobytes()
-    held = held_by(value)
-    named = held and {name: all_of(one) for name, one in held.items()}
-    if not isinstance(value, dict | list | tuple):
-        return type(value), named or repr(value)
-    inside = value.items() if isinstance(value, dict) else value
-    return type(value), [all_of(one) for one in inside], named
+    held = {name: one for name, one in vars(estimator).items() if name not in left_out}
+    order = {ORDER: " ".join(held), "__class__": f"{kind.__module__}.{kind.__qualname__}"}
+    return dict(all_of(dict(sorted(held.items())) | order))
 
 
 # ------------------------------
