@@ -9,7 +9,7 @@ import stream_cells
 from harness import Slip
 from stream_cells import BOUND, BOUNDS, CHANGE, CONTINUAL_CELLS, HORIZON, SHAPE, Cell
 
-from skdp import DPContinualFactorizer, DPStreamingFactorizer, LowRankFactors
+from skdp import DPContinualFactorizer, DPStreamingFactorizer, LowRankFactors, __version__
 from skdp.testing._recording import Group, current_seed
 
 
@@ -42,7 +42,7 @@ class Fed:
 
     def __getstate__(self):
         is_open = hasattr(self, "privacy_spent_")
-        return super().__getstate__() if is_open else dict(vars(self))
+        return super().__getstate__() if is_open else {**vars(self), "_skdp_version": __version__}
 
 
 class FedOnce(Fed, DPStreamingFactorizer):
