@@ -60,9 +60,10 @@ def connected(
     # Imported late: most fits have no file.
     import sqlite3
 
-    path, until = os.path.realpath(path), time.monotonic() + _TIMEOUT
+    path = os.path.realpath(path)
     uri = Path(path).as_uri() + "?mode=rw" + _SYSTEM
     with _LOCK:
+        until = time.monotonic() + _TIMEOUT
         try:
             with _locked(path, until) as file, _named_twice(path, file, writes):
                 left = max(0.0, until - time.monotonic())
@@ -126,7 +127,7 @@ def _named_twice(path: str, file: int, writes: bool) -> Iterator[None]:
 
     SQLite finds the journal of an interrupted change by the name of the file. By another name, the
     file would be used half written, and the journal could undo later changes. The second name shows
-    that, wherever the file is.
+    that, wherever the file is, and is on disk with the journal: SQLite syncs the folder of both.
     """
     written, journal = path + _WRITTEN, path + "-journal"
     is_named = place_of(written) == place_of(file)
