@@ -3,7 +3,7 @@
 The data are not in the checkout. Run
 
     export SKDP_DATA=... OPENBLAS_NUM_THREADS=1
-    python -m benchmarks.sweep.sweep run FILE                   # 20 minutes on one core
+    python -m benchmarks.sweep.sweep run FILE                   # some 6 minutes on one core
     python -m benchmarks.sweep.sweep run FILE --jobs regression,rare --epsilons 1,256 --reps 2
     python -m benchmarks.sweep.sweep report FILE                # and what is worst
     python -m benchmarks.sweep.sweep report FILE --before OTHER # and what got better or worse
