@@ -67,7 +67,7 @@ class DPPCA(MatrixEstimator):
         rows, and 5 to 8 for other units. More steps split the budget further.
     n_oversamples : int or "auto", default="auto"
         For "adaptive", "power" and "alternating": columns beyond `n_components` in a basis.
-        ``"auto"`` is `n_components` for rows; else 1, or 0 with ``delta=0``.
+        ``"auto"`` is `n_components` for rows; else 1 to 16 by the budget, or 0 with ``delta=0``.
     coherence_bound : float or None, default=None
         Only for iterations ("alternating", "power", "deflation") of entries and edges, else
         refused: coherence that the noise is scaled for. The first basis that exceeds it ends the
@@ -387,7 +387,7 @@ class DPTruncatedSVD(MatrixEstimator):
         from guiding an iteration.
     n_oversamples : int or "auto", default="auto"
         For "adaptive", "power" and "alternating": columns beyond `n_components` in a basis.
-        ``"auto"`` is `n_components` for rows; else 1, or 0 with ``delta=0``.
+        ``"auto"`` is `n_components` for rows; else 1 to 16 by the budget, or 0 with ``delta=0``.
     coherence_bound : float or None, default=None
         Only for iterations ("alternating", "power", "deflation") of entries and edges, else
         refused: coherence that the noise is scaled for. The first basis that exceeds it ends the

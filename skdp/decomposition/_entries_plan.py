@@ -27,6 +27,9 @@ _VALUE_SHARE = 0.05  # not studied
 # Clipping mixes in other directions, and one more column keeps them apart from the components.
 # Laplace noise grows with the number of columns, so this column does not pay there.
 _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
+# With more budget more columns pay: one for each so much of the public strength, up to the second
+# number. Second moments of interactions have this part of the strength. Not studied.
+_STRENGTH_PER_OVERSAMPLE, _MOST_OVERSAMPLES, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
 # From this length of the shorter side on, an iteration does better than noise on every entry:
 # benchmarks/entries/captured.md, "Small matrices: which solver".
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
@@ -50,6 +53,10 @@ def resolve_entries(problem: EntriesProblem) -> EntriesProblem:
     if problem.n_oversamples != "auto":
         extra = int(problem.n_oversamples)
     solver = _choose_solver(problem, size + extra)
+    if problem.n_oversamples == "auto":
+        extra = max(
+            extra, int(min(_strength(problem) / _STRENGTH_PER_OVERSAMPLE, _MOST_OVERSAMPLES))
+        )
     if problem.coherence_bound is not None:
         _check_coherence_bound(problem, solver)
     limit = n_features if problem.unit.is_second_moment else min(problem.shape)
@@ -63,6 +70,20 @@ def resolve_entries(problem: EntriesProblem) -> EntriesProblem:
         basis_size=size if solver == "deflation" else min(size + extra, limit),
         n_iter=support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
     )
+
+
+def _strength(problem: EntriesProblem) -> float:
+    """Divide the largest singular value that the bounds admit by the noise of a flat product."""
+    (n_rows, n_columns), unit, mu = problem.shape, problem.unit, problem.cost.mu
+    if not problem.cost.is_private or problem.cost.is_pure or not unit.follows_rows:
+        return 0.0
+    flat = np.full(n_columns, n_columns**-0.5)
+    of_product = unit.product(flat) * math.sqrt(n_columns if unit.is_second_moment else n_rows)
+    if unit.is_second_moment:
+        return _STRENGTH_OF_MOMENTS * mu * n_rows * unit.largest**2 / of_product
+    of_transposed = unit.rmatmul(np.full(n_rows, n_rows**-0.5)) * math.sqrt(n_columns)
+    largest = unit.largest * math.sqrt(n_rows * n_columns)
+    return mu * largest / math.sqrt(of_product * of_transposed)
 
 
 def _check_zeros(problem: EntriesProblem) -> None:

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -89,6 +89,9 @@ def count_above(
 # ------------------------------
 # The private matrix, which solvers see only through noisy products.
 
+# Cuts of a basis that compete grow by this factor; a product counts as so many that are averaged;
+# and what is cut away costs so much, beside noise. Not studied.
+_CUT_GROWTH, _AVERAGED, _PRICE_OF_CUT = 2.0, 3.0, 0.01
 # Least row norm that noise is scaled for, relative to the root of the mean square of all rows.
 _LEAST_NORM = 1e-6  # not tuned
 
@@ -97,7 +100,8 @@ class NoisyMatrix:
     """A private matrix minus a public one, seen through noisy products.
 
     The unit has clipped the rows. Before a basis is multiplied, its rows are cut so that no squared
-    norm exceeds `cut` times their mean: that bounds the effect of one entry. With a
+    norm exceeds `cut` times their mean: that bounds the effect of one entry. Where earlier products
+    tell how large the signal is, a higher cut may lose less than its noise costs. With a
     `coherence_bound` nothing is cut. Instead the noise of every product is scaled for squared row
     norms of that bound times their mean, and a basis that exceeds them is refused.
 
@@ -115,7 +119,7 @@ class NoisyMatrix:
         self._rows, self._budget, self._unit = rows, budget, problem.unit
         self._cut = cut if problem.coherence_bound is None else None
         self._coherence_bound = problem.coherence_bound
-        self._is_centered = isinstance(problem.center, str)
+        self._is_centered, self._rank = isinstance(problem.center, str), rank_of(problem)
         # The public part is the first factor times the second one transposed.
         self._public = (np.zeros((self.shape[0], 0)), np.zeros((self.shape[1], 0)))
 
@@ -177,9 +181,19 @@ class NoisyMatrix:
         largest = self._norm_at(self._coherence_bound, basis) * (1 + LEAST_ROUNDING / 2)
         return bool(row_norms(basis).max() > largest)
 
-    def matmul(self, release: Release, basis: np.ndarray) -> NoisyProduct:
+    def signal(self, products: ProductAverage, basis: np.ndarray) -> np.ndarray | None:
+        """Estimate the largest squared singular values from products, the last with `basis`."""
+        if self._cut is None or self.is_pure:
+            return None
+        estimate, covariance = products.estimate(basis)
+        squares = np.linalg.eigvalsh(estimate.T @ estimate - len(estimate) * covariance)
+        return np.maximum(squares[: -self._rank - 1 : -1], 0.0)
+
+    def matmul(
+        self, release: Release, basis: np.ndarray, signal: np.ndarray | None = None
+    ) -> NoisyProduct:
         """Release the matrix times `basis`, of shape (n_columns, size)."""
-        basis = self._cut_rows(basis)
+        basis = self._cut_rows(basis, release, self._unit.product, signal)
         norms = self._noise_norms(basis)
         value, rounding = self._multiply(basis, norms)
         change = self._unit.product(norms, by_rows=_is_by_rows(release))
@@ -188,10 +202,12 @@ class NoisyMatrix:
         product = self._centered(noisy - left @ (right.T @ basis))
         return NoisyProduct(basis, product, noise_std, not self.is_pure)
 
-    def rmatmul(self, release: Release, basis: np.ndarray) -> NoisyProduct:
+    def rmatmul(
+        self, release: Release, basis: np.ndarray, signal: np.ndarray | None = None
+    ) -> NoisyProduct:
         """Release the transposed matrix times `basis`, of shape (n_rows, size)."""
         # Cutting comes first: cutting a centered basis would move its column means away from 0.
-        basis = self._centered(self._cut_rows(basis))
+        basis = self._centered(self._cut_rows(basis, release, self._unit.rmatmul, signal))
         norms = self._noise_norms(basis)
         # One unit may change the rounding of every row of the product: the places of the zeros in a
         # sparse matrix may decide which entries are added first.
@@ -234,10 +250,36 @@ class NoisyMatrix:
     def _core_rounding(self, norms: tuple[np.ndarray, np.ndarray]) -> float:
         return self._rounding(sum(self.shape), norms[0]) * float(norms[1].sum())
 
-    def _cut_rows(self, basis: np.ndarray) -> np.ndarray:
+    def _cut_rows(
+        self,
+        basis: np.ndarray,
+        release: Release,
+        change_of: Callable[[np.ndarray], float],
+        signal: np.ndarray | None,
+    ) -> np.ndarray:
+        """Cut long rows of a basis, by released values and public facts: as usual, or less.
+
+        The noise of a product relative to the signal is weighed against what is cut away.
+        """
         if self._cut is None:
             return basis
-        return clip_rows(basis.copy(), self._norm_at(self._cut, basis))
+        best = clip_rows(basis.copy(), self._norm_at(self._cut, basis))
+        if signal is None:
+            return best
+        cut, least, floor, found = self._cut, math.inf, 0.0, best
+        while True:
+            std = self._budget.noise_std(change_of(self._norms(found)), release.share)
+            noise = release.shape[0] * std**2 / _AVERAGED
+            lost = float(np.sum(np.square(basis - found))) / basis.shape[1]
+            floor = floor or noise
+            loss = float(np.mean(noise / (signal + floor))) + _PRICE_OF_CUT * lost
+            if loss < least:
+                least, best = loss, found
+            # No row of an orthonormal basis is longer than 1, but for rounding.
+            if self._norm_at(cut, basis) == 1 or lost == 0:
+                return best
+            cut *= _CUT_GROWTH
+            found = clip_rows(basis.copy(), self._norm_at(cut, basis))
 
     def _noise_norms(self, basis: np.ndarray) -> np.ndarray:
         """Return the row norms that the noise of a product is scaled for."""
@@ -410,13 +452,14 @@ def find_basis(
     """Iterate from a random basis, which serves both sides; end early at the coherence bound."""
     size = steps[0].shape[1]
     basis = random_basis(matrix.shape[0], size, generator)
-    products = ProductAverage(min(N_KEPT, len(steps)))
+    products, signal = ProductAverage(min(N_KEPT, len(steps))), None
     for number, product in enumerate(steps):
         if matrix.exceeds_bound(basis):
             matrix.skip(*steps[number:])
             return Bases(basis, basis, 0, failed=True, noise_gram=np.zeros((size, size)))
-        products.add(matrix.matmul(product, basis))
+        products.add(matrix.matmul(product, basis, signal))
         basis = next_basis(products, basis, shrink=matrix.is_cut)
+        signal = matrix.signal(products, basis)
     basis = next_basis(products, basis, shrink=True)
     estimate, covariance = products.estimate(basis)
     n_above_noise = count_above_noise(estimate, covariance)
@@ -433,18 +476,20 @@ def find_bases(
     n_kept = min(N_KEPT, len(steps))
     # Averages of A times right bases, and of A' times left bases.
     right_products, left_products = ProductAverage(n_kept), ProductAverage(n_kept)
-    n_released = 0
+    n_released, signal = 0, None
     # Shrinkage leaves a few rows of the basis much longer than the others. That raises the noise of
     # the next product, unless long rows are cut.
     shrink = matrix.is_cut
     for right_release, left_release in steps:
         if matrix.exceeds_bound(right):
             break
-        right_products.add(matrix.matmul(right_release, right))
+        right_products.add(matrix.matmul(right_release, right, signal))
+        signal = matrix.signal(right_products, right)
         left, n_released = next_basis(right_products, right, shrink=shrink), n_released + 1
         if matrix.exceeds_bound(left):
             break
-        left_products.add(matrix.rmatmul(left_release, left))
+        left_products.add(matrix.rmatmul(left_release, left, signal))
+        signal = matrix.signal(left_products, left)
         right, n_released = next_basis(left_products, left, shrink=shrink), n_released + 1
     skipped = list(chain.from_iterable(steps))[n_released:]
     matrix.skip(*skipped)
