@@ -64,6 +64,8 @@ class DescentStep(NamedTuple):
 
     gradient: Release
     vote: Release
+    # None where the length of steps follows from public facts.
+    curvature: Release | None = None
 
 
 def plan_descent(

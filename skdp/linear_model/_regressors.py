@@ -464,23 +464,27 @@ class DPTraceRegressor(PrivateRegressor):
     **Privacy.** Unit: `privacy_unit`; of `RankOneMatrices`, as of other matrices, a record, such as
     one observed cell. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly in
     Gaussian differential privacy. Released: counts and histograms for medians and scales, second
-    moments for `covariance`, a start if asked for, and in each step the sum of the gradients, each
-    clipped in norm, and the number of those that were not. `plan` lists every release before a fit,
-    `privacy_spent_` afterwards. Assumed public: the number of records, the shape, dtype and
+    moments for `covariance`, the mean of dense matrices, a start if asked for, and in each step the
+    sum of the gradients, each clipped in norm, the number of those that were not, and a histogram
+    of the curvature of the loss along the step, by powers of two. `plan` lists every release before
+    a fit, `privacy_spent_` afterwards. Assumed public: the number of records, the shape, dtype and
     container of X, how it is divided into parts, feature names, and parameters; with
     ``privacy_unit="response"`` all of X, which then must be in memory. NaN and infinity are
     refused, which tells that there are none. Not covered: what `predict` and `score` return,
     noise-free functions of the rows passed in; and the running time. No assumption about the data
     is made.
 
-    After the check, and a digest if there is a seed, a fit reads X ``n_iter + 2`` times: for a
-    scale, for both covariances, and in every step. With ``privacy_unit="response"`` it reads X
-    ``2 * n_iter + 4`` times. A spectral start reads X once more, or twice if its test finds a gap.
-    To scale features one by one takes two readings instead of one, and with records as the unit up
-    to five more for narrow ones. The lengths of such rows take one more, unless they are in parts,
-    and so does the standardized copy that a private fit keeps, as that of `DPLinearRegression`
-    does. Rows in parts, as `RowBlocks.from_partitions` makes them, are matrices of `matrix_shape`;
-    sparse ones are taken up to 64 features, or with a `matrix_shape` of more than one column.
+    After the check, and a digest if there is a seed, a fit reads X ``2 * n_iter + 3`` times: for a
+    norm, for a mean, for both covariances, and twice in every step, whose length follows from the
+    curvature along it. Matrices whose entries are far from 0 are read five more times, for better
+    means; `RankOneMatrices` have no mean. With ``privacy_unit="response"`` a fit reads X ``3 *
+    n_iter + 8`` times, and `RankOneMatrices` ``3 * n_iter + 4`` times. A spectral start reads X
+    once more, or twice if its test finds a gap. To scale features one by one takes two readings
+    instead of one, and with records as the unit up to five more for narrow ones. The lengths of
+    such rows take one more, unless they are in parts, and so does the standardized copy that a
+    private fit keeps, as that of `DPLinearRegression` does. Rows in parts, as
+    `RowBlocks.from_partitions` makes them, are matrices of `matrix_shape`; sparse ones are taken up
+    to 64 features, or with a `matrix_shape` of more than one column.
 
     The descent, a Riemannian gradient descent, and its start follow Zha (2024,
     :arxiv:`2403.15999`): see :doc:`/trace_regression`, also for proofs, time and memory.

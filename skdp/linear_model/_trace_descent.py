@@ -33,6 +33,9 @@ from skdp.linear_model._trace_records import (
     clipped_sum,
     downweight_long_rows,
     inlier_mask,
+    public_curvature,
+    release_curvature,
+    signal_part,
 )
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
@@ -71,18 +74,26 @@ class Clipping(ABC):
         """Compute a level that is large for responses of that spread, from public facts."""
 
     @abstractmethod
+    def curvature(
+        self, plan: Release | None, gradient: "_Gradient", level: float, budget: PrivacyBudget
+    ) -> float | None:
+        """Return the curvature of the loss along a released gradient; None if it is not wanted."""
+
+    @abstractmethod
     def _sum(self, point: FixedRank, vectors: Vectors, level: float, size: int) -> ClippedGradient:
         """Sum the clipped gradients, which `vectors` gives as coordinates and residuals."""
 
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
         """Sum the gradients at a released point and intercept."""
+        size = point.left.size + point.right.size + self.has_intercept
+        gradient = self._sum(point, self._vectors(point, offset), level, size)
+        return gradient._replace(total=self._projected(point, gradient.total))
+
+    def _vectors(self, point: FixedRank, offset: float) -> Vectors:
         responses, intercept = self.records.responses, self.records.intercept
-        vectors = partial(
+        return partial(
             _coordinates, point=point, offset=offset, responses=responses, intercept=intercept
         )
-        size = point.left.size + point.right.size + self.has_intercept
-        gradient = self._sum(point, vectors, level, size)
-        return gradient._replace(total=self._projected(point, gradient.total))
 
     def _projected(self, point: FixedRank, total: np.ndarray) -> np.ndarray:
         """Project a sum back on the tangent space: rounding moves single vectors out of it."""
@@ -97,6 +108,16 @@ class RecordClipping(Clipping):
     def largest_level(self, spread: float, dimension: int) -> float:
         """Compute the norm of the gradient at 0 of matrices whose entries have variance 1."""
         return spread * float(np.sqrt(dimension))
+
+    def curvature(
+        self, plan: Release | None, gradient: "_Gradient", level: float, budget: PrivacyBudget
+    ) -> float | None:
+        """Release the curvature along a gradient."""
+        if plan is None:
+            return None
+        vectors, design = self._vectors(gradient.point, gradient.offset), self.records.design
+        where = gradient.unit_step(self.records.intercept), level, gradient.kept
+        return release_curvature(plan, design, vectors, *where, budget)
 
     def _sum(self, point: FixedRank, vectors: Vectors, level: float, size: int) -> ClippedGradient:
         total, n_kept = clipped_sum(self.records.design, vectors, level, size)
@@ -115,10 +136,21 @@ class ResponseClipping(Clipping):
 
     def __post_init__(self) -> None:
         self._is_inlier = inlier_mask(self.records.design)
+        self._weights = np.zeros(0)
 
     def largest_level(self, spread: float, dimension: int) -> float:
         """Return the spread itself."""
         return spread
+
+    def curvature(
+        self, plan: Release | None, gradient: "_Gradient", level: float, budget: PrivacyBudget
+    ) -> float | None:
+        """Compute the curvature along the last gradient, of public matrices."""
+        design = self.records.design
+        if min(design.matrix_shape) == 1:
+            return None
+        weights, along = self._weights / gradient.gain, gradient.unit_step(self.records.intercept)
+        return public_curvature(design, along, weights, gradient.kept)
 
     def _sum(self, point: FixedRank, vectors: Vectors, level: float, size: int) -> ClippedGradient:
         design, intercept = self.records.design, self.records.intercept
@@ -126,7 +158,7 @@ class ResponseClipping(Clipping):
         downweights = level < NO_CLIPPING
         if downweights:
             lengths[~self._is_inlier] = 0.0
-        weights = downweight_long_rows(lengths, downweights=downweights)
+        self._weights = weights = downweight_long_rows(lengths, downweights=downweights)
         # Vectors without weight contribute nothing to the sum, whatever their length.
         lengths[weights == 0] = 0.0
         kernel = partial(_clipped_residuals, vectors=vectors, weights=weights, level=level)
@@ -313,6 +345,18 @@ class _Gradient(NamedTuple):
     noise_std: np.float64
     kept: float
     vote_std: float
+    gain: float
+
+    @property
+    def size(self) -> float:
+        """Its length, with the slope."""
+        return math.hypot(float(np.linalg.norm(self.coordinates)), self.slope)
+
+    def unit_step(self, intercept: float) -> tuple[FixedRank, float]:
+        """Return the unit vector along it: a matrix, and a shift of all predictions."""
+        size = self.size or 1.0
+        direction = self.direction.with_values(self.direction.values / size)
+        return direction, intercept * self.slope / size
 
     @property
     def flattening(self) -> float:
@@ -361,16 +405,22 @@ def descend(
     for step in plan:
         gradient = _release_gradient(step, clipping, (point, offset, level), budget)
         votes.append((gradient.kept, gradient.vote_std))
-        sizes.append(math.hypot(float(np.linalg.norm(gradient.coordinates)), gradient.slope))
-        if before is not None:
-            steepest = max(steepest, _curvature_between(before, gradient, length, dimension))
-        # Shorter where the loss is steep, or hardly clipped.
-        length = min(full_length, 1 / gradient.flattening) / max(1.0, steepest)
-        before = gradient
+        sizes.append(gradient.size)
+        curvature = clipping.curvature(step.curvature, gradient, level, budget)
+        if curvature is not None:
+            noise = dimension * float(gradient.noise_std) ** 2
+            part = signal_part(gradient.size**2, noise)
+            length, decay = part / curvature, 1 - part * least_curvature
+        else:
+            if before is not None:
+                steepest = max(steepest, _curvature_between(before, gradient, length, dimension))
+            # Shorter where the loss is steep, or hardly clipped.
+            length = min(full_length, 1 / gradient.flattening) / max(1.0, steepest)
+            decay = 1 - _STEP * least_curvature / max(1.0, steepest)
+            before = gradient
         point = retract(point, gradient.coordinates, -length)
         point = within_norm(point, largest_coefficients)
         offset -= length * gradient.slope
-        decay = 1 - _STEP * least_curvature / max(1.0, steepest)
         variance = decay**2 * variance + np.square(length * gradient.noise_std)
         if clips:
             limits = _LEAST_LEVEL * largest, largest
@@ -402,7 +452,7 @@ def _release_gradient(
     coordinates = released[:-1] if clipping.has_intercept else released
     coordinates = project_coordinates(point, coordinates)
     direction = tangent_vector(point, coordinates)
-    return _Gradient(point, offset, coordinates, direction, slope, noise_std, kept, vote_std)
+    return _Gradient(point, offset, coordinates, direction, slope, noise_std, kept, vote_std, gain)
 
 
 def _warnings(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:

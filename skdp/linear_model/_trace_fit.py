@@ -16,7 +16,7 @@ from skdp.exceptions import counted
 from skdp.linalg.matrices import FixedRank, Matrices
 from skdp.linear_model import _trace_descent as trace_descent
 from skdp.linear_model._descent import clipped_fraction, median_of_responses
-from skdp.linear_model._trace_plan import TraceReleases, covariance_bound
+from skdp.linear_model._trace_plan import FittedReleases, TraceReleases, covariance_bound
 from skdp.linear_model._trace_problem import TraceProblem, smaller
 from skdp.linear_model._trace_records import (
     Records,
@@ -24,6 +24,8 @@ from skdp.linear_model._trace_records import (
     exact_norm,
     exact_whitening,
     outlier_threshold,
+    public_center,
+    release_center,
     release_norm,
     release_spread,
     release_whitening,
@@ -349,6 +351,9 @@ _STRONG_SIGNAL = 300.0
 # of cells are long and few: a level above most of them costs more noise than it saves bias.
 # benchmarks/trace_regression/unlike_data.md and benchmarks/seeds/seeds.md
 _WANTED_BIAS, _WANTED_BIAS_OF_MATRICES, _LEAST_CLIPPED = 40.0, 160.0, 1e-4
+# A first mean that is longer than that, in units of the norm of matrices, is most of that norm, and
+# known better from around it.
+_FAR = 0.5  # not tuned
 # The norm of the coefficients is taken to be at most the spread of the responses times this margin,
 # or times the second one where a released covariance makes the features uncorrelated. Not studied.
 _SPREAD_MARGIN = 1.1
@@ -369,15 +374,16 @@ def solve_trace(
     if plan.response_center:
         center = median_of_responses(plan.response_center, responses, budget, n_jobs, people)
         responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
-    transform, scaled = _transform(problem, plan, view.design, responses, budget)
+    found, rest = _scales(problem, plan, view.design, responses, budget)
+    transform, scaled = _transform(problem, rest, found, view.design, responses, budget)
     # Without noise nothing is clipped: the spread is infinite.
     spread = Spread(math.inf)
-    if plan.response_spread is not None:
+    if rest.response_spread is not None:
         farthest = bound + abs(center)
-        spread = release_spread(plan.response_spread, responses, budget, farthest, n_jobs, people)
+        spread = release_spread(rest.response_spread, responses, budget, farthest, n_jobs, people)
     design = scaled.mapped(transform.row_map, transform.column_map).measured(view.intercept)
     records = Records(design, responses, view.intercept)
-    estimate = _descend(problem, plan, records, spread, transform, budget, generator)
+    estimate = _descend(problem, rest, records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)
     warnings = warnings_for_fit(problem, spread, transform, estimate.n_cut)
     return trace_descent.Estimate(
@@ -396,7 +402,8 @@ def _centered(responses: np.ndarray, center: float, bound: float) -> np.ndarray:
 
 def _transform(
     problem: TraceProblem,
-    plan: TraceReleases,
+    plan: FittedReleases,
+    scales: Transform,
     design: Design,
     responses: Targets,
     budget: PrivacyBudget,
@@ -410,7 +417,6 @@ def _transform(
         return Transform(row_map=maps[0], column_map=maps[1]), design
     if problem.covariance == "identity":
         return Transform(), design
-    scales = _scales(problem, plan, design, responses, budget)
     view = scales.scaled(design)
     # Without noise two steps are usual: a copy would take more time than it saves.
     view = view.held() if problem.cost.is_private else view
@@ -430,25 +436,53 @@ def _scales(
     design: Design,
     responses: Targets,
     budget: PrivacyBudget,
-) -> Transform:
-    """Return the map to entries whose mean square is 1, each by itself or all together."""
+) -> tuple[Transform, FittedReleases]:
+    """Return the map to entries whose mean square is 1, each by itself or all together.
+
+    Return also what is left to release: where matrices are not far from 0, the budget of more
+    means goes to the rest.
+    """
+    plain = plan.ways.ways[0]
+    if problem.covariance != "private":
+        return Transform(), plain
     if plan.features is not None:
         shape = design.n_records, design.n_entries
         found = release_scales(plan.features, design, shape, problem.interval, budget)
         budget.warnings += warnings_for_narrow(found, problem)
-        return standardized_by(found, problem)
-    if plan.matrix_norm is not None:
-        norm = release_norm(plan.matrix_norm, design, responses, budget)
+        return standardized_by(found, problem), plain
+    if plan.first_center is not None:
+        return _released_center(plan, design, responses, budget)
+    center = None
+    if plain.matrix_norm is not None:
+        norm = release_norm(plain.matrix_norm, design, responses, budget)
     elif problem.is_vector:
-        return exact_standardization(design, centered=problem.fit_intercept)
+        return exact_standardization(design, centered=problem.fit_intercept), plain
     else:
-        norm = exact_norm(design)
-    return Transform(multiplier=math.sqrt(design.n_entries) / norm)
+        center = public_center(design) if problem.is_centered else None
+        norm = exact_norm(replace(design, center=center))
+    return Transform(center, math.sqrt(design.n_entries) / norm), plain
+
+
+def _released_center(
+    plan: TraceReleases, design: Design, responses: Targets, budget: PrivacyBudget
+) -> tuple[Transform, FittedReleases]:
+    """Return the map to matrices around a released center, which more rounds improve if far."""
+    plain, centered = plan.ways.ways
+    assert plan.first_center is not None
+    releasing = partial(release_center, design=design, responses=responses, budget=budget)
+    center, norm = releasing(plan.first_center, center=np.zeros(design.matrix_shape))
+    size = math.sqrt(design.n_entries)
+    if float(np.linalg.norm(center)) <= _FAR * norm:
+        return Transform(center if center.any() else None, size / norm), plain
+    for one in centered.centers:
+        center = center + releasing(one, center=center)[0]
+    norm = release_norm(centered.matrix_norm, replace(design, center=center), responses, budget)
+    return Transform(center, size / norm), centered
 
 
 def _descend(
     problem: TraceProblem,
-    plan: TraceReleases,
+    plan: FittedReleases,
     records: Records,
     spread: Spread,
     transform: Transform,
@@ -474,8 +508,20 @@ def _descend(
         spread=spread.size,
         quantile=quantile,
         largest_coefficients=_largest_coefficients(problem, spread, transform, is_white=is_white),
-        least_curvature=transform.least_variance if is_white else 0.0,
+        least_curvature=_least_curvature(problem, transform, is_white=is_white),
     )
+
+
+def _is_strong(problem: TraceProblem) -> bool:
+    """Tell whether the lengths of steps need no bound, from public facts."""
+    return min(problem.matrix_shape) > 1 and problem.signal_strength >= _LEAST_SIGNAL
+
+
+def _least_curvature(problem: TraceProblem, transform: Transform, *, is_white: bool) -> float:
+    """Return the smallest curvature along any direction, in units of that along a step."""
+    if _is_strong(problem):
+        return 1.0
+    return transform.least_variance if is_white else 0.0
 
 
 def _default_quantile(
@@ -506,6 +552,8 @@ def _largest_coefficients(
 
     For uncorrelated features of variance 1 it is at most the spread of what they explain.
     """
+    if _is_strong(problem):
+        return math.inf
     if problem.covariance == "private":
         return _RELEASED_MARGIN * spread.size / math.sqrt(max(transform.least_variance, 1e-12))
     return _SPREAD_MARGIN * spread.size if is_white else math.inf

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from skdp.linear_model._trace_problem import TraceProblem
 from skdp.linear_model._trace_records import N_POWERS, diagonal_reach
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING
-from skdp.privacy.plan import left_of, plan_sum, share_for_counts
+from skdp.privacy.plan import OneOf, left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import SCALE_GRID, Search, search_steps
 
 # Wanted noise of a count, as a fraction of the records. First for a search, in which only the last
@@ -49,6 +49,13 @@ _CORE_SHARE, _GAP_SHARE, _SUBSPACE_SHARE = 0.2, 0.1, 0.7  # not studied
 _VOTE_PRECISION = 0.03
 # Each step gets this many times the share of the one before: benchmarks/house/constants.md.
 _GROWTH = 1.2
+# Wanted noise of a count in a histogram of curvatures, as a fraction of the records, and the
+# largest share of all of them. Not studied beyond digits, sensors and independent entries.
+_CURVATURE_PRECISION, _LARGEST_CURVATURE_SHARE = 0.035, 0.08
+# Shares of the means of matrices: around 0, and around the last two centers. Not studied.
+_MEAN_SHARES = 0.01, 0.02, 0.03
+# Name of the norm around 0, and the largest share of each of the others.
+_NORM, _LARGEST_SHARE_OF_NORM = "matrix norm", 0.02  # not tuned
 # Name of the release that the sensitivities of gradients follow from.
 _SPREAD = "response spread"
 
@@ -61,13 +68,19 @@ class StartReleases(NamedTuple):
     core: Release
 
 
-class TraceReleases(NamedTuple):
-    """All releases of a fit: first those that map the data, then those of the descent."""
+class CenterReleases(NamedTuple):
+    """The median norm of matrices around a center, and the mean of what is left there, clipped."""
 
-    # Empty without an intercept, or if noise would hide the center.
-    response_center: tuple[Search, ...]
-    # Scales of single features, or one norm; neither if the matrices or covariances are public.
-    features: ScaleReleases | None
+    norm: Search
+    mean: Release
+
+
+class FittedReleases(NamedTuple):
+    """What a fit releases once the first mean of the matrices, if any, is known."""
+
+    # Empty unless the first mean shows that the matrices are far from 0.
+    centers: tuple[CenterReleases, ...]
+    # None where the norm around the center is known, or the matrices or covariances are public.
     matrix_norm: Search | None
     # Of rows and of columns; a side of length 1 has none.
     covariances: tuple[Release | None, ...]
@@ -78,13 +91,46 @@ class TraceReleases(NamedTuple):
     steps: tuple[descent.DescentStep, ...]
 
 
+class TraceReleases(NamedTuple):
+    """All releases of a fit: first those that map the data, then those of the descent."""
+
+    # Empty without an intercept, or if noise would hide the center.
+    response_center: tuple[Search, ...]
+    # Scales of single features, or one norm; neither if the matrices or covariances are public.
+    features: ScaleReleases | None
+    first_center: CenterReleases | None
+    ways: OneOf  # of `FittedReleases`: of matrices around 0, and of those far from it
+
+
 def plan_trace(problem: TraceProblem) -> TraceReleases:
     """Plan all releases in their order."""
+    is_released = problem.covariance == "private" and problem.unit.is_whole
+    features = _plan_features(problem) if is_released and problem.is_vector else None
+    first = _plan_round(problem, 0) if is_released and problem.is_centered else None
+    before = _plan_center(problem), features, first
+    has_norm = is_released and features is None
+    ways = [_plan_fit(problem, before, has_norm=has_norm and first is None)]
+    if first is not None:
+        rounds = range(1, len(_MEAN_SHARES)) if problem.cost.is_private else ()
+        centers = tuple(_plan_round(problem, number) for number in rounds)
+        ways.append(_plan_fit(problem, before, centers, has_norm=True, has_center=True))
+    return TraceReleases(*before, OneOf(tuple(ways)))
+
+
+def _plan_fit(
+    problem: TraceProblem,
+    before: tuple[Any, ...],
+    centers: tuple[CenterReleases, ...] = (),
+    *,
+    has_norm: bool,
+    has_center: bool = False,
+) -> FittedReleases:
+    norm = _plan_norm(problem, _norm_name(len(centers) + has_center)) if has_norm else None
     spread = _plan_spread(problem) if problem.cost.is_private else None
-    others = (_plan_center(problem), *_plan_transform(problem), spread)
+    others = centers, norm, _plan_covariances(problem), spread
     start = _plan_start(problem) if problem.init == "spectral" else None
-    share = left_of(others) - (START_SHARE if start else 0)
-    return TraceReleases(*others, start, _plan_steps(problem, share))
+    share = left_of(before, others) - (START_SHARE if start else 0)
+    return FittedReleases(*others, start, _plan_steps(problem, share))
 
 
 def _share_of_counts(count: int, problem: TraceProblem, precision: float = _PRECISION) -> float:
@@ -116,20 +162,27 @@ def _plan_spread(problem: TraceProblem) -> Release:
     return problem.cost.release(_SPREAD, "gaussian", share, change, {}, shape=shape)
 
 
-def _plan_norm(problem: TraceProblem) -> Search:
+def _plan_norm(problem: TraceProblem, name: str) -> Search:
     share = _share_of_counts(search_steps(len(SCALE_GRID)), problem)
-    return problem.cost.search("matrix norm", share, SCALE_GRID, remedy=OTHER_UNITS_OF_X)
+    share = share if name == _NORM else min(share, _LARGEST_SHARE_OF_NORM)
+    return problem.cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS_OF_X)
 
 
-def _plan_transform(
-    problem: TraceProblem,
-) -> tuple[ScaleReleases | None, Search | None, tuple[Release | None, ...]]:
-    """Plan the scales of the matrices, and the covariances that whiten them."""
+def _plan_round(problem: TraceProblem, number: int) -> CenterReleases:
+    """Plan a norm around a center, which starts at 0, and the mean of what is left there."""
+    norm, shape = _plan_norm(problem, _norm_name(number)), (problem.n_entries,)
+    mean = f"matrix mean {number + 1}", _MEAN_SHARES[number], shape, norm.name
+    return CenterReleases(norm, plan_sum(problem, *mean, sensitivity.row_sum))
+
+
+def _norm_name(number: int) -> str:
+    return f"{_NORM}, around center {number}" if number else _NORM
+
+
+def _plan_covariances(problem: TraceProblem) -> tuple[Release | None, ...]:
     if problem.covariance != "private" or not problem.unit.is_whole:
-        return None, None, ()
-    features = _plan_features(problem) if problem.is_vector else None
-    norm = _plan_norm(problem) if features is None else None
-    return features, norm, (_plan_covariance(0, problem), _plan_covariance(1, problem))
+        return ()
+    return _plan_covariance(0, problem), _plan_covariance(1, problem)
 
 
 def _plan_features(problem: TraceProblem) -> ScaleReleases:
@@ -194,10 +247,33 @@ def _plan_steps(problem: TraceProblem, share: float) -> tuple[descent.DescentSte
     """Plan a gradient and a count for each step, with the share that other releases leave."""
     n_steps = problem.n_iter
     votes = _share_of_counts(n_steps, problem, _VOTE_PRECISION)
-    shares = descent.shares_of_steps(share - votes, n_steps, _GROWTH)
+    curvatures = _share_of_curvatures(problem) if problem.has_curvatures else 0.0
+    shares = descent.shares_of_steps(share - votes - curvatures, n_steps, _GROWTH)
     change = sensitivity.row_sum if problem.unit.is_whole else sensitivity.response_sum
     shape = (problem.rank * sum(problem.matrix_shape) + problem.fit_intercept,)
-    return descent.plan_descent(problem, shares, votes, change, follows=_SPREAD, shape=shape)
+    steps = descent.plan_descent(problem, shares, votes, change, follows=_SPREAD, shape=shape)
+    if not problem.has_curvatures:
+        return steps
+    share = curvatures / n_steps
+    return tuple(
+        step._replace(curvature=_plan_curvature(problem, f"curvature {number}", share))
+        for number, step in enumerate(steps, start=1)
+    )
+
+
+def _share_of_curvatures(problem: TraceProblem) -> float:
+    limits = _LEAST_SHARE, _LARGEST_CURVATURE_SHARE
+    facts = 2 * problem.n_iter, problem.n_units, problem.cost.mu
+    return share_for_counts(*facts, precision=_CURVATURE_PRECISION, limits=limits)
+
+
+def _plan_curvature(problem: TraceProblem, name: str, share: float) -> Release:
+    """Plan a histogram of the curvatures of records; without noise, their sum."""
+    if not problem.cost.is_private:
+        any_change = partial(float, math.inf)
+        return problem.cost.release(name, "gaussian", share, any_change, {}, shape=(1,))
+    change, shape = partial(sensitivity.histograms, 1, problem.unit.adjacency), (1, N_POWERS)
+    return problem.cost.release(name, "gaussian", share, change, {}, shape=shape)
 
 
 def _plan_start(problem: TraceProblem) -> StartReleases:

@@ -98,6 +98,16 @@ class TraceProblem:
         return self.is_dense and min(self.matrix_shape) == 1
 
     @property
+    def is_centered(self) -> bool:
+        """Whether matrices that are written out are centered as a whole."""
+        return self.is_dense and not self.is_vector and self.fit_intercept
+
+    @property
+    def has_curvatures(self) -> bool:
+        """Whether the curvature along each step is private, and released."""
+        return min(self.matrix_shape) > 1 and self.unit.is_whole
+
+    @property
     def are_cells(self) -> bool:
         """Whether matrices are like cells of a table: both factors are sparse."""
         return self.factors == (True, True) and min(self.matrix_shape) > 1

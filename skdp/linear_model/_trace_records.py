@@ -1,20 +1,20 @@
-"""Sums over the records of a trace regression: clipped vectors, scales and covariances."""
+"""Sums over the records of a trace regression: clipped vectors, scales, centers, curvatures."""
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp.data.matrices import Design, RankOneMatrices
+from skdp.data.matrices import Design, RankOneMatrices, entries_of
 from skdp.data.parts import Targets
 from skdp.data.people import People, mass_of
 from skdp.data.reduce import map_sum
 from skdp.data.sources import Source
-from skdp.linalg.matrices import Coordinates, Matrices
+from skdp.linalg.matrices import Coordinates, DenseCoordinates, FixedRank, Matrices
 from skdp.linalg.norms import GridCounts, bin_counts
 from skdp.linear_model._descent import OTHER_UNITS_OF_Y, n_within
 from skdp.privacy import PrivacyBudget, Release
@@ -141,8 +141,9 @@ def sample_rows(design: Design, n_rows: int) -> np.ndarray:
 
 # From 1e-12 to 1e18; smaller values count as 0, in the first bin. Not studied.
 _EXPONENTS = np.arange(-40, 61)
-#: Number of powers of two.
-N_POWERS = len(_EXPONENTS)
+#: Powers of two by which numbers are counted, and how many there are.
+POWERS = 2.0**_EXPONENTS  # not tuned
+N_POWERS = len(POWERS)
 # The exponents of larger values could overflow. Not studied.
 _LARGEST = 1e300
 # Root mean square of numbers spread evenly in a bin, in units of its power of two, which is the
@@ -193,11 +194,11 @@ def release_spread(
     edge = noise_std / n_units * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
     noisy = released[0] / n_units
     fractions = np.where(noisy > edge, noisy, 0.0)
-    largest, powers = int(np.flatnonzero(fractions).max(initial=0)), 2.0**_EXPONENTS
+    largest = int(np.flatnonzero(fractions).max(initial=0))
     # The first bin gets no warning: it has zeros, such as a centered constant.
-    found = powers[[max(largest, 1)]]
-    budget.warnings += warnings_for_ends(plan.name, found, powers, OTHER_UNITS_OF_Y)
-    sizes = _SIZE_IN_BIN * powers
+    found = POWERS[[max(largest, 1)]]
+    budget.warnings += warnings_for_ends(plan.name, found, POWERS, OTHER_UNITS_OF_Y)
+    sizes = _SIZE_IN_BIN * POWERS
     sizes[0] = 0.0
     hidden = float(np.clip(1 - fractions.sum(), 0.0, 1.0))
     size = math.sqrt(fractions @ sizes**2 + hidden * (_HIDDEN_SIZE * sizes[largest]) ** 2)
@@ -370,3 +371,187 @@ def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np
     is_small = cleaned <= max(floor, 1e-13 * largest)
     least = max(floor, 1e-6 * largest)
     return np.where(is_small, least, cleaned), min(1.0, center / least)
+
+
+# ------------------------------
+# Centers of matrices that are written out: means, shrunk by their noise.
+
+# Matrices are clipped to this multiple of the median of their norms around the last center, as they
+# are for covariances.
+_CENTER_CLIP = 1.3  # not tuned
+# A part of a mean shows if its square exceeds that of its noise by so many standard deviations.
+_CERTAIN = 3.0  # not tuned
+
+
+def release_center(
+    plan: tuple[Search, Release],
+    design: Design,
+    center: np.ndarray,
+    responses: Targets,
+    budget: PrivacyBudget,
+) -> tuple[np.ndarray, float]:
+    """Release what is visible of the mean of matrices around a center, and their median norm.
+
+    The noise is in proportion to the norm, so a mean that is far from the center is rough beside
+    the spread of the matrices: centers come in rounds.
+    """
+    view = replace(design, center=center)
+    norm = release_norm(plan[0], view, responses, budget)
+    level = _CENTER_CLIP * norm if budget.is_private else NO_CLIPPING
+    vectors = partial(_counted_entries, responses=responses)
+    total, _ = clipped_sum(view, vectors, level, design.n_entries)
+    released, noise_std = budget.release(plan[1], total, level, rounding=view.rounding)
+    mean = released.reshape(design.matrix_shape) / design.n_records
+    return visible_mean(mean, noise_std / design.n_records), norm
+
+
+def public_center(design: Design) -> np.ndarray:
+    """Compute the mean of public matrices, without those much longer than all but a few."""
+    center = np.zeros(design.matrix_shape)
+    # The second round tells which are long around the center.
+    for _ in range(2):
+        view = replace(design, center=center)
+        is_inlier = inlier_mask(view)
+        responses = Targets.of(np.where(is_inlier, 0.0, np.nan))
+        vectors = partial(_counted_entries, responses=responses)
+        total, _ = clipped_sum(view, vectors, NO_CLIPPING, design.n_entries)
+        mean = total.reshape(design.matrix_shape) / max(np.count_nonzero(is_inlier), 1)
+        center = center + mean
+    return center
+
+
+def _counted_entries(
+    rows: slice, matrices: Matrices, responses: Targets
+) -> tuple[Coordinates, np.ndarray]:
+    """Return the entries of a block, and factors that are NaN for null records."""
+    coordinates = DenseCoordinates(entries_of(matrices).copy())
+    return coordinates, np.where(np.isnan(responses[rows]), np.nan, 1.0)
+
+
+def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
+    """Return what is visible of a noisy matrix: its mean, those of rows and columns, and the rest.
+
+    Each is shrunk by the noise that it has in so many directions, and is 0 if that may be all.
+    """
+    rows = np.broadcast_to(noisy.mean(axis=1, keepdims=True), noisy.shape)
+    columns = np.broadcast_to(noisy.mean(axis=0, keepdims=True), noisy.shape)
+    whole = np.full(noisy.shape, noisy.mean())
+    n_rows, n_columns = noisy.shape
+    parts = (
+        (whole, 1),
+        (rows - whole, n_rows - 1),
+        (columns - whole, n_columns - 1),
+        (noisy - rows - columns + whole, (n_rows - 1) * (n_columns - 1)),
+    )
+    return np.asarray(sum(_shrunken(part, size, noise_std) for part, size in parts))
+
+
+def _shrunken(part: np.ndarray, dimension: int, noise_std: float) -> np.ndarray:
+    squares, noise = float(np.square(part).sum()), dimension * noise_std**2
+    if not squares > noise * (1 + _CERTAIN * math.sqrt(2 / max(dimension, 1))):
+        return np.zeros(part.shape)
+    return part * (1 - noise / squares)
+
+
+# ------------------------------
+# Curvatures along released directions, from which lengths of steps follow.
+
+# Where curvatures of matrices of scale 1 lie. Of more bins some would look filled by noise alone.
+_CURVATURES = slice(31, 56)  # from 2**-9 to 2**15; not tuned
+# Mean of numbers spread evenly in a bin, in units of its power of two.
+_MEAN_IN_BIN = 1.06  # not tuned
+# A bin is filled if it and the one below exceed the first number of standard deviations, or if it
+# alone exceeds the second: one bin of noise, many powers too high, would make steps far too short.
+# The mean counts the bins from so many below the highest filled one to the next above: what is
+# lower hardly matters. Not studied beyond digits, sensors and independent entries.
+_PAIR, _ALONE, _BELOW = 2.5, 4.5, 8
+# The curvature is taken to be at least this part of the fraction of unclipped gradients, which is
+# that of uncorrelated entries; and that fraction, at least the second number. Not studied.
+_LEAST, _LEAST_KEPT = 0.8, 0.1
+# However much of a gradient is noise, so much of the length is left. Not studied.
+_LEAST_PART = 0.2
+
+
+def signal_part(squares: float, noise: float) -> float:
+    """Return the part of the squared length of a gradient that is not noise, as far as known."""
+    return max(_LEAST_PART, 1 - noise / squares) if squares > 0 else _LEAST_PART
+
+
+def release_curvature(
+    plan: Release,
+    design: Design,
+    vectors: Vectors,
+    along: tuple[FixedRank, float],
+    level: float,
+    kept: float,
+    budget: PrivacyBudget,
+) -> float:
+    r"""Release the curvature of the clipped loss along a unit tangent vector and a shift.
+
+    It is the mean of :math:`w_i \\langle P, Z_i \\rangle^2`, with :math:`w_i` the weight that clips
+    the gradient of a record. A histogram of these numbers by powers of two shows the mean whatever
+    their size, for the sensitivity of one count. Without noise the sum itself is released.
+    """
+    curvatures = partial(_curvatures, vectors=vectors, along=along, level=level)
+    if not budget.is_private:
+        total = design.map_sum(partial(_total_curvature, curvatures=curvatures), 1)
+        # Along no direction, as of a constant, it is 0.
+        return float(budget.release(plan, total)[0][0]) / design.n_records or 1.0
+    counts = design.map_sum(partial(_curvature_counts, curvatures=curvatures), N_POWERS)
+    noisy, noise_std = budget.release(plan, counts[np.newaxis])
+    return _mean_of(noisy[0] / design.n_records, noise_std / design.n_records, kept)
+
+
+def _mean_of(fractions: np.ndarray, noise_std: float, kept: float) -> float:
+    """Estimate the mean of the numbers that a noisy histogram has counted."""
+    fractions, powers = fractions[_CURVATURES], POWERS[_CURVATURES]
+    least = _LEAST * max(kept, _LEAST_KEPT)
+    is_high = fractions > _PAIR * noise_std
+    is_filled = is_high & np.append(False, is_high[:-1]) | (fractions > _ALONE * noise_std)
+    if not is_filled.any():
+        return least / _LEAST
+    top = int(np.flatnonzero(is_filled).max())
+    some = slice(max(top - _BELOW, 0), top + 2)
+    return max(float(fractions[some] @ powers[some]) * _MEAN_IN_BIN, least)
+
+
+def _curvatures(
+    rows: slice,
+    matrices: Matrices,
+    vectors: Vectors,
+    along: tuple[FixedRank, float],
+    level: float,
+) -> np.ndarray:
+    """Return what each record adds to the curvature; NaN for a null one."""
+    coordinates, factors = vectors(rows, matrices)
+    coordinates.multiply(factors)
+    norms = coordinates.norms()
+    direction, shift = along
+    inner = matrices.tangent(direction, 0.0)[1] + shift
+    curvatures = clip_weights(norms, level, coordinates.size) * inner**2
+    return np.where(np.isfinite(norms) & np.isfinite(curvatures), curvatures, np.nan)
+
+
+def _curvature_counts(
+    rows: slice, matrices: Matrices, curvatures: partial[np.ndarray]
+) -> np.ndarray:
+    return count_by_power(curvatures(rows, matrices), matrices.mass)
+
+
+def _total_curvature(
+    rows: slice, matrices: Matrices, curvatures: partial[np.ndarray]
+) -> np.ndarray:
+    return np.array([np.nansum(matrices.added(curvatures(rows, matrices)))])
+
+
+def public_curvature(
+    design: Design, along: tuple[FixedRank, float], weights: np.ndarray, kept: float
+) -> float:
+    """Compute the curvature along a direction of public matrices, whose residuals are clipped.
+
+    Clipping residuals to `kept` of them takes about half of the curvature that the others have.
+    """
+    inner = design.inner(along[0]) + along[1]
+    inner[(weights == 0) | ~np.isfinite(inner)] = 0.0
+    kept = max(kept, _LEAST_KEPT)
+    return max(float(weights @ inner**2) / design.n_records * (1 + kept) / 2, _LEAST * kept)

@@ -18,6 +18,8 @@ LAYOUTS = {
     "matrices": ((3, 4), True),
     "float32": ((3, 4), True),
     "flat": ((3, 4), True),
+    # So far from 0 that a first mean shows it.
+    "far matrices": ((3, 4), True),
     "vectors": ((5, 1), True),
     "row vectors": ((1, 5), True),
     "few vectors": ((5, 1), True),
@@ -72,7 +74,7 @@ class Data:
         (matrices,) = self.parts
         if self.layout == "float32":
             return np.clip(matrices, -3e38, 3e38).astype(np.float32)
-        return matrices if self.layout == "matrices" else matrices.reshape(len(matrices), -1)
+        return matrices if self.layout.endswith("matrices") else matrices.reshape(len(matrices), -1)
 
     def with_record(self, index, parts, response):
         """Exchange a record, or, if `parts` is None, its response."""
@@ -193,6 +195,8 @@ class Cell:
         matrices = generator.normal(size=(n_records, n_rows, n_columns))
         if self.layout == "narrow vectors":
             matrices += 2.0**26
+        if self.layout == "far matrices":
+            matrices += 50
         measured = matrices if self.is_written_out else left[:, :, None] * right[:, None, :]
         truth = np.outer(np.arange(1.0, n_rows + 1), np.ones(n_columns))
         responses = np.tensordot(measured, truth, 2) / np.linalg.norm(truth)
@@ -225,6 +229,7 @@ def _cells():
         yield Cell("long sparse vectors", adjacency=adjacency)
         yield Cell("vectors", adjacency=adjacency, bounds=(-2.0, 3.0))
         yield Cell("narrow vectors", adjacency=adjacency)
+        yield Cell("far matrices", adjacency=adjacency, epsilon=2e3)
         # So much that searches close in on the centers.
         yield Cell("vectors", adjacency=adjacency, epsilon=2e4)
         yield Cell("numbers", adjacency=adjacency, fit_intercept=False)
@@ -352,12 +357,22 @@ TOO_SMALL = {
         "closer places",
         Cell("narrow vectors", adjacency="zero_out"),
     ),
+    "curvatures": ("histograms", "curvature 1", Cell("matrices")),
+    "curvatures of outer products": ("histograms", "curvature", Cell("outer")),
+    "curvatures without one": ("histograms", "curvature 2", Cell("one-hot", adjacency="zero_out")),
+    "means of matrices": ("row_sum", "matrix mean 1", Cell("matrices")),
+    "means around a center": ("row_sum", "matrix mean 3", Cell("far matrices", epsilon=2e3)),
+    "means without one": (
+        "row_sum",
+        "matrix mean 2",
+        Cell("far matrices", adjacency="zero_out", epsilon=2e3),
+    ),
     "covariances": ("second_moment", "column covariance", Cell("matrices")),
     "covariances of outer products": ("second_moment", "row covariance", Cell("outer")),
 }
 SLIPS = {name: Slip(*slip) for name, slip in TOO_SMALL.items()}
 
-SUMS = ("gradient 1", "products", "start core", "column moments", "closer places")
+SUMS = ("gradient 1", "products", "matrix mean 1", "start core", "column moments", "closer places")
 
 
 def datasets(cell):

@@ -64,7 +64,7 @@ def test_levels_of_a_regression_rise_with_the_budget():
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 8.0, 256.0])
 def test_a_covariance_is_planned_for_the_bound_to_which_rows_are_clipped(epsilon):
     problem = problem_of(5000, (1, 10), epsilon=epsilon)
-    release = plan_trace(problem).covariances[1]
+    release = plan_trace(problem).ways.ways[0].covariances[1]
     # Replacing a record changes the second moment by at most the bound squared, times sqrt(2).
     changed = np.sqrt(2) * covariance_bound(problem) ** 2
     assert release.sensitivity == pytest.approx(changed, rel=1e-4)

@@ -57,7 +57,7 @@ def change_of(found, records, adjacency):
     """Compute the sensitivity that a fit plans for the sum of such gradients."""
     unit = "record" if len(found.facts) == 1 else "response"
     parameters = {"rank": RANK, "privacy_unit": unit, "adjacency": adjacency}
-    plan = plan_trace(problem_of(N, SHAPE, **parameters))
+    plan = plan_trace(problem_of(N, SHAPE, **parameters)).ways.ways[0]
     return plan.steps[0].gradient.sensitivity_for(*found.facts, rounding=records.design.rounding)
 
 

@@ -23,7 +23,7 @@ SEEDS = range(20)
 
 def spread_of(values, seed, epsilon=1.0):
     problem = problem_of(len(values), (1, 1), epsilon=epsilon)
-    spread = plan_trace(problem).response_spread
+    spread = plan_trace(problem).ways.ways[0].response_spread
     budget = budget_for(problem, spread, seed=seed)
     return _trace_records.release_spread(spread, Targets.of(values), budget, math.inf)
 
@@ -162,7 +162,7 @@ def test_the_norm_of_matrices_is_their_median():
         responses = Targets.of(np.zeros(N))
         # Matrices that are no vectors have a norm.
         problem = problem_of(N, (3, 2))
-        search = plan_trace(problem).matrix_norm
+        search = plan_trace(problem).first_center.norm
         budget = budget_for(problem, search, seed=seed)
         norm = _trace_records.release_norm(search, design_of(X), responses, budget)
         assert norm == pytest.approx(np.median(np.linalg.norm(X, axis=1)), rel=0.3)
@@ -173,14 +173,15 @@ def test_null_records_are_not_counted():
     is_null = np.arange(N) >= 100
     problem = problem_of(N, (2, 2))
     plan = plan_trace(problem)
-    budget = budget_for(problem, plan.matrix_norm, plan.response_spread, plan.response_center)
+    norm, spread = plan.first_center.norm, plan.ways.ways[0].response_spread
+    budget = budget_for(problem, norm, spread, plan.response_center)
     released = []
     budget._publish = lambda release, value: released.append(value) or value
     values = Targets.of(np.where(is_null, np.nan, 1.0))
-    _trace_records.release_norm(plan.matrix_norm, design_of(X), values, budget)
+    _trace_records.release_norm(norm, design_of(X), values, budget)
     assert max(released) == 100
     released.clear()
-    _trace_records.release_spread(plan.response_spread, values, budget, math.inf)
+    _trace_records.release_spread(spread, values, budget, math.inf)
     median_of_responses(plan.response_center, values, budget)
     assert max(map(np.max, released)) == 100
 

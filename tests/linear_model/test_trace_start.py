@@ -26,7 +26,7 @@ def start_with(plan, budget, n_records, *, spread, seed=0):
 def planned(epsilon, n_records, seed=0):
     """Plan a start, and open a budget for it."""
     problem = problem_of(n_records, SHAPE, rank=RANK, init="spectral", epsilon=epsilon)
-    start = plan_trace(problem).start
+    start = plan_trace(problem).ways.ways[0].start
     return start, budget_for(problem, start, seed=seed)
 
 

@@ -1,0 +1,92 @@
+"""Steps of released length, and centers of matrices: images, sensors, offsets."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from skdp import DPTraceRegressor
+from skdp.linear_model._trace_records import (
+    _mean_of,
+    count_by_power,
+    signal_part,
+    visible_mean,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+SECRET = 2**100
+
+
+def digits(seed):
+    generator = np.random.default_rng(seed)
+    X = np.tile(load_digits().images / 16, (4, 1, 1))
+    return X + 0.02 * generator.normal(size=X.shape)
+
+
+def sensors(seed, n=8000):
+    """Draw correlated readings of six sensors over time, and a response of rank one."""
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(n, 6, 12))
+    for time in range(1, 12):
+        X[:, :, time] += 0.8 * X[:, :, time - 1]
+    y = X.sum(axis=1) @ np.linspace(0, 1, 12)
+    return X, y / y.std() + 0.2 * generator.normal(size=n)
+
+
+def scored(X, y, seed=0, **parameters):
+    A, B, a, b = train_test_split(X, y, random_state=seed)
+    return DPTraceRegressor(random_state=SECRET + seed, **parameters).fit(A, a).score(B, b)
+
+
+@pytest.mark.parametrize("unit", ["record", "response"])
+def test_steps_on_images_are_not_too_long(unit):
+    # With steps of a fixed length, R2 is below -1.
+    X = digits(0)
+    y = X[:, :, 4:].sum(axis=(1, 2))
+    assert scored(X, y, epsilon=4.0, privacy_unit=unit) > 0.6
+
+
+def test_an_offset_of_all_entries_costs_little():
+    X, y = sensors(0)
+    assert scored(X + 37, y, epsilon=1.0) > 0.8
+    assert scored(X + 37, y, epsilon=4.0, privacy_unit="response") > 0.8
+
+
+def test_more_means_are_released_only_of_matrices_far_from_zero():
+    X, y = sensors(1, n=2000)
+    for offset, n_means in ((0, 1), (37, 3)):
+        spent = DPTraceRegressor(epsilon=2.0, n_iter=2).fit(X + offset, y).privacy_spent_
+        means = [one for one in spent.releases if one.name.startswith("matrix mean")]
+        assert len(means) == n_means
+        assert sum(one.share for one in spent.releases) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_curvatures_are_read_off_noisy_counts(scale):
+    for seed in range(20):
+        generator = np.random.default_rng(seed)
+        values = scale * generator.normal(size=8000) ** 2
+        counts = count_by_power(values) / len(values)
+        noisy = counts + 0.01 * generator.normal(size=len(counts))
+        assert _mean_of(noisy, 0.01, 0.5) == pytest.approx(values.mean(), rel=0.5)
+
+
+def test_a_curvature_that_noise_hides_is_that_of_uncorrelated_entries():
+    assert _mean_of(np.zeros(101), 0.1, 0.6) == pytest.approx(0.6)
+
+
+def test_what_is_visible_of_a_mean_is_shrunk_part_by_part():
+    generator = np.random.default_rng(0)
+    noise = generator.normal(size=(6, 8))
+    assert not visible_mean(0.01 * noise, 1.0).any()
+    rows = np.repeat(generator.normal(size=(6, 1)), 8, axis=1)
+    found = visible_mean(100 + 5 * rows + noise, 1.0)
+    # The rest is noise alone, so what is found is the same in a row.
+    assert np.ptp(found, axis=1).max() < np.ptp(noise, axis=1).max()
+    assert np.abs(found - 100 - 5 * rows).max() < 2
+    np.testing.assert_allclose(visible_mean(noise, 0.0), noise, atol=1e-12)
+
+
+def test_the_part_of_a_gradient_that_is_signal():
+    assert signal_part(4.0, 1.0) == 0.75
+    assert signal_part(1.0, 2.0) == signal_part(0.0, 0.0) == 0.2
