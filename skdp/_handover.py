@@ -227,10 +227,10 @@ def _linear_regression(model: DPLinearRegression) -> Any:
 
 
 def _standard_scaler(model: DPStandardScaler) -> Any:
-    if model.clip is not None and not model.with_mean:
+    if model.clip_ < math.inf and not model.with_mean:
         raise ValueError(
             "A DPStandardScaler with with_mean=False clips each column in a range of its own, "
-            f"which no twin does to sparse rows, got clip={model.clip:g}: fit with clip=None, or "
+            f"which no twin does to sparse rows, got clip={model.clip_:g}: fit with clip=None, or "
             "dense rows with with_mean=True."
         )
     steps: dict[str, Any] = {}
@@ -242,9 +242,9 @@ def _standard_scaler(model: DPStandardScaler) -> Any:
         steps["fill"] = _copied(model, SimpleImputer().fit(model.mean_[np.newaxis]))
     twin = StandardScaler(with_mean=model.with_mean)
     steps["scale"] = _copied(model, twin, "mean_", "var_", "scale_", "n_samples_seen_")
-    if model.clip is not None:
-        clip = MinMaxScaler((-model.clip, model.clip), clip=True)
-        ends = np.outer([-model.clip, model.clip], np.ones(model.n_features_in_))
+    if model.clip_ < math.inf:
+        clip = MinMaxScaler((-model.clip_, model.clip_), clip=True)
+        ends = np.outer([-model.clip_, model.clip_], np.ones(model.n_features_in_))
         steps["clip"] = _copied(model, clip.fit(ends))
     return _steps(steps)
 

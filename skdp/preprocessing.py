@@ -1,5 +1,6 @@
 """Private scaling of columns."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -53,7 +54,7 @@ class Scaling(NamedTuple):
     center: np.ndarray
     scale: np.ndarray
     is_centered: bool
-    clip: float | None
+    clip: float
     fills: bool
 
     def apply(self, X: Any) -> Any:
@@ -70,7 +71,7 @@ class Scaling(NamedTuple):
             values = np.where(np.isnan(values), center, values)
         if self.is_centered:
             values, center = values - center, np.zeros(len(center))
-        if self.clip is not None:
+        if self.clip < math.inf:
             reach = self.clip * scale
             low, high = np.minimum(center - reach, 0.0), np.maximum(center + reach, 0.0)
             values = np.clip(values, low, high)
@@ -222,12 +223,17 @@ class ColumnEstimator(PrivateEstimator):
             )
 
 
+# "auto" clips entries to so many standard deviations, up to this number of rows times mu over that
+# of columns, and then to more, by its square root.
+_CLIP, _STRONG = 5.0, 300.0  # benchmarks/sweep/sweep.md, jobs "components" and "classes"
+
+
 class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
     """Standardize columns by centers and scales that are differentially private.
 
     Publishes a mean and a variance of every column under (epsilon, delta)-differential privacy for
-    rows, and scales rows by these. With ``epsilon=inf``, ``bounds=None`` and ``clip=None`` it
-    computes what :class:`sklearn.preprocessing.StandardScaler` does.
+    rows, and scales rows by these. With ``epsilon=inf`` and ``bounds=None`` it computes what
+    :class:`sklearn.preprocessing.StandardScaler` does.
 
     Parameters
     ----------
@@ -253,9 +259,11 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         they limit what one row can do, and finding the spread inside costs little. Sizes are at
         most 1e100, and the ends at least 1e-100 apart. ``None`` finds intervals privately, for
         three eighths of the budget or, if a column is narrow beside its distance from 0, for half.
-    clip : float or None, default=5.0
+    clip : float, "auto" or None, default="auto"
         Size that scaled entries are clipped to in `transform`, in standard deviations from the
-        mean. Without centering the reach is extended to 0, which stays 0. ``None`` does not clip.
+        mean. Without centering the interval is extended to 0, which stays 0. ``"auto"`` is 5, or
+        more where rows and budget are many for the columns, and ``inf`` with ``epsilon=inf``: what
+        follows then loses more by clipping than to its noise. ``None`` does not clip.
     missing : {"refuse", "mean"}, default="refuse"
         What becomes of NaN in dense rows in memory. "mean" leaves it out of the means and
         variances, releases with them a count of the other entries of each column, and fills in the
@@ -279,6 +287,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
     scale_ : ndarray of shape (n_features,)
         What `transform` divides by: square roots of `var_`, or 1 for a constant column if there is
         no noise. Covered by the guarantee.
+    clip_ : float
+        What `transform` clips to; ``inf`` if it does not clip. Public.
     n_samples_seen_ : int
         Number of rows. Public.
     privacy_spent_ : PrivacySpent
@@ -326,7 +336,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ColumnEstimator._parameter_constraints,
         "with_mean": ["boolean"],
-        "clip": [Interval(Real, 0, None, closed="neither"), None],
+        "clip": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), None],
     }
 
     def __init__(
@@ -338,7 +348,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         privacy_unit: str = "row",
         adjacency: str = "replace",
         bounds: Any = None,
-        clip: float | None = 5.0,
+        clip: float | str | None = "auto",
         missing: str = "refuse",
         ledger: Any = None,
         n_jobs: int | None = None,
@@ -437,12 +447,15 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         is_constant = result.is_flat & (not problem.cost.is_private)
         self.scale_ = np.where(is_constant, 1.0, np.sqrt(result.variance))
         self.n_samples_seen_ = problem.n_units
+        strength = problem.n_units * problem.cost.mu / problem.n_features
+        auto = _CLIP * math.sqrt(max(1.0, strength / _STRONG))
+        self.clip_: float = auto if isinstance(self.clip, str) else self.clip or math.inf
         names = getattr(self, "feature_names_in_", range(problem.n_features))
         return warnings_for_scales(result, problem, names)
 
     @property
     def _scaling(self) -> Scaling:
-        return Scaling(self.mean_, self.scale_, bool(self.with_mean), self.clip, self._takes_gaps)
+        return Scaling(self.mean_, self.scale_, bool(self.with_mean), self.clip_, self._takes_gaps)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

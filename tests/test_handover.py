@@ -382,7 +382,7 @@ def told_of(model):
     """All that is handed over, and said meanwhile."""
     model.__class__ = next(kind for kind in type(model).__mro__ if kind in TWINS)
     if not getattr(model, "with_mean", True):
-        model.set_params(clip=None)
+        model.clip_ = np.inf
     twin, said = said_by(lambda: to_sklearn(model))
     return pickle.dumps(twin), said
 

@@ -169,7 +169,7 @@ _NORM_SHARE = 0.03  # not studied
 _CENTER_FACTOR, _CENTER_LIMITS = 3.75, (0.15, 0.25)  # benchmarks/diagonal_prior/centered.md
 # Rows are centered again if the error of their mean, as a second moment, probably exceeds the edge
 # of the noise by this factor; and the share of the mean that they are then centered by.
-_FAR, _AGAIN_SHARE = 1.0, 0.2  # not studied
+_FAR, _AGAIN_SHARE = 1.0, 0.2  # benchmarks/sweep/sweep.md, job "far"
 #: For this mean rows are clipped to so many times their norm, as they lie to one side of the first.
 WIDER = 2.0  # not studied
 # Share of the mean for variances; the solver takes the rest.
@@ -191,7 +191,7 @@ _NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bou
 # for each factor of e.
 _SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
 # From the signal where the quantile is .95, the fraction that is clipped falls with this power.
-_CLIPPED_POWER = 1.5  # not studied
+_CLIPPED_POWER = 1.5  # benchmarks/sweep/sweep.md, job "components"
 # Up to the first of these signals the quantile is the lowest one; from the second on, it is that of
 # strong signals; in between it rises: benchmarks/diagonal_prior/components.md, "Private bounds"
 _LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)

@@ -20,7 +20,7 @@ ADJACENCIES = ("replace", "zero_out")
 # Which entries of a neighbor are missing.
 GAPS = np.array([[1, 0, 0], [0, 1, 1], [1, 1, 1]], dtype=bool)
 RELEASED = {"mean_", "var_", "scale_"}
-PUBLIC = {"n_features_in_", "n_samples_seen_", "privacy_spent_"}
+PUBLIC = {"n_features_in_", "clip_", "n_samples_seen_", "privacy_spent_"}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from skdp import DPPCA
+from skdp import DPPCA, DPStandardScaler, make_dp_pipeline
 from skdp.metrics import captured_variance
 
 K = 2
@@ -105,3 +105,17 @@ def test_at_a_large_budget_nothing_is_clipped_away(k):
     assert captured_variance(pca.components_, centered) > 0.999 * best
     norms = np.linalg.norm(centered, axis=1)
     assert np.mean(norms > pca.row_norm_) < 0.002
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_behind_a_scaler_long_tails_are_kept_at_a_large_budget():
+    random = np.random.default_rng(0)
+    X = np.exp(random.normal(size=(6000, 6)) @ random.normal(size=(6, 6)) / 2)
+    standardized = (X - X.mean(axis=0)) / X.std(axis=0)
+    best = captured_variance(PCA(K).fit(standardized).components_, standardized)
+    found = []
+    for epsilon in (16.0, 256.0):
+        pca = make_dp_pipeline(DPStandardScaler(), DPPCA(K), epsilon=epsilon).fit(X)[-1]
+        found.append(captured_variance(pca.components_, standardized) / best)
+    assert found[1] > 0.98
+    assert found[1] > found[0] - 0.01

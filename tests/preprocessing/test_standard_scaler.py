@@ -491,3 +491,14 @@ def test_a_pipeline_fills_gaps_between_its_steps():
     steps = DPStandardScaler(missing="mean"), DPLogisticRegression(classes=[0, 1])
     model = make_dp_pipeline(*steps, epsilon=4.0, random_state=SEED)
     assert silently(model, GAPS, y).score(GAPS, y) > 0.8
+
+
+def test_clipping_follows_the_budget():
+    X = np.random.default_rng(0).normal(size=(2000, 4))
+    clips = [silently(DPStandardScaler(epsilon=epsilon), X).clip_ for epsilon in (0.1, 1, 16, 256)]
+    assert clips[0] == 5
+    assert clips == sorted(clips)
+    assert clips[-1] > 10
+    assert silently(DPStandardScaler(epsilon=256.0, clip=5.0), X).clip_ == 5
+    assert silently(DPStandardScaler(clip=None), X).clip_ == np.inf
+    assert DPStandardScaler(epsilon=np.inf).fit(X).clip_ == np.inf
