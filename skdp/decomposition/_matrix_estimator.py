@@ -225,8 +225,9 @@ _VISIBLE = 4.0  # not studied
 def warnings_for_units(factors: Factors, n_features: int) -> list[str]:
     """Warn if nearly all of the released variance is that of few columns, and name the scaler.
 
-    Columns in very different units are the likely reason. Variances that noise hides count as 0, as
-    components that do not stand out are left out.
+    Where noise hides components it says why; where it hides none, nothing is lost. Columns in very
+    different units are the likely reason. Variances that noise hides count as 0, as components that
+    do not stand out are left out.
     """
     n_visible = factors.n_above_noise
     is_private = factors.eigenvalue_noise > 0
@@ -521,7 +522,8 @@ def warnings_for_factors(result: Factors, wanted: int, problem: MatrixProblem) -
             "bound; a random basis has a coherence of about 2 log(n)."
         ]
     warnings = list[str]()
-    if isinstance(problem, RowsProblem) and problem.is_pca:
+    is_hidden = result.eigenvalue_noise > 0 and result.n_above_noise < wanted
+    if isinstance(problem, RowsProblem) and problem.is_pca and is_hidden:
         warnings += warnings_for_units(result, problem.shape[1])
     if result.left_signal < _LEAST_SIGNAL:
         warnings.append(
@@ -530,7 +532,7 @@ def warnings_for_factors(result: Factors, wanted: int, problem: MatrixProblem) -
             "rows there are. components_ are not affected: if you need only these, use "
             "skdp.DPTruncatedSVD, which spends the whole budget on them."
         )
-    if result.eigenvalue_noise > 0 and result.n_above_noise < wanted:
+    if is_hidden:
         is_asked, lost = isinstance(problem.n_components, Integral), ""
         if is_asked and isinstance(problem, RowsProblem):
             hidden = _hidden_part(result, wanted, problem.shape[1])

@@ -43,3 +43,11 @@ def test_nothing_is_told_of_scaled_columns():
     X = rows(1e6)
     both = make_pipeline(DPStandardScaler(random_state=SEED), DPPCA(2, random_state=SEED))
     assert told(both, X) == []
+
+
+def test_nothing_is_told_where_noise_hides_no_component():
+    X = rows(1e6)
+    X[:, 5] *= 1e6
+    pca = DPPCA(2, epsilon=4.0, random_state=SEED)
+    assert told(pca, X) == []
+    assert np.abs(pca.components_[:, [3, 5]]).max(axis=0).min() > 0.999
