@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.sparse import issparse
 
 from skdp.data.matrices import SHORT_ROW, entries_of
@@ -125,7 +126,7 @@ def _wanted(bounds: Any, n_features: int) -> str:
 # Numbers of a step that should stay in cache, 128 kB.
 _PART = 1 << 14  # not studied
 
-#: Maps numbers and their columns to bins; NaN may go to any bin.
+#: Maps numbers and their columns to bins, or to -1; NaN may go to any bin.
 Place = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -187,14 +188,16 @@ def _counts(
 ) -> Counts:
     values, columns, n_zeros, mass = _entries(block, chosen)
     places = place(values, columns)
+    is_counted = (places >= 0) & ~np.isnan(values)
     places += n_bins * columns
     weights = None if mass is None else np.broadcast_to(mass, values.shape)
-    if np.isnan(values.min(initial=0.0)):
-        is_there = ~np.isnan(values)
-        places, weights = places[is_there], None if weights is None else weights[is_there]
+    if not is_counted.all():
+        places, weights = places[is_counted], None if weights is None else weights[is_counted]
     counts, every = Counts((len(n_zeros), n_bins), places, weights), np.arange(len(n_zeros))
     if n_zeros.any():
-        counts.total()[every, place(np.zeros(len(every)), every)] += n_zeros
+        of_zeros = place(np.zeros(len(every)), every)
+        is_counted = of_zeros >= 0
+        counts.total()[every[is_counted], of_zeros[is_counted]] += n_zeros[is_counted]
     return counts
 
 
@@ -266,14 +269,17 @@ _FIRST, _LAST = -40, 60  # not studied
 _N_POWERS = _LAST - _FIRST + 1  # not tuned
 #: Bins of a column: 0, the positive powers, and the negative ones.
 N_BINS = 2 * _N_POWERS + 1  # not tuned
-# Noise alone makes a bin visible in one of so many histograms.
-_CAUTION = 20  # not studied
-# Within bounds, so many bins beside visible ones count if they are so many standard deviations of
-# their noise above 0.
-_LONGEST_TAIL, _IN_TAIL = 4, 2.5  # benchmarks/scaling/bounds.md
+# Noise alone makes a bin visible in one of so many histograms of sizes, whose bins are all units
+# that there are; and of places within an interval, which such a bin can only leave too long.
+_CAUTION, _CAUTION_WITHIN = 1e5, 20.0  # benchmarks/scaling/columns.md; not studied
+# So many neighboring bins may be visible together, and as many beside visible ones, if they are so
+# many standard deviations of their noise above 0.
+_NEIGHBORS, _IN_TAIL = 4, 2.5  # benchmarks/scaling/bounds.md
 # Visible bins have to hold this part of the rows, or a column keeps its bounds; if it has none,
 # other such columns help.
 _HELD = 0.4  # benchmarks/scaling/bounds.md
+# Columns that show nothing but 0 are taken to be so large.
+_SIZE_OF_VOID = 1.0  # not studied
 
 
 def _ends() -> tuple[np.ndarray, np.ndarray]:
@@ -306,17 +312,20 @@ def place_size_within(values: np.ndarray, columns: np.ndarray, outer: Intervals)
     return place_size(np.clip(values, low, high), columns)
 
 
-def is_visible(counts: np.ndarray, noise_std: float) -> np.ndarray:
+def is_visible(counts: np.ndarray, noise_std: float, caution: float = _CAUTION) -> np.ndarray:
     """Tell which counts of histograms noise alone hardly reaches."""
-    return counts > noise_std * math.sqrt(2 * math.log(_CAUTION * counts.size))
+    return counts > noise_std * _least_visible(counts.size, caution)
+
+
+def _least_visible(n_counts: int, caution: float = _CAUTION) -> float:
+    return math.sqrt(2 * math.log(caution * n_counts))
 
 
 def sized_intervals(
     counts: np.ndarray, noise_std: float, n_rows: np.ndarray
 ) -> tuple[Intervals, np.ndarray]:
     """Find an interval for each column, and the columns that show nothing but 0."""
-    held = (counts * is_visible(counts, noise_std)).sum(axis=1)
-    low, high = _hulls(counts, noise_std, is_visible, held < _HELD * n_rows)
+    low, high = _hulls(counts, noise_std, n_rows)
     # Such columns show nothing but 0: any interval will do.
     is_void = high <= low
     return Intervals.of(low, np.where(is_void, 1.0, high)), is_void
@@ -328,54 +337,74 @@ def intervals_within(
     outer: Intervals,
     is_hidden: np.ndarray,
     n_rows: np.ndarray,
-) -> Intervals:
-    """Shrink the intervals of hidden columns to visible bins, if these hold most of the rows."""
+) -> tuple[Intervals, np.ndarray]:
+    """Shrink the intervals of hidden columns to visible bins, if these hold most of the rows.
+
+    Columns that show nothing but 0 get an interval around it.
+    """
     (least, most), (lowest, highest) = outer.ends, _ends()
     is_inside = (highest >= least[:, np.newaxis]) & (lowest <= most[:, np.newaxis])
     # What noise shows beyond bounds is no entry.
     counts = np.where(is_inside, counts, 0.0)
     low, high = least.copy(), most.copy()
-    low[is_hidden], high[is_hidden] = _hulls(counts[is_hidden], noise_std, _with_tails)
-    is_held = (lowest >= low[:, np.newaxis]) & (highest <= high[:, np.newaxis])
+    low[is_hidden], high[is_hidden] = _hulls(counts[is_hidden], noise_std, n_rows[is_hidden])
+    n_held = counts_inside(counts, low, high).sum(axis=1)
+    is_void = is_hidden & (low == 0) & (high == 0)
+    low, high = np.where(is_void, -_SIZE_OF_VOID, low), np.where(is_void, _SIZE_OF_VOID, high)
     low, high = np.maximum(low, least), np.minimum(high, most)
-    is_found = is_hidden & (high - low >= SMALLEST_BOUND)
-    is_found &= (counts * is_held).sum(axis=1) >= _HELD * n_rows
+    is_found = is_hidden & (high - low >= SMALLEST_BOUND) & (n_held >= _HELD * n_rows)
     # Of others nothing is rounded: two releases in one interval are averaged.
     shrunk = Intervals.of(np.where(is_found, low, least), np.where(is_found, high, most))
     middle = np.where(is_found, shrunk.middle, outer.middle)
-    return Intervals(middle, np.where(is_found, shrunk.half, outer.half))
+    half = np.where(is_found, shrunk.half, outer.half)
+    return Intervals(middle, half), is_void & is_found
+
+
+def counts_inside(counts: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Keep the counts of sizes whose bins lie between the ends of their column."""
+    lowest, highest = _ends()
+    return np.where((lowest >= low[:, np.newaxis]) & (highest <= high[:, np.newaxis]), counts, 0.0)
 
 
 def _hulls(
-    counts: np.ndarray, noise_std: float, visible: Callable[..., np.ndarray], is_hidden: Any = False
+    counts: np.ndarray, noise_std: float, n_rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends of the hull of all visible bins of each column.
+    """Return the ends of the hull of all bins of each column that noise does not hide.
 
-    If noise hides all bins of a column but that of 0, or a column `is_hidden`, the hull has 0, too,
-    and what the average of all such columns shows, which has less noise: of each bin the average of
-    those that do not show it, or large counts of few columns would be bins of all. The hull may be
-    0 alone.
+    If noise hides all bins of a column but that of 0, or those that it shows hold few of the rows,
+    the hull has 0, too, and what the average of all such columns shows, which has less noise: of
+    each bin the average of those that do not show it, or large counts of few columns would be bins
+    of all. The hull may be 0 alone.
     """
-    shown = visible(counts, noise_std)
-    is_hidden = is_hidden | ~shown[:, 1:].any(axis=1)
+    shown = _are_shown(counts / noise_std)
+    is_hidden = ~shown[:, 1:].any(axis=1) | ((counts * shown).sum(axis=1) < _HELD * n_rows)
     if is_hidden.any():
         is_left = ~shown[is_hidden]
         n_left = np.maximum(is_left.sum(axis=0, keepdims=True), 1)
         pooled = (counts[is_hidden] * is_left).sum(axis=0, keepdims=True) / n_left
-        shown[is_hidden] |= visible(pooled, noise_std / np.sqrt(n_left))
+        shown[is_hidden] |= _are_shown(pooled / noise_std * np.sqrt(n_left))
         shown[is_hidden, 0] = True
     lowest, highest = _ends()
     low = np.where(shown, lowest, np.inf).min(axis=1)
     return low, np.where(shown, highest, -np.inf).max(axis=1)
 
 
-def _with_tails(counts: np.ndarray, noise_std: float) -> np.ndarray:
-    """Tell which counts are visible, or continue visible ones and stand out less.
+def _are_shown(scores: np.ndarray) -> np.ndarray:
+    """Tell which bins of sizes noise does not hide, from counts in units of its deviation.
 
-    Elsewhere noise alone would often reach as far.
+    Bins are visible alone; or with neighbors of one sign, of which none is; or they continue
+    visible ones and stand out less. A lone bin that noise alone may have filled would give its
+    column a unit of any size.
     """
-    shown, stands_out = is_visible(counts, noise_std), counts > _IN_TAIL * noise_std
-    for _ in range(_LONGEST_TAIL):
+    least, stands_out = _least_visible(scores.size), scores > _IN_TAIL
+    shown = scores > least
+    signs = np.where(shown, 0.0, scores)[:, 1:].reshape(len(scores), 2, _N_POWERS)
+    together = sliding_window_view(signs, _NEIGHBORS, axis=2).sum(axis=-1)
+    starts = together > least * math.sqrt(_NEIGHBORS)
+    padded = np.pad(starts, ((0, 0), (0, 0), (_NEIGHBORS - 1,) * 2))
+    in_any = sliding_window_view(padded, _NEIGHBORS, axis=2).any(axis=-1)
+    shown[:, 1:] |= stands_out[:, 1:] & in_any.reshape(len(scores), -1)
+    for _ in range(_NEIGHBORS):
         # Bins of one sign stand by size. The smallest numbers are no tail of 0.
         beside = np.pad(shown[:, 1:], ((0, 0), (2, 1)))
         shown |= stands_out & (beside[:, 2:] | beside[:, :-2])
@@ -426,10 +455,11 @@ def are_points(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarr
 def place_within(
     values: np.ndarray, columns: np.ndarray, intervals: Intervals, n_bins: int
 ) -> np.ndarray:
-    """Return which of equal bins has each number; what is outside goes to the first or the last."""
+    """Return which of equal bins has each number, and -1 for what is outside of its interval."""
     units = values - intervals.ends[0][columns]
     units *= (n_bins / 2 / intervals.half)[columns]
-    return np.clip(units, 0, n_bins - 1, out=units).astype(np.intp)
+    is_inside = (units >= 0) & (units <= n_bins)
+    return np.where(is_inside, np.minimum(units, n_bins - 1), -1.0).astype(np.intp)
 
 
 def zoomed_intervals(
@@ -438,19 +468,34 @@ def zoomed_intervals(
     counts: np.ndarray,
     noise_std: float,
     n_rows: np.ndarray,
+    sizes: np.ndarray,
 ) -> tuple[Intervals, np.ndarray]:
     """Shrink the intervals of narrow columns to the visible bins that hold most of their rows.
 
     The bins are many, as noise does not depend on their number. Neighbors are added up, level by
-    level, until those that are visible hold most rows. Return also which columns to look at again:
-    not those whose visible bins hold most rows, and are as wide as the interval.
+    level, until those that are visible hold most rows. Counts of `sizes`, which have less noise,
+    must not show more rows outside than may be left out. Return also which columns to look at
+    again: not those whose visible bins hold most rows, and are as wide as the interval.
     """
     middle, half, is_open = intervals.middle.copy(), intervals.half.copy(), is_narrow.copy()
     first, last, is_held = _most_of(counts, noise_std, n_rows[is_narrow])
+    is_whole = _left_out(intervals.of_columns(is_narrow), first, last, sizes[is_narrow])
+    is_whole = is_whole > (1 - _MOST) * n_rows[is_narrow]
+    first, last = np.where(is_whole, 0.0, first), np.where(is_whole, 1.0, last)
     middle[is_narrow] += half[is_narrow] * (first + last - 1)
     half[is_narrow] *= last - first
-    is_open[is_narrow] = (last - first < 1) | ~is_held
+    is_open[is_narrow] = (last - first < 1) | ~(is_held | is_whole)
     return Intervals(middle, half), is_open
+
+
+def _left_out(
+    intervals: Intervals, first: np.ndarray, last: np.ndarray, sizes: np.ndarray
+) -> np.ndarray:
+    """Count what lies, by its size, outside of a part of each interval from `first` to `last`."""
+    low, (lowest, highest) = intervals.ends[0], _ends()
+    low, high = low + 2 * intervals.half * first, low + 2 * intervals.half * last
+    is_out = (highest < low[:, np.newaxis]) | (lowest > high[:, np.newaxis])
+    return np.asarray((sizes * is_out).sum(axis=1))
 
 
 def _most_of(
@@ -462,7 +507,8 @@ def _most_of(
     """
     low, high, is_held = np.zeros(len(counts)), np.ones(len(counts)), np.zeros(len(counts), bool)
     while (n_bins := counts.shape[1]) >= _FEWEST_BINS:
-        seen, largest = is_visible(counts, noise_std), counts.argmax(axis=1)
+        seen = is_visible(counts, noise_std, _CAUTION_WITHIN)
+        largest = counts.argmax(axis=1)
         missing = n_rows - counts[np.arange(len(counts)), largest]
         # All rows are in one bin. What is visible beside it is noise.
         is_all = (missing < _UP_TO_NOISE * noise_std) & (_UP_TO_NOISE * noise_std < _FEW * n_rows)

@@ -279,7 +279,8 @@ def warnings_for_narrow(found: Scales, problem: TraceProblem) -> Iterator[str]:
     """Warn of features that are so narrow beside their distance from 0 that noise hides them."""
     points = "is not told from constants, and gets the coefficient 0"
     unclear = "is hard to tell, and predictions may be far off"
-    for which, what in ((_left_out(found, problem), points), (found.is_unclear, unclear)):
+    are_points = problem.fit_intercept & found.is_point
+    for which, what in ((are_points, points), (found.is_unclear, unclear)):
         if np.any(which):
             yield (
                 f"The spread of {np.sum(which)} of {counted(problem.n_entries, 'feature')}, far "
@@ -289,10 +290,12 @@ def warnings_for_narrow(found: Scales, problem: TraceProblem) -> Iterator[str]:
 
 
 def _left_out(found: Scales, problem: TraceProblem) -> np.ndarray:
-    is_exact = problem.interval is not None and not problem.cost.is_private
-    # Beside an intercept, constants tell nothing. In exact moments within bounds they round.
-    is_point = found.is_flat if is_exact else found.is_point
-    return np.broadcast_to(is_point & problem.fit_intercept, found.center.shape)
+    if problem.cost.is_private:
+        are_constant = found.show_nothing()
+    else:  # In exact moments within bounds, constants round.
+        are_constant = found.is_flat & (problem.interval is not None)
+    # Beside an intercept, constants tell nothing.
+    return are_constant & problem.fit_intercept
 
 
 def _units(problem: TraceProblem) -> str:
