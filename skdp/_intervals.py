@@ -453,10 +453,11 @@ def are_points(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarr
 
 
 def place_within(
-    values: np.ndarray, columns: np.ndarray, intervals: Intervals, n_bins: int
+    values: np.ndarray, columns: np.ndarray, intervals: Intervals, wide: Intervals, n_bins: int
 ) -> np.ndarray:
-    """Return which of equal bins has each number, and -1 for what is outside of its interval."""
-    units = values - intervals.ends[0][columns]
+    """Return which of equal bins has each number, clipped to a wide interval; -1 is outside."""
+    low, high = (end[columns] for end in wide.ends)
+    units = np.clip(values, low, high) - intervals.ends[0][columns]
     units *= (n_bins / 2 / intervals.half)[columns]
     is_inside = (units >= 0) & (units <= n_bins)
     return np.where(is_inside, np.minimum(units, n_bins - 1), -1.0).astype(np.intp)

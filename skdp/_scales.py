@@ -460,7 +460,7 @@ def _release_within(
 ) -> Scales:
     """Spend what is left on all columns again, once the hidden ones are found within bounds."""
     again, search = plan.ways.ways
-    closer, off_usual, is_void = _Closer(again, outer), None, False
+    closer, off_usual, is_void = _Closer(again, outer), None, np.zeros_like(is_hidden)
     if is_hidden.any():
         place = partial(place_size_within, outer=outer.of_columns(is_hidden))
         found = columns.counts(place, N_BINS, is_hidden)
@@ -520,16 +520,22 @@ def _closer(
     """Release where the entries of narrow columns lie in their intervals, and shrink these.
 
     Counts of `sizes` inside of the intervals bound what these may leave out. A look is of those
-    columns alone whose intervals may still shrink, and is left out if there are none. If a bin would show little but noise, there is no look, and moments get their share.
+    columns alone whose intervals may still shrink, and is left out if there are none. If a bin
+    would show little but noise, there is no look, and moments get their share.
     """
     alone, zoomed = ways.ways
     n_narrow, most_noise = int(is_narrow.sum()), _MOST_NOISE_OF_BIN * (is_narrow * n_present).max()
     if not n_narrow or _noise_std_of_bin(zoomed.places[0], n_narrow, columns.budget) > most_noise:
         return _Closer(alone, intervals, is_blurred=is_narrow)
-    is_open, is_blurred = is_narrow, np.zeros_like(is_narrow)
+    wide, is_open, is_blurred = intervals, is_narrow, np.zeros_like(is_narrow)
     for n_looks, places in enumerate(zoomed.places, start=1):
         n_bins, before, is_seen = places.shape[1], intervals, is_open
-        place = partial(place_within, intervals=before.of_columns(is_seen), n_bins=n_bins)
+        place = partial(
+            place_within,
+            intervals=before.of_columns(is_seen),
+            wide=wide.of_columns(is_seen),
+            n_bins=n_bins,
+        )
         counts = columns.counts(place, n_bins, is_seen)
         counts, noise_std = columns.budget.release(places, counts, n_columns=len(counts))
         intervals, is_open = zoomed_intervals(before, is_seen, counts, noise_std, n_present, sizes)

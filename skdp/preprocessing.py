@@ -118,7 +118,7 @@ def warnings_for_scales(scales: Scales, problem: ScaleProblem, names: Sequence[A
     # Few flat columns cost next to nothing.
     is_flat = scales.is_flat & ~scales.is_void
     is_flat &= is_flat.mean() > _FLAT_COLUMNS
-    void = "show no number but 0 above the noise, and are taken to lie between 0 and 1"
+    void = "show no number but 0 above the noise, and are taken to have no size above 1"
     flat = (
         "hardly vary beside their intervals, as far as noise can tell, and get small scales, which "
         "may be far off"

@@ -78,6 +78,9 @@ def candidates(cell, data, vectors):
     if cell.unit == "response":
         return [(None, response) for response in RESPONSES]
     found = [([part[1] for part in data.parts], response) for response in (HUGE, -HUGE)]
+    if cell.layout == "narrow vectors":
+        # Closer looks count nothing outside of their intervals.
+        found += [([part[k] for part in data.parts], 0.0) for k in range(2, 8)]
     make = written_out if cell.is_written_out else factors
     for frame in vectors:
         parts = make(frame)

@@ -31,7 +31,7 @@ N_PEOPLE, N_FEATURES, BOUND = 60, 5, 2.0
 BASIS = np.linalg.qr(np.random.default_rng(9).normal(size=(N_FEATURES, 2)))[0]
 EDGES = np.array([0.5, 1.0, 1.5, 2.0])
 INTERVALS = Intervals.of(np.full(N_FEATURES, -1.0), np.full(N_FEATURES, 1.1))
-PLACE = partial(place_within, intervals=INTERVALS, n_bins=8)
+PLACE = partial(place_within, intervals=INTERVALS, wide=INTERVALS, n_bins=8)
 LAYOUTS = ["dense", "csr", "dense, center", "csr, center"]
 
 

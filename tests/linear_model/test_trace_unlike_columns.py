@@ -8,8 +8,9 @@ from planned import budget_for, problem_of
 from scipy import sparse
 from unlike_columns import linear_tails, random_table, spiked_columns
 
-from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
-from skdp._scales import release_scales
+from skdp import DPLinearRegression, DPTraceRegressor, PrivacyWarning, RankOneMatrices
+from skdp._intervals import Intervals
+from skdp._scales import Moments, release_scales, scales_of
 from skdp.data.matrices import Design
 from skdp.data.sources import as_source
 from skdp.linear_model._trace_plan import plan_trace
@@ -134,3 +135,31 @@ def test_a_tail_beside_a_spike_is_not_taken_for_as_small_as_what_is_left_of_its_
         budget = budget_for(problem, plan, seed=seed)
         spread = np.sqrt(release_scales(plan, design, X.shape, None, budget).variance)
         assert np.mean(spread > 0.05 * X.std()) > 0.9
+
+
+@pytest.mark.parametrize("bounds", [None, ([-5] * 3 + [0], [5] * 3 + [1])])
+@pytest.mark.parametrize("epsilon", [1.0, 16.0])
+def test_a_column_of_zeros_has_no_coefficient(bounds, epsilon):
+    sizes = []
+    for seed in range(10):
+        random = np.random.default_rng(seed)
+        X = np.column_stack([random.normal(size=(4000, 3)), np.zeros(4000)])
+        y = X[:, :3] @ [1.0, 2.0, 3.0] + 0.3 * random.normal(size=4000)
+        model = DPLinearRegression(epsilon=epsilon, bounds=bounds, random_state=2**100 + seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyWarning)
+            sizes.append(abs(model.fit(X, y).coef_[3]) / y.std())
+    # As in 96 of 100 others.
+    assert np.sort(sizes)[8] < 0.05
+
+
+def test_noise_makes_no_constants():
+    """Where noise hides what usual columns have, a flat one may tell something."""
+    intervals, means = Intervals.of(np.zeros(8), np.ones(8)), np.tile([[0.0], [0.3]], 8)
+    means[:, 0] = -1, 0.5
+    for noise_std, is_constant in ((1e-3, True), (0.02, False)):
+        moments = Moments(means, np.full(8, noise_std))
+        found = scales_of(intervals, moments, np.zeros(8, bool), None)
+        assert found.is_flat[0]
+        assert found.show_nothing()[0] == is_constant
+    assert not found._replace(is_void=np.ones(8, bool)).show_nothing().any()

@@ -2,6 +2,7 @@
 
 import warnings
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from skdp._intervals import (
     counting,
     intervals_within,
     place_size,
+    place_within,
     sized_intervals,
     summing,
 )
@@ -262,10 +264,12 @@ def test_it_warns_where_noise_hides_most():
 
 def test_it_names_columns_that_hardly_vary():
     frame = pd.DataFrame({"a": X[:, 0], "b": np.full(N, 0.5), "c": np.zeros(N)})
-    (within,) = told(DPStandardScaler(epsilon=1000.0, bounds=(-3, 3), random_state=SEED), frame)
-    assert "Columns that hardly vary" in within
-    assert ": 2 of 3 (b, c). " in within
-    assert "Pass bounds that fit better" in within
+    void, flat = told(DPStandardScaler(epsilon=1000.0, bounds=(-3, 3), random_state=SEED), frame)
+    assert "Columns that show no number but 0" in void
+    assert ": 1 of 3 (c). " in void
+    assert "Columns that hardly vary" in flat
+    assert ": 1 of 3 (b). " in flat
+    assert "Pass bounds that fit better" in flat
     unknown = told(DPStandardScaler(epsilon=1000.0, random_state=SEED), frame)
     (void,) = (one for one in unknown if one.startswith("Columns that show no number but 0"))
     assert ": 1 of 3 (c). " in void
@@ -288,17 +292,87 @@ def test_bounds_are_kept_where_a_search_would_find_less():
     np.testing.assert_allclose(scaler.scale_ / rows.std(0), 1.0, rtol=0.5)
 
 
-@pytest.mark.parametrize("shown", [{0: 900, 1: 30}, {41: 100}, {0: 300, 41: 80}])
+@pytest.mark.parametrize("shown", [{41: 100}, {0: 300, 41: 80}])
 def test_bins_that_hold_few_rows_are_no_interval(shown):
     """Neither noise beside the zeros of a rare column, nor some of the sizes of a spread one."""
     counts = np.zeros((1, N_BINS))
     counts[0, list(shown)] = list(shown.values())
     outer, n_rows = Intervals.of(np.zeros(1), np.full(1, 8.0)), np.full(1, 1000.0)
-    found = intervals_within(counts, 10.0, outer, np.array([True]), n_rows)
+    found, is_void = intervals_within(counts, 10.0, outer, np.array([True]), n_rows)
     assert found.ends == outer.ends
     counts[0, 42] = 700
-    found = intervals_within(counts, 10.0, outer, np.array([True]), n_rows)
+    found, is_void = intervals_within(counts, 10.0, outer, np.array([True]), n_rows)
     assert found.ends[1] == 4
+    assert not is_void
+
+
+def test_columns_mostly_0_within_generous_bounds_have_small_scales():
+    random = np.random.default_rng(0)
+    rows = np.column_stack([random.normal(size=(4000, 3)), random.random(4000) < 0.02])
+    scaler = DPStandardScaler(bounds=([-5] * 3 + [0], [5] * 3 + [1000]), random_state=SEED)
+    assert any("show no number but 0" in line for line in told(scaler, rows))
+    assert 0.5 < scaler.scale_[3] / rows[:, 3].std() < 2
+
+
+def counts_of(scores, noise_std=10.0):
+    """Make counts of one column, in units of their noise, by the numbers that are counted."""
+    counts = np.zeros((1, N_BINS))
+    counts[0, place_size(np.array(list(scores)), np.zeros(len(scores)))] = list(scores.values())
+    return noise_std * counts
+
+
+def ends_of(scores):
+    return [*np.concatenate(sized_intervals(counts_of(scores), 10.0, np.full(1, 400.0))[0].ends)]
+
+
+def test_a_lone_bin_that_noise_may_have_filled_is_no_unit():
+    usual = {1.5: 20, -1.5: 20}
+    assert ends_of(usual) == ends_of({**usual, 1e9: 5.2}) == ends_of({**usual, 1e-9: 5.2})
+    assert ends_of({**usual, 1e9: 8})[1] == 2.0**30
+    # Neighbors, of which none is visible alone, and what continues visible ones.
+    assert ends_of({1.5: 4, 3.0: 4, 6.0: 4, 12.0: 4}) == [1, 16]
+    assert ends_of({1.5: 20, 3.0: 2.6, 6.0: 2.6}) == [1, 8]
+    assert ends_of({1.5: 20, 6.0: 5}) == [1, 2]
+
+
+def assert_no_unit_of_noise(n_histograms):
+    random, counts = np.random.default_rng(0), np.zeros((20, N_BINS))
+    counts[:, place_size(np.array([0.7, -0.7, 1.5, -1.5]), np.zeros(4))] = 150
+    for _ in range(n_histograms):
+        noisy = counts + 10 * random.standard_normal(counts.shape)
+        found, _ = sized_intervals(noisy, 10.0, np.full(20, 600.0))
+        assert np.max(np.abs(found.middle) + found.half) <= 8
+
+
+def test_normal_columns_have_no_unit_of_noise():
+    # The least threshold of which noise alone made units had one in three hundred.
+    assert_no_unit_of_noise(300)
+
+
+@pytest.mark.slow
+def test_thousands_of_normal_columns_have_no_unit_of_noise():
+    assert_no_unit_of_noise(20_000)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_a_column_that_is_mostly_one_value_is_no_constant(epsilon):
+    """The bulk is a narrow interval, and what it leaves out is most of the variance."""
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        mostly = random.choice([1.0, 2, 3, 4], 4000, p=[0.91, 0.07, 0.015, 0.005])
+        rows = np.column_stack([random.normal(size=(4000, 3)), mostly])
+        scaler = silently(DPStandardScaler(epsilon=epsilon, random_state=SEED + seed), rows)
+        assert 0.4 < scaler.scale_[3] / mostly.std() < 2.5
+
+
+@pytest.mark.parametrize("contain", [np.asarray, csr_array])
+def test_numbers_outside_of_an_interval_are_counted_in_no_place(contain):
+    rows = np.array([[0.0, 5.0], [4.0, 5.9], [6.1, 4.0], [8.0, np.nan], [5.0, 0.0]])
+    inner, wide = (Intervals.of(np.full(2, low), np.full(2, 6.0)) for low in (4.0, 2.0))
+    place = partial(place_within, intervals=inner, wide=wide, n_bins=2)
+    counts = Rows(as_source(contain(rows))).map_sum(counting(place, 2), 4)
+    # What is beyond the wide interval is at its end, 6; 0 and 2 are outside of the inner one.
+    np.testing.assert_array_equal(counts, [[1, 3], [1, 2]])
 
 
 def test_few_flat_columns_are_not_warned_of():
@@ -425,7 +499,7 @@ def test_no_forms_of_bounds_share_noise():
 def test_it_names_nearly_all_columns_that_do_not_vary_and_none_that_do():
     rows = np.random.default_rng(0).normal(size=(3000, 60)) * np.repeat([1.0, 0.0], 30)
     (said,) = told(DPStandardScaler(bounds=(-3, 3), random_state=SEED), rows)
-    named = said.partition("far off: ")[2]
+    named = said.partition("no size above 1: ")[2]
     # As of 300 seeds all but one.
     assert 25 <= int(named.split()[0]) <= 30
     shown = named.partition("(")[2].partition(" and")[0].split(", ")
