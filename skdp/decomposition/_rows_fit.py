@@ -8,6 +8,7 @@ import numpy as np
 from skdp.data.rows import Rows, open_rows
 from skdp.decomposition._problem import Factors, RowsProblem, rank_of
 from skdp.decomposition._rows_plan import (
+    AGAIN,
     WIDER,
     RowFactorReleases,
     RowReleases,
@@ -61,12 +62,15 @@ def solve_rows(
         first = clip_to_norm(raw, plan.mean_norm, problem.mean_norm, problem, budget)
         mean, center_std = release_mean(plan.center, first, budget)
         rows = raw.centered(mean)
+    n_warnings = len(budget.warnings)
     rows = clip_to_norm(rows, plan.row_norm, problem.row_norm, problem, budget)
     way, *others = plan.ways.ways
     if plan.center is not None:
         if others and is_far(problem, way, center_std, rows.bound):
             (way,) = others
         if way.means:
+            # Norms around the first mean say little of the rows.
+            del budget.warnings[n_warnings:]
             wider = clipped(rows, WIDER * rows.bound)
             left, center_std = release_mean(way.means[0], wider, budget)
             mean = mean + left
@@ -134,9 +138,9 @@ def _warnings_for_tail(
     kept = kept_squares(bound, q, points[is_clear], fractions[is_clear])
     if kept >= _LEAST_KEPT:
         return []
-    parameter = search.name.replace(" ", "_")
+    parameter = search.name.removesuffix(AGAIN).replace(" ", "_")
     return [
-        f"{search.name}: clipping at {bound:.3g}, the quantile {q:.2g} of the norms, probably "
+        f"{parameter}: clipping at {bound:.3g}, the quantile {q:.2g} of the norms, probably "
         f"leaves only {kept:.0%} of the sum of squares: some rows are much longer than the others, "
         "and the fit follows the others. If the long rows matter, pass a larger "
         f"{parameter}; if not, divide each row by its norm, or take logarithms of counts."

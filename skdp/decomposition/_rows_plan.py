@@ -17,7 +17,7 @@ from skdp.privacy import Plan, Release, sensitivity
 from skdp.privacy.plan import OneOf, growing_shares, left_of, plan_sum
 from skdp.privacy.releases import SCALE_GRID, Search
 
-_MEAN_NORM, _ROW_NORM, _AGAIN = "mean norm", "row norm", " again"
+_MEAN_NORM, _ROW_NORM, AGAIN = "mean norm", "row norm", " again"
 
 # ------------------------------
 # Checks of the parameters, and the values that "auto" stands for.
@@ -339,14 +339,14 @@ def _plan_ways(problem: RowsProblem, share: float, center: Release | None) -> It
 def _plan_again(problem: RowsProblem, share: float) -> Way:
     """Plan the mean of centered rows, their norm around it, and what follows."""
     bound = _ROW_NORM if problem.row_norm is None else WIDER * problem.row_norm
-    mean = _plan_mean(problem, MEAN + _AGAIN, _AGAIN_SHARE, bound)
-    search = _plan_norm(problem, _ROW_NORM + _AGAIN) if problem.row_norm is None else None
+    mean = _plan_mean(problem, MEAN + AGAIN, _AGAIN_SHARE, bound)
+    search = _plan_norm(problem, _ROW_NORM + AGAIN) if problem.row_norm is None else None
     return Way((mean,), search, _plan_solver(problem, left_of(mean, search, total=share)))
 
 
 def _plan_norm(problem: RowsProblem, name: str = _ROW_NORM) -> Search:
     """Plan the private estimate of a bound."""
-    parameter = name.removesuffix(_AGAIN).replace(" ", "_")
+    parameter = name.removesuffix(AGAIN).replace(" ", "_")
     remedy = f"Pass {parameter} as a public bound in the units of X."
     return problem.cost.search(name, _NORM_SHARE, SCALE_GRID, remedy=remedy)
 
