@@ -414,7 +414,8 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         }
         if support.has_bases:
             return resolve_entries(self._asked(EntriesProblem, **facts))
-        return resolve_rows(self._asked(RowsProblem, is_pca=self._is_pca, **facts))
+        facts |= {"is_pca": self._is_pca, "is_in_memory": not isinstance(like, RowBlocks)}
+        return resolve_rows(self._asked(RowsProblem, **facts))
 
     def _resolved_unit(self) -> ResolvedUnit:
         given, name = self.privacy_unit, type(self).__name__

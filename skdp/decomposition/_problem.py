@@ -181,6 +181,8 @@ class RowsProblem(MatrixProblem):
     row_norm: float | None
     mean_norm: float | None
     is_pca: bool  # at most min(n_samples, n_features) components
+    is_in_memory: bool
+    is_exact: bool = False  # whether the iteration starts at the leading directions
     # Solvers that the mean may guide if most rows turn out to be positive; none if it must not.
     guided_solvers: tuple[str, ...] = ()
 

@@ -30,6 +30,8 @@ _ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
 # Without noise only the memory counts: of the matrix, or of a basis of all rows, in numbers.
 _LARGEST_EXACT = 1 << 26  # not studied
+# The largest part of the shorter side of sparse rows that has so few components for ARPACK.
+_LARGEST_RANK = 0.125  # not tuned
 # If the mean guides the fit, "auto" iterates from so many features on, where n mu / d is below the
 # second number, benchmarks/diagonal_prior/solvers.md, or, for one component, below the last one:
 # benchmarks/guided/guided.md
@@ -73,19 +75,36 @@ def resolve_rows(problem: RowsProblem) -> RowsProblem:
         if n_features > _LARGEST_MATRIX[problem.unit.adjacency]:
             solver = "power"
     extra = n_components if problem.n_oversamples == "auto" else int(problem.n_oversamples)
-    if solver == "power" != problem.solver and not problem.cost.is_private:
+    is_exact = _is_exact(problem)
+    if is_exact:
+        solver, extra = "power", 0
+    elif solver == "power" != problem.solver and not problem.cost.is_private:
         if n_rows < n_features and n_rows * n_features <= _LARGEST_EXACT and of_rows != "n_users":
             # Such a basis holds all rows, and the iteration is exact.
             extra = n_rows
         elif n_features**2 <= _LARGEST_EXACT:
             solver = "covariance"
+    n_steps = 1 if is_exact else problem.support.steps[solver]
     return replace(
         problem,
         solver=solver,
         basis_size=min(int(n_components) + int(extra), n_features),
-        n_iter=problem.support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
+        n_iter=n_steps if problem.n_iter == "auto" else problem.n_iter,
         guided_solvers=_guided_solvers(problem, solver),
+        is_exact=is_exact,
     )
+
+
+def _is_exact(problem: RowsProblem) -> bool:
+    """Tell whether ARPACK finds the components of sparse rows, instead of a dense matrix or basis.
+
+    Only rows in memory can be multiplied by many vectors, one after the other.
+    """
+    may_choose = problem.solver == "auto" and not problem.cost.is_private
+    is_whole = problem.is_sparse and problem.is_in_memory and problem.unit.name == "row"
+    has_few = rank_of(problem) <= _LARGEST_RANK * min(problem.shape)
+    is_wide = problem.shape[1] >= _ADAPTIVE_FEATURES[0]
+    return may_choose and is_whole and has_few and is_wide and problem.row_norm == math.inf
 
 
 def _guided_solvers(problem: RowsProblem, solver: str) -> tuple[str, ...]:

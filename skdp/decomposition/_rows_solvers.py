@@ -18,6 +18,7 @@ from skdp.linalg.spectrum import (
     descending,
     eigenvalue_pushes,
     leading_eigenvectors,
+    leading_right_vectors,
     noise_edge,
     noise_errors,
     orthonormal_basis,
@@ -545,7 +546,12 @@ _LEVEL_ROWS = 1 << 14  # not studied
 
 
 def solve_power(
-    rows: Rows, plan: rows_plan.PowerReleases, budget: PrivacyBudget, generator: np.random.Generator
+    rows: Rows,
+    plan: rows_plan.PowerReleases,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+    *,
+    is_exact: bool = False,
 ) -> Factors:
     r"""Find the leading directions of clipped rows: time O(nnz p) a step, memory O(n + d p).
 
@@ -559,7 +565,13 @@ def solve_power(
     :arxiv:`2411.01931`).
     """
     sample = rows.subsample(_LEVEL_ROWS)
-    basis = random_basis(rows.n_features, plan.steps[0][1].shape[1], generator)
+    size = plan.steps[0][1].shape[1]
+    if is_exact:
+        # Divided by about its Frobenius norm, no square of the matrix overflows.
+        length = float(row_norms(rows.norms()[np.newaxis])[0])
+        basis = leading_right_vectors(rows.source.X, rows.center, length or 1.0, size, generator)
+    else:
+        basis = random_basis(rows.n_features, size, generator)
     for step in plan.steps:
         (product, product_std), rows = release_step(step, rows, sample, budget, basis)
         basis = orthonormal_basis(product)
@@ -710,7 +722,7 @@ def solve_clipped(
         return solve_covariance(rows, plan, budget, rank, decomposition)
     if isinstance(plan, rows_plan.AdaptiveReleases):
         return solve_adaptive(rows, plan, budget, rank_of(problem), decomposition)
-    return solve_power(rows, plan, budget, generator)
+    return solve_power(rows, plan, budget, generator, is_exact=problem.is_exact)
 
 
 def solve_guided(

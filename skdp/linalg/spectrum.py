@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh, svdvals
 from scipy.sparse import issparse
+from scipy.sparse.linalg import LinearOperator, aslinearoperator, svds
 from scipy.special import chdtri, gammaln
 
 from skdp.linalg.norms import UNIT_ROUNDOFF
@@ -30,6 +31,39 @@ def coherence(basis: np.ndarray) -> float:
     """Compute the largest squared row norm of an orthonormal basis, divided by the mean one."""
     n_rows, size = basis.shape
     return float(np.einsum("ij,ij->i", basis, basis).max() * n_rows / size)
+
+
+# The tolerance of singular values, relative to their size, and the largest of the values beside a
+# matrix, relative to its length; squares of both are far above rounding.
+_TOLERANCE, _BESIDE = 1e-6, 1e-6  # not tuned
+
+
+def leading_right_vectors(
+    X: Any, center: np.ndarray | None, length: float, size: int, generator: np.random.Generator
+) -> np.ndarray:
+    """Compute the leading right singular vectors of a sparse matrix of that length by ARPACK.
+
+    Of its rows minus `center`, if that is given.
+    """
+    centered = aslinearoperator(X / length)
+    if center is not None:
+        ones = aslinearoperator(np.ones((X.shape[0], 1)))
+        centered -= ones @ aslinearoperator(center[np.newaxis] / length)
+    is_tall = X.shape[0] >= X.shape[1]
+    tall = centered if is_tall else centered.H
+    flat, (longer, shorter) = tall.H, tall.shape
+    # Where a start vector spans few directions, as of few distinct singular values, ARPACK draws
+    # others, which no seed of ours repeats. Unlike small values beside the matrix prevent that.
+    start, beside = generator.normal(size=shorter), _BESIDE * generator.uniform(size=shorter)
+    operator = LinearOperator(
+        (longer + shorter, shorter),
+        matvec=lambda right: np.append(tall @ right, beside * right),
+        rmatvec=lambda left: flat @ left[:longer] + beside * left[longer:],
+        matmat=lambda right: np.vstack([tall @ right, beside[:, np.newaxis] * right]),
+        dtype=np.float64,
+    )
+    left, _, right = svds(operator, size, v0=start, tol=_TOLERANCE)
+    return np.asarray((right.T if is_tall else left[:longer])[:, ::-1])
 
 
 def leading_eigenvectors(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.decomposition import PCA, TruncatedSVD
 
@@ -51,6 +52,58 @@ def test_wide_rows_are_exact_in_every_fit(n_rows):
         assert_same_axes(fitted.components_, theirs.components_)
         np.testing.assert_allclose(fitted.explained_variance_, theirs.explained_variance_)
         np.testing.assert_allclose(fitted.noise_variance_, theirs.noise_variance_, rtol=1e-6)
+
+
+def sparse_rows(n_rows, n_features):
+    generator = np.random.default_rng(0)
+    popular = 1 / np.arange(1, n_features + 1)
+    scores = generator.random((n_rows, 8)) @ generator.random((8, n_features)) ** 8
+    return sparse.csr_array(generator.poisson(scores * popular).astype(float))
+
+
+TWINS = {
+    "pca": (DPPCA, lambda k: PCA(k, svd_solver="full")),
+    "svd": (DPTruncatedSVD, lambda k: TruncatedSVD(k, algorithm="arpack")),
+}
+
+
+@pytest.mark.parametrize("shape", [(700, 450), (300, 900)], ids=str)
+@pytest.mark.parametrize(("estimator", "twin"), TWINS.values(), ids=TWINS)
+def test_components_of_wide_sparse_rows_are_exact_without_a_large_matrix(estimator, twin, shape):
+    X = sparse_rows(*shape)
+    plan = estimator(6, epsilon=np.inf).plan(*shape, like=X)
+    assert all(np.prod(release.shape) <= 10 * shape[1] for release in plan.releases)
+    ours = estimator(6, epsilon=np.inf, random_state=0).fit(X)
+    theirs = twin(6).fit(X.toarray())
+    assert_same_axes(ours.components_, theirs.components_)
+    for name in [*VALUES, *(["mean_", "noise_variance_"] if estimator is DPPCA else [])]:
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-6)
+    assert ours.fit(X).components_.tobytes() == clone(ours).fit(X).components_.tobytes()
+    # Many components take the whole matrix.
+    many = estimator(200, epsilon=np.inf).fit(X)
+    assert_same_axes(many.components_[:6], theirs.components_)
+
+
+DEGENERATE = {
+    "zeros": np.zeros((420, 410)),
+    "ones": np.ones((420, 410)),
+    "low rank": np.repeat(np.eye(5, 4), 105, axis=1).repeat(90, axis=0),
+    "identity": np.eye(410),
+    "huge": 1e150 * np.eye(420, 410),
+    "tiny": 1e-300 * np.eye(420, 410),
+}
+
+
+@pytest.mark.parametrize("data", DEGENERATE)
+@pytest.mark.parametrize("estimator", [DPPCA, DPTruncatedSVD])
+def test_degenerate_sparse_rows_have_the_same_orthonormal_components_in_every_fit(estimator, data):
+    X = sparse.csr_array(DEGENERATE[data])
+    fits = [estimator(8, epsilon=np.inf, random_state=1).fit(X) for _ in range(3)]
+    components = fits[0].components_
+    np.testing.assert_allclose(components @ components.T, np.eye(8), atol=1e-10)
+    assert len({fitted.components_.tobytes() for fitted in fits}) == 1
+    if data == "low rank":
+        assert fits[0].explained_variance_ratio_.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("whiten", [False, True])
