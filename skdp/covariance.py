@@ -80,12 +80,7 @@ def plan_covariance(problem: ScaleProblem) -> CovarianceReleases:
         known["row_norm"] = math.inf
     shape = (problem.n_features + 1,) * 2
     moment = problem.cost.release(
-        "scaled second moment",
-        "symmetric_gaussian",
-        1 - _SCALES_SHARE,
-        change,
-        known,
-        shape=shape,
+        "scaled second moment", "symmetric_gaussian", 1 - _SCALES_SHARE, change, known, shape=shape
     )
     return CovarianceReleases(scales, moment)
 
@@ -581,11 +576,7 @@ class DPCovariance(ColumnEstimator):
         return float(log_volume - mean - self.n_features_in_ * math.log(2 * math.pi)) / 2
 
     def error_norm(
-        self,
-        comp_cov: Any,
-        norm: str = "frobenius",
-        scaling: bool = True,
-        squared: bool = True,
+        self, comp_cov: Any, norm: str = "frobenius", scaling: bool = True, squared: bool = True
     ) -> float:
         """Compute the norm of the difference from another covariance.
 

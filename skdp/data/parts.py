@@ -34,6 +34,7 @@ from skdp.data.containers import (
     with_text,
     without_warnings,
 )
+from skdp.exceptions import shown
 
 # ------------------------------
 # Parts that are loaded one by one.
@@ -782,7 +783,7 @@ def _listed(items: Any, name: str) -> list[Any]:
 
 def _check_n_features(n_features: Any) -> None:
     if not isinstance(n_features, Integral) or isinstance(n_features, bool) or n_features < 1:
-        raise ValueError(f"n_features must be a positive integer, got {n_features!r}.")
+        raise ValueError(f"n_features must be a positive integer, got {shown(n_features)}.")
 
 
 def _check_parts(loaders: list[Any], lengths: list[Any], y: list[Any] | None) -> None:
@@ -801,7 +802,8 @@ def _check_parts(loaders: list[Any], lengths: list[Any], y: list[Any] | None) ->
                 f"part {number}."
             )
         if not isinstance(length, Integral) or isinstance(length, bool) or length < 0:
-            raise ValueError(f"lengths must be integers from 0, got {length!r} for part {number}.")
+            got = f"{shown(length)} for part {number}"
+            raise ValueError(f"lengths must be integers from 0, got {got}.")
     if not any(lengths):
         raise ValueError("lengths of all parts together must be positive, got 0.")
 

@@ -21,7 +21,7 @@ from skdp._estimator import BudgetMixin, plan_of, warnings_for_settings
 from skdp.data.containers import checked_container, checked_shape, hide_error_text
 from skdp.decomposition import _sketches as sketches
 from skdp.decomposition._matrix_estimator import LowRankFactors
-from skdp.exceptions import counted, warn_of_privacy
+from skdp.exceptions import counted, shown, warn_of_privacy
 from skdp.ledger._database import take_once, write_once
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.spectrum import deterministic_signs
@@ -453,7 +453,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
             )
         if not isinstance(given, units.Unit):
             raise ValueError(
-                f"privacy_unit={given!r} must be an object of skdp.units, such as "
+                f"privacy_unit={shown(given)} must be an object of skdp.units, such as "
                 "privacy_unit=skdp.units.Update(bound=1.0)."
             )
         unit = units.supported_unit(

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -481,14 +482,15 @@ class Owner:
         assert self._fit is not None
         assert self._waiting is not None
         total = masks.checked_sum(words, self._waiting.layout)
-        try:
-            found = self._fit.go_on(total)
-        except Exception:
+        found = None
+        with suppress(Exception):
             # Impossible sums end here, and parts that cannot be loaded. The text of the error could
             # tell private values.
+            found = self._fit.go_on(total)
+        if found is None:
             self._end()
             self._state.save(self._path)
-            raise FederationError("The fit has ended: it cannot go on.") from None
+            raise FederationError("The fit has ended: it cannot go on.")
         self._state.sums.append(to_text(total.astype("<i8").tobytes()))
         self._story.add(total)
         self._keep(found)

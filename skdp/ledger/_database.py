@@ -81,15 +81,8 @@ def connected(
         except (BudgetError, FederationError, LedgerError):
             raise
         # Reading a damaged file may raise any of these.
-        except (
-            sqlite3.Error,
-            OSError,
-            TypeError,
-            ValueError,
-            ArithmeticError,
-            LookupError,
-        ) as error:
-            raise failed(error) from None
+        except (sqlite3.Error, OSError, TypeError, ValueError, ArithmeticError, LookupError) as why:
+            raise failed(why) from None
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, NoReturn, Self
 
-from skdp.exceptions import BudgetError, LedgerError
+from skdp.exceptions import BudgetError, LedgerError, shown
 from skdp.ledger import _file as file
 from skdp.ledger._database import insert, rows_of
 from skdp.privacy.releases import PrivacySpent, as_html
@@ -228,9 +228,9 @@ class PrivacyLedger:
         limit = file.Limit.of(epsilon, delta)
         units = (unit,) if isinstance(unit, str) else tuple(unit)
         if not units or not all(isinstance(one, str) and one.isidentifier() for one in units):
-            raise ValueError(f"unit must be the name of a unit or a tuple of names, got {unit!r}.")
+            raise ValueError(f"unit must be a name, or a tuple of names, got {shown(unit)}.")
         if adjacency not in ADJACENCIES:
-            raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
+            raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {shown(adjacency)}.")
         head = {
             "uuid": uuid.uuid4().hex,
             "dataset": str(dataset),
@@ -334,7 +334,7 @@ class PrivacyLedger:
             If the file cannot be read.
         """
         if not isinstance(n_fits, Integral) or n_fits < 1:
-            raise ValueError(f"n_fits must be an int of at least 1, got {n_fits!r}.")
+            raise ValueError(f"n_fits must be an int of at least 1, got {shown(n_fits)}.")
         with self._opened() as (_, head):
             limit = limit_of(head)
         own_delta = limit.delta if delta is None else float(delta)

@@ -21,12 +21,7 @@ from skdp.data.people import People, people_of
 from skdp.data.sources import digests
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.linalg.norms import with_data
-from skdp.linear_model._supervised import (
-    check_kind,
-    checked_labels,
-    checked_responses,
-    known_codes,
-)
+from skdp.linear_model._supervised import check_kind, checked_labels, checked_responses, known_codes
 from skdp.pipeline._holders import DelegatesMixin
 from skdp.pipeline._public_steps import of_people, quietly, restored, transformed
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity

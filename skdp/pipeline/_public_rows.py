@@ -17,10 +17,10 @@ _NUMBERS = "biufc"
 # Public values of two rows for entries of any type: numbers, or texts. The rows differ, to show
 # what looks at both of them, unless that is refused.
 _ANYTHING = ((1.0, 0.5), ("", ""), ("", "1"))  # not tuned
-# Numbers of one row among equal ones: some functions look at the others where it is less than 0, or
+# Numbers of one row among equal ones: some functions look at the others where it is 0, or less, or
 # far from them, or missing. Among so many rows it is 6 standard deviations away.
-ODD = (None, -3, 30_000, np.nan)  # not tuned
-_OTHERS = 20  # not tuned
+ODD = (None, 0, -30_000, 30_000, np.nan)  # not tuned
+_OTHERS = 40  # not tuned
 # Texts that fit into arrays of every width; the width follows the longest text of the rows.
 _TEXTS = ("1", "2")
 
@@ -74,7 +74,7 @@ def row_twice(rows: Any, number: int) -> Any:
 
 def row_among(rows: Any) -> Any:
     """Return the first of two rows among many that are the second one."""
-    many = _safe_indexing(rows, [1] * _OTHERS + [0] + [1] * _OTHERS)
+    many = _safe_indexing(rows, [1, 0] + [1] * _OTHERS)
     return many.reset_index(drop=True) if hasattr(many, "iloc") else many
 
 
@@ -108,13 +108,14 @@ def without_categories(rows: Any) -> Any:
     return others
 
 
-def stand_ins(rows: Any, odd: float | None = None) -> Iterator[Any]:
+def stand_ins(rows: Any, odd: float | None = None, known: Any = None) -> Iterator[Any]:
     """Make two public rows, in several ways, with the container and the types of private rows.
 
     Where the type admits fractions, one row has some, because whole numbers may give another type;
-    or it has an `odd` number.
+    or it has an `odd` number. Of two `known` values each row has one.
     """
-    for anything in _ANYTHING if are_numbers(rows) else reversed(_ANYTHING):
+    ways = _ANYTHING if are_numbers(rows) else _ANYTHING[::-1]
+    for anything in ways if known is None else [known]:
         try:
             made = _stand_in(rows, (*anything, odd))
         except Exception:
@@ -158,7 +159,9 @@ def _values(kind: str, anything: Any) -> Any:
     """Return the entries of two public rows, of a kind of types."""
     first, second, odd = anything
     if kind in _NUMBERS:
-        return 1 if odd is None else odd, {"b": 0, "f": 0.5, "c": 0.5}.get(kind, 2)
+        if isinstance(first, str) or (first, second) in _ANYTHING:
+            first, second = 1, {"b": 0, "f": 0.5, "c": 0.5}.get(kind, 2)
+        return first if odd is None else odd, second
     if isinstance(first, str):
         # A missing text is a gap, too.
         return None if odd is np.nan else first, second

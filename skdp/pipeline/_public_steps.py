@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
+from itertools import product
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -117,9 +118,8 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
         # A step that was fitted to some categories may refuse all public rows.
         return _finite_but_gaps(_real(what, result, rows).astype(np.float64), rows)
     form = _form_of_public(what, public)
-    # All other classes are known to take each row by itself.
-    if any(type(one) in _MAY_MIX for one in leaves_of(step, is_fitted=True)):
-        _check_by_rows(what, function, rows, public)
+    for part, its in _parts(step, rows) if is_columns(step) else [(step, rows)]:
+        _check_by_rows(what, part, its, method)
     made = _real(what, result, rows)
     others = without_categories(public.rows) if hold_categories(rows) else public.rows
     _refuse_form(what, form == _form_of(made) == _form_of(_attempt(function, others)))
@@ -177,15 +177,33 @@ def _finite_but_gaps(made: Any, rows: Any) -> Any:
     return with_data(made, np.where(has_gaps, made.data, all_finite.data))
 
 
-def _check_by_rows(what: str, function: Callable[..., Any], rows: Any, public: "_Public") -> None:
-    """Refuse a function that looks at all rows together, where public rows show it."""
+def _parts(step: Any, rows: Any) -> list[tuple[Any, Any]]:
+    """Return the parts of a fitted ColumnTransformer, and the rows of each."""
+    return [(part, columns_of(rows, columns)) for _, part, columns in fitted_parts(step)]
+
+
+def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
+    """Refuse a step that looks at all rows together, where public rows show it."""
+    leaves = [*leaves_of(step, is_fitted=True)]
+    if not any(type(one) in _MAY_MIX for one in leaves):
+        # All other classes are known to take each row by itself.
+        return
+
+    def function(two: Any) -> Any:
+        made = getattr(step, method)(two)
+        return made if issparse(made) else np.asarray(made)
+
+    public = _public(what, function, stand_ins(rows))
     form = _form_of(public.result)
-    for odd in ODD:
-        for two in [public.rows] if odd is None else stand_ins(rows, odd):
+    # Encoders make nothing of other values.
+    known = [(x[0], x[-1]) for one in leaves for x in getattr(one, "categories_", ())]
+    for odd, pair in product(ODD, [None, *known]):
+        is_first = odd is pair is None
+        for two in [public.rows] if is_first else stand_ins(rows, odd, pair):
             several = row_among(two), row_twice(two, 0), row_twice(two, 1)
             among, *alone = made = [_attempt(function, one) for one in several]
             # What makes another form is refused with the rows of which it does.
-            if odd is None or _form_of(among) == form:
+            if is_first or _form_of(among) == form:
                 break
         else:
             continue
@@ -195,7 +213,7 @@ def _check_by_rows(what: str, function: Callable[..., Any], rows: Any, public: "
             # Products of other numbers of rows round otherwise.
             rounding = np.finfo(np.result_type(among.dtype, np.float16)).eps * shape_of(two)[-1]
             close = partial(
-                np.allclose, atol=1e-8 + rounding * np.fmax(1, odd or 1), equal_nan=True
+                np.allclose, atol=1e-8 + rounding * np.fmax(1, abs(odd or 1)), equal_nan=True
             )
             expected = np.concatenate([_dense(one)[:1] for one in alone])
             is_same = quietly(close, _dense(among), row_among(expected))
@@ -320,7 +338,7 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
 
 def _make_sparse(fitted: Any, rows: Any) -> bool:
     """Tell whether any part of a ColumnTransformer makes sparse rows."""
-    parts = [(part, columns_of(rows, columns)) for _, part, columns in fitted_parts(fitted)]
+    parts = _parts(fitted, rows)
     return any(issparse(x if isinstance(part, str) else part.transform(x)) for part, x in parts)
 
 

@@ -384,10 +384,13 @@ MIXING = {
     "quantile": lambda rows: np.minimum(rows, np.quantile(rows, 0.99, axis=0)),
     "maximum": lambda rows: rows / max(1, np.nanmax(rows)),
     "minimum": lambda rows: rows - min(0, np.nanmin(rows)),
+    "small minimum": lambda rows: rows - min(-10, np.nanmin(rows)),
+    "zeros": lambda rows: np.where(rows == 0, rows.mean(), rows),
     "branch": lambda rows: rows * rows.dtype.type(0.5) if (rows > 100).any() else rows,
     "signs": lambda rows: rows if (rows < 0).any() else np.sqrt(rows),
     "equal": lambda rows: np.unique(rows, axis=0),
     "order": lambda rows: np.sort(rows, axis=0),
+    "backwards": lambda rows: rows[::-1],
 }
 BY_ROWS = {
     "gaps": np.nan_to_num,
@@ -443,6 +446,26 @@ def test_functions_that_mix_texts_are_refused(kind):
         step = FunctionTransformer(lambda rows, mix=mix: first_town(mix(rows)))
         with pytest.raises(ValueError, match="by itself"):
             make_dp_pipeline(step, DPStandardScaler()).fit(frame)
+
+
+@pytest.mark.parametrize("mix", [*MIXING_TEXTS.values(), None])
+@pytest.mark.parametrize("column", ["town", "code"])
+def test_an_encoder_does_not_hide_that_a_function_mixes_rows(ledger, mix, column):
+    codes = np.resize([3.0, 4.0, np.nan], len(X))
+    frame = pd.DataFrame({"code": codes, "town": np.resize(["n", "s", None], len(X))})
+    frame = frame.assign(age=X[:, 0])
+    encoder = OneHotEncoder(categories=[frame[column].unique()[:2]], handle_unknown="ignore")
+    mix = mix and (lambda rows, mix=mix: mix(rows.set_axis(["town"], axis=1)))
+    encoded = "encoded", make_pipeline(FunctionTransformer(mix), encoder), [column]
+    # It refuses gaps in another column.
+    columns = ColumnTransformer([encoded, ("scaled", DPStandardScaler(), ["age"])])
+    pipeline = make_dp_pipeline(columns, DPPCA(2), ledger=ledger)
+    if mix is None:
+        pipeline.fit(frame)
+        return
+    with pytest.raises(ValueError, match="by itself"):
+        pipeline.fit(frame)
+    assert ledger.entries() == []
 
 
 # The default epsilon of a step stands for that of the whole
