@@ -14,6 +14,7 @@ import entry_cells
 import entry_neighbors
 import factor_cells
 import fed_streams
+import least_squares_cells
 import people_cells
 import row_cells
 import scaler_cells
@@ -204,6 +205,39 @@ FAMILIES = (
         arguments=lambda data: data.arguments,
         n_units=lambda arguments: len(set(arguments[-1])),
         cover=trace_cells.cover,
+        exempt={"rows_are_transformed_one_by_one": "a regression predicts, and has no transform"},
+    ),
+    Family(
+        name="least squares",
+        cells=least_squares_cells.CELLS,
+        datasets=least_squares_cells.datasets,
+        strange=least_squares_cells.strange_data,
+        groups=least_squares_cells.groups,
+        strangers=least_squares_cells.strangers,
+        released=lambda cell: least_squares_cells.RELEASED,
+        public=lambda cell: {"n_features_in_", "privacy_spent_"},
+        recorded=lambda cell: ("record", True),
+        is_reached=least_squares_cells.is_reached,
+        slips=least_squares_cells.SLIPS,
+        arguments=lambda data: data.arguments,
+        cover=single_cover,
+        exempt={"rows_are_transformed_one_by_one": "a regression predicts, and has no transform"},
+    ),
+    Family(
+        name="least squares of people",
+        cells=least_squares_cells.PEOPLE_CELLS,
+        datasets=least_squares_cells.people_datasets,
+        strange=least_squares_cells.people_strange_data,
+        groups=least_squares_cells.people_groups,
+        strangers=least_squares_cells.people_strangers,
+        released=lambda cell: least_squares_cells.RELEASED,
+        public=lambda cell: {"n_features_in_", "privacy_spent_"},
+        recorded=lambda cell: ("user", True),
+        is_reached=least_squares_cells.is_reached,
+        slips={},
+        arguments=lambda data: data.arguments,
+        n_units=lambda arguments: len(set(arguments[-1])),
+        cover=single_cover,
         exempt={"rows_are_transformed_one_by_one": "a regression predicts, and has no transform"},
     ),
     Family(

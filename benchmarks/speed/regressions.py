@@ -38,7 +38,7 @@ ROUNDS = 5
 # release.
 OTHER_READINGS = 3
 # How the names of releases begin that take a reading of their own.
-OF_READINGS = ("signed", "places", "closer", "column", "row cov", "gradient")
+OF_READINGS = ("signed", "places", "closer", "column", "response moment", "whitened gradient")
 TEXT = """# Regressions and classifiers beside scikit-learn
 
 Made by `OPENBLAS_NUM_THREADS=1 python -m benchmarks.speed.regressions --write`: CPU milliseconds on

@@ -59,6 +59,11 @@ class _BaseBlock(Massed, ABC):
         block.mass = mass
         return block
 
+    @property
+    def weights(self) -> np.ndarray:
+        """What each row is multiplied by; 0 for null rows."""
+        return self._weights
+
     def norms(self) -> np.ndarray:
         """Compute the norms of the centered rows before weighting, or upper bounds of these."""
         if self._norms is None:
@@ -357,23 +362,29 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
         """Yield blocks of centered and weighted rows."""
-        longest = 0 if self.source.is_sparse else int(np.diff(self.source.block_starts).max())
+        longest = 0 if self.keeps_sparse else int(np.diff(self.source.block_starts).max())
         # One array serves all blocks: if each had a new one, the system would have to clear each.
         scratch = np.empty((longest, self.n_features))
         # Another pass might read other rows. So each computes the norms again, and clips rows by
         # their own norms.
         known = self.cache.norms if self.source.is_repeatable else None
         for rows, raw in self.source.blocks(group):
-            block: Block = (
-                SparseBlock(raw, self.center)
-                if issparse(raw)
-                else DenseBlock(raw, self.center, scratch)
-            )
+            block = self._block_of(raw, scratch)
             if self.weighting is not None:
                 block = block.weighted(self.weighting, None if known is None else known[rows])
             if self.people is not None:
                 block = block.with_mass(self.people.weights[rows])
             yield rows, block
+
+    @property
+    def keeps_sparse(self) -> bool:
+        """Whether blocks are sparse."""
+        return self.source.is_sparse
+
+    def _block_of(self, raw: Any, scratch: np.ndarray) -> Block:
+        if issparse(raw):
+            return SparseBlock(raw, self.center)
+        return DenseBlock(raw, self.center, scratch)
 
     def centered(self, center: np.ndarray) -> Self:
         """Return a view of the raw rows minus `center`."""

@@ -124,6 +124,8 @@ def followed_level(
 
 #: Name of the release of the responses' center.
 RESPONSE_CENTER = "response center"
+#: Name of the release of their sizes around it.
+RESPONSE_SPREAD = "response spread"
 # Points less than one per cent apart. 1 is one of them, so that a column of mostly 1 has an exact
 # median.
 _SIDE = 10.0 ** np.linspace(-9, 18, 8191)  # not studied

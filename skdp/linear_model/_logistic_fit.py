@@ -16,7 +16,7 @@ from skdp.data.parts import NOT_FINITE, Targets
 from skdp.data.reduce import Kernel
 from skdp.data.rows import Block, open_rows
 from skdp.exceptions import counted, shortened
-from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms, row_squares
+from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 from skdp.linear_model._logistic_plan import (
     NORMS,
     LabeledRows,
@@ -44,6 +44,7 @@ from skdp.linear_model._logistic_plan import (
     weights_beside,
     whitening_of,
 )
+from skdp.linear_model._weighted_rows import found_values, whitened_norms
 from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights, clipped, weighting_to
 from skdp.privacy.releases import warnings_for_ends
@@ -152,8 +153,6 @@ _CLIP = 0.5  # benchmarks/classification/constants.md
 # Length of a step: below 8 for two classes and 4 for more, where a step on whitened rows would no
 # longer converge: benchmarks/classification/constants.md.
 _STEP_OF_TWO, _STEP_A_CLASS, _LARGEST_STEP = 4.0, 0.4, 4.0
-# Whitened rows are computed in parts of so many numbers, 16 MB.
-_PART = 1 << 21  # not studied
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,7 @@ class WhitenedRecords:
         Both are 0 for null records.
         """
         if self.shrinking is not None:
-            return partial(_found, values=self.shrinking)
+            return partial(found_values, values=self.shrinking)
         return partial(
             _shrinking, whitening=self.whitening, bound=self.view.bound, level=self.level
         )
@@ -274,33 +273,18 @@ def _rounding(problem: LogisticProblem, records: WhitenedRecords, weights: np.nd
 # Kernels.
 
 
-def _found(rows: slice, _: Block, values: np.ndarray) -> np.ndarray:
-    return values[rows]
-
-
 def _shrinking(
     _: slice, block: Block, whitening: Whitening, bound: float, level: float
 ) -> np.ndarray:
-    norms = _whitened_norms(block, whitening, bound)
+    longest = bound + whitening.mean_norm
+    norms = whitened_norms(
+        block, whitening.root, whitening.mean, largest=whitening.largest, bound=longest
+    )
     weights = clip_weights(norms, whitening.reach, block.raw.shape[1])
     # The norm of a gradient is the product of these lengths with those of residuals.
     longest = level / np.hypot(weights * np.nan_to_num(norms), 1.0)
     longest[np.isnan(norms)] = 0.0
     return np.column_stack([weights, longest])
-
-
-def _whitened_norms(block: Block, whitening: Whitening, bound: float) -> np.ndarray:
-    """Bound the norms of whitened rows from above, whatever their products round to."""
-    n_rows, n_features = block.raw.shape
-    squares = np.zeros(n_rows)
-    for columns in np.array_split(np.arange(n_features), -(-n_rows * n_features // _PART)):
-        part = whitening.root[:, columns]
-        squares += row_squares(block.matmul(part) - whitening.mean @ part)
-    longest = whitening.largest * (bound + whitening.mean_norm)
-    margin = 4 * (n_features + 4) ** 1.5 * UNIT_ROUNDOFF * longest
-    norms = np.sqrt(squares) * (1 + (n_features + 4) * UNIT_ROUNDOFF) + margin
-    norms[block.is_null] = np.nan
-    return norms
 
 
 def _clipped_gradient(

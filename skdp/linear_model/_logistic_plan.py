@@ -14,6 +14,12 @@ from skdp.data.rows import Block, Rows
 from skdp.linalg.norms import row_norms, row_squares
 from skdp.linalg.spectrum import noise_edge
 from skdp.linear_model._descent import clipped_fraction, level_beyond
+from skdp.linear_model._weighted_rows import (
+    WHITENED_GRADIENT,
+    joint_gram,
+    noise_in_mean,
+    plan_steps,
+)
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import PrivacyCost, left_of, plan_sum
@@ -97,11 +103,7 @@ def _joint_moment(
     constant, label_weight = beside
     labels = label_weight * (np.eye(n_classes)[codes[rows]] - 1 / n_classes)
     others = np.column_stack([np.full(len(labels), constant), labels])
-    others[block.is_null] = 0.0
-    cross = block.rmatmul(others)
-    others = block.half_added(others)
-    # Last, as it overwrites the rows.
-    return np.block([[block.gram(), cross], [cross.T, others.T @ others]])
+    return joint_gram(block, others)
 
 
 # ------------------------------
@@ -142,7 +144,7 @@ def plan_logistic(problem: LogisticProblem) -> LogisticReleases:
     norm = plan_norm(problem)
     moment = _plan_moment(problem, norm)
     shape, share = (problem.n_features + 1, problem.n_columns), left_of(norm, moment)
-    steps = n_steps_of_rows(problem), "whitened gradient"
+    steps = n_steps_of_rows(problem), WHITENED_GRADIENT
     return LogisticReleases(
         norm, moment, plan_steps(problem, *steps, share, shape, moment.name), None
     )
@@ -205,22 +207,6 @@ def clip_norm(problem: LogisticProblem) -> float:
 def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: str) -> float:
     beside = weights_beside(row_norm)
     return sensitivity.class_moment(row_norm, *beside, n_classes, adjacency, rounding)
-
-
-def plan_steps(
-    problem: LogisticProblem,
-    n_steps: int,
-    name: str,
-    share: float,
-    shape: tuple[int, ...],
-    bound: float | str,
-) -> tuple[Release, ...]:
-    """Plan the sum of clipped gradients of each step; all get the same share."""
-    share, change = share / n_steps, sensitivity.row_sum
-    return tuple(
-        plan_sum(problem, f"{name} {step}", share, shape, bound, change)
-        for step in range(1, n_steps + 1)
-    )
 
 
 # ------------------------------
@@ -388,7 +374,7 @@ class Pace:
     def weight_noise(self, spread: np.ndarray) -> np.ndarray:
         """Return the variance of the noise in a weight, which grows where rows hardly vary."""
         decay = 1 - self.step * self.curvature * spread
-        return self.step_noise**2 * _noise_in_mean(decay, self.momentum, self.n_steps)
+        return self.step_noise**2 * noise_in_mean(decay, self.momentum, self.n_steps)
 
 
 def momentum_of(problem: LogisticProblem, pace: Pace, start: np.ndarray, white: Whitening) -> float:
@@ -575,16 +561,3 @@ def _curvatures_at(offsets: np.ndarray) -> np.ndarray:
 def _with_margin(parts: np.ndarray, n_copies: int, margin: float) -> float:
     """Add up variances, and a margin in standard deviations of the squared length of the noise."""
     return float(parts.sum() + margin * math.sqrt(2 * np.sum(parts**2) / n_copies))
-
-
-def _noise_in_mean(decay: np.ndarray, momentum: float, n_steps: int) -> np.ndarray:
-    """Add up what each step's noise of variance 1 leaves in the mean of the last half."""
-    # Of what a step has added, the later ones see the last two places.
-    places = [np.zeros_like(decay), np.ones_like(decay)]
-    for _ in range(n_steps - 1):
-        places.append(decay * (places[-1] + momentum * (places[-1] - places[-2])))
-    left = np.cumsum(places[1:], axis=0)
-    n_kept = n_steps - n_steps // 2
-    # Noise of the first half has moved before the mean begins.
-    left[n_kept:] -= left[: n_steps - n_kept].copy()
-    return np.asarray(np.sum(left**2, axis=0) / n_kept**2)

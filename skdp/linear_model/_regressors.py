@@ -1,17 +1,15 @@
 """Private linear regressions: their base, that of rows of features, and that of matrices."""
 
-import math
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from skdp._checks import ANY_BOUND, by_chunks, in_parts, results_of
 from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
-from skdp._intervals import checked_interval
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.people import People, keyed_by_people
@@ -57,8 +55,10 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
     }
 
     _checked = staticmethod(checked_responses)
-    _plan, _solve = staticmethod(plan_trace), staticmethod(solve_trace)
-    _warnings = staticmethod(warnings_for_size)
+    # Of a trace regression, unless a class has others.
+    _plan: Any = staticmethod(plan_trace)
+    _solve: Any = staticmethod(solve_trace)
+    _warnings: Any = staticmethod(warnings_for_size)
 
     @by_chunks
     def predict(self, X: Any) -> Any:
@@ -121,7 +121,7 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
 
     def _opened(
         self, rows: Any, shape: Shape, targets: Targets, people: People | None, names: Any
-    ) -> tuple[TraceProblem, Data]:
+    ) -> tuple[Any, Data]:
         n_units = rows.shape[0] if people is None else people.n_people
         problem = self._problem_of(rows, (n_units, rows.shape[1]), shape, names=names)
         source = source_of(rows, problem.factors)
@@ -137,9 +137,7 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         digest = keyed_by_people(lambda: tuple(digest() for digest in digests), people)
         return problem, (records, digest)
 
-    def _problem_of(
-        self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any
-    ) -> TraceProblem:
+    def _problem_of(self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any) -> Any:
         check_not_pure(type(self).__name__, self._cost())
         asked, of_people = plain(getattr(self, "matrix_shape", None)), self.privacy_unit == "user"
         facts = facts_of(rows, size, asked, shape, of_people=of_people)
@@ -158,7 +156,7 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         """Return public facts that only some regressions have."""
         return {}
 
-    def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
+    def _set_attributes(self, result: Any, problem: Any) -> tuple[str, ...]:
         self.intercept_ = float(result.offset)
         bounds = None if result.bounds is None else in_dtype(result.bounds, problem.dtype)
         self.feature_bounds_: np.ndarray | None = bounds
@@ -170,202 +168,6 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         # Few records are not enough for a good score.
         tags.regressor_tags.poor_score = bool(self.epsilon < 100)
         return tags
-
-
-# How many steps a weak and a strong signal get. The signal is the number of records times mu over
-# the root of the number of features. benchmarks/trace_regression/scales.md, "Steps".
-_STEPS, _STRONG = (5, 10), 130.0
-# Without noise the first step on whitened rows is least squares, and the second tells whether the
-# descent has converged.
-_STEPS_OF_EXACT = 2  # not tuned
-
-
-class DPLinearRegression(PrivateRegressor):
-    r"""Linear regression on rows of features with differential privacy.
-
-    Features may be in any units: the fit finds their centers, scales and covariance privately, and
-    descends from 0 with clipped gradients.
-
-    Parameters
-    ----------
-    epsilon : float, default=1.0
-        Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
-        ``inf`` switches the noise and the clipping off.
-    delta : float, default=1e-6
-        Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
-        number of units.
-    privacy_unit : {"record", "user"}, default="record"
-        What is protected: one record, that is a row with its response; or a user with all of its
-        records, each user counting once. `fit` takes `users` then.
-    adjacency : {"replace", "zero_out"}, default="replace"
-        Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
-        which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
-    bounds : dict, list of pairs, pair of floats or of arrays (n_features,), or None, default=None
-        Public ends ``(low, high)`` of every feature, in its units, between which features are
-        clipped for their means and variances: by the names of a data frame, as ``{"age": (18,
-        90)}``; a list of such tuples, in the order of the features; or the tuple of all lower and
-        all upper ends. They must be known without looking at X: its smallest and largest entries
-        are **not** public. They may be generous: they limit what one record can do, and finding the
-        spread inside costs little. Sizes are at most 1e100, and the ends at least 1e-100 apart.
-        ``None`` finds intervals privately, for up to a tenth of the budget.
-    response_bound : float or None, default=None
-        Public bound on the size of a response, in the units of y; larger responses are clipped to
-        it, which saves noise. ``None`` bounds nothing: what responses contribute is clipped anyway.
-        From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept. The responses are then centered by a private median.
-    n_iter : int or "auto", default="auto"
-        Number of gradient steps, 1 to 10,000. More steps split the budget further. ``"auto"`` is 10
-        where the records and the budget are enough for so many, and else 5. With ``epsilon=inf`` it
-        is 2, as the first is least squares then, but 10 with `bounds`, or for sparse X of more than
-        64 features.
-    ledger : PrivacyLedger or None, default=None
-        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
-    n_jobs : int or None, default=None
-        Threads that share the data; no number depends on it. ``None`` uses the threads of BLAS.
-    random_state : int, RandomState or Generator instance or None, default=None
-        ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
-        ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
-        one that can be guessed voids the guarantee.
-
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_features,)
-        Coefficients. Covered by the guarantee.
-    coef_noise_std_ : ndarray of shape (n_features,)
-        Standard deviations of the noise in `coef_`, about the coefficients that the same fit would
-        have without noise in its steps. Only there if they are known: :ref:`coefficient-noise`.
-        Covered by the guarantee.
-    intercept_ : float
-        Intercept. Covered by the guarantee.
-    feature_bounds_ : ndarray of shape (2, n_features) or None
-        Smallest and largest value of each feature, to which `fit` and `predict` clip others. None
-        where features are not scaled one by one. Covered by the guarantee.
-    privacy_spent_ : PrivacySpent
-        Record of every release. Public.
-    n_features_in_ : int
-        Number of features. Public.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, if X has names that are strings. Public.
-
-    See Also
-    --------
-    sklearn.linear_model.LinearRegression : The same without privacy.
-    DPTraceRegressor : Matrices, with coefficients of low rank, and public rows.
-
-    Notes
-    -----
-    **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`.
-    Mechanism: Gaussian, accounted for exactly in Gaussian differential privacy. Released: counts
-    for the median of the responses and for their sizes; without `bounds` counts of the entries of
-    each feature by sign and power of two and, of features that may be narrow beside their distance
-    from 0, by place; the mean of each feature and of its square; a second moment; and in each step
-    the sum of the gradients, each clipped in norm, and the number of those that were not. `plan`
-    lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the shape of X,
-    its dtype, whether it is dense or sparse, how it is divided into parts, feature names, and
-    parameters. NaN and infinity are refused, which tells that there are none. Not covered: what
-    `predict` and `score` return, noise-free functions of the rows passed in; and the running time.
-    No assumption about the data is made.
-
-    Sparse rows of more than 64 features are not centered, and scaled by their variances alone:
-    `bounds` is refused with them, and so are sparse parts. Readings of X: two for scales, or with
-    `bounds` two or three, and one without noise; up to five more for narrow features; one for the
-    covariance; one for the lengths of whitened rows, of which one number each is kept; and one a
-    step. A private fit to a dense array in memory, with whole rows as the unit, reads it once more,
-    and keeps it standardized in float64 until it ends, if two such copies take at most 1 GiB. All
-    other rows are standardized in every pass. Rows in parts, as `RowBlocks.from_partitions` makes
-    them, are checked and then measured in every step. Mathematics and proofs:
-    :doc:`/trace_regression` and :doc:`/scaling`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdp import DPLinearRegression
-    >>> generator = np.random.default_rng(0)
-    >>> X = generator.normal(size=(8000, 3)) * [1, 100, 0.01]
-    >>> y = X @ [2, 0.01, -300] + generator.normal(size=8000)
-    >>> model = DPLinearRegression(epsilon=1.0).fit(X, y)
-    >>> model.coef_.shape
-    (3,)
-    >>> model.score(X, y) > 0.9
-    True
-    """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrivateRegressor._parameter_constraints,
-        # `checked_interval` checks it.
-        "bounds": "no_validation",
-        "privacy_unit": [StrOptions({"record", "user"})],
-        "n_iter": [*PrivateRegressor._parameter_constraints["n_iter"], StrOptions({"auto"})],
-    }
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        privacy_unit: str = "record",
-        adjacency: str = "replace",
-        bounds: Any = None,
-        response_bound: float | None = None,
-        fit_intercept: bool = True,
-        n_iter: int | str = "auto",
-        ledger: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.privacy_unit = privacy_unit
-        self.adjacency = adjacency
-        self.bounds = bounds
-        self.response_bound = response_bound
-        self.fit_intercept = fit_intercept
-        self.n_iter = n_iter
-        self.ledger = ledger
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
-    def _read(self, X: Any) -> tuple[Any, None]:
-        """Refuse matrices, and name the estimator that takes them."""
-        rows, shape = super()._read(X)
-        if shape is not None or isinstance(rows, RankOneMatrices):
-            raise ValueError(
-                f"X has matrices, but {type(self).__name__} takes rows of features: use "
-                "DPTraceRegressor."
-            )
-        return rows, None
-
-    def _more_facts(self, facts: dict[str, Any], names: Any) -> dict[str, Any]:
-        n_features = facts["matrix_shape"][0]
-        strength = facts["n_units"] * self._cost().mu / math.sqrt(n_features)
-        # Means within bounds are of clipped entries, and then one step is not least squares.
-        is_exact = facts["is_dense"] and self.bounds is None and strength == math.inf
-        n_iter = _STEPS_OF_EXACT if is_exact else _STEPS[strength > _STRONG]
-        more = {} if self.n_iter != "auto" else {"n_iter": n_iter}
-        if self.bounds is None:
-            return more
-        interval = checked_interval(self.bounds, n_features, names)
-        if not facts["is_dense"]:
-            raise ValueError(
-                "bounds are for dense rows, or sparse ones of at most 64 features: others are not "
-                "centered. Pass bounds=None, or a dense X."
-            )
-        return {**more, "interval": interval}
-
-    def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
-        self.coef_ = in_dtype(result.point.matrix.ravel(), problem.dtype)
-        stds = result.noise_std
-        self._noise_stds = None if stds is None else in_dtype(stds, problem.dtype)
-        return super()._set_attributes(result, problem)
-
-    @property
-    def coef_noise_std_(self) -> np.ndarray:
-        """Standard deviations of the coefficients by the noise of the descent, where known."""
-        stds: np.ndarray | None = getattr(self, "_noise_stds", None)
-        if stds is None:
-            raise AttributeError("coef_noise_std_: not fitted, or noise hides how far it reaches.")
-        return stds
 
 
 class DPTraceRegressor(PrivateRegressor):

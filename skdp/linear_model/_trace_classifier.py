@@ -31,10 +31,10 @@ from skdp.linear_model._logistic_plan import (
     level_factor,
     n_steps,
     plan_norm,
-    plan_steps,
 )
 from skdp.linear_model._supervised import Shape
 from skdp.linear_model._trace_problem import TRACE_CONSTRAINTS, check_rank, matrix_shape_of, smaller
+from skdp.linear_model._weighted_rows import plan_steps
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import clip_weights, clipped
 from skdp.privacy.plan import left_of, plan_sum

@@ -57,7 +57,7 @@ _MEAN_SHARES = 0.01, 0.02, 0.03
 # Name of the norm around 0, and the largest share of each of the others.
 _NORM, _LARGEST_SHARE_OF_NORM = "matrix norm", 0.02  # not tuned
 # Name of the release that the sensitivities of gradients follow from.
-_SPREAD = "response spread"
+_SPREAD = descent.RESPONSE_SPREAD
 
 
 class StartReleases(NamedTuple):

@@ -32,6 +32,7 @@ from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.privacy.precision import in_double_precision
 
 __all__ = [
+    "calibration",
     "class_moment",
     "clipped_projection",
     "clipped_squares",
@@ -58,6 +59,7 @@ __all__ = [
     "interaction_squares",
     "loss_range",
     "projected_spectrum",
+    "response_moment",
     "response_sum",
     "row_sum",
     "second_moment",
@@ -267,6 +269,44 @@ def class_moment(
     label = label_weight * math.sqrt(1 - 1 / n_classes)
     longest = math.hypot(row_norm, constant, label) * (1 + _MARGIN)
     return second_moment(longest, adjacency, rounding)
+
+
+# ------------------------------
+# Records with a response: the second moment of a row and the response together, and a calibration.
+
+
+@in_double_precision
+def response_moment(row_norm: float, adjacency: str, rounding: float = 0.0) -> float:
+    r"""Sensitivity of :math:`\sum_i u_i u_i^T`, :math:`u_i = (x_i, t_i)`, :math:`|t_i| \le c / 2`.
+
+    A record is one vector with :math:`\|u\|^2 \le Q = c^2 + c^2/4`. So the sensitivity is that of
+    `second_moment`: Q for zero_out, attained by a row of norm c with t = c/2; and
+    :math:`\sqrt 2 Q` for replace, attained by two such records that are orthogonal, as those with
+    :math:`x \cdot y = -c^2/4` and t = s.
+    """
+    longest = math.hypot(row_norm, row_norm / 2) * (1 + _MARGIN)
+    return second_moment(longest, adjacency, rounding)
+
+
+@in_double_precision
+def calibration(bound: float, adjacency: str, rounding: float = 0.0) -> float:
+    r"""Sensitivity of :math:`\sum_i (p_i t_i, \sqrt 2 p_i^2)`, `|p| <= B`, `|t| <= B` (`bound`).
+
+    :math:`2 B^2` for replace, :math:`\sqrt 3 B^2` for zero_out. Proof for B = 1:
+
+    - zero_out: :math:`p^2 t^2 + 2 p^4 \le 3`, attained by p = t = 1.
+    - Replace, with r and s the sizes of p in both records: the products differ by at most r + s and
+      the squares by :math:`r^2 - s^2`, so that the squared distance is at most
+      :math:`(r + s)^2 (1 + 2 (r - s)^2)`. It rises if both sizes do so by the same number, and so
+      let r = 1, s = 1 - d: :math:`f(d) = (2 - d)^2 (1 + 2 d^2)`. Its derivative is
+      :math:`-2 (2 - d) (1 - 4 d + 4 d^2) = -2 (2 - d) (1 - 2 d)^2`, which is not positive: it falls
+      from 4 at d = 0, attained by p = q = 1 and opposite t.
+
+    What the square root and the products of a record round to is far less than the least rounding
+    charged.
+    """
+    longest = math.sqrt(3) * bound**2
+    return choose(adjacency, zero_out=longest, replace=2 * bound**2) + 2 * rounding * longest
 
 
 # ------------------------------

@@ -10,7 +10,7 @@ from harness import Slip
 from in_parts import in_parts
 from scipy import sparse
 
-from skdp import DPLinearRegression, DPTraceRegressor, RankOneMatrices
+from skdp import DPTraceRegressor, RankOneMatrices
 
 N_RECORDS = 40
 # Shape of a matrix; whether it is written out.
@@ -109,26 +109,12 @@ class Cell:
     has_gap: bool = False
     # Noise has to leave scales at which something can be attacked.
     epsilon: float = 200.0
-    # Public ends of features.
-    bounds: tuple | None = None
     # How long the parts are that records come in: `test_attack_parts.py` has them.
     lengths: tuple = ()
 
     def __call__(self, **more):
         """Make an estimator."""
         shape = LAYOUTS[self.layout][0]
-        if self.is_linear:
-            return DPLinearRegression(
-                **{
-                    "epsilon": self.epsilon,
-                    "adjacency": self.adjacency,
-                    "bounds": self.bounds,
-                    "response_bound": self.response_bound,
-                    "fit_intercept": self.fit_intercept,
-                    "n_iter": 2,
-                    **more,
-                }
-            )
         is_flat = self.layout in ("flat", "row vectors")
         return DPTraceRegressor(
             **{
@@ -151,11 +137,6 @@ class Cell:
         return LAYOUTS[self.layout][0]
 
     @property
-    def is_linear(self):
-        """Whether `DPLinearRegression` is asked."""
-        return self.bounds is not None or self.layout == "narrow vectors"
-
-    @property
     def is_written_out(self):
         return LAYOUTS[self.layout][1]
 
@@ -164,7 +145,6 @@ class Cell:
         parts += [self.init] * (self.init != "random")
         parts += [f"{self.scale} scale"] * (self.scale != "private")
         parts += ["bounded"] * (self.response_bound is not None)
-        parts += ["linear, feature bounds"] * (self.bounds is not None)
         parts += ["no intercept"] * (not self.fit_intercept)
         parts += [f"rank {self.rank}"] * (self.rank > 1)
         parts += [f"epsilon {self.epsilon:g}"] * (self.epsilon != 200)
@@ -227,7 +207,6 @@ def _cells():
             yield Cell(layout, unit="response", adjacency=adjacency)
         yield Cell("matrices", unit="response", adjacency=adjacency, response_bound=1e-3)
         yield Cell("long sparse vectors", adjacency=adjacency)
-        yield Cell("vectors", adjacency=adjacency, bounds=(-2.0, 3.0))
         yield Cell("narrow vectors", adjacency=adjacency)
         yield Cell("far matrices", adjacency=adjacency, epsilon=2e3)
         # So much that searches close in on the centers.
@@ -383,14 +362,12 @@ def datasets(cell):
 def released(cell):
     """Names of the attributes that come from released values."""
     factors = {"left_components_", "singular_values_", "right_components_"}
-    factors = {"coef_", "_noise_stds"} if cell.is_linear else factors
     return factors | {"intercept_", "feature_bounds_"}
 
 
 def public(cell):
     """Names of those that are public."""
-    shapes = set() if cell.is_linear else {"_shape", "_coef_shape"}
-    return {"n_features_in_", "privacy_spent_"} | shapes
+    return {"n_features_in_", "privacy_spent_", "_shape", "_coef_shape"}
 
 
 def is_reached(cell, worst):

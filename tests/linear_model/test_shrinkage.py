@@ -8,7 +8,6 @@ import pytest
 from skdp.linear_model._logistic_plan import (
     Pace,
     Whitening,
-    _noise_in_mean,
     centered,
     kept_of_hidden,
     momentum_of,
@@ -16,6 +15,7 @@ from skdp.linear_model._logistic_plan import (
     shrunk_mean,
     told_of,
 )
+from skdp.linear_model._weighted_rows import noise_in_mean
 
 
 def white_of(spread, class_noise=0.0):
@@ -41,7 +41,7 @@ def test_the_noise_that_is_left_is_what_a_descent_leaves(n_steps, decay, momentu
     generator, decays = np.random.default_rng(1), np.full(20_000, decay)
     iterates = descended(decays, np.zeros((20_000, 2)), n_steps, 0.1, generator, momentum)
     left = np.mean(iterates[n_steps // 2 :], axis=0)
-    expected = 0.1**2 / 2 * _noise_in_mean(decays[:1], momentum, n_steps)[0]
+    expected = 0.1**2 / 2 * noise_in_mean(decays[:1], momentum, n_steps)[0]
     np.testing.assert_allclose(left.var(), expected, rtol=0.05)
 
 

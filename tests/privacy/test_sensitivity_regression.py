@@ -159,3 +159,33 @@ def test_subspaces_are_charged_no_more_than_by_the_theorem_of_wedin():
 def test_the_gap_moves_by_its_sensitivity_and_no_more(shape, beta):
     found = worst_change(gap_distance, shape, beta, n_climbers=50, n_steps=100)
     assert 0.99 <= found / sensitivity.singular_gap(beta) <= 1 + 1e-9
+
+
+# ------------------------------
+# Rows with their responses, and calibrations.
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+def test_no_record_moves_a_moment_of_rows_and_responses_further(adjacency):
+    generator, c = np.random.default_rng(0), 3.0
+    declared, worst = sensitivity.response_moment(c, adjacency), 0.0
+    # The longest one, and one that is orthogonal to it.
+    longest = [np.array([c, 0, c / 2]), np.array([-c / 4, c * np.sqrt(15 / 16), c / 2])]
+    drawn = []
+    for _ in range(200):
+        row = generator.normal(size=2)
+        drawn.append(np.append(c * row / np.linalg.norm(row), c / 2 * generator.choice([-1, 1])))
+    for one in [*longest, *drawn]:
+        for other in [*longest, *drawn] if adjacency == "replace" else [np.zeros(3)]:
+            worst = max(worst, np.linalg.norm(np.outer(one, one) - np.outer(other, other)))
+    assert 0.999 < worst / declared <= 1
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+def test_no_record_moves_a_calibration_further(adjacency):
+    ends = np.linspace(-3.0, 3.0, 25)
+    p, t = (one.ravel() for one in np.meshgrid(ends, ends))
+    records = np.column_stack([p * t, np.sqrt(2) * p**2])
+    others = records if adjacency == "replace" else np.zeros((1, 2))
+    moved = np.linalg.norm(records[:, np.newaxis] - others, axis=2).max()
+    assert moved == pytest.approx(sensitivity.calibration(3.0, adjacency), rel=1e-9)

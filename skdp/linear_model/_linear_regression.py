@@ -1,0 +1,281 @@
+"""Private linear regression on rows of features."""
+
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils._param_validation import StrOptions
+
+from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
+from skdp._intervals import checked_interval
+from skdp.data.containers import float_dtype
+from skdp.data.matrices import RankOneMatrices
+from skdp.data.parts import RowParts, Targets
+from skdp.data.people import People, depth_of_people, keyed_by_people
+from skdp.data.reduce import rounding_of_depth, sum_depth
+from skdp.data.rows import checked_digest
+from skdp.data.sources import as_source, block_starts, depth_of, holds_sparse
+from skdp.linalg.norms import with_data
+from skdp.linear_model._least_squares_fit import (
+    Estimate,
+    solve_least_squares,
+    warnings_for_size,
+)
+from skdp.linear_model._least_squares_plan import LeastSquaresProblem, plan_least_squares
+from skdp.linear_model._least_squares_records import Records
+from skdp.linear_model._regressors import PrivateRegressor
+from skdp.linear_model._supervised import Shape, as_numbers, as_numbers_or_nan
+from skdp.privacy import Plan
+from skdp.units import ResolvedRecord, ResolvedUser
+
+# Sparse rows of at most so many features are written out, block by block, so that each feature can
+# have its own center; not studied.
+_LONGEST_WRITTEN_OUT = 64
+
+
+class DPLinearRegression(PrivateRegressor):
+    r"""Linear regression on rows of features with differential privacy.
+
+    Features may be in any units: the fit finds their centers and scales privately, releases one
+    moment of rows and responses, which whitens the rows and is the start, and takes gradient steps
+    from there. With so few records that nothing can be told, all coefficients are 0.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
+        ``inf`` switches the noise and the clipping off.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
+        number of units.
+    privacy_unit : {"record", "user"}, default="record"
+        What is protected: one record, that is a row with its response; or a user with all of its
+        records, each user counting once. `fit` takes `users` then.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
+        which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
+    bounds : dict, list of pairs, pair of floats or of arrays (n_features,), or None, default=None
+        Public ends ``(low, high)`` of every feature, in its units, between which features are
+        clipped for their means and variances: by the names of a data frame, as ``{"age": (18,
+        90)}``; a list of such tuples, in the order of the features; or the tuple of all lower and
+        all upper ends. They must be known without looking at X: its smallest and largest entries
+        are **not** public. They may be generous: they limit what one record can do, and finding the
+        spread inside costs little. Sizes are at most 1e100, and the ends at least 1e-100 apart.
+        ``None`` finds intervals privately, for up to a tenth of the budget.
+    response_bound : float or None, default=None
+        Public bound on the size of a response, in the units of y; larger responses are clipped to
+        it, which saves noise. ``None`` bounds nothing: what responses contribute is clipped anyway.
+        From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept. The responses are then centered by a private median.
+    n_iter : int or "auto", default="auto"
+        Number of gradient steps, 1 to 10,000. More steps split the budget further. ``"auto"`` is 5
+        with a weak signal, and from 8 to 12 with a stronger one. With ``epsilon=inf`` it is 2, as
+        the start is least squares then.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
+    n_jobs : int or None, default=None
+        Threads that share the data; no number depends on it. ``None`` uses the threads of BLAS.
+    random_state : int, RandomState or Generator instance or None, default=None
+        ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
+        ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
+        one that can be guessed voids the guarantee.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Coefficients. Covered by the guarantee.
+    coef_noise_std_ : ndarray of shape (n_features,)
+        Standard deviations of the noise in `coef_`, about the coefficients that the same fit would
+        have without noise in its steps. Only there if they are known: :ref:`coefficient-noise`.
+        Covered by the guarantee.
+    intercept_ : float
+        Intercept. Covered by the guarantee.
+    feature_bounds_ : ndarray of shape (2, n_features) or None
+        Smallest and largest value of each feature, to which `fit` and `predict` clip others. None
+        with ``epsilon=inf``, or if all coefficients are 0. Covered by the guarantee.
+    privacy_spent_ : PrivacySpent
+        Record of every release. Public.
+    n_features_in_ : int
+        Number of features. Public.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if X has names that are strings. Public.
+
+    See Also
+    --------
+    sklearn.linear_model.LinearRegression : The same without privacy.
+    DPTraceRegressor : Matrices, with coefficients of low rank, and public rows.
+
+    Notes
+    -----
+    **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`.
+    Mechanism: Gaussian, accounted for exactly in Gaussian differential privacy. Released: counts
+    for the median of the responses and for their sizes; without `bounds` counts of the entries of
+    each feature by sign and power of two and, of features that may be narrow beside their distance
+    from 0, by place; the mean of each feature and of its square; a second moment of rows and
+    responses together; in each step the sum of the gradients, each clipped in norm, and in some of
+    them counts of the gradients by size; and with a weak signal what predictions explain. `plan`
+    lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the shape of X,
+    its dtype, whether it is dense or sparse, how it is divided into parts, feature names, and
+    parameters. NaN and infinity are refused, which tells that there are none. Not covered: what
+    `predict` and `score` return, noise-free functions of the rows passed in; and the running time.
+    No assumption about the data is made.
+
+    Sparse rows of more than 64 features are not centered: `bounds` is refused with them. Rows of
+    more than 4,096 features are not whitened. Readings of X: two for scales, or with `bounds` two
+    or three, and one without noise; up to five more for narrow features; one for the moment; one
+    for the lengths of whitened rows, of which three numbers each are kept; one a step; and one for
+    the last release with a weak signal. A fit to rows in memory reads them once more, and keeps
+    them standardized in float64 until it ends, if two such copies take at most 1 GiB. All other
+    rows are standardized in every pass. Rows in parts, as `RowBlocks.from_partitions` makes them,
+    are checked and then measured in every step. Mathematics and proofs: :doc:`/least_squares` and
+    :doc:`/scaling`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPLinearRegression
+    >>> generator = np.random.default_rng(0)
+    >>> X = generator.normal(size=(8000, 3)) * [1, 100, 0.01]
+    >>> y = X @ [2, 0.01, -300] + generator.normal(size=8000)
+    >>> model = DPLinearRegression(epsilon=1.0).fit(X, y)
+    >>> model.coef_.shape
+    (3,)
+    >>> model.score(X, y) > 0.9
+    True
+    """
+
+    _plan, _solve = staticmethod(plan_least_squares), staticmethod(solve_least_squares)
+    _warnings = staticmethod(warnings_for_size)
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateRegressor._parameter_constraints,
+        # `checked_interval` checks it.
+        "bounds": "no_validation",
+        "privacy_unit": [StrOptions({"record", "user"})],
+        "n_iter": [*PrivateRegressor._parameter_constraints["n_iter"], StrOptions({"auto"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        privacy_unit: str = "record",
+        adjacency: str = "replace",
+        bounds: Any = None,
+        response_bound: float | None = None,
+        fit_intercept: bool = True,
+        n_iter: int | str = "auto",
+        ledger: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.bounds = bounds
+        self.response_bound = response_bound
+        self.fit_intercept = fit_intercept
+        self.n_iter = n_iter
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _read(self, X: Any) -> tuple[Any, None]:
+        """Refuse matrices, and name the estimator that takes them."""
+        rows, shape = super()._read(X)
+        if shape is not None or isinstance(rows, RankOneMatrices):
+            raise ValueError(
+                f"X has matrices, but {type(self).__name__} takes rows of features: use "
+                "DPTraceRegressor."
+            )
+        return rows, None
+
+    def _opened(
+        self, rows: Any, shape: Shape, targets: Targets, people: People | None, names: Any
+    ) -> tuple[LeastSquaresProblem, Data]:
+        n_units = rows.shape[0] if people is None else people.n_people
+        problem = self._problem_of(rows, (n_units, rows.shape[1]), shape, names=names)
+        source = as_source(rows)
+        checked = partial(checked_digest, n_jobs=self.n_jobs, is_keyed=self._is_keyed)
+        digests = checked(source), checked(targets.mapped(as_numbers), name="y")
+        later = targets.mapped(as_numbers_or_nan)
+        records = Records(source, self.n_jobs, people=people, responses=later)
+        return problem, (records, keyed_by_people(lambda: tuple(one() for one in digests), people))
+
+    def _problem_of(
+        self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any
+    ) -> LeastSquaresProblem:
+        check_not_pure(type(self).__name__, self._cost())
+        interval = checked_interval(self.bounds, size[1], names)
+        stays_sparse = holds_sparse(rows) and size[1] > _LONGEST_WRITTEN_OUT
+        if stays_sparse and interval is not None:
+            raise ValueError(
+                "bounds are for dense rows, or sparse ones of at most 64 features: others are not "
+                "centered. Pass bounds=None, or a dense X."
+            )
+        of_people = self.privacy_unit == "user"
+        depth = _depth_of(rows, size, stays_sparse=stays_sparse, of_people=of_people)
+        problem = self._asked(
+            LeastSquaresProblem,
+            unit=(ResolvedUser if of_people else ResolvedRecord)(self.adjacency),
+            n_units=size[0],
+            n_features=size[1],
+            dtype=float_dtype(rows),
+            rounding=rounding_of_depth(depth, size[0]),
+            depth=depth,
+            is_sparse=stays_sparse,
+            interval=interval,
+        )
+        check_finite_bound("response_bound", problem.response_bound, problem.cost)
+        return problem
+
+    def _predicted(self, rows: Any) -> np.ndarray:
+        if rows.shape[0] == 0:
+            return np.zeros(0, rows.dtype)
+        if self.feature_bounds_ is None:
+            return np.asarray(rows @ self.coef_ + self.intercept_)
+        low, high = self.feature_bounds_
+        if issparse(rows) and rows.shape[1] > _LONGEST_WRITTEN_OUT:
+            clipped = np.clip(rows.data, low[rows.indices], high[rows.indices])
+            products = with_data(rows, clipped) @ self.coef_
+        else:
+            products = np.clip(rows.toarray() if issparse(rows) else rows, low, high) @ self.coef_
+        return np.asarray((products + self.intercept_).astype(rows.dtype))
+
+    def _n_passes(self, plan: Plan) -> int | None:
+        most = super(PrivateRegressor, self)._n_passes(plan)
+        # Rows are written out, and measured before and after they are whitened.
+        return None if most is None else most + 1
+
+    def _set_attributes(self, result: Estimate, problem: LeastSquaresProblem) -> tuple[str, ...]:
+        self.coef_ = in_dtype(result.coef, problem.dtype)
+        self.intercept_ = float(result.intercept)
+        bounds, stds = result.bounds, result.noise_stds
+        self.feature_bounds_ = None if bounds is None else in_dtype(bounds, problem.dtype)
+        self._noise_stds = None if stds is None else in_dtype(stds, problem.dtype)
+        return result.warnings
+
+    @property
+    def coef_noise_std_(self) -> np.ndarray:
+        """Standard deviations of the coefficients by the noise of the descent, where known."""
+        stds: np.ndarray | None = getattr(self, "_noise_stds", None)
+        if stds is None:
+            raise AttributeError("coef_noise_std_: not fitted, or noise hides how far it reaches.")
+        return stds
+
+
+def _depth_of(rows: Any, size: tuple[int, int], *, stays_sparse: bool, of_people: bool) -> int:
+    """Bound the longest chain of additions, of rows as they come and as they are fitted."""
+    is_sparse = holds_sparse(rows)
+    if of_people:
+        depths = [depth_of_people(size[1] + more, is_sparse=is_sparse) for more in (0, 1)]
+        depths += [depth_of_people(size[1] + 1, is_sparse=stays_sparse)]
+    else:
+        depths = [depth_of(rows, size, is_sparse=is_sparse)]
+        if not isinstance(rows, RowParts):
+            starts = block_starts(size[0], size[1] + 1, is_sparse=stays_sparse)
+            depths.append(sum_depth(starts, size[1] + 1))
+    return max(depths)

@@ -1,0 +1,90 @@
+"""What fits on whitened rows share: joint moments, steps and the noise that stays, and norms."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from skdp.data.rows import Block
+from skdp.linalg.norms import UNIT_ROUNDOFF, row_squares
+from skdp.privacy import Release, sensitivity
+from skdp.privacy.plan import plan_sum
+
+#: Name of the releases of steps.
+WHITENED_GRADIENT = "whitened gradient"
+# Whitened rows are computed in parts of so many numbers, 16 MB.
+_PART = 1 << 21  # not studied
+
+
+def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:
+    """Sum the outer products of rows, with `others` beside them, as one vector a record.
+
+    It overwrites the rows, and `others` of null records.
+    """
+    others[block.is_null] = 0.0
+    cross = block.rmatmul(others)
+    others = block.half_added(others)
+    # Last, as it overwrites the rows.
+    return np.block([[block.gram(), cross], [cross.T, others.T @ others]])
+
+
+def plan_steps(
+    problem: Any,
+    n_steps: int,
+    name: str,
+    share: float,
+    shape: tuple[int, ...],
+    bound: float | str,
+) -> tuple[Release, ...]:
+    """Plan the sum of clipped gradients of each step; all get the same share."""
+    share, change = share / n_steps, sensitivity.row_sum
+    return tuple(
+        plan_sum(problem, f"{name} {step}", share, shape, bound, change)
+        for step in range(1, n_steps + 1)
+    )
+
+
+def whitened_norms(
+    block: Block,
+    root: np.ndarray,
+    mean: np.ndarray,
+    *,
+    largest: float,
+    bound: float,
+    product: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> np.ndarray:
+    """Bound the norms of rows times `root` from above, whatever their products round to.
+
+    `bound` is that of the norms of rows less the `mean`, which is subtracted from them, and
+    `largest` the spectral norm of the root. Null rows have the norm NaN. The `product` is that of
+    the block with a matrix.
+    """
+    n_rows, n_features = block.raw.shape[0], len(root)
+    squares = np.zeros(n_rows)
+    product = block.matmul if product is None else product
+    n_parts = max(1, -(-n_rows * root.shape[1] // _PART))
+    for columns in np.array_split(np.arange(root.shape[1]), n_parts):
+        part = root[:, columns]
+        squares += row_squares(product(part) - mean @ part)
+    margin = 4 * (n_features + 4) ** 1.5 * UNIT_ROUNDOFF * largest * bound
+    norms = np.sqrt(squares) * (1 + (n_features + 4) * UNIT_ROUNDOFF) + margin
+    norms[block.is_null] = np.nan
+    return norms
+
+
+def found_values(rows: slice, _: Block, values: np.ndarray) -> np.ndarray:
+    """Return values of rows that an earlier pass has found, as a kernel."""
+    return values[rows]
+
+
+def noise_in_mean(decay: np.ndarray, momentum: float, n_steps: int) -> np.ndarray:
+    """Add up what each step's noise of variance 1 leaves in the mean of the last half."""
+    # Of what a step has added, the later ones see the last two places.
+    places = [np.zeros_like(decay), np.ones_like(decay)]
+    for _ in range(n_steps - 1):
+        places.append(decay * (places[-1] + momentum * (places[-1] - places[-2])))
+    left = np.cumsum(places[1:], axis=0)
+    n_kept = n_steps - n_steps // 2
+    # Noise of the first half has moved before the mean begins.
+    left[n_kept:] -= left[: n_steps - n_kept].copy()
+    return np.asarray(np.sum(left**2, axis=0) / n_kept**2)

@@ -1,0 +1,307 @@
+"""What can be asked of linear regressions, the data for them, and neighbors; people, too."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+from harness import Slip, altered, without_row
+from in_parts import in_parts
+from people_cells import OfPeople, as_groups, whose
+from scipy.sparse import csr_array
+
+from skdp import DPLinearRegression
+from skdp.data.parts import Targets
+from skdp.testing._recording import Group
+
+N_RECORDS, N_FEATURES, N_LONG = 40, 5, 70
+LARGEST = np.finfo(float).max
+# Beyond any clip level, and yet no product of it overflows.
+HUGE = 1e50
+RESPONSES = (HUGE, -HUGE, 0.0, -0.0, 5e-324, -1e200, 1e300, -LARGEST)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows before they come into a container, responses, and perhaps whose they are."""
+
+    container: str
+    rows: np.ndarray
+    responses: np.ndarray
+    users: np.ndarray | None = None
+
+    @property
+    def arguments(self):
+        """What `fit` is given."""
+        rows = self.rows
+        if "csr" in self.container:
+            rows = csr_array(np.clip(rows, -1e300, 1e300))
+        if self.container == "float32":
+            rows = np.clip(rows, -3e38, 3e38).astype(np.float32)
+        given = (rows, self.responses)
+        if self.container.endswith("parts"):
+            given = (in_parts(rows, self.responses),)
+        return given if self.users is None else (*given, self.users)
+
+    def with_record(self, row, response):
+        """Exchange the first record."""
+        rows, responses = self.rows.copy(), self.responses.copy()
+        rows[0], responses[0] = row, response
+        return dataclasses.replace(self, rows=rows, responses=responses)
+
+    def with_first(self, own, generator):
+        """Give the first person other records, at any places; the others keep their order."""
+        others = self.users != 0
+        places = np.sort(generator.integers(0, others.sum() + 1, len(own)))
+        return dataclasses.replace(
+            self,
+            rows=np.insert(self.rows[others], places, [row for row, _ in own], axis=0),
+            responses=np.insert(self.responses[others], places, [one for _, one in own]),
+            users=np.insert(self.users[others], places, 0),
+        )
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One way to ask for a fit."""
+
+    container: str = "dense"
+    adjacency: str = "replace"
+    bounds: tuple | None = None
+    response_bound: float | None = None
+    fit_intercept: bool = True
+    # How far columns are from 0.
+    offset: float = 0.0
+    # Noise has to leave something that can be attacked.
+    epsilon: float = 200.0
+
+    def __call__(self, **more):
+        """Make an estimator."""
+        given = {
+            "epsilon": self.epsilon,
+            "adjacency": self.adjacency,
+            "bounds": self.bounds,
+            "response_bound": self.response_bound,
+            "fit_intercept": self.fit_intercept,
+            "n_iter": 4,
+        }
+        return DPLinearRegression(**{**given, **more})
+
+    def __str__(self):
+        parts = [self.container, self.adjacency]
+        parts += ["bounds"] * (self.bounds is not None)
+        parts += ["response bound"] * (self.response_bound is not None)
+        parts += ["no intercept"] * (not self.fit_intercept)
+        parts += [f"offset {self.offset:g}"] * bool(self.offset)
+        parts += [f"epsilon {self.epsilon:g}"] * (self.epsilon != 200)
+        return ", ".join(parts)
+
+    @property
+    def is_weak(self):
+        """Whether a fit is calibrated."""
+        return self.epsilon < 20
+
+    def data(self):
+        """Draw records."""
+        generator = np.random.default_rng(0)
+        n_features = N_LONG if self.container.startswith("long") else N_FEATURES
+        rows = generator.normal(size=(N_RECORDS, n_features)) + self.offset
+        if "csr" in self.container:
+            rows *= generator.random(rows.shape) < 0.4
+        responses = (rows - self.offset) @ np.linspace(-1, 1, n_features)
+        return Data(self.container, rows, responses + 0.3 * generator.normal(size=N_RECORDS) + 1)
+
+
+def _cells():
+    for adjacency in ("replace", "zero_out"):
+        for container in ("dense", "csr", "parts"):
+            yield Cell(container, adjacency)
+        yield Cell("long csr", adjacency)
+        yield Cell("dense", adjacency, bounds=(-2.0, 3.0))
+        # So far from 0 that where columns lie takes two looks.
+        yield Cell("dense", adjacency, offset=2.0**26)
+        # So little that fits are calibrated, and still less, so that nothing but a center is found.
+        yield Cell("dense", adjacency, epsilon=15.0)
+        yield Cell("dense", adjacency, epsilon=1.0)
+        yield Cell("dense", adjacency, response_bound=4.0, fit_intercept=False, epsilon=1e3)
+    yield Cell("float32")
+    yield Cell("csr parts", "zero_out", response_bound=4.0)
+    yield Cell("long csr parts", fit_intercept=False)
+    yield Cell("parts", fit_intercept=False, epsilon=1.0)
+    yield Cell("dense", "zero_out", bounds=(-100.0, 100.0), epsilon=15.0)
+
+
+CELLS = tuple(_cells())
+
+
+def datasets(cell):
+    """Ordinary records, and such as are all alike or far away."""
+    data = cell.data()
+    same = dataclasses.replace(data, rows=np.ones_like(data.rows), responses=0 * data.responses + 2)
+    far = dataclasses.replace(data, rows=data.rows + 1e8, responses=data.responses + 1e9)
+    return {"drawn": data, "duplicates": same, "far from the origin": far}
+
+
+def strange_data(cell):
+    """Data that numerical methods do not like, all finite."""
+    data, generator = cell.data(), np.random.default_rng(3)
+    ones, y = np.ones_like(data.rows), data.responses
+    signs = (-1.0) ** np.arange(N_RECORDS)
+
+    def mixed(shape):
+        return generator.choice([-1, 1], shape) * 10.0 ** generator.uniform(-300, 300, shape)
+
+    strange = {
+        "zeros": (0 * ones, 0 * y),
+        "huge": (1e300 * ones, 0 * y + 1e300),
+        "largest": (LARGEST * np.sign(data.rows + 0.1), LARGEST * signs),
+        "denormal": (5e-324 * ones, 0 * y + 5e-324),
+        "mixed scales": (mixed(ones.shape), mixed(y.shape)),
+        "far from the origin": (data.rows + 1e12, y + 1e12),
+    }
+    return {
+        name: dataclasses.replace(data, rows=rows, responses=responses)
+        for name, (rows, responses) in strange.items()
+    }
+
+
+def candidates(cell, data):
+    """Records of one that breaks what is not careful: a row and a response."""
+    size = data.rows.shape[1]
+    others = np.linalg.svd(data.rows - data.rows.mean(axis=0))[2]
+    along, signs = np.linspace(-1, 1, size), (-1.0) ** np.arange(size)
+    rows = [scale * one for one in (along, signs, others[-1]) for scale in (-1e9, 1e9)]
+    found = [(row, response) for row in rows for response in (HUGE, -HUGE)]
+    found += [(data.rows[1], response) for response in RESPONSES]
+    found += [(cell.offset + scale * along, y) for scale in (0.1, 3, -3) for y in (HUGE, -HUGE, 1)]
+    odd = [np.full(size, 5e-324), -LARGEST * signs, 1e300 * others[0], 0 * along]
+    odd += [10.0 ** np.linspace(-300, 300, size), -1e300 * np.ones(size), 1e-170 * along]
+    return [*found, *zip(odd, RESPONSES, strict=False)]
+
+
+def groups(cell, data):
+    """Records in the place of the first."""
+    found = [data, *(data.with_record(*one) for one in candidates(cell, data))]
+    arguments = [one.arguments for one in found]
+    if cell.adjacency == "replace":
+        return [Group(arguments)]
+    return [Group(arguments, origin=data.arguments, make_null=lambda: null_records([0]))]
+
+
+def null_records(places):
+    """Make records null in every fit inside: rows and responses are not finite."""
+    return altered(lambda view, problem: without_records(view, problem, places))
+
+
+def without_records(view, problem, places):
+    """Read records again, some of which are not finite now."""
+    later, targets = without_row(view, problem, places), view.responses
+    columns = [one[:, 0] for _, one in targets.blocks(range(len(targets.block_starts) - 1))]
+    responses = np.concatenate(columns)
+    responses[places] = np.nan
+    later.responses = Targets.of(responses)
+    return later
+
+
+def strangers(cell, data):
+    """Records without anything in common."""
+    zeros = dataclasses.replace(data, rows=0 * data.rows, responses=0 * data.responses)
+    rows, responses = 1e4 - 3 * data.rows[::-1], 1e4 - 3 * data.responses[::-1]
+    other = dataclasses.replace(data, rows=rows, responses=responses)
+    return [zeros.arguments, other.arguments]
+
+
+RELEASED = {"coef_", "_noise_stds", "intercept_", "feature_bounds_"}
+
+
+def is_reached(cell, worst):
+    """Whether an attack got far: a huge response moves gradients as far as anything can."""
+    if cell.epsilon == 1:
+        return max(worst.values()) > 0.9
+    gradients = [ratio for name, ratio in worst.items() if name.startswith("whitened gradient")]
+    calibrated = worst.get("calibration sums", 1.0)
+    return min(gradients) > 0.9 and worst["response moment"] > 0.6 and calibrated > 0.4
+
+
+SLIPS = {
+    "moments": Slip("response_moment", "response moment", Cell()),
+    "moments without one": Slip("response_moment", "response moment", Cell("dense", "zero_out")),
+    "gradients": Slip("row_sum", "whitened gradient", Cell("parts")),
+    "gradients without one": Slip("row_sum", "whitened gradient", Cell("csr", "zero_out")),
+    "sizes of gradients": Slip("histogram", "gradient sizes", Cell()),
+    "sizes of gradients without one": Slip("histogram", "gradient sizes", Cell("csr", "zero_out")),
+    "calibrations": Slip("calibration", "calibration", Cell(epsilon=15.0)),
+    "calibrations without one": Slip(
+        "calibration", "calibration", Cell("dense", "zero_out", epsilon=15.0)
+    ),
+    "searches": Slip("counts", "response center", Cell()),
+    "scales of responses": Slip("histograms", "response spread", Cell()),
+    "moments of columns": Slip("column_moments", "column moments", Cell()),
+    "places": Slip("histograms", "places", Cell(offset=2.0**26)),
+    "closer places": Slip("histograms", "closer places", Cell(offset=2.0**26)),
+}
+
+
+# ------------------------------
+# People with several records.
+
+
+@dataclass(frozen=True)
+class PeopleCell(OfPeople, Cell):
+    """One way to ask for a fit."""
+
+
+PEOPLE_CELLS = tuple(PeopleCell(**vars(cell)) for cell in CELLS)
+
+
+def of_people(data):
+    """Give each record to a person, with a few more that are like it."""
+    users, _ = whose(len(data.rows))
+    rows, responses = data.rows[users], data.responses[users]
+    return dataclasses.replace(data, rows=rows, responses=responses, users=users)
+
+
+def people_datasets(cell):
+    """Ordinary records of people, and such as are all alike or far away."""
+    return {name: of_people(data) for name, data in datasets(cell).items()}
+
+
+def people_strange_data(cell):
+    """Data that numerical methods do not like, all finite."""
+    return {name: of_people(data) for name, data in strange_data(cell).items()}
+
+
+def people_groups(cell, records):
+    """People in the place of the first one: those of single records, and mixtures of these."""
+    generator, single = np.random.default_rng(0), candidates(cell, records)
+    own = [[one] for one in single]
+    own += [[one] * 25 for one in single[::3]]
+    own += [[single[i] for i in generator.integers(0, len(single), 40)] for _ in range(4)]
+    found = [records, *(records.with_first(one, generator) for one in own)]
+    # Last with other records at the same places, so that sums without these round alike.
+    is_first = (records.users == 0)[:, np.newaxis]
+    other = np.where(is_first, generator.normal(size=records.rows.shape), records.rows)
+    found.append(dataclasses.replace(records, rows=other))
+    return as_groups(cell, found, null_person)
+
+
+def null_person(number):
+    """Make all records of a person null in every fit inside."""
+
+    def forget(view, problem):
+        return without_records(view, problem, np.flatnonzero(view.people.codes == number))
+
+    return altered(forget)
+
+
+def people_strangers(cell, records):
+    """Give records with nothing in common but the number of people."""
+    first = np.unique(records.users, return_index=True)[1]
+    zeros = dataclasses.replace(
+        records,
+        rows=0 * records.rows[first],
+        responses=0 * records.responses[first],
+        users=np.arange(len(first)),
+    )
+    rows, responses = 1e4 - 3 * records.rows[::-1], 1e4 - 3 * records.responses[::-1]
+    other = dataclasses.replace(records, rows=rows, responses=responses)
+    return [zeros.arguments, other.arguments]

@@ -1,0 +1,165 @@
+"""Least squares at every budget: weak and strong signals, collinear and sparse rows, levels."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LinearRegression
+
+from skdp import DPLinearRegression, PrivacyWarning
+from skdp.linear_model._least_squares_plan import SIZE_BINS, momentum_of, n_steps
+from skdp.linear_model._least_squares_steps import Level, level_from
+
+KEY = 2**100
+ignore_warnings = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+
+def rows(n, d, seed=0, noise=1.0):
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(n, d))
+    return X, X @ generator.normal(size=d) / np.sqrt(d) + noise * generator.normal(size=n)
+
+
+def problem_of(n, d, **parameters):
+    return DPLinearRegression(**parameters)._problem_like(n, d, None)
+
+
+# ------------------------------
+# Little budget.
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_too_few_records_for_any_coefficient_give_none_and_say_so(fit_intercept):
+    X, y = rows(200, 5)
+    model = DPLinearRegression(epsilon=0.5, fit_intercept=fit_intercept, random_state=KEY)
+    with pytest.warns(PrivacyWarning, match="too few for any coefficient: all are 0"):
+        model.fit(X, y)
+    assert not model.coef_.any()
+    assert model.feature_bounds_ is None
+    assert (model.predict(X) == model.intercept_).all()
+    assert fit_intercept or model.intercept_ == 0
+
+
+@ignore_warnings
+def test_a_weak_signal_is_hardly_ever_worse_than_the_mean():
+    # Long steps whitened by a noisy moment had an R2 of -.2 here.
+    X, y = rows(3000, 50, noise=0.7)
+    scores = [DPLinearRegression(random_state=KEY + s).fit(X, y).score(X, y) for s in range(5)]
+    assert min(scores) > -0.05
+    assert np.mean(scores) > 0.1
+
+
+@ignore_warnings
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_responses_that_tell_nothing_give_hardly_any_coefficients(epsilon):
+    X, _ = rows(3000, 10)
+    y = np.random.default_rng(7).normal(size=3000)
+    assert DPLinearRegression(epsilon=epsilon, random_state=KEY).fit(X, y).score(X, y) > -0.1
+
+
+# ------------------------------
+# Much budget.
+
+
+@pytest.mark.parametrize("epsilon", [64.0, 1024.0])
+def test_the_noise_of_whitening_falls_with_the_budget(epsilon):
+    """Five columns of nearly one direction each, apart by a hundredth of their variance."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(20_000, 5))
+    X[:, 1] = X[:, 0] + 0.1 * X[:, 1]
+    y = 10 * (X[:, 1] - X[:, 0]) + 0.3 * generator.normal(size=20_000)
+    best = LinearRegression().fit(X, y).score(X, y)
+    model = DPLinearRegression(epsilon=epsilon, random_state=KEY)
+    assert model.fit(X, y).score(X, y) > best - 0.02
+
+
+def test_a_private_fit_that_has_not_converged_says_so():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(4000, 5))
+    X[:, 1] = X[:, 0] + 0.03 * X[:, 1]
+    y = 30 * (X[:, 1] - X[:, 0]) + 0.3 * generator.normal(size=4000)
+    with pytest.warns(PrivacyWarning, match="has not converged"):
+        DPLinearRegression(epsilon=30.0, random_state=KEY).fit(X, y)
+
+
+def test_an_ordinary_fit_does_not_warn():
+    X, y = rows(8000, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        for seed in range(3):
+            DPLinearRegression(epsilon=2.0, random_state=KEY + seed).fit(X, y)
+
+
+def test_steps_and_strength_follow_public_facts():
+    found = [problem_of(10_000, 20, epsilon=one) for one in (0.1, 1.0, 100.0, np.inf)]
+    assert [n_steps(one) for one in found] == [5, 8, 12, 2]
+    assert [momentum_of(one) > 0 for one in found] == [False, True, True, False]
+    for n_iter, momentum in ((2, 0.0), (30, 0.5)):
+        asked = problem_of(10_000, 20, n_iter=n_iter)
+        assert (n_steps(asked), momentum_of(asked)) == (n_iter, momentum)
+    edges = [one.row_norm**2 / (one.n_units * one.cost.mu) for one in found[:3]]
+    assert edges == sorted(edges, reverse=True)
+
+
+# ------------------------------
+# Sparse rows that are not written out.
+
+
+@ignore_warnings
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_long_sparse_rows_are_fitted_as_written_out_ones_without_noise(fit_intercept):
+    generator = np.random.default_rng(0)
+    X = sparse.random_array((600, 90), density=0.2, rng=generator, format="csr")
+    y = X @ generator.normal(size=90) + 0.1 * generator.normal(size=600) + 2
+    exact = LinearRegression(fit_intercept=fit_intercept).fit(X.toarray(), y)
+    model = DPLinearRegression(epsilon=np.inf, fit_intercept=fit_intercept).fit(X, y)
+    np.testing.assert_allclose(model.coef_, exact.coef_, atol=1e-7)
+    np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=1e-7)
+
+
+@ignore_warnings
+def test_long_sparse_rows_predict_what_clipped_dense_ones_do():
+    generator = np.random.default_rng(0)
+    X = sparse.random_array((4000, 90), density=0.1, rng=generator, format="csr")
+    y = X @ generator.normal(size=90) + 1
+    model = DPLinearRegression(epsilon=20.0, random_state=KEY).fit(X, y)
+    assert model.score(X, y) > 0.3
+    clipped = np.clip(X.toarray(), *model.feature_bounds_)
+    np.testing.assert_allclose(model.predict(X), clipped @ model.coef_ + model.intercept_)
+
+
+@ignore_warnings
+def test_rows_too_long_for_a_moment_have_none(monkeypatch):
+    monkeypatch.setattr("skdp.linear_model._least_squares_plan._LONGEST_WITH_MOMENT", 80)
+    generator = np.random.default_rng(0)
+    X = sparse.random_array((4000, 90), density=0.1, rng=generator, format="csr")
+    y = 3 * X @ np.ones(90)
+    model = DPLinearRegression(epsilon=50.0, random_state=KEY).fit(X, y)
+    names = {release.name for release in model.privacy_spent_.releases}
+    assert "response moment" not in names
+    assert model.score(X, y) > 0.1
+
+
+# ------------------------------
+# Levels of gradients.
+
+
+def counts_at(*powers):
+    counts = np.zeros(len(SIZE_BINS))
+    for power, count in powers:
+        counts[power - SIZE_BINS[0]] = count
+    return counts
+
+
+def test_a_level_rises_as_its_noise_falls_and_leaves_out_lone_bins():
+    before = Level(0.3, 0.5)
+    bulk = counts_at(*((power, 250) for power in range(4)))
+    found = [level_from(bulk, 1.0, 1000, noise, before).value for noise in (1.0, 0.1, 1e-4)]
+    assert found == sorted(found)
+    assert found[0] < 1.5 < found[-1]
+    # A bin of noise alone, far from the others, moves nothing.
+    lone = bulk + counts_at((25, 10))
+    assert level_from(lone, 1.0, 1000, 0.1, before) == level_from(bulk, 1.0, 1000, 0.1, before)
+    # Where noise hides most, the level stays.
+    assert level_from(bulk, 100.0, 1000, 0.1, before) == before
