@@ -3,8 +3,8 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -15,7 +15,14 @@ from skdp.data.rows import Rows
 from skdp.exceptions import shown
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.privacy import sensitivity
-from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND, binarize, clip_entries, keep_largest
+from skdp.privacy.clipping import (
+    NO_CLIPPING,
+    SMALLEST_BOUND,
+    binarize,
+    clip_entries,
+    keep_largest,
+    shift_entries,
+)
 from skdp.privacy.precision import plain
 
 __all__ = [
@@ -286,7 +293,10 @@ def checked_size(unit: Unit, size: float, epsilon: float) -> float:
 
 @dataclass(frozen=True)
 class ResolvedEntry(MatrixUnit):
-    """One entry, clipped to the bounds; with `keep_zeros` a 0 is a missing entry and stays 0."""
+    """One entry, clipped to the bounds; with `keep_zeros` a 0 is a missing entry and stays 0.
+
+    From all other entries `shift` is subtracted before they are clipped.
+    """
 
     name: ClassVar[str] = "entry"
     counted: ClassVar[str] = "entries"
@@ -296,6 +306,12 @@ class ResolvedEntry(MatrixUnit):
     lower: float
     upper: float
     keep_zeros: bool
+    shift: float = field(default=0.0, kw_only=True)
+
+    def around_middle(self) -> Self:
+        """Subtract the middle of the bounds from the entries, so that 0 stands for it."""
+        half = (self.upper - self.lower) / 2
+        return replace(self, lower=-half, upper=half, shift=self.lower + half)
 
     @property
     def value_range(self) -> tuple[float, float]:
@@ -319,6 +335,8 @@ class ResolvedEntry(MatrixUnit):
         return max(map(abs, self.value_range))
 
     def clipped(self, block: Any) -> Any:
+        # In this order, so that the bounds hold for rounded differences.
+        block = shift_entries(block, self.shift) if self.shift else block
         return clip_entries(block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros)
 
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:

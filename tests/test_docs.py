@@ -40,7 +40,7 @@ OWN_WORDS = {
     | {"DPLinearRegression", "DPTraceClassifier", "DPTraceRegressor"}
     | SEARCH_NAMES
     | STREAM_NAMES,
-    "missing": {"DPCovariance"},
+    "missing": {"DPCovariance", "DPLowRankFactorizer"},
     "largest": {"SpectralChange"},
     "estimator": {"Federation"},
     "ledger": {"Owner"} | SEARCH_NAMES | STREAM_NAMES,

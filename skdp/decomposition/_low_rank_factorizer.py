@@ -13,6 +13,7 @@ from skdp.decomposition._entries_plan import plan_entries
 from skdp.decomposition._entries_solvers import solve_best_fit
 from skdp.decomposition._matrix_estimator import (
     MatrixEstimator,
+    Projection,
     ReconstructionMixin,
     warnings_for_factors,
 )
@@ -27,7 +28,15 @@ from skdp.decomposition._problem import (
 from skdp.decomposition._rows_fit import solve_projection
 from skdp.decomposition._rows_plan import plan_projection
 from skdp.decomposition._sketches import RESERVED_PART, plan_one_pass, solve_one_pass
-from skdp.units import FrobeniusChange, ResolvedEntry, ResolvedFrobeniusChange, ResolvedRow
+from skdp.exceptions import shown
+from skdp.privacy.clipping import NO_CLIPPING, shift_entries
+from skdp.units import (
+    FrobeniusChange,
+    ResolvedEntry,
+    ResolvedFrobeniusChange,
+    ResolvedRow,
+    ResolvedUnit,
+)
 
 _SUPPORT = {  # not studied
     # `resolve_rows` chooses the solver of the components.
@@ -84,6 +93,12 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         :class:`DPTruncatedSVD` does, and for promised changes it chooses "input". If the dense
         copies would exceed `max_memory`, it chooses "alternating" for both; and so it does for
         promised changes with ``delta=0``.
+    missing : {"zero", "middle"}, default="zero"
+        What the approximation takes a 0 for, which is a missing entry of an
+        :class:`skdp.units.Entry`. ``"zero"`` approximates X itself, by the best matrix of that rank
+        with ``epsilon=inf``. ``"middle"`` takes it for the middle of the bounds, which is far
+        better for ratings: the middle is subtracted from all other entries, and `reconstruct` and
+        `inverse_transform` add it.
     max_memory : float, default=1024
         Megabytes that ``solver="auto"`` may spend on dense copies of X.
     n_iter : int or "auto", default="auto"
@@ -109,6 +124,8 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         They are 0 where nothing stands out from noise. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, n_components)
         U: orthonormal columns, with one row for each row of X. Covered by the guarantee.
+    middle_ : float
+        With ``missing="middle"``: middle of the bounds, which `reconstruct` adds. Public.
     row_norm_ : float
         For ``privacy_unit="row"``: bound that the rows were clipped to. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
@@ -159,6 +176,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         **MatrixEstimator._parameter_constraints,
         "n_components": [AT_LEAST_ONE],
         "solver": [StrOptions({"auto", "projection", "input", "alternating", "two_sketch"})],
+        "missing": [StrOptions({"zero", "middle"})],
         "max_memory": [Interval(Real, 0, None, closed="left")],
     }
 
@@ -174,6 +192,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         adjacency: str = "replace",
         row_norm: float | None = None,
         solver: str = "auto",
+        missing: str = "zero",
         max_memory: float = 1024,
         n_iter: int | str = "auto",
         n_oversamples: int | str = "auto",
@@ -188,6 +207,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         self.adjacency = adjacency
         self.row_norm = row_norm
         self.solver = solver
+        self.missing = missing
         self.max_memory = max_memory
         self.n_iter = n_iter
         self.n_oversamples = n_oversamples
@@ -207,6 +227,17 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
             facts["n_oversamples"] = _OVERSAMPLES
         return super()._problem_of(shape, **facts)
 
+    def _resolved_unit(self) -> ResolvedUnit:
+        unit = super()._resolved_unit()
+        if self.missing == "zero":
+            return unit
+        if not isinstance(unit, ResolvedEntry) or not unit.keep_zeros or unit.upper >= NO_CLIPPING:
+            raise ValueError(
+                "missing='middle' is for entries with finite bounds of which a 0 is missing, such "
+                f"as privacy_unit=skdp.units.Entry((1, 5)), got {shown(self.privacy_unit)}."
+            )
+        return unit.around_middle()
+
     def _plan(self, problem: RowsProblem | EntriesProblem) -> Any:
         if isinstance(problem, RowsProblem):
             return plan_projection(problem)
@@ -217,6 +248,17 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
             return solve_projection(problem, plan, *opened)
         solve = solve_one_pass if problem.solver == "two_sketch" else solve_best_fit
         return solve(problem, plan, *opened)
+
+    @property
+    def _middle(self) -> float:
+        return getattr(self, "middle_", 0.0)
+
+    def _shifted(self, X: Any) -> Any:
+        return shift_entries(X, self._middle) if self._middle else X
+
+    @property
+    def _projection(self) -> Projection:
+        return Projection(self.components_, self._shifted, middle=self._middle)
 
     @property
     def _is_promised(self) -> bool:
@@ -246,7 +288,8 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         return RESERVED_PART if self._is_promised and is_unknown else 0.0
 
     def _set_attributes(self, result: Factors, problem: MatrixProblem) -> list[str]:
-        self.__dict__.pop("row_norm_", None)
+        for name in ("row_norm_", "middle_"):
+            self.__dict__.pop(name, None)
         self._unit = problem.unit
         factors = result.leading(self.n_components)
         assert factors.left is not None
@@ -255,4 +298,6 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         self.left_components_ = in_dtype(factors.left, problem.dtype)
         if result.row_norm is not None:
             self.row_norm_ = result.row_norm
+        if isinstance(problem.unit, ResolvedEntry) and self.missing == "middle":
+            self.middle_ = problem.unit.shift
         return warnings_for_factors(result, self.n_components, problem)

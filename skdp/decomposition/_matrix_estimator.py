@@ -56,6 +56,7 @@ class Projection(NamedTuple):
     normalize: Callable[[Any], Any] | None = None  # what the unit does to rows first
     mean: np.ndarray | None = None
     stds: np.ndarray | None = None  # that coordinates are divided by
+    middle: float = 0.0  # added to all entries of rows that are mapped back
 
     def apply(self, X: Any) -> np.ndarray:
         """Project rows; finite ones may overflow, and stay finite all the same."""
@@ -70,7 +71,7 @@ class Projection(NamedTuple):
         """Map coordinates back."""
         with np.errstate(all="ignore"):
             scores = scores if self.stds is None else scores * self.stds
-            rows = np.asarray(scores @ self.components)
+            rows = np.asarray(scores @ self.components) + self.middle
             return finite(rows if self.mean is None else rows + self.mean)
 
 
@@ -80,6 +81,15 @@ class ReconstructionMixin:
     left_components_: np.ndarray
     singular_values_: np.ndarray
     components_: np.ndarray
+
+    @property
+    def _middle(self) -> float:
+        """What the approximation adds to the products of the factors."""
+        return 0.0
+
+    def _shifted(self, X: Any) -> Any:
+        """Return the rows that the factors approximate, of an X to be scored."""
+        return X
 
     def reconstruct(self, rows: Any = None, columns: Any = None) -> np.ndarray:
         """Compute entries of the released approximation of X. Covered by the guarantee.
@@ -92,7 +102,8 @@ class ReconstructionMixin:
         Returns
         -------
         ndarray of shape (n_rows, n_columns)
-            The product of the three factors there; an axis that is indexed by an int is dropped.
+            The product of the three factors there, plus `middle_` if there is one; an axis that is
+            indexed by an int is dropped.
 
         Raises
         ------
@@ -102,7 +113,7 @@ class ReconstructionMixin:
         if hasattr(self, "fit"):
             check_is_fitted(self)
         left = _indexed(self.left_components_, rows, "rows") * self.singular_values_
-        return np.asarray(left @ _indexed(self.components_.T, columns, "columns").T)
+        return np.asarray(left @ _indexed(self.components_.T, columns, "columns").T) + self._middle
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the mean squared entry of rows outside the span of the components.
@@ -126,7 +137,8 @@ class ReconstructionMixin:
         X, _ = checks.in_parts(X)
         scores = self.transform(X)  # type: ignore[attr-defined]
         checked = checks.check_transformed(X, self.components_.shape[1], type(self).__name__)
-        (squares, _), (inside, _) = (Rows(as_source(of)).squared_norm() for of in (checked, scores))
+        sources = as_source(checked, self._shifted), as_source(scores)
+        (squares, _), (inside, _) = (Rows(source).squared_norm() for source in sources)
         # Rows in blocks have been read by now: those that are not finite became NaN.
         if np.isnan(inside):
             raise ValueError(NOT_FINITE)

@@ -19,6 +19,7 @@ __all__ = [
     "clip_weights",
     "clipped",
     "keep_largest",
+    "shift_entries",
     "weighting_to",
 ]
 
@@ -97,6 +98,14 @@ def clip_entries(values: Any, *, lower: float, upper: float, keep_zeros: bool) -
     if keep_zeros:
         clipped[entries == 0] = 0
     return with_data(values, clipped) if issparse(values) else clipped
+
+
+def shift_entries(values: Any, shift: float) -> Any:
+    """Subtract a number from the entries of an array or sparse matrix that are not 0."""
+    entries = values.data if issparse(values) else values
+    shifted = entries - shift
+    shifted[entries == 0] = 0
+    return with_data(values, shifted) if issparse(values) else shifted
 
 
 def binarize(values: Any) -> Any:

@@ -315,7 +315,12 @@ def calibration(bound: float, adjacency: str, rounding: float = 0.0) -> float:
 
 @in_double_precision
 def entry_step(lower: float, upper: float, adjacency: str) -> float:
-    """Largest change of an entry between the bounds: to another value, or to 0 for zero_out."""
+    """Largest change of an entry between the bounds: to another value, or to 0 for zero_out.
+
+    Where a missing entry is 0, the bounds include 0. If the middle of bounds that are 2 h apart is
+    subtracted from the others, all entries lie between -h and h, the missing ones, too: two of them
+    differ by at most 2 h, and one that becomes missing by at most h.
+    """
     return choose(adjacency, zero_out=max(abs(lower), abs(upper)), replace=upper - lower)
 
 

@@ -37,6 +37,7 @@ class Cell:
     # Those of the entries, or how the norm of a row is found.
     bounds: str | None = None
     is_pure: bool = False
+    missing: str = "zero"
 
     def __call__(self, **more):
         """Make an estimator."""
@@ -49,6 +50,7 @@ class Cell:
                 "solver": self.solver,
                 "adjacency": self.adjacency,
                 "delta": 0 if self.is_pure else 1e-6,
+                "missing": self.missing,
                 **parameters,
                 **more,
             }
@@ -63,11 +65,14 @@ class Cell:
     @property
     def entries(self):
         """The cell of a truncated SVD with the same unit."""
-        return entry_cells.Cell("entry", self.solver, "svd", self.adjacency, self.bounds)
+        # Around the middle of its bounds no value is farther from a missing one than from another.
+        bounds = "away from 0" if self.missing == "middle" else self.bounds
+        return entry_cells.Cell("entry", self.solver, "svd", self.adjacency, bounds)
 
     def __str__(self):
         parts = [self.unit, self.solver, self.adjacency, self.bounds]
-        return ", ".join(filter(None, [*parts, "pure" * self.is_pure]))
+        more = ["pure" * self.is_pure, "middle" * (self.missing == "middle")]
+        return ", ".join(filter(None, [*parts, *more]))
 
 
 CELLS = (
@@ -79,6 +84,11 @@ CELLS = (
         Cell("entry", solver, adjacency, bounds, is_pure)
         for solver, is_pure in SOLVERS
         for adjacency, bounds in itertools.product(ADJACENCIES, BOUNDS)
+    ),
+    *(
+        Cell("entry", solver, adjacency, "stars", is_pure, "middle")
+        for solver, is_pure in SOLVERS
+        for adjacency in ADJACENCIES
     ),
     *(
         Cell("frobenius", solver, adjacency, is_pure=is_pure)

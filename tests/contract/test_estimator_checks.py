@@ -69,6 +69,7 @@ FACTORIZATIONS = [
     {"n_components": 1, "epsilon": 1000.0, "row_norm": 20.0, "adjacency": "zero_out"},
     {**LOOSE, "privacy_unit": Entry(BOUNDS)},
     {**LOOSE, "privacy_unit": Entry(BOUNDS), "solver": "alternating", "delta": 0},
+    {**LOOSE, "privacy_unit": Entry(BOUNDS), "missing": "middle"},
     {**LOOSE, "privacy_unit": FrobeniusChange(0.1)},
     {**LOOSE, "privacy_unit": FrobeniusChange(0.1), "solver": "alternating", "n_iter": 3},
 ]

@@ -175,3 +175,72 @@ def test_no_index_that_is_asked_for_is_named(axis):
         assert refused.value.__context__ is None
     with pytest.raises(ValueError, match="masked"):
         model.reconstruct(**{axis: np.ma.array([0, 1], mask=[False, True])})
+
+
+STARS = Entry((1, 5))
+
+
+def ratings(seed):
+    """Return all ratings, and which of them are known."""
+    generator = np.random.default_rng(seed)
+    users, items = generator.normal(size=(300, 2)), generator.normal(size=(2, 100))
+    liked = 3.5 + users[:, :1] / 2 + items[:1] / 2 + users @ items / 2
+    liked += generator.normal(size=liked.shape) / 2
+    return np.clip(np.round(liked), 1, 5), generator.random(liked.shape) < 0.5
+
+
+@quiet
+@pytest.mark.parametrize("seed", range(2))
+def test_missing_ratings_are_better_taken_for_the_middle_than_for_zero(seed):
+    X, is_known = ratings(seed)
+    known, others = sparse.csr_array(np.where(is_known, X, 0)), X[~is_known]
+    errors = [
+        np.sqrt(np.mean((predictions[~is_known] - others) ** 2))
+        for predictions in (
+            DPLowRankFactorizer(2, epsilon=16, privacy_unit=STARS, missing=missing)
+            .fit(known)
+            .reconstruct()
+            for missing in ("middle", "zero")
+        )
+    ]
+    of_mean = np.sqrt(np.mean((others - X[is_known].mean()) ** 2))
+    assert errors[0] < of_mean < 1.5 < errors[1]
+
+
+def test_the_middle_is_subtracted_from_known_entries_and_added_to_all():
+    X, is_known = ratings(0)
+    X[:] = np.where(is_known, X, 0)
+    X[0, :2] = 9, -4
+    around = np.where(X == 0, 0, X.clip(1, 5) - 3)
+    unit = {"privacy_unit": STARS, "missing": "middle"}
+    model = DPLowRankFactorizer(4, epsilon=np.inf, solver="input", **unit)
+    for given in (X, X.astype(np.float32), sparse.csr_array(X), sparse.csc_array(X)):
+        fitted = model.fit(given)
+        assert fitted.middle_ == 3
+        np.testing.assert_allclose(fitted.reconstruct(), best(around, 4) + 3, atol=1e-4)
+        projected = np.where(X == 0, 0, X - 3) @ fitted.components_.T
+        np.testing.assert_allclose(fitted.transform(given), projected, atol=1e-4)
+        restored = projected @ fitted.components_ + 3
+        np.testing.assert_allclose(fitted.inverse_transform(projected), restored, atol=1e-4)
+        outside = np.where(X == 0, 0, X - 3) - restored + 3
+        assert fitted.score(given) == pytest.approx(-np.mean(outside**2), rel=1e-4)
+    assert not hasattr(model.set_params(missing="zero").fit(X), "middle_")
+
+
+@pytest.mark.parametrize(("adjacency", "step"), [("replace", 4), ("zero_out", 2)])
+def test_around_the_middle_an_entry_moves_by_the_bounds_and_a_missing_one_by_half(adjacency, step):
+    plan = DPLowRankFactorizer(
+        2, privacy_unit=STARS, missing="middle", solver="input", adjacency=adjacency
+    ).plan(30, 20)
+    assert plan.releases[0].sensitivity == pytest.approx(step, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["row", FrobeniusChange(1.0), Entry((1, 5), zero_is_missing=False), Entry((1, np.inf))],
+    ids=str,
+)
+def test_only_entries_that_may_be_missing_have_a_middle(unit):
+    model = DPLowRankFactorizer(2, epsilon=np.inf, privacy_unit=unit, missing="middle")
+    with pytest.raises(ValueError, match="missing='middle' is for entries with finite bounds"):
+        model.fit(LOW_RANK)
