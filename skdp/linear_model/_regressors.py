@@ -177,7 +177,8 @@ class DPTraceRegressor(PrivateRegressor):
     shape (d1, d2) and coefficients M of rank at most `rank`; :math:`\langle X, M \rangle` is the
     sum of the products of their entries. Rows of features are taken for matrices of one column;
     :class:`DPLinearRegression` is for them, and has bounds. Matrix completion and multi-task
-    regression are the same with matrices of rank one, see :class:`skdp.RankOneMatrices`.
+    regression are the same with matrices of rank one, see :class:`skdp.RankOneMatrices`. Cells of a
+    table, with an intercept and a private covariance, have means of rows and columns beside `rank`.
 
     Parameters
     ----------
@@ -239,14 +240,14 @@ class DPTraceRegressor(PrivateRegressor):
         Coefficients as a matrix. Covered by the guarantee.
     intercept_ : float
         Intercept. Covered by the guarantee.
-    singular_values_ : ndarray of shape (rank,)
+    singular_values_ : ndarray of shape (rank,), or up to (rank + 2,) for cells with means
         Descending singular values of `coef_matrix_`; 0 for noise. Covered by the guarantee.
     feature_bounds_ : ndarray of shape (2, n_features) or None
         Smallest and largest value of each feature, to which `fit` and `predict` clip others. None
         where features are not scaled one by one. Covered by the guarantee.
-    left_components_ : ndarray of shape (d1, rank)
+    left_components_ : ndarray of shape (d1, len(singular_values_))
         Left singular vectors of the coefficients. Covered by the guarantee.
-    right_components_ : ndarray of shape (rank, d2)
+    right_components_ : ndarray of shape (len(singular_values_), d2)
         Right singular vectors: ``coef_matrix_`` is ``left_components_ * singular_values_
         @ right_components_``. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
@@ -266,25 +267,21 @@ class DPTraceRegressor(PrivateRegressor):
     **Privacy.** Unit: `privacy_unit`; of `RankOneMatrices`, as of other matrices, a record, such as
     one observed cell. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly in
     Gaussian differential privacy. Released: counts and histograms for medians and scales, second
-    moments for `covariance`, the mean of dense matrices, a start if asked for, and in each step the
-    sum of the gradients, each clipped in norm, the number of those that were not, and a histogram
-    of the curvature of the loss along the step, by powers of two. `plan` lists every release before
-    a fit, `privacy_spent_` afterwards. Assumed public: the number of records, the shape, dtype and
-    container of X, how it is divided into parts, feature names, and parameters; with
-    ``privacy_unit="response"`` all of X, which then must be in memory. NaN and infinity are
-    refused, which tells that there are none. Not covered: what `predict` and `score` return,
-    noise-free functions of the rows passed in; and the running time. No assumption about the data
-    is made.
+    moments for `covariance`, the mean of dense matrices, sums of responses of rows and columns of
+    cells, a start if asked for, and in each step the sum of the gradients, each clipped in norm,
+    the number of those that were not, and a histogram of the curvature of the loss along the step,
+    by powers of two. `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed
+    public: the number of records, the shape, dtype and container of X, how it is divided into
+    parts, feature names, and parameters; with ``privacy_unit="response"`` all of X, which then must
+    be in memory. NaN and infinity are refused, which tells that there are none. Not covered: what
+    `predict` and `score` return, noise-free functions of the rows passed in; and the running time.
+    No assumption about the data is made.
 
     After the check, and a digest if there is a seed, a fit reads X ``2 * n_iter + 3`` times: for a
-    norm, for a mean, for both covariances, and twice in every step, whose length follows from the
-    curvature along it. Matrices whose entries are far from 0 are read five more times, for better
-    means; `RankOneMatrices` have no mean. With ``privacy_unit="response"`` a fit reads X ``3 *
-    n_iter + 8`` times, and `RankOneMatrices` ``3 * n_iter + 4`` times. A spectral start reads X
-    once more, or twice if its test finds a gap. To scale features one by one takes two readings
-    instead of one, and with records as the unit up to five more for narrow ones. The lengths of
-    such rows take one more, unless they are in parts, and so does the standardized copy that a
-    private fit keeps, as that of `DPLinearRegression` does. Rows in parts, as
+    norm, a mean, both covariances, and twice in every step, whose length follows from the curvature
+    along it; five times more if matrices are far from 0, and with ``privacy_unit="response"`` ``3 *
+    n_iter + 8`` times. A spectral start reads X once more, or twice if its test finds a gap. Rows
+    of features are read once a step, and up to six times more for scales. Rows in parts, as
     `RowBlocks.from_partitions` makes them, are matrices of `matrix_shape`; sparse ones are taken up
     to 64 features, or with a `matrix_shape` of more than one column.
 

@@ -373,6 +373,7 @@ def descend(
     quantile: float,
     largest_coefficients: float,
     least_curvature: float,
+    least_ratio: float = 1.0,
 ) -> Estimate:
     """Run all steps, whatever the data.
 
@@ -386,7 +387,7 @@ def descend(
 
     `spread` is the spread of the responses, inf without clipping, and `quantile` the wanted
     fraction of unclipped gradients. `least_curvature` bounds how fast the noise of earlier steps
-    decays.
+    decays. Singular values below the edge of the noise, times `least_ratio`, become 0.
     """
     dimension = tangent_dimension(start.shape, start.rank) + clipping.has_intercept
     # At 0 the residuals are the responses. If these are normal, this level leaves the wanted
@@ -425,7 +426,7 @@ def descend(
         if clips:
             limits = _LEAST_LEVEL * largest, largest
             level = followed_level(level, gradient.kept, quantile, limits)
-    estimate = _cut(point, offset, math.sqrt(variance))
+    estimate = _cut(point, offset, math.sqrt(variance) * least_ratio)
     if clips and (warnings := _warnings(votes, quantile)):
         return replace(estimate, warnings=warnings, noise_std=None)
     if not clips and sizes[-1] > _LEFT * sizes[0]:

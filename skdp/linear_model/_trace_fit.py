@@ -26,6 +26,7 @@ from skdp.linear_model._trace_records import (
     outlier_threshold,
     public_center,
     release_center,
+    release_margins,
     release_norm,
     release_spread,
     release_whitening,
@@ -269,8 +270,9 @@ def warnings_for_fit(
     if n_cut:
         is_all = n_cut == problem.rank
         cut = "The" if is_all else f"{n_cut} of {problem.rank} singular values of the"
+        beside = ", beside means of rows and columns," if problem.has_margins else ""
         yield (
-            f"{cut} coefficients do not stand out from the noise and are 0. Pass "
+            f"{cut} coefficients{beside} do not stand out from the noise and are 0. Pass "
             f"{_fewer(problem)}, a larger epsilon, or more {problem.unit.counted}."
         )
 
@@ -357,6 +359,9 @@ _WANTED_BIAS, _WANTED_BIAS_OF_MATRICES, _LEAST_CLIPPED = 40.0, 160.0, 1e-4
 # A first mean that is longer than that, in units of the norm of matrices, is most of that norm, and
 # known better from around it.
 _FAR = 0.5  # not tuned
+# Beside means of rows and columns singular values have to exceed the noise so many times: in rows
+# that are rarely observed it is larger. Not studied beyond ratings.
+_LEAST_RATIO = 2.0
 # The norm of the coefficients is taken to be at most the spread of the responses times this margin,
 # or times the second one where a released covariance makes the features uncorrelated. Not studied.
 _SPREAD_MARGIN = 1.1
@@ -384,10 +389,20 @@ def solve_trace(
     if rest.response_spread is not None:
         farthest = bound + abs(center)
         spread = release_spread(rest.response_spread, responses, budget, farthest, n_jobs, people)
+    margins = None
+    if rest.margins is not None:
+        records, maps = Records(scaled, responses, 0.0), [transform.row_map, transform.column_map]
+        margins = release_margins(rest.margins, records, maps, spread.size, budget)
+        of_margins = scaled.inner(margins.matrix) + margins.offset
+        responses = Targets.of(np.asarray(responses) - of_margins)
     design = scaled.mapped(transform.row_map, transform.column_map).measured(view.intercept)
     records = Records(design, responses, view.intercept)
     estimate = _descend(problem, rest, records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)
+    if margins is not None:
+        both = point.minus(margins.matrix.with_values(-transform.multiplier * np.ones(2)))
+        point = both.orthonormal().leading(min(problem.rank + 2, *problem.matrix_shape))
+        offset += margins.offset
     warnings = warnings_for_fit(problem, spread, transform, estimate.n_cut)
     return trace_descent.Estimate(
         point,
@@ -512,6 +527,7 @@ def _descend(
         quantile=quantile,
         largest_coefficients=_largest_coefficients(problem, spread, transform, is_white=is_white),
         least_curvature=_least_curvature(problem, transform, is_white=is_white),
+        least_ratio=_LEAST_RATIO if problem.has_margins else 1.0,
     )
 
 

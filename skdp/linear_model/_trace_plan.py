@@ -54,6 +54,8 @@ _GROWTH = 1.2
 _CURVATURE_PRECISION, _LARGEST_CURVATURE_SHARE = 0.035, 0.08
 # Shares of the means of matrices: around 0, and around the last two centers. Not studied.
 _MEAN_SHARES = 0.01, 0.02, 0.03
+# Share of the sums of responses of rows and columns. Not studied beyond ratings.
+_MARGINS_SHARE = 0.3
 # Name of the norm around 0, and the largest share of each of the others.
 _NORM, _LARGEST_SHARE_OF_NORM = "matrix norm", 0.02  # not tuned
 # Name of the release that the sensitivities of gradients follow from.
@@ -86,6 +88,8 @@ class FittedReleases(NamedTuple):
     covariances: tuple[Release | None, ...]
     # None without noise, as nothing is clipped then.
     response_spread: Release | None
+    # Sums of responses of each row and column, of cells.
+    margins: Release | None
     # A random start has none.
     start: StartReleases | None
     steps: tuple[descent.DescentStep, ...]
@@ -127,7 +131,7 @@ def _plan_fit(
 ) -> FittedReleases:
     norm = _plan_norm(problem, _norm_name(len(centers) + has_center)) if has_norm else None
     spread = _plan_spread(problem) if problem.cost.is_private else None
-    others = centers, norm, _plan_covariances(problem), spread
+    others = centers, norm, _plan_covariances(problem), spread, _plan_margins(problem)
     start = _plan_start(problem) if problem.init == "spectral" else None
     share = left_of(before, others) - (START_SHARE if start else 0)
     return FittedReleases(*others, start, _plan_steps(problem, share))
@@ -160,6 +164,13 @@ def _plan_spread(problem: TraceProblem) -> Release:
     share = max(least, min(fine, _SPARE_SHARE))
     change, shape = partial(sensitivity.histograms, 1, problem.unit.adjacency), (1, N_POWERS)
     return problem.cost.release(_SPREAD, "gaussian", share, change, {}, shape=shape)
+
+
+def _plan_margins(problem: TraceProblem) -> Release | None:
+    if not problem.has_margins:
+        return None
+    facts = _MARGINS_SHARE, (sum(problem.matrix_shape),), _SPREAD, sensitivity.row_sum
+    return plan_sum(problem, "row and column sums", *facts)
 
 
 def _plan_norm(problem: TraceProblem, name: str) -> Search:

@@ -103,6 +103,12 @@ class TraceProblem:
         return self.is_dense and not self.is_vector and self.fit_intercept
 
     @property
+    def has_margins(self) -> bool:
+        """Whether means of rows and of columns are fitted first: to cells with an intercept."""
+        is_released = self.covariance == "private" and self.unit.is_whole
+        return is_released and self.are_cells and self.fit_intercept
+
+    @property
     def has_curvatures(self) -> bool:
         """Whether the curvature along each step is private, and released."""
         return min(self.matrix_shape) > 1 and self.unit.is_whole

@@ -14,7 +14,13 @@ from skdp.data.parts import Targets
 from skdp.data.people import People, mass_of
 from skdp.data.reduce import map_sum
 from skdp.data.sources import Source
-from skdp.linalg.matrices import Coordinates, DenseCoordinates, FixedRank, Matrices
+from skdp.linalg.matrices import (
+    Coordinates,
+    DenseCoordinates,
+    FixedRank,
+    Matrices,
+    project_coordinates,
+)
 from skdp.linalg.norms import GridCounts, bin_counts
 from skdp.linear_model._descent import OTHER_UNITS_OF_Y, n_within
 from skdp.privacy import PrivacyBudget, Release
@@ -555,3 +561,78 @@ def public_curvature(
     inner[(weights == 0) | ~np.isfinite(inner)] = 0.0
     kept = max(kept, _LEAST_KEPT)
     return max(float(weights @ inner**2) / design.n_records * (1 + kept) / 2, _LEAST * kept)
+
+
+# ------------------------------
+# Means of rows and of columns of cells, which a matrix of low rank is fitted beside.
+
+# Responses are clipped to so many times their spread.
+_MARGIN_CLIP = 2.0  # not tuned
+
+
+@dataclass(frozen=True)
+class Margins:
+    """What a cell is by its row and its column alone, as a matrix, and what all cells are."""
+
+    matrix: FixedRank
+    offset: float
+
+
+def release_margins(
+    plan: Release, records: Records, maps: Maps, spread: float, budget: PrivacyBudget
+) -> Margins:
+    """Release sums of responses of rows and of columns; means are shrunk by their noise.
+
+    They are the two parts of a tangent vector at a constant matrix. How often rows and columns are
+    observed is known from the variances that whiten them.
+    """
+    design, (n_rows, n_columns) = records.design, records.design.matrix_shape
+    constant = FixedRank(
+        np.full((n_rows, 1), n_rows**-0.5), np.zeros(1), np.full((n_columns, 1), n_columns**-0.5)
+    )
+    level = min(_MARGIN_CLIP * spread * math.sqrt(n_rows + n_columns), NO_CLIPPING)
+    vectors = partial(_tangents, point=constant, responses=records.responses)
+    total, _ = clipped_sum(design, vectors, level, n_rows + n_columns)
+    # Only projected sums are as short as their norms say.
+    total = project_coordinates(constant, total)
+    released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
+    sums = [one / math.sqrt(len(one)) for one in np.split(released, [n_rows])]
+    # The projection took out of columns what all of them have in common, which rows tell.
+    whole = float(sums[0].sum())
+    sums[1] += whole / n_columns - sums[1].mean()
+    counts = [_counts_of(one, design.n_records) for one in maps]
+    offset = whole / design.n_records
+    residual = spread if math.isfinite(spread) else 0.0
+    rows, columns = (
+        _shrunken_means(s - offset * n, n, residual, noise_std / math.sqrt(len(n)))
+        for s, n in zip(sums, counts, strict=True)
+    )
+    size = math.sqrt(n_rows * n_columns)
+    left = np.column_stack([rows, np.ones(n_rows)]) / size
+    return Margins(
+        FixedRank(left, np.ones(2), np.column_stack([np.ones(n_columns), columns])), offset
+    )
+
+
+def _tangents(
+    rows: slice, matrices: Matrices, point: FixedRank, responses: Targets
+) -> tuple[Coordinates, np.ndarray]:
+    return matrices.tangent(point, 0.0)[0], responses[rows]
+
+
+def _counts_of(roots: np.ndarray | None, n_records: int) -> np.ndarray:
+    """Return how many records rows have, by the inverse roots of their variances."""
+    assert roots is not None
+    variances = 1 / np.square(roots)
+    return n_records * variances / variances.sum()
+
+
+def _shrunken_means(
+    sums: np.ndarray, counts: np.ndarray, spread: float, noise_std: float
+) -> np.ndarray:
+    """Predict means of normal groups from noisy sums of them; 0 if noise may be all."""
+    noise = counts * spread**2 + noise_std**2
+    excess = float(np.square(sums).sum() - noise.sum() * (1 + math.sqrt(2 / len(sums))))
+    variance = max(excess / float(counts @ counts), 0.0)
+    scales = np.square(counts) * variance + noise
+    return np.divide(sums * counts * variance, scales, out=np.zeros(len(sums)), where=scales > 0)

@@ -339,6 +339,7 @@ TOO_SMALL = {
     "curvatures": ("histograms", "curvature 1", Cell("matrices")),
     "curvatures of outer products": ("histograms", "curvature", Cell("outer")),
     "curvatures without one": ("histograms", "curvature 2", Cell("one-hot", adjacency="zero_out")),
+    "sums of rows and columns": ("row_sum", "row and column sums", Cell("one-hot")),
     "means of matrices": ("row_sum", "matrix mean 1", Cell("matrices")),
     "means around a center": ("row_sum", "matrix mean 3", Cell("far matrices", epsilon=2e3)),
     "means without one": (
@@ -351,7 +352,7 @@ TOO_SMALL = {
 }
 SLIPS = {name: Slip(*slip) for name, slip in TOO_SMALL.items()}
 
-SUMS = ("gradient 1", "products", "matrix mean 1", "start core", "column moments", "closer places")
+SUMS = ("gradient 1", "products", "start core", "column moments", "closer places")
 
 
 def datasets(cell):

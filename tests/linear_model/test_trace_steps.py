@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from skdp import DPTraceRegressor
+from skdp import DPTraceRegressor, RankOneMatrices
 from skdp.linear_model._trace_records import (
     _mean_of,
     count_by_power,
@@ -90,3 +90,30 @@ def test_what_is_visible_of_a_mean_is_shrunk_part_by_part():
 def test_the_part_of_a_gradient_that_is_signal():
     assert signal_part(4.0, 1.0) == 0.75
     assert signal_part(1.0, 2.0) == signal_part(0.0, 0.0) == 0.2
+
+
+def rated(seed=0, n=40_000, shape=(40, 30)):
+    """Draw cells of a table, whose rows and columns have means."""
+    generator = np.random.default_rng(seed)
+    rows, columns = (generator.integers(size, size=n) for size in shape)
+    table = generator.normal(size=(shape[0], 1)) + generator.normal(size=shape[1])
+    X = RankOneMatrices.from_indices(rows, columns, shape)
+    return X, 3 + table[rows, columns] + generator.normal(size=n), table
+
+
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_cells_are_fitted_by_means_of_rows_and_columns(epsilon):
+    # No matrix of rank one has these means: without them a tenth of the variance is left at best.
+    X, y, table = rated()
+    model = DPTraceRegressor(rank=1, epsilon=epsilon, random_state=SECRET).fit(X, y)
+    errors = model.coef_matrix_ + model.intercept_ - 3 - table
+    assert np.mean(errors**2) < 0.1
+    product = model.left_components_ * model.singular_values_ @ model.right_components_
+    np.testing.assert_allclose(product, model.coef_matrix_)
+    assert model.singular_values_.shape == (3,)
+
+
+def test_without_an_intercept_cells_have_no_means():
+    X, y, _ = rated(n=2000)
+    model = DPTraceRegressor(rank=1, fit_intercept=False, n_iter=2).fit(X, y)
+    assert model.singular_values_.shape == (1,)

@@ -161,7 +161,7 @@ def test_too_few_cells_are_warned_of(strength, is_warned, errors):
     X, y, M = make_trace_regression(n, (300, 100), rank=1, design="completion", random_state=0)
     model = regressor()
     messages = messages_of(model, X, y)
-    assert [TOO_FEW in message for message in messages] == [True] * is_warned
+    assert any(TOO_FEW in message for message in messages) == bool(messages) == is_warned
     error = np.linalg.norm(model.coef_matrix_ - M) / np.linalg.norm(M)
     assert errors[0] < error < errors[1]
 
