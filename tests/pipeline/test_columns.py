@@ -239,7 +239,7 @@ def test_columns_by_number_and_the_rest():
     public = make_dp_pipeline(columns(PARTS[2:]), CLASSIFIER).fit(FRAME, Y)
     assert public[-1].coef_.shape == (1, 3)
     follows = pipeline_of([("pca", DPPCA(0.9), [0, 1])])
-    assert repr(follows.plan(N, 2)).endswith("0.7500  follows columntransformer__pca.n_components")
+    assert "0.7500  follows columntransformer__pca.n_components" in repr(follows.plan(N, 2))
     assert follows.fit(rows, Y).score(rows, Y) > 0
 
 
