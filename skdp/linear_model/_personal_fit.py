@@ -1,16 +1,17 @@
 """From users and a budget to the released model: gradients, alternating steps, heads."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import chdtri
 
 from skdp.data.users import UserBatch, Users, map_batch
 from skdp.exceptions import counted
-from skdp.linalg.norms import bin_counts, row_norms
+from skdp.linalg.norms import bin_counts, row_norms, row_squares
 from skdp.linear_model._descent import DescentStep, followed_level, n_within, release_vote
 from skdp.linear_model._personal_plan import (
     PRIORS,
@@ -43,7 +44,8 @@ from skdp.linear_model._personal_start import (
     ridge_coefficients,
 )
 from skdp.privacy import Plan, PrivacyBudget, Release
-from skdp.privacy.clipping import clip_weights
+from skdp.privacy.clipping import NO_CLIPPING, clip_weights
+from skdp.privacy.releases import Search
 from skdp.units import ResolvedRow
 
 # ------------------------------
@@ -56,6 +58,8 @@ _STEP_SIZE = 1.0
 _FIRST_LEVEL = 0.8  # not studied
 # Largest ratio of a level to the first one, and of the first one to a level.
 _LEVEL_RANGE = 1e9  # not studied
+# Without noise: a step is the last one if sines of angles to the span before are this small.
+_MOST_EXACT_STEPS, _AT_REST = 500, 1e-5  # not studied
 
 
 def descend(
@@ -80,6 +84,23 @@ def descend(
         start = _moved(start, released / users.n_users)
         kept, _ = release_vote(step.vote, n_kept, users.n_users, budget)
         level = followed_level(level, kept, _GRADIENT_QUANTILE, limits)
+    if budget.is_private or not steps:
+        return start
+
+    def exact_step(start: Start) -> Start:
+        gradient, _ = _clipped_gradient(users, start.prior, NO_CLIPPING)
+        return _moved(start, gradient / users.n_users)
+
+    return _settled(start, exact_step)
+
+
+def _settled(start: Start, exact_step: Callable[[Start], Start]) -> Start:
+    """Repeat a step until the representation rests: without noise, steps cost nothing."""
+    for _ in range(_MOST_EXACT_STEPS):
+        before, start = start.prior.basis, exact_step(start)
+        after = start.prior.basis
+        if np.linalg.norm(after - before @ (before.T @ after)) <= _AT_REST:
+            break
     return start
 
 
@@ -183,10 +204,10 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
         total, products = _clipped_sums(users, start.prior, levels)
         matrix, noise_std = budget.release(of_matrix, total, levels[0], rounding=users.rounding)
         sides, _ = budget.release(of_sides, products, levels[1], rounding=users.rounding)
-        solved = _floored_solution(matrix, sides, noise_std)
-        basis = solved.reshape(start.prior.basis.shape, order="F")
-        start = start.with_basis(oriented_basis(basis))
-    return start
+        start = _solved(start, matrix, sides, noise_std)
+    if budget.is_private or not plan.steps:
+        return start
+    return _settled(start, lambda now: _solved(now, *_clipped_sums(users, now.prior, levels), 0.0))
 
 
 def _release_levels(
@@ -252,12 +273,80 @@ def _clipped_terms(
     return matrix, weighted.T @ terms.products
 
 
-def _floored_solution(matrix: np.ndarray, sides: np.ndarray, noise_std: float) -> np.ndarray:
+def _solved(start: Start, matrix: np.ndarray, sides: np.ndarray, noise_std: float) -> Start:
     """Solve a system in which noise may have made some eigenvalues small or negative."""
     values, vectors = np.linalg.eigh(matrix)
     floor = max(noise_std * np.sqrt(2 * len(values)), 1e-12 * float(values[-1]), 1e-200)
-    solution: np.ndarray = vectors @ ((vectors.T @ sides) / np.maximum(values, floor))
-    return solution
+    solution = vectors @ ((vectors.T @ sides) / np.maximum(values, floor))
+    basis = solution.reshape(start.prior.basis.shape, order="F")
+    return start.with_basis(oriented_basis(basis))
+
+
+# ------------------------------
+# Variances of noise and of intercepts, from what the representation leaves of the responses.
+
+# The median of the squares of standard normal numbers.
+_MEDIAN_SQUARE = float(chdtri(1, 0.5))  # not tuned
+
+
+def release_scales(
+    plan: tuple[Search, ...], start: Start, users: Users, budget: PrivacyBudget
+) -> Start:
+    """Release the variances of noise and of intercepts that half of the users exceed, if planned.
+
+    Eigenvalues at the start tell them only roughly, which is good enough for steps. Each search
+    finds a factor of the variance before. Without as many rows as it takes, a user is for 1.
+    """
+    for search, (name, ratios) in zip(plan, _RATIOS.items(), strict=False):
+        prior = start.prior
+        values = users.map_users(partial(ratios, prior=prior))
+        variance = getattr(prior, name) * budget.quantile(search, values, q=0.5)
+        start = replace(start, prior=replace(prior, **{name: variance}))
+    return start
+
+
+def _noise_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
+    r"""Estimate the variance of noise of each user, in units of that of the prior.
+
+    The squares that least squares on the representation leave of m responses are that variance
+    times :math:`\chi^2` of m - k or, with an intercept, m - k - 1 degrees of freedom.
+    """
+    features, responses = features_of(batch, prior)
+    heads = ridge_coefficients(features, responses, np.finfo(float).tiny)
+    squares = row_squares(responses - (features @ heads[:, :, np.newaxis])[:, :, 0])
+    freedom = batch.counts - features.shape[2]
+    usual = chdtri(np.maximum(freedom, 1.0), 0.5) * prior.noise_variance
+    return np.where(freedom > 0, squares / usual, 1.0)
+
+
+def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
+    """Estimate the variance of intercepts from that of each user, in units of that of the prior.
+
+    Without a prior of its own, an intercept is known up to a normal error of a variance v, which
+    follows from the rows. Its square is the sum of both variances times the square of a standard
+    normal number.
+    """
+    features, responses = features_of(batch, prior)
+    freedom = batch.counts - features.shape[2]
+    features = np.ascontiguousarray(features[:, :, : len(prior.variances)])
+
+    def sums_beyond(sides: np.ndarray) -> np.ndarray:
+        """Sum what the best heads leave of the sides."""
+        heads = ridge_coefficients(features, sides, prior.noise_variance)
+        left = sides - (features @ heads[:, :, np.newaxis])[:, :, 0]
+        return np.asarray((batch.is_row[:, np.newaxis] @ left[:, :, np.newaxis])[:, 0, 0])
+
+    weights = sums_beyond(batch.is_row)
+    squares = np.square(sums_beyond(responses) / weights) / _MEDIAN_SQUARE
+    ratios = (squares - prior.noise_variance / weights) / prior.intercept_variance
+    return np.where(freedom > 0, ratios, 1.0)
+
+
+# What is released, in this order.
+_RATIOS: dict[str, Callable[..., np.ndarray]] = {
+    "noise_variance": _noise_ratios,
+    "intercept_variance": _intercept_ratios,
+}
 
 
 # ------------------------------
@@ -269,12 +358,20 @@ Choices = tuple[tuple[float, float], ...]
 _LEAD, _LEAD_OF_NONE = 2.0, 0.15
 
 
-def choose_prior(vote: Release, start: Start, users: Users, budget: PrivacyBudget) -> Start:
-    """Release which prior predicts most users best: each response from others of the same user."""
-    choices = users.map_users(partial(best_priors, prior=start.prior, choices=PRIORS))
-    counts, noise_std = budget.release(vote, bin_counts(choices, np.arange(len(PRIORS))))
-    lead = counts - np.array([_handicap(*choice, users.n_users, noise_std) for choice in PRIORS])
-    return replace(start, prior=start.prior.changed(*PRIORS[int(np.argmax(lead))]))
+def choose_prior(
+    vote: Release, start: Start, rough: float, users: Users, budget: PrivacyBudget
+) -> Start:
+    """Release which prior predicts most users best: each response from others of the same user.
+
+    Some of what the components leave is signal, if users differ in other directions, too. With a
+    mix, the noise is taken to lie between the `rough` variance and what the components leave.
+    """
+    part = min(math.sqrt(rough / start.prior.noise_variance), 1.0)
+    choices = tuple((mix, factor * part if mix > 0 else factor) for mix, factor in PRIORS)
+    best = users.map_users(partial(best_priors, prior=start.prior, choices=choices))
+    counts, noise_std = budget.release(vote, bin_counts(best, np.arange(len(choices))))
+    lead = counts - np.array([_handicap(*choice, users.n_users, noise_std) for choice in choices])
+    return replace(start, prior=start.prior.changed(*choices[int(np.argmax(lead))]))
 
 
 def _handicap(mix: float, noise_factor: float, n_users: int, count_std: float) -> float:
@@ -489,6 +586,8 @@ def solve_personal(
             fitted = alternate(model.steps, fitted, users, budget)
         else:
             fitted = descend(model.steps, fitted, users, budget)
-        start = choose_prior(model.prior_vote, fitted, users, budget)
+        rough = fitted.prior.noise_variance
+        fitted = release_scales(model.scales, fitted, users, budget)
+        start = choose_prior(model.prior_vote, fitted, rough, users, budget)
         warnings += warnings_for_prior(fitted.prior, start.prior)
     return SharedModel(center, response_center, whitening, start.prior, start.snr, warnings)

@@ -117,10 +117,13 @@ SIZES = 2.0 ** (np.arange(-64, 64) / 2)
 SQUARES = 2.0 ** np.arange(-63, 65)  # not studied
 #: Pairs: the part of the prior variance that is spread over all directions, and a factor of the
 #: noise variance. If users differ in all directions, most of what seemed to be noise is signal. If
-#: they hardly differ at all, most of what seemed to be signal is noise. Not studied.
+#: they hardly differ at all, most of what seemed to be signal is noise. `choose_prior` makes the
+#: factors of mixes smaller. Not studied.
 PRIORS = ((0.0, 1.0), (0.03, 1.0), (0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.01), (0.0, 100.0))
 #: For norms in units of their likely size, by factors of the fourth root of 2; 4 counts.
 RELATIVE_SIZES = 2.0 ** (np.arange(-11, 5) / 4)  # not studied
+#: For variances in units of an earlier estimate, by factors of the root of 2; 6 counts.
+VARIANCE_RATIOS = 2.0 ** (np.arange(-42, 22) / 2)  # not studied
 #: For parts of a whole, of which the middles of bins are the squares of odd numbers; 4 counts.
 PARTS = np.square(np.arange(1, 17) / 16)  # not studied
 # For numbers of rows of a user, by powers of 2; 4 counts.
@@ -246,6 +249,7 @@ class HeadReleases(NamedTuple):
     mean_products: Release | None  # None if noise would hide it
     head_norm: Search
     steps: tuple[descent.DescentStep, ...] | AltminReleases
+    scales: tuple[Search, ...]  # variances of noise and of intercepts; () if counts are dear
     prior_vote: Release
 
 
@@ -348,12 +352,13 @@ def _plan_heads(problem: PersonalProblem, before: Any, norm: Search) -> HeadRele
     """Plan a start and steps, which share the rest of the budget, and a vote."""
     mean = _mean_products(problem, _MEAN_SHARE, norm) if _shows_mean(problem) else None
     head_norm, vote = _search(problem, "head norm", RELATIVE_SIZES), _plan_vote(problem)
-    left = left_of(before, norm, mean, head_norm, vote)
+    scales = _plan_scales(problem)
+    left = left_of(before, norm, mean, head_norm, scales, vote)
     share = min(_PRODUCT_SHARE, left / 2) if problem.n_iter else left
     shape = (problem.n_features,) * 2
     products = _sum(problem, "products", share, norm, sensitivity.second_moment, *shape)
     steps = _plan_steps(problem, left - share, head_norm)
-    return HeadReleases(norm, products, mean, head_norm, steps, vote)
+    return HeadReleases(norm, products, mean, head_norm, steps, scales, vote)
 
 
 def _shows_mean(problem: PersonalProblem) -> bool:
@@ -361,6 +366,16 @@ def _shows_mean(problem: PersonalProblem) -> bool:
     certainty = math.sqrt(problem.n_components) + MEAN_CERTAINTY
     longest = _noise_of_mean(problem, _MEAN_SHARE) * certainty
     return problem.mean_head and longest <= _LARGEST_NOISE
+
+
+def _plan_scales(problem: PersonalProblem) -> tuple[Search, ...]:
+    """Plan the variances of noise and intercepts, if users may have rows that tell of them."""
+    size = problem.n_components + problem.fit_intercept
+    most = problem.max_rows_per_user
+    if not _counts_are_cheap(problem) or (most is not None and most <= size):
+        return ()
+    names = ("noise variance", "intercept variance")[: 1 + problem.fit_intercept]
+    return tuple(_search(problem, name, VARIANCE_RATIOS) for name in names)
 
 
 def _plan_vote(problem: PersonalProblem) -> Release:

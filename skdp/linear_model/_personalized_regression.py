@@ -1,5 +1,6 @@
 """Personal linear models on a shared representation: the estimator, and the model of one user."""
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -250,6 +251,12 @@ def _are_same(ids: np.ndarray, others: np.ndarray) -> bool:
 # ------------------------------
 # The estimator.
 
+_SCORE_OF_THE_MEAN = (
+    "This is a score of the mean model, not of heads: score got no ids of users, or a single row "
+    "of each. Pass groups, or users, with two or more rows of each user. cross_val_score and "
+    "searches hand ids to score with metadata routing only, or in a user_column."
+)
+
 
 class DPPersonalizedRegressor(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin, PrivateEstimator
@@ -371,8 +378,8 @@ class DPPersonalizedRegressor(
     :doc:`/user_guide/personal_models` tells how to use it, and how searches lose `groups`.
 
     Memory is a copy of X in float64, padded by at most a quarter. A fit with all releases reads it
-    ``n_iter + 10`` times, "altmin" once more, "exponential" 3 times, the mean model 6 times. A step
-    takes O(n_rows * n_features * n_components); "altmin" stores a square matrix of its unknowns.
+    ``n_iter + 12`` times, "altmin" once more, "exponential" 3 times, the mean model 6 times; with
+    ``epsilon=inf`` steps go on until they converge. "altmin" stores the square of its unknowns.
 
     Examples
     --------
@@ -628,7 +635,8 @@ class DPPersonalizedRegressor(
         """Compute the coefficient of determination of predictions for users with few known rows.
 
         The first half of each user's rows, in the order given and rounded down, fits the head that
-        predicts the other half. Without ids the mean model predicts all rows.
+        predicts the other half. Without ids the mean model predicts all rows, with a warning if
+        the fit had ids.
 
         Parameters
         ----------
@@ -668,6 +676,8 @@ class DPPersonalizedRegressor(
             personal = row_products(data.rows, coefs[data.codes]) + intercepts[data.codes]
             # Users without rows get a head of NaN.
             predictions = np.where(np.isfinite(personal), personal, predictions)
+        elif len(self.components_) and self.privacy_spent_.unit == "user":
+            warnings.warn(_SCORE_OF_THE_MEAN, stacklevel=2)
         rest = ~is_support
         weights = checked_weights(sample_weight, len(rest))
         weights = None if weights is None else weights[rest]

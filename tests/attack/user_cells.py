@@ -311,6 +311,8 @@ SLIPS = {
     "votes": Slip("histogram", "prior vote", _cell("replace")),
     "counts of gradients": Slip("count", "clip vote", _cell("replace")),
     "searches": Slip("counts", "product norm", _cell("zero_out")),
+    "noise of responses": Slip("counts", "noise variance", _cell("replace")),
+    "levels of users": Slip("counts", "intercept variance", _cell("zero_out")),
     "normal matrices": Slip("user_moment", "normal matrix", _cell("replace", solver="altmin")),
     "losses": Slip("loss_range", "representation", _cell("zero_out", solver="exponential")),
     "bounds": Slip("count_distance", "response bound", _cell("zero_out", solver="exponential")),

@@ -89,3 +89,16 @@ def test_the_representation_is_found(delta):
     assert model.score(X, y, groups=groups) > 0.6
     assert [line.mechanism for line in model.privacy_spent_.releases] == ["exponential"] * 3
     assert model.privacy_spent_.epsilon_at(delta) == pytest.approx(2.0, rel=1e-6)
+
+
+def test_the_bound_is_not_far_from_the_responses(monkeypatch):
+    monkeypatch.setattr("skdp.linear_model._personal_exponential._N_CANDIDATES", 10)
+    X, y, groups = draw(200)
+    model, bounds = DPPersonalizedRegressor(1, solver="exponential", **BARE), []
+    for seed in range(20):
+        model.set_params(random_state=2**90 + seed).fit(X, y, groups)
+        (line,) = (one for one in model.privacy_spent_.releases if one.name == "representation")
+        bounds.append(math.sqrt(line.sensitivity / 2))
+    # At most one of 20 in each of 50 such tests.
+    assert np.median(bounds) > 0.5
+    assert np.count_nonzero(np.array(bounds) < 16) >= 19

@@ -96,8 +96,8 @@ PLAIN = {"fit_intercept": False, "mean_head": False, "decorrelate": False}
 @pytest.mark.parametrize(
     ("parameters", "n_readings"),
     [
-        ({}, N_ITER + 10),
-        ({"solver": "altmin"}, N_ITER + 11),
+        ({}, N_ITER + 12),
+        ({"solver": "altmin"}, N_ITER + 13),
         ({"solver": "exponential", **PLAIN}, 3),
         ({"n_components": 0}, 6),
     ],
