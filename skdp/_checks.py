@@ -197,16 +197,14 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
             f"The 'ledger' parameter of {caller_name} must be a PrivacyLedger or None, and no "
             "path: pass ledger=PrivacyLedger(path), or what PrivacyLedger.create returns."
         )
-    for name, value in values.items():
-        # Of scikit-learn an interval takes True for 1.
-        if isinstance(value, bool) and Interval in map(type, constraints[name]):
-            what = f"The {name!r} parameter of {caller_name}"
-            raise ValueError(f"{what} must not be a bool, got {value}.")
     if ledger is LEFT_OUT:
         # A LeftOutLedger refuses by itself, once it is charged.
         del values["ledger"]
     for name, value in values.items():
         flaw = ""
+        # Of scikit-learn an interval takes True for 1.
+        if isinstance(value, bool) and Interval in map(type, constraints[name]):
+            flaw = f"The {name!r} parameter of {caller_name} must not be a bool."
         try:
             validate_parameter_constraints(constraints, {name: value}, caller_name=caller_name)
         except InvalidParameterError as error:

@@ -175,13 +175,26 @@ def loaded(loader: Callable[[], T], name: str, hint: str) -> T:
 
 
 class _Request:
-    """One request for silence; it ends when the object is gone."""
+    """One request for silence by a thread; it ends when the object is gone."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
 
 
 _requests, _lock = WeakSet[_Request](), threading.RLock()
+
+
+def _after_fork() -> None:
+    # Other threads do not go on in the forked process: they would never end their requests.
+    for request in [*_requests]:
+        if request.thread != threading.get_ident():
+            _requests.discard(request)
+    _lock.release()
+
+
 if hasattr(os, "register_at_fork"):
-    _RELEASE = {"after_in_parent": _lock.release, "after_in_child": _lock.release}
-    os.register_at_fork(before=_lock.acquire, **_RELEASE)
+    _AFTER = {"after_in_parent": _lock.release, "after_in_child": _after_fork}
+    os.register_at_fork(before=_lock.acquire, **_AFTER)
 
 
 class _WhileRequested(type):
