@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._checks import ANY_BOUND, by_chunks, in_parts, results_of
 from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
@@ -170,6 +170,10 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         return tags
 
 
+# Steps for matrices, without and with noise: benchmarks/trace_regression/errors.md, of the latter.
+_STEPS_OF_MATRICES = (40, 10)
+
+
 class DPTraceRegressor(PrivateRegressor):
     r"""Linear regression on matrices, with coefficients of low rank and differential privacy.
 
@@ -214,8 +218,9 @@ class DPTraceRegressor(PrivateRegressor):
         :doc:`/user_guide/low_rank_regression`.
     fit_intercept : bool, default=True
         Whether to fit an intercept. The responses are then centered by a private median.
-    n_iter : int, default=10
-        Number of gradient steps, 1 to 10,000. More steps split the budget further.
+    n_iter : int or "auto", default="auto"
+        Number of gradient steps, 1 to 10,000. More steps split the budget further. ``"auto"`` is 10
+        and, with ``epsilon=inf``, 40.
     clip_quantile : float or "auto", default="auto"
         Wanted fraction of gradients that are not clipped, .01 to .99. ``"auto"`` is .5 for most
         dense X, up to .9 for others, more if most responses are the same, and rises with budget.
@@ -304,6 +309,7 @@ class DPTraceRegressor(PrivateRegressor):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateRegressor._parameter_constraints,
         **TRACE_CONSTRAINTS,
+        "n_iter": [*PrivateRegressor._parameter_constraints["n_iter"], StrOptions({"auto"})],
     }
 
     def __init__(
@@ -318,7 +324,7 @@ class DPTraceRegressor(PrivateRegressor):
         response_bound: float | None = None,
         covariance: Any = "private",
         fit_intercept: bool = True,
-        n_iter: int = 10,
+        n_iter: int | str = "auto",
         clip_quantile: float | str = "auto",
         init: str = "random",
         ledger: Any = None,
@@ -355,7 +361,9 @@ class DPTraceRegressor(PrivateRegressor):
     def _more_facts(self, facts: dict[str, Any], names: Any) -> dict[str, Any]:
         shape = facts["matrix_shape"]
         check_rank(self.rank, shape)
-        return {"covariance": checked_covariance(self.covariance, shape)}
+        n_iter = _STEPS_OF_MATRICES[self._cost().is_private]
+        more = {} if self.n_iter != "auto" else {"n_iter": n_iter}
+        return {"covariance": checked_covariance(self.covariance, shape), **more}
 
     def _reserved_part(self) -> float:
         return DELTA_TAIL if self.init == "spectral" else 0.0

@@ -117,3 +117,16 @@ def test_without_an_intercept_cells_have_no_means():
     X, y, _ = rated(n=2000)
     model = DPTraceRegressor(rank=1, fit_intercept=False, n_iter=2).fit(X, y)
     assert model.singular_values_.shape == (1,)
+
+
+@pytest.mark.parametrize("kappa", [10.0, 100.0])
+def test_without_noise_the_descent_converges(kappa):
+    # Ten steps of a fixed length left errors of .02 and .4.
+    generator = np.random.default_rng(0)
+    left, right = (np.linalg.qr(generator.normal(size=(10, 2)))[0] for _ in range(2))
+    M = left * [kappa, 1.0] @ right.T
+    X = generator.normal(size=(2000, 10, 10))
+    model = DPTraceRegressor(rank=2, epsilon=np.inf, random_state=SECRET).fit(
+        X, (X * M).sum((1, 2))
+    )
+    assert np.linalg.norm(model.coef_ - M) < 1e-3 * np.linalg.norm(M)
