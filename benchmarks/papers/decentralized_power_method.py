@@ -28,8 +28,8 @@ FedPower-like   [4]_ as it is read in [1]_: sqrt(2) sqrt(p), by each user, all s
 
 An interaction or a user is there or not (adjacency "zero_out"), delta is 1e-6. All with the noise
 of [1]_ are **not private** for large epsilon: the tables say from where on. Only "one release" and
-"interactions" are for private rows. All others are ports for comparison: their noise is numpy's, and floating-point
-rounding is not accounted for.
+"interactions" are for private rows. All others are ports for comparison: their noise is numpy's,
+and floating-point rounding is not accounted for.
 
 Assumed: delta, the epsilons and how ratings become 0/1, of which the paper says nothing. All rows
 are fitted, as no test is made of recommendations. The factor sqrt(2) of lemma 6.1 is how much an
@@ -529,9 +529,9 @@ steps, with up to 16 columns more as the budget grows. To the best directions of
 .23 at epsilon 1, where exact accounting in three steps has .33, and .07 or less from epsilon 30 on,
 where no three steps come below .22; at epsilon 10 it is .11. On MovieLens 100k it is .04 better
 than exact accounting at epsilon 1, and .18 at 30; one release of whole users is better from epsilon
-100 on. On the most visited places of Gowalla six steps are too few: the error is .51 at epsilon 10
-and .68 from 1000 on, as columns that noise shrinks at 10 are kept then. With `n_iter=20` it is .42
-at epsilon 10,000, and what is captured .943 of the best, for .870 in six steps.
+300 on. On the most visited places of Gowalla six steps are too few, and more budget is worse: the
+error is .51 at epsilon 10 and .68 from 1000 on. In a run with `n_iter=20` it is .42 at epsilon
+10,000, and the components capture .943 of what the best do, for .870 in six steps.
 """
 FACTOR_TEXT = """\
 ## Which epsilon reaches an error
