@@ -202,13 +202,13 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
         del values["ledger"]
     for name, value in values.items():
         flaw = ""
-        # Of scikit-learn an interval takes True for 1.
-        if isinstance(value, bool) and Interval in map(type, constraints[name]):
-            flaw = f"The {name!r} parameter of {caller_name} must not be a bool."
         try:
             validate_parameter_constraints(constraints, {name: value}, caller_name=caller_name)
         except InvalidParameterError as error:
             flaw = str(error).partition(" Got ")[0]
+        # Of scikit-learn an interval takes True for 1.
+        if isinstance(value, bool) and Interval in map(type, constraints[name]):
+            flaw = f"The {name!r} parameter of {caller_name} must not be a bool."
         if flaw:
             # Outside the handler, as the text of scikit-learn has the value.
             raise InvalidParameterError(f"{flaw} Got {shown(value)} instead.")
