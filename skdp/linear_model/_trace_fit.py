@@ -254,6 +254,12 @@ def warnings_for_fit(
             "response_bound, a public bound of their size, a larger epsilon, or more "
             f"{problem.unit.counted}."
         )
+    elif problem.cost.is_private and _are_too_rare(problem, spread):
+        yield (
+            "Most responses are the same, and those that differ are too few for "
+            f"{counted(problem.n_free, 'coefficient')}: predictions may be worse than a constant. "
+            f"Pass more {problem.unit.counted}, a larger epsilon, or {_fewer(problem)}."
+        )
     if transform.n_hidden:
         yield (
             f"Features that hardly differ from 0, or that noise hides: {transform.n_hidden}. What "
@@ -298,6 +304,14 @@ def _left_out(found: Scales, problem: TraceProblem) -> np.ndarray:
         are_constant = found.is_flat & (problem.interval is not None)
     # Beside an intercept, constants tell nothing.
     return are_constant & problem.fit_intercept
+
+
+def _are_too_rare(problem: TraceProblem, spread: Spread) -> bool:
+    """Tell whether a signal is enough that only rare responses would make too weak."""
+    if min(problem.matrix_shape) == 1:
+        return False
+    least, rare = _least_signal(problem), spread.fraction_off_center
+    return rare < 1 and rare * problem.signal_strength < least <= problem.signal_strength
 
 
 def _units(problem: TraceProblem) -> str:

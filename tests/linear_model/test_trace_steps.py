@@ -1,5 +1,7 @@
 """Steps of released length, and centers of matrices: images, sensors, offsets."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -130,3 +132,13 @@ def test_without_noise_the_descent_converges(kappa):
         X, (X * M).sum((1, 2))
     )
     assert np.linalg.norm(model.coef_ - M) < 1e-3 * np.linalg.norm(M)
+
+
+def test_rare_responses_that_are_too_few_are_warned_of():
+    X, y = digits(0), np.tile(load_digits().target == 0, 4) * 1.0
+    for epsilon, is_warned in ((0.25, True), (4.0, False)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            DPTraceRegressor(epsilon=epsilon, random_state=SECRET).fit(X, y)
+        told = any("Most responses are the same" in str(one.message) for one in caught)
+        assert told == is_warned
