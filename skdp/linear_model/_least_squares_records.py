@@ -12,6 +12,7 @@ from scipy.sparse import csr_array, hstack, issparse
 from skdp._scales import Scales, visible_variances
 from skdp.data import sources
 from skdp.data.containers import is_mapped
+from skdp.data.matrices import SHORT_ROW
 from skdp.data.parts import Targets
 from skdp.data.reduce import on_block
 from skdp.data.rows import Block, DenseBlock, Rows
@@ -53,6 +54,11 @@ class Scaling:
         reach = self.largest / np.where(self.multiplier > 0, self.multiplier, 1.0)
         return np.stack([center - reach, center + reach])
 
+    @property
+    def _of_columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        center = np.zeros(len(self.multiplier)) if self.center is None else self.center
+        return center, self.multiplier, self.largest
+
     def mapped(self, raw: Any, out: np.ndarray | None = None) -> Any:
         """Map a block of rows, dense ones into the first rows of `out`."""
         if self.is_sparse:
@@ -62,14 +68,20 @@ class Scaling:
             return csr_array(hstack([rows, np.ones((rows.shape[0], 1))])) if self.has_one else rows
         assert out is not None
         joint, size = out[: raw.shape[0]], len(self.multiplier)
-        values = joint[:, :size]
         rows = raw.toarray() if issparse(raw) else raw
-        np.subtract(rows, 0.0 if self.center is None else self.center, out=values)
-        values *= self.multiplier
-        np.minimum(values, self.largest, out=values)
-        np.maximum(values, -self.largest, out=values)
+        # A line for each column makes longer loops than short rows do.
+        is_short = size <= SHORT_ROW
+        values = np.empty((size, len(rows))) if is_short else joint[:, :size]
+        of_columns = (one[:, np.newaxis] if is_short else one for one in self._of_columns)
+        center, multiplier, largest = of_columns
+        np.subtract(rows.T if is_short else rows, center, out=values)
+        values *= multiplier
+        np.minimum(values, largest, out=values)
+        np.maximum(values, -largest, out=values)
+        if is_short:
+            joint[:, :size] = values.T
         # What overflows would be NaN.
-        values[:, self.multiplier == 0] = 0.0
+        joint[:, :size][:, self.multiplier == 0] = 0.0
         joint[:, size:] = 1.0
         return joint
 
