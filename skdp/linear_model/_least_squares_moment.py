@@ -106,5 +106,6 @@ def without_moment(scaling: Scaling, found: Scales) -> Whitening:
 def joint_moment(
     rows: slice, block: Block, responses: Targets, weight: float, largest: float
 ) -> np.ndarray:
+    """Sum the second moment of rows, with their clipped responses beside them."""
     weighted = weight * np.clip(block.weights * responses[rows], -largest, largest)
     return joint_gram(block, weighted[:, np.newaxis])

@@ -88,6 +88,7 @@ def descend(
         return start
 
     def exact_step(start: Start) -> Start:
+        """Take a step along the whole gradient."""
         gradient, _ = _clipped_gradient(users, start.prior, NO_CLIPPING)
         return _moved(start, gradient / users.n_users)
 

@@ -187,7 +187,7 @@ def _plan_round(problem: TraceProblem, number: int) -> CenterReleases:
 
 
 def _norm_name(number: int) -> str:
-    return f"{_NORM}, around center {number}" if number else _NORM
+    return f"{_NORM} around center {number}" if number else _NORM
 
 
 def _plan_covariances(problem: TraceProblem) -> tuple[Release | None, ...]:
