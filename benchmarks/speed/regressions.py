@@ -99,7 +99,7 @@ def floor_of(X: np.ndarray, names: list[str]) -> float:
     """Return the milliseconds that reading and multiplying take, for releases of these names."""
     bytes_a_ms, flops_a_ms = limits()
     n_readings = OTHER_READINGS + sum(name.startswith(OF_READINGS) for name in names)
-    n_steps = sum(name.startswith("gradient") for name in names)
+    n_steps = sum(name.startswith("whitened gradient") for name in names)
     flops = (4 * n_steps + 2 + 3 * X.shape[1]) * X.size
     return n_readings * X.nbytes / bytes_a_ms + flops / flops_a_ms
 
