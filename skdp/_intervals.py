@@ -276,8 +276,8 @@ _CAUTION, _CAUTION_WITHIN = 1e5, 20.0  # benchmarks/scaling/columns.md; not stud
 # many standard deviations of their noise above 0.
 _NEIGHBORS, _IN_TAIL = 4, 2.5  # benchmarks/scaling/bounds.md
 # Visible bins have to hold this part of the rows, or a column keeps its bounds; if it has none,
-# other such columns help.
-_HELD = 0.4  # benchmarks/scaling/bounds.md
+# other such columns help. Those of one sign of a column around 0 hold less.
+_HELD = 0.55  # benchmarks/scaling/bounds.md
 # Columns that show nothing but 0 are taken to be so large.
 _SIZE_OF_VOID = 1.0  # not studied
 

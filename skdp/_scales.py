@@ -294,7 +294,7 @@ class Scales(NamedTuple):
     those of the entries that are there, with the standard deviation of their noise. Of columns that
     are narrow beside their distance from 0, one that `is_point` is as narrow as can be seen, and
     one that `is_unclear` is flat after looks that noise has blurred. A flat column `is_constant` if
-    noise is too small to hide more.
+    noise is too small to hide more. Centers have noise of `center_std`.
     """
 
     center: np.ndarray
@@ -307,6 +307,7 @@ class Scales(NamedTuple):
     is_point: Any = False
     is_unclear: Any = False
     is_constant: Any = False
+    center_std: Any = 0.0
 
     def show_nothing(self) -> np.ndarray:
         """Tell which columns are not told from constants, which beside an intercept tell nothing.
@@ -347,7 +348,8 @@ def scales_of(
     off_usual = at_ends if off_usual is None else np.where(np.isnan(off_usual), at_ends, off_usual)
     is_constant = is_flat & (_HIDDEN * left < _LITTLE)
     variances *= intervals.half**2
-    return Scales(center, variances, is_flat, is_void, off_usual, is_constant=is_constant)
+    known = {"is_constant": is_constant, "center_std": intervals.half * noise_std}
+    return Scales(center, variances, is_flat, is_void, off_usual, **known)
 
 
 def visible_variances(found: Scales, dtype: np.dtype) -> np.ndarray:

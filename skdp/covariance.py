@@ -14,7 +14,7 @@ from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import by_chunks, check_numbers, check_rows_of, in_parts, results_of
@@ -23,7 +23,16 @@ from skdp.data.containers import finite
 from skdp.data.reduce import on_block
 from skdp.data.rows import DenseBlock, Rows
 from skdp.data.sources import mean_of_results
-from skdp.exceptions import counted, shortened, shown
+from skdp.exceptions import counted, shortened, shown, warn_of_privacy
+from skdp.linalg.denoising import (
+    Covariances,
+    Estimate,
+    Regression,
+    check_visible,
+    coefficient_errors,
+    explained_by,
+    regress,
+)
 from skdp.linalg.norms import row_norms
 from skdp.linalg.spectrum import deterministic_signs, noise_edge
 from skdp.preprocessing import ColumnEstimator, columns_told, warnings_for_scales
@@ -35,8 +44,9 @@ __all__ = ["DPCovariance"]
 # ------------------------------
 # The plan: scales, and the second moment of rows in their units.
 
-# Share of the scales.
-_SCALES_SHARE = 0.2  # benchmarks/covariance/covariance.md
+# Share of the scales: the first one at a strength of `_WEAK`, which grows with the inverse root of
+# a smaller one, up to the second. Chosen on half of the tables of the sweep.
+_SCALES_SHARES = 0.35, 0.6  # benchmarks/sweep/sweep.md
 # Below a strength n mu / d of 100 dedicated fits are better, and a warning says so. Up to there,
 # rows are clipped to the root of d + 1, and their entries to 5 standard deviations. The factor of
 # rows grows with the fourth root of the strength, and that of entries with its square root: the
@@ -71,16 +81,24 @@ def reach_of(problem: ScaleProblem) -> Reach:
     return Reach(factor * math.sqrt(problem.n_features + 1), _ENTRY * factor**2)
 
 
+def _scales_share(problem: ScaleProblem) -> float:
+    least, largest = _SCALES_SHARES
+    if not problem.cost.is_private:
+        return least
+    return float(np.clip(least * math.sqrt(_WEAK / strength_of(problem)), least, largest))
+
+
 def plan_covariance(problem: ScaleProblem) -> CovarianceReleases:
     """Plan all releases, in order."""
-    scales = plan_scales_by_share(problem, _SCALES_SHARE)
+    share = _scales_share(problem)
+    scales = plan_scales_by_share(problem, share)
     change = partial(_moment_change, n_units=problem.n_units, adjacency=problem.unit.adjacency)
     known = {"row_norm": reach_of(problem).norm, "rounding": problem.rounding}
     if not problem.cost.is_private:
         known["row_norm"] = math.inf
     shape = (problem.n_features + 1,) * 2
     moment = problem.cost.release(
-        "scaled second moment", "symmetric_gaussian", 1 - _SCALES_SHARE, change, known, shape=shape
+        "scaled second moment", "symmetric_gaussian", 1 - share, change, known, shape=shape
     )
     return CovarianceReleases(scales, moment)
 
@@ -112,6 +130,8 @@ class Moment(NamedTuple):
     noise_std: float  # off the diagonal
     scales: Scales
     is_constant: np.ndarray  # columns that do not vary, as far as can be told
+    shows_nothing: np.ndarray  # those that may vary, but whose scales do not show it
+    ends: np.ndarray  # what rows were clipped between: the lower ends, and the upper ones
 
 
 def release_moment(
@@ -137,7 +157,10 @@ def release_moment(
     kernel = partial(_joint_gram, center=center, scale=divisor, reach=reach_of(problem))
     total = view.map_sum(on_block(kernel), (problem.n_features + 1) ** 2)
     released, noise_std = budget.release(plan.moment, total / problem.n_units)
-    return Moment(center, scale, released, noise_std * math.sqrt(0.5), scales, is_constant)
+    far = reach_of(problem).entry * scale
+    shows_nothing = scales.show_nothing() & problem.cost.is_private & (not is_centered)
+    known = scales, is_constant, shows_nothing, np.stack([center - far, center + far])
+    return Moment(center, scale, released, noise_std * math.sqrt(0.5), *known)
 
 
 def _joint_gram(block: Any, center: np.ndarray, scale: np.ndarray, reach: Reach) -> np.ndarray:
@@ -167,16 +190,12 @@ _FLOOR = 0.3  # benchmarks/covariance/covariance.md
 # A column was cut if less of the variance that its scale tells is left. The noise of the scale,
 # which has less of the budget, is at most so many standard deviations of that of what is left.
 _LEAST_LEFT, _NOISE_OF_SCALES = 0.7, 10.0  # not studied
-
-
-class Covariances(NamedTuple):
-    """What follows from a released moment, in the units of the columns."""
-
-    location: np.ndarray
-    matrix: np.ndarray
-    correlations: np.ndarray
-    noise_std: np.ndarray  # standard deviation of the noise in each entry of the matrix
-    kept: float  # mean squared factor by which rows were shortened
+# For errors, what is left of a variance is taken to be larger by so many standard deviations of its
+# noise, and at least this.
+_NOISE_OF_LEFT, _LEAST_RATIO = 1.0, 0.01  # not studied
+# A column whose scale shows nothing has no covariance if its variance is not so many standard
+# deviations of its noise, either.
+_LEAST_SEEN = 1.5  # not studied
 
 
 def covariances_of(moment: Moment, *, is_centered: bool) -> Covariances:
@@ -201,18 +220,38 @@ def covariances_of(moment: Moment, *, is_centered: bool) -> Covariances:
     covariance = (joint[:-1, :-1] / pairs - np.outer(mean, mean)) / kept
     noise = noise_std * (1 + (math.sqrt(2) - 1) * np.eye(len(pairs))) / pairs
     noise = np.hypot(noise, np.hypot.outer(of_presence, of_presence) * covariance)
+    # The weight divides once, and once more where it tells what clipping took.
+    of_weight = (1 + (weight < is_there)) * math.sqrt(2) * moment.noise_std / weight
+    noise = np.hypot(noise, of_weight * covariance)
     values, vectors = np.linalg.eigh(covariance)
     root_mean_square = math.sqrt(float(np.mean(np.square(1 / pairs))))
     least = _FLOOR * noise_edge(noise_std * root_mean_square, len(values))
     repaired = vectors * np.maximum(values, least) @ vectors.T
     repaired, units = (repaired + repaired.T) / 2, np.outer(moment.scale, moment.scale)
     # What noise leaves of a constant's covariances would be large in its own tiny unit.
-    varies = ~moment.is_constant
+    hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
+    varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     repaired *= np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
-    location = moment.center + moment.scale * mean
+    location = _location(moment, moment.center + moment.scale * mean, noise_std * kept / presence)
     correlations = correlations_of(repaired)
     matrix, noise = finite(units * repaired), finite(units * noise)
-    return Covariances(finite(location), matrix, finite(correlations), noise, kept)
+    square = np.square(moment.scale)
+    left = np.diag(matrix) + _NOISE_OF_LEFT * np.diag(noise)
+    left = np.where(varies, np.clip(left / np.where(square > 0, square, 1.0), _LEAST_RATIO, 1), 1.0)
+    return Covariances(finite(location), matrix, finite(correlations), noise, kept, left)
+
+
+def _location(moment: Moment, mean: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
+    """Weigh the mean of clipped rows and the center of the scales, which is noisier but unbiased.
+
+    How far they are apart, beyond the noise of both, is the bias of the first.
+    """
+    if not moment.noise_std or not np.any(moment.center):
+        return mean
+    own, other = np.square(moment.scale * noise_std), np.square(moment.scales.center_std)
+    error = own + np.maximum(np.square(mean - moment.center) - own - other, 0.0)
+    part = error / np.maximum(error + other, np.finfo(np.float64).tiny)
+    return np.asarray(mean + part * (moment.center - mean))
 
 
 def warnings_for_columns(
@@ -246,126 +285,6 @@ def correlations_of(covariance: np.ndarray) -> np.ndarray:
     correlations = np.clip(covariance / np.outer(stds, stds), -1.0, 1.0)
     np.fill_diagonal(correlations, 1.0)
     return correlations
-
-
-# ------------------------------
-# Regressions of one column on others.
-
-# Penalty of a regression, in edges of the noise.
-_PENALTY = 0.3  # benchmarks/covariance/covariance.md
-# A direction of the columns is hidden if it has less variance than so many edges of the noise.
-_VISIBLE = 1.5  # benchmarks/covariance/intervals.md
-
-
-class Regression(NamedTuple):
-    """Coefficients, and what is known of their errors."""
-
-    coef: np.ndarray
-    inverse: np.ndarray  # of the penalized covariance of the columns
-    penalty: np.ndarray
-    moment: np.ndarray  # covariance of the columns, the target being the last
-    noise_std: np.ndarray  # of that
-    residual: np.ndarray  # weights of the columns and the target in the residual
-
-    @property
-    def unexplained(self) -> float:
-        """Variance of the residual."""
-        return float(self.residual @ self.moment @ self.residual)
-
-
-def regress(
-    covariances: Covariances, columns: Sequence[int], target: int, penalty: float
-) -> Regression:
-    r"""Solve the normal equations with a `penalty` on the diagonal, beside that of the noise.
-
-    Noise of standard deviation :math:`\tau` moves the eigenvalues of the covariance of k columns by
-    up to :math:`2 \tau \sqrt k`. A part of that, in the units of each column, keeps directions that
-    noise hides from having large coefficients.
-    """
-    chosen = np.ix_([*columns, target], [*columns, target])
-    moment, noise_std = covariances.matrix[chosen], covariances.noise_std[chosen]
-    added = _edges(noise_std[:-1, :-1]) * _PENALTY + penalty
-    matrix = moment[:-1, :-1] + np.diag(added)
-    units = np.sqrt(np.diag(matrix))
-    units = np.where(units > 0, units, 1.0)
-    scaled = pinvh(matrix / np.outer(units, units), check_finite=False)
-    inverse = scaled / np.outer(units, units)
-    coef = inverse @ moment[:-1, -1]
-    return Regression(coef, inverse, added, moment, noise_std, np.append(-coef, 1.0))
-
-
-def _edges(noise_std: np.ndarray) -> np.ndarray:
-    """Return the edge of the noise in the units of each column."""
-    return np.diag(noise_std) * noise_edge(math.sqrt(0.5), len(noise_std))
-
-
-def noise_of_products(noise_std: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the covariance of symmetric noise, with independent entries, times a vector."""
-    variances = np.square(noise_std)
-    both = variances * np.outer(weights, weights)
-    return np.asarray(both + np.diag(variances @ np.square(weights) - np.diag(both)))
-
-
-def coefficient_errors(
-    found: Regression, n_units: int, presence: np.ndarray, kept: float
-) -> np.ndarray:
-    r"""Estimate standard errors of coefficients: of noise, sampling, the penalty, and clipping.
-
-    With A the penalized covariance of the columns, the noise E in that of columns and target moves
-    the coefficients by :math:`A^{-1} (E a)`, to first order, for the weights a of the residual. The
-    sampling has its normal theory, where gaps at random add what they leave out. Clipping is taken
-    to shrink coefficients by as much as it takes from the weight of rows.
-    """
-    noise = noise_of_products(found.noise_std, found.residual)[:-1, :-1]
-    gaps = np.diag(found.moment) * np.square(found.residual) * (1 - presence) / presence
-    roots = 1 / np.sqrt(presence[:-1])
-    sampling = (found.unexplained + gaps.sum()) / n_units * found.moment[:-1, :-1]
-    both = found.inverse @ (noise + sampling * np.outer(roots, roots)) @ found.inverse
-    shrunk = found.inverse @ (found.penalty * found.coef)
-    shrunk = np.hypot(shrunk, (1 - kept) * found.coef)
-    return np.asarray(np.hypot(np.sqrt(np.diag(both)), shrunk))
-
-
-def check_visible(found: Regression) -> None:
-    """Refuse errors where noise hides a direction of the columns."""
-    edges = np.sqrt(_edges(found.noise_std[:-1, :-1]))
-    if not edges.any():
-        return
-    least = np.linalg.eigvalsh(found.moment[:-1, :-1] / np.outer(edges, edges))[0]
-    if least < _VISIBLE:
-        raise ValueError(
-            "on has columns that depend on each other so much that noise hides how: the direction "
-            f"of least variance has {least:.2g} times what noise alone may have, and errors need "
-            f"{_VISIBLE:g}. Pass fewer columns, or fit with a larger epsilon."
-        )
-
-
-class Estimate(NamedTuple):
-    """A number that was estimated, and its standard error."""
-
-    value: float
-    std_error: float
-
-
-def explained_by(found: Regression, n_units: int) -> Estimate:
-    r"""Estimate R2 of a regression on new rows, and its standard error.
-
-    Fitted to its noise, a regression seems better than it is, by twice the trace of the inverse
-    times the covariance of the noise.
-    """
-    total = float(found.moment[-1, -1])
-    if total <= 0:
-        return Estimate(0.0, 0.0)
-    noise = noise_of_products(found.noise_std, found.residual)[:-1, :-1]
-    flattered = 2 * float(np.sum(found.inverse * noise))
-    value = 1 - (found.unexplained + flattered) / total
-    weights = np.outer(found.residual, found.residual)
-    weights[-1, -1] -= found.unexplained / total
-    # Entries on the diagonal count once, and the others twice, in one number.
-    counted_twice = 2 - np.eye(len(weights))
-    noisy = float(np.sum(counted_twice * np.square(found.noise_std * weights))) / total**2
-    kept = float(np.clip(value, 0.0, 1.0))
-    return Estimate(value, math.sqrt(noisy + 4 * kept * (1 - kept) ** 2 / n_units))
 
 
 # ------------------------------
@@ -431,6 +350,12 @@ class DPCovariance(ColumnEstimator):
     kept_ : float
         Mean square of the factors by which clipping has shortened rows: 1 if it has changed none.
         Covered by the guarantee.
+    left_ : ndarray of shape (n_features,)
+        What part of the variance of each column, as its scale tells it, clipping has left. Errors
+        of coefficients grow with what it took. Covered by the guarantee.
+    feature_bounds_ : ndarray of shape (2, n_features)
+        The lowest and the highest number of each column that the fit did not clip; infinite without
+        noise. Covered by the guarantee.
     n_samples_seen_ : int
         Number of rows or, where users are protected, of users. Public.
     privacy_spent_ : PrivacySpent
@@ -449,7 +374,7 @@ class DPCovariance(ColumnEstimator):
     -----
     **Privacy.** Unit: one row. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly
     in Gaussian differential privacy. Released: centers and scales of the columns, as by
-    :class:`DPStandardScaler`, for a fifth of the budget; then the second moment of rows in these
+    :class:`DPStandardScaler`, for .35 to .6 of the budget; then the second moment of rows in these
     units, with a 1 at the end, clipped in norm. `plan` lists every release before a fit,
     `privacy_spent_` afterwards. Assumed public: the shape of X, its dtype, feature names, and
     parameters. Infinity is refused, and without ``missing="mean"`` also NaN, which tells that there
@@ -468,7 +393,7 @@ class DPCovariance(ColumnEstimator):
     >>> released = DPCovariance(bounds=(0, 16), epsilon=4.0).fit(X)
     >>> released.correlation_.shape
     (4, 4)
-    >>> released.regression(0, on=[1, 2])
+    >>> released.regression(0, on=[1, 2])[-1]
     LinearRegression()
     >>> round(released.privacy_spent_.epsilon_at(1e-6), 3)
     4.0
@@ -614,8 +539,9 @@ class DPCovariance(ColumnEstimator):
 
         Returns
         -------
-        LinearRegression or Ridge
-            A fitted estimator of scikit-learn.
+        LinearRegression, Ridge or Pipeline
+            A fitted estimator of scikit-learn. Of a private fit it is the last step of a pipeline,
+            behind a ``FunctionTransformer`` that clips rows to `feature_bounds_`, as the fit did.
         """
         given = {} if alpha is None else {"alpha": _checked_alpha(alpha)}
         found, columns = self._regress(target, on, **given)
@@ -625,7 +551,12 @@ class DPCovariance(ColumnEstimator):
         model.coef_ = found.coef
         mean, at = self.location_, self._place("target", target)
         model.intercept_ = float(mean[at] - found.coef @ mean[columns]) if has_intercept else 0.0
-        return model
+        if self.noise_std_.any() and not found.coef.any():
+            warn_of_privacy(
+                f"Noise hides what the columns tell of the target {shown(target)}: the model "
+                "predicts its location. Fit with a larger epsilon, or fewer columns."
+            )
+        return self._clipping(model, columns)
 
     def std_errors(self, target: Any, on: Any = None) -> np.ndarray:
         """Estimate standard errors of the coefficients of `regression`: of noise and of sampling.
@@ -649,8 +580,9 @@ class DPCovariance(ColumnEstimator):
         """
         found, columns = self._regress(target, on)
         check_visible(found)
-        presence = self.presence_[[*columns, self._place("target", target)]]
-        return coefficient_errors(found, self.n_samples_seen_, presence, self.kept_)
+        of = [*columns, self._place("target", target)]
+        presence, left = self.presence_[of], self.left_[of]
+        return coefficient_errors(found, self.n_samples_seen_, presence, self.kept_, left)
 
     def r2(self, target: Any, on: Any = None) -> Estimate:
         """Estimate R2 of `regression` on new rows: a function of released values.
@@ -685,7 +617,8 @@ class DPCovariance(ColumnEstimator):
         Returns
         -------
         PCA or Pipeline
-            A fitted estimator of scikit-learn; with `scale` after a ``StandardScaler``.
+            A fitted estimator of scikit-learn; with `scale` after a ``StandardScaler`` and, of a
+            private fit, a ``FunctionTransformer`` that clips rows to `feature_bounds_`.
         """
         check_is_fitted(self)
         columns = self._columns(on)
@@ -703,9 +636,10 @@ class DPCovariance(ColumnEstimator):
         scaler = self._named(StandardScaler(), columns)
         scaler.mean_, scaler.scale_ = mean, self.scale_[columns]
         scaler.var_, scaler.n_samples_seen_ = np.square(scaler.scale_), self.n_samples_seen_
-        return Pipeline([("scale", scaler), ("components", pca)])
+        model = Pipeline([("scale", scaler), ("components", pca)])
+        return self._clipping(model, columns)
 
-    def discriminant(self, target: Any, on: Any = None) -> LinearDiscriminantAnalysis:
+    def discriminant(self, target: Any, on: Any = None) -> Any:
         """Make a linear discriminant of a column of 0 and 1: a function of released values.
 
         Parameters
@@ -717,8 +651,9 @@ class DPCovariance(ColumnEstimator):
 
         Returns
         -------
-        LinearDiscriminantAnalysis
-            A fitted estimator of scikit-learn, of the classes 0 and 1.
+        LinearDiscriminantAnalysis or Pipeline
+            A fitted estimator of scikit-learn, of the classes 0 and 1; of a private fit behind a
+            ``FunctionTransformer``, as in `regression`.
 
         Raises
         ------
@@ -735,7 +670,18 @@ class DPCovariance(ColumnEstimator):
         solver = {"solver": "lsqr", "store_covariance": True}
         model = self._named(LinearDiscriminantAnalysis(**solver), columns)
         _set_discriminant(model, found, self.location_[columns], fraction)
-        return model
+        return self._clipping(model, columns)
+
+    def _clipping(self, model: Any, columns: list[int]) -> Any:
+        """Put the clipping of the fit before a model: it knows nothing of rows beyond that."""
+        low, high = self.feature_bounds_[:, columns]
+        if not np.isfinite([low, high]).all():
+            return model
+        steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
+        # The clip takes the names, and returns an array.
+        vars(steps[0][1]).pop("feature_names_in_", None)
+        clip = FunctionTransformer(np.clip, validate=True, kw_args={"a_min": low, "a_max": high})
+        return Pipeline([("clip", self._named(clip, columns)), *steps])
 
     def _regress(self, target: Any, on: Any, alpha: float = 0.0) -> tuple[Regression, list[int]]:
         check_is_fitted(self)
@@ -743,8 +689,9 @@ class DPCovariance(ColumnEstimator):
         columns = self._columns(on, without=at)
         if at in columns:
             raise ValueError(f"on has the target {target!r}, which would predict itself.")
-        parts = self.location_, self.covariance_, self.correlation_, self.noise_std_, self.kept_
-        return regress(Covariances(*parts), columns, at, alpha / self.n_samples_seen_), columns
+        parts = self.location_, self.covariance_, self.correlation_, self.noise_std_
+        released = Covariances(*parts, self.kept_, self.left_)
+        return regress(released, columns, at, alpha / self.n_samples_seen_), columns
 
     def _place(self, parameter: str, column: Any) -> int:
         """Return the place of a column that is given by its name or place."""
@@ -807,7 +754,8 @@ class DPCovariance(ColumnEstimator):
         self.location_, self.covariance_ = found.location, found.matrix
         self.correlation_, self.noise_std_ = found.correlations, found.noise_std
         self.scale_ = np.sqrt(np.diag(found.matrix))
-        self.presence_, self.kept_ = result.scales.presence, found.kept
+        self.presence_, self.kept_, self.left_ = result.scales.presence, found.kept, found.left
+        self.feature_bounds_ = result.ends
         self.n_samples_seen_ = problem.n_units
         names = getattr(self, "feature_names_in_", range(problem.n_features))
         of_scales = warnings_for_scales(result.scales, problem, names)

@@ -171,15 +171,14 @@ OF_CONSTANTS = """
 ## Constants
 
 The same R2 or AUC, and the root mean squared error of correlations, with other constants: shares
-of the scales, factors of what rows are clipped to, and floors of eigenvalues, the penalty of
-regressions being the same.
+of the scales, factors of what rows are clipped to, and floors of eigenvalues.
 
 """
 CONSTANTS = {
     "as it is": {},
-    **{f"share of scales {share:g}": {"_SCALES_SHARE": share} for share in (0.1, 0.3)},
+    **{f"share of scales {share:g}": {"_SCALES_SHARES": (share, share)} for share in (0.1, 0.3)},
     **{f"clipping {factor:g} f": {"_WEAK": 100 / factor**4} for factor in (0.7, 1.4)},
-    **{f"floor {floor:g}": {"_FLOOR": floor, "_PENALTY": floor} for floor in (0.1, 1.0)},
+    **{f"floor {floor:g}": {"_FLOOR": floor} for floor in (0.1, 1.0)},
 }
 
 

@@ -62,7 +62,7 @@ def cells_of(design: str, n: int, epsilon: float, n_fits: int) -> list[str]:
             stds = fitted.std_errors(N_COLUMNS)
         except ValueError:
             continue
-        errors.append((fitted.regression(N_COLUMNS).coef_ - COEF) / stds)
+        errors.append((fitted.regression(N_COLUMNS)[-1].coef_ - COEF) / stds)
         whole = rows[~np.isnan(rows).any(axis=1)]
         X, y = whole[:, :-1] - whole[:, :-1].mean(axis=0), whole[:, -1]
         residual = y - y.mean() - X @ np.linalg.lstsq(X, y - y.mean(), rcond=None)[0]

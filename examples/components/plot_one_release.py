@@ -63,7 +63,7 @@ ax.bar(places, truth, color="0.85", label="all people")
 sample = LinearRegression().fit(survey[on], survey["q1"])
 ax.plot(places, sample.coef_, "k_", ms=20, label="the rows, without privacy")
 for shift, (epsilon, model) in zip((-0.15, 0.15), released.items(), strict=True):
-    coef, errors = model.regression("q1", on).coef_, model.std_errors("q1", on)
+    coef, errors = model.regression("q1", on)[-1].coef_, model.std_errors("q1", on)
     ax.errorbar(
         places + shift, coef, 1.96 * errors, fmt="o", capsize=3, label=f"epsilon {epsilon:g}"
     )

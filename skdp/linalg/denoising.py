@@ -1,8 +1,14 @@
-"""Noise taken out of released products, rows, means and singular values."""
+"""Noise taken out of released products, rows, means, singular values and regressions."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import pinvh
+
+from skdp.linalg.spectrum import noise_edge
 
 # ------------------------------
 # Averages of noisy products of one low-rank matrix with different bases.
@@ -304,3 +310,137 @@ def _scaled(
     largest = max(float(values.max(initial=0.0)), noise_std) or 1.0
     noise_squares = (noise_std / largest) ** 2 * np.array(shape, dtype=float)
     return largest, np.square(values / largest), noise_squares
+
+
+# ------------------------------
+# Regressions of one column on others, from noisy covariances, and their errors.
+
+# Penalty of a regression, in edges of the noise.
+_PENALTY = 0.3  # benchmarks/covariance/covariance.md
+# A direction of the columns is hidden if it has less variance than so many edges of the noise.
+_VISIBLE = 1.5  # benchmarks/covariance/intervals.md
+
+
+class Covariances(NamedTuple):
+    """What follows from a released moment, in the units of the columns."""
+
+    location: np.ndarray
+    matrix: np.ndarray
+    correlations: np.ndarray
+    noise_std: np.ndarray  # standard deviation of the noise in each entry of the matrix
+    kept: float  # mean squared factor by which rows were shortened
+    left: np.ndarray  # part of the variance of each column, by its scale, that clipping left
+
+
+class Regression(NamedTuple):
+    """Coefficients, and what is known of their errors."""
+
+    coef: np.ndarray
+    inverse: np.ndarray  # of the penalized covariance of the columns
+    penalty: np.ndarray
+    moment: np.ndarray  # covariance of the columns, the target being the last
+    noise_std: np.ndarray  # of that
+    residual: np.ndarray  # weights of the columns and the target in the residual
+
+    @property
+    def unexplained(self) -> float:
+        """Variance of the residual."""
+        return float(self.residual @ self.moment @ self.residual)
+
+
+def regress(
+    covariances: Covariances, columns: Sequence[int], target: int, penalty: float
+) -> Regression:
+    r"""Solve the normal equations with a `penalty` on the diagonal, beside that of the noise.
+
+    Noise of standard deviation :math:`\tau` moves the eigenvalues of the covariance of k columns by
+    up to :math:`2 \tau \sqrt k`. A part of that, in the units of each column, keeps directions that
+    noise hides from having large coefficients.
+    """
+    chosen = np.ix_([*columns, target], [*columns, target])
+    moment, noise_std = covariances.matrix[chosen], covariances.noise_std[chosen]
+    added = _edges(noise_std[:-1, :-1]) * _PENALTY + penalty
+    matrix = moment[:-1, :-1] + np.diag(added)
+    units = np.sqrt(np.diag(matrix))
+    units = np.where(units > 0, units, 1.0)
+    scaled = pinvh(matrix / np.outer(units, units), check_finite=False)
+    inverse = scaled / np.outer(units, units)
+    coef = inverse @ moment[:-1, -1]
+    return Regression(coef, inverse, added, moment, noise_std, np.append(-coef, 1.0))
+
+
+def _edges(noise_std: np.ndarray) -> np.ndarray:
+    """Return the edge of the noise in the units of each column."""
+    return np.diag(noise_std) * noise_edge(math.sqrt(0.5), len(noise_std))
+
+
+def noise_of_products(noise_std: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the covariance of symmetric noise, with independent entries, times a vector."""
+    variances = np.square(noise_std)
+    both = variances * np.outer(weights, weights)
+    return np.asarray(both + np.diag(variances @ np.square(weights) - np.diag(both)))
+
+
+def coefficient_errors(
+    found: Regression, n_units: int, presence: np.ndarray, kept: float, left: np.ndarray
+) -> np.ndarray:
+    r"""Estimate standard errors of coefficients: of noise, sampling, the penalty, and clipping.
+
+    With A the penalized covariance of the columns, the noise E in that of columns and target moves
+    the coefficients by :math:`A^{-1} (E a)`, to first order, for the weights a of the residual. The
+    sampling has its normal theory, where gaps at random add what they leave out. Clipping is taken
+    to shrink coefficients by as much as it takes from the weight of rows, and by what is `left` of
+    the variance of columns, or of the target if that is less.
+    """
+    noise = noise_of_products(found.noise_std, found.residual)[:-1, :-1]
+    gaps = np.diag(found.moment) * np.square(found.residual) * (1 - presence) / presence
+    roots = 1 / np.sqrt(presence[:-1])
+    sampling = (found.unexplained + gaps.sum()) / n_units * found.moment[:-1, :-1]
+    both = found.inverse @ (noise + sampling * np.outer(roots, roots)) @ found.inverse
+    shrunk = found.inverse @ (found.penalty * found.coef)
+    shrunk = np.hypot(shrunk, (1 - kept) * found.coef)
+    shrunk = np.hypot(shrunk, (1 / np.minimum(left[:-1], left[-1]) - 1) * found.coef)
+    return np.asarray(np.hypot(np.sqrt(np.diag(both)), shrunk))
+
+
+def check_visible(found: Regression) -> None:
+    """Refuse errors where noise hides a direction of the columns."""
+    edges = np.sqrt(_edges(found.noise_std[:-1, :-1]))
+    if not edges.any():
+        return
+    least = np.linalg.eigvalsh(found.moment[:-1, :-1] / np.outer(edges, edges))[0]
+    if least < _VISIBLE:
+        raise ValueError(
+            "on has columns that depend on each other so much that noise hides how: the direction "
+            f"of least variance has {least:.2g} times what noise alone may have, and errors need "
+            f"{_VISIBLE:g}. Pass fewer columns, or fit with a larger epsilon."
+        )
+
+
+class Estimate(NamedTuple):
+    """A number that was estimated, and its standard error."""
+
+    value: float
+    std_error: float
+
+
+def explained_by(found: Regression, n_units: int) -> Estimate:
+    r"""Estimate R2 of a regression on new rows, and its standard error.
+
+    Fitted to its noise and its rows, a regression seems better than it is, by twice the trace of
+    the inverse times the covariance of the noise and of the sampling.
+    """
+    total = float(found.moment[-1, -1])
+    if total <= 0:
+        return Estimate(0.0, 0.0)
+    noise = noise_of_products(found.noise_std, found.residual)[:-1, :-1]
+    used = float(np.sum(found.inverse * found.moment[:-1, :-1]))
+    flattered = 2 * (float(np.sum(found.inverse * noise)) + used * found.unexplained / n_units)
+    value = 1 - (found.unexplained + flattered) / total
+    weights = np.outer(found.residual, found.residual)
+    weights[-1, -1] -= found.unexplained / total
+    # Entries on the diagonal count once, and the others twice, in one number.
+    counted_twice = 2 - np.eye(len(weights))
+    noisy = float(np.sum(counted_twice * np.square(found.noise_std * weights))) / total**2
+    kept = float(np.clip(value, 0.0, 1.0))
+    return Estimate(value, math.sqrt(noisy + 4 * kept * (1 - kept) ** 2 / n_units))

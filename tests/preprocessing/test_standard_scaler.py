@@ -322,7 +322,7 @@ def counts_of(scores, noise_std=10.0):
 
 
 def ends_of(scores):
-    return [*np.concatenate(sized_intervals(counts_of(scores), 10.0, np.full(1, 400.0))[0].ends)]
+    return [*np.concatenate(sized_intervals(counts_of(scores), 10.0, np.full(1, 250.0))[0].ends)]
 
 
 def test_a_lone_bin_that_noise_may_have_filled_is_no_unit():
