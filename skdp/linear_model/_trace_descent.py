@@ -290,9 +290,6 @@ def _with_core(
 _STEP = 0.5
 # However many gradients are clipped, the loss is not taken to be flatter than this; not studied.
 _LEAST_FLATTENING = 0.1
-# In the first half of the steps so much of the length is left, however much of a gradient is noise:
-# later steps forget the noise, and a signal that is not found early is not found. Not studied.
-_EARLY_PART = 0.4
 # The level does not fall below this fraction of the first one, even if no gradient is ever clipped;
 # not studied.
 _LEAST_LEVEL = 1e-9
@@ -413,8 +410,7 @@ def descend(
         curvature = clipping.curvature(step.curvature, gradient, level, budget)
         if curvature is not None:
             noise = dimension * float(gradient.noise_std) ** 2
-            least = _EARLY_PART if 2 * len(votes) <= len(plan) else 0.0
-            part = max(signal_part(gradient.size**2, noise), least)
+            part = signal_part(gradient.size**2, noise)
             length, decay = part / curvature, 1 - part * least_curvature
         else:
             if before is not None:
