@@ -64,7 +64,10 @@ def warnings_for_fit(
     """Warn of what released values say against a fit."""
     points = "is not told from constants, and gets the coefficient 0"
     unclear = "is hard to tell, and predictions may be far off"
-    for which, what in ((left_out(found, problem), points), (found.is_unclear, unclear)):
+    # Columns of zeros have no coefficient, either, and are not missed.
+    are_points = found.is_point if problem.cost.is_private else True
+    are_points &= left_out(found, problem)
+    for which, what in ((are_points, points), (found.is_unclear, unclear)):
         if np.any(which):
             yield (
                 f"The spread of {np.sum(which)} of {counted(problem.n_features, 'feature')}, far "

@@ -195,8 +195,8 @@ def scaling_by(found: Scales, problem: LeastSquaresProblem) -> Scaling:
 
 def left_out(found: Scales, problem: LeastSquaresProblem) -> np.ndarray:
     """Tell which features are constant, as far as can be told; an intercept does what they do."""
-    is_exact = problem.interval is not None and not problem.cost.is_private
-    # In exact moments within bounds constants round.
-    is_point = found.is_flat if is_exact else found.is_point
-    is_centered = problem.fit_intercept and not problem.is_sparse
-    return np.broadcast_to(is_point, found.center.shape) & is_centered
+    if problem.cost.is_private:
+        are_constant = found.show_nothing()
+    else:  # In exact moments within bounds constants round.
+        are_constant = found.is_flat & (problem.interval is not None)
+    return are_constant & (problem.fit_intercept and not problem.is_sparse)
