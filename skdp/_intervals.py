@@ -337,10 +337,11 @@ def intervals_within(
     outer: Intervals,
     is_hidden: np.ndarray,
     n_rows: np.ndarray,
-) -> tuple[Intervals, np.ndarray]:
+) -> tuple[Intervals, np.ndarray, np.ndarray]:
     """Shrink the intervals of hidden columns to visible bins, if these hold most of the rows.
 
-    Columns that show nothing but 0 get an interval around it.
+    Return also which columns show nothing but 0, and get an interval around it; and which are at
+    one end of their bounds, as far as bins that hold most rows show, and keep these.
     """
     (least, most), (lowest, highest) = outer.ends, _ends()
     is_inside = (highest >= least[:, np.newaxis]) & (lowest <= most[:, np.newaxis])
@@ -352,12 +353,14 @@ def intervals_within(
     is_void = is_hidden & (low == 0) & (high == 0)
     low, high = np.where(is_void, -_SIZE_OF_VOID, low), np.where(is_void, _SIZE_OF_VOID, high)
     low, high = np.maximum(low, least), np.minimum(high, most)
-    is_found = is_hidden & (high - low >= SMALLEST_BOUND) & (n_held >= _HELD * n_rows)
+    is_wide = high - low >= SMALLEST_BOUND
+    is_found = is_hidden & is_wide & (n_held >= _HELD * n_rows)
+    is_at_end = is_hidden & ~is_wide & (n_held >= _MOST * n_rows)
     # Of others nothing is rounded: two releases in one interval are averaged.
     shrunk = Intervals.of(np.where(is_found, low, least), np.where(is_found, high, most))
     middle = np.where(is_found, shrunk.middle, outer.middle)
     half = np.where(is_found, shrunk.half, outer.half)
-    return Intervals(middle, half), is_void & is_found
+    return Intervals(middle, half), is_void & is_found, is_at_end
 
 
 def counts_inside(counts: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:

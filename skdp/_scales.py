@@ -462,7 +462,8 @@ def _release_within(
 ) -> Scales:
     """Spend what is left on all columns again, once the hidden ones are found within bounds."""
     again, search = plan.ways.ways
-    closer, off_usual, is_void = _Closer(again, outer), None, np.zeros_like(is_hidden)
+    closer, off_usual = _Closer(again, outer), None
+    is_void = is_at_end = np.zeros_like(is_hidden)
     if is_hidden.any():
         place = partial(place_size_within, outer=outer.of_columns(is_hidden))
         found = columns.counts(place, N_BINS, is_hidden)
@@ -470,7 +471,8 @@ def _release_within(
         counts = np.zeros((columns.n_columns, N_BINS))
         counts[is_hidden] = found
         n_present = columns.n_rows * rough.present(columns.n_rows)
-        intervals, is_void = intervals_within(counts, noise_std, outer, is_hidden, n_present)
+        found = intervals_within(counts, noise_std, outer, is_hidden, n_present)
+        intervals, is_void, is_at_end = found
         off_usual = np.where(is_hidden, _off_zero(counts, n_present), np.nan)
         is_narrow = is_hidden & are_narrow(intervals)
         inside = counts_inside(counts, *intervals.ends)
@@ -480,7 +482,8 @@ def _release_within(
     weights = weights_of(variances, present.noise_std)
     moments = _release_moments(closer.moments, closer.intervals, columns, weights)
     averaged = rough.averaged(moments, closer.intervals.half == outer.half)
-    return closer.marked(_scales(closer.intervals, averaged, columns, is_void, off_usual))
+    scales = closer.marked(_scales(closer.intervals, averaged, columns, is_void, off_usual))
+    return scales._replace(is_point=scales.is_point | is_at_end)
 
 
 def has_odd_squares(found: Scales) -> np.ndarray:

@@ -137,13 +137,14 @@ def test_a_tail_beside_a_spike_is_not_taken_for_as_small_as_what_is_left_of_its_
         assert np.mean(spread > 0.05 * X.std()) > 0.9
 
 
+@pytest.mark.parametrize("number", [0.0, 1.0])
 @pytest.mark.parametrize("bounds", [None, ([-5] * 3 + [0], [5] * 3 + [1])])
 @pytest.mark.parametrize("epsilon", [1.0, 16.0])
-def test_a_column_of_zeros_has_no_coefficient(bounds, epsilon):
+def test_a_column_of_zeros_or_ones_has_no_coefficient(bounds, epsilon, number):
     sizes = []
     for seed in range(10):
         random = np.random.default_rng(seed)
-        X = np.column_stack([random.normal(size=(4000, 3)), np.zeros(4000)])
+        X = np.column_stack([random.normal(size=(4000, 3)), np.full(4000, number)])
         y = X[:, :3] @ [1.0, 2.0, 3.0] + 0.3 * random.normal(size=4000)
         model = DPLinearRegression(epsilon=epsilon, bounds=bounds, random_state=2**100 + seed)
         with warnings.catch_warnings():

@@ -298,10 +298,10 @@ def test_bins_that_hold_few_rows_are_no_interval(shown):
     counts = np.zeros((1, N_BINS))
     counts[0, list(shown)] = list(shown.values())
     outer, n_rows = Intervals.of(np.zeros(1), np.full(1, 8.0)), np.full(1, 1000.0)
-    found, is_void = intervals_within(counts, 10.0, outer, np.array([True]), n_rows)
+    found, is_void, _ = intervals_within(counts, 10.0, outer, np.array([True]), n_rows)
     assert found.ends == outer.ends
     counts[0, 42] = 700
-    found, is_void = intervals_within(counts, 10.0, outer, np.array([True]), n_rows)
+    found, is_void, _ = intervals_within(counts, 10.0, outer, np.array([True]), n_rows)
     assert found.ends[1] == 4
     assert not is_void
 
