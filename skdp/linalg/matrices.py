@@ -112,13 +112,6 @@ def tangent_vector(point: FixedRank, coordinates: np.ndarray) -> FixedRank:
     )
 
 
-def normal_part(point: FixedRank, matrix: FixedRank) -> FixedRank:
-    """Return what is left of a matrix by its projection to the tangent space at a point."""
-    left = matrix.left - point.left @ (point.left.T @ matrix.left)
-    right = matrix.right - point.right @ (point.right.T @ matrix.right)
-    return FixedRank(left, matrix.values, right)
-
-
 def retract(point: FixedRank, coordinates: np.ndarray, step: float) -> FixedRank:
     """Move by `step` times a tangent vector, and truncate to the rank: orthonormal, descending."""
     moved = tangent_vector(point, coordinates)

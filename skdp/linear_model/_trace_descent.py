@@ -17,7 +17,6 @@ from skdp.linalg.matrices import (
     FixedRank,
     Matrices,
     inner_product,
-    normal_part,
     project_coordinates,
     retract,
     tangent_dimension,
@@ -293,9 +292,6 @@ _LEAST_FLATTENING = 0.1
 # The level does not fall below this fraction of the first one, even if no gradient is ever clipped;
 # not studied.
 _LEAST_LEVEL = 1e-9
-# A curvature is read off a step only if at most this fraction of it is outside the tangent spaces.
-# benchmarks/trace_regression/completion.md.
-_LARGEST_OUTSIDE = 0.03
 # The descent has not converged if one of the last votes is below this fraction of the wanted
 # quantile, by so many standard deviations of its noise; not studied.
 _LAST_VOTES = 3
@@ -308,9 +304,6 @@ _NOT_CONVERGED = (
     "The descent has not converged. Pass a larger n_iter, and features whose offsets are not many "
     "times their spread."
 )
-# Coefficients that exceed the edge of the noise so many times are hardly shrunk, and the noise in
-# them is known: benchmarks/noise_errors/coefficients.md.
-_FAR_ABOVE = 5.0
 
 
 @dataclass(frozen=True)
@@ -318,8 +311,7 @@ class Estimate:
     """Released coefficients, of a matrix and an intercept, and warnings about them.
 
     `n_cut` singular values were set to 0, as noise hides them. Features are clipped to `bounds`, of
-    shape (2, n_entries), if there are any. `noise_std` is the standard deviation of the noise of
-    the steps in the coefficients, in each one, if it is known.
+    shape (2, n_entries), if there are any.
     """
 
     point: FixedRank
@@ -327,7 +319,6 @@ class Estimate:
     n_cut: int = 0
     warnings: tuple[str, ...] = ()
     bounds: np.ndarray | None = None
-    noise_std: Any = None
 
 
 class _Gradient(NamedTuple):
@@ -395,11 +386,9 @@ def descend(
     largest = clipping.largest_level(spread, dimension) * float(ndtri((1 + quantile) / 2))
     largest = min(largest, NO_CLIPPING)
     clips = largest < NO_CLIPPING
-    # Clipping all but a quantile flattens the loss by that factor.
-    full_length = _STEP / quantile
-    if not clips:
-        # Whitened rows of features have no other curvature than 1: one step is least squares.
-        full_length = 1.0 if min(start.shape) == 1 else _STEP
+    # Clipping all but a quantile flattens the loss by that factor. Without clipping, whitened rows
+    # of features have no other curvature than 1: one step is least squares.
+    full_length = _STEP / quantile if clips else 1.0
     point, offset, level, variance = start, 0.0, largest, 0.0
     before: _Gradient | None = None
     length, steepest, votes, sizes = 0.0, 0.0, [], []
@@ -428,7 +417,7 @@ def descend(
             level = followed_level(level, gradient.kept, quantile, limits)
     estimate = _cut(point, offset, math.sqrt(variance) * least_ratio)
     if clips and (warnings := _warnings(votes, quantile)):
-        return replace(estimate, warnings=warnings, noise_std=None)
+        return replace(estimate, warnings=warnings)
     if not clips and sizes[-1] > _LEFT * sizes[0]:
         return replace(estimate, warnings=(_NOT_CONVERGED,))
     return estimate
@@ -464,9 +453,8 @@ def _warnings(votes: list[tuple[float, float]], quantile: float) -> tuple[str, .
     return (
         f"The descent has not converged, and the coefficients are probably useless: in one of its "
         f"last steps only {kept:.0%} of the gradients were not clipped, where {quantile:.0%} are "
-        "wanted. If you passed bounds or a covariance, entries of X may be much larger than these "
-        "say, or far from 0: without these a fit finds scales. Else pass a larger n_iter, or more "
-        "data.",
+        "wanted. If you passed a covariance, entries of X may be much larger than it says, or far "
+        "from 0: without it a fit finds scales. Else pass a larger n_iter, or more data.",
     )
 
 
@@ -479,14 +467,11 @@ def _curvature_between(
     correlated. The difference of two released gradients shows it, up to twice the standard
     deviation of its noise, and costs no budget.
 
-    Where a step leaves the tangent space, as it does while a singular value is small, gradients
-    also change because they are projected elsewhere: that tells nothing of the loss.
+    The matrices have one row or column, so that all steps are within the tangent space.
     """
     step, shift = gradient.point.minus(before.point), gradient.offset - before.offset
     squares = inner_product(step, step) + shift * shift
-    outside = [normal_part(point, step) for point in (before.point, gradient.point)]
-    largest = max(inner_product(part, part) for part in outside)
-    if not squares > 0 or largest > _LARGEST_OUTSIDE**2 * squares:
+    if not squares > 0:
         return 0.0
     change = inner_product(step, gradient.direction) - inner_product(step, before.direction)
     change += shift * (gradient.slope - before.slope)
@@ -502,13 +487,10 @@ def _curvature_between(
 def _cut(point: FixedRank, offset: float, noise_std: float) -> Estimate:
     """Set to 0 the singular values that noise alone may reach, and shrink those just above."""
     if noise_std == 0:
-        return Estimate(point, offset, noise_std=0.0)
+        return Estimate(point, offset)
     edge = noise_std * sum(np.sqrt(point.shape))
     is_noise = point.values <= edge
     # The squares of signal and noise add up, so a value just above the edge is mostly noise.
     added = np.square(edge / np.where(is_noise, np.inf, point.values))
     values = np.where(is_noise, 0.0, point.values * np.sqrt(1 - added))
-    # Shrinking is an error of its own, and noise of gradients that are mostly noise spreads less.
-    is_known = bool(np.all(point.values > _FAR_ABOVE * edge))
-    known = noise_std if is_known else None
-    return Estimate(point.with_values(values), offset, int(is_noise.sum()), noise_std=known)
+    return Estimate(point.with_values(values), offset, int(is_noise.sum()))

@@ -48,8 +48,7 @@ class Transform:
     smallest variance of the fitted matrices along any direction, as far as it is known. Entries of
     :math:`(X_i - C) \circ S` are clipped to the sizes in `largest`, unless that is None.
     Noise hides the scales of `n_hidden` features, and `are_rare` tells whether most features have
-    their usual value in most of the records. If the fitted matrices `are_clear`, they have the
-    variance 1 in all directions, as far as errors are concerned.
+    their usual value in most of the records.
     """
 
     center: np.ndarray | None = None
@@ -60,7 +59,6 @@ class Transform:
     are_rare: bool = False
     n_hidden: int = 0
     largest: np.ndarray | None = None
-    are_clear: bool = True
 
     def scaled(self, design: Design) -> Design:
         r"""Return a view of :math:`(X_i - C) \circ S`, clipped: centered and scaled, not mapped."""
@@ -92,16 +90,6 @@ class Transform:
         if self.center is None:
             return undone, estimate.offset
         return undone, estimate.offset - float(np.vdot(undone.matrix, self.center))
-
-    def noise_stds(self, noise_std: float | None) -> np.ndarray | None:
-        """Return how noise of all fitted coefficients of vectors spreads those that `undo` gives.
-
-        None if the fitted noise is unknown, or if it decays in the descent at an unknown rate.
-        """
-        if noise_std is None or (noise_std > 0 and (self.n_hidden or not self.are_clear)):
-            return None
-        sizes = 1.0 if self.row_map is None else np.sqrt(np.square(self.row_map).sum(axis=-1))
-        return np.asarray(noise_std * np.ravel(self.multiplier) * sizes)
 
 
 def _mapped(symmetric: np.ndarray | None, vectors: np.ndarray) -> np.ndarray:
@@ -235,12 +223,11 @@ def _warnings_for_scales(problem: TraceProblem, features: ScaleReleases) -> Iter
     """Warn if noise will hide most centers and scales."""
     noise_std = default_branch(features)[-1].noise_std
     if noise_std is not None and noise_std > MOST_NOISE:
-        known = ", or bounds of DPLinearRegression that are known without looking at X"
         yield (
             f"{_units(problem)} with epsilon={problem.cost.epsilon:g} are too few to scale "
             f"{counted(problem.n_entries, 'feature')} one by one: noise hides most of the centers "
             f"and scales. Pass more {problem.unit.counted}, a larger epsilon, or fewer features"
-            f"{known if problem.interval is None else ''}."
+            ", or fit DPLinearRegression with bounds that are known without looking at X."
         )
 
 
@@ -292,18 +279,15 @@ def warnings_for_narrow(found: Scales, problem: TraceProblem) -> Iterator[str]:
         if np.any(which):
             yield (
                 f"The spread of {np.sum(which)} of {counted(problem.n_entries, 'feature')}, far "
-                f"from 0, {what}. Subtract a public guess of their centers, or pass bounds of "
-                "DPLinearRegression that are known without looking at X."
+                f"from 0, {what}. Subtract a public guess of their centers, or fit "
+                "DPLinearRegression with bounds that are known without looking at X."
             )
 
 
 def _left_out(found: Scales, problem: TraceProblem) -> np.ndarray:
-    if problem.cost.is_private:
-        are_constant = found.show_nothing()
-    else:  # In exact moments within bounds, constants round.
-        are_constant = found.is_flat & (problem.interval is not None)
-    # Beside an intercept, constants tell nothing.
-    return are_constant & problem.fit_intercept
+    # Beside an intercept, constants tell nothing. Without noise their moments are exact.
+    is_left_out = problem.cost.is_private and problem.fit_intercept
+    return found.show_nothing() & is_left_out
 
 
 def _are_too_rare(problem: TraceProblem, spread: Spread) -> bool:
@@ -423,7 +407,6 @@ def solve_trace(
         center + offset,
         warnings=(*estimate.warnings, *warnings),
         bounds=transform.bounds,
-        noise_std=transform.noise_stds(estimate.noise_std) if problem.is_vector else None,
     )
 
 
@@ -454,12 +437,10 @@ def _transform(
     view = view.held() if problem.cost.is_private else view
     if problem.unit.is_whole:
         bound = covariance_bound(problem)
-        maps, least, clear = release_whitening(plan.covariances, view, responses, budget, bound)
+        maps, least = release_whitening(plan.covariances, view, responses, budget, bound)
     else:
         maps, least = exact_whitening(view)
-        clear = True
-    whitened = replace(scales, row_map=maps[0], column_map=maps[1], least_variance=least)
-    return replace(whitened, are_clear=clear), view
+    return replace(scales, row_map=maps[0], column_map=maps[1], least_variance=least), view
 
 
 def _scales(
@@ -479,7 +460,7 @@ def _scales(
         return Transform(), plain
     if plan.features is not None:
         shape = design.n_records, design.n_entries
-        found = release_scales(plan.features, design, shape, problem.interval, budget)
+        found = release_scales(plan.features, design, shape, None, budget)
         budget.warnings += warnings_for_narrow(found, problem)
         return standardized_by(found, problem), plain
     if plan.first_center is not None:

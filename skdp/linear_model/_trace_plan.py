@@ -199,7 +199,7 @@ def _plan_covariances(problem: TraceProblem) -> tuple[Release | None, ...]:
 def _plan_features(problem: TraceProblem) -> ScaleReleases:
     """Plan the scales of single features, as precise as is wanted, or as shares allow."""
     n_units, n_features, cost = problem.n_units, problem.n_entries, problem.cost
-    least, interval = _LEAST_FEATURE_SHARE, problem.interval
+    least = _LEAST_FEATURE_SHARE
     share_for = partial(share_for_counts, n_features, n_units, cost.mu)
     sizes = share_for(precision=_SIZES_PRECISION, limits=(least, _LARGEST_SIZES_SHARE))
     moments = share_for(precision=_MOMENTS_PRECISION, limits=(least, _LARGEST_MOMENTS_SHARE))
@@ -210,7 +210,7 @@ def _plan_features(problem: TraceProblem) -> ScaleReleases:
         n_units=n_units,
         n_features=n_features,
         rounding=problem.rounding,
-        interval=interval,
+        interval=None,
     )
     return plan_scales(facts, sizes=sizes, places=places, moments=moments + places)
 

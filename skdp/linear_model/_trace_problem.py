@@ -65,12 +65,10 @@ class TraceProblem:
     response_bound: float | None
     fit_intercept: bool
     n_iter: int
-    # The defaults are those of rows of features.
-    covariance: Covariance = "private"
-    rank: int = 1
-    clip_quantile: float | str = "auto"
-    init: str = "random"
-    interval: tuple[np.ndarray, np.ndarray] | None = None  # public ends of features, or None
+    covariance: Covariance
+    rank: int
+    clip_quantile: float | str
+    init: str
 
     @property
     def largest_response(self) -> float:

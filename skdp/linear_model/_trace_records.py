@@ -263,10 +263,6 @@ Maps = list[np.ndarray | None]
 # The descent converges even if a curvature is so many times its estimate, as steps soon get
 # shorter. Not studied.
 _TOLERATED = 3.0
-# Variances are known well enough for errors of coefficients if the smallest one exceeds so much of
-# the largest eigenvalue of the noise, and so many of its standard deviations:
-# benchmarks/noise_errors/coefficients.md.
-_CLEAR, _CLEAR_STDS = 0.5, 3.5
 
 
 def release_whitening(
@@ -275,10 +271,8 @@ def release_whitening(
     responses: Targets,
     budget: PrivacyBudget,
     bound: float,
-) -> tuple[Maps, float, bool]:
+) -> tuple[Maps, float]:
     """Release maps that whiten rows and columns, and the smallest variance that they leave.
-
-    The last value tells whether no variance is hidden by noise.
 
     The length of gradient steps suits matrices whose entries are uncorrelated. So a fit clips the
     matrices in norm and releases the sums of :math:`X_i X_i^T` and of :math:`X_i^T X_i`; for
@@ -286,15 +280,14 @@ def release_whitening(
     scale 1. A side of length 1 is not mapped. The map of sparse factors is a vector, from the
     diagonal of their second moment: any other map would make them dense.
     """
-    maps, least_variance, are_clear = Maps([None, None]), 1.0, True
+    maps, least_variance = Maps([None, None]), 1.0
     for side, moment in _moments(design, responses, bound).items():
         release, n_vectors = plan[side], design.n_records * design.matrix_shape[1 - side]
         assert release is not None
         released, noise_std = budget.release(release, moment, bound, rounding=design.rounding)
-        maps[side], least, is_clear = whitening_of(released / n_vectors, noise_std / n_vectors)
+        maps[side], least = whitening_of(released / n_vectors, noise_std / n_vectors)
         least_variance *= least
-        are_clear &= is_clear
-    return maps, least_variance, are_clear
+    return maps, least_variance
 
 
 def exact_whitening(design: Design) -> tuple[Maps, float]:
@@ -304,7 +297,7 @@ def exact_whitening(design: Design) -> tuple[Maps, float]:
     maps, least_variance = Maps([None, None]), 1.0
     for side, moment in _moments(design, is_left_out, NO_CLIPPING).items():
         n_vectors = max(int(np.count_nonzero(is_inlier)), 1) * design.matrix_shape[1 - side]
-        maps[side], least, _ = whitening_of(moment / n_vectors, 0.0)
+        maps[side], least = whitening_of(moment / n_vectors, 0.0)
         least_variance *= least
     return maps, least_variance
 
@@ -340,23 +333,20 @@ def diagonal_reach(size: int) -> float:
     return math.sqrt(2 * math.log(2 * size))
 
 
-def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, float, bool]:
+def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, float]:
     """Invert the root of a noisy covariance, or diagonal; return also the variance it may leave.
 
-    That is the smallest variance of the whitened data, as far as the noise lets it be known. The
-    last value tells whether a covariance is known well enough for whitened data to have the
-    variance 1 in all directions.
+    That is the smallest variance of the whitened data, as far as the noise lets it be known.
     """
     if moment.ndim == 1:
         edge = noise_std * diagonal_reach(len(moment))
         variances, least_variance = _cleaned(moment, edge, noise_std**2)
-        return 1 / np.sqrt(variances), least_variance, False
+        return 1 / np.sqrt(variances), least_variance
     values, vectors = np.linalg.eigh(moment)
     # The largest eigenvalue of a symmetric noise matrix, and the mean square of all eigenvalues.
     edge, variance = noise_std * math.sqrt(2 * len(values)), noise_std**2 * (len(values) + 1) / 2
     variances, least_variance = _cleaned(values, edge, variance)
-    is_clear = bool(values[0] > max(_CLEAR * edge, _CLEAR_STDS * noise_std))
-    return (vectors / np.sqrt(variances)) @ vectors.T, least_variance, is_clear
+    return (vectors / np.sqrt(variances)) @ vectors.T, least_variance
 
 
 def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np.ndarray, float]:

@@ -5,10 +5,6 @@ import pytest
 
 from benchmarks.noise_errors.coefficients import errors_of
 from skdp import DPLinearRegression, DPTraceRegressor
-from skdp.linalg.matrices import FixedRank
-from skdp.linear_model._trace_descent import Estimate
-from skdp.linear_model._trace_fit import Transform
-from skdp.linear_model._trace_records import whitening_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -36,26 +32,6 @@ def test_only_coefficients_far_above_the_noise_have_errors_and_a_refit_drops_the
 def test_without_noise_there_are_no_errors(rows):
     model = DPLinearRegression(epsilon=np.inf).fit(rows, Y)
     np.testing.assert_array_equal(model.coef_noise_std_, np.zeros(rows.shape[1]))
-
-
-def test_a_covariance_is_clear_if_no_variance_may_be_noise():
-    # Of two columns by the standard deviations, which are .1 beside the diagonal.
-    for least, is_clear in ((0.36, True), (0.34, False), (-0.1, False)):
-        assert whitening_of(np.diag([1.0, least]), 0.1)[2] == is_clear
-    # Of many by the largest eigenvalue of the noise, which is 1.
-    for least, is_clear in ((0.51, True), (0.49, False)):
-        assert whitening_of(np.diag([1.0] * 49 + [least]), 0.1)[2] == is_clear
-    assert not whitening_of(np.array([1.0, 1.0]), 0.1)[2]
-
-
-@pytest.mark.parametrize("root", [None, np.array([[2.0, 1.0, 0], [1.0, 1, 0], [0, 0, 3]])])
-def test_errors_are_those_of_noise_that_goes_the_way_of_coefficients(root):
-    transform = Transform(np.ones((3, 1)), np.array([[1.0], [2.0], [0.5]]), root)
-    columns = []
-    for axis in np.eye(3):
-        noise = FixedRank(axis[:, np.newaxis], np.array([0.3]), np.ones((1, 1)))
-        columns.append(transform.undo(Estimate(noise, 0.0))[0].matrix[:, 0])
-    np.testing.assert_allclose(transform.noise_stds(0.3), np.linalg.norm(columns, axis=0))
 
 
 @pytest.mark.covered(at_most=1)
