@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from skdp.exceptions import BudgetError, FederationError, LedgerError
 
 if TYPE_CHECKING:
     import sqlite3
-    from io import FileIO
 if sys.platform != "win32":
     import fcntl
 
@@ -32,13 +31,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
     )
-_SETTINGS = (
-    # With a lower setting, a power cut can restore the journal and undo the last change.
-    "synchronous = EXTRA",
-    "fullfsync = ON",
-    # Deleted data are overwritten: the file may have held a key.
-    "secure_delete = ON",
-)
+# With a lower setting of the first two, a power cut can restore the journal and undo the last
+# change. Deleted data are overwritten: the file may have held a key.
+_SETTINGS = ("synchronous = EXTRA", "fullfsync = ON", "secure_delete = ON")
 
 
 # On Linux, flock and the locks of SQLite do not see each other, and both are taken. Elsewhere they
@@ -104,14 +99,13 @@ def _locked(path: str, until: float) -> Iterator[int]:
         time.sleep(_PAUSE)
 
 
-def _is_locked(file: FileIO) -> bool:
+def _is_locked(file: IO[bytes]) -> bool:
     """Lock a file, unless somebody else has locked it."""
-    if sys.platform != "win32":
-        try:
+    with suppress(BlockingIOError):
+        if sys.platform != "win32":
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return True
+        return True
+    return False
 
 
 @contextmanager
@@ -130,18 +124,15 @@ def _named_twice(path: str, file: int, writes: bool) -> Iterator[None]:
             f"the file has {n_names} names. If a process that wrote it was killed, move it back to "
             f"where it was, beside its second name with {_WRITTEN!r}; else delete hard links to it"
         )
-    if sys.platform == "win32":
-        yield
-        return
-    others = [name for name in (written, journal) if os.path.lexists(name) and not is_named]
-    if others:
+    is_unnamed = sys.platform != "win32" and not is_named
+    if others := [name for name in (written, journal) if is_unnamed and os.path.lexists(name)]:
         raise UnsafeFileError(
             f"{others[0]!r} is of another file, or of another program that changes this one. If a "
             "change was interrupted, put back the file that was there; if this one is right "
             f"nevertheless, delete what ends in {_WRITTEN!r} and '-journal'"
         )
     try:
-        if writes and not is_named:
+        if writes and is_unnamed:
             os.link(path, written)
         yield
     finally:
@@ -219,13 +210,14 @@ def write_once(path: Path, kind: str, key: bytes, data: bytes, let_go: Callable[
     """
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    failed = partial(_not_written, path)
+    text = f"path={str(path)!r} cannot be written: "
     own, nonce = AESGCM.generate_key(256), os.urandom(_NONCE_SIZE)
     starts = range(0, len(data), _PART_SIZE)
     bound, view = _bound(kind, len(starts)), memoryview(data)
     wrapped = nonce + AESGCM(key).encrypt(nonce, own, bound)
     head = {"kind": kind, "refused": _UNFINISHED, "key": bytes(len(wrapped))}
-    with new_file(path, 0o600), connected(path, failed) as database:
+    opened = partial(connected, path, lambda why: OSError(f"{text}{why}."))
+    with new_file(path, 0o600), opened() as database:
         place = place_of(path)
         database.execute("BEGIN IMMEDIATE")
         for table in _TABLES:
@@ -235,17 +227,16 @@ def write_once(path: Path, kind: str, key: bytes, data: bytes, let_go: Callable[
             part = AESGCM(own).encrypt(_nonce(number), view[start : start + _PART_SIZE], bound)
             insert(database, _PARTS, {"number": number, "part": part})
         database.execute("COMMIT")
-    with (
-        connected(path, failed) as database,
-        _marked(database, {"refused": "", "key": wrapped, "before": _UNFINISHED}, "it has changed"),
-    ):
+    marks = {"refused": "", "key": wrapped, "before": _UNFINISHED}
+    with opened() as database, _marked(database, marks, "it has changed"):
         check_place(path, place)
         let_go()
 
 
 def take_once(path: Path, kind: str, key: bytes, read: Callable[[bytearray], T]) -> T:
     """Return what `read` makes of the data in a file, and leave no key to them in it."""
-    with connected(path, partial(_not_taken, path)) as database:
+    text = f"path={str(path)!r} cannot be resumed: "
+    with connected(path, lambda why: ValueError(f"{text}{why}.")) as database:
         place = place_of(path)
         (head,) = rows_of(database, f"SELECT * FROM {_HEAD}")
         if head["kind"] != kind:
@@ -298,11 +289,3 @@ def _nonce(number: int) -> bytes:
 def _bound(kind: str, n_parts: int) -> bytes:
     """Return what is authenticated with every part."""
     return f"{kind}, {n_parts} parts".encode()
-
-
-def _not_written(path: Path, error: Exception) -> OSError:
-    return OSError(f"path={str(path)!r} cannot be written: {error}.")
-
-
-def _not_taken(path: Path, error: Exception) -> ValueError:
-    return ValueError(f"path={str(path)!r} cannot be resumed: {error}.")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -196,8 +195,13 @@ def create_file(path: str, head: dict[str, Any]) -> None:
     """Make the file of a new ledger in one transaction; an existing file is never replaced."""
     try:
         # Nothing was charged to an incomplete file, which is removed.
-        with new_file(path, 0o660):
-            _write_head(path, head)
+        with new_file(path, 0o660), connected(path, partial(_failed, path)) as database:
+            database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            # executescript commits before it runs, so that the script itself begins the
+            # transaction.
+            database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION};")
+            insert(database, "ledger", {"id": 1, **head, "spent": 0, "tails": 0})
+            database.execute("COMMIT")
     except FileExistsError:
         raise LedgerError(
             f"There is a file at {path!r}. If it is a ledger, PrivacyLedger(path) opens it; a new "
@@ -205,25 +209,14 @@ def create_file(path: str, head: dict[str, Any]) -> None:
         ) from None
 
 
-def _write_head(path: str, head: dict[str, Any]) -> None:
-    with connected(path, partial(_failed, path)) as database:
-        database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-        # executescript commits before it runs, so that the script itself begins the transaction.
-        database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION};")
-        insert(database, "ledger", {"id": 1, **head, "spent": 0, "tails": 0})
-        database.execute("COMMIT")
-
-
-@contextmanager
-def open_file(path: str, *, writes: bool = False) -> Iterator[sqlite3.Connection]:
+def open_file(path: str, *, writes: bool = False) -> AbstractContextManager[sqlite3.Connection]:
     """Open the file of an existing ledger for one operation."""
     if not os.path.exists(path):
         raise LedgerError(
             f"There is no ledger at {path!r}. A missing file is not an unspent one; "
             "PrivacyLedger.create makes a new one."
         )
-    with connected(path, partial(_failed, path), writes=writes) as database:
-        yield database
+    return connected(path, partial(_failed, path), writes=writes)
 
 
 def _failed(path: str, error: Exception) -> LedgerError:
@@ -239,10 +232,9 @@ def read_head(database: sqlite3.Connection, path: str) -> dict[str, Any]:
     heads = rows_of(database, "SELECT * FROM ledger")
     if len(heads) != 1:
         raise LedgerError(f"{path!r} is not a ledger: it has no limit.")
-    (head,) = heads
-    if not _is_sound(head):
+    if not _is_sound(heads[0]):
         raise LedgerError(f"{path!r} is damaged: its limit is not what it was.")
-    return head
+    return heads[0]
 
 
 def _is_sound(head: dict[str, Any]) -> bool:
@@ -290,9 +282,8 @@ def mark_answered(database: sqlite3.Connection, fit: str) -> None:
     """Mark the charges of a fit that has answered."""
     for table in ("fit", "answered"):
         database.execute(_TEXTS.format(table))
-    database.execute(
-        "INSERT OR IGNORE INTO answered SELECT id, text FROM fit WHERE text = ?", (fit,)
-    )
+    charges = "SELECT id, text FROM fit WHERE text = ?"
+    database.execute(f"INSERT OR IGNORE INTO answered {charges}", (fit,))
 
 
 def attached(database: sqlite3.Connection, table: str) -> dict[int, str]:

@@ -64,9 +64,8 @@ def check_kind(head: dict[str, Any], spent: Any) -> None:
 def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> str:
     """Return the text of a refusal, which says what is left."""
     left = limit.epsilon_of_fit(limit.room_beside(head["tails"]) - head["spent"])
-    more = ""
-    if spent.delta_tail:
-        more = f" It also reserves {spent.delta_tail:.4g} of delta: a smaller delta reserves less."
+    more = f" It also reserves {spent.delta_tail:.4g} of delta: a smaller delta reserves less."
+    more *= bool(spent.delta_tail)
     return (
         f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
         f"{left:.4g}, at the delta of the ledger.{more} Nothing has been released or charged. A "
@@ -108,11 +107,10 @@ def report_of(path: str, head: dict[str, Any], charges: Sequence[dict[str, Any]]
 
 def _line(charge: dict[str, Any]) -> str:
     """Format one charge."""
-    numbers = (
-        f"{charge['epsilon']:>9.4g}{charge['delta']:>9.2g}{charge['spent'] / file.WHOLE:>8.2%}"
-    )
+    share, time = charge["spent"] / file.WHOLE, _shown(charge["time"][:19])
     what = charge["what"] if charge["note"] is None else f"{charge['what']} ({charge['note']})"
-    return f"{charge['id']:>5} {_shown(charge['time'][:19]):<20}{numbers}  {_shown(what)}"
+    numbers = f"{charge['epsilon']:>9.4g}{charge['delta']:>9.2g}{share:>8.2%}"
+    return f"{charge['id']:>5} {time:<20}{numbers}  {_shown(what)}"
 
 
 def _shown(text: str) -> str:
@@ -294,8 +292,7 @@ class PrivacyLedger:
             row |= {name: float(getattr(spent, name)) for name in NUMBERS}
             row |= {name: bool(getattr(spent, name)) for name in ("seeded", "enforced")}
             insert(database, "charge", row)
-            texts = {"note": self.note if note is None else note, "fit": fit}
-            for table, text in texts.items():
+            for table, text in ("note", self.note if note is None else note), ("fit", fit):
                 if text is not None:
                     file.attach(database, table, text)
             database.execute("COMMIT")
@@ -417,7 +414,10 @@ class PrivacyLedger:
             limit = limit_of(head)
             for charge in file.read_charges(database, self.path):
                 cost = limit.cost_of(SimpleNamespace(**charge))
-                if not _is_alike(cost.spent, charge["spent"]) or cost.tails != charge["tails"]:
+                # Different versions of the functions round otherwise.
+                rounding = max(1, charge["spent"] >> 24)
+                is_alike = abs(cost.spent - charge["spent"]) <= rounding
+                if not is_alike or cost.tails != charge["tails"]:
                     raise LedgerError(f"{self.path!r} is damaged: charge {charge['id']} is wrong.")
 
     @contextmanager
@@ -449,11 +449,6 @@ class PrivacyLedger:
 
     def _repr_html_(self) -> str:
         return as_html(self.report())
-
-
-def _is_alike(units: int, kept: int) -> bool:
-    """Whether two costs are equal, up to rounding by different versions of the functions."""
-    return abs(units - kept) <= max(1, kept >> 24)
 
 
 def _now() -> str:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
 from hashlib import sha256
-from itertools import zip_longest
+from itertools import product, zip_longest
 from numbers import Integral, Real
 from threading import Lock, RLock
-from types import CellType, CodeType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType, MethodType, NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,18 +29,12 @@ from sklearn.utils import check_scalar
 
 Fit = Callable[[Any, int | None], Any]
 
-# What is not pickled by what it consists of, and that.
-_MEMBERS: dict[type, tuple[str, ...]] = {
-    **dict.fromkeys((type(None), type(Lock()), type(RLock())), ()),
-    CellType: ("cell_contents",),
-    CodeType: ("co_code", "co_consts", "co_names"),
-    FunctionType: ("__code__", "__closure__", "__defaults__", "__kwdefaults__", "__dict__"),
-    MethodType: ("__func__", "__self__"),
-}
+# What is not pickled by what it consists of, and that: each has some of it.
+_OF_MEMBERS = (NoneType, type(Lock()), type(RLock()), CellType, CodeType, FunctionType, MethodType)
+_MEMBERS = "cell_contents co_code co_consts co_names __code__ __closure__ __defaults__ "
+_MEMBERS += "__kwdefaults__ __dict__ __func__ __self__"
 #: What is said of an object that cannot be compared.
 UNREADABLE = "is a {}, which has no pickle: no check can read it"
-# What errors lead to, and do not pickle.
-_OF_ERRORS = ("__traceback__", "__context__", "__cause__")
 _ARRAYS = (bool, int, float, complex, np.ndarray, array, memoryview)
 
 
@@ -66,18 +60,17 @@ def _inside(value: Any) -> Any:
         if found.dtype.hasobject:
             return _inside(hex(value)) if kind is int else {"items": found.tolist()}
         return found if found.dtype.kind in "biufc" else _inside(found.tobytes())
-    if kind in (list, tuple):
-        return dict(enumerate(value))
-    if kind is dict:
-        has_names = all(type(key) is str for key in value)
-        return value if has_names else dict(enumerate(value.items()))
+    if kind is dict and all(type(key) is str for key in value):
+        return value
+    if kind in (list, tuple, dict):
+        return dict(enumerate(value.items() if kind is dict else value))
     if isinstance(value, type | FunctionType):
         with suppress(pickle.PicklingError, AttributeError):
             return _digest(pickle.dumps(value))
     if isinstance(value, type):
         return {"bases": value.__bases__, **attributes_of_class(value)}
-    if kind in _MEMBERS:
-        return {name: getattr(value, name) for name in _MEMBERS[kind]}
+    if kind in _OF_MEMBERS:
+        return {name: getattr(value, name) for name in _MEMBERS.split() if hasattr(value, name)}
     return _reduced(value)
 
 
@@ -89,7 +82,8 @@ def _reduced(value: Any) -> Any:
         return _digest(pickle.dumps(value))
     arguments, state, items, pairs = [*reduced[1:5], None, None, None][:4]
     named = {"()": arguments, "[]": items and [*items], "{}": pairs and dict(pairs)}
-    named |= {name: getattr(value, name, None) for name in _OF_ERRORS}
+    # What errors lead to, and do not pickle.
+    named |= {n: getattr(value, n, None) for n in ("__traceback__", "__context__", "__cause__")}
     named["array"] = np.asarray(value) if hasattr(value, "__array__") else None
     named = {name: one for name, one in named.items() if one is not None}
     # Attributes that data frames do not pickle are caches.
@@ -202,8 +196,7 @@ def numbers_of_fits(fit: Fit, tasks: Iterable[tuple[Any, int]]) -> np.ndarray:
 def columns_of_fits(fit: Fit, data: Any, other: Any, n_fits: int, seed: int | None) -> np.ndarray:
     """Fit to both datasets with the same seeds; give what both have of each output."""
     check_scalar(n_fits, "n_fits", Integral, min_val=20)
-    seeds = seeds_of(n_fits, seed)
-    tasks = [(one, own) for one in (data, other) for own in seeds]
+    tasks = product((data, other), seeds_of(n_fits, seed))
     return numbers_of_fits(fit, tasks).transpose(2, 0, 1)
 
 

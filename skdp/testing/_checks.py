@@ -232,16 +232,13 @@ def no_noise_is_shared_by_different_fits(case: Subject) -> None:
     groups = case.groups()
     datasets = [groups[0].origin or groups[0].datasets[0]]
     datasets += itertools.chain.from_iterable(group.datasets[:4] for group in groups)
-    distinct = {_contents(case, one): one for one in datasets}
+    # 0 and -0 are the same.
+    arrays = [[x.toarray() if issparse(x) else x for x in case.arrays(one)] for one in datasets]
+    contents = [all_of([np.where(x == 0, 0, x) for x in one]) for one in arrays]
+    distinct = dict(zip(contents, datasets, strict=True))
     noises = [fits.noise_of(case.make(**seeded), *one) for one in distinct.values()]
     for first, second in itertools.combinations(noises, 2):
         assert case.may_share_noise(first, second), "neighbors share noise"
-
-
-def _contents(case: Subject, data: Any) -> tuple[Any, ...]:
-    """Give what makes arguments of fits differ: 0 and -0 are the same."""
-    arrays = (one.toarray() if issparse(one) else one for one in case.arrays(data))
-    return tuple(all_of(np.where(one == 0, 0, one)) for one in arrays)
 
 
 # ------------------------------
@@ -313,22 +310,18 @@ def a_fitted_pickle_has_neither_seed_nor_data(case: Subject) -> None:
         fits.assert_same_fit(restored, estimator)
     # With the zeros below it, which integers and words have, too: three bytes come by chance.
     assert SECRET.to_bytes(20, "little").rstrip(b"\0") not in pickled, "a pickle has the seed"
-    assert not any(trace in pickled for trace in _traces_of(case)), "a pickle has numbers of data"
-
-
-def _numbers_in(case: Subject) -> list[np.ndarray]:
-    return [one.data if issparse(one) else np.ravel(one) for one in case.arrays(case.data)]
-
-
-def _traces_of(case: Subject) -> list[bytes]:
-    """Give the bytes of any two adjacent numbers that no release has by chance."""
+    # Two numbers beside each other come in no release by chance.
     traces = []
     for values in _numbers_in(case):
         telling = values != np.round(values)
         places = np.flatnonzero(telling[:-1] & telling[1:] & (values[:-1] != values[1:]))
         traces += [values[place : place + 2].tobytes() for place in places]
     assert traces, "data need numbers beside each other that are not whole"
-    return traces
+    assert not any(trace in pickled for trace in traces), "a pickle has numbers of data"
+
+
+def _numbers_in(case: Subject) -> list[np.ndarray]:
+    return [one.data if issparse(one) else np.ravel(one) for one in case.arrays(case.data)]
 
 
 def a_second_fit_does_not_depend_on_the_first(case: Subject) -> None:

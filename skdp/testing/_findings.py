@@ -1,8 +1,6 @@
 """Mistakes that a few fits show: repeated noise, low bits, and what follows from data exactly."""
 
 import warnings
-from collections.abc import Callable
-from functools import partial
 from multiprocessing import get_all_start_methods, get_context
 from typing import Any, NamedTuple
 
@@ -10,17 +8,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.stats import fisher_exact, spearmanr
 
-from skdp.testing._audit import (
-    UNREADABLE,
-    Fit,
-    Part,
-    attributes_of_class,
-    columns_of_fits,
-    numbers_of_fit,
-    outputs_of,
-    parts_of,
-    seeds_of,
-)
+from skdp.testing import _audit as fits
+from skdp.testing._audit import Fit, Part, columns_of_fits, parts_of
 from skdp.testing._recording import said_by
 
 # A finding of a statistical test comes by chance this often, over all outputs.
@@ -107,11 +96,13 @@ def find_repeated_noise(
     output: the same seed gives other data the same noise
     """
     columns = columns_of_fits(fit, data, neighbour, n_fits, random_state)
-    found = [
-        Finding(place, "the same output without a seed: noise is missing, or not fresh")
-        for place, run in _PLACES.items()
-        if all(map(np.array_equal, *run(fit, data)))
-    ]
+    runs = {
+        f"two {places}": Parallel(2, backend)(delayed(_several)(fit, data) for _ in range(2))
+        for places, backend in _BACKENDS.items()
+    }
+    runs |= {"two forks": _in_forks(fit, data)} if "fork" in get_all_start_methods() else {}
+    what = "the same output without a seed: noise is missing, or not fresh"
+    found = [Finding(where, what) for where, two in runs.items() if all(map(np.array_equal, *two))]
     with warnings.catch_warnings(action="ignore"):
         # Of outputs that are constant.
         chances = [spearmanr(*pair, alternative="greater").pvalue for pair in columns]
@@ -121,18 +112,14 @@ def find_repeated_noise(
 
 def _named(numbers: np.ndarray, what: str, fit: Fit, data: Any) -> list[Finding]:
     """Name the attributes that have the numbers, or the output as a whole; texts have no noise."""
-    named = outputs_of(fit, data, 0)
+    named = fits.outputs_of(fit, data, 0)
     names = np.repeat([*named], [len(one) for one in named.values()])
     found = dict.fromkeys(map(str, names[numbers]))
     return [Finding(name, what) for name in found if named[name].dtype != np.uint64]
 
 
 def _several(fit: Fit, data: Any) -> list[np.ndarray]:
-    return [numbers_of_fit(fit, data, None) for _ in range(_N_REPEATS)]
-
-
-def _twice_by(backend: str, fit: Fit, data: Any) -> list[list[np.ndarray]]:
-    return list(Parallel(2, backend)(delayed(_several)(fit, data) for _ in range(2)))
+    return [fits.numbers_of_fit(fit, data, None) for _ in range(_N_REPEATS)]
 
 
 # What a fork finds there, as it is not sent.
@@ -153,13 +140,6 @@ def _in_forks(fit: Fit, data: Any) -> list[list[np.ndarray]]:
 
 def _of_task() -> list[np.ndarray]:
     return _several(*_TASK)
-
-
-_PLACES: dict[str, Callable[..., Any]] = {
-    f"two {places}": partial(_twice_by, backend) for places, backend in _BACKENDS.items()
-}
-if "fork" in get_all_start_methods():
-    _PLACES["two forks"] = _in_forks
 
 
 # ------------------------------
@@ -232,20 +212,18 @@ def find_low_bits(
     []
     """
     columns = columns_of_fits(fit, data, neighbour, n_fits, random_state)
-    found = [_all_differ(pair) and (_is_shifted(pair) or _bits_differ(pair)) for pair in columns]
     what = "noise is added in floating point, and lies on no lattice"
-    return _named(np.flatnonzero(found), what, fit, data)
+    return _named(np.flatnonzero([_is_plain(pair) for pair in columns]), what, fit, data)
 
 
-def _all_differ(pair: np.ndarray) -> bool:
-    """Whether noise varies so finely that no number comes twice."""
-    return bool(np.isfinite(pair).all()) and all(len(np.unique(one)) == len(one) for one in pair)
-
-
-def _is_shifted(pair: np.ndarray) -> bool:
-    """Whether two samples differ by a constant, but for rounding."""
+def _is_plain(pair: np.ndarray) -> bool:
+    """Whether noise is so fine that no number comes twice, and the low bits tell of the value."""
+    if not np.isfinite(pair).all() or any(len(np.unique(one)) < len(one) for one in pair):
+        return False
+    # Two samples differ by a constant, but for rounding.
     rounding = _ROUNDING * np.spacing(np.abs(pair).max())
-    return bool(np.ptp(pair[0] - pair[1]) <= rounding < np.ptp(pair[0]) / 16)
+    is_shifted = np.ptp(pair[0] - pair[1]) <= rounding < np.ptp(pair[0]) / 16
+    return bool(is_shifted or _bits_differ(pair))
 
 
 def _lowest_bits(numbers: np.ndarray) -> np.ndarray:
@@ -318,7 +296,7 @@ def find_data_dependent_attributes(
     ...     print(finding)
     data_max_: differs between both datasets, whatever the seed; it is the max of columns
     """
-    seeds = seeds_of(_N_SEEDS, random_state)
+    seeds = fits.seeds_of(_N_SEEDS, random_state)
     told = [[_told(fit, one, seed) for seed in seeds] for one in (data, neighbour)]
     both = [_statistics(one) for one in (data, neighbour)]
     statistics = {name: [one.get(name) for one in both] for name in both[0]}
@@ -339,7 +317,8 @@ def _told(fit: Fit, data: Any, seed: int) -> dict[str, Part]:
             said["error"] = f"{type(error).__name__}: {error}"
 
     result, (*warned, text) = said_by(tell)
-    of_classes = [attributes_of_class(base) for base in type(result).__mro__ if base is not object]
+    bases = type(result).__mro__[:-1]
+    of_classes = [fits.attributes_of_class(base) for base in bases]
     said |= {"warnings": "\n".join(warned), "printed text": text, "class": of_classes}
     told = {**dict(parts_of(said)), **dict(parts_of(result))}
     return {name or "output": part for name, part in told.items()}
@@ -350,7 +329,7 @@ def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) ->
     parts = [[one or Part("missing", np.empty(0)) for one in side] for side in values]
     hidden = [one.form for side in parts for one in side if one.numbers is None]
     if hidden:
-        return UNREADABLE.format(hidden[0])
+        return fits.UNREADABLE.format(hidden[0])
     forms = [{one.form for one in side} for side in parts]
     both = [*forms[0], *forms[1]]
     if len({*both}) > 1:

@@ -237,12 +237,7 @@ def leaving(ledger: Any = None) -> Iterator[list[str]]:
 @lru_cache
 def _listen_to_python() -> None:
     # Who listens cannot stop, and is told of every `id`.
-    sys.addaudithook(_hear)
-
-
-def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    for one in _listeners:
-        one(event, arguments)
+    sys.addaudithook(lambda *told: [one(*told) for one in _listeners])
 
 
 @contextlib.contextmanager
@@ -291,13 +286,14 @@ def assert_same_fit(again: Any, original: Any, *, is_refit: bool = False) -> Non
 
 def assert_holds(estimator: Any, contents: dict[str, Any]) -> None:
     """Compare all that a fitted estimator holds with what another one does."""
-    found = contents_of(estimator)
+    found, of_two = contents_of(estimator), "of two fits that have to be the same"
     only = ", ".join(found.keys() ^ contents.keys())
-    assert not only, f"only one of two fits that have to be the same has {only}"
+    assert not only, f"only one {of_two} has {only}"
     for name, (form, numbers) in contents.items():
         assert numbers is not None, f"{name} {UNREADABLE.format(form)}"
-        is_same = found[name] == (form, numbers)
-        assert is_same, f"{name} differs in two fits that have to be the same"
+        assert found[name] == (form, numbers), (
+            f"{name} differs in two fits that have to be the same"
+        )
 
 
 def contents_of(estimator: Any) -> dict[str, Any]:
@@ -365,8 +361,8 @@ def farthest(
     ratios: dict[str, float] = {}
     releases = replays[0].spent().releases
     origins = [] if origin is None else [origin]
-    for other in [*replays, *origins]:
-        assert other.spent().releases == releases, "other releases, or other sensitivities"
+    same = [other.spent().releases == releases for other in [*replays, *origins]]
+    assert all(same), "other releases, or other sensitivities"
     for index, release in enumerate(releases):
         values = np.array([each.bounded(index) for each in replays])
         assert np.isfinite(values).all(), f"{release.name} is not finite"

@@ -47,8 +47,7 @@ class NoisyMean:
     """
 
     def __init__(self, mu: float = 1.0, random_state: int | None = None) -> None:
-        self.mu = mu
-        self.random_state = random_state
+        self.mu, self.random_state = mu, random_state
 
     def fit(self, X: np.ndarray) -> "NoisyMean":
         """Release the mean.
