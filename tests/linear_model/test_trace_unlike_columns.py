@@ -150,7 +150,7 @@ def test_a_column_of_zeros_or_ones_has_no_coefficient(bounds, epsilon, number):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyWarning)
             sizes.append(abs(model.fit(X, y).coef_[3]) / y.std())
-    # As in 96 of 100 others.
+    # Of 25 other fits at epsilon 1, and as many at 256, none was larger.
     assert np.sort(sizes)[8] < 0.05
 
 
