@@ -153,7 +153,6 @@ class DPLinearRegression(PrivateRegressor):
         # `checked_interval` checks it.
         "bounds": "no_validation",
         "privacy_unit": [StrOptions({"record", "user"})],
-        "n_iter": [*PrivateRegressor._parameter_constraints["n_iter"], StrOptions({"auto"})],
     }
 
     def __init__(
@@ -246,7 +245,7 @@ class DPLinearRegression(PrivateRegressor):
         return np.asarray((products + self.intercept_).astype(rows.dtype))
 
     def _n_passes(self, plan: Plan) -> int | None:
-        most = super(PrivateRegressor, self)._n_passes(plan)
+        most = super()._n_passes(plan)
         # Rows are written out, and measured before and after they are whitened.
         return None if most is None else most + 1
 

@@ -1,5 +1,6 @@
-"""Private linear regressions: their base, that of rows of features, and that of matrices."""
+"""Private linear regressions: their base, and that of matrices."""
 
+from abc import abstractmethod
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
@@ -51,14 +52,10 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         **SupervisedEstimator._parameter_constraints,
         "response_bound": [*ANY_BOUND, None],
         "fit_intercept": ["boolean"],
-        "n_iter": [Interval(Integral, 1, 10_000, closed="both")],
+        "n_iter": [Interval(Integral, 1, 10_000, closed="both"), StrOptions({"auto"})],
     }
 
     _checked = staticmethod(checked_responses)
-    # Of a trace regression, unless a class has others.
-    _plan: Any = staticmethod(plan_trace)
-    _solve: Any = staticmethod(solve_trace)
-    _warnings: Any = staticmethod(warnings_for_size)
 
     @by_chunks
     def predict(self, X: Any) -> Any:
@@ -106,61 +103,9 @@ class PrivateRegressor(RegressorMixin, SupervisedEstimator):
         predictions, responses = self.predict(X), self._targets(X, y).mapped(as_numbers)
         return r2_of(responses, predictions, sample_weight, self.n_jobs)
 
+    @abstractmethod
     def _predicted(self, rows: Any) -> np.ndarray:
-        if rows.shape[0] == 0:
-            return np.zeros(0, rows.dtype)
-        if self.feature_bounds_ is None and not isinstance(rows, RankOneMatrices):
-            return np.asarray(rows @ self.coef_.ravel() + self.intercept_)
-        return np.asarray((self._products(rows) + self.intercept_).astype(rows.dtype))
-
-    def _products(self, rows: Any) -> np.ndarray:
-        """Clip features as the fit did, and multiply them by the coefficients."""
-        assert self.feature_bounds_ is not None
-        design = Design(source_of(rows, None), (self.n_features_in_, 1), self.n_jobs)
-        return design.clipped_inner(self.coef_.ravel(), self.feature_bounds_)
-
-    def _opened(
-        self, rows: Any, shape: Shape, targets: Targets, people: People | None, names: Any
-    ) -> tuple[Any, Data]:
-        n_units = rows.shape[0] if people is None else people.n_people
-        problem = self._problem_of(rows, (n_units, rows.shape[1]), shape, names=names)
-        source = source_of(rows, problem.factors)
-        hashed = [source]
-        if isinstance(source, RankOneMatrices):
-            hashed = [as_source(source.left), as_source(source.right)]
-        checked = partial(checked_digest, n_jobs=self.n_jobs, is_keyed=self._is_keyed)
-        of_targets = checked(targets.mapped(as_numbers), name="y")
-        digests = [*map(checked, hashed), of_targets]
-        design = Design(source, problem.matrix_shape, self.n_jobs, people=people)
-        later = targets.mapped(as_numbers_or_nan)
-        records = Records(design, later, float(problem.fit_intercept))
-        digest = keyed_by_people(lambda: tuple(digest() for digest in digests), people)
-        return problem, (records, digest)
-
-    def _problem_of(self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any) -> Any:
-        check_not_pure(type(self).__name__, self._cost())
-        asked, of_people = plain(getattr(self, "matrix_shape", None)), self.privacy_unit == "user"
-        facts = facts_of(rows, size, asked, shape, of_people=of_people)
-        check_parts(rows, facts["factors"], self.privacy_unit, type(self).__name__)
-        unit = UNITS[self.privacy_unit](self.adjacency)
-        problem = self._asked(TraceProblem, **facts, unit=unit, **self._more_facts(facts, names))
-        check_finite_bound("response_bound", problem.response_bound, problem.cost)
-        return problem
-
-    def _n_passes(self, plan: Plan) -> int | None:
-        most = super()._n_passes(plan)
-        # One more pass may standardize rows.
-        return None if most is None else most - n_votes(plan) + 1
-
-    def _more_facts(self, facts: dict[str, Any], names: Any) -> dict[str, Any]:
-        """Return public facts that only some regressions have."""
-        return {}
-
-    def _set_attributes(self, result: Any, problem: Any) -> tuple[str, ...]:
-        self.intercept_ = float(result.offset)
-        bounds = None if result.bounds is None else in_dtype(result.bounds, problem.dtype)
-        self.feature_bounds_: np.ndarray | None = bounds
-        return result.warnings
+        """Predict the responses of checked rows."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -306,10 +251,11 @@ class DPTraceRegressor(PrivateRegressor):
     True
     """
 
+    _plan, _solve = staticmethod(plan_trace), staticmethod(solve_trace)
+    _warnings = staticmethod(warnings_for_size)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateRegressor._parameter_constraints,
         **TRACE_CONSTRAINTS,
-        "n_iter": [*PrivateRegressor._parameter_constraints["n_iter"], StrOptions({"auto"})],
     }
 
     def __init__(
@@ -358,12 +304,44 @@ class DPTraceRegressor(PrivateRegressor):
         with np.errstate(under="ignore"):
             return (self.left_components_ * self.singular_values_) @ self.right_components_
 
-    def _more_facts(self, facts: dict[str, Any], names: Any) -> dict[str, Any]:
-        shape = facts["matrix_shape"]
-        check_rank(self.rank, shape)
-        n_iter = _STEPS_OF_MATRICES[self._cost().is_private]
-        more = {} if self.n_iter != "auto" else {"n_iter": n_iter}
-        return {"covariance": checked_covariance(self.covariance, shape), **more}
+    def _opened(
+        self, rows: Any, shape: Shape, targets: Targets, people: People | None, names: Any
+    ) -> tuple[TraceProblem, Data]:
+        n_units = rows.shape[0] if people is None else people.n_people
+        problem = self._problem_of(rows, (n_units, rows.shape[1]), shape, names=names)
+        source = source_of(rows, problem.factors)
+        hashed = [source]
+        if isinstance(source, RankOneMatrices):
+            hashed = [as_source(source.left), as_source(source.right)]
+        checked = partial(checked_digest, n_jobs=self.n_jobs, is_keyed=self._is_keyed)
+        of_targets = checked(targets.mapped(as_numbers), name="y")
+        digests = [*map(checked, hashed), of_targets]
+        design = Design(source, problem.matrix_shape, self.n_jobs, people=people)
+        later = targets.mapped(as_numbers_or_nan)
+        records = Records(design, later, float(problem.fit_intercept))
+        digest = keyed_by_people(lambda: tuple(digest() for digest in digests), people)
+        return problem, (records, digest)
+
+    def _problem_of(
+        self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any
+    ) -> TraceProblem:
+        check_not_pure(type(self).__name__, self._cost())
+        of_people = self.privacy_unit == "user"
+        facts = facts_of(rows, size, plain(self.matrix_shape), shape, of_people=of_people)
+        check_parts(rows, facts["factors"], self.privacy_unit, type(self).__name__)
+        check_rank(self.rank, facts["matrix_shape"])
+        facts["unit"] = UNITS[self.privacy_unit](self.adjacency)
+        facts["covariance"] = checked_covariance(self.covariance, facts["matrix_shape"])
+        if self.n_iter == "auto":
+            facts["n_iter"] = _STEPS_OF_MATRICES[self._cost().is_private]
+        problem = self._asked(TraceProblem, **facts)
+        check_finite_bound("response_bound", problem.response_bound, problem.cost)
+        return problem
+
+    def _n_passes(self, plan: Plan) -> int | None:
+        most = super()._n_passes(plan)
+        # One more pass may standardize rows.
+        return None if most is None else most - n_votes(plan) + 1
 
     def _reserved_part(self) -> float:
         return DELTA_TAIL if self.init == "spectral" else 0.0
@@ -374,13 +352,24 @@ class DPTraceRegressor(PrivateRegressor):
         self.singular_values_ = in_dtype(point.values, dtype)
         self.right_components_ = in_dtype(point.right.T, dtype)
         self._shape, self._coef_shape = problem.matrix_shape, problem.coef_shape
-        return super()._set_attributes(result, problem)
+        self.intercept_ = float(result.offset)
+        bounds = result.bounds
+        self.feature_bounds_ = None if bounds is None else in_dtype(bounds, dtype)
+        return result.warnings
 
-    def _products(self, rows: Any) -> np.ndarray:
+    def _predicted(self, rows: Any) -> np.ndarray:
+        if rows.shape[0] == 0:
+            return np.zeros(0, rows.dtype)
         if self.feature_bounds_ is not None:
-            return super()._products(rows)
-        factors = self.left_components_, self.singular_values_, self.right_components_.T
-        return Design(rows, rows.matrix_shape, self.n_jobs).inner(FixedRank(*factors))
+            # Features are clipped as in the fit.
+            design = Design(source_of(rows, None), (self.n_features_in_, 1), self.n_jobs)
+            products = design.clipped_inner(self.coef_.ravel(), self.feature_bounds_)
+        elif isinstance(rows, RankOneMatrices):
+            factors = self.left_components_, self.singular_values_, self.right_components_.T
+            products = Design(rows, rows.matrix_shape, self.n_jobs).inner(FixedRank(*factors))
+        else:
+            return np.asarray(rows @ self.coef_.ravel() + self.intercept_)
+        return np.asarray((products + self.intercept_).astype(rows.dtype))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
