@@ -122,8 +122,7 @@ def stand_ins(rows: Any, odd: float | None = None, known: Any = None) -> Iterato
             continue
         yield made
     if isinstance(rows, list | tuple):
-        yield [{}] * TWICE
-        yield [[]] * TWICE
+        yield from ([{}] * TWICE, [[]] * TWICE)
 
 
 def _stand_in(rows: Any, anything: Any) -> Any:
@@ -134,8 +133,14 @@ def _stand_in(rows: Any, anything: Any) -> Any:
         return csr_array(two) if rows.is_sparse else two
     if issparse(rows):
         return type(rows)(_two(rows.dtype, rows.shape[1:], anything))
+    if hasattr(rows, "iloc") and rows.ndim == 1:
+        return _public_column(rows, anything)
     if hasattr(rows, "iloc"):
-        return _stand_in_of_pandas(rows, anything)
+        # A plan may have no rows.
+        two = rows.iloc[:0].reset_index(drop=True).reindex(range(TWICE))
+        for number in range(two.shape[1]):
+            two.isetitem(number, _public_column(rows.iloc[:, number], anything))
+        return two
     if hasattr(rows, "fill_null"):
         # Of polars.
         values = zip(_values("i", anything), _values("U", anything), (True, False), strict=True)
@@ -166,16 +171,6 @@ def _values(kind: str, anything: Any) -> Any:
         # A missing text is a gap, too.
         return None if odd is np.nan else first, second
     return _TEXTS if kind == "U" else (first if odd is None else odd, second)
-
-
-def _stand_in_of_pandas(rows: Any, anything: Any) -> Any:
-    if not hasattr(rows, "columns"):
-        return _public_column(rows, anything)
-    # A plan may have no rows.
-    two = rows.iloc[:0].reset_index(drop=True).reindex(range(TWICE))
-    for number in range(two.shape[1]):
-        two.isetitem(number, _public_column(rows.iloc[:, number], anything))
-    return two
 
 
 def _public_column(column: Any, anything: Any) -> Any:

@@ -43,6 +43,7 @@ from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.people import People
 from skdp.exceptions import shortened
 from skdp.linalg.norms import with_data
+from skdp.pipeline import _public_rows as twos
 from skdp.pipeline._holders import (
     copied,
     ending_with,
@@ -55,20 +56,7 @@ from skdp.pipeline._holders import (
     refuses_unknown,
     takes_all_rows,
 )
-from skdp.pipeline._public_rows import (
-    ODD,
-    TWICE,
-    are_numbers,
-    are_single,
-    columns_of,
-    hold_categories,
-    plain_rows,
-    row_among,
-    row_twice,
-    shape_of,
-    stand_ins,
-    without_categories,
-)
+from skdp.pipeline._public_rows import TWICE, are_numbers, columns_of, plain_rows, stand_ins
 from skdp.preprocessing import DPStandardScaler
 
 # ------------------------------
@@ -121,7 +109,7 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
     for part, its in _parts(step, rows) if is_columns(step) else [(step, rows)]:
         _check_by_rows(what, part, its, method)
     made = _real(what, result, rows)
-    others = without_categories(public.rows) if hold_categories(rows) else public.rows
+    others = twos.without_categories(public.rows) if twos.hold_categories(rows) else public.rows
     _refuse_form(what, form == _form_of(made) == _form_of(_attempt(function, others)))
     return _finite_but_gaps(made, rows)
 
@@ -141,12 +129,12 @@ def _form_of(result: Any) -> tuple[Any, ...] | None:
 
 def _form_of_public(what: str, public: "_Public") -> tuple[Any, ...]:
     made = public.result
-    form, shape, dtype = _form_of(made), shape_of(made), getattr(made, "dtype", None)
+    form, shape, dtype = _form_of(made), twos.shape_of(made), getattr(made, "dtype", None)
     if form is None or shape[0] != TWICE:
         mend = _NO_FRAMES if hasattr(made, "iloc") else ""
         mend = mend or _TEXTS * (getattr(dtype, "kind", "") in "OU")
         # Of categories and texts, they follow values.
-        facts = "" if hold_categories(public.rows) else f" of shape {shape} and type {dtype}"
+        facts = "" if twos.hold_categories(public.rows) else f" of shape {shape} and type {dtype}"
         given = f"{type(made).__name__}{facts} for {TWICE} public rows"
         raise ValueError(f"{what} {_WANTED}, got {given}.{mend}")
     return form
@@ -197,26 +185,25 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
     form = _form_of(public.result)
     # Encoders make nothing of other values.
     known = [(x[0], x[-1]) for one in leaves for x in getattr(one, "categories_", ())]
-    for odd, pair in product(ODD, [None, *known]):
+    for odd, pair in product(twos.ODD, [None, *known]):
         is_first = odd is pair is None
         for two in [public.rows] if is_first else stand_ins(rows, odd, pair):
-            several = row_among(two), row_twice(two, 0), row_twice(two, 1)
+            several = twos.row_among(two), *(twos.row_twice(two, row) for row in range(TWICE))
             among, *alone = made = [_attempt(function, one) for one in several]
             # What makes another form is refused with the rows of which it does.
             if is_first or _form_of(among) == form:
                 break
         else:
             continue
-        facts = [(_form_of(one), shape_of(one)[:1]) for one in made]
-        is_same = facts == [(form, shape_of(one)[:1]) for one in several]
+        facts = [(_form_of(one), twos.shape_of(one)[:1]) for one in made]
+        is_same = facts == [(form, twos.shape_of(one)[:1]) for one in several]
         if is_same:
             # Products of other numbers of rows round otherwise.
-            rounding = np.finfo(np.result_type(among.dtype, np.float16)).eps * shape_of(two)[-1]
-            close = partial(
-                np.allclose, atol=1e-8 + rounding * np.fmax(1, abs(odd or 1)), equal_nan=True
-            )
+            dtype, width = np.result_type(among.dtype, np.float16), twos.shape_of(two)[-1]
+            rounding = np.finfo(dtype).eps * width * np.fmax(1, abs(odd or 1))
+            close = partial(np.allclose, atol=1e-8 + rounding, equal_nan=True)
             expected = np.concatenate([_dense(one)[:1] for one in alone])
-            is_same = quietly(close, _dense(among), row_among(expected))
+            is_same = quietly(close, _dense(among), twos.row_among(expected))
         if not is_same:
             raise ValueError(
                 f"{what} must take each row by itself, but what it makes of a public row changes "
@@ -284,7 +271,7 @@ def _public(what: str, function: Callable[..., Any], ways: Iterable[Any]) -> _Pu
         if not isinstance(result, Exception):
             return _Public(rows, result, "")
         # Categories come from the private data, and the error may show them.
-        error = error or _told(what, result, is_public=not hold_categories(rows))
+        error = error or _told(what, result, is_public=not twos.hold_categories(rows))
     return _Public(None, None, error)
 
 
@@ -328,7 +315,12 @@ def _told(what: str, error: Exception, *, is_public: bool = False) -> str:
 @_in_arrays
 def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     """Fit a step that learns nothing, to public rows instead of the private ones."""
-    fitted = _fitted_to_nothing(name, step, rows)
+    what = f"Step {name!r}"
+    public = _public(what, step.fit, stand_ins(rows))
+    # A step that refuses all public rows may be one for texts that it knows.
+    fitted = _attempt(step.fit, rows) if public.rows is None else public.result
+    if isinstance(fitted, Exception):
+        raise ValueError(_refusal(what, fitted, rows, public.error))
     if is_columns(fitted):
         # By density, as scikit-learn decides, it would follow values.
         makes = _public("", partial(_make_sparse, fitted), stand_ins(rows))
@@ -340,17 +332,6 @@ def _make_sparse(fitted: Any, rows: Any) -> bool:
     """Tell whether any part of a ColumnTransformer makes sparse rows."""
     parts = _parts(fitted, rows)
     return any(issparse(x if isinstance(part, str) else part.transform(x)) for part, x in parts)
-
-
-def _fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
-    public = _public(f"Step {name!r}", step.fit, stand_ins(rows))
-    if public.rows is not None:
-        return public.result
-    # A step that refuses all public rows may be one for texts that it knows.
-    fitted = _attempt(step.fit, rows)
-    if isinstance(fitted, Exception):
-        raise ValueError(_refusal(f"Step {name!r}", fitted, rows, public.error))
-    return fitted
 
 
 @_in_arrays
@@ -386,7 +367,7 @@ def of_people(function: Callable[..., Any], people: People | None, *inputs: Any)
 
 def have_gaps(rows: Any) -> np.ndarray:
     """Tell which rows have a number that is not finite; texts, missing or not, are no numbers."""
-    if not are_single(rows):
+    if not twos.are_single(rows):
         if (types := types_of(rows)) and not are_numbers(rows):
             rows = rows[[name for name, is_number in types if is_number]]
         with suppress(Exception):
@@ -528,6 +509,5 @@ def _widened(rows: Any, *, most: int | None, takes_gaps: bool, makes_dense: bool
     wanted = "allow-nan" if takes_gaps else True
     checked = check_array(rows, accept_sparse=True, ensure_all_finite=wanted)
     checked = columns_of(checked, slice(most))
-    if makes_dense and issparse(checked):
-        checked = checked.toarray()
+    checked = _dense(checked) if makes_dense else checked
     return finite(checked) if takes_gaps else checked

@@ -183,9 +183,8 @@ class PrivacyCase:  # numpydoc ignore=PR02
         try:
             inspect.signature(self.estimator.fit).bind(*self.data)
         except TypeError as error:
-            raise TypeError(
-                f"data must be what fit takes by position, got other: {error}."
-            ) from None
+            text = f"data must be what fit takes by position, got other: {error}."
+            raise TypeError(text) from None
 
 
 class Subject:

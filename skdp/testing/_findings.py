@@ -317,8 +317,7 @@ def _told(fit: Fit, data: Any, seed: int) -> dict[str, Part]:
             said["error"] = f"{type(error).__name__}: {error}"
 
     result, (*warned, text) = said_by(tell)
-    bases = type(result).__mro__[:-1]
-    of_classes = [fits.attributes_of_class(base) for base in bases]
+    of_classes = [fits.attributes_of_class(base) for base in type(result).__mro__[:-1]]
     said |= {"warnings": "\n".join(warned), "printed text": text, "class": of_classes}
     told = {**dict(parts_of(said)), **dict(parts_of(result))}
     return {name or "output": part for name, part in told.items()}
