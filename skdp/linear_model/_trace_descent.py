@@ -365,6 +365,7 @@ def descend(
     largest_coefficients: float,
     least_curvature: float,
     least_ratio: float = 1.0,
+    least_part: float = 0.2,
 ) -> Estimate:
     """Run all steps, whatever the data.
 
@@ -379,6 +380,7 @@ def descend(
     `spread` is the spread of the responses, inf without clipping, and `quantile` the wanted
     fraction of unclipped gradients. `least_curvature` bounds how fast the noise of earlier steps
     decays. Singular values below the edge of the noise, times `least_ratio`, become 0.
+    However much of a gradient is noise, `least_part` of the length of a step is left.
     """
     dimension = tangent_dimension(start.shape, start.rank) + clipping.has_intercept
     # At 0 the residuals are the responses. If these are normal, this level leaves the wanted
@@ -399,7 +401,7 @@ def descend(
         curvature = clipping.curvature(step.curvature, gradient, level, budget)
         if curvature is not None:
             noise = dimension * float(gradient.noise_std) ** 2
-            part = signal_part(gradient.size**2, noise)
+            part = signal_part(gradient.size**2, noise, least_part)
             length, decay = part / curvature, 1 - part * least_curvature
         else:
             if before is not None:

@@ -360,6 +360,10 @@ _FAR = 0.5  # not tuned
 # Beside means of rows and columns singular values have to exceed the noise so many times: in rows
 # that are rarely observed it is larger. Not studied beyond ratings.
 _LEAST_RATIO = 2.0
+# However much of a gradient is noise, so much of the length of a step is left: first where most
+# responses are the same, as long steps then are worse than none, and otherwise. Not studied beyond
+# independent entries, digits and sensors.
+_USUAL, _LEAST_PARTS = 0.5, (0.2, 0.5)
 # The norm of the coefficients is taken to be at most the spread of the responses times this margin,
 # or times the second one where a released covariance makes the features uncorrelated. Not studied.
 _SPREAD_MARGIN = 1.1
@@ -523,6 +527,7 @@ def _descend(
         largest_coefficients=_largest_coefficients(problem, spread, transform, is_white=is_white),
         least_curvature=_least_curvature(problem, transform, is_white=is_white),
         least_ratio=_LEAST_RATIO if problem.has_margins else 1.0,
+        least_part=_LEAST_PARTS[spread.fraction_off_center >= _USUAL],
     )
 
 

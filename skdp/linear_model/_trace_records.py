@@ -464,13 +464,11 @@ _PAIR, _ALONE, _BELOW = 2.5, 4.5, 8
 # The curvature is taken to be at least this part of the fraction of unclipped gradients, which is
 # that of uncorrelated entries; and that fraction, at least the second number. Not studied.
 _LEAST, _LEAST_KEPT = 0.8, 0.1
-# However much of a gradient is noise, so much of the length is left. Not studied.
-_LEAST_PART = 0.2
 
 
-def signal_part(squares: float, noise: float) -> float:
+def signal_part(squares: float, noise: float, least: float) -> float:
     """Return the part of the squared length of a gradient that is not noise, as far as known."""
-    return max(_LEAST_PART, 1 - noise / squares) if squares > 0 else _LEAST_PART
+    return max(least, 1 - noise / squares) if squares > 0 else least
 
 
 def release_curvature(
@@ -508,7 +506,12 @@ def _mean_of(fractions: np.ndarray, noise_std: float, kept: float) -> float:
         return least / _LEAST
     top = int(np.flatnonzero(is_filled).max())
     some = slice(max(top - _BELOW, 0), top + 2)
-    return max(float(fractions[some] @ powers[some]) * _MEAN_IN_BIN, least)
+    expected = least / _LEAST
+    excess = float(fractions[some] @ powers[some]) * _MEAN_IN_BIN - expected
+    # Of uncorrelated entries the difference from the fraction of unclipped gradients is noise.
+    variance = (noise_std * _MEAN_IN_BIN) ** 2 * float(powers[some] @ powers[some])
+    excess *= max(0.0, 1 - variance / excess**2) if excess else 0.0
+    return max(expected + excess, least)
 
 
 def _curvatures(

@@ -90,8 +90,8 @@ def test_what_is_visible_of_a_mean_is_shrunk_part_by_part():
 
 
 def test_the_part_of_a_gradient_that_is_signal():
-    assert signal_part(4.0, 1.0) == 0.75
-    assert signal_part(1.0, 2.0) == signal_part(0.0, 0.0) == 0.2
+    assert signal_part(4.0, 1.0, 0.5) == 0.75
+    assert signal_part(1.0, 2.0, 0.5) == signal_part(0.0, 0.0, 0.5) == 0.5
 
 
 def rated(seed=0, n=40_000, shape=(40, 30)):
