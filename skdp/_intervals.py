@@ -188,10 +188,13 @@ def _counts(
 ) -> Counts:
     values, columns, n_zeros, mass = _entries(block, chosen)
     places = place(values, columns)
-    is_counted = (places >= 0) & ~np.isnan(values)
+    is_counted = None
+    # Two minima take less time than masks that leave nothing out.
+    if places.min(initial=0) < 0 or np.isnan(values.min(initial=0.0)):
+        is_counted = (places >= 0) & ~np.isnan(values)
     places += n_bins * columns
     weights = None if mass is None else np.broadcast_to(mass, values.shape)
-    if not is_counted.all():
+    if is_counted is not None:
         places, weights = places[is_counted], None if weights is None else weights[is_counted]
     counts, every = Counts((len(n_zeros), n_bins), places, weights), np.arange(len(n_zeros))
     if n_zeros.any():
@@ -460,10 +463,13 @@ def place_within(
 ) -> np.ndarray:
     """Return which of equal bins has each number, clipped to a wide interval; -1 is outside."""
     low, high = (end[columns] for end in wide.ends)
-    units = np.clip(values, low, high) - intervals.ends[0][columns]
+    units = np.clip(values, low, high)
+    units -= intervals.ends[0][columns]
     units *= (n_bins / 2 / intervals.half)[columns]
-    is_inside = (units >= 0) & (units <= n_bins)
-    return np.where(is_inside, np.minimum(units, n_bins - 1), -1.0).astype(np.intp)
+    # NaN is not inside.
+    if not (units.min(initial=0.0) >= 0 and units.max(initial=0.0) <= n_bins):
+        units[~((units >= 0) & (units <= n_bins))] = -1.0
+    return np.minimum(units, n_bins - 1, out=units).astype(np.intp)
 
 
 def zoomed_intervals(

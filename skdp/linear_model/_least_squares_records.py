@@ -14,14 +14,16 @@ from skdp.data import sources
 from skdp.data.containers import is_mapped
 from skdp.data.matrices import SHORT_ROW
 from skdp.data.parts import Targets
-from skdp.data.reduce import on_block
-from skdp.data.rows import Block, DenseBlock, Rows
+from skdp.data.rows import Block, RowCache, Rows
 from skdp.linalg.norms import with_data
 from skdp.linear_model._descent import median_of_responses
 from skdp.linear_model._least_squares_plan import LeastSquaresProblem, LeastSquaresReleases
 from skdp.linear_model._trace_records import release_spread
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import NO_CLIPPING
+
+# Short rows are mapped so many at a time, which are in cache with what they are mapped by.
+_AT_ONCE = 800  # not studied
 
 # ------------------------------
 # Records: rows in units of their scales, clipped entry by entry, with a 1 for the intercept.
@@ -68,22 +70,35 @@ class Scaling:
             return csr_array(hstack([rows, np.ones((rows.shape[0], 1))])) if self.has_one else rows
         assert out is not None
         joint, size = out[: raw.shape[0]], len(self.multiplier)
-        rows = raw.toarray() if issparse(raw) else raw
-        # A line for each column makes longer loops than short rows do.
-        is_short = size <= SHORT_ROW
-        values = np.empty((size, len(rows))) if is_short else joint[:, :size]
-        of_columns = (one[:, np.newaxis] if is_short else one for one in self._of_columns)
-        center, multiplier, largest = of_columns
-        np.subtract(rows.T if is_short else rows, center, out=values)
-        values *= multiplier
-        np.minimum(values, largest, out=values)
-        np.maximum(values, -largest, out=values)
-        if is_short:
-            joint[:, :size] = values.T
+        rows, of_columns = raw.toarray() if issparse(raw) else raw, self._of_columns
+        if size > SHORT_ROW:
+            _standardize(joint[:, :size], rows, *of_columns)
+        else:
+            # Loops over short rows are short, and one over many rows is not.
+            many = [np.tile(one, (min(_AT_ONCE, len(rows)), 1)) for one in of_columns]
+            scratch = np.empty_like(many[0])
+            for first in range(0, len(rows), _AT_ONCE):
+                part = np.ascontiguousarray(rows[first : first + _AT_ONCE])
+                values = scratch[: len(part)]
+                _standardize(values, part, *(one[: len(part)] for one in many))
+                joint[first : first + _AT_ONCE, :size] = values
         # What overflows would be NaN.
         joint[:, :size][:, self.multiplier == 0] = 0.0
         joint[:, size:] = 1.0
         return joint
+
+
+def _standardize(
+    out: np.ndarray,
+    rows: np.ndarray,
+    center: np.ndarray,
+    multiplier: np.ndarray,
+    largest: np.ndarray,
+) -> None:
+    np.subtract(rows, center, out=out)
+    out *= multiplier
+    np.minimum(out, largest, out=out)
+    np.maximum(out, -largest, out=out)
 
 
 @dataclass(eq=False)
@@ -92,6 +107,7 @@ class Records(Rows):
 
     responses: Targets = field(kw_only=True)
     scaling: Scaling | None = None
+    written: np.ndarray | None = None  # where a pass writes its mapped rows
 
     @property
     def n_features(self) -> int:
@@ -107,6 +123,8 @@ class Records(Rows):
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
         """Yield blocks of mapped and weighted rows, without those of null records."""
         for rows, block in super().blocks(group):
+            if self.written is not None:
+                self.written[rows] = block.raw
             yield rows, block.without(np.isnan(self.responses[rows]))
 
     def _block_of(self, raw: Any, scratch: np.ndarray) -> Block:
@@ -119,20 +137,16 @@ class Records(Rows):
         X = self.source.X
         if not scaling.is_sparse:
             is_in_memory = issparse(X) or (isinstance(X, np.ndarray) and not is_mapped(X))
-            # While blocks are joined there are two copies.
+            # Beside rows that may be as many.
             if not is_in_memory or 16 * X.shape[0] * scaling.n_columns > sources.HELD_BYTES:
                 return view
-            rows = view.map_rows(on_block(_written_out))
+            rows = np.empty((X.shape[0], scaling.n_columns))
+            cache = RowCache(replace(view, written=rows).norms())
         elif isinstance(X, np.ndarray) or issparse(X):
-            rows = scaling.mapped(X)
+            rows, cache = scaling.mapped(X), RowCache()
         else:
             return view
-        return replace(view, source=sources.Source(rows), scaling=None)
-
-
-def _written_out(block: DenseBlock) -> np.ndarray:
-    # The next block is written to the same array.
-    return block.raw.copy()
+        return replace(view, source=sources.Source(rows), scaling=None, cache=cache)
 
 
 # ------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.parts import Targets
-from skdp.data.reduce import Kernel, rounding_of_depth
+from skdp.data.reduce import Kernel, PerRow, rounding_of_depth
 from skdp.data.rows import Block, Rows
 from skdp.data.sources import Source
 from skdp.linalg.norms import with_data
@@ -22,7 +22,7 @@ from skdp.linear_model._least_squares_plan import (
     momentum_of,
 )
 from skdp.linear_model._least_squares_records import Records
-from skdp.linear_model._weighted_rows import found_values, noise_in_mean, whitened_norms
+from skdp.linear_model._weighted_rows import noise_in_mean, whitened_norms
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights
 
@@ -53,16 +53,16 @@ class WhitenedRecords:
     view: Rows
     responses: Targets
     white: Whitening
-    found: np.ndarray | None = None
+    found: tuple[np.ndarray | None, ...] | None = None
 
     @property
     def of_rows(self) -> Kernel:
         """Kernel that gives factors of rows, weighted responses, and norms of whitened rows.
 
-        All are 0 for null records.
+        All are 0 for null records. There are no factors if rows have been multiplied by them.
         """
         if self.found is not None:
-            return partial(found_values, values=self.found)
+            return partial(_found, values=self.found)
         return self.measuring(with_weights=False)
 
     def measuring(self, *, with_weights: bool) -> Kernel:
@@ -101,21 +101,28 @@ def whitened(view: Records, white: Whitening) -> WhitenedRecords:
     records = WhitenedRecords(view, view.responses, white)
     if not view.source.is_repeatable:
         return records
-    # By column, which steps read one after the other.
-    measuring = records.measuring(with_weights=view.scaling is None)
-    found = np.asfortranarray(view.map_rows(measuring))
-    if view.scaling is not None:
+    rows, is_written_out = view.source.X, view.scaling is None
+    measuring = records.measuring(with_weights=is_written_out)
+    found = view.map_sum(partial(_each_of_rows, measuring=measuring), 0)
+    if not is_written_out:
         return replace(records, found=found)
-    rows, factors = view.source.X, found[:, 3]
+    *of_rows, factors = found
     if issparse(rows):
         rows = with_data(rows, rows.data * np.repeat(factors, np.diff(rows.indptr)))
         rows.data[~np.isfinite(rows.data)] = 0.0
     else:
         rows *= factors[:, np.newaxis]
         rows[factors == 0] = 0.0
-    found[:, 0] = factors != 0
     plain = Rows(Source(rows), view.n_jobs, people=view.people)
-    return replace(records, view=plain, found=np.asfortranarray(found[:, :3]))
+    return replace(records, view=plain, found=(None, *of_rows[1:]))
+
+
+def _each_of_rows(rows: slice, block: Block, measuring: Kernel) -> tuple[PerRow, ...]:
+    return tuple(map(PerRow, measuring(rows, block)))
+
+
+def _found(rows: slice, _: Block, values: tuple[np.ndarray | None, ...]) -> list[np.ndarray | None]:
+    return [None if one is None else one[rows] for one in values]
 
 
 def _of_rows(
@@ -126,35 +133,40 @@ def _of_rows(
     reach: float,
     bound: float,
     with_weights: bool,
-) -> np.ndarray:
-    product = block.matmul if block.mass is None else block.matmul_anywhere
-    zeros = np.zeros(len(white.root))
-    norms = whitened_norms(
-        block, white.root, zeros, largest=white.largest, bound=bound, product=product
-    )
-    factors = clip_weights(norms, reach, len(zeros))
+) -> list[np.ndarray]:
+    norms = whitened_norms(block, white.root, None, largest=white.largest, bound=bound)
+    factors = clip_weights(norms, reach, len(white.root))
     found = [factors, block.weights * responses[rows], factors * norms]
-    joined = np.column_stack([*found, *[factors * block.weights] * with_weights])
-    joined[factors == 0] = 0.0
-    return joined
+    found += [factors * block.weights] * with_weights
+    is_null = factors == 0
+    for one in found:
+        one[is_null] = 0.0
+    return found
 
 
 def _clipped_gradient(
     rows: slice, block: Block, slopes: np.ndarray, of_rows: Kernel, level: float, counts: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    factors, responses, norms = of_rows(rows, block).T
-    product = block.matmul if block.mass is None else block.matmul_anywhere
-    errors = responses - factors * product(slopes[:, np.newaxis])[:, 0]
+    factors, responses, norms = of_rows(rows, block)
+    predicted = _predicted(block, slopes, factors)
+    errors = np.subtract(responses, predicted, out=predicted)
     sizes = np.abs(errors)
     sizes *= norms
     in_bins = np.zeros(0)
     if counts:
-        is_there = factors > 0
+        is_there = norms > 0
         in_bins = _counts_of(sizes[is_there], None if block.mass is None else block.mass[is_there])
-    errors *= factors
     errors *= clip_weights(sizes, level, len(slopes))
-    errors[factors == 0] = 0.0
+    if factors is not None:
+        errors *= factors
+        errors[factors == 0] = 0.0
     return np.asarray(block.rmatmul(errors[:, np.newaxis])[:, 0]), in_bins
+
+
+def _predicted(block: Block, slopes: np.ndarray, factors: np.ndarray | None) -> np.ndarray:
+    product = block.matmul if block.mass is None else block.matmul_anywhere
+    predicted = product(slopes[:, np.newaxis])[:, 0]
+    return predicted if factors is None else factors * predicted
 
 
 def _counts_of(sizes: np.ndarray, mass: np.ndarray | None) -> np.ndarray:
@@ -309,11 +321,11 @@ def calibrate(
 
 
 def _calibration(rows: slice, block: Block, slopes: np.ndarray, of_rows: Kernel) -> np.ndarray:
-    factors, responses, _ = of_rows(rows, block).T
-    product = block.matmul if block.mass is None else block.matmul_anywhere
+    factors, responses, _ = of_rows(rows, block)
     bound = CALIBRATED * (1 - 1e-12)
-    predicted = np.clip(factors * product(slopes[:, np.newaxis])[:, 0], -bound, bound)
-    predicted[factors == 0] = 0.0
+    predicted = np.clip(_predicted(block, slopes, factors), -bound, bound)
+    if factors is not None:
+        predicted[factors == 0] = 0.0
     true = np.clip(responses, -bound, bound)
     products = np.column_stack([predicted * true, math.sqrt(2) * predicted**2])
     return np.asarray(block.added(products).sum(axis=0))

@@ -1,6 +1,5 @@
 """What fits on whitened rows share: joint moments, steps and the noise that stays, and norms."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,29 +46,41 @@ def plan_steps(
 def whitened_norms(
     block: Block,
     root: np.ndarray,
-    mean: np.ndarray,
+    mean: np.ndarray | None,
     *,
     largest: float,
     bound: float,
-    product: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> np.ndarray:
     """Bound the norms of rows times `root` from above, whatever their products round to.
 
-    `bound` is that of the norms of rows less the `mean`, which is subtracted from them, and
-    `largest` the spectral norm of the root. Null rows have the norm NaN. The `product` is that of
-    the block with a matrix.
+    `bound` is that of the norms of rows less the `mean`, which is subtracted from them if there is
+    one, and `largest` the spectral norm of the root. Null rows have the norm NaN. Where rows have
+    mass, no norm depends on the place of its row.
     """
     n_rows, n_features = block.raw.shape[0], len(root)
     squares = np.zeros(n_rows)
-    product = block.matmul if product is None else product
     n_parts = max(1, -(-n_rows * root.shape[1] // _PART))
     for columns in np.array_split(np.arange(root.shape[1]), n_parts):
         part = root[:, columns]
-        squares += row_squares(product(part) - mean @ part)
+        if block.mass is None:
+            products, squares_of = block.matmul_by_column(part).T, _squares_by_column
+        else:
+            products, squares_of = block.matmul_anywhere(part), row_squares
+        if mean is not None:
+            products -= mean @ part
+        squares += squares_of(products)
     margin = 4 * (n_features + 4) ** 1.5 * UNIT_ROUNDOFF * largest * bound
     norms = np.sqrt(squares) * (1 + (n_features + 4) * UNIT_ROUNDOFF) + margin
     norms[block.is_null] = np.nan
     return norms
+
+
+def _squares_by_column(values: np.ndarray) -> np.ndarray:
+    """Add up the squares of each row, column after column, and overwrite the values.
+
+    Unlike those of `numpy.einsum`, these sums do not depend on where arrays lie in memory.
+    """
+    return np.asarray(np.square(values, out=values).sum(axis=1))
 
 
 def found_values(rows: slice, _: Block, values: np.ndarray) -> np.ndarray:
