@@ -1,4 +1,4 @@
-"""Numbers by which clipping in a linear regression follows the budget, each halved and doubled.
+"""Numbers by which clipping in a `DPTraceRegressor` follows the budget, each halved and doubled.
 
 Run
 
@@ -10,6 +10,7 @@ Without SKDP_DATA only made tables are used, and the others named.
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -26,6 +27,7 @@ from benchmarks.report import (
     standard_error,
     table,
 )
+from skdp import DPTraceRegressor
 from skdp.linear_model import _trace_fit, _trace_plan
 
 HERE = Path(__file__).parent
@@ -39,10 +41,10 @@ NUMBERS: list[tuple[Any, str, tuple[float, float]]] = [
     (_trace_plan, "_WANTED_NOISE", (0.05, 0.2)),
 ]
 TITLE = """\
-# How clipping follows the budget in a linear regression
+# How clipping follows the budget in a trace regression of rows of features
 
 Written by `python -m benchmarks.budgets.clipping --write`. R2 on a held-out quarter of the rows, of
-`DPLinearRegression` with defaults, on the tables of `benchmarks/budgets/tables.py`: means of
+`DPTraceRegressor` with defaults, on the tables of `benchmarks/budgets/tables.py`: means of
 {seeds} splits. Each number is halved and doubled, alone; those after ± are standard errors, of the
 default. The noise differs from line to line. `_WANTED_BIAS` and `_LEAST_CLIPPED` of `_trace_fit.py`
 decide how many gradients are clipped, the others where rows are clipped for their covariance:
@@ -86,6 +88,10 @@ def main() -> None:
     need_two_seeds(parser, n_seeds)
     ignore_drowned_signal()
     (row,) = (row for row in ROWS if row.name == "DPLinearRegression")
+    # Rows of features are matrices of one column.
+    row = replace(
+        row, make=lambda epsilon, key, _: DPTraceRegressor(epsilon=epsilon, random_state=key)
+    )
     names, blocks = at_hand_of(TABLES), [TITLE.format(seeds=n_seeds)]
     for epsilon in EPSILONS:
         lines = []

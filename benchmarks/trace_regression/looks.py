@@ -1,4 +1,4 @@
-"""`DPLinearRegression` on narrow features far from 0: how often to look, for what share.
+"""`DPTraceRegressor` on narrow features far from 0: how often to look, for what share.
 
 And with how much noise not to look at all. Run
 
@@ -14,7 +14,7 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.report import line, parser_for, table
-from skdp import DPLinearRegression, _scales
+from skdp import DPTraceRegressor, _scales
 from skdp.linear_model import _trace_plan
 
 HERE = Path(__file__).parent
@@ -45,7 +45,7 @@ def cell(n_rows: int, epsilon: float, offset: float, n_seeds: int, low: float) -
         generator = np.random.default_rng(seed)
         centered = generator.normal(size=(n_rows, N_FEATURES))
         y = centered @ np.linspace(1, 2, N_FEATURES) + 0.5 * generator.normal(size=n_rows)
-        model = DPLinearRegression(epsilon=epsilon, random_state=2**100 + seed)
+        model = DPTraceRegressor(epsilon=epsilon, random_state=2**100 + seed)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             scores.append(model.fit(centered + offset, y).score(centered + offset, y))
