@@ -299,7 +299,7 @@ FAMILIES = (
         groups=factor_cells.groups,
         strangers=row_cells.strangers,
         released=factor_cells.released,
-        public=lambda cell: row_cells.PUBLIC,
+        public=factor_cells.public,
         recorded=lambda cell: (cell.unit, cell.unit != "frobenius"),
         is_reached=factor_cells.is_reached,
         slips=factor_cells.SLIPS,

@@ -45,7 +45,8 @@ class Factors:
     angles: np.ndarray | None = None
     # Second moments along the components, with their noise, and its standard deviation off the
     # diagonal.
-    noisy: tuple[np.ndarray, float] | None = None
+    noisy: np.ndarray | None = None
+    off_diagonal_std: float = 0.0
     # (n_rows, n_eigenvalues), singular vectors, if they may be published
     left: np.ndarray | None = None
     failed: bool = False  # a basis exceeded the coherence bound and ended the iteration
@@ -87,8 +88,7 @@ def choose_rank(
         return min(n_rows, len(factors.eigenvalues))
     if n_components == "mle":
         assert factors.noisy is not None
-        noisy, noise_std = factors.noisy
-        return most_likely_rank(noisy, n_rows, noise_std)
+        return most_likely_rank(factors.noisy, n_rows, factors.off_diagonal_std)
     if isinstance(n_components, Integral):
         return int(n_components)
     ratios = ratios_of(factors.eigenvalues, factors.total).astype(dtype)

@@ -101,7 +101,8 @@ def decompose(
         n_above_noise=int(np.sum(second_moments > edge)),
         eigenvalue_errors=squared_bound * errors,
         angles=angles,
-        noisy=(squared_bound * second_moments, squared_bound * off_diagonal_std),
+        noisy=squared_bound * second_moments,
+        off_diagonal_std=squared_bound * off_diagonal_std,
     )
 
 

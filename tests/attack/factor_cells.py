@@ -178,6 +178,11 @@ def released(cell):
     return names | {"row_norm_"} if cell.unit == "row" else names
 
 
+def public(cell):
+    """Names of those that are public."""
+    return row_cells.PUBLIC | ({"middle_"} if cell.missing == "middle" else set())
+
+
 def is_reached(cell, worst):
     """Whether an attack got far; a count moves by 1 whatever is tried."""
     if cell.unit == "row":
