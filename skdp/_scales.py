@@ -508,10 +508,18 @@ class _Closer(NamedTuple):
     intervals: Intervals
     is_point: Any = False
     is_blurred: Any = False
+    is_narrow: Any = False
 
     def marked(self, found: Scales) -> Scales:
-        """Mark columns that are points, and flat ones that noise blurs."""
-        return found._replace(is_point=self.is_point, is_unclear=self.is_blurred & found.is_flat)
+        """Mark columns that are points, and flat ones that noise blurs.
+
+        Of narrow columns only a point is a constant: another flat one has too long an interval.
+        """
+        return found._replace(
+            is_point=self.is_point,
+            is_unclear=self.is_blurred & found.is_flat,
+            is_constant=found.is_constant & ~np.broadcast_to(self.is_narrow, found.center.shape),
+        )
 
 
 def _closer(
@@ -531,7 +539,7 @@ def _closer(
     alone, zoomed = ways.ways
     n_narrow, most_noise = int(is_narrow.sum()), _MOST_NOISE_OF_BIN * (is_narrow * n_present).max()
     if not n_narrow or _noise_std_of_bin(zoomed.places[0], n_narrow, columns.budget) > most_noise:
-        return _Closer(alone, intervals, is_blurred=is_narrow)
+        return _Closer(alone, intervals, is_blurred=is_narrow, is_narrow=is_narrow)
     wide, is_open, is_blurred = intervals, is_narrow, np.zeros_like(is_narrow)
     for n_looks, places in enumerate(zoomed.places, start=1):
         n_bins, before, is_seen = places.shape[1], intervals, is_open
@@ -549,7 +557,7 @@ def _closer(
             columns.budget.skip(*zoomed.places[n_looks:])
             break
     is_point = is_seen & are_points(intervals, before, n_bins)
-    return _Closer(zoomed.moments, intervals, is_point, is_blurred)
+    return _Closer(zoomed.moments, intervals, is_point, is_blurred, is_narrow)
 
 
 def _release_moments(

@@ -356,7 +356,7 @@ _RATIOS: dict[str, Callable[..., np.ndarray]] = {
 Choices = tuple[tuple[float, float], ...]
 
 # In standard deviations of a count, and as a fraction of the users: not studied.
-_LEAD, _LEAD_OF_NONE = 2.0, 0.15
+_LEAD, _LEAD_OF_NONE, _CLOSE = 2.0, 0.15, 0.02
 
 
 def choose_prior(
@@ -379,10 +379,11 @@ def _handicap(mix: float, noise_factor: float, n_users: int, count_std: float) -
     """Compute by how many votes a choice has to win.
 
     It costs more to trust a representation that is noise than to distrust a good one. And the votes
-    for any useful prior are split among several of them.
+    for any useful prior are split among several of them. Where none helps, chance makes a head that
+    follows the responses closely the best for many users: such a prior has to win by twice as much.
     """
     if mix > 0:
-        return 0.0
+        return 2 * _LEAD_OF_NONE * n_users if noise_factor < _CLOSE else 0.0
     return _LEAD * count_std + (_LEAD_OF_NONE * n_users if noise_factor > 1 else 0.0)
 
 

@@ -195,9 +195,9 @@ class DPTraceRegressor(PrivateRegressor):
     feature_bounds_ : ndarray of shape (2, n_features) or None
         Smallest and largest value of each feature, to which `fit` and `predict` clip others. None
         where features are not scaled one by one. Covered by the guarantee.
-    left_components_ : ndarray of shape (d1, len(singular_values_))
+    left_components_ : ndarray of shape (d1, len(`singular_values_`))
         Left singular vectors of the coefficients. Covered by the guarantee.
-    right_components_ : ndarray of shape (len(singular_values_), d2)
+    right_components_ : ndarray of shape (len(`singular_values_`), d2)
         Right singular vectors: ``coef_matrix_`` is ``left_components_ * singular_values_
         @ right_components_``. Covered by the guarantee.
     privacy_spent_ : PrivacySpent

@@ -11,7 +11,7 @@ from hashlib import sha256
 from itertools import product, zip_longest
 from numbers import Integral, Real
 from threading import Lock, RLock
-from types import CellType, CodeType, FunctionType, MethodType, NoneType
+from types import CellType, CodeType, FunctionType, MethodType, NoneType, TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,6 +76,8 @@ def _inside(value: Any) -> Any:
 
 def _reduced(value: Any) -> Any:
     """Return what a pickle consists of, and attributes that it leaves out."""
+    if isinstance(value, TracebackType):
+        raise TypeError("What libraries register to pickle it leaves out what its frames hold.")
     reduce = copyreg.dispatch_table.get(type(value))
     reduced: Any = reduce(value) if reduce else value.__reduce_ex__(4)
     if isinstance(reduced, str):

@@ -267,6 +267,7 @@ def test_no_hostile_call_tells_a_label(n_calls, seed):
     assert outcomes["taken"] > n_calls / 20
 
 
+@pytest.mark.filterwarnings("ignore:A column-vector y was passed")
 @pytest.mark.covered
 @pytest.mark.parametrize("holder", ["list", "objects", "series of objects", "frame", "parts"])
 @pytest.mark.parametrize("kind", ["continuous", "stray float", "huge"])

@@ -29,7 +29,8 @@ def rows(largest, n_rows=5000):
 @pytest.mark.parametrize("largest", [300.0, 1e6])
 @pytest.mark.parametrize("epsilon", [0.5, 8.0])
 def test_a_column_that_decides_alone_is_told_once(largest, epsilon):
-    (said,) = told(DPPCA(2, epsilon=epsilon, random_state=SEED), rows(largest, 100_000))
+    # Noise alone may exceed its edge once or twice.
+    (said,) = told(DPPCA(4, epsilon=epsilon, random_state=SEED), rows(largest, 100_000))
     assert "at most 2 of 12 columns" in said
 
 

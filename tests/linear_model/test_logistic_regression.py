@@ -187,6 +187,7 @@ class _Foreign(str):
         raise ValueError(f"this is {self!r}")
 
 
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 def test_code_of_a_label_is_not_run():
     X, codes = drawn(20, 2)
     labels = np.array([_Foreign(name) for name in NAMES[codes]], dtype=object)
