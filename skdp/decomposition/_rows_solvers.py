@@ -114,7 +114,8 @@ def _edge_with_center(edge: float, error: float, n_features: int) -> float:
     """
     # Two standard deviations above the expected length.
     added = error * (np.sqrt(n_features) + np.sqrt(2)) ** 2
-    return added + edge**2 / (4 * added) if 2 * added > edge else edge
+    # In this order nothing overflows.
+    return added + edge / (4 * added) * edge if 2 * added > edge else edge
 
 
 def _turned(

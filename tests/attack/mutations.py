@@ -21,8 +21,12 @@ from skdp.testing._recording import RecordingBudget, fit_with
 TOO_LITTLE = 0.7
 # With these no attack on a covered cell gets as far as that. The first is not always attained: the
 # planted mistake, .6 of it, is noticed where short rows meet "zero_out" and no center. Of the
-# others no neighbor is known, in these cells, that moves them by more than some two thirds.
+# others no neighbor is known, in these cells, that moves them by more than some two thirds. The
+# last two are of a branch that covered cells have in their plans and do not take: slips attack it.
 NOT_REACHED = {"short_row_squares", "row variances", "column variances"}
+NOT_REACHED |= {"mean again", "row norm again"} | {
+    f"row norm again, count {n}" for n in range(1, 11)
+}
 
 
 def solvers():

@@ -108,7 +108,7 @@ def _cells():
             )
             continue
         for norms in row_cells.NORMS:
-            models = ("svd",) if solver in row_cells.GUIDED else row_cells.MODELS
+            models = ("svd",) if solver in row_cells.GUIDED else row_cells.models_of(solver)
             yield from (Cell(solver, adjacency, unit, model, norms, container) for model in models)
 
 

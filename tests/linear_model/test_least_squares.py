@@ -110,7 +110,7 @@ def test_steps_and_strength_follow_public_facts():
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_long_sparse_rows_are_fitted_as_written_out_ones_without_noise(fit_intercept):
     generator = np.random.default_rng(0)
-    X = sparse.random_array((600, 90), density=0.2, rng=generator, format="csr")
+    X = sparse.csr_array(sparse.random(600, 90, 0.2, "csr", random_state=generator))
     y = X @ generator.normal(size=90) + 0.1 * generator.normal(size=600) + 2
     exact = LinearRegression(fit_intercept=fit_intercept).fit(X.toarray(), y)
     model = DPLinearRegression(epsilon=np.inf, fit_intercept=fit_intercept).fit(X, y)
@@ -121,7 +121,7 @@ def test_long_sparse_rows_are_fitted_as_written_out_ones_without_noise(fit_inter
 @ignore_warnings
 def test_long_sparse_rows_predict_what_clipped_dense_ones_do():
     generator = np.random.default_rng(0)
-    X = sparse.random_array((4000, 90), density=0.1, rng=generator, format="csr")
+    X = sparse.csr_array(sparse.random(4000, 90, 0.1, "csr", random_state=generator))
     y = X @ generator.normal(size=90) + 1
     model = DPLinearRegression(epsilon=20.0, random_state=KEY).fit(X, y)
     assert model.score(X, y) > 0.3
@@ -133,7 +133,7 @@ def test_long_sparse_rows_predict_what_clipped_dense_ones_do():
 def test_rows_too_long_for_a_moment_have_none(monkeypatch):
     monkeypatch.setattr("skdp.linear_model._least_squares_plan._LONGEST_WITH_MOMENT", 80)
     generator = np.random.default_rng(0)
-    X = sparse.random_array((4000, 90), density=0.1, rng=generator, format="csr")
+    X = sparse.csr_array(sparse.random(4000, 90, 0.1, "csr", random_state=generator))
     y = 3 * X @ np.ones(90)
     model = DPLinearRegression(epsilon=50.0, random_state=KEY).fit(X, y)
     names = {release.name for release in model.privacy_spent_.releases}
