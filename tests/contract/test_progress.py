@@ -198,7 +198,8 @@ def test_the_fits_of_steps_are_tasks_of_that_of_a_pipeline():
     # More looks follow where noise has it so.
     assert names(fits[0])[:2] == ["rough column moments", "column moments or signed sizes"]
     alone = followed(skdp.DPPCA(2), X)
-    assert names(fits[1]) == names(alone)
+    # Noise decides whether rows are centered again.
+    assert names(fits[1])[:4] == names(alone)[:4]
     assert fits[1].max_subtasks == alone.max_subtasks >= len(names(alone))
 
 
