@@ -51,7 +51,7 @@ private, 5% public (6% of the private ones), and the rest is what is tested on.
   and one fit of what it finds. It tries candidates at the epsilon of that fit, or at its noise
   (`matched_noise`).
 - *GridSearchCV on private rows*: 5 folds and a last fit, each charged, at the epsilon with which
-  all of them together are within the budget (`search_cost`). Its scores, and hence its choice, are
+  all of them together are within the budget. Its scores, and hence its choice, are
   **not private** even so.
 
 One fit of the same settings has the same noise in all lines.

@@ -4,7 +4,6 @@ from skdp.model_selection._planning import epsilon_curve, expected_subspace_erro
 from skdp.model_selection._report import PrivacyReport, PrivacyStep, privacy_spent
 from skdp.model_selection._score import PrivateScore, private_score
 from skdp.model_selection._search import DPGridSearch, DPRandomizedSearch
-from skdp.model_selection._search_cost import SearchCost, search_cost
 
 __all__ = [
     "DPGridSearch",
@@ -12,11 +11,9 @@ __all__ = [
     "PrivacyReport",
     "PrivacyStep",
     "PrivateScore",
-    "SearchCost",
     "epsilon_curve",
     "expected_subspace_error",
     "matched_noise",
     "privacy_spent",
     "private_score",
-    "search_cost",
 ]

@@ -1,23 +1,13 @@
-"""What fits will cost, or have cost, from parameters alone; equal fits are counted together."""
+"""What the fits of a search have cost, from parameters alone; equal fits are counted together."""
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from numbers import Integral
 from typing import Any
 
-from sklearn.base import clone, is_classifier
-from sklearn.model_selection import (
-    GridSearchCV,
-    GroupKFold,
-    GroupShuffleSplit,
-    ParameterGrid,
-    ParameterSampler,
-    RandomizedSearchCV,
-    check_cv,
-)
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 
 from skdp.exceptions import counted, shown
 from skdp.pipeline._composition import unit_of
@@ -25,8 +15,6 @@ from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, gaussian_dp
 
 #: How many fits there are of each record, which is that of a single fit.
 PlannedCost = Counter[PrivacySpent]
-#: Searches of scikit-learn whose fits are counted; a subclass may fit more often.
-SEARCHES = (GridSearchCV, RandomizedSearchCV)
 
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
 
@@ -35,34 +23,6 @@ def candidate_of(search: Any, params: dict[str, Any]) -> Any:
     """Return a clone of the estimator of a search with the parameters of one candidate."""
     # Estimators among the parameters belong to the user: they are cloned, as the search does.
     return clone(search.estimator).set_params(**clone(params, safe=False))
-
-
-def params_of_search(search: Any) -> list[dict[str, Any]]:
-    """List the parameters of all candidates of a planned search."""
-    if isinstance(search, GridSearchCV):
-        return list(ParameterGrid(search.param_grid))
-    seed = search.random_state
-    if not isinstance(seed, Integral):
-        raise ValueError(
-            f"random_state of the search must be an int, got {seed!r}: without it nobody knows "
-            "which candidates it will draw, and what they cost. It may be public."
-        )
-    return list(ParameterSampler(search.param_distributions, search.n_iter, random_state=seed))
-
-
-def n_splits_of(search: Any) -> int:
-    """Count the folds of a search; refuse if that needs data, or would exhaust an iterator."""
-    if hasattr(search.cv, "__next__"):
-        raise ValueError(
-            "cv is an iterator, which counting its folds would exhaust; pass a list of folds."
-        )
-    splitter = check_cv(search.cv, classifier=is_classifier(search.estimator))
-    with suppress(TypeError, ValueError, AttributeError):
-        return int(splitter.get_n_splits(None, None))
-    raise ValueError(
-        f"cv={type(splitter).__name__} needs data to tell its number of folds, and no data are "
-        "read here; pass an int, or a splitter that has a number of folds."
-    )
 
 
 def check_splits(search: Any, cost: PlannedCost) -> None:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
@@ -18,7 +19,6 @@ from skdp import covariance, decomposition, linear_model, preprocessing
 from skdp._estimator import PrivateEstimator, check_asks_for_no_data
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.model_selection._planned_fits import (
-    SEARCHES,
     candidate_of,
     check_splits,
     composed,
@@ -215,7 +215,7 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
         yield from _steps_of_ours(estimator, path, met)
     elif issubclass(type(estimator), (PrivateEstimator, *_OURS)):
         raise _not_fitted(estimator)
-    elif type(estimator) in SEARCHES:
+    elif type(estimator) in (GridSearchCV, RandomizedSearchCV):  # a subclass may fit more often
         yield from _steps_of_search(estimator, path, met)
     elif type(estimator) in holders.HOLDERS:
         # What it holds is looked at first: it raises an error if it is not fitted.
@@ -504,7 +504,6 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
 
     See Also
     --------
-    skdp.model_selection.search_cost : What a search is going to cost.
     skdp.PrivacyLedger : Limits what all fits on one dataset may cost.
 
     Notes

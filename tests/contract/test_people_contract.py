@@ -23,7 +23,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import skdp
 from skdp.federated import Federation
-from skdp.model_selection import DPGridSearch, privacy_spent, search_cost
+from skdp.model_selection import DPGridSearch, privacy_spent
 from skdp.units import Entry, Interaction, SparseRow
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -286,11 +286,8 @@ def test_searches_are_counted_only_with_folds_that_follow_from_ids(splits):
     X, y, (cv, is_counted) = X[codes], y[codes], SPLITS[splits]
     model = skdp.DPLogisticRegression(classes=[0, 1, 2], privacy_unit="user")
     search = model_selection.GridSearchCV(model, {"row_norm": [2.0, 4.0]}, cv=cv)
-    if is_counted:
-        cost = search_cost(search, n_samples=N_PEOPLE, n_features=N_FEATURES)
-        assert (cost.n_fits, cost.spent.unit) == (7, "user")
-    else:
-        with pytest.raises(ValueError, match="GroupShuffleSplit"):
-            search_cost(search, n_samples=N_PEOPLE, n_features=N_FEATURES)
-    search.fit(X, y, groups=codes, users=codes)
-    assert ("not counted" in str(privacy_spent(search))) == (not is_counted)
+    report = privacy_spent(search.fit(X, y, groups=codes, users=codes))
+    assert ("not counted" in str(report)) == (not is_counted)
+    assert [one.unit for step in report.steps for one in step.records] == ["user"] * (
+        1 + is_counted
+    )

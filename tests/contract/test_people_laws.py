@@ -17,7 +17,7 @@ from skdp.data.rows import DenseBlock, RowCache, Rows, SparseBlock, _BaseBlock
 from skdp.decomposition import _matrix_estimator, _rows_fit
 from skdp.linalg.norms import GridCounts
 from skdp.linear_model import _descent, _regressors, _trace_records
-from skdp.model_selection import _search_cost
+from skdp.model_selection import _report
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -141,7 +141,7 @@ MISTAKES = {
         {"other_people_get_other_noise"},
     ),
     "any folds": (
-        [(_search_cost, "check_splits", lambda *_: None)],
+        [(_report, "check_splits", lambda *_: None)],
         {"only_folds_by_ids_are_counted"},
     ),
 }

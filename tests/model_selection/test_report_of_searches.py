@@ -17,13 +17,12 @@ from small_pipelines import (
     Y,
     pca,
     regressor,
-    search_of_both,
     statuses,
     svd,
     total,
 )
 
-from skdp.model_selection import DPGridSearch, privacy_spent, search_cost
+from skdp.model_selection import DPGridSearch, privacy_spent
 from skdp.privacy import gaussian_dp
 
 pytestmark = pytest.mark.filterwarnings(
@@ -38,9 +37,6 @@ def test_all_fits_of_a_search_are_counted_as_a_ledger_counts_them(ledger):
     assert len(ledger.entries()) == 38
     assert report.spent.mu == total(*[MU] * 38)
     assert report.spent.mu == pytest.approx(ledger.spent()[0], rel=1e-6)
-    before = search_cost(search_of_both(), 120, 6)
-    assert (before.n_fits, before.n_search_fits) == (38, 19)
-    assert before.spent.mu == pytest.approx(report.spent.mu, rel=1e-9)
     assert not report.is_private
     assert report.verdict == (
         "Not private: GridSearchCV chose by scores computed from the data without privacy; "
@@ -60,9 +56,6 @@ def test_the_epsilon_of_each_candidate_is_its_own():
     report = privacy_spent(search)
     refit = gaussian_dp.mu_from_epsilon_delta(search.best_params_["epsilon"], 1e-6)
     assert report.spent.mu == total(*folds, refit)
-    before = search_cost(GridSearchCV(pca(), {"epsilon": [0.5, 1.0, 4.0]}, cv=FOLDS), 120, 6)
-    assert before.spent.mu == total(*folds, mus[-1])
-    assert before.epsilon_each is None
 
 
 def test_a_search_without_a_last_fit():
@@ -70,9 +63,6 @@ def test_a_search_without_a_last_fit():
     report = privacy_spent(search)
     assert report.spent.mu == total(*[MU] * 6)
     assert [step.class_name for step in report.steps] == ["GridSearchCV"]
-    cost = search_cost(search, 120, 6)
-    assert (cost.n_fits, cost.n_search_fits) == (6, 6)
-    assert cost.spent.mu == total(*[MU] * 6)
 
 
 def test_with_one_candidate_there_was_nothing_to_choose_and_scores_are_kept():
@@ -137,8 +127,6 @@ UNCOUNTED = [
 @pytest.mark.parametrize(("estimator", "grid"), UNCOUNTED, ids=lambda one: type(one).__name__)
 def test_what_else_a_search_fits_is_not_counted(estimator, grid):
     search = GridSearchCV(estimator, grid, cv=2)
-    with pytest.raises(ValueError, match=r"not counted|epsilon"):
-        search_cost(search, 120, 6)
     report = privacy_spent(search.fit(X, Y))
     assert "in ways that are not counted" in report.verdict
 
@@ -147,8 +135,6 @@ def test_a_search_without_private_steps_is_not_private():
     search = GridSearchCV(Ridge(), {"alpha": [1, 2]}, cv=FOLDS).fit(X, Y)
     report = privacy_spent(search)
     assert (report.spent, report.is_private) == (None, False)
-    with pytest.raises(ValueError, match="Ridge has no private step"):
-        search_cost(search, 120, 6)
 
 
 def test_a_search_at_infinite_epsilon_is_no_privacy():
@@ -156,6 +142,3 @@ def test_a_search_at_infinite_epsilon_is_no_privacy():
     report = privacy_spent(search)
     assert not report.is_private
     assert "inf, which is no privacy" in report.verdict
-    cost = search_cost(search, 120, 6)
-    assert math.isinf(cost.spent.epsilon)
-    assert cost.epsilon_each is None

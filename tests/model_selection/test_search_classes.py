@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from skdp import DPPCA, DPLogisticRegression, privacy_spent
-from skdp.model_selection import DPGridSearch, epsilon_curve, private_score, search_cost
+from skdp.model_selection import DPGridSearch, epsilon_curve, private_score
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 generator = np.random.default_rng(0)
@@ -42,14 +42,9 @@ def test_a_label_that_is_no_class_is_refused_before_anything_is_charged(ledger, 
 
 
 def test_what_knows_no_labels_needs_classes():
-    search = GridSearchCV(DPLogisticRegression(), NORMS)
-    with pytest.raises(ValueError, match="pass classes"):
-        search_cost(search, *X.shape)
     for lacking in (DPLogisticRegression(), make_pipeline(DPPCA(4), DPLogisticRegression())):
         with pytest.raises(ValueError, match="pass classes"):
             epsilon_curve(lacking, X, Y, epsilons=[1.0], n_samples=1500)
-    given = GridSearchCV(CLASSIFIER, NORMS, cv=3)
-    assert search_cost(given, *X.shape).n_fits == 7
 
 
 def test_a_report_tells_whether_classes_were_promised():
