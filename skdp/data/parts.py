@@ -8,7 +8,7 @@ from functools import partial
 from itertools import pairwise, starmap
 from numbers import Integral
 from operator import attrgetter
-from typing import Any, NamedTuple, NoReturn, Self, cast
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 from scipy import sparse
@@ -77,13 +77,6 @@ class Parts:
     def lengths(self) -> list[int]:
         """How many rows each part has."""
         return [len(part.rows) for part in self.parts]
-
-    def of_parts(self, parts: range) -> Self:
-        """Copy what another process needs to load some of the parts."""
-        one = copy(self)
-        if len(self.parts) > 1:  # else an array of targets, whatever the parts of the rows
-            one.parts = [cast("Part", None)] * parts.start + self.parts[parts.start : parts.stop]
-        return one
 
 
 def composed(
@@ -366,9 +359,6 @@ class RowBlocks(SkdpContainer):
         y: Sequence[Any] | None = None,
     ) -> "RowBlocks":
         """Make rows of parts, each of which a function loads; threads load several at a time.
-
-        If `joblib.parallel_config` names another backend, such as ``"loky"`` or ``"dask"``, its
-        workers load the parts, and all have to be of one kind, with the same versions.
 
         Every pass loads all parts again. A regression or classifier loads dense parts of at most 1
         GiB together, in float64, once, and keeps them until the fit ends.

@@ -17,12 +17,12 @@ from typing import Any, Literal
 import numpy as np
 
 from skdp.data.containers import without_warnings
-from skdp.data.workers import run_calls, thread_count
+from skdp.data.workers import run_in_threads, thread_count
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
 # All leaves together hold at most so many numbers, 64 MB, unless there are only two.
 _LEAF_NUMBERS = 1 << 23  # not studied
-# Subtrees for each thread or process. There are several, as some take longer than others.
+# Subtrees for each thread. There are several, as some take longer than others.
 _TASKS_A_WORKER = 4  # not studied
 # Additions of a chain besides those within a block and those in the tree.
 _MORE_ADDITIONS = 3  # not tuned
@@ -140,7 +140,7 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     size : int
         How many numbers the sum has, a public fact.
     n_jobs : int or None, default=None
-        Threads or processes that share the blocks, each with one BLAS thread. ``None`` stands for
+        Threads that share the blocks, each with one BLAS thread. ``None`` stands for
         as many as `joblib.parallel_config` says, or else as a matrix product would have.
 
     Returns
@@ -167,11 +167,8 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     # Aligned subtrees have a power of two of units: whoever sums them, the tree is the same.
     span = 1 << (len(units) // n_tasks).bit_length() - (n_tasks > 1)
     groups = [range(i, min(i + span, len(units))) for i in range(0, len(units), span)]
-    calls = [partial(_subtree, units[group.start : group.stop]) for group in groups]
-    # Only parts are summed by other processes: each of these loads its own. Rows in memory would
-    # have to be copied there in every pass.
-    in_parts = groups if len(parts) > 1 else None
-    sums = run_calls(calls, (source, kernel), n_workers, n_jobs, in_parts)
+    calls = [partial(_subtree, units[one.start : one.stop], source, kernel) for one in groups]
+    sums = run_in_threads(calls, n_workers)
     is_in_memory = getattr(read, "is_repeatable", True)
     with nullcontext() if is_in_memory else without_warnings(), closing(sums):
         return _joined(tree_sum(watched(sums, len(calls))))

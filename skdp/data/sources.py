@@ -28,7 +28,7 @@ from skdp.data.parts import (
     mapped_blocks,
     refused_if_not_finite,
 )
-from skdp.data.workers import are_threads, run_in_threads, thread_count
+from skdp.data.workers import run_in_threads, thread_count
 from skdp.linalg.norms import with_data
 
 _CACHED_BYTES = 1 << 20  # not studied
@@ -123,11 +123,11 @@ def held(X: Any) -> Any:
     """Load, and map, dense parts that are small together once, for fits of many passes.
 
     Who maps them might map them otherwise in another pass. Memory maps are read anyway as if they
-    were in memory. Other workers load their parts there.
+    were in memory.
     """
     if not isinstance(X, RowParts) or X.pass_over or X.is_sparse or X.kind.is_mapped:
         return X
-    if X.shape[0] * X.shape[1] * 8 > HELD_BYTES or not are_threads():
+    if X.shape[0] * X.shape[1] * 8 > HELD_BYTES:
         return X
     source = Source(X)
     calls = [partial(_whole, source, *ends) for ends in pairwise(source.part_starts)]

@@ -1,4 +1,4 @@
-"""Where a pass runs: in threads of this process, or in workers that joblib knows of."""
+"""Where a pass runs: in threads of this process, or in workers of dask."""
 
 import io
 import os
@@ -7,10 +7,10 @@ import platform
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext, suppress
-from functools import cache, partial
+from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakSet
@@ -18,8 +18,7 @@ from weakref import WeakSet
 import numpy as np
 import scipy
 import scipy.linalg
-from joblib import Parallel, delayed, effective_n_jobs
-from joblib.parallel import get_active_backend
+from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController, threadpool_info
 
 from skdp.data.containers import without_warnings
@@ -94,7 +93,7 @@ def thread_count(n_jobs: int | None) -> int:
     return max(1, *_LIMITS[0].original(), *_LIMITS[1].original())
 
 
-def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Iterator[T]:
+def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Generator[T, None, None]:
     """Call functions without arguments in threads; yield their results in order."""
     if n_threads == 1:
         yield from map(on_one_thread, calls)
@@ -186,7 +185,7 @@ def _set_limits(libraries: tuple[Any, ...], limits: list[int], current: list[int
 
 
 # ------------------------------
-# Calls in threads of this process, or in workers that joblib knows of.
+# What workers of dask are sent, and what they send back.
 
 try:  # what newer versions of joblib depend on
     from cloudpickle import CloudPickler
@@ -202,91 +201,6 @@ class Failure(NamedTuple):
 
     kind: type[Exception]
     text: str
-
-
-def are_threads() -> bool:
-    """Tell whether the workers of joblib that a caller has chosen are threads of this process."""
-    backend, _ = get_active_backend(prefer="threads")
-    return bool(getattr(backend, "uses_threads", False))
-
-
-def run_calls(
-    calls: Sequence[Callable[..., Any]],
-    shared: tuple[Any, ...],
-    n_threads: int,
-    n_jobs: int | None,
-    in_parts: Sequence[range] | None = None,
-) -> Generator[Any, None, None]:
-    """Yield the results of all calls, in their order and as soon as they are there.
-
-    Threads of this process are the default. Calls that read data in parts go to the backend that
-    `joblib.parallel_config` names, if that has no threads of this process: to other processes or
-    to a cluster.
-
-    Parameters
-    ----------
-    calls : sequence of callable
-        Functions of the `shared` arguments.
-    shared : tuple
-        Arguments of all calls.
-    n_threads : int
-        Threads that share the calls in this process.
-    n_jobs : int or None
-        Workers that share them elsewhere; None for what `joblib.parallel_config` says.
-    in_parts : sequence of range or None, default=None
-        For each call the parts of data that it reads; None if data have no parts.
-
-    Yields
-    ------
-    object
-        Result of a call.
-    """
-    if in_parts is None or are_threads():
-        yield from run_in_threads([partial(call, *shared) for call in calls], n_threads)
-        return
-    backend, _ = get_active_backend(prefer="threads")
-    returns = "generator" if getattr(backend, "supports_return_generator", False) else "list"
-    parallel = Parallel(n_jobs, return_as=returns, batch_size=1)
-    results = _results(parallel, _tasks(calls, shared, in_parts))
-    expected: Facts | None = None
-    try:
-        for pickled in results:
-            facts, result = pickle.loads(pickled)
-            expected = expected or facts
-            yield refused_if_failed(unlike(expected, facts) or result)
-    finally:
-        with without_warnings():  # of results that nobody waits for
-            results.close()
-
-
-def _results(parallel: Parallel, tasks: list[Any]) -> Generator[bytes, None, None]:
-    """Yield what workers return; errors lose their text, as it may come from anywhere."""
-    try:
-        yield from parallel(tasks)
-        return
-    except Exception as error:
-        kind = type(error).__name__
-    raise RuntimeError(
-        f"A worker of joblib has died, or cannot be reached ({kind}), and the pass over the rows "
-        "has ended. Often memory was short: pass a smaller n_jobs, or make smaller parts."
-    )
-
-
-def _tasks(
-    calls: Sequence[Callable[..., Any]], shared: tuple[Any, ...], in_parts: Sequence[range]
-) -> list[Any]:
-    """Pickle the shared arguments once, and for each call the parts that it reads."""
-    # Bytes, because joblib writes arrays to files, even rows in memory.
-    common, divided = pickled(shared, _key_of_parts)
-    own = (
-        pickled((call, {key: one.of_parts(parts) for key, one in divided.items()}))[0]
-        for call, parts in zip(calls, in_parts, strict=True)
-    )
-    return [delayed(_run)(common, one, this_process()) for one in own]
-
-
-def _key_of_parts(value: Any) -> int | None:
-    return id(value) if hasattr(type(value), "of_parts") else None
 
 
 class _Pickler(CloudPickler):
@@ -355,20 +269,10 @@ def unpickled(data: bytes, of_key: Callable[[Any], Any]) -> Any:
     return unpickler.load()
 
 
-def _unpickled(common: bytes, own: bytes) -> Callable[[], Any]:
-    call, divided = pickle.loads(own)
-    return partial(call, *unpickled(common, divided.__getitem__))
-
-
-def _run(common: bytes, own: bytes, client: tuple[str, int]) -> bytes:
-    return answer(partial(_unpickled, common, own), client)
-
-
 def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -> bytes:
     """Compute the result of a call in a worker, and say what kind of machine that is."""
-    # Errors are returned, because joblib or dask would print them. The result is pickled, because
-    # some backends return read-only arrays. Only another process is silenced: in this one, other
-    # threads may have warnings.
+    # Errors are returned, because dask would print them. Only another process is silenced: in
+    # this one, other threads may have warnings.
     with nullcontext() if this_process() == client else without_warnings():
         return pickle.dumps((_machine(), _result(unpickle)))
 
