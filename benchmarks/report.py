@@ -1,9 +1,12 @@
 """What studies share when they measure, and write tables: seeds, cells, lines, and arguments."""
 
 import argparse
+import contextlib
+import io
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +26,7 @@ __all__ = [
     "measured",
     "need_two_seeds",
     "parser_for",
+    "printed",
     "section_table",
     "seeds_asked_for",
     "standard_error",
@@ -123,6 +127,20 @@ def cases_asked_for(
 def need_two_seeds(parser: argparse.ArgumentParser, n_seeds: int) -> None:
     if n_seeds < 2:
         parser.error("a standard error needs at least 2 seeds")
+
+
+def printed(tables: Callable[[], None], script: str, *, write: bool) -> None:
+    """Print the tables of a study, and, to `write`, put the same text beside its script."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output) if write else contextlib.nullcontext():
+        tables()
+    if write:
+        print(output.getvalue(), end="")
+        name = f"benchmarks.{Path(script).parent.name}.{Path(script).stem}"
+        title = f"# {Path(script).stem.replace('_', ' ').capitalize()}: the published listings"
+        text = f"Written by `python -m {name} --write`, whose first lines say what the columns are."
+        blocks = [title, text, f"```\n{output.getvalue().strip()}\n```"]
+        Path(script).with_suffix(".md").write_text("\n\n".join(blocks) + "\n")
 
 
 def ignore_drowned_signal() -> None:

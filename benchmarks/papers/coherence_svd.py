@@ -43,15 +43,17 @@ Run
 
     python -m benchmarks.papers.coherence_svd           # 10 seeds, some minutes, 1 GB
     python -m benchmarks.papers.coherence_svd --quick   # 3 seeds, up to 1024 rows
+    python -m benchmarks.papers.coherence_svd --write   # coherence_svd.md beside it
 """
 
 import math
+from functools import partial
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, svds
 
 from benchmarks.entries.methods import Fit, PromisedEdge, PromisedEntry, solve
-from benchmarks.report import ignore_drowned_signal, parser_for, seeds_asked_for
+from benchmarks.report import ignore_drowned_signal, parser_for, printed, seeds_asked_for
 from skdp.datasets import make_low_rank
 from skdp.privacy.gaussian_dp import epsilon_at
 
@@ -242,16 +244,24 @@ def print_errors(name: str, found: list[list[float]]) -> None:
     print(f"{name:<28}" + "".join(f"{cell:>21}" for cell in cells), flush=True)
 
 
+def print_tables(sizes: tuple[int, ...], n_seeds: int) -> None:
+    print_figure_2(sizes, n_seeds)
+    print_figure_3(n_seeds)
+    print("\nfigures 2 and 3 take C from A here, and figure 3 prints the residual: not private")
+
+
 def main() -> None:
     parser = parser_for(
-        __doc__, seeds="seeds of each line, default 10", quick="3 seeds, up to 1024 rows"
+        __doc__,
+        seeds="seeds of each line, default 10",
+        quick="3 seeds, up to 1024 rows",
+        write="replace coherence_svd.md",
     )
     arguments = parser.parse_args()
     n_seeds = seeds_asked_for(arguments, usual=10, quick=3)
     ignore_drowned_signal()
-    print_figure_2(tuple(n for n in SIZES if n <= 1024 or not arguments.quick), n_seeds)
-    print_figure_3(n_seeds)
-    print("\nfigures 2 and 3 take C from A here, and figure 3 prints the residual: not private")
+    sizes = tuple(n for n in SIZES if n <= 1024 or not arguments.quick)
+    printed(partial(print_tables, sizes, n_seeds), __file__, write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -44,16 +44,19 @@ Run
 
     python -m benchmarks.papers.power_method               # 5 seeds, some 5 minutes, 2 GB
     python -m benchmarks.papers.power_method --quick       # 3 seeds, no 1000 features
+    python -m benchmarks.papers.power_method --write       # power_method.md beside it
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 
-from benchmarks.report import ignore_drowned_signal, parser_for, seeds_asked_for
+from benchmarks.report import ignore_drowned_signal, parser_for, printed, seeds_asked_for
 from skdp import DPTruncatedSVD
 from skdp.datasets import make_spiked
 from skdp.metrics import captured_variance, subspace_distance
@@ -211,19 +214,26 @@ def print_labels(epsilons: list[float]) -> None:
 
 def main() -> None:
     parser = parser_for(
-        __doc__, seeds="seeds of each case, default 5", quick="3 seeds, at most 300 features"
+        __doc__,
+        seeds="seeds of each case, default 5",
+        quick="3 seeds, at most 300 features",
+        write="replace power_method.md",
     )
     parser.add_argument("--epsilon", type=float, nargs="+", help="instead of those of the table")
     arguments = parser.parse_args()
     n_seeds = seeds_asked_for(arguments, usual=5, quick=3)
     cases = [case for case in CASES if not arguments.quick or case[1] <= 300]
     ignore_drowned_signal()
+    tables = partial(print_tables, cases, arguments.epsilon, n_seeds)
+    printed(tables, __file__, write=arguments.write)
 
+
+def print_tables(cases: list[Any], asked: list[float] | None, n_seeds: int) -> None:
     print(f"subspace error/captured variance, means of {n_seeds} seeds, {K} components,")
     print(f"rows of norm 1, one null or not, delta {DELTA:g}\n")
     print(f"{'data':<13} {'epsilon':>7}  " + "".join(f"{name:<12}" for name in METHODS))
     for n_rows, n_features, epsilons in cases:
-        epsilons = tuple(arguments.epsilon or epsilons)
+        epsilons = tuple(asked or epsilons)
         table = measure(n_rows, n_features, epsilons, n_seeds)
         for epsilon, line in zip(epsilons, table, strict=True):
             cells = (f"{error:.3f}/{captured:.3f}" for error, captured in line)
@@ -232,7 +242,7 @@ def main() -> None:
                 + "".join(f"{cell:<12}" for cell in cells),
                 flush=True,
             )
-    print_labels(arguments.epsilon or sorted({e for case in cases for e in case[2]}))
+    print_labels(asked or sorted({e for case in cases for e in case[2]}))
 
 
 if __name__ == "__main__":

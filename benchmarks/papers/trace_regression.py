@@ -41,6 +41,7 @@ Run
 
     python -m benchmarks.papers.trace_regression           # 6 seeds, half a minute, 400 MB
     python -m benchmarks.papers.trace_regression --quick   # 3 seeds, up to 16000 records
+    python -m benchmarks.papers.trace_regression --write   # trace_regression.md beside it
 """
 
 import itertools
@@ -52,7 +53,7 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from benchmarks.report import ignore_drowned_signal, parser_for, seeds_asked_for
+from benchmarks.report import ignore_drowned_signal, parser_for, printed, seeds_asked_for
 from skdp import DPTraceRegressor
 from skdp.datasets import make_trace_regression
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
@@ -377,17 +378,25 @@ def print_leak() -> None:
 
 def main() -> None:
     parser = parser_for(
-        __doc__, seeds="seeds of each line, default 6", quick="3 seeds, up to 16000 records"
+        __doc__,
+        seeds="seeds of each line, default 6",
+        quick="3 seeds, up to 16000 records",
+        write="replace trace_regression.md",
     )
     arguments = parser.parse_args()
     n_seeds = seeds_asked_for(arguments, usual=6, quick=3)
     ignore_drowned_signal()
+    sizes = tuple(n for n in SIZES if n <= 16_000 or not arguments.quick)
+    printed(partial(print_tables, sizes, n_seeds), __file__, write=arguments.write)
+
+
+def print_tables(sizes: tuple[int, ...], n_seeds: int) -> None:
     print(NOT_PRIVATE)
     print(
         f"Frobenius error, d {D}, epsilon {EPSILON:g}, delta {DELTA:g}; medians of {n_seeds} seeds"
     )
     print("and, in brackets, of 4 to 6 seeds of an earlier program\n")
-    print_sizes(tuple(n for n in SIZES if n <= 16_000 or not arguments.quick), n_seeds)
+    print_sizes(sizes, n_seeds)
     print_changes(n_seeds)
     print_leak()
 
