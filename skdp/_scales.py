@@ -1,6 +1,7 @@
 """Private centers and scales of columns: what is released, and what follows from it."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -272,9 +273,10 @@ _LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
 # A variance of so many standard deviations of what noise leaves open may be none at all.
 _HIDDEN = 2.0  # not studied
 # A flat column is a constant if what noise leaves open is less than that, in units of the squared
-# half of an interval; unless so large a part of the columns is, or shows nothing but 0: on one-hot
-# tables with few rows .05 loses up to .4 of R2. Not studied beyond.
-_LITTLE, _MANY_CONSTANTS = 0.025, 1 / 3
+# half of an interval: on one-hot tables with few rows .05 loses up to .4 of R2. Not studied beyond.
+_LITTLE = 0.025
+# If so large a part of the columns shows nothing, noise hides it, and it may tell much together.
+_MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
 # Columns of numbers at both ends of an interval alone have the variance 1 - m^2 for the mean m;
 # others have less. Not studied.
 _AT_ENDS = 0.5
@@ -315,7 +317,20 @@ class Scales(NamedTuple):
         Where many show nothing, noise hides what they have, and they may tell much together.
         """
         nothing = self.is_constant | self.is_void
-        return np.asarray(self.is_point | (nothing & (nothing.mean() < _MANY_CONSTANTS)))
+        return np.asarray(self.is_point | (nothing & (nothing.mean() < _MANY)))
+
+    def are_hidden(self) -> np.ndarray:
+        """Tell which columns noise hides: what they tell is lost, unless they are constants."""
+        return np.asarray(self.is_void | self.is_point | self.is_unclear)
+
+
+def warnings_for_hidden(which: np.ndarray, remedy: str) -> Iterator[str]:
+    """Warn of columns that noise hides if they are so many that a model misses what they tell."""
+    if np.mean(which) >= _MANY:
+        yield (
+            "Noise hides how a third of the columns vary, or more: what they tell may be lost, and "
+            f"numbers beyond those that it shows are cut. {remedy}"
+        )
 
 
 def scales_of(

@@ -1,7 +1,7 @@
 """One private release of scales and of a second moment, and the models that follow from it."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -35,7 +35,7 @@ from skdp.linalg.denoising import (
 )
 from skdp.linalg.norms import row_norms
 from skdp.linalg.spectrum import deterministic_signs, noise_edge
-from skdp.preprocessing import ColumnEstimator, columns_told, warnings_for_scales
+from skdp.preprocessing import ColumnEstimator, warnings_for_scales
 from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING, weighting_to
 
@@ -187,9 +187,6 @@ def _joint_gram(block: Any, center: np.ndarray, scale: np.ndarray, reach: Reach)
 _LEAST_WEIGHT = 0.05  # not studied
 # What an eigenvalue of the scaled covariance is at least, in edges of the noise.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
-# A column was cut if less of the variance that its scale tells is left. The noise of the scale,
-# which has less of the budget, is at most so many standard deviations of that of what is left.
-_LEAST_LEFT, _NOISE_OF_SCALES = 0.7, 10.0  # not studied
 # For errors, what is left of a variance is taken to be larger by so many standard deviations of its
 # noise, and at least this.
 _NOISE_OF_LEFT, _LEAST_RATIO = 1.0, 0.01  # not studied
@@ -252,30 +249,6 @@ def _location(moment: Moment, mean: np.ndarray, noise_std: np.ndarray) -> np.nda
     error = own + np.maximum(np.square(mean - moment.center) - own - other, 0.0)
     part = error / np.maximum(error + other, np.finfo(np.float64).tiny)
     return np.asarray(mean + part * (moment.center - mean))
-
-
-def warnings_for_columns(
-    problem: ScaleProblem, moment: Moment, covariances: Covariances, names: Sequence[Any]
-) -> list[str]:
-    """Warn of columns that do not vary, and of those of which clipping took much, from releases."""
-    square = np.square(moment.scale)
-    left = np.diag(covariances.matrix) + _NOISE_OF_SCALES * np.diag(covariances.noise_std)
-    # With less, the scales are too noisy to tell; `warnings_for_covariance` has warned.
-    can_be_cut = ~moment.is_constant & (strength_of(problem) >= _WEAK)
-    constant = "do not vary, as far as can be told, and have no covariance with others"
-    cut = (
-        "have few values far out, which are cut: their means, variances and coefficients may be "
-        "off by more than their errors"
-    )
-    told = [
-        (moment.is_constant, constant, "Leave them out."),
-        (
-            (left < _LEAST_LEFT * square) & can_be_cut,
-            cut,
-            "Use a larger epsilon, or logarithms of such columns, or leave them out.",
-        ),
-    ]
-    return columns_told(told, names)
 
 
 def correlations_of(covariance: np.ndarray) -> np.ndarray:
@@ -749,7 +722,7 @@ class DPCovariance(ColumnEstimator):
     ) -> Moment:
         return release_moment(plan, problem, view, budget, is_centered=self.assume_centered)
 
-    def _set_attributes(self, result: Moment, problem: ScaleProblem) -> list[str]:
+    def _set_attributes(self, result: Moment, problem: ScaleProblem) -> Iterator[str]:
         found = covariances_of(result, is_centered=self.assume_centered)
         self.location_, self.covariance_ = found.location, found.matrix
         self.correlation_, self.noise_std_ = found.correlations, found.noise_std
@@ -758,8 +731,7 @@ class DPCovariance(ColumnEstimator):
         self.feature_bounds_ = result.ends
         self.n_samples_seen_ = problem.n_units
         names = getattr(self, "feature_names_in_", range(problem.n_features))
-        of_scales = warnings_for_scales(result.scales, problem, names)
-        return [*of_scales, *warnings_for_columns(problem, result, found, names)]
+        return warnings_for_scales(result.scales, problem, names)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

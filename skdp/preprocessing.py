@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -31,6 +31,7 @@ from skdp._scales import (
     has_odd_squares,
     plan_scales_by_share,
     release_scales,
+    warnings_for_hidden,
 )
 from skdp.data.containers import finite, float_dtype
 from skdp.data.parts import RowBlocks
@@ -97,10 +98,6 @@ def _by_column(X: Any, change: Any) -> Any:
 # Warnings of public facts, and of released values.
 
 
-# A larger part of flat columns loses accuracy.
-_FLAT_COLUMNS = 0.25  # benchmarks/scaling/bounds.md
-
-
 def warnings_for_plan(problem: ScaleProblem, plan: Plan) -> Iterator[str]:
     """Warn if noise will hide most centers and scales."""
     noise_std = plan.releases[-1].noise_std
@@ -113,34 +110,19 @@ def warnings_for_plan(problem: ScaleProblem, plan: Plan) -> Iterator[str]:
         )
 
 
-def warnings_for_scales(scales: Scales, problem: ScaleProblem, names: Sequence[Any]) -> list[str]:
+def warnings_for_scales(
+    scales: Scales, problem: ScaleProblem, names: Sequence[Any]
+) -> Iterator[str]:
     """Warn of columns whose scale, or place, noise hides, or that floats cannot square."""
-    # Few flat columns cost next to nothing.
-    is_flat = scales.is_flat & ~scales.is_void
-    is_flat &= is_flat.mean() > _FLAT_COLUMNS
-    void = "show no number but 0 above the noise, and are taken to have no size above 1"
-    flat = (
-        "hardly vary beside their intervals, as far as noise can tell, and get small scales, which "
-        "may be far off"
-    )
-    told = [
-        (scales.is_void, void, f"Use {_remedy(problem)}."),
-        (is_flat, flat, f"Use {_remedy(problem)}."),
-    ]
-    if not problem.cost.is_private:
-        odd = "are too large or too small for floats to hold their squares, and are not well scaled"
-        told = [(has_odd_squares(scales), odd, OTHER_UNITS_OF_X)]
-    return columns_told(told, names)
-
-
-def columns_told(told: Iterable[tuple[np.ndarray, str, str]], names: Sequence[Any]) -> list[str]:
-    """Name the columns of which something is true, and say what to do about them."""
-    texts = []
-    for which, what, remedy in told:
-        if which.any():
-            shown = shortened([str(names[column]) for column in np.flatnonzero(which).tolist()])
-            texts.append(f"Columns that {what}: {which.sum()} of {len(names)} ({shown}). {remedy}")
-    return texts
+    if problem.cost.is_private:
+        is_hidden = scales.is_flat | scales.are_hidden()
+        yield from warnings_for_hidden(is_hidden, f"Use {_remedy(problem)}.")
+    elif (is_odd := has_odd_squares(scales)).any():
+        odd = shortened([str(names[column]) for column in np.flatnonzero(is_odd).tolist()])
+        yield (
+            "Columns that are too large or too small for floats to hold their squares, and are not "
+            f"well scaled: {is_odd.sum()} of {len(names)} ({odd}). {OTHER_UNITS_OF_X}"
+        )
 
 
 def _remedy(problem: ScaleProblem) -> str:
@@ -442,7 +424,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         shape = problem.n_units, problem.n_features
         return release_scales(plan, view, shape, problem.interval, budget)
 
-    def _set_attributes(self, result: Scales, problem: ScaleProblem) -> list[str]:
+    def _set_attributes(self, result: Scales, problem: ScaleProblem) -> Iterator[str]:
         self.mean_, self.var_ = result.center, result.variance
         is_constant = result.is_flat & (not problem.cost.is_private)
         self.scale_ = np.where(is_constant, 1.0, np.sqrt(result.variance))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdp._scales import Scales, release_scales
+from skdp._scales import Scales, release_scales, warnings_for_hidden
 from skdp.exceptions import counted
 from skdp.linear_model._least_squares_moment import (
     Whitening,
@@ -21,7 +21,6 @@ from skdp.linear_model._least_squares_records import (
     Scaling,
     bounded,
     in_scale,
-    left_out,
     release_response_scale,
     scaling_by,
 )
@@ -62,24 +61,11 @@ def warnings_for_fit(
     problem: LeastSquaresProblem, found: Scales, descent: Descent, factor: float
 ) -> Iterator[str]:
     """Warn of what released values say against a fit."""
-    points = "is not told from constants, and gets the coefficient 0"
-    unclear = "is hard to tell, and predictions may be far off"
-    # Columns of zeros have no coefficient, either, and are not missed.
-    are_points = found.is_point if problem.cost.is_private else True
-    are_points &= left_out(found, problem)
-    for which, what in ((are_points, points), (found.is_unclear, unclear)):
-        if np.any(which):
-            yield (
-                f"The spread of {np.sum(which)} of {counted(problem.n_features, 'feature')}, far "
-                f"from 0, {what}. Subtract a public guess of their centers, or pass bounds of "
-                "DPLinearRegression that are known without looking at X."
-            )
-    if np.mean(found.is_void) > 0.5:
-        yield (
-            f"Features that hardly differ from 0, or that noise hides: {found.is_void.sum()}. What "
-            "they tell may be lost. If one is in much larger units, divide it by a public guess of "
-            "its size."
-        )
+    yield from warnings_for_hidden(
+        found.are_hidden() & problem.cost.is_private,
+        f"Pass more {problem.unit.counted}, a larger epsilon, or bounds of DPLinearRegression that "
+        "are known without looking at X; or subtract a public guess of the centers.",
+    )
     if factor == 0 and problem.strength >= _LEAST_STRENGTH:
         yield (
             "The coefficients do not stand out from the noise and are 0: each prediction is about "

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from skdp._scales import MOST_NOISE, ScaleReleases, Scales, release_scales, visible_variances
+from skdp._scales import (
+    MOST_NOISE,
+    ScaleReleases,
+    Scales,
+    release_scales,
+    visible_variances,
+    warnings_for_hidden,
+)
 from skdp.data.matrices import Design, entries_of
 from skdp.data.parts import Targets
 from skdp.data.reduce import on_block
@@ -47,8 +54,7 @@ class Transform:
     S, the `multiplier`, is a number or, for vectors, one for each entry. `least_variance` is the
     smallest variance of the fitted matrices along any direction, as far as it is known. Entries of
     :math:`(X_i - C) \circ S` are clipped to the sizes in `largest`, unless that is None.
-    Noise hides the scales of `n_hidden` features, and `are_rare` tells whether most features have
-    their usual value in most of the records.
+    `are_rare` tells whether most features have their usual value in most of the records.
     """
 
     center: np.ndarray | None = None
@@ -57,7 +63,6 @@ class Transform:
     column_map: np.ndarray | None = None
     least_variance: float = 1.0
     are_rare: bool = False
-    n_hidden: int = 0
     largest: np.ndarray | None = None
 
     def scaled(self, design: Design) -> Design:
@@ -140,7 +145,7 @@ def standardized_by(found: Scales, problem: TraceProblem) -> Transform:
     if not problem.cost.is_private:
         return scaled
     largest = np.where(found.is_void, _LARGEST_OF_HIDDEN, _LARGEST).reshape(shape)
-    return replace(scaled, n_hidden=int(found.is_void.sum()), largest=largest)
+    return replace(scaled, largest=largest)
 
 
 def _are_rare(off_usual: np.ndarray) -> bool:
@@ -247,12 +252,6 @@ def warnings_for_fit(
             f"{counted(problem.n_free, 'coefficient')}: predictions may be worse than a constant. "
             f"Pass more {problem.unit.counted}, a larger epsilon, or {_fewer(problem)}."
         )
-    if transform.n_hidden:
-        yield (
-            f"Features that hardly differ from 0, or that noise hides: {transform.n_hidden}. What "
-            "they tell may be lost. If one is in much larger units, divide it by a public guess of "
-            "its size."
-        )
     if problem.are_cells and problem.cost.is_private and _has_rare_cells(problem, transform):
         yield (
             "Some rows or columns are observed so much more rarely than others that predictions of "
@@ -268,20 +267,6 @@ def warnings_for_fit(
             f"{cut} coefficients{beside} do not stand out from the noise and are 0. Pass "
             f"{_fewer(problem)}, a larger epsilon, or more {problem.unit.counted}."
         )
-
-
-def warnings_for_narrow(found: Scales, problem: TraceProblem) -> Iterator[str]:
-    """Warn of features that are so narrow beside their distance from 0 that noise hides them."""
-    points = "is not told from constants, and gets the coefficient 0"
-    unclear = "is hard to tell, and predictions may be far off"
-    are_points = problem.fit_intercept & found.is_point
-    for which, what in ((are_points, points), (found.is_unclear, unclear)):
-        if np.any(which):
-            yield (
-                f"The spread of {np.sum(which)} of {counted(problem.n_entries, 'feature')}, far "
-                f"from 0, {what}. Subtract a public guess of their centers, or fit "
-                "DPLinearRegression with bounds that are known without looking at X."
-            )
 
 
 def _left_out(found: Scales, problem: TraceProblem) -> np.ndarray:
@@ -465,7 +450,11 @@ def _scales(
     if plan.features is not None:
         shape = design.n_records, design.n_entries
         found = release_scales(plan.features, design, shape, None, budget)
-        budget.warnings += warnings_for_narrow(found, problem)
+        budget.warnings += warnings_for_hidden(
+            found.are_hidden() & problem.cost.is_private,
+            "Subtract a public guess of the centers of features, or fit DPLinearRegression with "
+            "bounds that are known without looking at X.",
+        )
         return standardized_by(found, problem), plain
     if plan.first_center is not None:
         return _released_center(plan, design, responses, budget)

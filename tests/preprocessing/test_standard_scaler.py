@@ -262,17 +262,17 @@ def test_it_warns_where_noise_hides_most():
     assert told(DPStandardScaler(epsilon=8.0, bounds=BOUNDS), X) == []
 
 
-def test_it_names_columns_that_hardly_vary():
-    frame = pd.DataFrame({"a": X[:, 0], "b": np.full(N, 0.5), "c": np.zeros(N)})
-    void, flat = told(DPStandardScaler(epsilon=1000.0, bounds=(-3, 3), random_state=SEED), frame)
-    assert "Columns that show no number but 0" in void
-    assert ": 1 of 3 (c). " in void
-    assert "Columns that hardly vary" in flat
-    assert ": 1 of 3 (b). " in flat
-    assert "Pass bounds that fit better" in flat
-    unknown = told(DPStandardScaler(epsilon=1000.0, random_state=SEED), frame)
-    (void,) = (one for one in unknown if one.startswith("Columns that show no number but 0"))
-    assert ": 1 of 3 (c). " in void
+@pytest.mark.parametrize("bounds", [None, (-3, 3)])
+def test_it_warns_of_columns_that_do_not_vary_only_if_they_are_many(bounds):
+    """Few cost next to nothing, and the text is the same in each fit of a search."""
+    for constants, is_told in (([0.0], False), ([0.5], False), ([0.5, 0.0], True)):
+        rows = np.column_stack([X[:, :3], np.tile(constants, (N, 1))])
+        texts = [
+            told(DPStandardScaler(epsilon=100.0, bounds=bounds, random_state=SEED + seed), rows)
+            for seed in range(5)
+        ]
+        assert texts == [texts[0]] * 5
+        assert any("a third of the columns" in line for line in texts[0]) == is_told
 
 
 @pytest.mark.parametrize("times", [2, 100, 1e9])
@@ -310,7 +310,7 @@ def test_columns_mostly_0_within_generous_bounds_have_small_scales():
     random = np.random.default_rng(0)
     rows = np.column_stack([random.normal(size=(4000, 3)), random.random(4000) < 0.02])
     scaler = DPStandardScaler(bounds=([-5] * 3 + [0], [5] * 3 + [1000]), random_state=SEED)
-    assert any("show no number but 0" in line for line in told(scaler, rows))
+    assert told(scaler, rows) == []
     assert 0.5 < scaler.scale_[3] / rows[:, 3].std() < 2
 
 
@@ -419,7 +419,7 @@ def test_a_null_row_is_counted_nowhere(contain):
 
 def test_sparse_rows_of_users_may_have_no_entry():
     scaler = DPStandardScaler(with_mean=False, privacy_unit="user", random_state=0)
-    with pytest.warns(PrivacyWarning, match="show no number but 0"):
+    with pytest.warns(PrivacyWarning, match="a third of the columns"):
         scaler.fit(csr_array((40, 3)), users=np.arange(40) // 2)
     assert np.isfinite(scaler.var_).all()
 
@@ -494,17 +494,6 @@ def test_no_forms_of_bounds_share_noise():
     assert len(keys) == len(ALIKE) + 1
     reordered = dict(reversed(NAMED.items()))
     assert NoiseSource(SEED, [NAMED]).key("mean") != NoiseSource(SEED, [reordered]).key("mean")
-
-
-def test_it_names_nearly_all_columns_that_do_not_vary_and_none_that_do():
-    rows = np.random.default_rng(0).normal(size=(3000, 60)) * np.repeat([1.0, 0.0], 30)
-    (said,) = told(DPStandardScaler(bounds=(-3, 3), random_state=SEED), rows)
-    named = said.partition("no size above 1: ")[2]
-    # As of 300 seeds all but one.
-    assert 25 <= int(named.split()[0]) <= 30
-    shown = named.partition("(")[2].partition(" and")[0].split(", ")
-    assert len(shown) == 10
-    assert min(map(int, shown)) >= 30
 
 
 GAPS = np.where(np.random.default_rng(5).random(X.shape) < [0.1, 0.5, 0.9, 0.0], np.nan, X)
