@@ -11,8 +11,8 @@ from skdp.privacy.plan import plan_sum
 
 #: Name of the releases of steps.
 WHITENED_GRADIENT = "whitened gradient"
-# Whitened rows are computed in parts of so many numbers, 16 MB.
-_PART = 1 << 21  # not studied
+# Whitened rows are computed in parts of so many numbers, 16 MB; no block has more rows than that.
+_PART, _MOST_ROWS = 1 << 21, 1 << 16  # not studied
 
 
 def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:
@@ -55,11 +55,13 @@ def whitened_norms(
 
     `bound` is that of the norms of rows less the `mean`, which is subtracted from them if there is
     one, and `largest` the spectral norm of the root. Null rows have the norm NaN. Where rows have
-    mass, no norm depends on the place of its row.
+    mass, no norm depends on the place of its row, or on the number of rows: squares are added up
+    part by part, and the parts are those of the longest block.
     """
     n_rows, n_features = block.raw.shape[0], len(root)
     squares = np.zeros(n_rows)
-    n_parts = max(1, -(-n_rows * root.shape[1] // _PART))
+    longest = n_rows if block.mass is None else _MOST_ROWS
+    n_parts = max(1, -(-longest * root.shape[1] // _PART))
     for columns in np.array_split(np.arange(root.shape[1]), n_parts):
         part = root[:, columns]
         if block.mass is None:

@@ -17,13 +17,14 @@ from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.people import MOST_PEOPLE, People, depth_of_people
 from skdp.data.reduce import sum_depth
-from skdp.data.rows import Rows
+from skdp.data.rows import DenseBlock, Rows
 from skdp.data.sources import as_source, block_starts
 from skdp.linalg.matrices import FixedRank, laid_out
 from skdp.linear_model._logistic_fit import _rounding, gradient_level, whitened
 from skdp.linear_model._logistic_plan import LabeledRows, Whitening
 from skdp.linear_model._trace_descent import _coordinates
 from skdp.linear_model._trace_records import clipped_sum
+from skdp.linear_model._weighted_rows import whitened_norms
 from skdp.privacy import sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights, clipped
 
@@ -161,6 +162,17 @@ def test_the_norm_of_a_row_is_the_same_alone_in_its_part_and_beside_others(rng):
         for rows in (together, RowBlocks.from_partitions(alone, [1] * 300, 33))
     ]
     np.testing.assert_array_equal(*norms)
+
+
+def test_the_norm_of_a_whitened_row_is_the_same_beside_any_number_of_others(rng):
+    X, root = rng.normal(size=(3490, 4)), rng.normal(size=(4, 601))
+    few, many = (
+        whitened_norms(block.with_mass(np.ones(n)), root, None, largest=50.0, bound=20.0)
+        # Of one row more, not all are whitened at once.
+        for n in (3489, 3490)
+        for block in [DenseBlock(X[:n], None, np.empty((n, 4)))]
+    )
+    np.testing.assert_array_equal(few, many[:-1])
 
 
 @pytest.mark.covered(at_most=4)
