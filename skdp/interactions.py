@@ -26,7 +26,7 @@ class InteractionTable(NamedTuple):  # numpydoc ignore=PR02
     Parameters
     ----------
     X : csr_array of shape (n_users, n_items)
-        1.0 where a user has an item.
+        1.0 where a user has an item, or the rating.
     users : ndarray of shape (n_users,)
         Names of the rows.
     items : ndarray of shape (n_items,)
@@ -46,13 +46,14 @@ class InteractionTable(NamedTuple):  # numpydoc ignore=PR02
 
 
 def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> InteractionTable:
-    """Make a sparse table of zeros and ones of pairs of a user and an item.
+    """Make a sparse table of pairs of a user and an item, or of triples with a rating.
 
     Parameters
     ----------
-    pairs : data frame or array-like of shape (n_pairs, 2)
-        A user and an item in each line, in this order, by ids that are integers or strings. A pair
-        that occurs twice counts once; pairs of others than `users` and `items` are left out.
+    pairs : data frame or array-like of shape (n_pairs, 2) or (n_pairs, 3)
+        A user and an item in each line, in this order, by ids that are integers or strings, and
+        behind them a rating, if there are any: a finite number. A pair that occurs twice counts
+        once, with the mean of its ratings. Pairs of others than `users` and `items` are left out.
     users : array-like of shape (n_users,) or None, default=None
         Ids of the rows, in their order. ``None`` takes those in `pairs`, sorted: then the number of
         rows tells how many users there are.
@@ -68,8 +69,8 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     Raises
     ------
     ValueError
-        If `pairs` has not two columns, or "item" before "user", ids are missing or of several
-        kinds, or a list of ids has one of them twice.
+        If `pairs` has not two or three columns, or "item" before "user", ids are missing or of
+        several kinds, a rating is no finite number, or a list of ids has one of them twice.
 
     See Also
     --------
@@ -99,18 +100,35 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     # An array of several kinds would turn integers into strings.
     given = np.array(pairs, dtype=object) if isinstance(pairs, list | tuple) else pairs
     shape: tuple[int, ...] = getattr(given, "shape", ())
-    if len(shape) != 2 or shape[1] != 2:
-        raise ValueError(f"pairs must have two columns, a user and an item, got shape {shape}.")
-    if list(getattr(given, "columns", ())) == ["item", "user"]:
-        raise ValueError("pairs must have users first: pass pairs[['user', 'item']].")
+    if len(shape) != 2 or shape[1] not in (2, 3):
+        raise ValueError(
+            "pairs must have two columns, a user and an item, or a rating as the third, got shape "
+            f"{shape}."
+        )
+    if list(getattr(given, "columns", ()))[:2] == ["item", "user"]:
+        raise ValueError("pairs must have users first: pass pairs[['user', 'item', ...]].")
     rows, users = _placed(_safe_indexing(given, 0, axis=1), users, "users")
     columns, items = _placed(_safe_indexing(given, 1, axis=1), items, "items")
     is_listed = (rows >= 0) & (columns >= 0)
     places = rows[is_listed], columns[is_listed]
-    X = csr_array((np.ones(is_listed.sum()), places), shape=(len(users), len(items)))
+    numbers = _ratings(given) if shape[1] == 3 else np.ones(len(rows))
+    kinds = {"shape": (len(users), len(items))}
+    X = csr_array((numbers[is_listed], places), **kinds)
+    counts = csr_array((np.ones(is_listed.sum()), places), **kinds)
     X.sum_duplicates()
-    X.data[:] = 1.0
+    counts.sum_duplicates()
+    X.data /= counts.data
     return InteractionTable(X, users, items)
+
+
+def _ratings(pairs: Any) -> np.ndarray:
+    """Return the third column; refuse what is no finite number, and name none."""
+    text = "ratings, the third column of pairs, must be finite numbers, with none missing."
+    column = _safe_indexing(pairs, 2, axis=1)
+    ratings = with_text(text, lambda: np.asarray(column, dtype=np.float64))
+    if not np.isfinite(ratings).all():
+        raise ValueError(text)
+    return ratings
 
 
 def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -141,8 +159,17 @@ def _unique(ids: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     return with_text(text, lambda: check_users(checked_ids(ids, name)))
 
 
-def top_items(model: Any, history: InteractionTable, n: int) -> dict[Any, list[Any]]:
+def top_items(
+    model: Any,
+    history: InteractionTable,
+    n: int,
+    *,
+    candidates: Any = None,
+    with_seen: bool = False,
+) -> dict[Any, list[Any]]:
     """Name the items with the highest scores for each user, without those that the user has.
+
+    A user without any item gets those that `model` takes for the most popular.
 
     Parameters
     ----------
@@ -155,6 +182,10 @@ def top_items(model: Any, history: InteractionTable, n: int) -> dict[Any, list[A
         without names of columns does not know the order, and a wrong one names wrong items.
     n : int
         Number of items, at least 1.
+    candidates : array-like of ids or None, default=None
+        Items that may be named, such as those in stock; ``None`` stands for all in `history`.
+    with_seen : bool, default=False
+        Whether to name items that the user has, too.
 
     Returns
     -------
@@ -164,8 +195,8 @@ def top_items(model: Any, history: InteractionTable, n: int) -> dict[Any, list[A
     Raises
     ------
     ValueError
-        If the model was fitted to other items, or in another order, as far as it knows them, or
-        `n` is below 1.
+        If the model was fitted to other items, or in another order, as far as it knows them,
+        `candidates` has an item that `history` has not, or `n` is below 1.
 
     Notes
     -----
@@ -196,11 +227,25 @@ def top_items(model: Any, history: InteractionTable, n: int) -> dict[Any, list[A
             "history has other items than the model was fitted to, or in another order: pass "
             "items=model.feature_names_in_ to interaction_table."
         )
+    is_candidate = np.ones(len(items), dtype=bool)
+    if candidates is not None:
+        listed = checked_ids(candidates, "candidates")
+        is_candidate = np.isin(items, listed)
+        if is_candidate.sum() < len(np.unique(listed)):
+            raise ValueError("candidates has an item that history.items has not.")
     found = {}
     for batch in gen_batches(len(users), max(1, _BATCH_ENTRIES // max(1, n_items))):
         with without_warnings():  # of names, which have been compared
             scores = np.array(model.inverse_transform(model.transform(X[batch])))
-        scores[X[batch].nonzero()] = -np.inf
+        if hasattr(model, "singular_values_"):
+            # Rows without entries are of no direction: the released second moment of a table of
+            # zeros and ones has the popularity of the items on its diagonal.
+            energy = np.square(model.singular_values_[:, None] * model.components_).sum(axis=0)
+            scores[(np.diff(X[batch].indptr) == 0) & ~scores.any(axis=1)] = energy
+        scores[:, ~is_candidate] = -np.inf
+        if not with_seen:
+            seen = X[batch].tocoo()
+            scores[seen.row, seen.col] = -np.inf
         best = np.argsort(-scores, axis=1, kind="stable")[:, :n]
         for user, places, own in zip(users[batch].tolist(), best, scores, strict=True):
             found[user] = items[places[own[places] > -np.inf]].tolist()

@@ -141,7 +141,7 @@ def coherence(components: Any) -> float:
     return spectrum.coherence(orthonormal_basis(rows.T))
 
 
-def ndcg_at_k(y_true: Any, y_score: Any, k: int) -> float:
+def ndcg_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:
     """Compute the normalized discounted cumulative gain of the first items, averaged over users.
 
     Parameters
@@ -150,10 +150,12 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int) -> float:
         Gains, such as 1 for items that a user chose later; none is negative. Users without any are
         left out.
     y_score : array-like of shape (n_users, n_items)
-        Scores that rank the items; minus infinity for those that are not to be ranked, such as what
-        a user had before, and earn nothing.
+        Scores that rank the items; minus infinity for those that are not to be ranked, and earn
+        nothing.
     k : int
         Number of items that count, at least 1.
+    seen : {array-like, sparse matrix} of shape (n_users, n_items) or None, default=None
+        Not 0 where a user had an item before: it is not ranked, and its gain does not count.
 
     Returns
     -------
@@ -175,7 +177,7 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int) -> float:
     0.63
     """
     values = []
-    for gains, scores in _rankings(y_true, y_score, k, "ndcg_at_k"):
+    for gains, scores in _rankings(y_true, y_score, k, seen, "ndcg_at_k"):
         ranks = np.where(scores > -np.inf, rankdata(scores, "dense", axis=1), -1)
         # Items without gain keep what is not ranked out of the first ones.
         n_first = min(k, gains.shape[1])
@@ -186,7 +188,7 @@ def ndcg_at_k(y_true: Any, y_score: Any, k: int) -> float:
     return float(np.concatenate(values).mean())
 
 
-def recall_at_k(y_true: Any, y_score: Any, k: int) -> float:
+def recall_at_k(y_true: Any, y_score: Any, k: int, *, seen: Any = None) -> float:
     """Compute the fraction of items that are among the first ones, averaged over users.
 
     Parameters
@@ -195,10 +197,12 @@ def recall_at_k(y_true: Any, y_score: Any, k: int) -> float:
         Gains, such as 1 for items that a user chose later; none is negative. Users without any are
         left out.
     y_score : array-like of shape (n_users, n_items)
-        Scores that rank the items; minus infinity for those that are not to be ranked, such as what
-        a user had before, and earn nothing.
+        Scores that rank the items; minus infinity for those that are not to be ranked, and earn
+        nothing.
     k : int
         Number of items that count, at least 1.
+    seen : {array-like, sparse matrix} of shape (n_users, n_items) or None, default=None
+        Not 0 where a user had an item before: it is not ranked, and its gain does not count.
 
     Returns
     -------
@@ -216,7 +220,7 @@ def recall_at_k(y_true: Any, y_score: Any, k: int) -> float:
     0.5
     """
     values = []
-    for gains, scores in _rankings(y_true, y_score, k, "recall_at_k"):
+    for gains, scores in _rankings(y_true, y_score, k, seen, "recall_at_k"):
         first = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         is_hit = np.take_along_axis((gains > 0) & (scores > -np.inf), first, axis=1)
         values.append(is_hit.sum(axis=1) / (gains > 0).sum(axis=1))
@@ -224,7 +228,7 @@ def recall_at_k(y_true: Any, y_score: Any, k: int) -> float:
 
 
 def _rankings(
-    y_true: Any, y_score: Any, k: int, name: str
+    y_true: Any, y_score: Any, k: int, seen: Any, name: str
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield gains and scores of batches of users who have gains."""
     validate_plain({"k": [AT_LEAST_ONE]}, {"k": k}, name)
@@ -239,6 +243,13 @@ def _rankings(
         raise ValueError("y_score contains NaN or infinity; only minus infinity is accepted.")
     if gains.min() < 0:
         raise ValueError("y_true has a negative gain: pass 0 for what a user did not choose.")
+    if seen is not None:
+        had = check_rows(seen, name)
+        if had.shape != gains.shape:
+            raise ValueError(f"seen must have the shape of y_true, {gains.shape}, got {had.shape}.")
+        is_new = (had.toarray() if issparse(had) else had) == 0
+        scores = np.where(is_new, scores, -np.inf)
+        gains = gains.multiply(is_new).tocsr() if issparse(gains) else gains * is_new
     # No gain is negative.
     users = np.flatnonzero(np.asarray(gains.sum(axis=1)).ravel() > 0)
     if not len(users):

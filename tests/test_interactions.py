@@ -60,7 +60,9 @@ def test_numbers_and_names_may_be_mixed_by_column():
 @pytest.mark.parametrize(
     ("pairs", "more", "told"),
     [
-        ([("secret", "tea", 1)], {}, r"two columns, a user and an item, got shape \(1, 3\)"),
+        ([("secret", "tea", 1, 2)], {}, r"two columns, a user and an item, .*shape \(1, 4\)"),
+        ([("secret", "tea", "secret")], {}, "ratings, the third column of pairs, must be finite"),
+        ([("secret", "tea", np.nan)], {}, "ratings, the third column of pairs, must be finite"),
         ({"secret": "tea"}, {}, r"got shape \(\)"),
         ([("secret", "tea"), (1, "tea")], {}, "users in pairs must be all integers or all strings"),
         (
@@ -115,6 +117,39 @@ HISTORY = InteractionTable(
     np.array([f"user {i}" for i in range(20)]),
     np.array([f"item {i}" for i in range(30)]),
 )
+
+
+# A rating is a number, which arrays of strings and columns of categories do not hold.
+@pytest.mark.parametrize("contain", sorted({*CONTAINERS} - {"strings", "categories"}))
+def test_triples_become_a_table_of_ratings(contain):
+    triples = [
+        (*pair, rating) for pair, rating in zip(PAIRS, [4.0, 0.0, 3.0, 5.0, 1.0], strict=True)
+    ]
+    if contain in ("pandas", "polars"):
+        names = ["user", "item", "rating"]
+        frames = {"pandas": pd.DataFrame, "polars": partial(pl.DataFrame, orient="row")}
+        given = frames[contain](triples, **{"columns" if contain == "pandas" else "schema": names})
+    else:
+        given = CONTAINERS[contain](triples)
+    table = interaction_table(given, items=ITEMS)
+    np.testing.assert_array_equal(table.X.toarray(), [[0, 0, 0], [4.5, 3, 0], [0, 0, 0]])
+    assert np.diff(table.X.indptr).tolist() == [1, 2, 0]  # a rating of 0 is stored
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+@pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
+def test_candidates_seen_items_and_newcomers(make):
+    model = make(2, row_norm=4.0, epsilon=1e4).fit(TABLE)
+    listed = ["item 3", "item 7", "item 20"]
+    for best in top_items(model, HISTORY, 30, candidates=listed, with_seen=True).values():
+        assert sorted(best) == sorted(listed)
+    with pytest.raises(ValueError, match="candidates has an item"):
+        top_items(model, HISTORY, 3, candidates=["item 3", "secret"])
+    newcomer = interaction_table(np.empty((0, 2), str), users=["new"], items=HISTORY.items)
+    (best,) = top_items(model, newcomer, 5).values()
+    popularity = np.asarray(TABLE.sum(axis=0)).ravel()
+    ranks = [int(item.removeprefix("item ")) for item in best]
+    assert popularity[ranks].mean() > np.quantile(popularity, 0.75)
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

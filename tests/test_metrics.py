@@ -93,3 +93,15 @@ def test_what_is_not_ranked_earns_nothing(scores, k):
 def test_what_is_no_ranking_is_refused(metric, gains, scores, k, told):
     with pytest.raises(ValueError, match=told):
         metric(gains, scores, k)
+
+
+@pytest.mark.parametrize("contain", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("measure", [ndcg_at_k, recall_at_k])
+def test_seen_items_are_neither_ranked_nor_earn(measure, contain):
+    generator = np.random.default_rng(0)
+    gains, scores = generator.integers(0, 2, (20, 9)), generator.normal(size=(20, 9))
+    seen = generator.integers(0, 2, (20, 9)) * 3.0
+    expected = measure(np.where(seen, 0, gains), np.where(seen, -np.inf, scores), 4)
+    assert measure(contain(gains), scores, 4, seen=contain(seen)) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="seen must have the shape of y_true"):
+        measure(gains, scores, 4, seen=seen[:, 1:])
