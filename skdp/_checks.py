@@ -11,7 +11,7 @@ from html import escape
 from inspect import signature
 from itertools import dropwhile, pairwise, takewhile
 from numbers import Integral, Real
-from types import FrameType, NoneType
+from types import NoneType
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -46,7 +46,7 @@ from skdp.data.containers import (
 )
 from skdp.data.parts import PartResults, RowBlocks, RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
-from skdp.exceptions import shortened, shown
+from skdp.exceptions import callers, shortened, shown
 from skdp.ledger import LEFT_OUT, PrivacyLedger
 from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
 from skdp.privacy.noise import GuessableSeed, may_be_guessed
@@ -67,18 +67,6 @@ class _Hidden:
 HIDDEN = _Hidden()
 
 
-def _callers() -> Iterator[tuple[str, str]]:
-    """Yield the modules and names of the functions that are running, inner ones first."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame := frame and frame.f_back:
-        yield str(frame.f_globals.get("__name__", "")), frame.f_code.co_name
-
-
-def is_called_by(module: str) -> bool:
-    """Tell whether a function of a module is running, and has come here."""
-    return any(name == module for name, _ in _callers())
-
-
 def is_printing() -> bool:
     """Whether `get_params` was called by scikit-learn in order to print the parameters.
 
@@ -87,7 +75,7 @@ def is_printing() -> bool:
     """
     # The call for the parameters, and what it has called.
     within = {"is_printing", "get_params", "_get_params"}
-    above = dropwhile(lambda caller: caller[1] in within, _callers())
+    above = dropwhile(lambda caller: caller[1] in within, callers())
     for module, function in takewhile(lambda caller: caller[0].startswith("sklearn."), above):
         if module == "sklearn.utils._pprint" or function == "_get_params_html":
             return True
@@ -100,7 +88,7 @@ def is_caching() -> bool:
     joblib hashes data and parameters for that. Others that hash an estimator repeat no fit.
     """
     return any(
-        outer[0] == "joblib.memory" and inner[1] == "hash" for inner, outer in pairwise(_callers())
+        outer[0] == "joblib.memory" and inner[1] == "hash" for inner, outer in pairwise(callers())
     )
 
 
@@ -325,6 +313,12 @@ _KNOWN = re.compile("|".join(_TEXTS))
 # values in it.
 _KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"})
 _HINTS = {
+    "Found array with dim": " Make a row of each record: numpy.reshape(X, (len(X), -1)).",
+    "required by DPTrace": " Pass matrix_shape=, too, which says of which matrices.",
+    "type: bytes": " Make strings of them: [label.decode() for label in y].",
+    "type: continuous": " Fit a regression to other numbers, or make classes of them, as y > 10.",
+    "type: missing": " Leave out records without a label, as y.notna() tells of a series.",
+    **dict.fromkeys(("type: dates", "type: mixed"), " Pass [str(label) for label in y]."),
     "Expected 2D": " Reshape your data by reshape(-1, 1) if it is one feature, by reshape(1, -1) "
     "if it is one row.",
     "Expected a 2-dim": " Pass a frame, as X[['name']]; to a ColumnTransformer a list, ['name'].",

@@ -88,6 +88,18 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def callers() -> Iterator[tuple[str, str]]:
+    """Yield the modules and names of the functions that are running, inner ones first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame := frame and frame.f_back:
+        yield str(frame.f_globals.get("__name__", "")), frame.f_code.co_name
+
+
+def is_called_by(module: str) -> bool:
+    """Tell whether a function of a module is running, and has come here."""
+    return any(name == module for name, _ in callers())
+
+
 # ------------------------------
 # Warnings of privacy: a fit gives one, at its end, with all messages.
 

@@ -115,13 +115,27 @@ TIMES = (
     "(frame['date'] - pandas.Timestamp('2000-01-01')).dt.days with pandas, or by "
     "(polars.col('date') - polars.date(2000, 1, 1)).dt.total_days() with polars."
 )
+NO_RESPONSES = (
+    "y holds texts, or other things that are no numbers, and a regression needs numbers. Make some "
+    "of texts by pandas.to_numeric(y); to labels fit DPLogisticRegression(classes=[...])."
+)
 LAZY = "A LazyFrame has not been read: pass what its collect() returns."
 RECORDS = (
     "An array of records has names of its own: pass pandas.DataFrame of it, or what "
     "numpy.lib.recfunctions.structured_to_unstructured makes of it."
 )
 #: Texts of errors that contain no values.
-SAFE_TEXTS = (UNREADABLE, MASKED, INVALID_SPARSE, COLLECTION, OTHER_COLUMNS, TIMES, LAZY, RECORDS)
+SAFE_TEXTS = (
+    UNREADABLE,
+    MASKED,
+    INVALID_SPARSE,
+    COLLECTION,
+    OTHER_COLUMNS,
+    TIMES,
+    LAZY,
+    RECORDS,
+    NO_RESPONSES,
+)
 #: Advice for missing values of X or y.
 MISSING = {
     "X": "Fill missing values by a constant, as SimpleImputer(strategy='constant') does in a "

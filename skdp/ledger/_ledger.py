@@ -9,7 +9,7 @@ from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, NoReturn, Self
 
-from skdp.exceptions import BudgetError, LedgerError, shown
+from skdp.exceptions import BudgetError, LedgerError, is_called_by, shown
 from skdp.ledger import _file as file
 from skdp.ledger._database import insert, rows_of
 from skdp.privacy.releases import PrivacySpent, as_html
@@ -61,6 +61,9 @@ def check_kind(head: dict[str, Any], spent: Any) -> None:
         )
 
 
+_OF_SEARCHES = " The search would go on with its next candidate: pass error_score='raise'."
+
+
 def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> str:
     """Return the text of a refusal, which says what is left."""
     left = limit.epsilon_of_fit(limit.room_beside(head["tails"]) - head["spent"])
@@ -68,8 +71,8 @@ def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> s
     more *= bool(spent.delta_tail)
     return (
         f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
-        f"{left:.4g}, at the delta of the ledger.{more} Nothing has been released or charged. A "
-        "search of scikit-learn would go on with its next candidate: pass error_score='raise'."
+        f"{left:.4g}, at the delta of the ledger.{more} Nothing has been released or charged."
+        f"{_OF_SEARCHES * is_called_by('sklearn.model_selection._validation')}"
     )
 
 

@@ -19,19 +19,19 @@ from skdp._checks import (
     check_rows_of,
     check_rows_or_blocks,
     feature_names,
-    is_called_by,
     redact_errors,
     refuse_stream,
     targets_of,
 )
 from skdp._estimator import Data, PrivateEstimator
-from skdp.data.containers import refuse_masked, refuse_times
+from skdp.data.containers import NO_RESPONSES, refuse_masked, refuse_times, with_text
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import PartResults, RowBlocks, RowParts, Targets
 from skdp.data.people import People, people_of
 from skdp.data.reduce import PerRow, map_sum
 from skdp.data.rows import checked_digest
 from skdp.data.sources import held, sum_of_results
+from skdp.exceptions import is_called_by
 
 #: Shape of the matrices that are the rows; None if rows have features.
 Shape = tuple[int, int] | None
@@ -185,6 +185,8 @@ def checked_responses(y: Any) -> np.ndarray:
     """Return responses in float64; refuse others than finite numbers, and name no value."""
     refuse_times(y)
     raveled = column_or_1d(y, warn=True)
+    if raveled.dtype.kind in "OSU":
+        raveled = with_text(NO_RESPONSES, partial(np.asarray, raveled, np.float64))
     return np.asarray(check_array(raveled, ensure_2d=False, dtype=np.float64, input_name="y"))
 
 
@@ -303,8 +305,7 @@ def _kind_of(type_of_label: type) -> str:
 def _refuse_labels(found: str) -> NoReturn:
     raise ValueError(
         f"Unknown label type: {found}. Labels, in y and in classes, are strings, or whole numbers "
-        "of 15 digits at most, and all of one type: make strings of bytes and of dates, leave out "
-        "records without a label, and fit a regression to other numbers."
+        "of 15 digits at most, and all of one type."
     )
 
 

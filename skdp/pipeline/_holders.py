@@ -35,6 +35,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import SeededEstimator, by_chunks, in_parts
 from skdp._estimator import PrivateEstimator, check_unwatched
 from skdp.data.containers import checked_container
+from skdp.exceptions import is_called_by
 from skdp.privacy import PrivacySpent
 
 # ------------------------------
@@ -580,7 +581,7 @@ class DelegatesMixin(SeededEstimator):
 def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
     """Say why a step cannot be kept private; `is_behind` if it follows a private one."""
     is_private = isinstance(estimator, PrivateEstimator)
-    where = f"estimator, step {name!r}: " if name else "estimator: "
+    where = f"Step {name!r}: " if name else "estimator: "
     check_unwatched(where, estimator)
     if isinstance(estimator, DelegatesMixin):
         yield (
@@ -624,9 +625,10 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
         )
     for parameter in ("ledger", "random_state") if is_private else ():
         if getattr(estimator, parameter) is not None:
-            seeds = " Bagging sets seeds, which can be guessed: fit one model."
-            told = f"{where}{parameter} must be None: pass it to the whole instead."
-            yield told + seeds * (parameter == "random_state")
+            remedy = "pass it to the whole instead."
+            if is_called_by("sklearn.ensemble._bagging"):
+                remedy = "bagging sets seeds, which can be guessed. Fit one model."
+            yield f"{where}{parameter} must be None: {remedy}"
     if is_private and estimator.delta == 0:
         yield f"{where}delta must be positive, got 0."
 

@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import BaggingRegressor
+from sklearn.model_selection import GridSearchCV
 
 import skdp
 
@@ -46,6 +48,63 @@ def test_a_record_without_a_response_is_to_be_left_out_and_not_filled(case, valu
     assert "Fill" not in text
     if "NaN" in text:
         assert "Leave such records out" in text
+
+
+IMAGES = np.zeros((N, 4, 4, 3))
+NUMBERS = {
+    "texts": np.where(Y > 0, "yes", "no"),
+    "objects": np.array(["secret", *Y[1:]], dtype=object),
+    "categories": pd.Series(np.where(Y > 0, "yes", "no"), dtype="category"),
+    "nullable": pd.Series([pd.NA, *Y[1:]], dtype="Float64").astype(object),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_responses_of_texts_are_to_become_numbers_or_classes(name):
+    for model in (skdp.DPLinearRegression(), skdp.make_dp_pipeline(skdp.DPLinearRegression())):
+        with pytest.raises(ValueError, match=r"^y holds texts.* pandas\.to_numeric.*classes") as no:
+            model.fit(X, NUMBERS[name])
+        assert "secret" not in str(no.value)
+    labels = np.asarray(pd.Series(NUMBERS["texts"]))
+    assert skdp.DPLogisticRegression(classes=["no", "yes"]).fit(X, labels).coef_.shape == (1, 4)
+    texts = pd.to_numeric(pd.Series(Y).astype(str))
+    assert skdp.DPLinearRegression().fit(X, texts).coef_.shape == (4,)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, list])
+def test_images_are_to_become_rows(convert):
+    images = convert(IMAGES)
+    scaler = skdp.DPStandardScaler(bounds=(0, 1))
+    for model in (skdp.DPPCA(2), skdp.make_dp_pipeline(scaler, skdp.DPLinearRegression())):
+        with pytest.raises(ValueError, match=r"dim 4.*: numpy\.reshape\(X, \(len\(X\), -1\)\)\.$"):
+            model.fit(images, Y)
+    assert skdp.DPPCA(2).fit(np.reshape(images, (len(images), -1))).n_features_in_ == 48
+    with pytest.raises(ValueError, match=r"reshape.*matrix_shape="):
+        skdp.DPTraceRegressor(1).fit(images, Y)
+    rows = np.reshape(images, (len(images), -1))
+    assert skdp.DPTraceRegressor(1, matrix_shape=(4, 12)).fit(rows, Y).coef_.shape == (48,)
+
+
+def test_bagging_is_named_where_it_sets_seeds_and_nowhere_else():
+    steps = skdp.DPStandardScaler(), skdp.DPLinearRegression()
+    model = skdp.make_dp_pipeline(*steps)
+    with pytest.raises(ValueError, match=r"random_state must be None: bagging sets seeds"):
+        BaggingRegressor(model, 2, random_state=0).fit(X, Y)
+    given = skdp.make_dp_pipeline(skdp.DPStandardScaler(random_state=2**99), steps[1])
+    with pytest.raises(ValueError, match=r"^Step '.*None: pass it to the whole instead\.$"):
+        given.fit(X, Y)
+
+
+def test_a_refusal_by_a_ledger_names_searches_of_sklearn_in_these_alone(tmp_path):
+    ledger = skdp.PrivacyLedger.create(
+        tmp_path / "ledger", dataset="rows", epsilon=1.0, delta=1e-4, unit="record"
+    )
+    model = skdp.DPLinearRegression(epsilon=2.0, ledger=ledger)
+    with pytest.raises(skdp.BudgetError, match=r"Nothing has been released or charged\.$"):
+        model.fit(X, Y)
+    search = GridSearchCV(model, {"response_bound": [1.0]}, error_score="raise")
+    with pytest.raises(skdp.BudgetError, match=r"charged\. The search .* error_score='raise'\.$"):
+        search.fit(X, Y)
 
 
 def test_rows_with_gaps_are_to_be_filled():

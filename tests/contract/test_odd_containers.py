@@ -79,11 +79,14 @@ LABELS = {
 }
 
 
+MENDS = {"bytes": "decode", "dates": r"str\(label\) for", "missing": "Leave out records"}
+
+
 @pytest.mark.parametrize("name", LABELS)
 def test_labels_that_are_none_are_called_what_they_are(name):
     labels, what = LABELS[name]
     for classes in (["no", "yes"], None):
-        with pytest.raises(ValueError, match=f"Unknown label type: {what}.*leave out records"):
+        with pytest.raises(ValueError, match=f"Unknown label type: {what}.*{MENDS[what]}"):
             skdp.DPLogisticRegression(classes=classes).fit(X, labels)
 
 

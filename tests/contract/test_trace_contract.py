@@ -280,8 +280,8 @@ BAD_Y = {
     "too long": (np.append(y, 1.0), "inconsistent numbers of samples"),
     "two columns": (np.column_stack([y, y]), "y should be a 1d array"),
     "lists of two": (np.column_stack([y, y]).tolist(), "y should be a 1d array"),
-    "text": (np.full(N, "secret"), "could not convert string to float"),
-    "objects": (np.array(["secret", *y[1:]], dtype=object), "could not convert string to float"),
+    "text": (np.full(N, "secret"), "y holds texts"),
+    "objects": (np.array(["secret", *y[1:]], dtype=object), "y holds texts"),
     "a number": (3.0, "y should be a 1d array"),
 }
 BAD_PARAMETERS = {

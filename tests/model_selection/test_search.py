@@ -303,7 +303,7 @@ NAN[3, 1] = np.nan
         (X, Y, {"scoring": "r2", "estimator": DPLogisticRegression(classes=[1, 2])}, "is for reg"),
         (X, Y, {"scoring": get_scorer("neg_mean_squared_error")}, NOT_A_NAME),
         (X, Y, {"scoring": lambda model, X, y: -y}, NOT_A_NAME),
-        (X, [f"a{number}" for number in range(80)], {}, "could not convert"),
+        (X, [f"a{number}" for number in range(80)], {}, "y holds texts"),
         (X, Y, {"delta": 0}, "delta"),
         (X, Y, {"epsilon": 0}, "epsilon"),
         (X, Y, {"param_grid": {}}, None),

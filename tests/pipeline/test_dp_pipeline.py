@@ -493,7 +493,7 @@ def test_a_default_that_is_passed_means_the_same_as_one_that_is_not():
 REFUSED_STEPS = [
     (DPStandardScaler(epsilon=2.0), "epsilon=1.0, which stands for that of the whole.*shares="),
     (DPStandardScaler(delta=1e-7), "delta=1e-06, which stands for that of the whole"),
-    (DPStandardScaler(random_state=SEED), "random_state must be None.*Bagging"),
+    (DPStandardScaler(random_state=SEED), "random_state must be None: pass it to the whole"),
     (StandardScaler(), "DPStandardScaler"),
     (SimpleImputer(), "strategy='mean' may learn .* Use SimpleImputer.strategy=\"constant\""),
     (KNNImputer(), r'or DPStandardScaler.missing="mean"'),
@@ -552,7 +552,7 @@ def test_all_steps_that_are_refused_are_named_at_once():
         DPPipeline([(name, steps[name]) for name in ("columns", "last")]).plan(*X.shape)
     said = str(refused.value).splitlines()
     assert [line.partition(": ")[0] for line in said] == [
-        f"estimator, step '{name}'" for name in ("columns__fill", "columns__mine", "last")
+        f"Step '{name}'" for name in ("columns__fill", "columns__mine", "last")
     ]
     with pytest.raises(ValueError, match="DPStandardScaler") as refused:
         DPGridSearch(make_pipeline(StandardScaler(), PCA(2), CLASSIFIER), {}).fit(X, Y)
