@@ -1,5 +1,7 @@
-"""The base of all private estimators: progress, the order of a fit, plan, budget and seed."""
+"""The base of all private estimators: progress, the order of a fit, plan, budget, seed, record."""
 
+import hashlib
+import json
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +22,7 @@ from skdp.data.containers import refuse_masked
 from skdp.data.reduce import OBSERVER
 from skdp.data.workers import one_blas_thread
 from skdp.exceptions import THE_DEFAULT, warn_of_privacy, warnings_together
-from skdp.privacy import Plan, PrivacyBudget
+from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import plain
@@ -551,3 +553,54 @@ def check_not_pure(name: str, cost: PrivacyCost, remedy: str = "") -> None:
             "delta=0 asks for pure differential privacy, which the Gaussian noise of "
             f"{name} does not give; pass {remedy}a positive delta."
         )
+
+
+# ------------------------------
+# Models of scikit-learn that are made of a release carry its record, as a text that needs no skdp.
+
+_RECORD = "privacy_record_"
+# Names of features follow from where a model stands.
+_NOT_RELEASED = {_RECORD, "feature_names_in_", "n_features_in_"}
+
+
+def carrying(model: Any, maker: Any) -> Any:
+    """Let a model carry the record of the fit that it was made of; other classes may keep more."""
+    if type(maker).__module__.partition(".")[0] == "skdp":
+        told = {"class": type(maker).__name__, "warnings": list(getattr(maker, "_said", ()))}
+        told |= {"record": maker.privacy_spent_.as_dict(), "made": _fingerprint(model)}
+        setattr(model, _RECORD, json.dumps(told))
+    return model
+
+
+def carried(model: Any) -> tuple[PrivacySpent | None, str, list[str]] | None:
+    """Return the record that a model carries, whose it is, and its warnings; None if it has none.
+
+    Of a model that was changed or fitted again, which is not what was released, it is no record.
+    """
+    text = getattr(model, "__dict__", {}).get(_RECORD)
+    if text is None:
+        return None
+    told = json.loads(text)
+    is_as_made = told["made"] == _fingerprint(model)
+    spent = PrivacySpent._from_dict(told["record"]) if is_as_made else None
+    return spent, told["class"], told["warnings"]
+
+
+def _fingerprint(model: Any) -> str:
+    return hashlib.sha256(repr(_state_of(model)).encode()).hexdigest()
+
+
+def _state_of(value: Any) -> Any:
+    """Return what a model holds as plain values, equal after a pickle; of other objects, kinds."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.shape, value.tolist()
+    if hasattr(value, "get_params"):
+        given = sorted(vars(value).items())
+        names = (one for one in given if one[0][0] != "_" and one[0] not in _NOT_RELEASED)
+        return type(value).__name__, [(name, _state_of(one)) for name, one in names]
+    if isinstance(value, dict):
+        return [(key, _state_of(one)) for key, one in value.items()]
+    if isinstance(value, list | tuple):
+        return [_state_of(one) for one in value]
+    is_plain = value is None or isinstance(value, bool | int | float | str)
+    return value if is_plain else getattr(value, "__qualname__", type(value).__name__)

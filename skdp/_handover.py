@@ -23,6 +23,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._estimator import carrying
 from skdp.covariance import DPCovariance
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import shortened
@@ -79,8 +80,10 @@ def to_sklearn(estimator: Any) -> Any:
     Notes
     -----
     **Privacy.** No data are read and nothing is spent: a function of released values and public
-    parameters. No random state, ledger or record is copied. Frozen steps are handed over whole: the
-    caller has made sure that they were fitted to public rows.
+    parameters. No random state or ledger is copied. The record is carried along as text, in
+    `privacy_record_`, from which :func:`privacy_spent` and :func:`model_card` read it until the
+    twin is fitted again or changed. Frozen steps are handed over whole: the caller has made sure
+    that they were fitted to public rows.
 
     What skdp does besides becomes a step of a ``Pipeline``. A `DPStandardScaler` that clips is
     followed by a ``MinMaxScaler(clip=True)``, and comes after a ``SimpleImputer`` if it fills gaps;
@@ -144,7 +147,7 @@ def _twin_of(model: Any, *, is_public: bool = False) -> Any:
         return model
     if kind in _TWINS:
         check_is_fitted(model)
-        return _TWINS[kind](model)
+        return carrying(_TWINS[kind](model), model)
     if kind is FrozenEstimator:
         return FrozenEstimator(_twin_of(model.estimator, is_public=True))
     if kind is Pipeline:
@@ -494,7 +497,7 @@ def model_card(estimator: Any) -> ModelCard:
     >>> print(model_card(DPPCA(2, row_norm=40, mean_norm=60).fit(load_digits().data)))
     # DPPCA
     <BLANKLINE>
-    Private end to end: (1, 1e-06)-DP per row, adjacency 'replace'; every step in it is private; ...
+    This fit alone is private end to end: (1, 1e-06)-DP per row, adjacency 'replace'; ...
     """
     report = privacy_spent(estimator)
     if report.spent is None:

@@ -18,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import by_chunks, check_numbers, check_rows_of, in_parts, results_of
+from skdp._estimator import carrying
 from skdp._scales import ScaleProblem, ScaleReleases, Scales, plan_scales_by_share, release_scales
 from skdp.data.containers import finite
 from skdp.data.reduce import on_block
@@ -603,7 +604,7 @@ class DPCovariance(ColumnEstimator):
         mean = self.location_[columns]
         if not scale:
             pca.mean_ = mean
-            return pca
+            return carrying(pca, self)
         vars(pca).pop("feature_names_in_", None)
         pca.mean_ = np.zeros(len(columns))
         scaler = self._named(StandardScaler(), columns)
@@ -649,12 +650,12 @@ class DPCovariance(ColumnEstimator):
         """Put the clipping of the fit before a model: it knows nothing of rows beyond that."""
         low, high = self.feature_bounds_[:, columns]
         if not np.isfinite([low, high]).all():
-            return model
+            return carrying(model, self)
         steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
         # The clip takes the names, and returns an array.
         vars(steps[0][1]).pop("feature_names_in_", None)
         clip = FunctionTransformer(np.clip, validate=True, kw_args={"a_min": low, "a_max": high})
-        return Pipeline([("clip", self._named(clip, columns)), *steps])
+        return carrying(Pipeline([("clip", self._named(clip, columns)), *steps]), self)
 
     def _regress(self, target: Any, on: Any, alpha: float = 0.0) -> tuple[Regression, list[int]]:
         check_is_fitted(self)

@@ -8,15 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    OneHotEncoder,
+    StandardScaler,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from skdp import covariance, decomposition, linear_model, preprocessing
-from skdp._estimator import PrivateEstimator, check_asks_for_no_data
+from skdp._estimator import PrivateEstimator, carried, check_asks_for_no_data
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.model_selection._planned_fits import (
     candidate_of,
@@ -50,8 +56,8 @@ _EMPTY = "drops columns that have no values (keep_empty_features=True)"
 _BEHIND = "may tell of single rows in an error: put it before the first private step"
 _OBJECTS = "calls what is no plain function, and may have learned or keep rows"
 
-# Transformers whose output is always dense.
-_GIVES_DENSE = frozenset({DPPCA, DPLowRankFactorizer, DPTruncatedSVD})
+# Transformers whose output is always dense, twins of ours too.
+_GIVES_DENSE = {DPPCA, DPLowRankFactorizer, DPTruncatedSVD, PCA, TruncatedSVD, MinMaxScaler}
 
 
 def complaint_of_warnings(step: Any) -> str:
@@ -96,13 +102,14 @@ def _is_dense(part: Any) -> bool:
         is_made_dense = getattr(part, "sparse_threshold", None) == 0
         return is_made_dense or all(_is_dense(one) for _, one in parts.given(part))
     # A scaler that centers takes no sparse rows.
-    is_centered = type(part) is DPStandardScaler and part.with_mean
+    is_centered = type(part) in (DPStandardScaler, StandardScaler) and part.with_mean
     return is_centered or type(part) in _GIVES_DENSE
 
 
 _COMPLAINTS: dict[type, Callable[[Any], str]] = {
     ColumnTransformer: _of_columns,
     FeatureUnion: lambda holder: "",
+    FixedThresholdClassifier: lambda holder: "",
     Pipeline: _of_pipeline,
     TransformedTargetRegressor: lambda holder: _INVERSE if holder.check_inverse else "",
 }
@@ -111,10 +118,13 @@ _COMPLAINTS: dict[type, Callable[[Any], str]] = {
 # ------------------------------
 # The walk through the steps of a fitted estimator.
 
-PRIVATE, NOT_PRIVATE = "private", "not private"
+PRIVATE, NOT_PRIVATE, UNKNOWN = "private", "not private", "unknown"
 LEARNS_NOTHING, FROZEN = "learns nothing", "frozen"
 #: What a verdict of privacy is about.
-COVERED = "every step in it is private; what was done before is not checked"
+COVERED = (
+    "every step in it is private; what was done before is not checked; privacy_spent(search) "
+    "counts all fits of a search"
+)
 #: What it says where rows and records compose.
 ROWS_ARE_RECORDS = "a record is a row of X, with its response"
 
@@ -132,6 +142,8 @@ AS_DECLARED = "as its author declares"
 CALLS = "calls functions, which are not checked"
 
 _LEARNED, _LEARNS = "learned from the data without privacy", "learns from data without privacy"
+_UNTOLD = "has no record: nothing says how it was fitted"
+_CHANGED = "was changed since it was made of a release: nothing says how"
 _UNKNOWN_HOLDER = "holds private steps, and skdp does not know what it keeps"
 _INFINITE = "had an epsilon of inf, which is no privacy"
 _GUESSABLE = "had a random_state that may be guessed, and with it the noise"
@@ -152,7 +164,7 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
     class_name : str
         Name of its class.
     status : str
-        ``"private"``, ``"learns nothing"``, ``"frozen"`` or ``"not private"``.
+        ``"private"``, ``"learns nothing"``, ``"frozen"``, ``"not private"`` or ``"unknown"``.
     records : tuple of PrivacySpent, default=()
         What it has spent. The records of a frozen step are not part of any total.
     note : str, default=""
@@ -215,6 +227,8 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
         yield from _steps_of_ours(estimator, path, met)
     elif issubclass(type(estimator), (PrivateEstimator, *_OURS)):
         raise _not_fitted(estimator)
+    elif told := carried(estimator):
+        yield from _steps_of_carried(estimator, path, met, *told)
     elif type(estimator) in (GridSearchCV, RandomizedSearchCV):  # a subclass may fit more often
         yield from _steps_of_search(estimator, path, met)
     elif type(estimator) in holders.HOLDERS:
@@ -249,6 +263,24 @@ def _steps_of_ours(estimator: Any, path: str, met: _Met) -> Iterable[PrivacyStep
     return map(_unwarned, _inner_steps(parts, path, met))
 
 
+def _steps_of_carried(
+    model: Any, path: str, met: _Met, record: PrivacySpent | None, maker: str, said: list[str]
+) -> Iterator[PrivacyStep]:
+    """Walk through a model that carries the record of all that was released of it."""
+    name = type(model).__name__
+    if record is None:
+        yield PrivacyStep(path, name, UNKNOWN, note=_CHANGED)
+        return
+    note = _note(_complaints_of(record))
+    status, note = (NOT_PRIVATE, note) if note else (PRIVATE, f"made of a {maker}")
+    yield PrivacyStep(path, name, status, (record,), note, record.seeded, tuple(said))
+    # Those of a DPCovariance call a clip that is its own.
+    parts = holders.HOLDERS.get(type(model))
+    if parts and maker != covariance.DPCovariance.__name__:
+        inner = map(_unwarned, _inner_steps(parts.fitted(model), path, met))
+        yield from (step for step in inner if step.status in (FROZEN, LEARNS_NOTHING))
+
+
 def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
     """Return a step that has no budget, and holds nothing that is looked at."""
     name = type(estimator).__name__
@@ -266,6 +298,11 @@ def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
     return PrivacyStep(path, name, NOT_PRIVATE, note=note)
 
 
+def _untold(step: PrivacyStep) -> PrivacyStep:
+    """Say that nobody knows what was learned, unless private steps were fitted beside it."""
+    return step._replace(status=UNKNOWN, note=_UNTOLD) if step.note == _LEARNED else step
+
+
 def _unwarned(step: PrivacyStep) -> PrivacyStep:
     is_warning = step.note in (_INVERSE, _UNKNOWN, _NAMED, _EMPTY, _DENSITY)
     return step._replace(status=LEARNS_NOTHING, note="") if is_warning else step
@@ -276,8 +313,7 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
     others = _kinds_of(estimator).difference(_OURS)
     complaints = {
         _MAY_KEEP: any(issubclass(kind, _OURS) for kind in others),
-        _INFINITE: np.isinf(record.epsilon),
-        _GUESSABLE: record.guessable,
+        **_complaints_of(record),
     }
     note = _note(complaints)
     status = NOT_PRIVATE if note else PRIVATE
@@ -285,6 +321,10 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
         note = AS_DECLARED
     said, name = tuple(getattr(estimator, "_said", ())), type(estimator).__name__
     return PrivacyStep(path, name, status, (record,), note, record.seeded, said)
+
+
+def _complaints_of(record: PrivacySpent) -> dict[str, bool]:
+    return {_INFINITE: math.isinf(record.epsilon), _GUESSABLE: record.guessable}
 
 
 def _kinds_of(estimator: Any) -> set[type]:
@@ -418,7 +458,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
     >>> from skdp import DPPCA, privacy_spent
     >>> report = privacy_spent(DPPCA(2, row_norm=40, mean_norm=60).fit(load_digits().data))
     >>> print(report.verdict)
-    Private end to end: (1, 1e-06)-DP per row, adjacency 'replace'; every step in it is private; ...
+    This fit alone is private end to end: (1, 1e-06)-DP per row, adjacency 'replace'; ...
     """
 
     spent: PrivacySpent | None
@@ -429,7 +469,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
         """Whether there is a private step, and no step may have learned without privacy."""
         statuses = {step.status for step in self.steps}
         is_finite = self.spent is not None and math.isfinite(self.spent.epsilon)
-        return PRIVATE in statuses and NOT_PRIVATE not in statuses and is_finite
+        return PRIVATE in statuses and not statuses & {NOT_PRIVATE, UNKNOWN} and is_finite
 
     @property
     def verdict(self) -> str:
@@ -448,13 +488,14 @@ class PrivacyReport:  # numpydoc ignore=PR02
         return "; ".join([self._judgement(), *parts])
 
     def _judgement(self) -> str:
-        if complaints := _complaints(self.steps):
-            return f"Not private: {'; '.join(complaints)}"
+        for status in (NOT_PRIVATE, UNKNOWN):
+            if complaints := _complaints(self.steps, status):
+                return f"{status.capitalize()}: {'; '.join(complaints)}"
         if self.spent is None:
             return "No private step: nothing was learned from the data"
         if not self.is_private:
             return "Not private: all fits together have an epsilon of inf, which is no privacy"
-        return f"Private end to end: {guarantee(self.spent)}; {COVERED}"
+        return f"This fit alone is private end to end: {guarantee(self.spent)}; {COVERED}"
 
     def __repr__(self) -> str:
         width = max([4, *(len(step.path) for step in self.steps)])
@@ -553,7 +594,7 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     >>> from skdp import DPTruncatedSVD, privacy_spent
     >>> pipeline = make_pipeline(Normalizer(), DPTruncatedSVD(3, row_norm=1))
     >>> privacy_spent(pipeline.fit(load_digits().data))
-    Private end to end: (1, 1e-06)-DP per row, adjacency 'replace'; every step in it is private; ...
+    This fit alone is private end to end: (1, 1e-06)-DP per row, adjacency 'replace'; ...
       step            class           what it is
       normalizer      Normalizer      learns nothing
       dptruncatedsvd  DPTruncatedSVD  private
@@ -574,8 +615,10 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
         # An estimator that forwards the record of another one is fitted, though it has none itself.
         if not any(step.records for step in steps) and not hasattr(estimator, "privacy_spent_"):
             check_is_fitted(estimator)
-        records = _distinct(steps)
-        spent = composed(records) if records else None
+        if records := _distinct(steps):
+            spent = composed(records)
+        else:
+            steps = [*map(_untold, steps)]
     except ValueError as error:
         is_fitted = any(step.records or step.note == _LEARNED for step in steps)
         if not is_fitted or NOT_PRIVATE not in {step.status for step in steps}:
@@ -599,11 +642,11 @@ def _distinct(steps: Iterable[PrivacyStep]) -> list[PrivacySpent]:
     return list({id(record): record for record in counted}.values())
 
 
-def _complaints(steps: Iterable[PrivacyStep]) -> list[str]:
-    """Say which steps are not private and why; steps with the same reason come together."""
+def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list[str]:
+    """Say which steps have a status and why; steps with the same reason come together."""
     labels: dict[str, list[str]] = {}
     for step in steps:
-        if step.status == NOT_PRIVATE:
+        if step.status == status:
             labels.setdefault(step.note, []).append(step.label)
     return [f"{', '.join(of_note)} {note}" for note, of_note in labels.items()]
 

@@ -18,6 +18,7 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.compose._column_transformer import _is_empty_column_selection
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import AdditiveChi2Sampler
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
     Binarizer,
@@ -297,6 +298,11 @@ def _given_targets(holder: Any) -> list[tuple[str, Any]]:
     return [("transformer", holder.transformer), ("regressor", holder.regressor)]
 
 
+def _fitted_threshold(holder: Any) -> list[tuple[str, Any]]:
+    check_is_fitted(holder)
+    return [("estimator", holder.estimator_)]
+
+
 def _fitted_targets(holder: Any) -> list[tuple[str, Any]]:
     check_is_fitted(holder)
     return [("transformer", holder.transformer_), ("regressor", holder.regressor_)]
@@ -307,6 +313,8 @@ _steps, _transformers = attrgetter("steps"), attrgetter("transformer_list")
 HOLDERS: dict[type, Parts] = {
     ColumnTransformer: Parts(_given_columns, _fitted_columns),
     FeatureUnion: Parts(_transformers, _transformers),
+    # Its threshold is given, or that of the method which it calls.
+    FixedThresholdClassifier: Parts(lambda one: [("estimator", one.estimator)], _fitted_threshold),
     Pipeline: Parts(_steps, _steps),
     TransformedTargetRegressor: Parts(_given_targets, _fitted_targets),
 }

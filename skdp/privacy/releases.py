@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from html import escape
 from itertools import chain, groupby
 from typing import Any, NamedTuple
@@ -523,6 +523,13 @@ class PrivacySpent:  # numpydoc ignore=PR02
         releases = [{name: getattr(one, name) for name in _RECORDED} for one in self.releases]
         lists = {"seed_fingerprints": list(self.seed_fingerprints), "releases": releases}
         return {**vars(self), **lists, "seeded": self.seeded, "rho": self.rho}
+
+    @classmethod
+    def _from_dict(cls, told: dict[str, Any]) -> "PrivacySpent":
+        """Make the record that `as_dict` has made a dict of."""
+        given = {one.name: told[one.name] for one in fields(cls)}
+        given["releases"] = tuple(Release(**one) for one in told["releases"])
+        return cls(**{**given, "seed_fingerprints": tuple(told["seed_fingerprints"])})
 
     @property
     def _notes(self) -> list[str]:

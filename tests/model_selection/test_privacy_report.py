@@ -14,8 +14,8 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - for what it brings
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, HalvingGridSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 from small_pipelines import MU, X, Y, columns, pca, regressor, statuses, svd, total, union
@@ -68,7 +68,8 @@ def test_a_plain_estimator_is_its_own_report():
     assert report.is_private
     assert report.steps[0][:3] == ("", "DPPCA", "private")
     assert repr(report).splitlines()[0] == (
-        f"Private end to end: (1, 1e-06)-DP per row, adjacency 'replace'; {COVERED}"
+        "This fit alone is private end to end: "
+        f"(1, 1e-06)-DP per row, adjacency 'replace'; {COVERED}"
     )
     assert repr(report).endswith(repr(report.spent))
 
@@ -176,6 +177,39 @@ def test_nothing_that_learned_is_nothing_private():
     assert not report.is_private
     assert report.verdict.startswith("No private step")
     assert not privacy_spent(make_pipeline(Ridge()).fit(X, Y)).is_private
+
+
+def test_what_has_no_record_is_unknown_unless_it_was_fitted_beside_private_steps():
+    for model in (Ridge().fit(X, Y), make_pipeline(Normalizer(), Ridge()).fit(X, Y)):
+        report = privacy_spent(model)
+        assert report.steps[-1].status == "unknown"
+        assert not report.is_private
+        assert report.verdict.startswith("Unknown: ")
+        assert report.verdict.endswith("has no record: nothing says how it was fitted")
+    beside = privacy_spent(make_pipeline(StandardScaler(), pca()).fit(X))
+    assert beside.verdict.startswith("Not private: ")
+
+
+@pytest.mark.parametrize("threshold", [0.3, "auto"])
+def test_a_fixed_threshold_is_private(threshold):
+    classifier = skdp.DPLogisticRegression(classes=[0, 1])
+    model = FixedThresholdClassifier(classifier, threshold=threshold).fit(X, Y > 0)
+    report = privacy_spent(model)
+    assert report.is_private
+    assert report.spent == model.estimator_.privacy_spent_
+    twin = skdp.to_sklearn(model)
+    assert (twin.predict(X) == model.predict(X)).all()
+    assert privacy_spent(twin).is_private
+    learned = FixedThresholdClassifier(LogisticRegression()).fit(X, Y > 0)
+    assert not privacy_spent(make_pipeline(pca(), learned).fit(X, Y > 0)).is_private
+
+
+def test_the_best_of_a_search_is_one_fit_and_the_verdict_says_where_the_others_are_counted():
+    search = GridSearchCV(pca(), {"n_components": [1, 2]}, cv=2, scoring=lambda *_: 0.0).fit(X)
+    best = privacy_spent(search.best_estimator_)
+    assert best.verdict.startswith("This fit alone is private")
+    assert "privacy_spent(search) counts all fits of a search" in best.verdict
+    assert privacy_spent(search).spent.mu > best.spent.mu
 
 
 def test_infinite_epsilon_is_no_privacy():
@@ -313,7 +347,8 @@ def test_another_private_estimator_is_as_its_author_declares():
     report = privacy_spent(make_pipeline(Normalizer(), ClippedMean()).fit(X))
     assert report.is_private
     assert report.verdict == (
-        f"Private end to end: (1, 1e-06)-DP per row, adjacency 'replace'; {COVERED}; "
+        "This fit alone is private end to end: "
+        f"(1, 1e-06)-DP per row, adjacency 'replace'; {COVERED}; "
         "private as its author declares: clippedmean (ClippedMean)"
     )
     with pytest.raises(NotFittedError):

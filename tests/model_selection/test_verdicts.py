@@ -47,14 +47,18 @@ OBJECTS = "calls what is no plain function, and may have learned or keep rows"
 
 
 def test_a_verdict_says_that_it_is_about_steps_only():
-    assert COVERED == "every step in it is private; what was done before is not checked"
+    assert COVERED == (
+        "every step in it is private; what was done before is not checked; "
+        "privacy_spent(search) counts all fits of a search"
+    )
     # The categories were made of private rows, which nobody can see.
     categories = [np.unique(column) for column in X.round().T]
     encoder = OneHotEncoder(categories=categories, handle_unknown="ignore", sparse_output=False)
     report = privacy_spent(make_pipeline(encoder, svd()).fit(X.round()))
     assert report.is_private
     assert report.verdict == (
-        f"Private end to end: (1, 1e-06)-DP per row, adjacency 'replace'; {COVERED}"
+        "This fit alone is private end to end: "
+        f"(1, 1e-06)-DP per row, adjacency 'replace'; {COVERED}"
     )
     for other in (make_pipeline(Normalizer()), make_pipeline(StandardScaler(), svd())):
         assert COVERED not in privacy_spent(other.fit(X)).verdict
