@@ -1,6 +1,7 @@
-"""How heavy the house is: lines of code and of docstrings, parameters, constants.
+"""How heavy the house is: lines of code and of docstrings, parameters, constants, small helpers.
 
-`python -m benchmarks.house.weight [FOLDER]` prints it of this checkout, or of another one.
+`python -m benchmarks.house.weight [FOLDER]` prints it of this checkout, or of another one, and with
+--helpers instead the functions that one place names and that have at most three statements.
 """
 
 import ast
@@ -19,6 +20,7 @@ NOT_CODE = (
     tokenize.ENCODING,
     tokenize.ENDMARKER,
 )
+MOST_STATEMENTS = 3
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -108,10 +110,34 @@ def parameters(text):
     }
 
 
+def small_helpers(paths):
+    """List functions of modules with at most three statements, which one place names."""
+    trees = {path: ast.parse(path.read_text()) for path in paths}
+    named = Counter(
+        node.id if isinstance(node, ast.Name) else node.attr
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name | ast.Attribute)
+    )
+    return [
+        (path, node.name)
+        for path, tree in trees.items()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and named[node.name] == 1
+        if len(node.body) - (ast.get_docstring(node) is not None) <= MOST_STATEMENTS
+    ]
+
+
 def main():
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2])
+    arguments = [one for one in sys.argv[1:] if one != "--helpers"]
+    root = Path(arguments[0] if arguments else Path(__file__).parents[2])
     paths = sorted((root / "skdp").rglob("*.py"))
-    total = sum(map(weigh, paths), Counter())
+    helpers = small_helpers(paths)
+    if "--helpers" in sys.argv:
+        for path, name in helpers:
+            print(path.relative_to(root), name)
+        return
+    total = sum(map(weigh, paths), Counter({"functions with one caller": len(helpers)}))
     taken = {name: n for path in paths for name, n in parameters(path.read_text()).items()}
     print("| | |\n|---|---|")
     for name, number in {**total, **taken}.items():
