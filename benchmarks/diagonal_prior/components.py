@@ -41,8 +41,8 @@ from benchmarks.report import (
     table,
 )
 from skdp import DPPCA, DPTruncatedSVD
-from skdp.decomposition import _rows_plan, _rows_solvers
-from skdp.decomposition._rows_solvers import feature_penalty
+from skdp.decomposition import _rows_moments, _rows_plan
+from skdp.decomposition._rows_moments import feature_penalty
 from skdp.privacy.sensitivity import ADJACENCIES
 
 HERE = Path(__file__).parent
@@ -201,7 +201,7 @@ def given(chosen: Chosen, seed: int) -> Measured:
         for adjacency, epsilon in itertools.product(ADJACENCIES, EPSILONS):
             estimator.set_params(adjacency=adjacency, epsilon=epsilon)
             for way, penalty in (("off", without_penalty), ("on", feature_penalty)):
-                with patch.object(_rows_solvers, "feature_penalty", penalty):
+                with patch.object(_rows_moments, "feature_penalty", penalty):
                     estimator.fit(X)
                 key = f"{chosen.name}, {label}", f"{adjacency} {epsilon:g} {way}"
                 yield key, captured(chosen, kind, estimator)

@@ -50,7 +50,7 @@ from benchmarks.report import (
 )
 from skdp import DPPCA
 from skdp.datasets import make_spiked
-from skdp.decomposition._rows_solvers import decompose
+from skdp.decomposition._rows_moments import decompose
 from skdp.federated import Federation
 
 HERE = Path(__file__).parent

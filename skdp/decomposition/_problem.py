@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Integral
 from operator import itemgetter
 
@@ -56,6 +57,18 @@ class Factors:
     left_signal: float = 1.0  # largest part of a left vector's squared length that is not noise
     # Decomposes the same released moment for another number of components, or for None.
     decompose: Callable[..., "Factors"] | None = None
+    scales: np.ndarray | None = None  # what columns were divided by, after their release
+
+    def of_correlations(self, n_components: int | float | str | None) -> "Factors":
+        """Return the factors of a whole released moment, with columns scaled by its diagonal."""
+        if self.decompose is None or self.eigenvalue_noise == 0:
+            return self
+        scaled = replace(self, decompose=partial(self.decompose, is_scaled=True))
+        found = scaled.for_rank(n_components)
+        assert found.scales is not None
+        noise = self.mean_noise_variance * float(np.mean(found.scales**-2.0))
+        mean = self.mean / found.scales
+        return replace(found, decompose=scaled.decompose, mean=mean, mean_noise_variance=noise)
 
     def for_rank(self, n_components: int | float | str | None) -> "Factors":
         """Return the factors of the same releases for another number of components."""

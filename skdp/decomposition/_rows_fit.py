@@ -7,6 +7,7 @@ import numpy as np
 
 from skdp.data.rows import Rows, open_rows
 from skdp.decomposition._problem import Factors, RowsProblem, rank_of
+from skdp.decomposition._rows_moments import decompose
 from skdp.decomposition._rows_plan import (
     AGAIN,
     WIDER,
@@ -17,7 +18,6 @@ from skdp.decomposition._rows_plan import (
     norm_quantile,
 )
 from skdp.decomposition._rows_solvers import (
-    decompose,
     passes_positivity_test,
     release_mean,
     solve_clipped,

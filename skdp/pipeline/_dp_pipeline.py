@@ -91,11 +91,11 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, fitting.Spe
     steps add up to that of (`epsilon`, `delta`). Shares do not depend on X, even where a step
     decides how many columns it leaves. Each step works on every row by itself. A step without
     privacy that refuses a row stands before the first private one: the fit is refused, and nothing
-    has been spent. What overflows is made finite. Assumed public: the shape of X, its dtype,
-    whether it is dense or sparse, feature names, and parameters. All steps check y before anything
-    is spent. After an error that
-    comes later, the whole is spent and nothing is published. Not covered: what `predict`,
-    `transform` and `score` return, and the running time.
+    has been spent. What overflows is made finite. A :class:`DPPCA` or :class:`DPTruncatedSVD` right
+    behind a scaler corrects its scales by what it releases. Assumed public: the shape of X, its
+    dtype, whether it is dense or sparse, feature names, and parameters. All steps check y before
+    anything is spent. After an error that comes later, the whole is spent and nothing is published.
+    Not covered: what `predict`, `transform` and `score` return, and the running time.
 
     There are no `memory`, which would repeat a fit where the data are the same, `verbose`,
     `transform_input`, `set_output` (set it of the last step) and parameters of `fit`.

@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
@@ -15,6 +17,7 @@ from skdp import _estimator
 from skdp.data.containers import finite
 from skdp.data.parts import RowBlocks, RowParts
 from skdp.data.people import People, ids_in_memory, people_of
+from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import warn_of_privacy
 from skdp.linear_model._logistic_fit import LABELS_BECOME_PUBLIC
 from skdp.pipeline import _composition as composition
@@ -37,6 +40,7 @@ from skdp.pipeline._public_steps import (
     refuse_unknown,
     transformed,
 )
+from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, derived_seed
 from skdp.privacy.plan import PrivacyCost
@@ -75,6 +79,8 @@ class Fits:
     records: list[PrivacySpent] = field(default_factory=list)  # of the private fits so far
     # the fitted steps of each model, by its ``id``
     fitted: dict[int, list[Any]] = field(default_factory=dict)
+    # by the ``id`` of fitted components, by what they have divided the columns behind a scaler
+    scales: dict[int, np.ndarray | None] = field(default_factory=dict)
     # how many fits there are so far of each name
     n_labeled: Counter[str] = field(default_factory=Counter)
 
@@ -236,33 +242,70 @@ def refit(search: Fits, chosen: int, model: Any) -> Any:
     The steps before it have spent their whole part, and are kept.
     """
     budgets, X = search.split.final, search.X
-    kept = search.fitted[id(model)][: min(budgets.shares)]
+    kept, before = search.fitted[id(model)][: min(budgets.shares)], None
     for step, fitted in zip(search.steps, kept, strict=False):
-        X = _rows_behind(search, step, fitted, X)
-    return _fit_from(search, [chosen], kept, X, budgets)[chosen]
+        before, X = X, _rows_behind(search, step, fitted, X)
+    return _fit_from(search, [chosen], kept, X, budgets, before)[chosen]
 
 
 def _fit_from(
-    search: Fits, members: Sequence[int], fitted: Sequence[Any], X: Any, budgets: FitBudgets
+    search: Fits,
+    members: Sequence[int],
+    fitted: Sequence[Any],
+    X: Any,
+    budgets: FitBudgets,
+    before: Any = None,
 ) -> dict[int, Any]:
     """Fit all steps after the `fitted` ones, for the candidates that have these in common.
 
-    It goes depth first, so that only the rows along one path are held at a time.
+    It goes depth first, so that only the rows along one path are held at a time. `before` are the
+    rows that the last of the fitted steps has got.
     """
     number, models = len(fitted), dict[int, Any]()
     for group in _grouped(members, lambda j: search.paths[j][number].fit):
         branches = _grouped(group, lambda j: search.paths[j][number].result)
         results = _fit_step(search, fitted, [branch[0] for branch in branches], X, budgets)
         for branch, result in zip(branches, results, strict=True):
-            done = [*fitted, result]
+            done, rows = [*_rescaled(search, fitted, result), result], X
             if len(done) < len(search.steps):
-                rows = _rows_behind(search, search.steps[number], result, X)
-                models |= _fit_from(search, branch, done, rows, budgets)
+                if done[:-1] != [*fitted]:
+                    rows = _rows_behind(search, search.steps[number - 1], done[-2], before)
+                rows = _rows_behind(search, search.steps[number], result, rows)
+                models |= _fit_from(search, branch, done, rows, budgets, X)
             else:
                 model = _assembled(search, done)
                 models |= dict.fromkeys(branch, model)
                 search.fitted[id(model)] = done
     return models
+
+
+def _corrects_scales(
+    search: Fits, before: Sequence[Any], step: Any, number: int, budgets: FitBudgets
+) -> bool:
+    """Tell whether components behind a scaler correct its scales.
+
+    Candidates whose fits would correct them differently are compared without that.
+    """
+    is_only = budgets is search.split.final or search.split.n_fits[number] == 1
+    are_components = isinstance(step, DPPCA | DPTruncatedSVD)
+    if not (is_only and are_components and before and search.steps[number].columns is None):
+        return False
+    scaler = before[-1]
+    # The diagonal of other second moments holds means, too.
+    is_scaler = isinstance(scaler, DPStandardScaler)
+    return is_scaler and bool(scaler.with_mean or isinstance(step.center, str))
+
+
+def _rescaled(search: Fits, fitted: Sequence[Any], result: Any) -> list[Any]:
+    """Return fitted steps, with a scaler of its own for a result that corrects its scales."""
+    scales = search.scales.get(id(result))
+    if scales is None:
+        return [*fitted]
+    # Other candidates keep theirs.
+    scaler = copy(fitted[-1])
+    scaler.scale_ = scaler.scale_ * scales
+    scaler.var_ = np.square(scaler.scale_)
+    return [*fitted[:-1], scaler]
 
 
 def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int]]:
@@ -313,7 +356,10 @@ def _fit_step(
     configured[0].ledger, search.ledger = search.ledger, None
     with _estimator.fitted_within(configured[0], label):
         rows = composition.rows_of_step(step, X, search.people)
-        warnings = fit_together(configured, rows, search.y, data, search.users)
+        corrects = _corrects_scales(search, before, configured[0], number, budgets)
+        given = rows, search.y, data, search.users
+        warnings, scales = fit_together(configured, *given, corrects_scales=corrects)
+    search.scales |= {id(one): scales for one in configured}
     for one, messages in zip(configured, warnings, strict=True):
         one._said = search.told(number, budgets, messages)
     search.keep(configured[0].privacy_spent_, label)
@@ -340,7 +386,9 @@ def fit_together(
     y: Any = None,
     opened: Any = None,
     users: Mapping[str, Any] = MappingProxyType({}),
-) -> list[list[str]]:
+    *,
+    corrects_scales: bool = False,
+) -> tuple[list[list[str]], np.ndarray | None]:
     """Fit estimators that differ only in free parameters to one and the same releases.
 
     The data have been `opened` by the first of them, if these are given. The warnings that follow
@@ -352,6 +400,8 @@ def fit_together(
     with _estimator.restored_on_error(first, n_passes, hides_groups=bool(users)):
         problem, data = opened or first._problem(X, y, **users)
         problem, result, budget = first._release(problem, data, lambda *_: None)
+        if corrects_scales:
+            result = result.of_correlations(problem.n_components)
         warnings = [first._keep(problem, result, budget)]
         for other in others:
             for name in set(FEATURE_ATTRIBUTES) & vars(first).keys():
@@ -361,7 +411,7 @@ def fit_together(
             own_result = result.for_rank(own_problem.n_components)
             warnings.append(other._keep(own_problem, own_result, budget))
             other.privacy_spent_ = first.privacy_spent_
-    return warnings
+    return warnings, result.scales if corrects_scales else None
 
 
 def _assembled(search: Fits, fitted: Sequence[Any]) -> Any:

@@ -12,8 +12,9 @@ from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_interactions, make_spiked
+from skdp.decomposition._rows_moments import decompose, decompose_guided
 from skdp.decomposition._rows_plan import norm_quantile
-from skdp.decomposition._rows_solvers import PositiveMean, _groups, decompose, decompose_guided
+from skdp.decomposition._rows_solvers import PositiveMean, _groups
 from skdp.linalg.norms import GridCounts, kept_squares
 from skdp.privacy import gaussian_dp
 
