@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.extlinks",
     "sphinx.ext.intersphinx",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "mathml",
     "methods",
@@ -43,6 +44,13 @@ numpydoc_validation_exclude = {
     r"\.testing\.(AuditReport|Finding)(\.\w+)?$",
     r"\.testing\.mistakes\.",  # parameters are those of NoisyMean
 }
+
+# The contents of a page of the API name members, without the class in front of each.
+toc_object_entries_show_parents = "hide"
+
+# Code is copied without prompts and without what it prints.
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
 
 # A name that leads nowhere is a warning.
 nitpicky = True
