@@ -279,7 +279,9 @@ class RequestsUsersMixin:
 class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEstimator):
     """An estimator whose `fit` spends a privacy budget."""
 
-    _said: list[str]  # Texts of all warnings of the last fit, for its card.
+    # Of the last fit, for its card: texts of all warnings, and the public number of units.
+    _said: list[str]
+    _n_units: int
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BudgetMixin._parameter_constraints,
         "n_jobs": [Integral, None],
@@ -343,6 +345,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         warnings = [*self._set_attributes(result, problem), *budget.warnings]
         self.privacy_spent_ = budget.spent()
         self._said = [*self._public_warnings(problem, budget.plan), *warnings]
+        self._n_units = int(problem.n_units)
         return warnings
 
     @abstractmethod
@@ -566,14 +569,18 @@ _NOT_RELEASED = {_RECORD, "feature_names_in_", "n_features_in_"}
 def carrying(model: Any, maker: Any) -> Any:
     """Let a model carry the record of the fit that it was made of; other classes may keep more."""
     if type(maker).__module__.partition(".")[0] == "skdp":
-        told = {"class": type(maker).__name__, "warnings": list(getattr(maker, "_said", ()))}
-        told |= {"record": maker.privacy_spent_.as_dict(), "made": _fingerprint(model)}
+        told: dict[str, Any] = {"class": type(maker).__name__, "made": _fingerprint(model)}
+        told |= {
+            "record": maker.privacy_spent_.as_dict(),
+            "n_units": getattr(maker, "_n_units", None),
+        }
+        told["warnings"] = list(getattr(maker, "_said", ()))
         setattr(model, _RECORD, json.dumps(told))
     return model
 
 
-def carried(model: Any) -> tuple[PrivacySpent | None, str, list[str]] | None:
-    """Return the record that a model carries, whose it is, and its warnings; None if it has none.
+def carried(model: Any) -> tuple[PrivacySpent | None, str, list[str], int | None] | None:
+    """Return the record that a model carries, whose it is, warnings and units; None without one.
 
     Of a model that was changed or fitted again, which is not what was released, it is no record.
     """
@@ -583,7 +590,7 @@ def carried(model: Any) -> tuple[PrivacySpent | None, str, list[str]] | None:
     told = json.loads(text)
     is_as_made = told["made"] == _fingerprint(model)
     spent = PrivacySpent._from_dict(told["record"]) if is_as_made else None
-    return spent, told["class"], told["warnings"]
+    return spent, told["class"], told["warnings"], told["n_units"]
 
 
 def _fingerprint(model: Any) -> str:

@@ -26,7 +26,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._estimator import carrying
 from skdp.covariance import DPCovariance
 from skdp.decomposition import DPPCA, DPTruncatedSVD
-from skdp.exceptions import shortened
 from skdp.linear_model import DPLinearRegression, DPLogisticRegression
 from skdp.model_selection import DPGridSearch, DPRandomizedSearch, PrivacyReport, privacy_spent
 from skdp.model_selection._report import learned_without_privacy
@@ -34,6 +33,7 @@ from skdp.pipeline import DPPipeline
 from skdp.pipeline._fitting import FEATURE_ATTRIBUTES
 from skdp.pipeline._holders import HOLDERS, instead_of, is_stateless, private_steps
 from skdp.preprocessing import DPStandardScaler
+from skdp.privacy import gaussian_dp
 from skdp.privacy.releases import PrivacySpent, cautions
 from skdp.units import ResolvedUnit
 
@@ -338,6 +338,21 @@ _DELTAS = (1e-5, 1e-6, 1e-8)  # not tuned
 # Parameters that a card leaves out: the record says what was spent, and others are secret or say
 # nothing of the model.
 _LEFT_OUT = ("epsilon", "delta", "random_state", "ledger", "memory", "n_jobs", "verbose")
+# Parameters that say what the data are like; a card has them in full, as what is assumed public.
+_ASSUMED = {
+    *("bound", "bounds", "categories", "center", "classes", "coherence_bound", "degree_floor"),
+    *("edges", "knots", "largest", "max_entries", "max_rows_per_user", "mean_norm", "n_users"),
+    *("response_bound", "row_norm", "sensitivity", "vocabulary"),
+}
+# What somebody may guess of one unit.
+_GUESSES = {
+    **dict.fromkeys(("row", "record"), "that a person, of whom there is one row, is in the data"),
+    "response": "which of two responses a person gave",
+    "user": "that a person is in the data",
+}
+_CENTRAL = "central: whoever ran the fit has read the data, each owner of a Federation its own rows"
+_NOT_COVERED = "Not covered: the running time, and predictions for private rows and their scores."
+_FALSE = 0.01  # not tuned
 _WIDEST = 60  # not tuned
 
 
@@ -362,6 +377,12 @@ class ModelCard:  # numpydoc ignore=PR02
         Names of the features; empty if they have none.
     versions : dict
         Versions of Python and of packages that the card was made with.
+    assumptions : dict
+        What was taken to be public: bounds, classes, categories and such, in full.
+    n_units : int or None, default=None
+        Number of what is protected, such as rows; None if that is not known.
+    notes : str, default=""
+        What its publisher adds.
 
     Notes
     -----
@@ -382,6 +403,32 @@ class ModelCard:  # numpydoc ignore=PR02
     parameters: dict[str, Any]
     features: tuple[str, ...]
     versions: dict[str, str]
+    assumptions: dict[str, Any]
+    n_units: int | None = None
+    notes: str = ""
+
+    @property
+    def advantage(self) -> float:
+        """The most by which guesses about one unit are right more often than wrong."""
+        return self.spent.delta_at(0.0)
+
+    @property
+    def true_positives(self) -> float:
+        """The largest rate of true positives of such guesses where 1% of all others are false."""
+        return gaussian_dp.true_positives_at(self.spent.mu, _FALSE, self.spent.delta_tail)
+
+    @property
+    def meaning(self) -> str:
+        """The guarantee in a sentence."""
+        if not self.report.is_private:
+            return "Nothing is promised to the persons in the data, for the reasons below."
+        unit = self.spent.unit
+        guess = _GUESSES.get(unit, f"which of two values one {unit} has")
+        promised = "As long as what is promised holds, whoever" * (not self.spent.enforced)
+        return (
+            f"{promised or 'Whoever'} suspects {guess}, and sees the model, is right with at most "
+            f"{math.ceil(50 * (1 + self.advantage))} instead of 50 of 100 such guesses."
+        )
 
     @property
     def epsilons(self) -> dict[float, float]:
@@ -413,6 +460,18 @@ class ModelCard:  # numpydoc ignore=PR02
         steps = self.report.steps
         told = {
             "model": self.model,
+            "meaning": self.meaning,
+            "attack": {
+                "advantage": self.advantage,
+                "false_positives": _FALSE,
+                "true_positives": self.true_positives,
+            },
+            "n_units": self.n_units,
+            "trust_model": _CENTRAL,
+            "noise": self._noise,
+            "not_covered": _NOT_COVERED,
+            "assumptions": self.assumptions,
+            "notes": self.notes,
             "steps": [{"path": s.path, "class": s.class_name, "status": s.status} for s in steps],
             "features": list(self.features),
             "parameters": self.parameters,
@@ -427,6 +486,10 @@ class ModelCard:  # numpydoc ignore=PR02
         }
         return {key: _as_json(one) for key, one in told.items()}
 
+    @property
+    def _noise(self) -> str:
+        return "from a seed" if self.spent.seeded else "from the operating system"
+
     def as_markdown(self) -> str:
         """Return the card as Markdown.
 
@@ -436,21 +499,29 @@ class ModelCard:  # numpydoc ignore=PR02
             A title, tables, and the record as it is printed.
         """
         spent = self.spent
-        names = [f"Features: {shortened(list(self.features))}.", ""] * bool(self.features)
+        assumed = {**self.assumptions, **{"names of features": [*self.features]}}
+        public = [(name, f"`{_escaped(value)}`") for name, value in assumed.items() if value != []]
+        n_units = [f"- n = {self.n_units}, the number of units, which is public"]
         steps = [(step.path or "whole", *step[1:3]) for step in self.report.steps]
         at = [(f"{delta:g}", f"{epsilon:.4g}") for delta, epsilon in self.epsilons.items()]
         given = [(name, f"`{_cut(value)}`") for name, value in self.parameters.items()]
         lines = [
-            *(f"# {self.model}", "", f"{self.report.verdict}.", "", *names),
+            *(f"# {self.model}", "", self.meaning, "", f"{self.report.verdict}.", ""),
             *_table(("Step", "Class", "What it is"), steps),
             *("## What is protected", ""),
-            f"One {spent.unit}, adjacency {spent.adjacency!r}. Predictions for private rows, "
-            "and scores of them, are not covered.",
+            f"One {spent.unit}, adjacency {spent.adjacency!r}. {_NOT_COVERED}",
+            *("", *([] if self.n_units is None else n_units)),
+            f"- Attack advantage: at most {self.advantage:.3g}",
+            f"- True positives at {_FALSE:.0%} false ones: at most {self.true_positives:.3g}",
+            *(f"- Trust model: {_CENTRAL}", f"- Noise: {self._noise}"),
             *("", *_table(("delta", "epsilon"), at)),
             *(f"**Warning:** {caution}.\n" for caution in self.cautions),
             *(f"**Warning:** {warning}\n" for warning in self.warnings),
             *("## What was released", "", "```", repr(spent), "```", ""),
-            *("## Parameters", "", *_table(("Name", "Value"), given)),
+            *("## What was taken to be public", "", *_table(("Name", "Value"), public)),
+            *(["## Notes", "", self.notes, ""] if self.notes else []),
+            *("<details><summary>Parameters</summary>", "", *_table(("Name", "Value"), given)),
+            *("</details>", ""),
             *("## Versions", "", *_table(("Package", "Version"), self.versions.items())),
         ]
         return "\n".join(lines)
@@ -458,13 +529,15 @@ class ModelCard:  # numpydoc ignore=PR02
     __repr__ = _repr_markdown_ = as_markdown
 
 
-def model_card(estimator: Any) -> ModelCard:
+def model_card(estimator: Any, *, notes: str = "") -> ModelCard:
     """Tell what a fitted estimator is and what it has cost, to publish beside it.
 
     Parameters
     ----------
     estimator : estimator
         The fitted estimator, with at least one private step. It is not changed.
+    notes : str, default=""
+        What you add: what the model is for, whose the data are, how long they are kept.
 
     Returns
     -------
@@ -497,17 +570,19 @@ def model_card(estimator: Any) -> ModelCard:
     >>> print(model_card(DPPCA(2, row_norm=40, mean_norm=60).fit(load_digits().data)))
     # DPPCA
     <BLANKLINE>
-    This fit alone is private end to end: (1, 1e-06)-DP per row, adjacency 'replace'; ...
+    Whoever suspects that a person, of whom there is one row, is in the data, and sees the ...
     """
     report = privacy_spent(estimator)
     if report.spent is None:
         raise ValueError(f"A card needs a record of all steps together. {report.verdict}.")
     given = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    given = {key: one for key, one in given.items() if not _holds_steps(one)}
+    facts = {key: one for key, one in given.items() if key.rpartition("__")[2] in _ASSUMED}
     return ModelCard(
         model=type(estimator).__name__,
         report=report,
         spent=report.spent,
-        parameters=_plain({key: one for key, one in given.items() if not _holds_steps(one)}),
+        parameters=_plain(given),
         features=tuple(map(str, getattr(estimator, "feature_names_in_", ()))),
         versions={
             "skdp": sys.modules["skdp"].__version__,
@@ -515,6 +590,9 @@ def model_card(estimator: Any) -> ModelCard:
             "numpy": np.__version__,
             "python": python_version(),
         },
+        assumptions=_plain({key: one for key, one in facts.items() if one is not None}, math.inf),
+        n_units=next((step.n_units for step in report.steps if step.n_units is not None), None),
+        notes=notes,
     )
 
 
@@ -524,7 +602,7 @@ def _holds_steps(value: Any) -> bool:
     return any(hasattr(one, "fit") for step in steps if isinstance(step, tuple) for one in step)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, widest: float = _WIDEST) -> Any:
     """Keep plain values of parameters, those in grids too; of others, which may be secret, kinds.
 
     Objects, functions with arguments and long texts may hold seeds and paths.
@@ -533,13 +611,13 @@ def _plain(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, dict):
         return {
-            str(key): _plain(one)
+            str(key): _plain(one, widest)
             for key, one in value.items()
             if str(key).rpartition("__")[2] not in _LEFT_OUT
         }
     if isinstance(value, list | tuple | set | frozenset | range):
-        return [_plain(one) for one in value]
-    is_short = isinstance(value, str) and len(value) <= _WIDEST
+        return [_plain(one, widest) for one in value]
+    is_short = isinstance(value, str) and len(value) <= widest
     if value is None or is_short or isinstance(value, bool | int | float):
         return value
     return f"<{type(value).__name__}>"
@@ -555,8 +633,12 @@ def _as_json(value: Any) -> Any:
     return value if is_number else str(value)
 
 
+def _escaped(value: Any) -> str:
+    return str(value).replace("|", "\\|")
+
+
 def _cut(value: Any) -> str:
-    text = str(value).replace("|", "\\|")
+    text = _escaped(value)
     return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}..."
 
 

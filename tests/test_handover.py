@@ -13,6 +13,7 @@ import pytest
 from covers import single_cover
 from families import FAMILIES
 from scipy.sparse import issparse
+from scipy.stats import norm
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -375,7 +376,7 @@ def test_what_is_made_of_a_release_carries_its_record_until_it_is_changed(name):
     last = loaded.steps[-1][1] if isinstance(loaded, Pipeline) else loaded
     for attribute, value in list(vars(last).items()):
         if isinstance(value, np.ndarray) and value.dtype.kind == "f":
-            setattr(last, attribute, value + 1e-9)
+            setattr(last, attribute, np.nextafter(value, np.inf))
             changed = privacy_spent(loaded)
             assert not changed.is_private
             assert "was changed since it was made of a release" in changed.verdict
@@ -475,11 +476,67 @@ def test_a_card_says_what_was_fitted_and_what_it_cost():
     text = str(card)
     assert text == card.as_markdown() == card._repr_markdown_()
     assert text.startswith(
-        "# DPPipeline\n\nThis fit alone is private end to end: (2, 1e-06)-DP per record"
+        "# DPPipeline\n\nWhoever suspects that a person, of whom there is one row"
     )
-    assert "Features: a, b, c, d." in text
+    assert "\n\nThis fit alone is private end to end: (2, 1e-06)-DP per record" in text
+    assert "| names of features | `['a', 'b', 'c', 'd']` |" in text
     assert "| 1e-06 | 2 |" in text
     assert repr(model.privacy_spent_) in text
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_a_card_says_in_a_sentence_how_often_guesses_are_right(epsilon):
+    card = model_card(DPPCA(2, row_norm=9.0, epsilon=epsilon).fit(X))
+    advantage = 2 * norm.cdf(card.spent.mu / 2) - 1
+    assert card.advantage == pytest.approx(advantage, rel=1e-6)
+    assert card.advantage >= advantage
+    assert card.true_positives == pytest.approx(norm.cdf(norm.ppf(0.01) + card.spent.mu), rel=1e-6)
+    right = int(np.ceil(50 + 50 * advantage))
+    assert card.meaning == (
+        "Whoever suspects that a person, of whom there is one row, is in the data, and sees the "
+        f"model, is right with at most {right} instead of 50 of 100 such guesses."
+    )
+    assert card.as_dict()["attack"]["advantage"] == card.advantage
+
+
+def test_a_card_promises_no_more_than_the_record():
+    entries = DPTruncatedSVD(1, privacy_unit=SpectralChange(), epsilon=1.0).fit(X.T @ X)
+    assert model_card(entries).meaning.startswith("As long as what is promised holds, whoever ")
+    for model in (DPPCA(2, epsilon=np.inf), DPPCA(2, random_state=0)):
+        assert model_card(model.fit(X)).meaning.startswith("Nothing is promised")
+    assert model_card(DPPCA(2, random_state=SECRET).fit(X)).as_dict()["noise"] == "from a seed"
+
+
+def test_a_card_has_what_was_assumed_in_full_and_folds_the_parameters():
+    kinds = [f"{number}-{'x' * 80}" for number in range(30)]
+    codes = OneHotEncoder(categories=[kinds], handle_unknown="ignore", sparse_output=False)
+    steps = ColumnTransformer([("codes", codes, ["kind"])]), DPPCA(2, row_norm=1.0)
+    model = make_dp_pipeline(*steps).fit(FRAME.assign(kind=kinds[:1] * len(FRAME))[["kind"]])
+    card = model_card(model, notes="Kept for a year.")
+    assert card.assumptions["columntransformer__codes__categories"] == [kinds]
+    text = str(card)
+    assert all(kind in text.split("<details>")[0] for kind in kinds)
+    assert text.index("<details>") < text.index("| dppca__solver") < text.index("</details>")
+    assert f"n = {len(FRAME)}," in text
+    assert "Noise: from the operating system" in text
+    assert "running time" in text
+    assert "## Notes\n\nKept for a year.\n" in text
+    assert "## Notes" not in str(model_card(model))
+
+
+@pytest.mark.parametrize(
+    ("model", "n_units"),
+    [
+        (DPGridSearch(DPPCA(), {"n_components": [1, 2]}), len(X)),
+        (make_pipeline(Normalizer(), DPPCA(2)), len(X)),
+        (make_dp_pipeline(DPStandardScaler(privacy_unit="user")), 30),
+    ],
+)
+def test_a_card_has_the_number_of_what_is_protected(model, n_units):
+    users = {"users": np.arange(len(X)) % 30} if n_units == 30 else {}
+    fitted = model.fit(X, **users)
+    assert model_card(fitted).n_units == n_units
+    assert model_card(to_sklearn(fitted)).n_units == n_units
 
 
 def test_no_seed_or_ledger_is_on_a_card(tmp_path):
@@ -576,7 +633,8 @@ def test_a_card_of_a_fit_that_warns_of_nothing_has_no_warnings():
 
 def test_a_card_of_what_is_not_private_says_so():
     model = make_pipeline(StandardScaler(), DPPCA(2)).fit(X)
-    assert str(model_card(model)).startswith("# Pipeline\n\nNot private: standardscaler")
+    assert str(model_card(model)).startswith("# Pipeline\n\nNothing is promised to the persons")
+    assert "\n\nNot private: standardscaler" in str(model_card(model))
     assert not model_card(model).as_dict()["is_private"]
     with pytest.raises(ValueError, match=r"record of all steps together\. No private step"):
         model_card(make_pipeline(Normalizer(), FunctionTransformer()).fit(X))

@@ -173,6 +173,8 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
         Whether any of its noise came from a seed.
     warnings : tuple of str, default=()
         Texts of the privacy warnings of its last fit, also of those that a filter has hidden.
+    n_units : int or None, default=None
+        The public number of what its fit protects, such as rows; None if that is not known.
 
     Examples
     --------
@@ -190,6 +192,7 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
     note: str = ""
     seeded: bool = False
     warnings: tuple[str, ...] = ()
+    n_units: int | None = None
 
     @property
     def label(self) -> str:
@@ -264,7 +267,13 @@ def _steps_of_ours(estimator: Any, path: str, met: _Met) -> Iterable[PrivacyStep
 
 
 def _steps_of_carried(
-    model: Any, path: str, met: _Met, record: PrivacySpent | None, maker: str, said: list[str]
+    model: Any,
+    path: str,
+    met: _Met,
+    record: PrivacySpent | None,
+    maker: str,
+    said: list[str],
+    n_units: int | None,
 ) -> Iterator[PrivacyStep]:
     """Walk through a model that carries the record of all that was released of it."""
     name = type(model).__name__
@@ -273,7 +282,7 @@ def _steps_of_carried(
         return
     note = _note(_complaints_of(record))
     status, note = (NOT_PRIVATE, note) if note else (PRIVATE, f"made of a {maker}")
-    yield PrivacyStep(path, name, status, (record,), note, record.seeded, tuple(said))
+    yield PrivacyStep(path, name, status, (record,), note, record.seeded, tuple(said), n_units)
     # Those of a DPCovariance call a clip that is its own.
     parts = holders.HOLDERS.get(type(model))
     if parts and maker != covariance.DPCovariance.__name__:
@@ -319,8 +328,9 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
     status = NOT_PRIVATE if note else PRIVATE
     if not note and others:
         note = AS_DECLARED
-    said, name = tuple(getattr(estimator, "_said", ())), type(estimator).__name__
-    return PrivacyStep(path, name, status, (record,), note, record.seeded, said)
+    said, n_units = tuple(getattr(estimator, "_said", ())), getattr(estimator, "_n_units", None)
+    name = type(estimator).__name__
+    return PrivacyStep(path, name, status, (record,), note, record.seeded, said, n_units)
 
 
 def _complaints_of(record: PrivacySpent) -> dict[str, bool]:

@@ -451,6 +451,7 @@ class SpendsOneBudget(_estimator.Watched, holders.DelegatesMixin):
         if search.people is not None:
             # How many rows they have is private.
             n_units, counted = search.people.n_people, "users"
+        self._n_units = n_units
         self._said = _estimator.warnings_for_settings(cost, counted, n_units, self.random_state)
         self._said += [LABELS_BECOME_PUBLIC] * bool(search.lack_classes)
         self._said += warnings_for_fits(search)

@@ -29,7 +29,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import erfcx, ndtr
+from scipy.special import erfcx, ndtr, ndtri
 
 from skdp.privacy.precision import checked_delta, checked_nonnegative
 
@@ -41,6 +41,7 @@ __all__ = [
     "epsilon_from_rho",
     "mu_from_epsilon_delta",
     "rho_from_mu",
+    "true_positives_at",
 ]
 
 _SAFETY = 1e-9  # not tuned
@@ -276,6 +277,34 @@ def rho_from_mu(mu: float) -> float:
     """
     mu = checked_nonnegative("mu", mu)
     return mu * mu / 2 * (1 + _SAFETY)
+
+
+def true_positives_at(mu: float, false_positives: float, delta_tail: float = 0.0) -> float:
+    """Largest rate of true positives of a test which of two neighboring datasets was used.
+
+    Parameters
+    ----------
+    mu : float
+        Dimensionless, ``0 <= mu <= inf``.
+    false_positives : float
+        Rate of false positives, ``0 <= false_positives < 1``.
+    delta_tail : float, default=0.0
+        Probability of the tail event, ``0 <= delta_tail <= 1``.
+
+    Returns
+    -------
+    float
+        The rate ``Phi(mu + inverse of Phi(false_positives))``, rounded up, plus `delta_tail`.
+
+    Examples
+    --------
+    >>> from skdp.privacy.gaussian_dp import true_positives_at
+    >>> round(true_positives_at(1.0, 0.01), 4)
+    0.0924
+    """
+    mu, rate = checked_nonnegative("mu", mu), checked_delta(false_positives)
+    found = 1.0 if math.isinf(mu) else float(ndtr(mu + float(ndtri(rate)))) * (1 + _SAFETY)
+    return min(1.0, _add_up(found, _checked_tail(delta_tail)))
 
 
 def epsilon_from_rho(rho: float, delta: float) -> float:

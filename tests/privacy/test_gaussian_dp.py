@@ -15,6 +15,7 @@ from skdp.privacy.gaussian_dp import (
     epsilon_from_rho,
     mu_from_epsilon_delta,
     rho_from_mu,
+    true_positives_at,
 )
 
 EPSILONS = (1e-3, 1e-2, 0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 100.0, 1e3)
@@ -141,6 +142,8 @@ def test_nothing_spent_is_zero_and_no_privacy_is_infinity():
         *((epsilon_from_rho, (rho, 1e-6)) for rho in (-1e-9, math.nan)),
         *((epsilon_from_rho, (1.0, delta)) for delta in (0.0, 1.0, math.nan)),
         (rho_from_mu, (-1e-9,)),
+        *((true_positives_at, (mu, 0.01)) for mu in (-1e-9, math.nan)),
+        *((true_positives_at, (1.0, rate)) for rate in (-1e-9, 1.0, math.nan)),
     ],
 )
 def test_values_out_of_range_are_refused(function, arguments):
@@ -210,6 +213,21 @@ def test_a_tail_event_adds_to_the_curve(mu, tail):
             assert delta_with_tail(mu, epsilon, tail) <= delta
             if epsilon > 0:
                 assert delta_with_tail(mu, epsilon * (1 - 1e-6), tail) > delta
+
+
+@pytest.mark.parametrize("tail", [0.0, 1e-3])
+@pytest.mark.parametrize("mu", [1e-3, 0.3, 1.0, 4.0])
+def test_true_positives_are_the_least_that_the_whole_curve_allows(mu, tail):
+    for rate in (1e-9, 0.01, 0.4):
+        found = true_positives_at(mu, rate, tail)
+        allowed = [
+            math.exp(epsilon) * rate + delta_at(mu, epsilon, tail)
+            for epsilon in np.linspace(0, mu * mu / 2 + 7 * mu, 2001)
+        ]
+        assert found <= min(allowed) * (1 + 1e-8)
+        assert found >= min(allowed) * (1 - 1e-4) or rate > 0.3
+    assert true_positives_at(mu, 0.0, tail) == pytest.approx(tail)
+    assert true_positives_at(math.inf, 0.01, tail) == 1.0
 
 
 def test_no_epsilon_goes_with_a_delta_below_that_of_the_tail_event():
