@@ -275,9 +275,9 @@ N_BINS = 2 * _N_POWERS + 1  # not tuned
 # Noise alone makes a bin visible in one of so many histograms of sizes, whose bins are all units
 # that there are; and of places within an interval, which such a bin can only leave too long.
 _CAUTION, _CAUTION_WITHIN = 1e5, 20.0  # benchmarks/scaling/columns.md; not studied
-# So many neighboring bins may be visible together, and as many beside visible ones, if they are so
-# many standard deviations of their noise above 0.
-_NEIGHBORS, _IN_TAIL = 4, 2.5  # benchmarks/scaling/bounds.md
+# So many neighboring bins may be visible together, and as many as the most of these beside visible
+# ones, if they are so many standard deviations of their noise above 0.
+_NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
 # Visible bins have to hold this part of the rows, or a column keeps its bounds; if it has none,
 # other such columns help. Those of one sign of a column around 0 hold less.
 _HELD = 0.55  # benchmarks/scaling/bounds.md
@@ -405,12 +405,12 @@ def _are_shown(scores: np.ndarray) -> np.ndarray:
     least, stands_out = _least_visible(scores.size), scores > _IN_TAIL
     shown = scores > least
     signs = np.where(shown, 0.0, scores)[:, 1:].reshape(len(scores), 2, _N_POWERS)
-    together = sliding_window_view(signs, _NEIGHBORS, axis=2).sum(axis=-1)
-    starts = together > least * math.sqrt(_NEIGHBORS)
-    padded = np.pad(starts, ((0, 0), (0, 0), (_NEIGHBORS - 1,) * 2))
-    in_any = sliding_window_view(padded, _NEIGHBORS, axis=2).any(axis=-1)
-    shown[:, 1:] |= stands_out[:, 1:] & in_any.reshape(len(scores), -1)
-    for _ in range(_NEIGHBORS):
+    for size in _NEIGHBORS:
+        together = sliding_window_view(signs, size, axis=2).sum(axis=-1)
+        starts = np.pad(together > least * math.sqrt(size), ((0, 0), (0, 0), (size - 1,) * 2))
+        in_any = sliding_window_view(starts, size, axis=2).any(axis=-1)
+        shown[:, 1:] |= stands_out[:, 1:] & in_any.reshape(len(scores), -1)
+    for _ in range(_NEIGHBORS[-1]):
         # Bins of one sign stand by size. The smallest numbers are no tail of 0.
         beside = np.pad(shown[:, 1:], ((0, 0), (2, 1)))
         shown |= stands_out & (beside[:, 2:] | beside[:, :-2])

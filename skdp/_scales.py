@@ -105,9 +105,11 @@ class BoundedReleases(NamedTuple):
 ScaleReleases = Release | CenteredReleases | SizedReleases | BoundedReleases
 
 
-def plan_scales_by_share(problem: ScaleProblem, share: float) -> ScaleReleases:
+def plan_scales_by_share(
+    problem: ScaleProblem, share: float, of_sizes: float = _SIZES_SHARE
+) -> ScaleReleases:
     """Plan all releases in their order, for one share of the budget."""
-    sizes, places = _SIZES_SHARE * share, _PLACES_SHARE * share
+    sizes, places = of_sizes * share, _PLACES_SHARE * share
     return plan_scales(problem, sizes=sizes, places=places, moments=share - sizes)
 
 

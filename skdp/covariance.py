@@ -48,6 +48,8 @@ __all__ = ["DPCovariance"]
 # Share of the scales: the first one at a strength of `_WEAK`, which grows with the inverse root of
 # a smaller one, up to the second. Chosen on half of the tables of the sweep.
 _SCALES_SHARES = 0.35, 0.6  # benchmarks/sweep/sweep.md
+# Part of that for the sizes of columns: a target whose place noise hides costs most.
+_OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
 # Below a strength n mu / d of 100 dedicated fits are better, and a warning says so. Up to there,
 # rows are clipped to the root of d + 1, and their entries to 5 standard deviations. The factor of
 # rows grows with the fourth root of the strength, and that of entries with its square root: the
@@ -92,7 +94,7 @@ def _scales_share(problem: ScaleProblem) -> float:
 def plan_covariance(problem: ScaleProblem) -> CovarianceReleases:
     """Plan all releases, in order."""
     share = _scales_share(problem)
-    scales = plan_scales_by_share(problem, share)
+    scales = plan_scales_by_share(problem, share, _OF_SIZES)
     change = partial(_moment_change, n_units=problem.n_units, adjacency=problem.unit.adjacency)
     known = {"row_norm": reach_of(problem).norm, "rounding": problem.rounding}
     if not problem.cost.is_private:
@@ -186,8 +188,10 @@ def _joint_gram(block: Any, center: np.ndarray, scale: np.ndarray, reach: Reach)
 
 # Least part of the rows, by weight, that clipping can have left.
 _LEAST_WEIGHT = 0.05  # not studied
-# What an eigenvalue of the scaled covariance is at least, in edges of the noise.
+# What an eigenvalue of the scaled covariance is at least, in edges of the noise, unless the trace
+# leaves less; and what those that noise hides are on average, at least.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
+_LEAST_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 # For errors, what is left of a variance is taken to be larger by so many standard deviations of its
 # noise, and at least this.
 _NOISE_OF_LEFT, _LEAST_RATIO = 1.0, 0.01  # not studied
@@ -223,8 +227,8 @@ def covariances_of(moment: Moment, *, is_centered: bool) -> Covariances:
     noise = np.hypot(noise, of_weight * covariance)
     values, vectors = np.linalg.eigh(covariance)
     root_mean_square = math.sqrt(float(np.mean(np.square(1 / pairs))))
-    least = _FLOOR * noise_edge(noise_std * root_mean_square, len(values))
-    repaired = vectors * np.maximum(values, least) @ vectors.T
+    edge = noise_edge(noise_std * root_mean_square, len(values))
+    repaired = vectors * _repaired(values, edge) @ vectors.T
     repaired, units = (repaired + repaired.T) / 2, np.outer(moment.scale, moment.scale)
     # What noise leaves of a constant's covariances would be large in its own tiny unit.
     hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
@@ -237,6 +241,15 @@ def covariances_of(moment: Moment, *, is_centered: bool) -> Covariances:
     left = np.diag(matrix) + _NOISE_OF_LEFT * np.diag(noise)
     left = np.where(varies, np.clip(left / np.where(square > 0, square, 1.0), _LEAST_RATIO, 1), 1.0)
     return Covariances(finite(location), matrix, finite(correlations), noise, kept, left)
+
+
+def _repaired(values: np.ndarray, edge: float) -> np.ndarray:
+    """Raise eigenvalues below the floor; those that noise hides keep what the trace leaves them."""
+    raised, is_hidden = np.maximum(values, _FLOOR * edge), values < edge
+    hidden = raised[is_hidden].sum()
+    left = max(values.sum() - raised[~is_hidden].sum(), _LEAST_HIDDEN * is_hidden.sum())
+    raised[is_hidden] *= min(1.0, left / hidden) if hidden > 0 else 1.0
+    return raised
 
 
 def _location(moment: Moment, mean: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
@@ -355,9 +368,10 @@ class DPCovariance(ColumnEstimator):
     are none. Not covered: what `mahalanobis` and `score` return, noise-free functions of the rows;
     and the running time.
 
-    Eigenvalues of the covariance of scaled columns are raised to .3 of the edge of the noise, and
-    regressions are penalized by as much. Mathematics and proofs: :doc:`/covariance`. Readings of
-    rows: one for the moment, those of :class:`DPStandardScaler`, and one that checks them.
+    Eigenvalues of the covariance of scaled columns are raised to .3 of the edge of the noise, or to
+    what its trace leaves those below the edge, and regressions have .3 of it as their penalty.
+    Mathematics and proofs: :doc:`/covariance`. Readings of rows: one for the moment, those of
+    :class:`DPStandardScaler`, and one that checks them.
 
     Examples
     --------

@@ -321,8 +321,8 @@ def counts_of(scores, noise_std=10.0):
     return noise_std * counts
 
 
-def ends_of(scores):
-    return [*np.concatenate(sized_intervals(counts_of(scores), 10.0, np.full(1, 250.0))[0].ends)]
+def ends_of(scores, n=250.0):
+    return [*np.concatenate(sized_intervals(counts_of(scores), 10.0, np.full(1, n))[0].ends)]
 
 
 def test_a_lone_bin_that_noise_may_have_filled_is_no_unit():
@@ -331,6 +331,7 @@ def test_a_lone_bin_that_noise_may_have_filled_is_no_unit():
     assert ends_of({**usual, 1e9: 8})[1] == 2.0**30
     # Neighbors, of which none is visible alone, and what continues visible ones.
     assert ends_of({1.5: 4, 3.0: 4, 6.0: 4, 12.0: 4}) == [1, 16]
+    assert ends_of({1.5: 5, 3.0: 5}, n=150.0) == [1, 4]
     assert ends_of({1.5: 20, 3.0: 2.6, 6.0: 2.6}) == [1, 8]
     assert ends_of({1.5: 20, 6.0: 5}) == [1, 2]
 
