@@ -9,6 +9,7 @@ from unittest.mock import patch
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from skdp import _scales
 from skdp._estimator import PrivateEstimator
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import RowParts, Targets
@@ -185,6 +186,19 @@ def _watching(base):
             return super().tangent(point, intercept)
 
     return Watching
+
+
+@contextmanager
+def watched_looks():
+    """Give a list that collects the intervals of narrow columns at which the fits inside look."""
+    looks, zoom = [], _scales.zoomed_intervals
+
+    def watch(intervals, *more):
+        looks.append(intervals)
+        return zoom(intervals, *more)
+
+    with patch.object(_scales, "zoomed_intervals", watch):
+        yield looks
 
 
 @contextmanager

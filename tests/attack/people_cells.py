@@ -10,7 +10,7 @@ import scaler_cells
 import trace_cells
 import trace_neighbors
 from covers import combined, least_cover
-from harness import Slip, altered, watched_points, without_record, without_row
+from harness import Slip, altered, watched_looks, watched_points, without_record, without_row
 from in_parts import in_parts
 from row_cells import ADJACENCIES, D, adversarial_rows, is_reached, setting
 from scipy.sparse import csr_array
@@ -427,10 +427,10 @@ def trace_strange_data(cell):
 def trace_groups(cell, records):
     """People in the place of the first one: those of single records, and mixtures of these."""
     generator = np.random.default_rng(0)
-    with watched_points() as points:
+    with watched_points() as points, watched_looks() as looks:
         record(cell, records.arguments)
     frames = trace_neighbors.frames(cell, records.data, points)
-    single = trace_neighbors.candidates(cell, records.data, frames)
+    single = trace_neighbors.candidates(cell, records.data, frames, looks)
     own = [[one] for one in single]
     own += [[one] * 25 for one in single[::3]]
     own += [[single[i] for i in generator.integers(0, len(single), 40)] for _ in range(4)]

@@ -379,8 +379,6 @@ def is_reached(cell, worst):
         sums = {name: ratio for name, ratio in worst.items() if name.startswith(SUMS)}
         # Few of the rows of sparse cells are opposite in every column.
         moments = sums.pop("column moments", 1.0)
-        # Where a closer look has a tiny interval, a record may only leave it.
-        least = {name: 0.7 if name.startswith("closer places") else 0.99 for name in sums}
-        return all(sums[name] > least[name] for name in sums) and moments > 0.9
+        return min(sums.values()) > 0.99 and moments > 0.9
     sums = [worst[name] for name in worst if name.startswith(("gradient", "products", "start"))]
     return max(sums) > 0.4

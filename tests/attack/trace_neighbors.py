@@ -3,7 +3,7 @@
 import dataclasses
 
 import numpy as np
-from harness import null_record, watched_points
+from harness import null_record, watched_looks, watched_points
 from scipy.linalg import sqrtm
 from trace_cells import COL_COV, ROW_COV
 
@@ -22,9 +22,9 @@ def attack(cell, data):
 
 def groups(cell, data):
     """Records that break what is not careful, in the place of one."""
-    with watched_points() as points:
+    with watched_points() as points, watched_looks() as looks:
         record(cell, data.arguments)
-    return [group_of(cell, data, candidates(cell, data, frames(cell, data, points)))]
+    return [group_of(cell, data, candidates(cell, data, frames(cell, data, points), looks))]
 
 
 def group_of(cell, data, records):
@@ -73,14 +73,14 @@ def outside(basis):
     return rest / max(np.linalg.norm(rest), 1e-3)
 
 
-def candidates(cell, data, vectors):
+def candidates(cell, data, vectors, looks):
     """Records as pairs of parts and a response; only responses if only these are protected."""
     if cell.unit == "response":
         return [(None, response) for response in RESPONSES]
     found = [([part[1] for part in data.parts], response) for response in (HUGE, -HUGE)]
-    if cell.layout == "narrow vectors":
-        # Closer looks count nothing outside of their intervals.
-        found += [([part[k] for part in data.parts], 0.0) for k in range(2, 8)]
+    # Closer looks count nothing outside of their intervals.
+    inside = [one.middle + side * one.half for one in looks for side in (-0.5, 0.5)]
+    found += [([row.reshape(cell.shape)], 0.0) for row in inside]
     make = written_out if cell.is_written_out else factors
     for frame in vectors:
         parts = make(frame)
