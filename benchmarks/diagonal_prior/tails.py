@@ -45,7 +45,8 @@ Written by `python -m benchmarks.diagonal_prior.tails --write`. Means of {} seed
 
 Part of the sum of squares that is left when norms are clipped at a quantile: "estimate / truth".
 The estimate takes norms to be log-normal and knows the noisy counts of a search at epsilon 8 only.
-Below .5 a fit warns; nan: in some fit no count was near enough above the bound.
+A fit warns if its components hold little of the rest, too; nan: in some fit no count was near
+enough above the bound.
 """
 LARGER = """\
 ## Larger quantiles with much budget

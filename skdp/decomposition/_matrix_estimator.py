@@ -237,9 +237,8 @@ _VISIBLE = 4.0  # not studied
 def warnings_for_units(factors: Factors, n_features: int) -> list[str]:
     """Warn if nearly all of the released variance is that of few columns, and name the scaler.
 
-    Where noise hides components it says why; where it hides none, nothing is lost. Columns in very
-    different units are the likely reason. Variances that noise hides count as 0, as components that
-    do not stand out are left out.
+    Where noise hides components that are missed, columns in very different units may be why.
+    Variances that noise hides count as 0, as components that do not stand out are left out.
     """
     n_visible = factors.n_above_noise
     is_private = factors.eigenvalue_noise > 0
@@ -535,9 +534,9 @@ def warnings_for_factors(result: Factors, wanted: int, problem: MatrixProblem) -
             "bound; a random basis has a coherence of about 2 log(n)."
         ]
     warnings = list[str]()
+    if isinstance(problem, RowsProblem):
+        warnings += warnings_for_long_rows(result, wanted)
     is_hidden = result.eigenvalue_noise > 0 and result.n_above_noise < wanted
-    if isinstance(problem, RowsProblem) and problem.is_pca and is_hidden:
-        warnings += warnings_for_units(result, problem.shape[1])
     if result.left_signal < _LEAST_SIGNAL:
         warnings.append(
             f"At most {result.left_signal:.1%} of left_components_ is signal: noise that hides a "
@@ -549,7 +548,7 @@ def warnings_for_factors(result: Factors, wanted: int, problem: MatrixProblem) -
         is_asked, lost = isinstance(problem.n_components, Integral), ""
         if is_asked and isinstance(problem, RowsProblem):
             hidden = _hidden_part(result, wanted, problem.shape[1])
-            if hidden < _LEAST_HIDDEN:
+            if not hidden:
                 return warnings
             lost = f"; the others may hold up to {hidden:.0%} of the sum of squares"
         fewer = "Ask for fewer components, or use " if result.n_above_noise and is_asked else "Use "
@@ -557,23 +556,48 @@ def warnings_for_factors(result: Factors, wanted: int, problem: MatrixProblem) -
             f"Only {result.n_above_noise} of {counted(wanted, 'component')} stand out from the "
             f"noise{lost}. {fewer}{problem.unit.remedy}."
         )
+        if isinstance(problem, RowsProblem) and problem.is_pca:
+            warnings += warnings_for_units(result, problem.shape[1])
     return warnings
 
 
-# Components that hold less than this part of the sum of squares are not missed.
-_LEAST_HIDDEN = 0.02  # not studied
+# Rows that are cut are missed if they probably hold such a part of the sum of squares outside the
+# components, as far as these hold less of the others.
+_LEAST_CUT = 0.12  # benchmarks/sweep/sweep.md, job "components"
+
+
+def warnings_for_long_rows(result: Factors, wanted: int) -> list[str]:
+    """Warn if a few long rows, which are cut, may have components that the others lack."""
+    explained = ratios_of(result.eigenvalues[:wanted], result.total).sum()
+    cut = (1 - result.kept) * (1 - min(explained, 1.0))
+    if cut < _LEAST_CUT:
+        return []
+    return [
+        f"row_norm: clipping at {result.row_norm:.3g} probably leaves out {cut:.0%} of the sum of "
+        "squares: some rows are much longer than the others, and the fit follows the others. If "
+        "the long rows matter, pass a larger row_norm; if not, divide each row by its norm, or "
+        "take logarithms of counts."
+    ]
+
+
+# Components that noise hides are missed if they hold at least the first part of the sum of squares
+# for sure, or may hold the second one.
+_SURELY_HIDDEN, _MAYBE_HIDDEN = 0.02, 0.06  # benchmarks/sweep/sweep.md, job "components"
 
 
 def _hidden_part(result: Factors, wanted: int, n_features: int) -> float:
-    """Bound the part that components which noise hides can hold: all that is left, or the noise.
+    """Bound the part that components which noise hides can hold, or return 0 if they hold little.
 
-    Noise hides an eigenvalue of a released matrix up to the largest push, see `eigenvalue_pushes`.
+    They hold all that is left, or the noise: that hides an eigenvalue of a released matrix up to
+    the largest push, see `eigenvalue_pushes`.
     """
+    # The standard deviation of the trace.
     noise = result.eigenvalue_noise * math.sqrt(n_features)
-    # Of the trace, two standard deviations are added.
-    left = (
-        max(result.total - float(result.eigenvalues[: result.n_above_noise].sum()), 0) + 2 * noise
-    )
+    left = max(result.total - float(result.eigenvalues[: result.n_above_noise].sum()), 0.0)
+    most = result.total
     if result.decompose is not None:
-        left = min(left, (wanted - result.n_above_noise) * noise * math.sqrt(0.5))
-    return left / result.total if left < result.total else 1.0
+        most = min(most, (wanted - result.n_above_noise) * noise * math.sqrt(0.5))
+    surely, maybe, bound = (min(left + k * noise, most) for k in (-1, 1, 2))
+    if surely < _SURELY_HIDDEN * result.total and maybe < _MAYBE_HIDDEN * result.total:
+        return 0.0
+    return bound / result.total if bound < result.total else 1.0

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,6 @@ from skdp.data.rows import Rows, open_rows
 from skdp.decomposition._problem import Factors, RowsProblem, rank_of
 from skdp.decomposition._rows_moments import decompose
 from skdp.decomposition._rows_plan import (
-    AGAIN,
     WIDER,
     RowFactorReleases,
     RowReleases,
@@ -18,6 +18,7 @@ from skdp.decomposition._rows_plan import (
     norm_quantile,
 )
 from skdp.decomposition._rows_solvers import (
+    Decomposition,
     passes_positivity_test,
     release_mean,
     solve_clipped,
@@ -56,6 +57,7 @@ def solve_rows(
 ) -> Factors:
     """Release the norms and the mean that the plan has, and the factors."""
     mean, noise_std, rows = np.zeros(raw.n_features), 0.0, raw
+    decomposition: Decomposition = decompose
     if isinstance(problem.center, np.ndarray):
         mean = problem.center
     if plan.center is not None:
@@ -63,7 +65,8 @@ def solve_rows(
         mean, center_std = release_mean(plan.center, first, budget)
         rows = raw.centered(mean)
     n_warnings = len(budget.warnings)
-    rows = clip_to_norm(rows, plan.row_norm, problem.row_norm, problem, budget)
+    search = plan.row_norm
+    rows = clip_to_norm(rows, search, problem.row_norm, problem, budget)
     way, *others = plan.ways.ways
     if plan.center is not None:
         if others and is_far(problem, way, center_std, rows.bound):
@@ -75,20 +78,22 @@ def solve_rows(
             left, center_std = release_mean(way.means[0], wider, budget)
             mean = mean + left
             rows = raw.centered(mean)
-            rows = clip_to_norm(rows, way.row_norm, problem.row_norm, problem, budget)
+            search = way.row_norm
+            rows = clip_to_norm(rows, search, problem.row_norm, problem, budget)
         # The mean is the center: its noise is an error of the moment, and of nothing else.
         decomposition = partial(decompose, center_error=problem.shape[0] * center_std**2)
-        factors = solve_clipped(problem, way.solver, rows, budget, generator, decomposition)
-        return replace(factors, mean=mean, row_norm=float(rows.bound))
-    if way.means:
+    kept = kept_by_clipping(search, rows.bound, problem, budget)
+    of_norms: dict[str, Any] = {"row_norm": float(rows.bound), "kept": kept}
+    if plan.center is None and way.means:
         first = rows
         if problem.mean_norm is not None:
             first = clip_to_norm(raw, None, problem.mean_norm, problem, budget)
         if plan.positivity is not None and passes_positivity_test(plan.positivity, raw, budget):
-            return solve_guided(problem, others, rows, first, budget, generator)
+            factors = solve_guided(problem, others, rows, first, budget, generator)
+            return replace(factors, **of_norms)
         mean, noise_std = release_mean(way.means[0], first, budget)
-    factors = solve_clipped(problem, way.solver, rows, budget, generator)
-    return replace(factors, mean=mean, mean_noise_variance=noise_std**2, row_norm=float(rows.bound))
+    factors = solve_clipped(problem, way.solver, rows, budget, generator, decomposition)
+    return replace(factors, mean=mean, mean_noise_variance=noise_std**2, **of_norms)
 
 
 def clip_to_norm(
@@ -105,46 +110,32 @@ def clip_to_norm(
         # Rows of zeros have no length to clip. Below the median they must not hide the others.
         norms = norms.zeros_last() if q < 0.5 else norms
         bound = budget.quantile(search, norms, q=q)
-        budget.warnings += _warnings_for_tail(
-            search, budget.search_counts[search.name], bound, q, norms.n_units
-        )
     assert bound is not None
     return clipped(rows, bound)
 
 
-# A bound is warned of if it probably leaves less than this part of the sum of squares. The estimate
-# uses points from the bound up to this multiple of it.
-_LEAST_KEPT, _NEAR = 0.5, 5.0  # benchmarks/diagonal_prior/tails.md
+# The estimate of what clipping leaves uses points from the bound up to this multiple of it.
+_NEAR = 5.0  # benchmarks/diagonal_prior/tails.md
 # The estimate uses a fraction of the rows only if it differs from the quantile, and from 1, by at
 # least so many standard deviations of the noise, and by at least so much.
 _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
 
 
-def _warnings_for_tail(
-    search: Search, counted: dict[float, float], bound: float, q: float, n_rows: int
-) -> list[str]:
-    """Warn, from released counts alone, if a few long rows hold most of the sum of squares.
+def kept_by_clipping(
+    search: Search | None, bound: float, problem: RowsProblem, budget: PrivacyBudget
+) -> float:
+    """Estimate, from released counts alone, what part of the sum of squares clipping leaves.
 
     Up to the median rows are clipped on purpose, as noise takes more than clipping does.
     """
-    if q <= 0.5:
-        return []
+    if search is None or (q := norm_quantile(search, problem)) <= 0.5:
+        return 1.0
+    counted, n_rows = budget.search_counts[search.name], problem.shape[0]
     points, fractions = np.array(list(counted)), np.array(list(counted.values())) / n_rows
     margin = max(_CLEAR_DEVIATIONS * (search.noise_std or 0.0) / n_rows, _CLEAR)
     is_clear = (points > bound) & (points < _NEAR * bound)
     is_clear &= (fractions > q + margin) & (fractions < 1 - margin)
-    if not is_clear.any():
-        return []
-    kept = kept_squares(bound, q, points[is_clear], fractions[is_clear])
-    if kept >= _LEAST_KEPT:
-        return []
-    parameter = search.name.removesuffix(AGAIN).replace(" ", "_")
-    return [
-        f"{parameter}: clipping at {bound:.3g}, the quantile {q:.2g} of the norms, probably "
-        f"leaves only {kept:.0%} of the sum of squares: some rows are much longer than the others, "
-        "and the fit follows the others. If the long rows matter, pass a larger "
-        f"{parameter}; if not, divide each row by its norm, or take logarithms of counts."
-    ]
+    return kept_squares(bound, q, points[is_clear], fractions[is_clear]) if is_clear.any() else 1.0
 
 
 # ------------------------------
@@ -187,4 +178,5 @@ def solve_projection(
         left=left,
         left_signal=float(signal.max(initial=0.0)),
         row_norm=float(rows.bound),
+        kept=kept_by_clipping(plan.row_norm, rows.bound, problem, budget),
     )

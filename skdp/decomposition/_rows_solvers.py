@@ -517,9 +517,7 @@ def solve_guided(
     else:
         guided = partial(decompose_guided, axis=mean.axis)
         factors = solve_clipped(problem, way.solver, rows, budget, generator, guided)
-    return replace(
-        factors, mean=mean.mean, mean_noise_variance=mean.noise_std**2, row_norm=float(rows.bound)
-    )
+    return replace(factors, mean=mean.mean, mean_noise_variance=mean.noise_std**2)
 
 
 # The mean of rows that suit the matrix has a squared length between these, in squared bounds, and

@@ -322,11 +322,16 @@ def test_counts_with_zeros_last_move_by_one_at_most():
 def test_rows_of_unlike_length_are_warned_of():
     random = np.random.default_rng(0)
     X = np.exp(random.normal(size=(3000, 5)) @ random.normal(size=(5, 60)) / 2)
-    with pytest.warns(PrivacyWarning, match="row_norm: clipping at .* leaves only ..% of the sum"):
+    with pytest.warns(PrivacyWarning, match="row_norm: clipping at .* leaves out ..% of the sum"):
         DPTruncatedSVD(3, epsilon=8.0, random_state=KEY).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for alike in (X / np.linalg.norm(X, axis=1, keepdims=True), random.normal(size=X.shape)):
+        along = X[:, :1] * np.ones(60)  # long rows have the one direction of all
+        for alike in (
+            along + random.normal(size=X.shape) / 10,
+            X / np.linalg.norm(X, axis=1, keepdims=True),
+            random.normal(size=X.shape),
+        ):
             DPTruncatedSVD(1, epsilon=8.0, random_state=KEY).fit(alike)
 
 

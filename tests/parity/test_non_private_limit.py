@@ -196,8 +196,6 @@ def test_finite_bounds_still_clip_without_noise(make, solver):
     np.testing.assert_allclose(bounded.singular_values_, rest.singular_values_, rtol=0.05)
 
 
-# The data have columns in raw units, of which a fit warns.
-@pytest.mark.filterwarnings("ignore:Nearly all of the released variance")
 @pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
 @pytest.mark.parametrize("solver", ["covariance", "adaptive", "power"])
 def test_a_huge_epsilon_is_close_to_none(make, solver):
