@@ -480,7 +480,11 @@ def _singular_vectors(
     n_places, n_patterns = _places(size, n_vectors, coherence)
     group, pattern = np.divmod(np.arange(n_vectors), n_patterns)
     place = np.arange(n_places)
-    signs = _orthogonal_signs(place[:, None] % n_patterns, pattern)
+    # Entries of Sylvester's Hadamard matrix are -1 where row and column share odd bits.
+    shared = (place[:, None] % n_patterns) & pattern
+    for shift in (32, 16, 8, 4, 2, 1):
+        shared = shared ^ (shared >> shift)
+    signs = 1.0 - 2.0 * (shared & 1)
     vectors = np.zeros((size, n_vectors))
     vectors[group * n_places + place[:, None], np.arange(n_vectors)] = signs / np.sqrt(n_places)
     signs_of_rows = random.choice([-1.0, 1.0], size=size)
@@ -497,14 +501,6 @@ def _places(size: int, n_vectors: int, coherence: float) -> tuple[int, int]:
     miss = np.where(most > 0, np.abs(size / n_places - coherence), np.inf)
     best = np.unravel_index(np.argmin(miss.T), miss.T.shape)[::-1]
     return int(n_places[best]), int(n_patterns[best[1]])
-
-
-def _orthogonal_signs(row: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """Compute entries of Sylvester's Hadamard matrix: -1 where row and column share odd bits."""
-    shared = row & column
-    for shift in (32, 16, 8, 4, 2, 1):
-        shared = shared ^ (shared >> shift)
-    return 1.0 - 2.0 * (shared & 1)
 
 
 # ------------------------------
@@ -623,8 +619,11 @@ def make_trace_regression(
         rows = np.sqrt(shape[1]) * random.normal(size=(n_samples, shape[0]))
         X = RankOneMatrices.from_tasks(rows, random.randint(shape[1], size=n_samples), shape[1])
     M = (left * values) @ right.T
-    y = _inner_products(X, left * values, right) + noise * random.normal(size=n_samples)
-    return X, y, M
+    if isinstance(X, RankOneMatrices):
+        products = np.einsum("ij,ij->i", X.left @ (left * values), X.right @ right)
+    else:
+        products = X.reshape(n_samples, -1) @ M.ravel()
+    return X, products + noise * random.normal(size=n_samples), M
 
 
 def _values_of_matrix(singular_values: Any, rank: int, norm: float, n_most: int) -> np.ndarray:
@@ -635,12 +634,3 @@ def _values_of_matrix(singular_values: Any, rank: int, norm: float, n_most: int)
         raise ValueError(f"rank={rank} must be at most {n_most}, the smaller number in shape.")
     values = np.linspace(2, 1, rank)
     return norm / np.linalg.norm(values) * values
-
-
-def _inner_products(
-    X: np.ndarray | RankOneMatrices, left: np.ndarray, right: np.ndarray
-) -> np.ndarray:
-    """Compute the inner products of matrices with ``left @ right.T``."""
-    if isinstance(X, RankOneMatrices):
-        return np.einsum("ij,ij->i", X.left @ left, X.right @ right)
-    return X.reshape(len(X), -1) @ (left @ right.T).ravel()

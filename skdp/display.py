@@ -712,7 +712,12 @@ def score_histogram(
     people = people_of(users, rows, unit)
     names, codes = _groups_of(groups, classes, rows.shape[0])
     shape = (n_bins, n_bins) if names is None else (len(names), n_bins, n_bins)
-    cells = _cells_of(of_people(pca._projection.apply, people, rows), components, edges, codes)
+    scores = of_people(pca._projection.apply, people, rows)
+    # The cells of a group come after those of another one.
+    for component, ends in zip(components, edges, strict=True):
+        bins = np.searchsorted(ends, scores[:, int(component)], side="right")
+        codes = codes * (len(ends) + 1) + bins
+    cells = np.asarray(codes)
     cost = PrivacyCost(float(plain(epsilon)), float(plain(delta)))
     name, change, known = "score histogram", sensitivity.histogram, {"adjacency": adjacency}
     release = cost.release(name, "gaussian", 1.0, change, known, shape=shape)
@@ -761,14 +766,6 @@ def _groups_of(groups: Any, classes: Any, n_rows: int) -> tuple[Any, np.ndarray 
             "that there may be as classes."
         )
     return tuple(names.tolist()), codes
-
-
-def _cells_of(scores: np.ndarray, components: Any, edges: Any, codes: Any) -> np.ndarray:
-    """Give each row the number of its cell; the cells of a group come after those of another."""
-    for component, ends in zip(components, edges, strict=True):
-        bins = np.searchsorted(ends, scores[:, int(component)], side="right")
-        codes = codes * (len(ends) + 1) + bins
-    return np.asarray(codes)
 
 
 class ScoreHistogramDisplay(_Display):

@@ -8,7 +8,7 @@ import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -99,7 +99,12 @@ def masked(
     stream = bytearray(total.nbytes + _BLOCK - 1)
     mask = np.frombuffer(stream, words, total.size).reshape(total.shape)
     for peer, secret in secrets.items():
-        _cipher(secret, story, *sorted((number, peer))).update_into(zeros, stream)
+        # The numbers are in the key: masks of peers with one public key differ, and do not cancel.
+        info = digest(_MASK, story, _NUMBERS.pack(*sorted((number, peer))))
+        key = HKDF(SHA256(), length=32, salt=None, info=info).derive(secret)
+        # In counter mode from 0, as the key has no other use.
+        cipher = Cipher(algorithms.AES256(key), modes.CTR(bytes(_BLOCK)))
+        cipher.encryptor().update_into(zeros, stream)
         (np.add if number < peer else np.subtract)(total, mask, out=total)
     return total
 
@@ -120,16 +125,6 @@ def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
     for part in parts:
         np.add(total, part, out=total)
     return total.view(signed(words))
-
-
-def _cipher(secret: bytes, story: bytes, lower: int, upper: int) -> CipherContext:
-    """Start the stream of two owners: AES in counter mode from 0, as its key has no other use.
-
-    The numbers are in the key: masks of peers with one public key differ, and do not cancel.
-    """
-    info = digest(_MASK, story, _NUMBERS.pack(lower, upper))
-    key = HKDF(SHA256(), length=32, salt=None, info=info).derive(secret)
-    return Cipher(algorithms.AES256(key), modes.CTR(bytes(_BLOCK))).encryptor()
 
 
 # ------------------------------

@@ -196,12 +196,6 @@ def _of_all(check: Check) -> Check:
     return Check(f"a list of all owners, each with {check.what}", holds)
 
 
-def _of_all_or_none(check: Check) -> Check:
-    """Check for such a list, or for an empty one."""
-    what, holds = _of_all(check)
-    return Check(f"empty or {what}", lambda value, n_owners: value == [] or holds(value, n_owners))
-
-
 class MessageKind(NamedTuple):
     """What a message of one kind holds."""
 
@@ -216,15 +210,20 @@ _RELEASE = Check(
 )
 # As long as those of SHA-256, X25519 and Ed25519.
 _DIGEST, _KEY, _SIGNATURE = _hex(32), _hex(32), _hex(64)  # not tuned
+_SIGNATURES = _of_all(_SIGNATURE)
+_CONFIRMATIONS = Check(
+    f"empty or {_SIGNATURES.what}",
+    lambda value, n_owners: value == [] or _SIGNATURES.holds(value, n_owners),
+)
 
 # An owner is asked for an answer with the sum of the release before, if there is one.
 TO_OWNER = {
     "keys": MessageKind({"agreement": _DIGEST}),
     "confirm": MessageKind(
-        {"agreement": _DIGEST, "publics": _of_all(_KEY), "signatures": _of_all(_SIGNATURE)}
+        {"agreement": _DIGEST, "publics": _of_all(_KEY), "signatures": _SIGNATURES}
     ),
     "answer": MessageKind(
-        {"agreement": _DIGEST, "release": _RELEASE, "confirmations": _of_all_or_none(_SIGNATURE)},
+        {"agreement": _DIGEST, "release": _RELEASE, "confirmations": _CONFIRMATIONS},
         _SUMS,
         lambda fields: bool(fields["release"]),
     ),

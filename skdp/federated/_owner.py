@@ -305,8 +305,15 @@ class Owner:
         state: str | os.PathLike[str] | None = None,
     ) -> None:
         self._agreement = agreement = agreement_of(federation)
-        self.number = number = _checked_number(number, agreement.n_owners)
-        _check_ledger(ledger)
+        is_number = isinstance(number, Integral) and not isinstance(number, bool)
+        if not is_number or not 0 <= number < agreement.n_owners:
+            raise ValueError(f"number must be an int in [0, {agreement.n_owners}), got {number!r}.")
+        self.number = number = int(number)
+        if not isinstance(ledger, PrivacyLedger | None):
+            raise ValueError(
+                "ledger must be a PrivacyLedger or None, and no path: pass PrivacyLedger(path), or "
+                f"what PrivacyLedger.create returns. Got {type(ledger).__name__}."
+            )
         self._handshake = None
         if agreement.is_masked:
             self._handshake = Handshake(agreement, number, identity, list(peers or ()))
@@ -520,18 +527,3 @@ class Owner:
             words = masks.masked(counts, layout.words, self.number, n_owners, secrets, story)
         fields = {"owner": self.number, "release": number, "digest": story.hex()}
         return pack("answer", fields, words)
-
-
-def _checked_number(number: Any, n_owners: int) -> int:
-    is_number = isinstance(number, Integral) and not isinstance(number, bool)
-    if not is_number or not 0 <= number < n_owners:
-        raise ValueError(f"number must be an int in [0, {n_owners}), got {number!r}.")
-    return int(number)
-
-
-def _check_ledger(ledger: Any) -> None:
-    if not isinstance(ledger, PrivacyLedger | None):
-        raise ValueError(
-            "ledger must be a PrivacyLedger or None, and no path: pass PrivacyLedger(path), or "
-            f"what PrivacyLedger.create returns. Got {type(ledger).__name__}."
-        )

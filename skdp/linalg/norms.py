@@ -27,7 +27,10 @@ def row_norms(values: np.ndarray) -> np.ndarray:
     norms = np.sqrt(squares)
     extreme = ~((squares > _SAFE_SQUARES[0]) & (squares < _SAFE_SQUARES[1]))
     if extreme.any():
-        norms[extreme] = _scaled_norms(values[extreme])
+        # Squares of these may overflow or underflow.
+        exponents = exponents_of(np.abs(values[extreme]).max(axis=1))
+        scaled = values[extreme] * np.ldexp(1.0, -exponents)[:, None]
+        norms[extreme] = np.ldexp(np.sqrt(row_squares(scaled)), exponents)
     return norms
 
 
@@ -47,13 +50,6 @@ def row_squares(values: np.ndarray) -> np.ndarray:
         # numpy adds up a single long row in another order than several.
         return row_squares(np.repeat(values, 2, axis=0))[:1]
     return np.asarray(np.einsum("ij,ij->i", values, values, dtype=np.float64))
-
-
-def _scaled_norms(values: np.ndarray) -> np.ndarray:
-    """Compute the norms of rows whose squares may overflow or underflow."""
-    exponents = exponents_of(np.abs(values).max(axis=1))
-    scaled = values * np.ldexp(1.0, -exponents)[:, None]
-    return np.ldexp(np.sqrt(row_squares(scaled)), exponents)
 
 
 def sparse_row_norms(rows: csr_array) -> np.ndarray:

@@ -20,7 +20,6 @@ from skdp.privacy.noise import (
     joint_entries,
     round_to_lattice,
     with_noise,
-    without_noise,
 )
 from skdp.privacy.plan import SHARE_TOLERANCE, Node, Plan, PrivacyCost, nodes_behind, nodes_of
 from skdp.privacy.releases import (
@@ -753,7 +752,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
 
     def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
         if not self.cost.is_private:
-            return without_noise(value, release.mechanism)
+            return np.array(np.argmin(value)) if release.mechanism == CHOICE else value
         mechanism, noise_std = release.mechanism, release.noise_std or 0.0
         # Two values must never share noise, or the difference of their releases would be free of
         # it. So the key includes the exact value: in another container, it may round differently.

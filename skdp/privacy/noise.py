@@ -34,7 +34,6 @@ __all__ = [
     "standard_normal",
     "symmetric_normal",
     "with_noise",
-    "without_noise",
 ]
 
 # ------------------------------
@@ -204,11 +203,6 @@ def checked_value(value: np.ndarray, mechanism: str) -> np.ndarray:
         raise ValueError(f"value must be a square matrix, got shape {value.shape}.")
     # Exactly symmetric: otherwise the difference of both halves would get too little noise.
     return np.asarray((value + value.T) / 2)
-
-
-def without_noise(value: np.ndarray, mechanism: str) -> np.ndarray:
-    """Return what is released without noise."""
-    return np.array(np.argmin(value)) if mechanism == CHOICE else value
 
 
 def with_noise(value: np.ndarray, mechanism: str, noise_std: float, key: bytes) -> np.ndarray:

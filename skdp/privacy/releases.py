@@ -495,7 +495,13 @@ class PrivacySpent:  # numpydoc ignore=PR02
         delta, delta_tail = _composed_deltas(records)
         if all(record._is_pure for record in records):
             epsilon = math.fsum(record._pure_epsilon for record in records)
-            shared = [_shared_in_epsilon(record, epsilon) for record in records]
+            shared = [
+                [
+                    replace(one, share=one.share * record.epsilon / epsilon)
+                    for one in record.releases
+                ]
+                for record in records
+            ]
         else:
             epsilon = gaussian_dp.epsilon_at(mu, delta, delta_tail)
             shared = [_shared_in_mu(record, mu) for record in records]
@@ -596,14 +602,6 @@ def cautions(spent: Any, notes: Sequence[str]) -> list[str]:
         *[tail] * (spent.delta_tail > 0),
         *notes,
         *["bounds or classes promised by the caller, not enforced"] * (not spent.enforced),
-    ]
-
-
-def _shared_in_epsilon(record: PrivacySpent, total: float) -> list[Release]:
-    """Express the shares of a pure record as shares of the epsilon `total`."""
-    return [
-        replace(release, share=release.share * record.epsilon / total)
-        for release in record.releases
     ]
 
 
