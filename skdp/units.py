@@ -47,7 +47,6 @@ class ResolvedUnit:
     name: ClassVar[str]
     #: What is counted, one for each unit; a plural noun.
     counted: ClassVar[str] = "rows"
-    is_enforced: ClassVar[bool] = True
     #: Whether a record is protected as a whole, not only its response.
     is_whole: ClassVar[bool] = True
     is_symmetric: ClassVar[bool] = False
@@ -59,6 +58,8 @@ class ResolvedUnit:
     remedy: ClassVar[str] = "a larger epsilon"
 
     adjacency: str
+    #: False if the caller promises what the guarantee needs: how far changes go, or the classes.
+    is_enforced: bool = field(default=True, kw_only=True)
 
     @property
     def admits_zero(self) -> bool:
@@ -659,12 +660,12 @@ DEFAULT_LARGEST = 1e6  # not tuned
 class ResolvedChange(MatrixUnit):
     """A change of the whole matrix that the caller promises; entries are clipped to `size`."""
 
-    is_enforced: ClassVar[bool] = False
     remedy: ClassVar[str] = "a larger epsilon or, for a large X, a smaller largest of the unit"
     has_left_factors: ClassVar[bool] = True
     has_totals: ClassVar[bool] = False
 
     size: float
+    is_enforced: bool = field(default=False, kw_only=True)
 
     @property
     def largest(self) -> float:
@@ -822,13 +823,6 @@ class ResolvedRecord(ResolvedUnit):
 
 
 @dataclass(frozen=True)
-class ResolvedRecordOfPromisedClasses(ResolvedRecord):
-    """One row with its class; the caller promises that it is public which classes there are."""
-
-    is_enforced: ClassVar[bool] = False
-
-
-@dataclass(frozen=True)
 class ResolvedResponse(ResolvedUnit):
     """One response, whose matrix is public."""
 
@@ -895,10 +889,3 @@ class ResolvedUser(ResolvedUnit):
     name: ClassVar[str] = "user"
     counted: ClassVar[str] = "users"
     remedy: ClassVar[str] = "more users, a larger epsilon or a tighter row_norm"
-
-
-@dataclass(frozen=True)
-class ResolvedUserOfPromisedClasses(ResolvedUser):
-    """All rows of one user with their classes; the caller promises which classes there are."""
-
-    is_enforced: ClassVar[bool] = False

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.sparse import issparse
@@ -43,13 +43,6 @@ _LONG_SIDE_SHARE = 0.65  # not studied
 _TAIL_SHARE = 0.25  # not studied
 #: Part of delta for both sketches, whatever the shape of the matrix.
 RESERVED_PART = 2 * _TAIL_SHARE  # not tuned
-
-
-@dataclass(frozen=True)
-class PromisedEntry(ResolvedEntry):
-    """The final value of a cell, promised to be within bounds that no stream can enforce."""
-
-    is_enforced: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import pickle
 import secrets
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -464,9 +465,10 @@ class BaseStream(BudgetMixin, UpdateReceiver):
                 f"largest={unit.size:g} of privacy_unit={given!r} is for matrices in memory: the "
                 f"sums of a stream are exact. Leave it at {units.DEFAULT_LARGEST:g}."
             )
-        return (
-            sketches.PromisedEntry(**vars(unit)) if isinstance(unit, units.ResolvedEntry) else unit
-        )
+        if isinstance(unit, units.ResolvedEntry):
+            # No stream can enforce the bounds of what a cell finally holds: they are promised.
+            return replace(unit, is_enforced=False)
+        return unit
 
     def _draw_sketches(self, unit: sketches.StreamUnit) -> sketches.Sketches:
         """Draw both sketches; public facts decide on their kind and sizes."""

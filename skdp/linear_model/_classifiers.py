@@ -36,10 +36,8 @@ from skdp.linear_model._supervised import (
 )
 from skdp.units import (
     ResolvedRecord,
-    ResolvedRecordOfPromisedClasses,
     ResolvedUnit,
     ResolvedUser,
-    ResolvedUserOfPromisedClasses,
 )
 
 
@@ -212,18 +210,18 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         self, rows: Any, size: Any, shape: Shape, classes: np.ndarray | None = None, *, names: Any
     ) -> LogisticProblem:
         check_not_pure(type(self).__name__, self._cost())
-        is_promised, is_sparse = self.classes is None, holds_sparse(rows)
+        is_sparse = holds_sparse(rows)
         unit: type[ResolvedUnit]
         if self.privacy_unit == "user":
-            unit = ResolvedUserOfPromisedClasses if is_promised else ResolvedUser
+            unit = ResolvedUser
             depth = depth_of_people(size[1], is_sparse=is_sparse)
         else:
-            unit = ResolvedRecordOfPromisedClasses if is_promised else ResolvedRecord
+            unit = ResolvedRecord
             depth = depth_of(rows, size, is_sparse=is_sparse)
         classes = self._known_classes() if classes is None else classes
         problem = self._asked(
             self._kind,
-            unit=unit(self.adjacency),
+            unit=unit(self.adjacency, is_enforced=self.classes is not None),
             n_units=size[0],
             n_features=size[1],
             classes=classes,

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,6 @@ from skdp.linear_model._personal_start import (
     release_mean_model,
     release_response_center,
     release_row_center,
-    release_row_count,
     release_start,
     release_user_levels,
     release_user_whitening,
@@ -200,7 +200,12 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
     Unless there are very many users, noise makes the system indefinite, so a step raises small
     eigenvalues before it solves it.
     """
-    levels = _release_levels(plan, users, start, budget)
+    # Clip levels of both sides, once for all steps, as heads keep their scale.
+    norms = users.map_users(partial(_norms, prior=start.prior))
+    levels = (
+        release_level(plan.matrix_norm, norms[:, 0], _TERM_QUANTILE, budget),
+        release_level(plan.product_norm, norms[:, 1], _TERM_QUANTILE, budget),
+    )
     for of_matrix, of_sides in plan.steps:
         total, products = _clipped_sums(users, start.prior, levels)
         matrix, noise_std = budget.release(of_matrix, total, levels[0], rounding=users.rounding)
@@ -209,15 +214,6 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
     if budget.is_private or not plan.steps:
         return start
     return _settled(start, lambda now: _solved(now, *_clipped_sums(users, now.prior, levels), 0.0))
-
-
-def _release_levels(
-    plan: AltminReleases, users: Users, start: Start, budget: PrivacyBudget
-) -> tuple[float, float]:
-    """Release the clip levels of both sides, once for all steps, as heads keep their scale."""
-    norms = users.map_users(partial(_norms, prior=start.prior))
-    matrix = release_level(plan.matrix_norm, norms[:, 0], _TERM_QUANTILE, budget)
-    return matrix, release_level(plan.product_norm, norms[:, 1], _TERM_QUANTILE, budget)
 
 
 def _norms(batch: UserBatch, prior: Prior) -> np.ndarray:
@@ -529,16 +525,6 @@ def warnings_for_model(model: SharedModel, problem: PersonalProblem) -> Iterator
         )
 
 
-def warnings_for_prior(before: Prior, chosen: Prior) -> tuple[str, ...]:
-    """Warn if users voted for a prior with so much noise that their heads are nearly 0."""
-    if chosen.noise_variance <= before.noise_variance:
-        return ()
-    return (
-        "Most users are predicted best by the mean model: their heads add little to it. Pass "
-        "n_components=0 to fit the mean model alone.",
-    )
-
-
 def _signal(problem: PersonalProblem, plan: MeanReleases | HeadReleases) -> float:
     """Compute the signal of users who all agree, in units of the noise, from public facts only."""
     if isinstance(plan, MeanReleases):
@@ -566,7 +552,11 @@ def solve_personal(
     if plan.response_center:
         response_center = release_response_center(plan.response_center, users, budget)
         users.shift_responses(response_center)
-    row_count = 1.0 if plan.row_count is None else release_row_count(plan.row_count, users, budget)
+    row_count = 1.0
+    if plan.row_count is not None:
+        point = budget.quantile(plan.row_count, users.map_users(attrgetter("counts")), q=0.5)
+        # The median may be anywhere between the point and the next lower one, its half.
+        row_count = max(point / np.sqrt(2), 1.0)
     levels = UserLevels()
     if plan.user_levels:
         levels = release_user_levels(plan.user_levels, users, row_count, budget)
@@ -591,5 +581,10 @@ def solve_personal(
         rough = fitted.prior.noise_variance
         fitted = release_scales(model.scales, fitted, users, budget)
         start = choose_prior(model.prior_vote, fitted, rough, users, budget)
-        warnings += warnings_for_prior(fitted.prior, start.prior)
+        if start.prior.noise_variance > fitted.prior.noise_variance:
+            # Users voted for so much noise that their heads are nearly 0.
+            warnings += (
+                "Most users are predicted best by the mean model: their heads add little to it. "
+                "Pass n_components=0 to fit the mean model alone.",
+            )
     return SharedModel(center, response_center, whitening, start.prior, start.snr, warnings)

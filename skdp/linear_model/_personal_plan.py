@@ -350,7 +350,9 @@ def _plan_user_moment(problem: PersonalProblem) -> ClippedSum | None:
 
 def _plan_heads(problem: PersonalProblem, before: Any, norm: Search) -> HeadReleases:
     """Plan a start and steps, which share the rest of the budget, and a vote."""
-    mean = _mean_products(problem, _MEAN_SHARE, norm) if _shows_mean(problem) else None
+    mean, certainty = None, math.sqrt(problem.n_components) + MEAN_CERTAINTY
+    if problem.mean_head and _noise_of_mean(problem, _MEAN_SHARE) * certainty <= _LARGEST_NOISE:
+        mean = _mean_products(problem, _MEAN_SHARE, norm)
     head_norm, vote = _search(problem, "head norm", RELATIVE_SIZES), _plan_vote(problem)
     scales = _plan_scales(problem)
     left = left_of(before, norm, mean, head_norm, scales, vote)
@@ -359,13 +361,6 @@ def _plan_heads(problem: PersonalProblem, before: Any, norm: Search) -> HeadRele
     products = _sum(problem, "products", share, norm, sensitivity.second_moment, *shape)
     steps = _plan_steps(problem, left - share, head_norm)
     return HeadReleases(norm, products, mean, head_norm, steps, scales, vote)
-
-
-def _shows_mean(problem: PersonalProblem) -> bool:
-    """Tell whether the mean of the products can stand out from its noise."""
-    certainty = math.sqrt(problem.n_components) + MEAN_CERTAINTY
-    longest = _noise_of_mean(problem, _MEAN_SHARE) * certainty
-    return problem.mean_head and longest <= _LARGEST_NOISE
 
 
 def _plan_scales(problem: PersonalProblem) -> tuple[Search, ...]:

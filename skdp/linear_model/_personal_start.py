@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import attrgetter
 
 import numpy as np
 from scipy.special import fdtri, ndtri
@@ -393,13 +392,6 @@ def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, noise_std: float)
     size, k = basis.shape
     outside = above_noise(mean_products - inside, noise_std, MEAN_CERTAINTY, size - k)
     return above_noise(inside, noise_std, MEAN_CERTAINTY, k) + outside
-
-
-def release_row_count(search: Search, users: Users, budget: PrivacyBudget) -> float:
-    """Release about the median number of rows of users."""
-    point = budget.quantile(search, users.map_users(attrgetter("counts")), q=0.5)
-    # The median may be anywhere between the released point and the next lower one, its half.
-    return max(point / np.sqrt(2), 1.0)
 
 
 def release_mean_model(

@@ -13,7 +13,7 @@ from sklearn.utils import Bunch, check_array, check_random_state, check_scalar
 from sklearn.utils._indexing import _safe_indexing
 
 from skdp._checks import check_sizes
-from skdp.data.people import People, people_of
+from skdp.data.people import people_of
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.exceptions import shown, warnings_together
 from skdp.linear_model._classifiers import PrivateClassifier
@@ -238,7 +238,9 @@ def _draw_sine(
         leading = np.append(leading, rest.mean())
         mean_error = np.append(mean_error, math.sqrt(len(rest)))
         rest = rest[:-1]
-    noisy = np.diag(leading) + _symmetric_noise(len(leading), generator)
+    # Symmetric noise of standard deviation 1 off the diagonal.
+    square = generator.normal(size=(len(leading), len(leading)))
+    noisy = np.diag(leading) + (square + square.T) * math.sqrt(0.5)
     noisy += moment * np.outer(mean_error, mean_error)
     eigenvalues, vectors = np.linalg.eigh(noisy)
     overlaps = vectors[:n_components, -n_components:]
@@ -250,12 +252,6 @@ def _draw_sine(
     turned = generator.normal(size=gaps.shape) / gaps @ overlaps.T
     squared_cosines = np.linalg.eigvalsh(overlaps @ overlaps.T - turned.T @ turned)
     return math.sqrt(1.0 - min(max(squared_cosines[0], 0.0), 1.0))
-
-
-def _symmetric_noise(size: int, generator: np.random.Generator) -> np.ndarray:
-    """Draw a symmetric matrix of standard deviation 1 off the diagonal."""
-    square = generator.normal(size=(size, size))
-    return (square + square.T) * math.sqrt(0.5)
 
 
 # ------------------------------
@@ -421,23 +417,17 @@ def epsilon_curve(
     splits = split.split(X_public, groups=None if people is None else people.codes)
     for column, indices in enumerate(splits):
         train, test = ([_safe_indexing(given, part) for given in data] for part in indices)
-        n_public, ids = _people_in(people, indices[0], estimator)
+        n_public, ids = len(indices[0]), {}
+        if people is not None:
+            codes = people.codes[indices[0]]
+            n_public = len(np.unique(codes))
+            ids = {f"{prefix}users": codes for prefix in private_steps(estimator)}
         for row, epsilon in enumerate(epsilons):
             planned = _with_epsilon(estimator, float(epsilon))
             matched = matched_noise(planned, n_samples=n_samples, n_public=n_public)
             scores[row, column] = score(matched.fit(*train, **ids), *test)
     means, medians, stds = scores.mean(axis=1), np.median(scores, axis=1), scores.std(axis=1)
     return Bunch(epsilons=epsilons, scores=scores, mean=means, median=medians, std=stds)
-
-
-def _people_in(
-    people: People | None, rows: np.ndarray, estimator: Any
-) -> tuple[int, dict[str, np.ndarray]]:
-    """Count the units of some public rows; of people, tell each step whose the rows are."""
-    if people is None:
-        return len(rows), {}
-    ids = people.codes[rows]
-    return len(np.unique(ids)), {f"{prefix}users": ids for prefix in private_steps(estimator)}
 
 
 def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:

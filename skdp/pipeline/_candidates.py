@@ -329,13 +329,6 @@ def split_budget(
     )
 
 
-def set_budget(step: Any, mu: float, delta: float) -> None:
-    """Give a private step the epsilon and the delta at which it spends that mu."""
-    # A step tells which part of delta it reserves only at a finite epsilon.
-    step.set_params(epsilon=1.0, delta=delta)
-    step.set_params(**params_for_mu(mu, delta, step._cost().delta_tail))
-
-
 def params_for_mu(mu: float, delta: float, delta_tail: float = 0.0) -> dict[str, float]:
     """Return an epsilon and a delta, as parameters, that together spend that mu, rounded down.
 

@@ -28,8 +28,8 @@ from skdp.pipeline._candidates import (
     FitBudgets,
     Place,
     candidates_of,
+    params_for_mu,
     path_of,
-    set_budget,
     split_budget,
 )
 from skdp.pipeline._public_steps import (
@@ -321,7 +321,10 @@ def _configured(search: Fits, number: int, candidate: int, budgets: FitBudgets) 
     step = search.steps[number]
     configured = composition.configured_step(step, search.candidates[candidate].of_steps[number])
     if step.is_private:
-        set_budget(configured, budgets.mu_of(number), budgets.delta)
+        # A step says which part of delta it reserves only at a finite epsilon.
+        configured.set_params(epsilon=1.0, delta=budgets.delta)
+        tail = configured._cost().delta_tail
+        configured.set_params(**params_for_mu(budgets.mu_of(number), budgets.delta, tail))
     return configured
 
 

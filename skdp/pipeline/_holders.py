@@ -60,6 +60,7 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
         "categories": lambda given: not isinstance(given, str),
         **dict.fromkeys(("min_frequency", "max_categories"), lambda given: given is None),
     }
+    values = ("unknown_value", "encoded_missing_value")
     return {
         **{kind: {} for kind in (AdditiveChi2Sampler, Binarizer, FeatureHasher)},
         **{kind: {} for kind in (FunctionTransformer, HashingVectorizer, Normalizer)},
@@ -73,7 +74,7 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
         OrdinalEncoder: {
             **encoder,
             "handle_unknown": lambda given: given in ("error", "use_encoded_value"),
-            **dict.fromkeys(("unknown_value", "encoded_missing_value"), _is_finite),
+            **dict.fromkeys(values, lambda given: isinstance(given, Real) and math.isfinite(given)),
         },
         SplineTransformer: {
             "knots": lambda given: not isinstance(given, str),
@@ -84,10 +85,6 @@ def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
             "add_indicator": lambda given: not given,
         },
     }
-
-
-def _is_finite(given: Any) -> bool:
-    return isinstance(given, Real) and math.isfinite(given)
 
 
 # What to take in the place of steps that learn without privacy, by the names of their classes. A
@@ -164,14 +161,12 @@ def learning_parameters(step: Any) -> list[str]:
     """List the parameters by which a class of those learns, or refuses single rows."""
     conditions = _stateless().get(type(step), {})
     given = {name: getattr(step, name) for name in conditions}
-    if refuses_rows(step) and not _hold_gaps(given["categories"]):
-        # Then no number stands for what is unknown or missing.
-        given = {name: value for name, value in given.items() if not name.endswith("_value")}
+    if refuses_rows(step):
+        values = [value for column in given["categories"] for value in column]
+        if not any(value is None or value != value for value in values):
+            # Then no number stands for what is unknown or missing.
+            given = {name: value for name, value in given.items() if not name.endswith("_value")}
     return [f"{name}={value!r}" for name, value in given.items() if not conditions[name](value)]
-
-
-def _hold_gaps(categories: Any) -> bool:
-    return any(one is None or one != one for column in categories for one in column)
 
 
 def calls_objects(step: Any) -> bool:
@@ -294,18 +289,14 @@ def fitted_parts(holder: Any) -> list[tuple[str, Any, Any]]:
     return [one for one in kept if not _is_empty_column_selection(one[2])]
 
 
-def _given_targets(holder: Any) -> list[tuple[str, Any]]:
-    return [("transformer", holder.transformer), ("regressor", holder.regressor)]
+def _in_attributes(*names: str) -> Parts:
+    """List the parts that attributes hold; after a fit these have the same names with a "_"."""
 
+    def _fitted(holder: Any) -> list[tuple[str, Any]]:
+        check_is_fitted(holder)
+        return [(name, getattr(holder, f"{name}_")) for name in names]
 
-def _fitted_threshold(holder: Any) -> list[tuple[str, Any]]:
-    check_is_fitted(holder)
-    return [("estimator", holder.estimator_)]
-
-
-def _fitted_targets(holder: Any) -> list[tuple[str, Any]]:
-    check_is_fitted(holder)
-    return [("transformer", holder.transformer_), ("regressor", holder.regressor_)]
+    return Parts(lambda holder: [(name, getattr(holder, name)) for name in names], _fitted)
 
 
 _steps, _transformers = attrgetter("steps"), attrgetter("transformer_list")
@@ -314,9 +305,9 @@ HOLDERS: dict[type, Parts] = {
     ColumnTransformer: Parts(_given_columns, _fitted_columns),
     FeatureUnion: Parts(_transformers, _transformers),
     # Its threshold is given, or that of the method which it calls.
-    FixedThresholdClassifier: Parts(lambda one: [("estimator", one.estimator)], _fitted_threshold),
+    FixedThresholdClassifier: _in_attributes("estimator"),
     Pipeline: Parts(_steps, _steps),
-    TransformedTargetRegressor: Parts(_given_targets, _fitted_targets),
+    TransformedTargetRegressor: _in_attributes("transformer", "regressor"),
 }
 
 
