@@ -189,13 +189,9 @@ def _sum_of_part(
 ) -> bytes:
     token = _BLOCKS.set(dict(zip(names, blocks, strict=True)))
     try:
-        return workers.answer(partial(_call, shared, part), client)
+        return workers.answer(lambda: partial(part_sum, *_unpickled(shared), part=part), client)
     finally:
         _BLOCKS.reset(token)
-
-
-def _call(shared: bytes, part: int) -> Callable[[], Any]:
-    return partial(part_sum, *_unpickled(shared), part=part)
 
 
 @lru_cache(maxsize=4)  # not tuned: passes that may run at the same time
@@ -270,7 +266,12 @@ def rows_in_parts(X: Any, y: Any = None) -> RowParts:
     facts = _facts_of(X)
     if _is_frame(X):
         return _parts_of_frame(X, y, facts)
-    lengths = _known_lengths(X)
+    lengths = tuple(X.chunks[0])
+    if any(map(math.isnan, lengths)):
+        _refuse(
+            "X has chunks of unknown lengths, which a fit makes public",
+            "call X.compute_chunk_sizes(), which counts their rows",
+        )
     targets = None if y is None else _loaders(_checked_targets(y, lengths))
     return _parts(_loaders(X), lengths, facts, targets)
 
@@ -367,15 +368,6 @@ def _facts_of_frame(X: Any) -> _Facts:
 
 def _refuse(what: str, remedy: str) -> NoReturn:
     raise ValueError(f"{what}: {remedy}.")
-
-
-def _known_lengths(X: Any) -> tuple[int, ...]:
-    if any(map(math.isnan, X.chunks[0])):
-        _refuse(
-            "X has chunks of unknown lengths, which a fit makes public",
-            "call X.compute_chunk_sizes(), which counts their rows",
-        )
-    return tuple(X.chunks[0])
 
 
 def _checked_targets(y: Any, lengths: tuple[int, ...]) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -165,7 +165,7 @@ class Users(BlockView):
 
 
 def map_batch(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
-    """Compute a statistic, or a named tuple of statistics, of the users of a batch.
+    """Compute a statistic, or a tuple of statistics, of the users of a batch.
 
     A user who is alone in a batch is computed together with a copy: numpy may add up the numbers of
     one user in another order than those of several, and no result may depend on other users.
@@ -174,9 +174,8 @@ def map_batch(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
         return statistic(batch)
     doubled = {name: np.repeat(values, 2, axis=0) for name, values in vars(batch).items()}
     values: Any = statistic(UserBatch(**doubled))
-    is_several = isinstance(values, tuple)
-    first: T = type(values)(*(each[:1] for each in values)) if is_several else values[:1]
-    return first
+    values = tuple(each[:1] for each in values) if isinstance(values, tuple) else values[:1]
+    return cast("T", values)
 
 
 def _blocks(

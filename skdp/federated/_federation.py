@@ -335,7 +335,14 @@ class Federation:
                 f"parts have {n_rows} rows together, but n_rows={agreement.problem.shape[0]} is "
                 "agreed on."
             )
-        _check_names(parts)
+        # Sums go by position: data frames whose columns differ are refused.
+        named = (getattr(part, "feature_names", None) or names_of(part) for part in parts)
+        found = [names for names in map(as_feature_names, named) if names]
+        if any(names != found[0] for names in found):
+            raise ValueError(
+                "parts must have the same columns in the same order, and the names of their "
+                "columns differ."
+            )
 
     def _owner_of(self, X: Any, number: int, **options: Any) -> Owner:
         try:
@@ -370,14 +377,3 @@ def _n_rows_of(part: Any, number: int) -> int:
         f"parts[{number}] must be the rows of an owner, such as an array, got "
         f"{type(part).__name__}."
     )
-
-
-def _check_names(parts: Sequence[Any]) -> None:
-    """Refuse data frames whose columns differ: sums go by position."""
-    named = (getattr(part, "feature_names", None) or names_of(part) for part in parts)
-    found = [names for names in map(as_feature_names, named) if names]
-    if any(names != found[0] for names in found):
-        raise ValueError(
-            "parts must have the same columns in the same order, and the names of their columns "
-            "differ."
-        )

@@ -459,7 +459,14 @@ class OuterMatrices(Massed):
         return self._right_norms * np.sqrt(squares)
 
     def _thin(self, factors: Any, basis: np.ndarray) -> np.ndarray:
-        products = factors @ basis if self.mass is None else _by_layout(factors, basis)
+        if self.mass is None:
+            products = factors @ basis
+        elif issparse(factors) or order_of(factors) == "C":
+            products = one_by_one(factors, basis)
+        else:
+            # Columns are multiplied by a number each, and added: what is in one rounds alike.
+            right = np.ascontiguousarray(basis)
+            products = np.einsum("ji,jk->ki", laid_out(factors).T, right).T
         products[self._is_null] = 0.0
         return np.asarray(products)
 
@@ -476,15 +483,6 @@ def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
         # BLAS may add up a single product otherwise at another address.
         return row_products(in_rows(factors), np.ascontiguousarray(right.T))[:, np.newaxis]
     return np.asarray((np.ascontiguousarray(right.T) @ in_rows(factors)[:, :, None])[:, :, 0])
-
-
-def _by_layout(factors: Any, right: np.ndarray) -> np.ndarray:
-    """Multiply factors of several matrices so that none depends on its place."""
-    if issparse(factors) or order_of(factors) == "C":
-        return one_by_one(factors, right)
-    # Columns are multiplied by a number each, and added: what is in one column rounds alike.
-    columns = laid_out(factors).T
-    return np.asarray(np.einsum("ji,jk->ki", columns, np.ascontiguousarray(right)).T)
 
 
 def _in_doubles(factors: Any) -> Any:

@@ -150,7 +150,13 @@ class HaarSketch(Sketch):
             return
         some_rows, rows, n_rows = _touched(cells[0], left.shape[0])
         some_columns, columns, n_columns = _touched(cells[1], self.shape[0])
-        block = _gathered(rows, columns, counts, (n_rows, n_columns))
+        # The updates of each cell are added up: dense and in floating point where that is exact.
+        largest = float(np.abs(counts, dtype=np.float64).max())
+        if n_rows * n_columns <= _LEAST_FILLING * len(counts) and largest * len(counts) < EXACT:
+            block = np.bincount(rows * n_columns + columns, counts, n_rows * n_columns)
+            block = block.reshape(n_rows, n_columns)
+        else:
+            block = coo_array((counts, (rows, columns)), shape=(n_rows, n_columns)).tocsr()
         sums[0][some_rows] += self._exact_product(block, some_columns)
         sums[1][some_columns] += left._exact_product(block.T, some_rows)
 
@@ -189,14 +195,3 @@ def _touched(places: np.ndarray, side: int) -> tuple[Index, np.ndarray, int]:
         return slice(None), places, side
     touched, places = np.unique(places, return_inverse=True)
     return touched, places, len(touched)
-
-
-def _gathered(
-    rows: np.ndarray, columns: np.ndarray, counts: np.ndarray, shape: tuple[int, int]
-) -> Any:
-    """Add up the updates of each cell: dense and in floating point where that is exact."""
-    largest = float(np.abs(counts, dtype=np.float64).max())
-    if math.prod(shape) <= _LEAST_FILLING * len(counts) and largest * len(counts) < EXACT:
-        cells = rows * shape[1] + columns
-        return np.bincount(cells, weights=counts, minlength=math.prod(shape)).reshape(shape)
-    return coo_array((counts, (rows, columns)), shape=shape).tocsr()

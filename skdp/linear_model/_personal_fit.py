@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import chdtri
@@ -143,16 +143,8 @@ def _clipped_products(
     return (slopes * weights[:, np.newaxis]).T @ heads, n_within(norms, level)
 
 
-class _Gradients(NamedTuple):
-    """Gradients of users, each the outer product of a slope and a head, and their norms."""
-
-    slopes: np.ndarray
-    heads: np.ndarray
-    norms: np.ndarray
-
-
-def _gradients(batch: UserBatch, prior: Prior) -> _Gradients:
-    r"""Compute the gradients :math:`u_j h_j^T` of a batch as factors, and their norms.
+def _gradients(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
+    r"""Compute the slopes u and heads h of the gradients :math:`u_j h_j^T`, and their norms.
 
     :math:`u_j = (I - U U^T) X_j^T r_j / m_j` for the residuals r at the head h.
     """
@@ -167,22 +159,13 @@ def _gradients(batch: UserBatch, prior: Prior) -> _Gradients:
     slopes = (slopes - inside @ prior.basis.T)[:, 0]
     slope_norms, head_norms = row_norms(slopes), row_norms(heads)
     is_extreme = loses_digits(slope_norms) | loses_digits(head_norms)
-    return _Gradients(slopes, heads, np.where(is_extreme, np.inf, slope_norms * head_norms))
+    return slopes, heads, np.where(is_extreme, np.inf, slope_norms * head_norms)
 
 
 # ------------------------------
 # Alternating minimization on perturbed normal equations.
 
 _TERM_QUANTILE = 0.5  # not studied
-
-
-class _Terms(NamedTuple):
-    """Factors and norms of the terms that the users of a batch add to the normal equations."""
-
-    heads: np.ndarray
-    products: np.ndarray
-    matrix_norms: np.ndarray
-    product_norms: np.ndarray
 
 
 def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyBudget) -> Start:
@@ -220,8 +203,8 @@ def _norms(batch: UserBatch, prior: Prior) -> np.ndarray:
     return np.column_stack(_terms(batch, prior)[2:])
 
 
-def _terms(batch: UserBatch, prior: Prior) -> _Terms:
-    """Fit the heads of a batch, and compute their terms of the normal equations."""
+def _terms(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
+    """Fit the heads of a batch; return these, the products of both sides, and the norms of both."""
     features, responses = features_of(batch, prior)
     heads = ridge_coefficients(features, responses, prior.noise_variance)
     k = len(prior.variances)
@@ -235,7 +218,7 @@ def _terms(batch: UserBatch, prior: Prior) -> _Terms:
     is_extreme = loses_digits(head_norms) | loses_digits(moments) | loses_digits(sizes)
     matrix_norms = np.where(is_extreme, np.inf, np.square(head_norms) * moments)
     product_norms = np.where(is_extreme, np.inf, head_norms * sizes)
-    return _Terms(heads, products, matrix_norms, product_norms)
+    return heads, products, matrix_norms, product_norms
 
 
 def _clipped_sums(
@@ -253,21 +236,21 @@ def _clipped_terms(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sum the terms of the users of a batch, a pair of components at a time."""
     size, k = prior.basis.shape
-    terms = map_batch(partial(_terms, prior=prior), batch)
+    heads, products, matrix_norms, product_norms = map_batch(partial(_terms, prior=prior), batch)
     weights = np.minimum(
-        clip_weights(terms.matrix_norms, levels[0], (size * k) ** 2),
-        clip_weights(terms.product_norms, levels[1], size * k),
+        clip_weights(matrix_norms, levels[0], (size * k) ** 2),
+        clip_weights(product_norms, levels[1], size * k),
     )
     # Values that overflow have the weight 0, and 0 times infinity would be NaN.
     is_null = weights == 0
-    terms.heads[is_null], terms.products[is_null] = 0.0, 0.0
-    weighted = weights[:, np.newaxis] * terms.heads
+    heads[is_null], products[is_null] = 0.0, 0.0
+    weighted = weights[:, np.newaxis] * heads
     matrix, rows = np.empty((k, size, k, size)), batch.rows.reshape(-1, size)
     for i, j in np.ndindex(k, k):
-        factors = weighted[:, i] * terms.heads[:, j] / batch.counts
+        factors = weighted[:, i] * heads[:, j] / batch.counts
         scaled = batch.rows * factors[:, np.newaxis, np.newaxis]
         matrix[i, :, j] = scaled.reshape(-1, size).T @ rows
-    return matrix, weighted.T @ terms.products
+    return matrix, weighted.T @ products
 
 
 def _solved(start: Start, matrix: np.ndarray, sides: np.ndarray, noise_std: float) -> Start:
@@ -483,7 +466,15 @@ def warnings_for_users(problem: PersonalProblem, plan: Plan) -> Iterator[str]:
         )
     if problem.solver == "exponential":
         return
-    yield from _warnings_for_centers(problem, plan.parts)
+    centers = {"the rows": plan.parts.row_center, "the responses": plan.parts.response_center}
+    hidden = [what for what, releases in centers.items() if not releases]
+    if problem.fit_intercept and hidden:
+        # Noise would hide these centers, which are not released.
+        yield (
+            f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are "
+            f"too few to find the center of {' and '.join(hidden)}, which is taken to be 0. "
+            "Subtract a public guess of it, or pass more of them or a larger epsilon."
+        )
     signal = _signal(problem, plan.parts.model)
     if signal < _LEAST_SIGNAL:
         yield (
@@ -491,18 +482,6 @@ def warnings_for_users(problem: PersonalProblem, plan: Plan) -> Iterator[str]:
             f"too few for {counted(problem.n_features, 'feature')}: the noise is as large as any "
             f"signal. Pass at least {_LEAST_SIGNAL / signal:.2g} times as many, a larger epsilon, "
             "or fewer features."
-        )
-
-
-def _warnings_for_centers(problem: PersonalProblem, plan: PersonalReleases) -> Iterator[str]:
-    """Warn if noise would hide a center, which then is not released."""
-    centers = {"the rows": plan.row_center, "the responses": plan.response_center}
-    hidden = [what for what, releases in centers.items() if not releases]
-    if problem.fit_intercept and hidden:
-        yield (
-            f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are "
-            f"too few to find the center of {' and '.join(hidden)}, which is taken to be 0. "
-            "Subtract a public guess of it, or pass more of them or a larger epsilon."
         )
 
 
