@@ -143,18 +143,18 @@ def _read_arrays(
     """View the arrays that follow a head; refuse other types, shapes and sizes."""
     if not isinstance(described, list) or len(described) != kind.has_array(fields):
         raise FederationError("Field 'arrays' of a message must describe those of its kind.")
-    types = [_array_type(one, kind) for one in described]
+    types = []
+    for one in described:
+        match one:
+            case [str(text), [size]] if text in kind.types and _is_below(size, math.inf) and size:
+                types.append((kind.types[text], size))
+            case _:
+                raise FederationError(
+                    "Field 'arrays' of a message has another type or shape than its kind."
+                )
     if sum(size * dtype.itemsize for dtype, size in types) != len(body):
         raise FederationError("Field 'arrays' of a message is not of the size of what follows.")
     return [np.frombuffer(body, dtype, size) for dtype, size in types]
-
-
-def _array_type(described: Any, kind: "MessageKind") -> tuple[np.dtype, int]:
-    """Return the type of an array and how many numbers it holds: one at least."""
-    match described:
-        case [str(text), [size]] if text in kind.types and _is_below(size, math.inf) and size:
-            return kind.types[text], size
-    raise FederationError("Field 'arrays' of a message has another type or shape than its kind.")
 
 
 def _is_entry_of(number: int, entry: Any) -> bool:

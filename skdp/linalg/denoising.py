@@ -103,7 +103,11 @@ class ProductAverage:
         variances = noise_variances / smallest
         for _ in range(_N_ROUNDS):
             weighted = overlaps / np.repeat(variances, size)[:, None]
-            inverse = _regularized_inverse(weighted.T @ overlaps)
+            values, vectors = np.linalg.eigh(weighted.T @ overlaps)
+            # Directions without any information, as of bases that are 0, get a huge but finite
+            # variance.
+            values = np.maximum(values, max(1e-12 * values[-1], 1e-100))
+            inverse = (vectors / values) @ vectors.T
             coefficients = weighted @ inverse
             # The residuals are the values of all products times this matrix.
             residual = np.eye(len(overlaps)) - coefficients @ overlaps.T
@@ -136,14 +140,6 @@ def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
     return int(np.sum(np.linalg.eigvalsh(whitened.T @ whitened) > edge**2))
 
 
-def _regularized_inverse(matrix: np.ndarray) -> np.ndarray:
-    """Invert a positive matrix that may be singular up to rounding."""
-    values, vectors = np.linalg.eigh(matrix)
-    # Directions without any information, as of bases that are 0, get a huge but finite variance.
-    values = np.maximum(values, max(1e-12 * values[-1], 1e-100))
-    return (vectors / values) @ vectors.T
-
-
 # ------------------------------
 # Rows of a noisy matrix, shrunk to their posterior means.
 
@@ -172,7 +168,10 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     """
     if not covariance.any():
         return values
-    whiten, color = _whitening(covariance)
+    # These turn the noise into N(0, 1), and back.
+    noise, turn = np.linalg.eigh(covariance)
+    noise_stds = np.sqrt(np.maximum(noise, 1e-12 * noise[-1]))
+    whiten, color = turn / noise_stds, (turn * noise_stds).T
     n_rows, size = values.shape
     moment = whiten.T @ (values.T @ values) @ whiten / n_rows
     if not np.trace(moment) <= _LARGEST_SIGNAL:
@@ -187,13 +186,6 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     posterior /= np.maximum(posterior.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     rows *= posterior @ (variances / (1 + variances))
     return rows @ (axes.T @ color)
-
-
-def _whitening(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the matrices that turn noise of that covariance into N(0, 1), and back."""
-    values, axes = np.linalg.eigh(covariance)
-    noise_stds = np.sqrt(np.maximum(values, 1e-12 * values[-1]))
-    return axes / noise_stds, (axes * noise_stds).T
 
 
 def _likelihood(rows: np.ndarray, variances: np.ndarray) -> np.ndarray:

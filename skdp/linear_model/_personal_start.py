@@ -176,8 +176,7 @@ def _finite(values: np.ndarray) -> np.ndarray:
 
 
 def _mean_squares(residuals: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    errors = row_squares(residuals) / counts
-    return _finite(errors)
+    return _finite(row_squares(residuals) / counts)
 
 
 # ------------------------------
