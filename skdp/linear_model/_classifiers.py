@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skdp._checks import ANY_BOUND, by_chunks, in_parts, results_of
 from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
-from skdp.data.containers import float_dtype
+from skdp.data.containers import finite, float_dtype
 from skdp.data.parts import Targets
 from skdp.data.people import People, depth_of_people, keyed_by_people
 from skdp.data.reduce import rounding_of_depth
@@ -169,7 +169,8 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         slopes, intercept = self.coef_.reshape(len(self.intercept_), -1), self.intercept_
 
         def of_rows(rows: Any) -> np.ndarray:
-            return np.asarray(function(np.asarray(rows @ slopes.T + intercept)))
+            with np.errstate(over="ignore", invalid="ignore"):
+                return np.asarray(function(finite(np.asarray(rows @ slopes.T + intercept))))
 
         return results_of(rows, of_rows)
 

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from skdp._intervals import OTHER_UNITS_OF_X
 from skdp.data.parts import NOT_FINITE, Targets
 from skdp.data.reduce import Kernel
 from skdp.data.rows import Block, open_rows
-from skdp.exceptions import counted, shortened
+from skdp.exceptions import shortened
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 from skdp.linear_model._logistic_plan import (
     NORMS,
@@ -33,17 +32,16 @@ from skdp.linear_model._logistic_plan import (
     is_norm_guessed,
     joint_moment,
     level_factor,
-    margin_of,
+    mean_of,
     momentum_of,
     norm_quantile,
-    of_classes,
     on_rows,
     plan_norm,
-    shrunk_mean,
     start_of,
     weights_beside,
     whitening_of,
 )
+from skdp.linear_model._logistic_scores import Length, Scores, length_of, scores_of
 from skdp.linear_model._weighted_rows import found_values, whitened_norms
 from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights, clipped, weighting_to
@@ -57,38 +55,44 @@ LABELS_BECOME_PUBLIC = (
     "classes=None takes the labels of y for the classes: which labels occur becomes public by this "
     "fit, and is not protected. Pass classes, a list of all labels that there may be."
 )
-# Below these strengths, of two classes and of more, probabilities may be worse than the frequencies
-# of the classes; not studied.
-_LEAST_OF_TWO, _LEAST_OF_MORE = 12.0, 15.0
 # A class is probably lost if its records have less than this strength, and are fewer than this part
 # of an equal share. For two classes the area under the curve is then .5 to .85 instead of .9; not
 # studied.
 _LEAST_OF_CLASS, _LEAST_OF_DUE = 2.5, 0.5
-# If less is kept of the coefficients, log losses of nine classes were up to .2 above those of the
-# frequencies: benchmarks/classification/momentum.md.
-_LEAST_KEPT = 0.5
+# With less strength in all, no class is told of alone; not studied.
+_LEAST_STRENGTH = 12.0
+# Parts of the loss of the frequencies of the classes. A surely gained one of less than the first is
+# hardly any; with the second one, rows were told from each other.
+_LEAST_GAIN, _CLEAR_GAIN = 0.05, 0.25  # not studied
 
 
 def warnings_for_size(problem: LogisticProblem, plan: Plan) -> Iterator[str]:
     """Warn of what public facts say against a fit."""
     if not problem.unit.is_enforced:
         yield LABELS_BECOME_PUBLIC
-    if not problem.cost.is_private:
-        return
-    least, units = _least(problem), f"{problem.n_units} {problem.unit.counted}"
-    if problem.strength < least:
-        yield (
-            f"{units} with epsilon={problem.cost.epsilon:g} are few for "
-            f"{counted(problem.n_free, 'coefficient')} of a class: probabilities may be worse than "
-            "the frequencies of the classes. Pass at least "
-            f"{math.ceil(10 * least / problem.strength) / 10:g} times as many, a larger "
-            f"epsilon, or {problem.fewer}."
-        )
     if is_norm_guessed(problem):
+        units = f"{problem.n_units} {problem.unit.counted}"
         yield (
             f"{units} with epsilon={problem.cost.epsilon:g} are too few to find "
             "the norm to which rows are clipped: they are taken to be standardized, and clipped "
             "to the root of the number of features. Pass row_norm, a public bound of most norms."
+        )
+
+
+def warnings_for_fit(
+    problem: LogisticProblem, whitening: Whitening, fractions: np.ndarray, length: Length
+) -> Iterator[str]:
+    """Warn of what released values say against a fit."""
+    gain = length.least_gain / length.whole
+    if gain < _CLEAR_GAIN:
+        yield from warnings_for_moment(problem, whitening)
+    of_rare = tuple(warnings_for_classes(problem, fractions))
+    if of_rare or gain >= _LEAST_GAIN:
+        yield from of_rare
+    else:
+        yield (
+            "Noise hides whether probabilities are better than the frequencies of the classes. "
+            f"Pass more {problem.unit.counted}, a larger epsilon, or {problem.fewer}."
         )
 
 
@@ -110,8 +114,8 @@ def warnings_for_moment(problem: LogisticProblem, whitening: Whitening) -> Itera
 
 def warnings_for_classes(problem: LogisticProblem, fractions: np.ndarray) -> Iterator[str]:
     """Warn of classes that are lost in the noise, from their released fractions."""
-    if problem.strength < _least(problem):
-        return  # `warnings_for_size` has warned
+    if problem.strength < _LEAST_STRENGTH:
+        return
     is_rare = problem.strength * fractions < _LEAST_OF_CLASS
     rare = np.flatnonzero(is_rare & (problem.n_classes * fractions < _LEAST_OF_DUE))
     if len(rare):
@@ -123,25 +127,6 @@ def warnings_for_classes(problem: LogisticProblem, fractions: np.ndarray) -> Ite
             f"{problem.n_classes} ({shown}). Which {units} are theirs may be lost in it. Pass more "
             f"{units}, a larger epsilon, or {problem.fewer}."
         )
-
-
-def warnings_for_noise(problem: LogisticProblem, kept: float) -> Iterator[str]:
-    """Warn where noise makes up most of the coefficients, of which a fraction is kept."""
-    pass_more = f"Pass more {problem.unit.counted}, a larger epsilon, or {problem.fewer}."
-    if kept == 0:
-        yield (
-            "The coefficients do not stand out from the noise and are 0: all probabilities are the "
-            f"frequencies of the classes, as far as noise can tell. {pass_more}"
-        )
-    elif kept < _LEAST_KEPT and problem.strength >= _least(problem):  # else there is a warning
-        yield (
-            "Noise makes up most of the coefficients: probabilities may be worse than the "
-            f"frequencies of the classes. {pass_more}"
-        )
-
-
-def _least(problem: LogisticProblem) -> float:
-    return _LEAST_OF_TWO if problem.n_classes == 2 else _LEAST_OF_MORE
 
 
 # ------------------------------
@@ -216,8 +201,8 @@ def descend(
     records: WhitenedRecords,
     start: np.ndarray,
     budget: PrivacyBudget,
-) -> tuple[np.ndarray, float]:
-    """Take all steps; return the mean of the last half of the iterates, shrunk, and how far."""
+) -> Scores:
+    """Take all steps; return the scores by the mean of the last half of the iterates."""
     white, level, n_classes = records.whitening, records.level, problem.n_classes
     # How steps go is settled before the first one, from the moment and public facts.
     step = _STEP_OF_TWO if n_classes == 2 else min(_LARGEST_STEP, _STEP_A_CLASS * n_classes)
@@ -233,8 +218,8 @@ def descend(
         noisy = budget.release(release, total, level, rounding=rounding).value
         before, weights = weights, ahead - pace.step * centered(noisy) / problem.n_units
         iterates.append(weights)
-    margin, drops = margin_of(problem), drops_hidden(problem)
-    return shrunk_mean(iterates, pace, start, white, margin=margin, drops=drops)
+    mean = mean_of(iterates, pace, white, drops=drops_hidden(problem))
+    return scores_of(mean, start, pace, white)
 
 
 def gradient_level(reach: float, n_classes: int, factor: float) -> float:
@@ -435,8 +420,11 @@ def solve_logistic(
         best = optimum(clipped(view, bound), problem.n_columns)
         return Estimate(budget.release(plan.coefficients, centered(best)).value)
     assert plan.moment is not None
+    assert plan.losses is not None
     quantile = norm_quantile(problem)
     row_norm = release_norm(problem, plan.norm, view, budget, quantile=quantile)
+    # Predictions are of rows that are not clipped, and so are the losses.
+    whole = clipped(view, NO_CLIPPING)
     view, beside = clipped(view, row_norm), weights_beside(row_norm)
     total = joint_moment(view, problem.n_classes, beside)
     noisy, noise_std = budget.release(plan.moment, total, row_norm, rounding=problem.rounding)
@@ -446,16 +434,17 @@ def solve_logistic(
     reach, class_noise = level_factor(problem) * whitening.reach, noise_std / n_units / beside[1]
     whitening = replace(whitening, reach=reach, class_noise=class_noise * math.sqrt(0.5))
     fractions = fractions_of(moment, beside, n_features)
-    start = start_of(moment, whitening, beside, n_units)
+    start = start_of(moment, whitening, beside)
     level = gradient_level(whitening.reach, problem.n_classes, level_factor(problem))
     records = whitened(view, whitening, level)
-    weights, kept = descend(problem, plan.gradients, records, start, budget)
-    weights = on_rows(weights, whitening.root, whitening.mean)
-    warnings = chain(
-        warnings_for_moment(problem, whitening),
-        warnings_for_classes(problem, fractions),
-        warnings_for_noise(problem, kept),
-    )
+    scores = descend(problem, plan.gradients, records, start, budget)
+    if plan.norm is not None and row_norm == NORMS[0]:
+        # Rows show nothing but 0.
+        scores = replace(scores, slopes=0 * scores.slopes, shift=0 * scores.shift)
+    fraction_std = whitening.class_noise / beside[0]
+    length = length_of(problem, plan.losses, whole, scores, fraction_std, budget)
+    weights = scores.weights(length.factor)
+    warnings = warnings_for_fit(problem, whitening, fractions, length)
     return Estimate(weights, tuple(warnings))
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -112,6 +112,12 @@ def _joint_moment(
 # Candidates of the norm that rows are clipped to: 2 ** (1/4) apart.
 NORMS = 2.0 ** (np.arange(-80, 161) / 4)  # not studied
 _NORM_SHARE, _MOMENT_SHARE = 0.03, 0.4  # benchmarks/classification/constants.md
+# For losses of scores that are so many times as long as steps make them.
+_LOSSES_SHARE = 0.06  # benchmarks/sweep/sweep.md, job "classes"
+FACTORS = 2.0 ** np.arange(-3, 2)  # benchmarks/sweep/sweep.md, job "classes"
+# Losses, divided by the size of the scores, are clipped to so many for each factor, and to more, up
+# to that factor, by the root of the records times mu.
+_LOSS_LEVEL, _STRONG, _LARGEST_LEVEL = 0.5, 3000.0, 3.0  # benchmarks/sweep/sweep.md, job "classes"
 # With less of this, noise hides the norms of the rows.
 _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
 # Steps: more where the noise of one is small beside a whitened gradient:
@@ -131,6 +137,7 @@ class LogisticReleases(NamedTuple):
     norm: Release | None  # by which rows are clipped; None if it is given, or guessed
     moment: Release | None
     gradients: tuple[Release, ...]
+    losses: Release | None  # of scores of several lengths
     coefficients: Release | None
 
 
@@ -140,14 +147,14 @@ def plan_logistic(problem: LogisticProblem) -> LogisticReleases:
         change = partial(sensitivity.row_sum, NO_CLIPPING, problem.unit.adjacency)
         name, shape = "coefficients", (problem.n_features + 1, problem.n_columns)
         exact = problem.cost.release(name, "gaussian", 1.0, change, {}, shape=shape)
-        return LogisticReleases(None, None, (), exact)
+        return LogisticReleases(None, None, (), None, exact)
     norm = plan_norm(problem)
     moment = _plan_moment(problem, norm)
-    shape, share = (problem.n_features + 1, problem.n_columns), left_of(norm, moment)
+    losses = _plan_losses(problem)
+    shape, share = (problem.n_features + 1, problem.n_columns), left_of(norm, moment, losses)
     steps = n_steps_of_rows(problem), WHITENED_GRADIENT
-    return LogisticReleases(
-        norm, moment, plan_steps(problem, *steps, share, shape, moment.name), None
-    )
+    gradients = plan_steps(problem, *steps, share, shape, moment.name)
+    return LogisticReleases(norm, moment, gradients, losses, None)
 
 
 def is_norm_guessed(problem: LogisticProblem) -> bool:
@@ -198,6 +205,19 @@ def _plan_moment(problem: LogisticProblem, norm: Release | None) -> Release:
     return plan_sum(problem, name, _MOMENT_SHARE, shape, bound, change, mechanism)
 
 
+def _plan_losses(problem: LogisticProblem) -> Release:
+    level, change = loss_level(problem), sensitivity.row_sum
+    return plan_sum(problem, "losses of scores", _LOSSES_SHARE, FACTORS.shape, level, change)
+
+
+def loss_level(problem: LogisticProblem) -> float:
+    """Return the norm to which losses of scores of several lengths are clipped, in their units."""
+    strength = problem.n_units * problem.cost.mu
+    more = float(np.clip(math.sqrt(strength / _STRONG), 1.0, _LARGEST_LEVEL))
+    # Scores of more than two classes have an entry for each.
+    return _LOSS_LEVEL * more * math.sqrt(len(FACTORS) * (1 if problem.n_classes == 2 else 2))
+
+
 def clip_norm(problem: LogisticProblem) -> float:
     """Return the norm that rows are clipped to, where none is released."""
     given = problem.row_norm
@@ -215,9 +235,14 @@ def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: 
 # Least eigenvalue, as a fraction of the largest, and of the mean. Neither mattered:
 # benchmarks/classification/constants.md.
 _LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
+# Least fraction of a class; below rounding.
+_LEAST_FRACTION = 1e-12  # not tuned
 # A variance is visible if it exceeds so many standard deviations of its noise, and far out if it
 # exceeds so many medians: benchmarks/classification/units.md.
 _VISIBLE, _FAR_OUT = 4.0, 5.0
+# A column is flat if its variance is below so many standard deviations of its noise, where a
+# visible variance would be below this part of the median.
+_UNSEEN, _FLAT = 2.0, 0.25  # not studied
 
 
 @dataclass(frozen=True)
@@ -227,7 +252,8 @@ class Whitening:
     `vectors` are the eigenvectors of A, `spread` the variances of z along them, which noise may
     make negative, `largest` is the spectral norm of A, and `is_clear` tells whether any eigenvalue
     exceeds the noise. Columns `are_unlike` if noise hides most of them, and a few vary far more.
-    `class_noise` is the standard deviation of the noise in a mean of rows and labels.
+    `class_noise` is the standard deviation of the noise in a mean of rows and labels. A column
+    `is_flat` if noise is too small to hide as much as others vary.
     """
 
     mean: np.ndarray
@@ -239,6 +265,7 @@ class Whitening:
     is_clear: bool
     are_unlike: bool
     class_noise: float = 0.0
+    is_flat: Any = False
 
     @property
     def mean_norm(self) -> float:
@@ -269,8 +296,16 @@ def whitening_of(
     half = (vectors / np.sqrt(raised)) @ vectors.T
     is_clear = bool(values[-1] > edge and spread.sum() >= 1)
     root, largest = (half + half.T) / 2, 1 / math.sqrt(raised[0])
-    are_unlike = _are_unlike(np.diag(covariance), noise_std)
-    return Whitening(mean, root, vectors, spread, largest, reach, is_clear, are_unlike)
+    variances = np.diag(covariance)
+    are_unlike, is_flat = _are_unlike(variances, noise_std), _are_flat(variances, noise_std)
+    found = mean, root, vectors, spread, largest, reach, is_clear, are_unlike
+    return Whitening(*found, is_flat=is_flat)
+
+
+def _are_flat(variances: np.ndarray, noise_std: float) -> np.ndarray:
+    """Tell which columns hardly vary, if noise is small beside how others do."""
+    is_clear = _VISIBLE * noise_std < _FLAT * np.median(variances)
+    return np.asarray((variances < _UNSEEN * noise_std) & is_clear)
 
 
 def _are_unlike(variances: np.ndarray, noise_std: float) -> bool:
@@ -285,9 +320,7 @@ def _without_noise(mean: np.ndarray, noise_std: float) -> np.ndarray:
     return mean * max(0.0, 1 - len(mean) * noise_std**2 / square) if square else mean
 
 
-def start_of(
-    moment: np.ndarray, whitening: Whitening, beside: tuple[float, float], n_units: int
-) -> np.ndarray:
+def start_of(moment: np.ndarray, whitening: Whitening, beside: tuple[float, float]) -> np.ndarray:
     """Take a Newton step from the class fractions; the last row has the offsets.
 
     The step is exact for fractions of 1/K; for a rare class its length is capped.
@@ -297,12 +330,23 @@ def start_of(
     n_classes = len(moment) - n_features - 1
     sums = _class_sums(moment, label_weight, n_features)
     counts = sums[n_features] / constant
-    fractions = np.clip(counts + 1 / n_classes, 1 / (n_classes * math.sqrt(n_units)), 1.0)
-    fractions /= fractions.sum()
+    fractions = _likely_fractions(counts, whitening.class_noise / constant)
     cross = sums[:n_features] - np.outer(whitening.mean, counts)
     slopes = (whitening.root @ cross) * np.minimum(n_classes, 1 / fractions)
     weights = np.vstack([slopes, np.log(fractions)])
     return weights[:, 1:] - weights[:, :1] if n_classes == 2 else centered(weights)
+
+
+def _likely_fractions(counts: np.ndarray, noise_std: float) -> np.ndarray:
+    """Draw fractions to equal ones as far as they may be noise; counts are fractions less 1/K."""
+    n_free = len(counts) - 1
+    variance = noise_std**2 * n_free / len(counts)
+    square = float(counts @ counts)
+    noise = variance * (n_free + math.sqrt(2 * n_free))
+    fractions = 1 / len(counts) + counts * (max(0.0, 1 - noise / square) if square else 0.0)
+    # Half of the square of the noise is what a fraction of 0 becomes.
+    fractions = np.maximum(fractions + np.sqrt(fractions**2 + variance), _LEAST_FRACTION)
+    return np.asarray(fractions / fractions.sum())
 
 
 def on_rows(weights: np.ndarray, root: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -351,6 +395,7 @@ _FLATTER = 0.5  # benchmarks/classification/momentum.md
 # Most of the variance of classes that rows are taken to tell; how far directions in which classes
 # differ vary more than others that are hidden.
 _MOST_TOLD, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
+_STD_OF_HIDDEN = 0.7  # not tuned
 
 
 @dataclass(frozen=True)
@@ -392,7 +437,9 @@ def momentum_of(problem: LogisticProblem, pace: Pace, start: np.ndarray, white: 
         if pace.step * curvatures.max() < 1 + 1 / (1 + 2 * momentum) or momentum == 0
     ]
     told, curvature = told_of(start, white), curvature_at(start[-1])
-    return min(paces, key=partial(_excess, problem, curvature, seen_spread(white), told)).momentum
+    return min(
+        paces, key=partial(_excess, problem, curvature, seen_spread(white, _MARGIN), told)
+    ).momentum
 
 
 class Told(NamedTuple):
@@ -422,19 +469,19 @@ def told_of(start: np.ndarray, white: Whitening) -> Told:
     clearest = n_free * float(np.linalg.norm(parts * ~is_hidden[:, np.newaxis], 2)) ** 2
     scales = white.class_noise * white.largest * np.minimum(len(fractions), 1 / fractions)
     found = max(0.0, float(np.sum(squares[is_hidden] - curvature * np.mean(scales**2))))
-    spread = _VARY_MORE * seen_spread(white).min()
+    spread = _VARY_MORE * seen_spread(white, _MARGIN).min()
     hidden, started = (1 - clear) * found / (spread + found), (spread + found) / (1 - clear)
     return Told(min(_MOST_TOLD, clear + hidden), min(1.0, clearest), hidden, min(1.0, started))
 
 
-def seen_spread(white: Whitening) -> np.ndarray:
+def seen_spread(white: Whitening, margin: float = 0.0) -> np.ndarray:
     """Return variances of whitened rows, for directions that noise hides those in their mean.
 
     Where the least eigenvalue is the edge of the noise, that of their sum has the standard
-    deviation .7. The sum is raised by the margin, lest nothing of it be left.
+    deviation .7, and less than that is taken for as much. A margin may be added to the sum.
     """
     is_hidden = white.spread < 1
-    total = max(0.0, white.spread[is_hidden].sum()) + _MARGIN
+    total = max(_STD_OF_HIDDEN, white.spread[is_hidden].sum()) + margin
     return np.where(is_hidden, min(1.0, total / max(1, is_hidden.sum())), white.spread)
 
 
@@ -458,15 +505,15 @@ def _excess(
 
 
 # ------------------------------
-# The mean of the iterates, shrunk by the noise that is known to be in it.
+# The mean of the iterates, and what of it may be noise alone.
 
 # Curvature of the clipped loss, as a fraction of that of the logistic loss where all probabilities
 # are the fractions of the classes. There it is largest. The first number is for levels of a weak
 # signal: noisy weights make flat losses, and higher levels clip less, up to the second. With hardly
 # any signal the third one leaves more: benchmarks/classification/constants.md.
 _CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
-# The squared noise is raised by so many of its standard deviations, but not below these strengths
-# of two classes and of more, where nothing would be left.
+# A margin, in standard deviations; and the strengths of two classes and of more below which a
+# signal hardly stands out.
 _MARGIN, _WEAK_OF_TWO, _WEAK_OF_MORE = 2.0, 5.0, 15.0  # benchmarks/classification/constants.md
 # With less strength weights tell something together that single ones of hidden directions do not.
 _LEAST_TO_DROP = 60.0  # benchmarks/classification/unseen.md
@@ -484,44 +531,24 @@ def curvature_fraction(problem: LogisticProblem) -> float:
     return min(_LARGEST_CURVATURE, _CURVATURE * level_factor(problem) ** 2)
 
 
-def margin_of(problem: LogisticProblem) -> float:
-    """Return the margin, in standard deviations of the squared noise."""
-    return 0.0 if is_weak(problem) else _MARGIN
-
-
 def drops_hidden(problem: LogisticProblem) -> bool:
     """Tell whether weights of hidden directions are dropped if they may be noise."""
     return problem.strength >= _LEAST_TO_DROP
 
 
-def shrunk_mean(
-    iterates: list[np.ndarray],
-    pace: Pace,
-    start: np.ndarray,
-    white: Whitening,
-    *,
-    margin: float,
-    drops: bool = False,
-) -> tuple[np.ndarray, float]:
-    """Average the last half of the iterates, and shrink it toward the fractions of the classes.
+def mean_of(iterates: list[np.ndarray], pace: Pace, white: Whitening, *, drops: bool) -> np.ndarray:
+    """Average the last half of the iterates.
 
-    The factor, which is returned, too, is 1 minus the fraction of the variance of the scores that
-    is noise (James-Stein). Noise of a gradient stays in the iterates until later steps correct it,
-    and they hardly do so in directions in which whitened rows vary little. It `drops` weights of
-    hidden ones that may be noise: no score of these rows tells, those of others do.
+    It `drops` weights of hidden directions that may be noise: no score of these rows tells, those
+    of others do. Noise of a gradient stays in the iterates until later steps correct it, and they
+    hardly do so in directions in which whitened rows vary little.
     """
-    spread, n_free = np.maximum(white.spread, 0.0), n_free_scores(start.shape[1])
     mean = np.mean(iterates[pace.n_steps // 2 :], axis=0)
-    noise = n_free * _with_margin(pace.noise(spread), n_free, margin)
-    size = spread @ np.sum((white.vectors.T @ mean[:-1]) ** 2, axis=1)
-    kept = max(0.0, 1 - noise / size) if size > 0 else 0.0
-    shrunk = kept * mean
-    shrunk[-1] += (1 - kept) * start[-1]
     hidden = white.vectors[:, white.spread < 1]
     if drops and hidden.size:
-        lost = 1 - kept_of_hidden(hidden.T @ mean[:-1], pace, white)
-        shrunk[:-1] -= lost * hidden @ (hidden.T @ shrunk[:-1])
-    return shrunk, kept
+        along = hidden.T @ mean[:-1]
+        mean[:-1] -= (1 - kept_of_hidden(along, pace, white)) * hidden @ along
+    return np.asarray(mean)
 
 
 def kept_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> float:
@@ -556,8 +583,3 @@ def _curvatures_at(offsets: np.ndarray) -> np.ndarray:
     if len(offsets) == 1:
         return fractions[:1] * fractions[1:]
     return np.linalg.eigvalsh(np.diag(fractions) - np.outer(fractions, fractions))
-
-
-def _with_margin(parts: np.ndarray, n_copies: int, margin: float) -> float:
-    """Add up variances, and a margin in standard deviations of the squared length of the noise."""
-    return float(parts.sum() + margin * math.sqrt(2 * np.sum(parts**2) / n_copies))

@@ -1,6 +1,7 @@
 """Classification of private matrices: the plan, the fit, and the estimator."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -13,6 +14,7 @@ from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.rows import Block
 from skdp.data.sources import holds_sparse
+from skdp.exceptions import counted
 from skdp.linalg.matrices import (
     DenseMatrices,
     FixedRank,
@@ -23,7 +25,7 @@ from skdp.linalg.matrices import (
     truncate,
 )
 from skdp.linear_model._classifiers import PrivateClassifier
-from skdp.linear_model._logistic_fit import Estimate, release_norm
+from skdp.linear_model._logistic_fit import Estimate, release_norm, warnings_for_size
 from skdp.linear_model._logistic_plan import (
     LabeledRows,
     LogisticProblem,
@@ -35,7 +37,7 @@ from skdp.linear_model._logistic_plan import (
 from skdp.linear_model._supervised import Shape
 from skdp.linear_model._trace_problem import TRACE_CONSTRAINTS, check_rank, matrix_shape_of, smaller
 from skdp.linear_model._weighted_rows import plan_steps
-from skdp.privacy import PrivacyBudget, Release, sensitivity
+from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import clip_weights, clipped
 from skdp.privacy.plan import left_of, plan_sum
 from skdp.privacy.precision import plain
@@ -102,6 +104,23 @@ def tangent_level(problem: TraceClassProblem) -> float:
     at most, but for chance.
     """
     return _CLIP * level_factor(problem) * math.sqrt(problem.n_free + 1)
+
+
+# With less strength probabilities may be worse than the frequencies of the classes; not studied.
+_LEAST_STRENGTH = 12.0
+
+
+def warnings_for_matrices(problem: LogisticProblem, plan: Plan) -> Iterator[str]:
+    """Warn of what public facts say against a fit."""
+    yield from warnings_for_size(problem, plan)
+    if problem.cost.is_private and problem.strength < _LEAST_STRENGTH:
+        yield (
+            f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are "
+            f"few for {counted(problem.n_free, 'coefficient')} of a class: probabilities may be "
+            "worse than the frequencies of the classes. Pass at least "
+            f"{math.ceil(10 * _LEAST_STRENGTH / problem.strength) / 10:g} times as many, a larger "
+            f"epsilon, or {problem.fewer}."
+        )
 
 
 # ------------------------------
@@ -350,6 +369,7 @@ class DPTraceClassifier(PrivateClassifier):
 
     _most_classes, _kind = 2, TraceClassProblem
     _plan, _solve = staticmethod(plan_trace_classes), staticmethod(solve_trace_classes)
+    _warnings = staticmethod(warnings_for_matrices)
 
     def __init__(
         self,

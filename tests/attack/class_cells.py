@@ -200,6 +200,8 @@ SLIPS = {
     "moments of several": Slip("class_moment", "class moment", Cell("zero_out", 3, "csr")),
     "gradients": Slip("row_sum", "whitened gradient", Cell()),
     "gradients without one": Slip("row_sum", "whitened gradient", Cell("zero_out", 3)),
+    "losses": Slip("row_sum", "losses of scores", Cell()),
+    "losses without one": Slip("row_sum", "losses of scores", Cell("zero_out", 3, "csr")),
     "means": Slip("row_sum", "mean matrix", Cell(container="matrices")),
     "starts": Slip("row_sum", "class difference", Cell("zero_out", container="matrices")),
     "tangents": Slip("row_sum", "tangent gradient", Cell(container="flat")),

@@ -264,27 +264,26 @@ def test_it_warns_of_what_noise_hides():
 
 
 @pytest.mark.filterwarnings("ignore:random_state")
-def test_no_model_of_zeros_is_silent():
-    generator, n_zero = np.random.default_rng(0), 0
+def test_no_model_of_noise_is_silent():
+    generator = np.random.default_rng(0)
     for n_classes in (2, 3):
         for key in range(8):
             X, codes = generator.normal(size=(3000, 12)), generator.integers(n_classes, size=3000)
             model = private(classes=range(n_classes), random_state=SEED + key)
             told = warned_by(lambda model=model, X=X, codes=codes: model.fit(X, codes))
-            assert ("are 0" in told) == (not model.coef_.any())
-            assert "noise" in told.lower()
-            n_zero += not model.coef_.any()
-    assert n_zero > 4
+            assert "Noise hides whether probabilities are better" in told
+            # Half of a standard deviation: probabilities are nearly the frequencies.
+            assert np.ptp(model.decision_function(X), axis=0).max() < 4
 
 
 @pytest.mark.filterwarnings("ignore:random_state")
 def test_noise_alone_seldom_gives_a_column_of_zeros_a_coefficient():
-    """New rows may have other values there. Otherwise, nine of ten fits would."""
+    """New rows may have other values there."""
     X = np.random.default_rng(0).normal(size=(3000, 4))
     codes = (2 * X[:, 0] + np.random.default_rng(1).logistic(size=3000) > 0).astype(int)
     X[:, -1] = 0
     fits = [private(epsilon=4.0, random_state=SEED + key).fit(X, codes) for key in range(20)]
-    assert sum(abs(fit.coef_[0, -1]) > 1 for fit in fits) < 14
+    assert sum(fit.coef_[0, -1] == 0 for fit in fits) > 16
 
 
 @pytest.mark.parametrize("rare", NAMES[:2])
@@ -300,7 +299,9 @@ def test_it_names_a_class_that_noise_hides(rare):
     # Enough of them, though few beside the others.
     assert "with few records" not in warned_by(lambda: model.fit(X, many))
     # Of too few records altogether another warning tells.
-    assert "with few records" not in warned_by(lambda: model.fit(X[:30], few[:30]))
+    told = warned_by(lambda: model.fit(X[:30], few[:30]))
+    assert "with few records" not in told
+    assert "Noise hides whether probabilities" in told
 
 
 @pytest.mark.parametrize(("size", "is_clear"), [(0.9, False), (1.1, True)])
@@ -407,7 +408,8 @@ def test_no_step_multiplies_by_a_square_matrix(monkeypatch):
     model = private(epsilon=4.0).fit(csr_array(X), codes)
     n_steps = sum("gradient" in one.name for one in model.privacy_spent_.releases)
     # The moment, norms of whitened rows, steps: the opening has found the norms of the rows.
-    assert sizes == [12**2, "rows", *[11] * n_steps]
+    # Then losses of five lengths.
+    assert sizes == [12**2, "rows", *[11] * n_steps, 5]
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

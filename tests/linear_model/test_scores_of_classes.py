@@ -1,0 +1,128 @@
+"""How long the scores of a classifier are, and what is said of what they gain."""
+
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss, roc_auc_score
+from told import warned_by
+
+from skdp import DPLogisticRegression
+from skdp.data.parts import Targets
+from skdp.data.sources import as_source
+from skdp.linear_model._logistic_plan import FACTORS, LabeledRows, loss_level
+from skdp.linear_model._logistic_scores import Scores, _losses, length_of
+from skdp.privacy.clipping import NO_CLIPPING, clipped
+
+SEED = 2**100 + 3
+
+
+def problem_of(n_units, n_classes=2):
+    return SimpleNamespace(n_units=n_units, n_classes=n_classes, cost=SimpleNamespace(mu=1.0))
+
+
+def view_of(rows, codes):
+    view = LabeledRows(as_source(rows), codes=Targets.of(codes)).measured()
+    return clipped(view, NO_CLIPPING)
+
+
+def scores_of(slope, size, noise=0.1):
+    slopes = np.array([[slope]])
+    return Scores(slopes, np.zeros(1), np.zeros(1), np.zeros(1), size, noise)
+
+
+def length_with(noise_std, slope, n_records=20_000):
+    """Records of one feature, whose log odds are twice that."""
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(n_records, 1))
+    codes = (2 * rows[:, 0] + generator.logistic(size=n_records) > 0).astype(int)
+    noise = noise_std * n_records * generator.normal(size=len(FACTORS))
+    budget = SimpleNamespace(release=lambda _, value: (value + noise, noise_std * n_records))
+    view, scores = view_of(rows, codes), scores_of(slope, slope)
+    return length_of(problem_of(n_records), None, view, scores, 0.0, budget)
+
+
+@pytest.mark.parametrize("slope", [1.2, 2.0, 5.0])
+def test_scores_get_the_length_with_the_least_loss(slope):
+    """Whether steps have made them too short or too long."""
+    found = length_with(1e-4, slope)
+    assert found.factor * slope == pytest.approx(2, rel=0.2)
+    assert 0.3 < found.least_gain / found.whole < 0.5
+
+
+def test_where_noise_hides_what_scores_gain_they_are_short():
+    found = length_with(10.0, 2.0)
+    assert found.factor <= 0.1
+    assert found.least_gain < 0
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_no_record_adds_more_losses_than_the_level(n_classes):
+    generator, level, n_columns = np.random.default_rng(0), 1.5, 1 if n_classes == 2 else n_classes
+    rows = generator.normal(size=(40, 3)) * 10.0 ** np.linspace(-300, 300, 40)[:, np.newaxis]
+    offsets = generator.normal(size=(2, n_columns))
+    scores = Scores(generator.normal(size=(3, n_columns)), np.ones(n_columns), *offsets, 0.5, 0.1)
+    longest = 0.0
+    for row in rows:
+        codes = Targets.of(np.array([1]))
+        kernel = partial(_losses, codes=codes, scores=scores, level=level)
+        total = view_of(row[np.newaxis], np.array([1])).map_sum(kernel, len(FACTORS))
+        longest = max(longest, np.linalg.norm(total))
+        null = view_of(row[np.newaxis], np.array([-1])).map_sum(kernel, len(FACTORS))
+        np.testing.assert_array_equal(null, 0.0)
+    assert 0.99 * level < longest <= level
+
+
+def test_losses_of_a_strong_signal_are_clipped_less():
+    levels = [loss_level(problem_of(n)) for n in (10, 3000, 12_000, 10**6)]
+    np.testing.assert_allclose(np.array(levels) / levels[0], [1, 1, 2, 3])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_rare_class_keeps_its_rank():
+    """All coefficients were 0 in most of such fits."""
+    generator, found = np.random.default_rng(0), []
+    for key in range(8):
+        codes = np.arange(4000) < 80
+        X = generator.normal(size=(4000, 5)) + 1.5 * codes[:, np.newaxis]
+        model = DPLogisticRegression(classes=[0, 1], epsilon=0.5, random_state=SEED + key)
+        model.fit(X, codes.astype(int))
+        found.append(roc_auc_score(codes, model.decision_function(X)))
+    assert np.mean(found) > 0.8
+
+
+@pytest.mark.filterwarnings("ignore:random_state")
+def test_a_log_loss_above_that_of_the_frequencies_comes_with_a_warning():
+    """Of many classes it was twice as large."""
+    generator, n_silent = np.random.default_rng(0), 0
+    for key in range(6):
+        codes = generator.integers(12, size=600)
+        X = generator.normal(size=(600, 10)) + 0.3 * np.eye(12)[codes][:, :10]
+        model = DPLogisticRegression(classes=range(12), epsilon=0.5, random_state=SEED + key)
+        told = warned_by(partial(model.fit, X, codes))
+        loss = log_loss(codes, model.predict_proba(X), labels=range(12)) - np.log(12)
+        assert loss < 0.4
+        n_silent += loss > 0.02 and "Noise hides whether probabilities" not in told
+    assert n_silent <= 1
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_are_numbers_whatever_the_scores(n_classes):
+    generator = np.random.default_rng(0)
+    X, codes = generator.normal(size=(300, 3)), np.arange(300) % n_classes
+    model = DPLogisticRegression(classes=range(n_classes), epsilon=np.inf).fit(X, codes)
+    largest = np.finfo(float).max
+    rows = largest * np.array([[1, 1, 1], [-1, 1, -1], [-1, -1, -1], [0.5, -1, 1]])
+    model.coef_ = 10 * model.coef_
+    for found in (model.predict_proba(rows), np.exp(model.predict_log_proba(rows))):
+        np.testing.assert_allclose(found.sum(axis=1), 1)
+    assert np.isfinite(model.decision_function(rows)).all()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_rows_of_zeros_alone_give_no_coefficients():
+    """They were some 1e5."""
+    codes = np.arange(3000) % 2
+    model = DPLogisticRegression(classes=[0, 1], epsilon=4.0).fit(np.zeros((3000, 3)), codes)
+    np.testing.assert_array_equal(model.coef_, 0.0)
