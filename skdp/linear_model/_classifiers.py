@@ -329,31 +329,33 @@ class DPLogisticRegression(PrivateClassifier):
     **Privacy.** Unit: a record, that is a row with its label. Adjacency: `adjacency`. Mechanisms:
     Gaussian, and exponential for a quantile of the norms, accounted for in Gaussian differential
     privacy. Released: that quantile, unless `row_norm` is given or the records are few; the second
-    moment of clipped rows, a constant and the classes; and in each step the sum of the gradients,
-    each clipped in norm. `plan` lists every release before a fit, `privacy_spent_` afterwards.
-    Assumed public: the number of records, the shape, dtype and container of X, and its parts,
-    feature names, the classes, and parameters. That the classes are public is promised by the
-    caller if they are taken from y, and ``privacy_spent_.enforced`` is then False. NaN, infinity
-    and labels that are not among the classes are refused, which tells that there are none. Not
-    covered: what `predict` and its like and `score` return, noise-free functions of the rows passed
-    in; and the running time. No assumption about the data is made.
+    moment of clipped rows, a constant and the classes; in each step the sum of the gradients, each
+    clipped in norm; and losses of shorter and longer scores, clipped as one vector a record. `plan`
+    lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the number of
+    records, the shape, dtype and container of X, and its parts, feature names, the classes, and
+    parameters. That the classes are public is promised by the caller if they are taken from y, and
+    ``privacy_spent_.enforced`` is then False. NaN, infinity and labels that are not among the
+    classes are refused, which tells that there are none. Not covered: what `predict` and its like
+    and `score` return, noise-free functions of the rows passed in; and the running time. No
+    assumption about the data is made.
 
     How much is clipped follows the budget. Of many records, or with a large epsilon, coefficients
-    are those of a logistic regression; else clipping makes them up to 1.5 times as long. Where
-    noise is known to make up much of them, they are drawn to 0, and probabilities to the
-    frequencies of the classes. Unless records are few, so are coefficients of what rows do not
-    show, such as a constant column or a category without rows, if they may be noise. Some fits
-    keep them, and misjudge new rows that go there: leave such columns out. Without `classes` every
+    are those of a logistic regression; else they are as long as released losses say, and short
+    where noise hides what they gain: probabilities are then near the frequencies of the classes,
+    and still rank records. A column that hardly varies beside others has the coefficient 0, and
+    unless records are few, so have most directions that rows do not show, such as a category
+    without rows. Some fits keep those, and misjudge new rows that go there. Without `classes` every
     fit of a cross-validation of scikit-learn warns, and a fold may lack a class: pass `classes`,
     and ``labels=`` to scores such as the log loss. Mathematics and proofs: :doc:`/classification`.
 
     After the check, and a digest if there is a seed, a fit reads X for the norms of the rows, for
-    the moment, for the norms of whitened rows, and in every step, of which public facts make 8 to
-    100. Time is O(n d^2) once and O(n d K) a step, memory O((d + K)^2); sparse rows stay sparse.
-    Rows in parts, of `RowBlocks.from_partitions`, are read two times and in every step: once for
-    the check, the norms and the digest, and once for the moment. The norms of whitened rows are
-    found anew in every step, in O(n d^2), and nothing is kept of a row. A row or a label that the
-    check has passed, and that is none when it is read again, counts nowhere from then on.
+    the moment, for the norms of whitened rows, in every step, of which public facts make 8 to 100,
+    and for the losses. Time is O(n d^2) once and O(n d K) a step, memory O((d + K)^2); sparse rows
+    stay sparse. Rows in parts, of `RowBlocks.from_partitions`, are read three times and in every
+    step: once for the check, the norms and the digest, once for the moment, and once for the
+    losses. The norms of whitened rows are found anew in every step, in O(n d^2), and nothing is
+    kept of a row. A row or a label that the check has passed, and that is none when it is read
+    again, counts nowhere from then on.
 
     With ``epsilon=inf`` the coefficients are those of scikit-learn's `LogisticRegression` with
     ``C=1`` on standardized columns, in the units of X; `row_norm` still clips rows if it is finite.

@@ -41,7 +41,7 @@ from skdp.linear_model._logistic_plan import (
     weights_beside,
     whitening_of,
 )
-from skdp.linear_model._logistic_scores import Length, Scores, length_of, scores_of
+from skdp.linear_model._logistic_scores import Length, Scores, length_of, losses_at, scores_of
 from skdp.linear_model._weighted_rows import found_values, whitened_norms
 from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights, clipped, weighting_to
@@ -363,8 +363,7 @@ def _loss_sums(
     scores, places = block.matmul(slopes) + offsets, codes[rows]
     residuals = residuals_of(scores, places)
     residuals[block.is_null] = 0.0
-    by_class = np.ascontiguousarray(of_classes(scores).T)
-    losses = np.logaddexp.reduce(by_class) - by_class[places, np.arange(len(places))]
+    losses = losses_at(scores, places)
     last = np.zeros(residuals.shape[1])
     last[0] = block.added(losses)[~block.is_null].sum()
     return np.vstack([block.rmatmul(residuals), block.added(residuals).sum(axis=0), last])

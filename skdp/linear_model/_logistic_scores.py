@@ -134,9 +134,9 @@ def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: fl
     product = block.matmul if block.mass is None else block.matmul_anywhere
     with np.errstate(all="ignore"):
         lengths, of_rows = product(scores.slopes) - scores.shift, codes[rows]
-        plain = _losses_at(np.broadcast_to(scores.fractions, lengths.shape), of_rows)
+        plain = losses_at(np.broadcast_to(scores.fractions, lengths.shape), of_rows)
         values = [
-            (_losses_at(factor * lengths + scores.offsets(factor), of_rows) - plain)
+            (losses_at(factor * lengths + scores.offsets(factor), of_rows) - plain)
             / (factor * scores.size)
             for factor in FACTORS
         ]
@@ -145,6 +145,7 @@ def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: fl
     return np.asarray(block.added(clipped).sum(axis=0))
 
 
-def _losses_at(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
+def losses_at(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return minus the logarithms of the probabilities of the true classes."""
     by_class = np.ascontiguousarray(of_classes(scores).T)
     return np.asarray(np.logaddexp.reduce(by_class) - by_class[codes, np.arange(len(codes))])

@@ -249,7 +249,7 @@ def test_it_warns_of_what_noise_hides():
     model = DPLogisticRegression(classes=[0, 1], epsilon=2.0)
     assert warned_by(lambda: model.fit(X, codes)) == ""
     few = warned_by(lambda: model.fit(X[:30], codes[:30]))
-    assert "worse than the frequencies" in few
+    assert "Noise hides whether probabilities are better" in few
     assert "row_norm" in few
     assert "clip norm: the search ended" in warned_by(lambda: model.fit(X * 1e20, codes))
     # Noise alone exceeds its edge now and then.
