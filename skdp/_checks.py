@@ -30,19 +30,21 @@ from sklearn.utils._set_output import _auto_wrap_is_configured, _get_output_conf
 from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
 from skdp.data.containers import (
+    CURES,
     MISSING,
     SAFE_TEXTS,
     TIMES,
     UNREADABLE,
     canonical_csr,
     checked_container,
-    flaw_of_columns,
     float_dtype,
     is_collection,
+    kinds_of,
     names_of,
     of_finite,
     plain_csr,
     refuse_times,
+    said_of,
 )
 from skdp.data.parts import PartResults, RowBlocks, RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
@@ -324,10 +326,12 @@ _HINTS = {
     "Expected a 2-dim": " Pass a frame, as X[['name']]; to a ColumnTransformer a list, ['name'].",
     "Feature names are only supported": " Pass X.rename(columns=str).",
     **{f"Input {name} contains NaN": f" {mend}" for name, mend in MISSING.items()},
+    "Input X contains infinity": f" {CURES['infinity']}",
     **dict.fromkeys(("not 'Timestamp'", "not 'Period'", "not 'datetime."), f" {TIMES}"),
 }
-# These texts are about entries that are no numbers; the error then names the columns.
-_NO_NUMBERS = ("could not convert string", "float() argument", UNREADABLE, TIMES)
+# These texts are about entries that are no finite numbers; the error then names the columns.
+_OF_COLUMNS: tuple[str, ...] = ("could not convert string", "float() argument", UNREADABLE, TIMES)
+_OF_COLUMNS += ("setting an array", "Input X contains")
 
 
 def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
@@ -355,11 +359,13 @@ def _redacted(error: Exception, X: Any) -> Exception:
     # An error of foreign code may fail to print itself.
     with suppress(Exception):
         text = str(error)
-        flaw = f" {flaw_of_columns(X)}".rstrip()
     kinds: Any = [kind for kind in (TypeError, MemoryError) if isinstance(error, kind)]
     if not (message := known_text(error)):
         kinds, message = {*kinds} - {TypeError}, text if text in SAFE_TEXTS else UNREADABLE
-    return next(iter(kinds), ValueError)(message + flaw * message.startswith(_NO_NUMBERS))
+    if message.startswith(_OF_COLUMNS):
+        with suppress(Exception):
+            flaw = f" {said_of(kinds_of(X), message)}".rstrip()
+    return next(iter(kinds), ValueError)(message + flaw)
 
 
 def known_text(error: Exception) -> str:

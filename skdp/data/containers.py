@@ -3,11 +3,12 @@
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date, timedelta
 from functools import partial
 from itertools import pairwise
-from numbers import Integral
+from numbers import Integral, Number
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakSet
 
@@ -112,8 +113,9 @@ OTHER_COLUMNS = (
 TIMES = (
     "Dates, times and durations are no numbers: their unit, and what stands for a missing one, "
     "would be part of the values. Make numbers of them first, such as days since a public date: by "
-    "(frame['date'] - pandas.Timestamp('2000-01-01')).dt.days with pandas, or by "
-    "(polars.col('date') - polars.date(2000, 1, 1)).dt.total_days() with polars."
+    "(pandas.to_datetime(frame['date'], utc=True) - pandas.Timestamp('2000-01-01', tz='UTC'))"
+    ".dt.days with pandas, or by (polars.col('date') - polars.date(2000, 1, 1)).dt.total_days() "
+    "with polars; of durations by .dt.total_seconds(), and of periods after .dt.to_timestamp()."
 )
 NO_RESPONSES = (
     "y holds texts, or other things that are no numbers, and a regression needs numbers. Make some "
@@ -373,6 +375,82 @@ def _is_real(dtype: Any) -> bool:
     kind = getattr(dtype, "numpy_dtype", dtype)
     is_number = getattr(dtype, "is_numeric", lambda: getattr(kind, "kind", "O") in "fiub")
     return bool(is_number()) or str(dtype) == "Boolean"
+
+
+# ------------------------------
+# What columns hold that is no finite number, and what makes numbers of it, for errors.
+
+#: What a column may hold, beside finite numbers, and what helps.
+CURES = {
+    "NaN": MISSING["X"],
+    "infinity": "Cut it off at public ends, as numpy.clip(X, -1e6, 1e6) does.",
+    "dates": TIMES,
+    "categories": "Encode them by OneHotEncoder(categories=[...]), a part of a ColumnTransformer.",
+    "texts": (
+        "Encode them by OneHotEncoder(categories=[...]), a part of a ColumnTransformer. If they "
+        "are dates, (pandas.to_datetime(X['name'], utc=True) - pandas.Timestamp('2000-01-01', "
+        "tz='UTC')).dt.days makes numbers, and X['name'].str.to_date() dates of polars; if they "
+        "are numbers, pandas.to_numeric(X['name'])."
+    ),
+    "objects": "Make columns of numbers of them, or leave them out, as X.drop(columns=['name']).",
+}
+CURES["texts and gaps"] = CURES["texts"]
+#: The cure of those for steps that take texts.
+GAPS_OF_TEXTS = (
+    "Fill gaps in texts before the fit, as X['name'].fillna('') does with pandas, and "
+    "X['name'].fill_null('') with polars."
+)
+
+
+def kind_of(column: Any) -> str:
+    """Say what one column holds, if it is anything but finite real numbers; else ""."""
+    if hold_times(column):
+        return "dates"
+    if hasattr(getattr(column, "dtype", None), "categories"):
+        return "categories"
+    values = np.asarray(column).ravel()
+    if values.dtype.kind in "biuf":
+        return "infinity" if np.isinf(values).any() else "NaN" if np.isnan(values).any() else ""
+    entries = values.astype(object).tolist()
+    present = [one for one in entries if not _is_gap(one)]
+    kinds, has_gaps = set(map(type, present)), len(present) < len(entries)
+    if any(issubclass(kind, str | bytes) for kind in kinds):
+        return "texts and gaps" if has_gaps else "texts"
+    if any(issubclass(kind, date | timedelta) or kind.__name__ == "Period" for kind in kinds):
+        return "dates"
+    if not all(issubclass(kind, Number | np.bool_) for kind in kinds):
+        return "objects"
+    return "infinity" if {np.inf, -np.inf} & set(present) else "NaN" if has_gaps else ""
+
+
+def _is_gap(entry: Any) -> bool:
+    is_nan = isinstance(entry, float) and entry != entry
+    return entry is None or is_nan or type(entry).__name__ in ("NAType", "NaTType")
+
+
+def kinds_of(X: Any, names: Any = None) -> dict[str, str]:
+    """Return the names, or the numbers, of the columns that hold other than finite numbers."""
+    if issparse(X):
+        return {}
+    X = X if hasattr(X, "shape") else np.asarray(X, dtype=object)
+    if names is None:
+        names = names_of(X) or range(*X.shape[1:2])
+    X = getattr(X, "iloc", X)
+    found = {str(name): kind_of(X[:, place]) for place, name in enumerate(names)}
+    return {name: kind for name, kind in found.items() if kind}
+
+
+def said_of(kinds: Mapping[str, str], said: str = "", cures: Mapping[str, str] = CURES) -> str:
+    """Name columns, what they hold, and the cure, unless that is `said`."""
+    texts = []
+    for kind in dict.fromkeys(kinds.values()):
+        names = [name for name, its in kinds.items() if its == kind]
+        who = f"Column {names[0]} holds" if len(names) == 1 else f"Columns {shortened(names)} hold"
+        place = f":, {names[0]}" if names[0].isdigit() else repr(names[0])
+        cure = f" {cures[kind]}".replace("'name'", place)
+        texts.append(f"{who} {kind}.{cure * (cures[kind] not in said)}")
+        said += cures[kind]
+    return " ".join(texts)
 
 
 # ------------------------------

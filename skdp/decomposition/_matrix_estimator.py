@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp import _checks as checks
 from skdp._estimator import Data, PrivateEstimator, in_dtype
-from skdp.data.containers import checked_container, finite, float_dtype
+from skdp.data.containers import checked_container, finite, float_dtype, kinds_of, said_of
 from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts
 from skdp.data.people import keyed_by_people, people_of, rounding_of_units
 from skdp.data.rows import Rows
@@ -496,7 +496,9 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         raw = view_of(as_source(X), self.n_jobs)
         rows, rows_digest = read_rows_once(problem, raw, is_keyed=self._is_keyed)
         if rows.cache.n_not_finite:
-            raise ValueError(NOT_FINITE)
+            names = getattr(self, "feature_names_in_", None)
+            kinds = kinds_of(X, names) if isinstance(X, np.ndarray) else {}
+            raise ValueError(f"{NOT_FINITE} {said_of(kinds, NOT_FINITE)}".rstrip())
         return rows, keyed_by_people(lambda: rows_digest, rows.people)
 
     @property

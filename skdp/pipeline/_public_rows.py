@@ -16,7 +16,7 @@ TWICE = 2  # not tuned
 _NUMBERS = "biufc"
 # Public values of two rows for entries of any type: numbers, or texts. The rows differ, to show
 # what looks at both of them, unless that is refused.
-_ANYTHING = ((1.0, 0.5), ("", ""), ("", "1"))  # not tuned
+_ANYTHING = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not tuned
 # Numbers of one row among equal ones: some functions look at the others where it is 0, or less, or
 # far from them, or missing. Among so many rows it is 6 standard deviations away.
 ODD = (None, 0, -30_000, 30_000, np.nan)  # not tuned
@@ -143,7 +143,8 @@ def _stand_in(rows: Any, anything: Any) -> Any:
         return two
     if hasattr(rows, "fill_null"):
         # Of polars.
-        values = zip(_values("i", anything), _values("U", anything), (True, False), strict=True)
+        texts = anything[:2] if "-" in str(anything[0]) else _TEXTS
+        values = zip(_values("i", anything), texts, (True, False), strict=True)
         one, other = (rows.clear(1).fill_null(a).fill_null(b).fill_null(c) for a, b, c in values)
         return one.extend(other)
     if isinstance(rows, list | tuple):
@@ -167,7 +168,7 @@ def _values(kind: str, anything: Any) -> Any:
         if isinstance(first, str) or (first, second) in _ANYTHING:
             first, second = 1, {"b": 0, "f": 0.5, "c": 0.5}.get(kind, 2)
         return first if odd is None else odd, second
-    if isinstance(first, str):
+    if isinstance(first, str) and not (kind == "U" and "-" in first):
         # A missing text is a gap, too.
         return None if odd is np.nan else first, second
     return _TEXTS if kind == "U" else (first if odd is None else odd, second)

@@ -5,7 +5,7 @@ public ones: then all are refused, and nothing has been spent. Behind it stand o
 all rows, and what overflows there is made finite.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
@@ -19,7 +19,7 @@ from scipy.sparse import csr_array, issparse, vstack
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.validation import _num_samples, check_array
@@ -27,13 +27,16 @@ from sklearn.utils.validation import _num_samples, check_array
 from skdp._checks import redact_errors
 from skdp._estimator import PrivateEstimator
 from skdp.data.containers import (
-    MISSING,
-    TIMES,
+    CURES,
+    GAPS_OF_TEXTS,
     canonical_csr,
     finite,
-    hold_times,
+    flaw_of_columns,
+    kind_of,
+    kinds_of,
     names_of,
     not_finite_rows,
+    said_of,
     types_of,
     with_nan,
     with_text,
@@ -68,9 +71,6 @@ _MAY_MIX = (FrozenEstimator, FunctionTransformer)
 _in_arrays = config_context(transform_output="default")
 _NO_FRAMES = (
     " FunctionTransformer(validate=True), .to_numpy(), set_output(transform='default') help."
-)
-_ENCODE = (
-    " Encode text by OneHotEncoder(categories=[...]), and make numbers of dates, such as days."
 )
 _TEXTS = (
     " Texts go from step to step within a part of a ColumnTransformer, such as ('texts', "
@@ -116,7 +116,10 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
 
 def _refuse_form(what: str, is_public: bool) -> None:
     if not is_public:
-        raise ValueError(f"{what} must make rows of one shape and type, whatever their values.")
+        raise ValueError(
+            f"{what} must make rows of one shape and type, whatever their values: where gaps make "
+            "floats of whole numbers, .astype(float) makes floats of all."
+        )
 
 
 def _form_of(result: Any) -> tuple[Any, ...] | None:
@@ -132,7 +135,8 @@ def _form_of_public(what: str, public: "_Public") -> tuple[Any, ...]:
     form, shape, dtype = _form_of(made), twos.shape_of(made), getattr(made, "dtype", None)
     if form is None or shape[0] != TWICE:
         mend = _NO_FRAMES if hasattr(made, "iloc") else ""
-        mend = mend or _TEXTS * (getattr(dtype, "kind", "") in "OU")
+        if not mend and getattr(dtype, "kind", "") in "OU":
+            mend = f"{_TEXTS} {flaw_of_columns(public.rows)}".rstrip()
         # Of categories and texts, they follow values.
         facts = "" if twos.hold_categories(public.rows) else f" of shape {shape} and type {dtype}"
         given = f"{type(made).__name__}{facts} for {TWICE} public rows"
@@ -179,7 +183,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
 
     def function(two: Any) -> Any:
         made = getattr(step, method)(two)
-        return made if issparse(made) else np.asarray(made)
+        return made if issparse(made) else _as_numbers(np.asarray(made))
 
     public = _public(what, function, stand_ins(rows))
     form = _form_of(public.result)
@@ -280,19 +284,30 @@ def _attempt(function: Callable[..., Any], rows: Any) -> Any:
     # A function that writes into its input would do so once more for the next candidate.
     is_ours = isinstance(getattr(function, "__self__", None), PrivateEstimator)
     try:
-        return quietly(function, rows if is_ours else deepcopy(rows))
+        made = quietly(function, rows if is_ours else deepcopy(rows))
     except Exception as error:
         return error
+
+    return _as_numbers(made) if is_columns(getattr(function, "__self__", None)) else made
+
+
+def _as_numbers(made: Any) -> Any:
+    """Convert whole numbers beside booleans, which a ColumnTransformer passes on as objects."""
+    are_objects = type(made) is np.ndarray and made.dtype == object and are_numbers(made)
+    return made.astype(np.float64) if are_objects else made
 
 
 def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str:
     """Say why a step refuses rows, and what it says `of_public` ones, if it refuses all of them."""
     if of_public and are_numbers(rows):
         return of_public
+    if twos.are_single(rows) and kind_of(rows) in ("texts and gaps", "NaN"):
+        fill = GAPS_OF_TEXTS.replace("['name']", "")
+        return f"{what} refuses a missing text. {fill}"
     # NaN is not to blame for what is refused without it, too.
-    told = f"Input X contains NaN or infinity, which {what} refuses."
-    told = _told(what, error) if of_public or is_finite(rows) else told
-    return told if of_public in ("", told) else f"{told} Of two made-up rows: {of_public}"
+    text = f"Input X contains NaN or infinity, which {what} refuses."
+    text = _told(what, error) if of_public or is_finite(rows) else text
+    return text if of_public in ("", text) else f"{text} Of two made-up rows: {of_public}"
 
 
 def _told(what: str, error: Exception, *, is_public: bool = False) -> str:
@@ -305,7 +320,8 @@ def _told(what: str, error: Exception, *, is_public: bool = False) -> str:
             "handle_unknown='ignore', of an OrdinalEncoder 'use_encoded_value'."
         )
     if is_public:
-        return f"{what} raises {type(error).__name__}: {error}"
+        sort = " Pass them sorted, as [False, True]." * str(error).startswith("Unsorted categories")
+        return f"{what} raises {type(error).__name__}: {str(error).removesuffix('.')}.{sort}"
     return (
         f"{what} raises an error, whose text may tell values and is left out. Call it on made-up "
         "rows, of the same columns and types, to see what it refuses."
@@ -371,9 +387,15 @@ def have_gaps(rows: Any) -> np.ndarray:
         if (types := types_of(rows)) and not are_numbers(rows):
             rows = rows[[name for name, is_number in types if is_number]]
         with suppress(Exception):
-            values = plain_rows(rows) if issparse(rows) else quietly(np.asarray, rows, np.float64)
+            values = plain_rows(rows) if issparse(rows) else quietly(_with_gaps, rows)
             return not_finite_rows(values)
     return np.zeros(redact_errors(_num_samples)(rows), dtype=bool)
+
+
+# Unlike numpy, scikit-learn takes nullable booleans with gaps.
+_with_gaps = partial(
+    check_array, dtype=np.float64, **dict.fromkeys(("ensure_all_finite", "ensure_2d"), False)
+)
 
 
 def is_finite(rows: Any) -> bool:
@@ -423,8 +445,26 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
     if refuses_unknown(fitted, is_fitted=True):
         result = _attempt(make_strict(fitted).transform, rows)
         if isinstance(result, Exception):
-            raise ValueError(_told(f"Step {name!r}", result))
+            named = shortened(_refusing_columns(make_strict(fitted), rows))
+            columns = f" It is about columns: {named}." * bool(named)
+            raise ValueError(_told(f"Step {name!r}", result) + columns)
     return made
+
+
+def _refusing_columns(step: Any, rows: Any) -> list[str]:
+    """Name the columns that fitted encoders refuse, or all those of parts that refuse rows."""
+    named = []
+    for _, part, columns in fitted_parts(step) if is_columns(step) else [("", step, None)]:
+        its = columns_of(rows, columns)
+        if not isinstance(_attempt(getattr(part, "transform", np.asarray), its), Exception):
+            continue
+        for place, name in enumerate(names_of(its) or range(*twos.shape_of(its)[1:2])):
+            known = getattr(part, "categories_", None)
+            alone = known and OneHotEncoder(categories=[known[place]]).fit
+            its_own = columns_of(its, [place])
+            if not alone or isinstance(_attempt(alone, its_own), Exception):
+                named.append(str(name))
+    return named
 
 
 def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool) -> None:
@@ -434,9 +474,14 @@ def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool)
     charged, so that what they refuse costs nothing, and in `fitted_columns`.
     """
     for _, _, columns in step.transformers:
+        named = [columns] if isinstance(columns, str) else columns
+        known = {name for name in names_of(rows) or () if isinstance(name, str)}
+        lacking = [one for one in named if one not in known] if known and _are_names(named) else []
+
+        or_else = ", has one of them twice, or is sparse and not in CSR, which X.tocsr() makes"
         flaw = (
-            f"Step {name!r}: X, or the like of a plan, does not have the columns {columns!r}, "
-            "has one of them twice, or is sparse and not in CSR, which X.tocsr() makes."
+            f"Step {name!r}: X, or the like of a plan, does not have the columns "
+            f"{lacking or columns!r}{'' if lacking else or_else}."
         )
         with_text(flaw, partial(columns_of, rows, columns))
     # What is refused of it without its parts follows from its settings.
@@ -444,15 +489,12 @@ def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool)
     settings = _public(f"Step {name!r}", alone.set_params(remainder="drop").fit, stand_ins(rows))
     if settings.rows is None and settings.error:
         raise ValueError(settings.error)
-    public = in_public(step)
-    if are_private and (flaw := _flaw(name, public, rows)):
-        flawed = _flawed_columns(name, public, rows)
-        columns = f"columns: {shortened([*flawed])}."
-        if any(map(hold_times, flawed.values())):
-            raise ValueError(f"Step {name!r}, {columns} {TIMES}")
-        fill = f" {MISSING['X']}" * (not all(map(is_finite, flawed.values())))
-        encode = _ENCODE * (not all(map(are_numbers, flawed.values())))
-        raise ValueError(f"{flaw} It is about {columns}{fill}{encode}")
+    if are_private and (flaw := _flaw(name, in_public(step), rows)):
+        raise ValueError("\n".join(_flaws_of_parts(name, step, rows)) or flaw)
+
+
+def _are_names(columns: Any) -> bool:
+    return isinstance(columns, list) and all(isinstance(one, str) for one in columns)
 
 
 def _flaw(name: str, step: Any, rows: Any) -> str:
@@ -464,19 +506,44 @@ def _flaw(name: str, step: Any, rows: Any) -> str:
     return "" if is_finite(made) else f"Step {name!r} leaves NaN or infinity."
 
 
-def _flawed_columns(name: str, step: Any, rows: Any) -> dict[str, Any]:
-    """Return the columns, of parts that leave other than finite numbers, that hold such, or all."""
+def _flaws_of_parts(name: str, step: Any, rows: Any) -> Iterator[str]:
+    """Say of each part why it leaves other than finite numbers, with columns and cures."""
     rows = rows if hasattr(rows, "shape") else np.asarray(rows)
-    places, flawed = range(rows.shape[1]), set[int]()
-    parts = {part: _get_column_indices(rows, columns) for part, _, columns in step.transformers}
-    for part, its in {**parts, "": {*places}.difference(*parts.values())}.items():
-        # Of the parts this one alone, or the remainder.
-        alone = with_parts(step, dict.fromkeys(parts.keys() - {part}, "drop"))
-        alone.remainder = "drop" if part else step.remainder
-        flawed.update(its if _flaw(name, alone, rows) else ())
-    columns = {place: columns_of(rows, [place]) for place in sorted(flawed)}
-    odd = [i for i, one in columns.items() if not (are_numbers(one) and is_finite(one))]
-    return {str((names_of(rows) or places)[place]): columns[place] for place in odd or columns}
+    names = names_of(rows) or range(rows.shape[1])
+    parts = [(*part, _get_column_indices(rows, part[2])) for part in step.transformers]
+    rest = sorted({*range(rows.shape[1])}.difference(*(places for *_, places in parts)))
+    for part, one, columns, places in [*parts, ("remainder", step.remainder, rest, rest)]:
+        if not len(places) or (isinstance(one, str) and one == "drop"):
+            continue
+        # Of the parts this one alone, to the columns that it gets.
+        is_single, own = isinstance(columns, str | Integral), columns_of(rows, places)
+        alone = [("alone", one, 0 if is_single else [*range(len(places))])]
+        whole = clone(step).set_params(transformers=alone, remainder="drop")
+        path, its = f"{name}__{part}", [str(names[place]) for place in places]
+        if flaw := _flaw(path, in_public(whole), own):
+            kinds = kinds_of(own, its)
+            yield _with_columns(f"Step {path!r}", flaw, one, kinds, its, is_single=is_single)
+
+
+def _with_columns(
+    what: str, flaw: str, part: Any, kinds: Mapping[str, str], names: list[str], *, is_single: bool
+) -> str:
+    """Name the columns of odd kinds that a part does not take, or else all that it gets."""
+    leaves = [one for one in leaves_of(part, is_fitted=False) if not isinstance(one, str)]
+    tags = [get_tags(one).input_tags for one in leaves]
+    is_for_texts, refused, cures = any(one.string for one in tags), {*kinds.values()}, {**CURES}
+    if is_for_texts and not is_single:
+        return f"{what} takes one column of texts: pass its name or number, and no list."
+    if is_for_texts:
+        refused = {"texts and gaps", "NaN"}
+        cures |= dict.fromkeys(refused, GAPS_OF_TEXTS)
+    elif any(one.categorical for one in tags) or any(type(one) in _MAY_MIX for one in leaves):
+        refused = {"NaN", "infinity"}
+    elif tags and tags[0].allow_nan:
+        refused -= {"NaN"}
+    if kinds := {name: kind for name, kind in kinds.items() if kind in refused}:
+        return f"{what} refuses its rows. {said_of(kinds, cures=cures)}"
+    return f"{flaw} It is about columns: {shortened(names)}."
 
 
 def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) -> Any:
@@ -506,6 +573,9 @@ def _as_wide(part: Any) -> Any:
 
 def _widened(rows: Any, *, most: int | None, takes_gaps: bool, makes_dense: bool) -> Any:
     """Check rows as the private part does, which makes numbers of nullable columns, too."""
+    if any("texts" in kind for kind in kinds_of(rows).values()):
+        # Texts of numbers, too, which public texts are not.
+        raise ValueError("could not convert string to float")
     wanted = "allow-nan" if takes_gaps else True
     checked = check_array(rows, accept_sparse=True, ensure_all_finite=wanted)
     checked = columns_of(checked, slice(most))

@@ -1,0 +1,283 @@
+"""A messy table: each error names the column and what it holds, and its cure works."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from refusals import refusal_of
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+
+import skdp
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),
+    pytest.mark.usefixtures("few_steps"),
+]
+
+N = 60
+NUMBERS = np.random.default_rng(0)
+TOWNS = ["North", "South"]
+DAYS = pd.Series(np.datetime64("2015-01-01") + NUMBERS.integers(0, 3000, N))
+TABLE = pd.DataFrame(
+    {
+        "id": np.arange(N),
+        "age": NUMBERS.integers(18, 90, N).astype(float),
+        "member": NUMBERS.choice([True, False], N),
+        "town": NUMBERS.choice(["North", "South"], N),
+        "note": NUMBERS.choice(["late", "great thing"], N),
+        "joined": DAYS.dt.strftime("%Y-%m-%d"),
+        "price": "12",
+    }
+).assign(
+    plan=lambda table: table["town"].astype("category"),
+    nullable=lambda table: table["member"].astype("boolean"),
+    arrow=lambda table: table["member"].astype("bool[pyarrow]"),
+    when=DAYS,
+    day=DAYS.dt.date.astype(object),
+)
+GAPS = TABLE.copy()
+for column in ("age", "nullable", "arrow", "note", "town"):
+    GAPS.loc[7, column] = pd.NA if column in ("nullable", "arrow") else None
+Y = np.where(TABLE["age"] > 50, "yes", "no")
+AGE = ("age", skdp.DPStandardScaler(bounds=(0, 120)), ["age"])
+WORDS = CountVectorizer(vocabulary=["late", "great"])
+
+
+def pipeline_of(*parts):
+    columns = ColumnTransformer([*parts], sparse_threshold=0)
+    return skdp.make_dp_pipeline(columns, skdp.DPLogisticRegression(classes=["no", "yes"]))
+
+
+def passing(*names):
+    return pipeline_of(("rest", "passthrough", [*names]))
+
+
+def encoding(name, *categories):
+    return pipeline_of(("codes", OneHotEncoder(categories=[[*categories]]), [name]))
+
+
+def days_of(column):
+    return (pd.to_datetime(column, utc=True) - pd.Timestamp("2000-01-01", tz="UTC")).dt.days.rename(
+        "days"
+    )
+
+
+FILLED = SimpleImputer(strategy="constant", fill_value=0)
+TOWN = passing("town")
+# What is fitted, to which table, what the error says, and what is fitted instead, to which one.
+ERRORS = {
+    "gaps in numbers": (
+        passing("id", "age"),
+        GAPS,
+        "'columntransformer__rest' .* Column age holds NaN. Fill missing .*SimpleImputer",
+        pipeline_of(("rest", FILLED, ["id", "age"])),
+        GAPS,
+    ),
+    "gaps in booleans": (
+        passing("nullable"),
+        GAPS,
+        "Column nullable holds NaN. Fill missing",
+        pipeline_of(("rest", FILLED, ["nullable"])),
+        GAPS,
+    ),
+    "gaps in booleans of pyarrow": (
+        passing("arrow"),
+        GAPS,
+        "Column arrow holds NaN. Fill missing",
+        pipeline_of(("rest", FILLED, ["arrow"])),
+        GAPS,
+    ),
+    "infinity": (
+        passing("age"),
+        TABLE.replace({"age": {TABLE["age"][7]: np.inf}}),
+        r"Column age holds infinity. Cut it off .* numpy.clip\(X, -1e6, 1e6\)",
+        passing("age"),
+        np.clip(TABLE[["age"]].replace(TABLE["age"][7], np.inf), -1e6, 1e6),
+    ),
+    "gaps in texts": (
+        pipeline_of(AGE, ("words", WORDS, "note")),
+        TABLE.assign(note=GAPS["note"]),
+        r"'columntransformer__words' .* Column note holds texts and gaps. .*X\['note'\].fillna",
+        pipeline_of(AGE, ("words", WORDS, "note")),
+        TABLE.assign(note=GAPS["note"].fillna("")),
+    ),
+    "gaps in texts of polars": (
+        pipeline_of(("words", WORDS, "note")),
+        pl.DataFrame(GAPS[["id", "note"]]),
+        r"Column note holds texts and gaps. .*X\['note'\].fill_null\(''\)",
+        pipeline_of(("words", WORDS, "note")),
+        pl.DataFrame(GAPS[["id", "note"]]).with_columns(pl.col("note").fill_null("")),
+    ),
+    "gaps in texts alone": (
+        skdp.make_dp_pipeline(WORDS, skdp.DPLogisticRegression(classes=["no", "yes"])),
+        GAPS["note"],
+        r"'countvectorizer' refuses a missing text. Fill .* X.fillna\(''\)",
+        skdp.make_dp_pipeline(WORDS, skdp.DPLogisticRegression(classes=["no", "yes"])),
+        GAPS["note"].fillna(""),
+    ),
+    "a list of one text": (
+        pipeline_of(("words", WORDS, ["note"])),
+        TABLE,
+        "'columntransformer__words' takes one column of texts: pass its name",
+        pipeline_of(("words", WORDS, "note")),
+        TABLE,
+    ),
+    "texts": (
+        TOWN,
+        TABLE,
+        r"Column town holds texts. Encode them by OneHotEncoder\(cat",
+        encoding("town", "North", "South"),
+        TABLE,
+    ),
+    "categories": (
+        passing("plan"),
+        TABLE,
+        r"Column plan holds categories. Encode them by OneHotEncoder\(cat",
+        encoding("plan", "North", "South"),
+        TABLE,
+    ),
+    "dates in texts": (
+        passing("joined"),
+        TABLE,
+        r"Column joined holds texts. .* dates, \(pandas.to_datetime\(X\['joined'\], utc=True\)",
+        passing("days"),
+        days_of(TABLE["joined"]).to_frame(),
+    ),
+    "numbers in texts": (
+        pipeline_of(("scale", skdp.DPStandardScaler(), ["price"])),
+        TABLE,
+        r"Column price holds texts. .* pandas.to_numeric\(X\['price'\]\)",
+        passing("price"),
+        pd.to_numeric(TABLE["price"]).to_frame(),
+    ),
+    "dates": (
+        passing("when"),
+        TABLE,
+        r"Column when holds dates. .*\(pandas.to_datetime\(frame\['date'\], utc=True\)",
+        passing("days"),
+        days_of(TABLE["when"]).to_frame(),
+    ),
+    "dates as objects": (
+        passing("day"),
+        TABLE,
+        r"Column day holds dates. .*\(pandas.to_datetime\(frame\['date'\], utc=True\)",
+        passing("days"),
+        days_of(TABLE["day"]).to_frame(),
+    ),
+    "booleans that are not sorted": (
+        encoding("member", True, False),
+        TABLE,
+        r"'columntransformer__codes' .* sorted, as \[False, True\]. It is about columns: member.",
+        encoding("member", False, True),
+        TABLE,
+    ),
+    "a category too few": (
+        pipeline_of(("c", OneHotEncoder(categories=[TOWNS, TOWNS[:1]]), ["town", "plan"])),
+        TABLE,
+        "Give it all categories, .* It is about columns: plan.$",
+        pipeline_of(("c", OneHotEncoder(categories=[TOWNS] * 2), ["town", "plan"])),
+        TABLE,
+    ),
+    "a column that X lacks": (
+        passing("age", "nobody"),
+        TABLE,
+        r"does not have the columns \['nobody'\].$",
+        passing("age"),
+        TABLE,
+    ),
+    "texts through an imputer": (
+        skdp.make_dp_pipeline(FILLED, skdp.DPLogisticRegression(classes=["no", "yes"])),
+        TABLE[["age", "town"]],
+        r"no real numbers: town: pass X.drop\(columns=\['town'\]\)",
+        skdp.make_dp_pipeline(FILLED, skdp.DPLogisticRegression(classes=["no", "yes"])),
+        TABLE[["age", "town"]].drop(columns=["town"]),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_an_error_names_the_column_what_it_holds_and_a_cure_that_works(case):
+    model, table, said, mended, other = ERRORS[case]
+    refused = refusal_of(model, table, Y)
+    text = str(refused.value)
+    assert re.search(said, text), text
+    assert refused.value.__context__ is None
+    # Other columns of the table, and values, stay out of it.
+    columns = set(re.findall(r"Columns? ([\w, ]+) holds?", text))
+    assert len(columns) <= 1
+    assert "2015" not in text
+    assert "great" not in text
+    assert mended.fit(other, Y).predict(other).shape == (N,)
+
+
+PLAIN = {
+    "gaps": (GAPS[["id", "age"]], r"^Input X contains NaN.* Column age holds NaN\.$"),
+    "gaps by number": (GAPS[["id", "age"]].to_numpy(), r"Column 1 holds NaN\.$"),
+    "infinity": (TABLE[["id"]].assign(z=np.inf), r"contains .*infinity.* Column z holds infinity"),
+    "texts": (TABLE[["id", "town"]], r"^could not convert .* Column town holds texts\. Encode"),
+    "texts by number": (TABLE[["id", "town"]].to_numpy(), "Column 1 holds texts"),
+    "texts of polars": (pl.DataFrame(TABLE[["id", "town"]]), "Column town holds texts"),
+    "categories": (TABLE[["id", "plan"]], "Column plan holds categories. Encode"),
+    "dates": (TABLE[["id", "when"]], "^Dates, .* Column when holds dates"),
+    "dates as objects": (TABLE[["id", "day"]], "Dates, .* Column day holds dates"),
+    "lists": (TABLE[["id"]].assign(z=[[1, 2]] * N), r"Column z holds objects.*columns=\['z'\]"),
+}
+
+
+@pytest.mark.parametrize("case", PLAIN)
+def test_without_a_pipeline_the_column_is_named_too(case):
+    rows, said = PLAIN[case]
+    for model in (skdp.DPPCA(1), skdp.DPLogisticRegression(classes=["no", "yes"])):
+        assert re.search(said, str(refusal_of(model, rows, Y).value))
+
+
+def test_whole_numbers_and_booleans_are_passed_on_together():
+    for names in (["id", "member"], ["member", "age"], ["nullable", "id"], ["arrow", "age"]):
+        model = passing(*names).fit(TABLE, Y)
+        assert model.predict(TABLE).shape == (N,)
+        assert model[-1].coef_.shape == (1, 2)
+        assert skdp.privacy_spent(model).is_private
+    rest = ColumnTransformer([AGE], remainder="passthrough", sparse_threshold=0)
+    model = skdp.make_dp_pipeline(rest, skdp.DPLogisticRegression(classes=["no", "yes"]))
+    assert model.fit(TABLE[["age", "id", "member"]], Y)[-1].coef_.shape == (1, 3)
+
+
+def test_texts_are_filled_within_a_part():
+    filled = SimpleImputer(strategy="constant", fill_value="")
+    part = make_pipeline(filled, FunctionTransformer(np.ravel), WORDS)
+    model = pipeline_of(("words", part, ["note"])).fit(TABLE.assign(note=GAPS["note"]), Y)
+    assert model.predict(GAPS).shape == (N,)
+    assert skdp.privacy_spent(model).is_private
+
+
+def days_of_texts(frame):
+    return days_of(frame.iloc[:, 0]).to_frame()
+
+
+def days_as_floats(frame):
+    return days_of_texts(frame).astype(float)
+
+
+def days_in_polars(frame):
+    dates = pl.col("joined").str.to_date()
+    return frame.select((dates - pl.date(2000, 1, 1)).dt.total_days()).to_numpy()
+
+
+@pytest.mark.parametrize("function", [days_of_texts, days_as_floats, days_in_polars])
+def test_functions_make_days_of_dates_in_texts(function):
+    table = pl.DataFrame(TABLE[["id", "joined"]]) if function is days_in_polars else TABLE
+    step = make_pipeline(FunctionTransformer(function), skdp.DPStandardScaler(bounds=(0, 9999)))
+    if function is not days_in_polars:
+        step = FunctionTransformer(function)
+    model = pipeline_of(("days", step, ["joined"])).fit(table, Y)
+    assert model.predict(table).shape == (N,)
+    gaps = TABLE.assign(joined=TABLE["joined"].where(TABLE["id"] != 7))
+    if function is days_of_texts:
+        with pytest.raises(ValueError, match=r"one shape and type.*\.astype\(float\)"):
+            pipeline_of(("days", step, ["joined"])).fit(gaps, Y)
