@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from skdp._estimator import PlannedEstimator
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks
 from skdp.decomposition import (
@@ -54,6 +55,7 @@ __all__ = [
     "LowRankFactors",
     "ModelCard",
     "PersonalHead",
+    "PlannedEstimator",
     "PrivacyLedger",
     "PrivacyWarning",
     "RankOneMatrices",

@@ -268,7 +268,8 @@ def without_secrets(state: dict[str, Any]) -> dict[str, Any]:
     Whoever has the seed can take the noise out of released results.
     """
     ledger = {} if state.get("ledger") is None else {"ledger": LEFT_OUT}
-    return {**state, "random_state": None, **ledger}
+    # An estimator of another author may have neither.
+    return {**state, **dict.fromkeys({"random_state"} & state.keys()), **ledger}
 
 
 # ------------------------------

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from functools import partial
 from inspect import signature
 from numbers import Integral, Real
+from types import SimpleNamespace
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -450,6 +451,137 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         would be free of it. `digest` hashes all data of the fit, which takes a pass over them.
         """
         return NoiseSource(seed, (type(self).__name__, parameters_by_value(self), digest()))
+
+
+class PlannedEstimator(PrivateEstimator):
+    """Base of an estimator of your own that spends by a plan, and takes part as those of skdp do.
+
+    Its author says that `fit` releases what `plan` lists and tells nothing else of its rows. Then
+    it may be a step of a :class:`skdp.DPPipeline` or a search, a ledger counts it, and
+    :func:`skdp.privacy_spent` calls it *private on its author's word*. Its record has
+    ``enforced=False``, because a word is no proof: :func:`skdp.testing.check_privacy` attacks it.
+
+    A subclass has the parameters `epsilon` and `delta`; a method ``plan(n_samples, n_features)``
+    that declares all releases, with ``PrivacyCost(self.epsilon, self.delta)`` and
+    ``enforced=False``; and a method ``fit(X, y=None)`` that refuses bad data first, then opens its
+    budget by `open_budget`, and sets ``privacy_spent_``. Behind other private steps `fit` and
+    `transform` take any finite rows. Units other than rows, and another adjacency, are class
+    attributes `privacy_unit` and `adjacency`.
+
+    See Also
+    --------
+    skdp.testing.check_privacy : Attacks what you have written.
+
+    Notes
+    -----
+    **Privacy.** What the author says. Noise comes from the operating system: a `random_state` of
+    a pipeline does not repeat it. If a step follows, scikit-learn's ``OneToOneFeatureMixin``, or an
+    integer parameter `n_components`, says how many columns `transform` returns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import PlannedEstimator, make_dp_pipeline
+    >>> from skdp.privacy import Plan, PrivacyCost
+    >>> class Positive(PlannedEstimator):
+    ...     def __init__(self, *, epsilon=1.0, delta=1e-6):
+    ...         self.epsilon, self.delta = epsilon, delta
+    ...     def plan(self, n_samples, n_features):
+    ...         cost, known = PrivacyCost(self.epsilon, self.delta), {"n": n_features}
+    ...         what = "positive", "gaussian", 1.0, lambda n: n ** 0.5, known
+    ...         count = cost.release(*what, shape=(n_features,))
+    ...         return Plan(cost, count, unit="row", adjacency="replace", enforced=False)
+    ...     def fit(self, X, y=None):
+    ...         plan = self.plan(*X.shape)
+    ...         budget = self.open_budget(plan)
+    ...         self.positive_ = budget.release(plan.parts, np.sum(X > 0, axis=0)).value
+    ...         self.privacy_spent_ = budget.spent()
+    ...         return self
+    >>> model = make_dp_pipeline(Positive(), epsilon=2.0).fit(np.ones((100, 3)))
+    >>> model.privacy_spent_.epsilon, model.privacy_spent_.enforced
+    (2.0, False)
+    """
+
+    ledger: Any = None
+    random_state: Any = None
+    n_jobs: Any = None
+    privacy_unit: str = "row"
+    adjacency: str = "replace"
+
+    @abstractmethod
+    def plan(self, n_samples: int, n_features: int) -> Plan:  # type: ignore[override]
+        """List what a fit would release and spend, from public facts.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of rows of the X that will be fitted.
+        n_features : int
+            Number of its features.
+
+        Returns
+        -------
+        Plan
+            All releases of the fit, in order.
+        """
+
+    def open_budget(self, plan: Plan) -> PrivacyBudget:
+        """Open the budget of a plan; a ledger is charged with its first release.
+
+        Parameters
+        ----------
+        plan : Plan
+            What `plan` returns for the X that is fitted.
+
+        Returns
+        -------
+        PrivacyBudget
+            The budget, whose record says that the bounds are a promise.
+
+        Raises
+        ------
+        ValueError
+            If the plan is not that of the parameters; nothing has been spent then.
+        """
+        what = f"{type(self).__name__}.fit"
+        return self._open_budget(self._checked(plan), what)
+
+    def _checked(self, plan: Plan) -> Plan:
+        declared = self._cost(), self.privacy_unit, self.adjacency, False
+        if (plan.cost, plan.unit, plan.adjacency, plan.enforced) != declared:
+            raise ValueError(
+                f"plan of {type(self).__name__} must have PrivacyCost(self.epsilon, self.delta), "
+                f"unit={self.privacy_unit!r}, adjacency={self.adjacency!r} and enforced=False, got "
+                f"{plan.cost}, unit={plan.unit!r}, adjacency={plan.adjacency!r} and "
+                f"enforced={plan.enforced}."
+            )
+        return plan
+
+    def _problem(self, X: Any, y: Any = None, **users: Any) -> tuple[Any, Any]:
+        name = type(self).__name__
+        if users:
+            raise ValueError(f"{name} takes no users: it protects each {self.privacy_unit}.")
+        checks.refuse_blocks(X, name)
+        n_samples, n_features = checks.check_rows(X, name).shape
+        return self._problem_like(n_samples, n_features, None), (X, y)
+
+    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> Any:
+        plan = self._checked(self.plan(n_samples, n_features))
+        unit = SimpleNamespace(name=plan.unit, adjacency=plan.adjacency, is_enforced=False)
+        return SimpleNamespace(cost=plan.cost, parts=plan.parts, unit=unit, n_units=n_samples)
+
+    def _plan(self, problem: Any) -> Any:
+        return problem.parts
+
+    def _release(self, problem: Any, data: Any, warn: Any) -> tuple[Any, Any, Any]:
+        self.fit(*data)
+        return problem, None, None
+
+    def _keep(self, problem: Any, result: Any, budget: Any) -> list[str]:
+        if self.privacy_spent_.enforced:
+            raise ValueError(f"fit of {type(self).__name__} must call self.open_budget(plan).")
+        self._said, self._n_units = [], problem.n_units
+        return []
 
 
 def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], ...]:

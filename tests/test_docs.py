@@ -152,7 +152,7 @@ def test_of_each_method_it_is_said_what_the_guarantee_covers():
     said = runpy.run_path(str(DOCS / "_extensions" / "guarantee.py"))["GUARANTEE"]
     methods = {
         name
-        for estimator in [*ESTIMATORS, *SEARCHES, *STREAMS, skdp.DPPipeline]
+        for estimator in [*ESTIMATORS, *SEARCHES, *STREAMS, skdp.DPPipeline, skdp.PlannedEstimator]
         for name in dir(estimator)
         if not name.startswith("_") and callable(getattr(estimator, name))
     }

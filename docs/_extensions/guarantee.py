@@ -32,6 +32,7 @@ GUARANTEE = {
     "coordinates that are public or released it is covered.",
     "mahalanobis": _ROWS,
     "merge": "The stream itself; nothing is released.",
+    "open_budget": "A budget; nothing is released, and a ledger is charged with the first release.",
     "partial_fit": "The stream itself; nothing is released.",
     "personalize": "**Not covered**: noise-free functions of the rows passed in, each for its "
     "owner only.",

@@ -1,14 +1,15 @@
 import math
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdp.privacy import Plan, PrivacyBudget, PrivacyCost
+from skdp import PlannedEstimator
+from skdp.privacy import Plan, PrivacyCost
 from skdp.testing import PrivacyCase, parametrize_with_privacy_checks
 
 
-class PrivateQuantileTransformer(TransformerMixin, BaseEstimator):
+class PrivateQuantileTransformer(OneToOneFeatureMixin, TransformerMixin, PlannedEstimator):
     """Map each column to ranks between 0 and 1, by noisy counts between public edges."""
 
     def __init__(self, edges=(-3, -2, -1, 0, 1, 2, 3), *, epsilon=1.0, delta=1e-6):
@@ -23,7 +24,7 @@ class PrivateQuantileTransformer(TransformerMixin, BaseEstimator):
         counts = cost.release(
             "counts", "gaussian", 1.0, self._change, {"n": n_features}, shape=shape
         )
-        return Plan(cost, counts, unit="row", adjacency="replace")
+        return Plan(cost, counts, unit="row", adjacency="replace", enforced=False)
 
     @staticmethod
     def _change(n):
@@ -34,7 +35,7 @@ class PrivateQuantileTransformer(TransformerMixin, BaseEstimator):
         """Count the rows between edges, add noise, and keep what the noisy counts say."""
         X = validate_data(self, X, dtype=np.float64)  # refuses bad data, and spends nothing
         plan = self.plan(*X.shape)
-        budget = PrivacyBudget.of(plan)
+        budget = self.open_budget(plan)
         noisy, _ = budget.release(plan.parts, self._counts(X))
         # From here on all follows from what was released.
         below = np.maximum(noisy, 0).cumsum(axis=1)

@@ -22,7 +22,12 @@ from sklearn.preprocessing import (
 from sklearn.utils.validation import check_is_fitted
 
 from skdp import covariance, decomposition, linear_model, preprocessing
-from skdp._estimator import PrivateEstimator, carried, check_asks_for_no_data
+from skdp._estimator import (
+    PlannedEstimator,
+    PrivateEstimator,
+    carried,
+    check_asks_for_no_data,
+)
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.model_selection._planned_fits import (
     candidate_of,
@@ -138,7 +143,7 @@ _OURS = (
     DPPipeline,
     DPRandomizedSearch,
 )
-AS_DECLARED = "as its author declares"
+AS_DECLARED = "on its author's word"
 CALLS = "calls functions, which are not checked"
 
 _LEARNED, _LEARNS = "learned from the data without privacy", "learns from data without privacy"
@@ -147,6 +152,7 @@ _CHANGED = "was changed since it was made of a release: nothing says how"
 _UNKNOWN_HOLDER = "holds private steps, and skdp does not know what it keeps"
 _INFINITE = "had an epsilon of inf, which is no privacy"
 _GUESSABLE = "had a random_state that may be guessed, and with it the noise"
+_ELSEWHERE = "has not opened its budget by open_budget"
 _MAY_KEEP = "may keep more than was released, as a subclass"
 _CHOSE = "chose by scores computed from the data without privacy; DPGridSearch chooses privately"
 _SCORES = "keeps scores computed from the data without privacy"
@@ -322,6 +328,7 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
     others = _kinds_of(estimator).difference(_OURS)
     complaints = {
         _MAY_KEEP: any(issubclass(kind, _OURS) for kind in others),
+        _ELSEWHERE: isinstance(estimator, PlannedEstimator) and record.enforced,
         **_complaints_of(record),
     }
     note = _note(complaints)
@@ -488,7 +495,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
             "no guarantee against anyone who can guess random_state of ": _is_secretly_seeded,
             f"private {AS_DECLARED}: ": lambda step: step.note == AS_DECLARED,
             "functions that are not checked, in ": lambda step: step.note == CALLS,
-            "bounds or classes promised by the caller, not enforced, in ": _is_promised,
+            "bounds or classes promised by the caller, not enforced, in ": self._is_promised,
             "frozen, fitted before and not counted: ": lambda step: step.status == FROZEN,
         }
         labels = {what: [step.label for step in self.steps if which[what](step)] for what in which}
@@ -496,6 +503,12 @@ class PrivacyReport:  # numpydoc ignore=PR02
         units = {record.unit for step in self.steps for record in step.records}
         parts += [ROWS_ARE_RECORDS] * ({"row", "record"} <= units)
         return "; ".join([self._judgement(), *parts])
+
+    def _is_promised(self, step: PrivacyStep) -> bool:
+        # Steps with one record have the word of its author in common.
+        words = [one for other in self.steps if other.note == AS_DECLARED for one in other.records]
+        records = (one for one in step.records if not any(one is word for word in words))
+        return step.status != FROZEN and not all(record.enforced for record in records)
 
     def _judgement(self) -> str:
         for status in (NOT_PRIVATE, UNKNOWN):
@@ -593,8 +606,8 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     - a pipeline with memory, which keeps rows on disk, or with callbacks that ask for rows.
 
     Only records of classes of skdp are trusted. A subclass of one may keep more than it has
-    released, and is called not private. Any other subclass of ``PrivateEstimator`` is reported as
-    private *as its author declares*.
+    released, and is called not private. A :class:`skdp.PlannedEstimator`, which somebody else has
+    written, is reported as private *on its author's word*.
 
     Examples
     --------
@@ -670,7 +683,3 @@ def learned_without_privacy(estimator: Any) -> list[str]:
 def _is_secretly_seeded(step: PrivacyStep) -> bool:
     # The judgement speaks of a seed that may be guessed.
     return step.seeded and not any(record.guessable for record in step.records)
-
-
-def _is_promised(step: PrivacyStep) -> bool:
-    return step.status != FROZEN and not all(record.enforced for record in step.records)

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
+from skdp._estimator import PlannedEstimator
 from skdp.data.containers import float_dtype
 from skdp.data.parts import RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
@@ -22,6 +23,7 @@ from skdp.pipeline._holders import (
     is_columns,
     is_passed_through,
     is_stateless,
+    keeps_columns,
     not_private,
     private_parts,
 )
@@ -149,6 +151,11 @@ def path_of(
             configured._validate_params()
             if not is_planned and isinstance(configured, PrivateClassifier):
                 configured._classes_and_codes(y)
+            if like is None:
+                raise ValueError(
+                    f"Step {step.name!r} follows one that does not say how many columns it "
+                    "returns: let that inherit OneToOneFeatureMixin, or have an int n_components."
+                )
             rows = rows_of_step(step, like)
             if not is_checked:
                 # Rows that pass here stay acceptable: what later steps get is made finite.
@@ -156,7 +163,7 @@ def path_of(
                     configured._problem(rows, y, **users)
                 n_rows = n_units or _shape_of(rows)[0]
                 is_checked = step.columns is None
-            if rows is not None and (width := _shape_of(rows)[1]) is not None:
+            if (width := _shape_of(rows)[1]) is not None:
                 facts = n_rows, width, rows
                 problem = configured._problem_of_size(*facts)
                 if not released:
@@ -212,6 +219,8 @@ def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: 
     if isinstance(configured, DPStandardScaler):
         some = np.ones((3, width), dtype)
         return csr_array(some) if holds_sparse(like) else some
+    if isinstance(configured, PlannedEstimator) and not hasattr(configured, "n_components"):
+        return np.ones((3, width), dtype) if keeps_columns(configured) else None
     if step.is_private:
         n_components = _n_components(configured)
         most = n_components if isinstance(n_components, int) else min(n_rows, width)

@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_consistent_length
 
 from skdp._checks import check_given, feature_names, redact_errors, targets_of
-from skdp._estimator import PrivateEstimator
+from skdp._estimator import PlannedEstimator, PrivateEstimator
 from skdp._intervals import in_order
 from skdp.data.containers import finite
 from skdp.data.parts import RowBlocks, RowParts, mapped_blocks
@@ -76,7 +76,7 @@ class Step(NamedTuple):
 
 
 # Shares of steps that others follow: of a scaler, whose columns' ends are public or not, and of
-# components.
+# components, or what another author has written.
 _KNOWN_ENDS, _UNKNOWN_ENDS, _COMPONENTS = 0.15, 0.25, 0.25  # not studied
 # By how much rounding may take the sum of given shares away from 1.
 _ROUNDING = 1e-9  # not tuned
@@ -132,7 +132,7 @@ def _default_share(name: str, step: Any) -> float:
         return step
     if isinstance(step, DPStandardScaler):
         return _UNKNOWN_ENDS if step.bounds is None else _KNOWN_ENDS
-    if isinstance(step, DPPCA | DPTruncatedSVD):
+    if isinstance(step, DPPCA | DPTruncatedSVD | PlannedEstimator):
         return _COMPONENTS
     raise ValueError(
         f"Step {name!r}, a {type(step).__name__}, is followed by other private steps and has no "
@@ -439,6 +439,8 @@ def unit_of(step: Any) -> tuple[str, bool]:
         has_users = is_routed or step.require_groups or step.user_column is not None
         return "user" if has_users else "row", True
     given = getattr(step, "privacy_unit", None)
+    if isinstance(step, PlannedEstimator):
+        return str(given), False
     if isinstance(step, SharedBudget):
         return str(given), all(unit_of(one)[1] for one in private_within(step).values())
     if isinstance(step, PrivateClassifier):

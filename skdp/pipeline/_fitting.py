@@ -94,7 +94,8 @@ class Fits:
     def planned(self, cost: PrivacyCost, parts: Any) -> Plan:
         """Plan releases about what all private steps protect."""
         unit, adjacency = composition.common_unit(self.steps), composition.adjacency_of(self.steps)
-        enforced = not self.lack_classes
+        planned = (isinstance(one.estimator, _estimator.PlannedEstimator) for one in self.steps)
+        enforced = not (self.lack_classes or any(planned))
         return Plan(cost, parts, unit=unit, adjacency=adjacency, enforced=enforced)
 
     def chooses_within(self, number: int) -> bool:
@@ -379,7 +380,8 @@ def _labeled(
         label = f"{budgets.name} {search.n_labeled[budgets.name]}"
     configured = [_configured(search, number, j, budgets) for j in candidates]
     for one in configured:
-        one.set_params(random_state=search.seed_of(label))
+        # Not every one has it as a parameter.
+        one.random_state = search.seed_of(label)
     return label, configured
 
 
@@ -510,7 +512,8 @@ def with_one_record(model: Any, search: Fits, spent: PrivacySpent, ledger: Any) 
             asked = {name: getattr(step.estimator, name) for name in ("epsilon", "delta")}
             if step.name in search.lack_classes:
                 asked["classes"] = None
-            part.set_params(**asked, ledger=ledger, random_state=None)
+            part.set_params(**asked)
+            part.ledger, part.random_state = ledger, None
             # What follows from public facts is said of the whole.
             if search.chooses_within(number):
                 part._said = []

@@ -601,7 +601,7 @@ def cautions(spent: Any, notes: Sequence[str]) -> list[str]:
         *[weak] * (_WEAK < spent.epsilon < math.inf),
         *[tail] * (spent.delta_tail > 0),
         *notes,
-        *["bounds or classes promised by the caller, not enforced"] * (not spent.enforced),
+        *["promised, not enforced: bounds, classes, or an author's word"] * (not spent.enforced),
     ]
 
 

@@ -424,8 +424,9 @@ def _checks_of(case: PrivacyCase) -> list[Callable[[Subject], None]]:
     unknown = case.expected_failures.keys() - privacy_checks().keys()
     if unknown:
         raise ValueError(f"expected_failures must name privacy_checks(), got {sorted(unknown)}.")
-    fitted = case.estimator
-    return [one for one, need in CHECKS.items() if getattr(case, need, 0) or hasattr(fitted, need)]
+    one, given = case.estimator, case.estimator.get_params(deep=False)
+    has = {need for need in CHECKS.values() if callable(getattr(one, need, None)) or need in given}
+    return [check for check, need in CHECKS.items() if need in has or getattr(case, need, None)]
 
 
 def check_privacy(case: PrivacyCase) -> list[str]:

@@ -349,7 +349,7 @@ def test_another_private_estimator_is_as_its_author_declares():
     assert report.verdict == (
         "This fit alone is private end to end: "
         f"(1, 1e-06)-DP per row, adjacency 'replace'; {COVERED}; "
-        "private as its author declares: clippedmean (ClippedMean)"
+        "private on its author's word: clippedmean (ClippedMean)"
     )
     with pytest.raises(NotFittedError):
         privacy_spent(make_pipeline(Normalizer(), ClippedMean()))
