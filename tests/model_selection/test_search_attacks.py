@@ -144,7 +144,7 @@ def test_what_is_published_follows_what_is_released(name):
     assert one._said == other._said
     assert set(vars(one)) == {
         *one.get_params(deep=False),
-        *("_said", "best_estimator_", "best_index_", "best_params_", "cv_results_"),
+        *("_n_units", "_said", "best_estimator_", "best_index_", "best_params_", "cv_results_"),
         *("n_distinct_fits_", "n_features_in_", "privacy_spent_"),
     }
     last = one.best_estimator_, other.best_estimator_
