@@ -4,6 +4,7 @@ Displays follow those of scikit-learn and need matplotlib, the extra ``examples`
 """
 
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
@@ -22,8 +23,9 @@ from skdp.ledger._file import WHOLE
 from skdp.linear_model._supervised import given_classes, known_codes
 from skdp.model_selection import epsilon_curve
 from skdp.model_selection._score import CONSTRAINTS, opened
+from skdp.pipeline._dp_pipeline import DPPipeline
 from skdp.pipeline._holders import DelegatesMixin, last_of
-from skdp.pipeline._public_steps import of_people
+from skdp.pipeline._public_steps import of_people, transformed
 from skdp.privacy import sensitivity
 from skdp.privacy.plan import Plan, PrivacyCost
 from skdp.privacy.precision import plain
@@ -623,8 +625,9 @@ def score_histogram(
 
     Parameters
     ----------
-    pca : DPPCA or DPTruncatedSVD
-        A fitted estimator that may be published, with two components or more.
+        pca : DPPCA, DPTruncatedSVD or DPPipeline
+        A fitted estimator that may be published, with two components or more; or a pipeline whose
+        last step is one, and whose other steps then take X.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Rows to protect.
     groups : array-like of shape (n_samples,) or None, default=None
@@ -700,16 +703,22 @@ def score_histogram(
     given = {"n_bins": n_bins, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
     given |= {"ledger": ledger, "random_state": random_state}
     validate_plain({**CONSTRAINTS, "n_bins": [_N_BINS]}, given, "score_histogram")
+
+    before: list[Any] = []
+    if isinstance(pca, DPPipeline):
+        *before, (_, pca) = pca._fitted().steps
     if not isinstance(pca, DPPCA | DPTruncatedSVD):
         raise ValueError(
-            f"pca must be a DPPCA or DPTruncatedSVD, got a {type(pca).__name__}. Of a pipeline "
-            "pass its last step, model[-1], and what the others make of X, model[:-1].transform(X)."
+            "pca must be a DPPCA or DPTruncatedSVD, or a DPPipeline that ends with one, got a "
+            f"{type(pca).__name__}."
         )
-    rows = check_rows_of(checked_container(X), pca)
-    refuse_blocks(rows, "score_histogram")
-    edges = _edges_of(pca, components, n_bins)
+    refuse_blocks(X := checked_container(X), "score_histogram")
     unit = "user" if users is not None else "row" if groups is None else "record"
-    people = people_of(users, rows, unit)
+    people = people_of(users, X, unit)
+    made = of_people(partial(transformed, before), people, X) if before else X
+    rows = check_rows_of(made, pca)
+    edges = _edges_of(pca, components, n_bins)
+
     names, codes = _groups_of(groups, classes, rows.shape[0])
     shape = (n_bins, n_bins) if names is None else (len(names), n_bins, n_bins)
     scores = of_people(pca._projection.apply, people, rows)

@@ -127,17 +127,8 @@ RECORDS = (
     "numpy.lib.recfunctions.structured_to_unstructured makes of it."
 )
 #: Texts of errors that contain no values.
-SAFE_TEXTS = (
-    UNREADABLE,
-    MASKED,
-    INVALID_SPARSE,
-    COLLECTION,
-    OTHER_COLUMNS,
-    TIMES,
-    LAZY,
-    RECORDS,
-    NO_RESPONSES,
-)
+SAFE_TEXTS: tuple[str, ...] = (UNREADABLE, MASKED, INVALID_SPARSE, COLLECTION, OTHER_COLUMNS, TIMES)
+SAFE_TEXTS += (LAZY, RECORDS, NO_RESPONSES)
 #: Advice for missing values of X or y.
 MISSING = {
     "X": "Fill missing values by a constant, as SimpleImputer(strategy='constant') does in a "

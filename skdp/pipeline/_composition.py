@@ -228,19 +228,26 @@ def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
     return of_people(partial(transformed, steps), people, rows)
 
 
-def with_names(steps: Sequence[Step], X: Any) -> list[Step]:
-    """Put bounds by names in the order of the columns, where steps before lose the names of X."""
+def with_names(steps: Sequence[Step], candidates: Sequence[Any], X: Any) -> list[Step]:
+    """Put bounds by names in the order of the columns, where steps before lose the names of X.
+
+    Those that candidates have for a step are changed in place.
+    """
     named, names = list[Step](), feature_names(X)
     for number, step in enumerate(steps):
         own = names
         if step.before is not None:
             are_kept = all(keeps_columns(one) for _, one in step.before.steps)
             own = feature_names(columns_of(X, step.columns)) if are_kept else None
-        bounds = getattr(step.estimator, "bounds", None)
         has_lost = step.before is not None or (number and step.columns is None)
-        if has_lost and own is not None and isinstance(bounds, Mapping):
-            ordered = clone(step.estimator).set_params(bounds=in_order(bounds, own))
-            step = step._replace(estimator=ordered)
+        if has_lost and own is not None:
+            given = {"bounds": getattr(step.estimator, "bounds", None)}
+            for one in (given, *(candidate.of_steps[number] for candidate in candidates)):
+                if isinstance(one.get("bounds"), Mapping):
+                    one["bounds"] = in_order(one["bounds"], own)
+            if isinstance(given["bounds"], list):
+                step = step._replace(estimator=clone(step.estimator).set_params(**given))
+
         if step.columns is None and not keeps_columns(step.estimator):
             names = None
         named.append(step)

@@ -98,7 +98,8 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, fitting.Spe
     Not covered: what `predict`, `transform` and `score` return, and the running time.
 
     There are no `memory`, which would repeat a fit where the data are the same, `verbose`,
-    `transform_input`, `set_output` (set it of the last step) and parameters of `fit`.
+    `transform_input` and parameters of `fit`.
+
 
     Rows in parts (:meth:`skdp.RowBlocks.from_partitions`), with their targets, and collections of
     dask are taken, but not with `users`, and not those of one stream. Every step reads them again,
@@ -278,6 +279,23 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, fitting.Spe
             The pipeline itself.
         """
         self._set_params("steps", **params)
+        return self
+
+    def set_output(self, *, transform: Any = None) -> Self:
+        """Set the container of what `transform` returns, of the last step.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None, default=None
+            The container; ``None`` leaves it as it is.
+
+        Returns
+        -------
+        Self
+            The pipeline itself.
+        """
+        for steps in (self.steps, self._held().steps):
+            steps[-1][1].set_output(transform=transform)
         return self
 
     def __len__(self) -> int:

@@ -159,7 +159,7 @@ def search_of(
     name, first, *_ = next(step for step in steps if step.columns is None)
     if holders.is_columns(first):
         check_rows_of_columns(name, first, X, are_private=n_planned is None)
-    search.steps = steps = composition.with_names(steps, X)
+    search.steps = steps = composition.with_names(steps, candidates, X)
     if n_planned is None:
         composition.check_targets(steps, X, y)
         _check_categories(steps, X)

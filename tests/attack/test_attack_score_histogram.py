@@ -5,9 +5,17 @@ import warnings
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.preprocessing import Normalizer
 from watched import SEED, moved, watched
 
-from skdp import DPPCA, DPTruncatedSVD, PrivacyLedger, PrivacyWarning
+from skdp import (
+    DPPCA,
+    DPStandardScaler,
+    DPTruncatedSVD,
+    PrivacyLedger,
+    PrivacyWarning,
+    make_dp_pipeline,
+)
 from skdp.display import score_histogram
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -174,7 +182,11 @@ def test_a_seed_repeats_the_noise_of_the_same_rows_only():
 BAD = X.copy()
 BAD[3, 1] = np.nan
 REFUSED = {
-    "no model": ((X, X), {}, "pca must be a DPPCA or DPTruncatedSVD, got a ndarray"),
+    "no model": (
+        (X, X),
+        {},
+        "pca must be a DPPCA .* ends with one, got a ndarray",
+    ),
     "not finite": ((MODELS["pca"], BAD), {}, "Input X contains NaN"),
     "width": ((MODELS["pca"], X[:, :3]), {}, "X has 3 features"),
     "one component": ((ONE, X), {}, r"two different numbers from 0 to 0, got \(0, 1\)"),
@@ -217,3 +229,21 @@ def test_the_ledger_is_charged_and_settings_are_warned_of(tmp_path):
     assert repr(found).startswith("ScoreHistogram: (12, 12) +- ")
     score_histogram(MODELS["pca"], X, ledger=ledger)
     assert [one["what"] for one in ledger.entries()] == ["score_histogram, 80 rows"]
+
+
+@pytest.mark.parametrize("users", [None, USERS])
+def test_a_pipeline_counts_the_rows_that_its_steps_make(users):
+    steps = Normalizer(), DPStandardScaler(bounds=(-1, 1)), DPPCA(2)
+    model = make_dp_pipeline(*steps, random_state=SEED).fit(X)
+    whole, alone = (
+        counted(one, rows, users=users, random_state=SEED)
+        for one, rows in ((model, X), (model[-1], model[:-1].transform(X)))
+    )
+    np.testing.assert_allclose(whole.values[0], alone.values[0])
+    odd = X.copy()
+    odd[0] = LARGEST
+    assert change(whole, counted(model, odd, users=users)) <= 1 + 1e-9
+    with pytest.raises(ValueError, match="ends with one, got a DPStandardScaler"):
+        score_histogram(make_dp_pipeline(*steps[:2]).fit(X), X)
+    with pytest.raises(ValueError, match="not fitted"):
+        score_histogram(make_dp_pipeline(*steps), X)

@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 import skdp
+from skdp.model_selection import DPGridSearch
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),
@@ -281,3 +282,24 @@ def test_functions_make_days_of_dates_in_texts(function):
     if function is days_of_texts:
         with pytest.raises(ValueError, match=r"one shape and type.*\.astype\(float\)"):
             pipeline_of(("days", step, ["joined"])).fit(gaps, Y)
+
+
+ENDS = [{"age": (0, 120), "id": (0, 60)}, {"id": (0, 90), "age": (0, 200)}]
+
+
+@pytest.mark.parametrize("is_part", [False, True])
+def test_bounds_by_names_are_searched_behind_a_public_step(is_part):
+    part, names = make_pipeline(FILLED, skdp.DPStandardScaler()), ["id", "age"]
+    model = pipeline_of(("scale", part, names))
+    name = "columntransformer__scale__dpstandardscaler__bounds"
+    if not is_part:
+        model = skdp.make_dp_pipeline(*part, skdp.DPLogisticRegression(classes=["no", "yes"]))
+        name = "dpstandardscaler__bounds"
+    search = DPGridSearch(model, {name: ENDS}, epsilon=4.0).fit(GAPS[names], Y)
+    assert search.best_params_[name] in ENDS
+    columns = search.best_estimator_[0 if is_part else 1]
+    scaler = columns.named_transformers_["scale"][-1] if is_part else columns
+    ends = search.best_params_[name]
+    assert scaler.bounds == [ends["id"], ends["age"]]
+    with pytest.raises(ValueError, match="missing are age, unknown are weight"):
+        DPGridSearch(model, {name: [{"id": (0, 9), "weight": (0, 9)}]}).fit(GAPS[names], Y)

@@ -802,3 +802,14 @@ def test_a_step_of_an_unknown_class_is_private_as_its_author_declares():
     grid = {"dplogisticregression__row_norm": [1.0, 2.0]}
     search = DPGridSearch(make_dp_pipeline(columns, CLASSIFIER), grid, refit=False)
     assert not privacy_spent(search.fit(X, Y)).is_private
+
+
+def test_the_output_of_the_last_step_is_set_before_and_after_a_fit():
+    steps = DPStandardScaler(bounds=(-9, 9)), DPPCA(2)
+    pipeline = make_dp_pipeline(*steps).set_output(transform="pandas")
+    assert list(pipeline.fit(X).transform(X)) == ["dppca0", "dppca1"]
+    assert list(clone(pipeline).fit(X).transform(X)) == ["dppca0", "dppca1"]
+    assert type(pipeline.set_output(transform="default").transform(X)) is np.ndarray
+    assert type(pipeline.set_output(transform="polars").transform(X)).__name__ == "DataFrame"
+    assert type(pipeline.set_output(transform=None).transform(X)).__module__.startswith("polars")
+    assert type(pipeline.fit(X).transform(X)).__module__.startswith("polars")
