@@ -732,7 +732,9 @@ def _fingerprint(model: Any) -> str:
 def _state_of(value: Any) -> Any:
     """Return what a model holds as plain values, equal after a pickle; of other objects, kinds."""
     if isinstance(value, np.ndarray | np.generic):
-        return value.shape, value.tolist()
+        is_plain = value.dtype != object
+        numbers = hashlib.sha256(value.tobytes()).hexdigest() if is_plain else value.tolist()
+        return value.shape, value.dtype.str, numbers
     if hasattr(value, "get_params"):
         given = sorted(vars(value).items())
         names = (one for one in given if one[0][0] != "_" and one[0] not in _NOT_RELEASED)

@@ -148,6 +148,7 @@ CALLS = "calls functions, which are not checked"
 
 _LEARNED, _LEARNS = "learned from the data without privacy", "learns from data without privacy"
 _UNTOLD = "has no record: nothing says how it was fitted"
+_FOREIGN = "has set a record itself: let it inherit skdp.PlannedEstimator if it spends by a plan"
 _CHANGED = "was changed since it was made of a release: nothing says how"
 _UNKNOWN_HOLDER = "holds private steps, and skdp does not know what it keeps"
 _INFINITE = "had an epsilon of inf, which is no privacy"
@@ -310,6 +311,8 @@ def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
         note = _OBJECTS
     elif holders.private_steps(estimator):
         note = _UNKNOWN_HOLDER
+    elif isinstance(vars(estimator).get("privacy_spent_"), PrivacySpent):
+        return PrivacyStep(path, name, UNKNOWN, note=_FOREIGN)
     return PrivacyStep(path, name, NOT_PRIVATE, note=note)
 
 

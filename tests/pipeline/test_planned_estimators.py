@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import OneToOneFeatureMixin, clone
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -141,6 +141,20 @@ def test_a_budget_that_was_opened_elsewhere_is_no_word():
     assert not privacy_spent(Elsewhere().fit(X)).is_private
     with pytest.raises(ValueError, match=r"must call self\.open_budget"):
         make_dp_pipeline(Elsewhere()).fit(X)
+
+
+def test_a_record_that_nobody_gives_his_word_for_is_unknown():
+    def fit(self, X, y=None):
+        self.privacy_spent_ = Quantiles().fit(X).privacy_spent_
+        return self
+
+    methods = {"fit": fit, "transform": lambda self, X: X}
+    unsaid = type("Unsaid", (BaseEstimator,), methods)().fit(X)
+    for model in (unsaid, make_pipeline(clone(unsaid), DPPCA(2)).fit(X)):
+        report = privacy_spent(model)
+        assert not report.is_private
+        assert report.verdict.startswith("Unknown: ")
+        assert "let it inherit skdp.PlannedEstimator" in report.verdict
 
 
 def test_a_plan_of_another_cost_is_refused_before_anything_is_spent():
