@@ -29,8 +29,9 @@ _HOPELESS = 60.0  # benchmarks/least_squares/least_squares.md
 # Shares of the scales of features: they fall with the square of the strength, from a largest one to
 # a least one, which is the second where there is plenty: benchmarks/least_squares/least_squares.md.
 _OF_FEATURES, _LARGEST_OF_FEATURES, _LEAST_OF_FEATURES = 60.0, 0.3, (0.15, 0.05)
-# Parts of that for the sizes of features, and for looks at narrow ones; not studied.
-_OF_SIZES, _OF_PLACES = 3 / 8, 1 / 5
+# Parts of that for the sizes of features, the second of which is for weak signals, and for looks at
+# narrow ones: benchmarks/sweep/sweep.md; the others are not studied.
+_OF_SIZES, _OF_PLACES = (3 / 8, 0.55), 1 / 5
 # The same of the center and scale of the responses, by the number of units times mu:
 # benchmarks/least_squares/least_squares.md.
 _OF_RESPONSES, _LARGEST_OF_RESPONSES, _LEAST_OF_RESPONSES = 80.0, 0.4, (0.1, 0.03)
@@ -183,7 +184,7 @@ def plan_least_squares(problem: LeastSquaresProblem) -> LeastSquaresReleases:
         spread = None if center else _plan_spread(problem, 1.0)
         return LeastSquaresReleases(center, spread, None, None, (), None)
     responses = _plan_center(problem, of_center), _plan_spread(problem, of_responses - of_center)
-    sizes, places = _OF_SIZES * of_features, _OF_PLACES * of_features
+    sizes, places = _OF_SIZES[problem.is_weak] * of_features, _OF_PLACES * of_features
     features = plan_scales(
         _scale_problem(problem), sizes=sizes, places=places, moments=of_features - sizes
     )

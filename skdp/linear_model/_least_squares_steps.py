@@ -289,10 +289,9 @@ def _rounding(problem: LeastSquaresProblem, white: Whitening) -> float:
 # ------------------------------
 # The calibration of a weak fit.
 
-# Expected factor of a fit, and how far it may be off, before anything is released.
-_FACTOR, _FACTOR_STD = 1.0, 1.0  # benchmarks/least_squares/least_squares.md
-# Least mean square of predictions, in units of their expected one.
-_LEAST_SQUARE = 0.2  # not studied
+# Least mean square of predictions, in units of their expected one; and least noise of weights, in
+# units of these.
+_LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
 
 
 def calibrate(
@@ -302,12 +301,12 @@ def calibrate(
     n_units: int,
     budget: PrivacyBudget,
 ) -> float:
-    """Release how long the weights should be, and average it with what is expected before.
+    """Release by which factor, from 0 to 1, the weights should be multiplied.
 
-    The factor is from 0 to 1.
+    It is averaged with 1, which may be off by the part of the weights that noise makes.
     """
     white, weights = records.white, descent.weights
-    size = math.sqrt(float(white.spread @ weights**2))
+    size, noise = (math.sqrt(float(white.spread @ of)) for of in (weights**2, descent.variances))
     slopes = white.root @ weights / (size or 1.0)
     kernel = partial(_calibration, slopes=slopes, of_rows=records.of_rows)
     total = records.view.map_sum(kernel, 2)
@@ -316,8 +315,8 @@ def calibrate(
         return 0.0
     square = max(square / math.sqrt(2) / n_units, _LEAST_SQUARE)
     ratio, std = product / n_units / square / size, noise_std / n_units / square / size
-    precisions = np.array([_FACTOR_STD**-2, std**-2])
-    return float(np.clip(np.array([_FACTOR, ratio]) @ precisions / precisions.sum(), 0.0, 1.0))
+    precisions = np.array([max(noise / size, _LEAST_NOISE) ** -4, std**-2])
+    return float(np.clip(np.array([1.0, ratio]) @ precisions / precisions.sum(), 0.0, 1.0))
 
 
 def _calibration(rows: slice, block: Block, slopes: np.ndarray, of_rows: Kernel) -> np.ndarray:

@@ -51,6 +51,16 @@ def test_a_weak_signal_is_hardly_ever_worse_than_the_mean():
 
 
 @ignore_warnings
+def test_with_little_budget_a_strong_signal_keeps_its_length():
+    """A released ratio, noisier than the coefficients, shortened half of such fits by a third."""
+    X, _ = rows(4000, 4)
+    y = X @ [1, 2, 3, 0] + 0.3 * np.random.default_rng(1).normal(size=4000)
+    fits = [DPLinearRegression(epsilon=0.25, random_state=KEY + s).fit(X, y) for s in range(10)]
+    # Of 100 others all are.
+    assert np.mean([fit.score(X, y) > 0.9 for fit in fits]) >= 0.9
+
+
+@ignore_warnings
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_responses_that_tell_nothing_give_hardly_any_coefficients(epsilon):
     X, _ = rows(3000, 10)
