@@ -113,7 +113,7 @@ def _joint_moment(
 NORMS = 2.0 ** (np.arange(-80, 161) / 4)  # not studied
 _NORM_SHARE, _MOMENT_SHARE = 0.03, 0.4  # benchmarks/classification/constants.md
 # For losses of scores that are so many times as long as steps make them.
-_LOSSES_SHARE = 0.06  # benchmarks/sweep/sweep.md, job "classes"
+_LOSSES_SHARE = 0.04  # benchmarks/sweep/sweep.md, job "classes"
 FACTORS = 2.0 ** np.arange(-3, 2)  # benchmarks/sweep/sweep.md, job "classes"
 # Losses, divided by the size of the scores, are clipped to so many for each factor, and to more, up
 # to that factor, by the root of the records times mu.
@@ -396,6 +396,8 @@ _FLATTER = 0.5  # benchmarks/classification/momentum.md
 # differ vary more than others that are hidden.
 _MOST_TOLD, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
 _STD_OF_HIDDEN = 0.7  # not tuned
+# With so much strength for each free score, and so many records a feature, steps lead too short.
+_SURE, _MANY = 250.0, 30.0  # benchmarks/sweep/sweep.md, job "classes"
 
 
 @dataclass(frozen=True)
@@ -436,6 +438,9 @@ def momentum_of(problem: LogisticProblem, pace: Pace, start: np.ndarray, white: 
         for momentum in _MOMENTA
         if pace.step * curvatures.max() < 1 + 1 / (1 + 2 * momentum) or momentum == 0
     ]
+    is_sure = problem.strength >= _SURE * n_free_scores(problem.n_columns)
+    if is_sure and problem.n_units >= _MANY * problem.n_features:
+        return paces[-1].momentum
     told, curvature = told_of(start, white), curvature_at(start[-1])
     return min(
         paces, key=partial(_excess, problem, curvature, seen_spread(white, _MARGIN), told)

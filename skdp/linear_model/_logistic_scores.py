@@ -31,8 +31,6 @@ _FACTOR_STD, _LEAST_GUESS = 0.7, 0.3  # benchmarks/sweep/sweep.md, job "classes"
 # that size cost nothing, and still rank records; and the least factor.
 _LEAST_FACTOR, _CAUTION = 0.05, 2.0  # benchmarks/sweep/sweep.md, job "classes"
 _SMALL, _SMALLEST_FACTOR = 0.1, 0.02  # not studied
-# So many times its noise is taken off the way of the offsets from the fractions of the classes.
-_MOVE_NOISE = 3.0  # not studied
 _TINY = np.finfo(float).tiny
 
 
@@ -67,7 +65,7 @@ def scores_of(mean: np.ndarray, start: np.ndarray, pace: Pace, white: Whitening)
     noise = n_free * float(pace.noise(spread).sum())
     square = float(spread @ np.sum((white.vectors.T @ mean[:-1]) ** 2, axis=1))
     square, move = max(square, noise, _TINY), mean[-1] - start[-1]
-    of_move = _MOVE_NOISE * n_free * float(pace.weight_noise(np.ones(1))[0])
+    of_move = n_free * float(pace.weight_noise(np.ones(1))[0])
     move *= max(0.0, 1 - of_move / max(float(move @ move), _TINY))
     slopes = white.root @ mean[:-1]
     slopes[white.is_flat] = 0.0

@@ -208,7 +208,7 @@ def test_the_fits_of_candidates_are_tasks_of_that_of_a_search():
     fits = subtasks(root)
     assert root.max_subtasks == 3
     assert [one.source_task_name for one in fits] == ["fit 1", "fit 2", "last fit 1"]
-    assert all(names(one)[-1].startswith("whitened gradient") for one in fits)
+    assert all(names(one)[-1] == "losses of scores" for one in fits)
 
 
 def test_what_is_read_before_the_first_fit_is_not_read_again():

@@ -80,9 +80,10 @@ def test_the_start_tells_what_rows_explain_of_the_classes(correlation, spread):
         np.testing.assert_allclose(told.started, seen + found, atol=0.01)
 
 
-def momentum_at(step_noise, slope, offsets=0.0):
+def momentum_at(step_noise, slope, offsets=0.0, strength=500):
     d, n_classes = 20, 10
-    problem = SimpleNamespace(n_classes=n_classes, n_columns=n_classes, n_units=10**5, strength=500)
+    known = {"n_columns": n_classes, "n_units": 10**5, "n_features": d, "strength": strength}
+    problem = SimpleNamespace(n_classes=n_classes, **known)
     start = slope * centered(np.random.default_rng(0).normal(size=(d + 1, n_classes)))
     start[-1] = offsets
     return momentum_of(problem, Pace(50, 4.0, 0.0, 0.025, step_noise), start, white_of(np.ones(d)))
@@ -95,6 +96,10 @@ def momentum_at(step_noise, slope, offsets=0.0):
 )
 def test_steps_go_on_where_that_gains_more_than_noise_takes(step_noise, slope, expected):
     assert momentum_at(step_noise, slope) == expected
+
+
+def test_steps_go_as_far_as_they_can_where_the_signal_is_strong():
+    assert momentum_at(1e-4, 0.01, strength=250 * 9) == 0.9
 
 
 def test_no_momentum_where_two_of_many_classes_would_make_steps_diverge():
