@@ -26,8 +26,9 @@ from skdp.linalg.norms import rows_of, with_data
 def fits_together(X: Any) -> bool:
     """Tell whether all indices of a sparse matrix are within its shape and its other parts.
 
-    scipy trusts them without a check. This takes a few passes over the indices and none over the
-    values. LIL, DOK and DIA are copied.
+    scipy trusts them without a check, and its `check_format` misses starts that fall where nothing
+    is stored. This takes a few passes over the indices and none over the values. LIL, DOK and DIA
+    are copied.
 
     Parameters
     ----------

@@ -111,7 +111,9 @@ class ProductAverage:
             coefficients = weighted @ inverse
             # The residuals are the values of all products times this matrix.
             residual = np.eye(len(overlaps)) - coefficients @ overlaps.T
-            strongest = _largest_of_blocks(residual.T @ gram @ residual, size) / n_rows
+            sides = len(overlaps) // size, size
+            blocks = (residual.T @ gram @ residual).reshape(*sides, *sides)
+            strongest = np.linalg.eigvalsh(np.einsum("iaib->iab", blocks))[:, -1] / n_rows
             # The largest eigenvalue of pure noise exceeds its variance by this factor.
             strongest /= (1 + np.sqrt(size / n_rows)) ** 2
             variances = (
@@ -119,13 +121,6 @@ class ProductAverage:
             ) / smallest
             variances = np.minimum(variances, _LARGEST_VARIANCE)
         return coefficients, smallest * inverse
-
-
-def _largest_of_blocks(matrix: np.ndarray, size: int) -> np.ndarray:
-    """Find the largest eigenvalue of each diagonal block."""
-    n_blocks = len(matrix) // size
-    blocks = matrix.reshape(n_blocks, size, n_blocks, size)
-    return np.linalg.eigvalsh(np.einsum("iaib->iab", blocks))[:, -1]
 
 
 def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:

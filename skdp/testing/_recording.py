@@ -130,11 +130,6 @@ def current_seed() -> int:
     return SEED + _attempt
 
 
-def other_noise(attempt: int) -> Any:
-    """Give other noise to the fits that are recorded inside, whose number 0 has the usual one."""
-    return patch(f"{__name__}._attempt", attempt)
-
-
 @contextlib.contextmanager
 def budgets_of(
     kind_of: Callable[[int], type[RecordingBudget]], source: NoiseSource | None = None

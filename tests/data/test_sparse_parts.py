@@ -121,6 +121,13 @@ def test_blocks_that_do_not_fill_the_matrix_are_found(shape):
     assert not fits_together(matrix)
 
 
+@pytest.mark.parametrize("form", ["bsr", "csc", "csr"])
+def test_starts_that_fall_are_found_where_nothing_is_stored(form):
+    matrix = made(form, np.zeros((4, 4)))
+    matrix.indptr[1] = 10**6
+    assert not fits_together(matrix)
+
+
 def test_nothing_is_copied():
     matrix = sp.random(20_000, 50, density=0.5, random_state=0, format="csr")
     tracemalloc.start()
