@@ -64,7 +64,7 @@ class DPPCA(MatrixEstimator):
         :ref:`solvers`, :ref:`solvers-of-units`.
     n_iter : int or "auto", default="auto"
         For "power", "alternating" and "deflation": number of steps, 1 to 100. ``"auto"`` is 3 for
-        rows, and 5 to 8 for other units. More steps split the budget further.
+        rows, 6 to 22 by the budget for interactions, else 5 to 8.
     n_oversamples : int or "auto", default="auto"
         For "adaptive", "power" and "alternating": columns beyond `n_components` in a basis.
         ``"auto"`` is `n_components` for rows; else 1 to 16 by the budget, or 0 with ``delta=0``.
@@ -383,8 +383,8 @@ class DPTruncatedSVD(MatrixEstimator):
         :ref:`solvers-of-units`.
     n_iter : int or "auto", default="auto"
         For "power", "alternating" and "deflation": number of steps, 1 to 100. ``"auto"`` is 3 for
-        rows, 4 or 5 if guided, else 5 to 8. A number here or for `n_oversamples` keeps the mean
-        from guiding an iteration.
+        rows, 4 or 5 if guided, 6 to 22 by the budget for interactions, else 5 to 8. A number here
+        or for `n_oversamples` keeps the mean from guiding an iteration.
     n_oversamples : int or "auto", default="auto"
         For "adaptive", "power" and "alternating": columns beyond `n_components` in a basis.
         ``"auto"`` is `n_components` for rows; else 1 to 16 by the budget, or 0 with ``delta=0``.

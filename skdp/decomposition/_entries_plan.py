@@ -27,9 +27,10 @@ _VALUE_SHARE = 0.05  # not studied
 # Clipping mixes in other directions, and one more column keeps them apart from the components.
 # Laplace noise grows with the number of columns, so this column does not pay there.
 _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
-# With more budget more columns pay: one for each so much of the public strength, up to the second
-# number. Second moments of interactions have this part of the strength. Not studied.
-_STRENGTH_PER_OVERSAMPLE, _MOST_OVERSAMPLES, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
+# With more budget more columns pay, and more steps for second moments: one for each so much of the
+# public strength, up to the second number. Second moments of interactions have this part of the
+# strength. benchmarks/papers/decentralized_power_method.md
+_STRENGTH_PER_MORE, _MOST_MORE, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
 # From this length of the shorter side on, an iteration does better than noise on every entry:
 # benchmarks/entries/captured.md, "Small matrices: which solver".
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
@@ -53,10 +54,13 @@ def resolve_entries(problem: EntriesProblem) -> EntriesProblem:
     if problem.n_oversamples != "auto":
         extra = int(problem.n_oversamples)
     solver = _choose_solver(problem, size + extra)
+    strong = int(min(_strength(problem) / _STRENGTH_PER_MORE, _MOST_MORE))
     if problem.n_oversamples == "auto":
-        extra = max(
-            extra, int(min(_strength(problem) / _STRENGTH_PER_OVERSAMPLE, _MOST_OVERSAMPLES))
-        )
+        extra = max(extra, strong)
+    # Second moments have many directions of about the same length, which steps tell apart slowly,
+    # and more slowly on average with products before: where noise is little, the last one is best.
+    is_moment = problem.unit.is_second_moment
+    n_iter = support.steps[solver] + strong * is_moment
     if problem.coherence_bound is not None:
         _check_coherence_bound(problem, solver)
     limit = n_features if problem.unit.is_second_moment else min(problem.shape)
@@ -68,7 +72,8 @@ def resolve_entries(problem: EntriesProblem) -> EntriesProblem:
         coherence_bound=problem.coherence_bound and float(problem.coherence_bound),
         # Deflation finds one component at a time, with bases of a single column.
         basis_size=size if solver == "deflation" else min(size + extra, limit),
-        n_iter=support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
+        n_iter=n_iter if problem.n_iter == "auto" else problem.n_iter,
+        averages=strong < _MOST_MORE or not is_moment,
     )
 
 

@@ -119,6 +119,7 @@ class NoisyMatrix:
         self._rows, self._budget, self._unit = rows, budget, problem.unit
         self._cut = cut if problem.coherence_bound is None else None
         self._coherence_bound = problem.coherence_bound
+        self.n_kept = N_KEPT if problem.averages else 1
         self._is_centered, self._rank = isinstance(problem.center, str), rank_of(problem)
         # The public part is the first factor times the second one transposed.
         self._public = (np.zeros((self.shape[0], 0)), np.zeros((self.shape[1], 0)))
@@ -452,7 +453,7 @@ def find_basis(
     """Iterate from a random basis, which serves both sides; end early at the coherence bound."""
     size = steps[0].shape[1]
     basis = random_basis(matrix.shape[0], size, generator)
-    products, signal = ProductAverage(min(N_KEPT, len(steps))), None
+    products, signal = ProductAverage(min(matrix.n_kept, len(steps))), None
     for number, product in enumerate(steps):
         if matrix.exceeds_bound(basis):
             matrix.skip(*steps[number:])
@@ -473,7 +474,7 @@ def find_bases(
     (n_rows, n_columns), size = matrix.shape, steps[0][0].shape[1]
     left = random_basis(n_rows, size, generator)
     right = random_basis(n_columns, size, generator)
-    n_kept = min(N_KEPT, len(steps))
+    n_kept = min(matrix.n_kept, len(steps))
     # Averages of A times right bases, and of A' times left bases.
     right_products, left_products = ProductAverage(n_kept), ProductAverage(n_kept)
     n_released, signal = 0, None

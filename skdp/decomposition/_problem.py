@@ -209,6 +209,7 @@ class EntriesProblem(MatrixProblem):
     unit: units.MatrixUnit
     coherence_bound: float | None
     releases_total: bool = True  # whether the sum of squares is needed
+    averages: bool = True  # whether a basis follows from the products of several steps
 
 
 def rank_of(problem: MatrixProblem) -> int:

@@ -41,6 +41,40 @@ def test_error_never_rises_with_the_budget(unit):
     assert found[2] > max(0.995, found[1] - 0.002)
 
 
+def table():
+    """Users who have a few items of their own, which are coherent, beside flat groups."""
+    random = np.random.default_rng(0)
+    user, item = np.arange(3000) * 6 // 3000, np.arange(300) * 6 // 300
+    chance = np.where(user[:, None] == item, 0.12, 0.02)
+    chance[:, :3] = 0.0
+    chance[:600, :3] = 0.95
+    return csr_array((random.random(chance.shape) < chance).astype(float))
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_error_of_interactions_never_rises_with_the_budget():
+    X = table()
+    rows = X.toarray() / np.sqrt(np.maximum(X.sum(axis=1), 1))[:, None]
+    moment, found = rows.T @ rows, []
+    best = np.linalg.eigvalsh(moment)[-10:].sum()
+    for epsilon in (2.0, 16.0, 256.0):
+        V = DPTruncatedSVD(10, epsilon=epsilon, privacy_unit=Interaction()).fit(X).components_
+        found.append(np.trace(V @ moment @ V.T) / best)
+    assert found == sorted(found)
+    # Six steps, and averages of their products, leave .97 to .98.
+    assert found[-1] > 0.985
+
+
+def test_steps_of_interactions_follow_the_budget():
+    def n_steps(epsilon):
+        svd = DPTruncatedSVD(2, epsilon=epsilon, privacy_unit=Interaction())
+        return sum("product" in one.name for one in svd.plan(2000, 2000).releases)
+
+    steps = [n_steps(epsilon) for epsilon in (0.1, 1.0, 16.0, 256.0, 4096.0)]
+    assert steps == sorted(steps)
+    assert (steps[0], steps[-1]) == (6, 22)
+
+
 def test_columns_beyond_the_components_follow_the_budget():
     def size(epsilon, unit=EDGE, **more):
         svd = DPTruncatedSVD(2, epsilon=epsilon, privacy_unit=unit, **more)
