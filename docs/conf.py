@@ -40,7 +40,7 @@ numpydoc_validation_checks = {"all", "RT02", "GL01", "GL02", "ES01", "SA01", "EX
 numpydoc_validation_exclude = {
     r"\.Released\.(noise_std|value)$",
     r"\.InteractionTable\.(X|users|items)$",
-    r"\.PrivacyStep\.(path|class_name|status|records|note|seeded|warnings)$",
+    r"\.PrivacyStep\.(path|class_name|status|records|note|seeded|warnings|n_units)$",
     r"\.testing\.(AuditReport|Finding)(\.\w+)?$",
     r"\.testing\.mistakes\.",  # parameters are those of NoisyMean
 }

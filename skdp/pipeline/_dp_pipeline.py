@@ -100,7 +100,6 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, fitting.Spe
     There are no `memory`, which would repeat a fit where the data are the same, `verbose`,
     `transform_input` and parameters of `fit`.
 
-
     Rows in parts (:meth:`skdp.RowBlocks.from_partitions`), with their targets, and collections of
     dask are taken, but not with `users`, and not those of one stream. Every step reads them again,
     through the steps before it, block by block: nothing as long as X is kept, unless small parts
