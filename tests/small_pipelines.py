@@ -39,6 +39,13 @@ def is_named(one, release):
     )
 
 
+class WithTail(DPTraceRegressor):
+    """A regression that reserves a tenth of delta, as of something that holds nearly always."""
+
+    def _reserved_part(self):
+        return 0.1
+
+
 def pca(**parameters):
     return DPPCA(2, row_norm=3.0, mean_norm=3.0, **parameters)
 

@@ -37,7 +37,7 @@ class GradientStep:
         design = Design(as_source(X), SHAPE, self.n_jobs)
         records = Records(design, Targets.of(responses(len(X))), 1.0)
         clipping = RecordClipping(records)
-        point = random_start(SHAPE, RANK, np.random.default_rng(2)).with_values(np.ones(RANK))
+        point = random_start(SHAPE, RANK, np.random.default_rng(2)).point.with_values(np.ones(RANK))
         clipping.gradient(point, 0.0, level=10.0)
 
 

@@ -11,7 +11,6 @@ from scipy.sparse import issparse
 from skdp.linalg.norms import (
     UNIT_ROUNDOFF,
     as_dense,
-    exponents_of,
     row_norms,
     row_products,
     sparse_row_norms,
@@ -170,8 +169,8 @@ class Massed:
         return np.sqrt(self.mass).reshape(-1, *[1] * (values.ndim - 1)) * values
 
 
-#: One vector for each matrix of a block: its product with thin bases, its tangent coordinates, or
-#: all of its entries. A fit needs the norms of these vectors, and their weighted sum.
+#: One vector for each matrix of a block: its tangent coordinates, or all of its entries. A fit
+#: needs the norms of these vectors, and their weighted sum.
 Coordinates: TypeAlias = "DenseCoordinates | LazyCoordinates"
 #: A block of matrices.
 Matrices: TypeAlias = "DenseMatrices | OuterMatrices"
@@ -180,23 +179,17 @@ Matrices: TypeAlias = "DenseMatrices | OuterMatrices"
 class DenseCoordinates:
     """Vectors that are given by all their entries."""
 
-    def __init__(self, values: np.ndarray, matrix_shape: tuple[int, int] | None = None) -> None:
+    def __init__(self, values: np.ndarray) -> None:
         self.values = values
         self.size = values.shape[1]
-        self._matrix_shape = matrix_shape
 
     def multiply(self, factors: np.ndarray) -> None:
         """Multiply each vector by its factor; what is not finite then counts as null."""
         self.values *= factors[:, np.newaxis]
 
     def norms(self) -> np.ndarray:
-        """Compute the Euclidean norms, or the spectral norms of the vectors as matrices.
-
-        They are inf or NaN for null vectors.
-        """
-        if self._matrix_shape is None:
-            return row_norms(self.values)
-        return _spectral_norms(self.values.reshape(-1, *self._matrix_shape))
+        """Compute the Euclidean norms; inf or NaN for null vectors."""
+        return row_norms(self.values)
 
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
         """Add up the vectors, each with its weight; null vectors have the weight 0."""
@@ -235,14 +228,9 @@ class DenseMatrices(Massed):
         vectors = values.reshape(values.shape[1], -1, values.shape[2])
         return np.asarray((vectors.transpose(0, 2, 1) @ vectors).sum(axis=0))
 
-    def cores(self, left: np.ndarray, right: np.ndarray) -> Coordinates:
-        """Multiply the matrices by bases from both sides."""
-        return DenseCoordinates(self._after(left, self._along(right)).reshape(len(self), -1))
-
     def entries(self) -> Coordinates:
-        """Return all entries; their norms are spectral."""
-        values = self.scale * self._mapped().reshape(len(self), -1)
-        return DenseCoordinates(values, self.values.shape[1:])
+        """Return all entries."""
+        return DenseCoordinates(self.scale * self._mapped().reshape(len(self), -1))
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
         """Return tangent coordinates, a last one for the intercept, and the inner products.
@@ -406,16 +394,6 @@ class OuterMatrices(Massed):
         scaled[self._is_null] = 0.0
         return np.asarray(scaled.T @ scaled)
 
-    def cores(self, left: np.ndarray, right: np.ndarray) -> Coordinates:
-        """Multiply the matrices by bases from both sides."""
-        across, along = self._thin(self.left, left), self._thin(self.right, right)
-
-        def _weighted_sum(weights: np.ndarray) -> np.ndarray:
-            return ((self.scale * weights[:, np.newaxis] * across).T @ along).ravel()
-
-        norms = self.scale * row_norms(across) * row_norms(along)
-        return LazyCoordinates(norms, _weighted_sum, left.shape[1] * right.shape[1])
-
     def entries(self) -> Coordinates:
         """Return all entries."""
 
@@ -521,14 +499,3 @@ def in_rows(factors: Any) -> Any:
 def _factor_norms(factors: Any) -> np.ndarray:
     norms = sparse_row_norms(factors) if issparse(factors) else row_norms(factors)
     return np.where((norms >= 1 / _LONGEST) & (norms <= _LONGEST), norms, 0.0)
-
-
-def _spectral_norms(matrices: np.ndarray) -> np.ndarray:
-    """Compute the largest singular values; inf for matrices that are not finite."""
-    peaks = np.abs(matrices).max(axis=(1, 2))
-    exponents = exponents_of(peaks)
-    scaled = matrices * np.ldexp(1.0, -exponents)[:, np.newaxis, np.newaxis]
-    is_finite = np.isfinite(peaks)
-    scaled[~is_finite] = 0.0
-    largest = np.ldexp(np.linalg.svd(scaled, compute_uv=False)[:, 0], exponents)
-    return np.where(is_finite, largest, np.inf)

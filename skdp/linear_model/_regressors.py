@@ -30,7 +30,6 @@ from skdp.linear_model._trace_descent import Estimate
 from skdp.linear_model._trace_fit import solve_trace, warnings_for_size
 from skdp.linear_model._trace_plan import plan_trace
 from skdp.linear_model._trace_problem import (
-    DELTA_TAIL,
     TRACE_CONSTRAINTS,
     UNITS,
     TraceProblem,
@@ -164,15 +163,15 @@ class DPTraceRegressor(PrivateRegressor):
     fit_intercept : bool, default=True
         Whether to fit an intercept. The responses are then centered by a private median.
     n_iter : int or "auto", default="auto"
-        Number of gradient steps, 1 to 10,000. More steps split the budget further. ``"auto"`` is 10
-        and, with ``epsilon=inf``, 40.
+        Number of gradient steps, 0 to 10,000. More steps split the budget further. ``"auto"`` is 10
+        and, with ``epsilon=inf``, 40. 0 is for ``init="spectral"`` alone.
     clip_quantile : float or "auto", default="auto"
         Wanted fraction of gradients that are not clipped, .01 to .99. ``"auto"`` is .5 for most
         dense X, up to .9 for others, more if most responses are the same, and rises with budget.
     init : {"random", "spectral"}, default="random"
-        The start. ``"random"`` starts from 0 and spends nothing.
-        ``"spectral"`` spends .25 of the budget on a start from data, in vain unless a private test
-        finds a gap between singular values; a tenth of delta is for the failure of that test.
+        The start. ``"random"`` starts from 0 and spends nothing. ``"spectral"`` starts from the
+        mean of the products of responses and matrices, truncated to `rank`, for .25 of the budget,
+        or for all that is left with ``n_iter=0``.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -230,10 +229,10 @@ class DPTraceRegressor(PrivateRegressor):
     After the check, and a digest if there is a seed, a fit reads X ``2 * n_iter + 3`` times: for a
     norm, a mean, both covariances, and twice in every step, whose length follows from the curvature
     along it; five times more if matrices are far from 0, and with ``privacy_unit="response"`` ``3 *
-    n_iter + 8`` times. A spectral start reads X once more, or twice if its test finds a gap. Rows
-    of features are read once a step, and up to six times more for scales. Rows in parts, as
-    `RowBlocks.from_partitions` makes them, are matrices of `matrix_shape`; sparse ones are taken up
-    to 64 features, or with a `matrix_shape` of more than one column.
+    n_iter + 8`` times. A spectral start reads X once more. Rows of features are read once a step,
+    and up to six times more for scales. Rows in parts, as `RowBlocks.from_partitions` makes them,
+    are matrices of `matrix_shape`; sparse ones are taken up to 64 features, or with a
+    `matrix_shape` of more than one column.
 
     The descent, a Riemannian gradient descent, and its start follow Zha (2024,
     :arxiv:`2403.15999`): see :doc:`/trace_regression`, also for proofs, time and memory.
@@ -256,6 +255,8 @@ class DPTraceRegressor(PrivateRegressor):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateRegressor._parameter_constraints,
         **TRACE_CONSTRAINTS,
+        # No step, with a start from data alone.
+        "n_iter": [Interval(Integral, 0, 10_000, closed="both"), StrOptions({"auto"})],
     }
 
     def __init__(
@@ -332,6 +333,8 @@ class DPTraceRegressor(PrivateRegressor):
         check_rank(self.rank, facts["matrix_shape"])
         facts["unit"] = UNITS[self.privacy_unit](self.adjacency)
         facts["covariance"] = checked_covariance(self.covariance, facts["matrix_shape"])
+        if self.n_iter == 0 and self.init != "spectral":
+            raise ValueError("n_iter=0 is for init='spectral' alone: other starts are 0.")
         if self.n_iter == "auto":
             facts["n_iter"] = _STEPS_OF_MATRICES[self._cost().is_private]
         problem = self._asked(TraceProblem, **facts)
@@ -342,9 +345,6 @@ class DPTraceRegressor(PrivateRegressor):
         most = super()._n_passes(plan)
         # One more pass may standardize rows.
         return None if most is None else most - n_votes(plan) + 1
-
-    def _reserved_part(self) -> float:
-        return DELTA_TAIL if self.init == "spectral" else 0.0
 
     def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
         point, dtype = result.point, problem.dtype

@@ -2,10 +2,8 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import methodcaller
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,11 +19,11 @@ from skdp.linalg.matrices import (
     retract,
     tangent_dimension,
     tangent_vector,
+    truncate,
     within_norm,
 )
-from skdp.linalg.spectrum import leading_eigenvectors, random_basis
+from skdp.linalg.spectrum import random_basis
 from skdp.linear_model._descent import DescentStep, followed_level, n_within, release_vote
-from skdp.linear_model._trace_plan import StartReleases
 from skdp.linear_model._trace_records import (
     Records,
     Vectors,
@@ -38,7 +36,6 @@ from skdp.linear_model._trace_records import (
 )
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
-from skdp.privacy.noise import certain_part
 
 # ------------------------------
 # Gradients of the squared loss with bounded sensitivity, for either unit of privacy.
@@ -204,81 +201,46 @@ def _clipped_residuals(
 # ------------------------------
 # The start of a descent: 0 with random directions, or a first private estimate.
 
+# A term of the start is clipped to so many times the norm that it usually has.
+_START_CLIP = 1.5  # not studied
 
-def random_start(shape: tuple[int, int], rank: int, generator: np.random.Generator) -> FixedRank:
+
+class Start(NamedTuple):
+    """Where a descent starts, and the std of the noise in each entry there."""
+
+    point: FixedRank
+    noise_std: float = 0.0
+
+
+def random_start(shape: tuple[int, int], rank: int, generator: np.random.Generator) -> Start:
     """Return the matrix 0 with random factors."""
     left, right = (random_basis(size, rank, generator) for size in shape)
-    return FixedRank(left, np.zeros(rank), right)
+    return Start(FixedRank(left, np.zeros(rank), right))
 
 
 def release_start(
-    plan: StartReleases, records: Records, start: FixedRank, spread: float, budget: PrivacyBudget
-) -> FixedRank:
-    """Release the leading singular subspaces of the mean of y_i X_i if its gap allows it.
+    plan: Release, records: Records, rank: int, spread: float, budget: PrivacyBudget
+) -> Start:
+    """Release the mean of y_i X_i, and truncate it to the rank.
 
     For matrices whose entries are independent with variance 1, that mean estimates the
-    coefficients. The published start assumes that the data have a gap between singular values, from
-    which the sensitivity of the subspaces follows (M. Zha, 2024, :arxiv:`2403.15999`). This one
-    first releases a lower bound of the gap, which is too large with probability `delta_tail` of the
-    budget. If the bound is too small, the start is random: propose, test, release (C. Dwork, J.
-    Lei, 2009, :doi:`10.1145/1536414.1536466`).
+    coefficients. The published start (M. Zha, 2024, :arxiv:`2403.15999`) has noise in its singular
+    subspaces, whose sensitivity is bounded for data with a gap between singular values only. Noise
+    in the mean itself needs no gap.
     """
-    shape, rank = records.design.matrix_shape, start.rank
-    # The sum is about the spectral norm of such a matrix; a response has 1.5 times the spread.
-    level = 1.5 * spread * sum(math.sqrt(size) for size in shape)
-    total, _ = _sum_of_products(records, methodcaller("entries"), level, math.prod(shape))
-    # Spectral norms are clipped, and rounding is relative to Frobenius norms.
-    rounding = records.design.rounding * math.sqrt(min(shape))
-    left, values, right = np.linalg.svd(total.reshape(shape), full_matrices=False)
-    gap = values[rank - 1] - (values[rank] if rank < len(values) else 0.0)
-    released, noise_std = budget.release(plan.gap, gap, level, rounding=rounding)
-    certain = certain_part(float(released), noise_std, budget.cost.delta_tail)
-    # Weyl: a neighbor moves a gap by up to twice as much as the sum. Only a gap that is certainly
-    # larger leaves the subspaces a bounded sensitivity.
-    moved = plan.gap.sensitivity_for(level, rounding=rounding)
-    if budget.is_private and certain <= moved:
-        budget.skip(plan.subspaces, plan.core)
-        return start
-    projectors = np.zeros((sum(shape),) * 2)
-    projectors[: shape[0], : shape[0]] = left[:, :rank] @ left[:, :rank].T
-    projectors[shape[0] :, shape[0] :] = right[:rank].T @ right[:rank]
-    noisy, _ = budget.release(plan.subspaces, projectors, moved / 2, certain)
-    released_left = leading_eigenvectors(noisy[: shape[0], : shape[0]], rank)[1]
-    released_right = leading_eigenvectors(noisy[shape[0] :, shape[0] :], rank)[1]
-    return _with_core(plan.core, records, released_left, released_right, spread, budget)
-
-
-def _sum_of_products(
-    records: Records, coordinates_of: Callable[[Matrices], Coordinates], level: float, size: int
-) -> tuple[np.ndarray, np.ndarray]:
-    vectors = partial(_products, coordinates_of=coordinates_of, responses=records.responses)
-    return clipped_sum(records.design, vectors, min(level, NO_CLIPPING), size)
+    design = records.design
+    level = min(_START_CLIP * spread * math.sqrt(design.n_entries), NO_CLIPPING)
+    products = partial(_products, responses=records.responses)
+    total, _ = clipped_sum(design, products, level, design.n_entries)
+    released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
+    mean = released.reshape(design.matrix_shape) / design.n_records
+    return Start(truncate(mean, rank), float(noise_std) / design.n_records)
 
 
 def _products(
-    rows: slice,
-    matrices: Matrices,
-    coordinates_of: Callable[[Matrices], Coordinates],
-    responses: Targets,
+    rows: slice, matrices: Matrices, responses: Targets
 ) -> tuple[Coordinates, np.ndarray]:
-    return coordinates_of(matrices), responses[rows]
-
-
-def _with_core(
-    plan: Release,
-    records: Records,
-    left: np.ndarray,
-    right: np.ndarray,
-    spread: float,
-    budget: PrivacyBudget,
-) -> FixedRank:
-    """Release the mean of y_i U'X_iV for released bases."""
-    rank = left.shape[1]
-    level = 2.6 * spread * rank
-    total, _ = _sum_of_products(records, methodcaller("cores", left, right), level, rank**2)
-    released, _ = budget.release(plan, total, level, rounding=records.design.rounding)
-    core = (released / records.design.n_records).reshape(rank, rank)
-    return FixedRank(left, np.ones(rank), right @ core.T).orthonormal()
+    return matrices.entries(), responses[rows]
 
 
 # ------------------------------
@@ -357,7 +319,7 @@ class _Gradient(NamedTuple):
 def descend(
     plan: tuple[DescentStep, ...],
     clipping: Clipping,
-    start: FixedRank,
+    start: Start,
     budget: PrivacyBudget,
     *,
     spread: float,
@@ -382,7 +344,8 @@ def descend(
     decays. Singular values below the edge of the noise, times `least_ratio`, become 0.
     However much of a gradient is noise, `least_part` of the length of a step is left.
     """
-    dimension = tangent_dimension(start.shape, start.rank) + clipping.has_intercept
+    point, variance = start.point, start.noise_std**2
+    dimension = tangent_dimension(point.shape, point.rank) + clipping.has_intercept
     # At 0 the residuals are the responses. If these are normal, this level leaves the wanted
     # quantile of them unclipped.
     largest = clipping.largest_level(spread, dimension) * float(ndtri((1 + quantile) / 2))
@@ -391,7 +354,7 @@ def descend(
     # Clipping all but a quantile flattens the loss by that factor. Without clipping, whitened rows
     # of features have no other curvature than 1: one step is least squares.
     full_length = _STEP / quantile if clips else 1.0
-    point, offset, level, variance = start, 0.0, largest, 0.0
+    offset, level = 0.0, largest
     before: _Gradient | None = None
     length, steepest, votes, sizes = 0.0, 0.0, [], []
     for step in plan:
@@ -418,9 +381,9 @@ def descend(
             limits = _LEAST_LEVEL * largest, largest
             level = followed_level(level, gradient.kept, quantile, limits)
     estimate = _cut(point, offset, math.sqrt(variance) * least_ratio)
-    if clips and (warnings := _warnings(votes, quantile)):
+    if votes and clips and (warnings := _warnings(votes, quantile)):
         return replace(estimate, warnings=warnings)
-    if not clips and sizes[-1] > _LEFT * sizes[0]:
+    if sizes and not clips and sizes[-1] > _LEFT * sizes[0]:
         return replace(estimate, warnings=(_NOT_CONVERGED,))
     return estimate
 

@@ -495,9 +495,10 @@ def _descend(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> trace_descent.Estimate:
-    start = trace_descent.random_start(records.design.matrix_shape, problem.rank, generator)
-    if plan.start is not None:
-        start = trace_descent.release_start(plan.start, records, start, spread.size, budget)
+    if plan.start is None:
+        start = trace_descent.random_start(problem.matrix_shape, problem.rank, generator)
+    else:
+        start = trace_descent.release_start(plan.start, records, problem.rank, spread.size, budget)
     clipping: trace_descent.Clipping = trace_descent.RecordClipping(records)
     if not problem.unit.is_whole:
         clipping = trace_descent.ResponseClipping(records, 2 * problem.largest_response)
@@ -505,7 +506,7 @@ def _descend(
     if isinstance(quantile, str):
         quantile = _default_quantile(problem, records, spread, transform)
     # Without whitening the smallest variance is not known: some cells of a table may be rare.
-    is_white = problem.covariance == "identity" or _is_white(transform, start.shape)
+    is_white = problem.covariance == "identity" or _is_white(transform, problem.matrix_shape)
     return trace_descent.descend(
         plan.steps,
         clipping,

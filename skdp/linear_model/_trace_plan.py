@@ -1,7 +1,6 @@
 """The releases of a trace regression, and their shares, from public facts."""
 
 import math
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -42,9 +41,8 @@ _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
 # square 1: benchmarks/house/constants.md. Rows of features are clipped at up to 16 times that norm,
 # as long as the noise of an eigenvalue is no larger than wanted: benchmarks/budgets/clipping.md.
 _CLIP, _LEAST_CLIPPED, _WANTED_NOISE = 1.3, 1 / 256, 0.1
-#: Share of the budget that a start from data takes.
-START_SHARE = 0.25  # not studied
-_CORE_SHARE, _GAP_SHARE, _SUBSPACE_SHARE = 0.2, 0.1, 0.7  # not studied
+# Share of the budget that a start from data takes before steps.
+_START_SHARE = 0.25  # not studied
 # Standard deviation of a count of unclipped records, as a fraction of all; not studied.
 _VOTE_PRECISION = 0.03
 # Each step gets this many times the share of the one before: benchmarks/house/constants.md.
@@ -60,14 +58,6 @@ _MARGINS_SHARE = 0.3
 _NORM, _LARGEST_SHARE_OF_NORM = "matrix norm", 0.02  # not tuned
 # Name of the release that the sensitivities of gradients follow from.
 _SPREAD = descent.RESPONSE_SPREAD
-
-
-class StartReleases(NamedTuple):
-    """A start from data; a gap that is too small skips the other two."""
-
-    gap: Release
-    subspaces: Release
-    core: Release
 
 
 class CenterReleases(NamedTuple):
@@ -91,7 +81,7 @@ class FittedReleases(NamedTuple):
     # Sums of responses of each row and column, of cells.
     margins: Release | None
     # A random start has none.
-    start: StartReleases | None
+    start: Release | None
     steps: tuple[descent.DescentStep, ...]
 
 
@@ -132,9 +122,13 @@ def _plan_fit(
     norm = _plan_norm(problem, _norm_name(len(centers) + has_center)) if has_norm else None
     spread = _plan_spread(problem) if problem.cost.is_private else None
     others = centers, norm, _plan_covariances(problem), spread, _plan_margins(problem)
-    start = _plan_start(problem) if problem.init == "spectral" else None
-    share = left_of(before, others) - (START_SHARE if start else 0)
-    return FittedReleases(*others, start, _plan_steps(problem, share))
+    start, share = None, left_of(before, others)
+    if problem.init == "spectral":
+        of_start = _START_SHARE if problem.n_iter else share
+        facts = of_start, (problem.n_entries,), _SPREAD, sensitivity.row_sum
+        start, share = plan_sum(problem, "start", *facts), share - of_start
+    steps = _plan_steps(problem, share) if problem.n_iter else ()
+    return FittedReleases(*others, start, steps)
 
 
 def _share_of_counts(count: int, problem: TraceProblem, precision: float = _PRECISION) -> float:
@@ -285,31 +279,3 @@ def _plan_curvature(problem: TraceProblem, name: str, share: float) -> Release:
         return problem.cost.release(name, "gaussian", share, any_change, {}, shape=(1,))
     change, shape = partial(sensitivity.histograms, 1, problem.unit.adjacency), (1, N_POWERS)
     return problem.cost.release(name, "gaussian", share, change, {}, shape=shape)
-
-
-def _plan_start(problem: TraceProblem) -> StartReleases:
-    """Plan a start from data, which may fail its test."""
-    gap = plan_sum(problem, "start gap", START_SHARE * _GAP_SHARE, (), _SPREAD, _change_of_gap)
-    share, shape = START_SHARE * _CORE_SHARE, (problem.rank**2,)
-    core = plan_sum(problem, "start core", share, shape, _SPREAD, sensitivity.row_sum)
-    share, size = START_SHARE * _SUBSPACE_SHARE, sum(problem.matrix_shape)
-    subspaces = problem.cost.release(
-        "start subspaces",
-        "symmetric_gaussian",
-        share,
-        partial(_change_of_subspaces, rank=problem.rank),
-        follows=gap.name,
-        shape=(size, size),
-    )
-    both = (replace(one, may_be_skipped=problem.cost.is_private) for one in (subspaces, core))
-    return StartReleases(gap, *both)
-
-
-def _change_of_gap(level: float, adjacency: str, rounding: float) -> float:
-    return sensitivity.singular_gap(sensitivity.row_sum(level, adjacency, rounding))
-
-
-def _change_of_subspaces(change: float, gap: float, rank: int) -> float:
-    # With noise an infinite change fails the test of the gap. Without noise nothing is clipped, and
-    # any finite number will do.
-    return sensitivity.subspace_pair(change, gap, rank) if math.isfinite(change) else 1.0

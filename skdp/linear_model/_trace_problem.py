@@ -28,9 +28,7 @@ UNITS: dict[str, type[ResolvedUnit]] = {
     "response": ResolvedResponse,
     "user": ResolvedUser,
 }
-#: The test of a spectral start may fail with this part of delta; not studied.
-DELTA_TAIL = 0.1
-TRACE_CONSTRAINTS: dict[str, Any] = {
+TRACE_CONSTRAINTS: dict[str, Any] = {  # not tuned
     "rank": [AT_LEAST_ONE],
     "matrix_shape": [tuple, list, None],
     "privacy_unit": [StrOptions(set(UNITS))],
@@ -83,7 +81,9 @@ class TraceProblem:
     @property
     def signal_strength(self) -> float:
         """Largest signal in units of the noise in all directions."""
-        return self.n_units * self.cost.mu / (self.n_free * math.sqrt(self.n_iter))
+        # A start alone has noise in all entries, once.
+        n_noisy = self.n_free * self.n_iter if self.n_iter else self.n_entries
+        return self.n_units * self.cost.mu / math.sqrt(self.n_free * n_noisy)
 
     @property
     def n_entries(self) -> int:

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp.data.matrices import Design, RankOneMatrices, entries_of
+from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.people import People, mass_of
 from skdp.data.reduce import map_sum
 from skdp.data.sources import Source
 from skdp.linalg.matrices import (
     Coordinates,
-    DenseCoordinates,
     FixedRank,
     Matrices,
     project_coordinates,
@@ -420,8 +419,7 @@ def _counted_entries(
     rows: slice, matrices: Matrices, responses: Targets
 ) -> tuple[Coordinates, np.ndarray]:
     """Return the entries of a block, and factors that are NaN for null records."""
-    coordinates = DenseCoordinates(entries_of(matrices).copy())
-    return coordinates, np.where(np.isnan(responses[rows]), np.nan, 1.0)
+    return matrices.entries(), np.where(np.isnan(responses[rows]), np.nan, 1.0)
 
 
 def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:

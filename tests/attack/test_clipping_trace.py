@@ -38,7 +38,7 @@ def test_what_rounding_leaves_of_matrices_off_the_tangent_space_stays_short():
     # It fills the coordinates up to the clip level, though they need not be those of anything.
     generator, longest = np.random.default_rng(0), []
     for _ in range(100):
-        point = random_start((3, 3), 1, generator)
+        point = random_start((3, 3), 1, generator).point
         off = 1e20 * np.outer(outside(point.left), outside(point.right))
         total = lone_gradient(point, off, 1e6).total
         longest.append(np.linalg.norm(tangent_vector(point, total).matrix))
@@ -47,7 +47,7 @@ def test_what_rounding_leaves_of_matrices_off_the_tangent_space_stays_short():
 
 def test_a_product_of_tiny_numbers_and_a_huge_response_is_clipped():
     # The square of such a norm is 0, and so is the product of squares that a weight may come from.
-    point = random_start((3, 4), 1, np.random.default_rng(0))
+    point = random_start((3, 4), 1, np.random.default_rng(0)).point
     matrix = np.random.default_rng(1).normal(size=(3, 4))
     for exponent in (-300, -200, -170, -155, 0, 100):
         response = 1e200 if exponent < 0 else 1e20
@@ -70,7 +70,7 @@ def test_the_size_of_a_record_does_not_depend_on_the_others(monkeypatch, layout,
     matrices = generator.normal(size=(n_records, *shape))
     left[generator.random(left.shape) < 0.5] = 0.0
     responses = generator.normal(size=n_records)
-    point = random_start(shape, 2, generator)
+    point = random_start(shape, 2, generator).point
     point = point.with_values(np.array([2.0, 1.0]))
 
     def sizes():

@@ -45,7 +45,7 @@ def place(cell, data):
 
 
 def frames(cell, data, points):
-    """Two vectors of either side in a point and two outside, and those of a spectral start.
+    """Two vectors of either side in a point and two outside; of a start alone, those of its sum.
 
     What is in comes before what is out. Of points there are the last one and, where responses are
     bounded, the first: no such response outweighs what a long record has in common with a point.
@@ -55,7 +55,7 @@ def frames(cell, data, points):
         (point.left[:, -1], point.right[:, -1], outside(point.left), outside(point.right))
         for point in chosen
     ]
-    if cell.unit == "response" or (found and cell.init != "spectral"):
+    if found:
         return found
     measured = data.parts[0]
     if not cell.is_written_out:
@@ -64,7 +64,7 @@ def frames(cell, data, points):
     # Beyond the last one there is the first one, which is as good as any.
     last, beyond = cell.rank - 1, cell.rank
     beyond_left, beyond_right = beyond % len(left), beyond % len(right)
-    return [(left[:, last], right[last], left[:, beyond_left], right[beyond_right]), *found]
+    return [(left[:, last], right[last], left[:, beyond_left], right[beyond_right])]
 
 
 def outside(basis):
@@ -108,7 +108,7 @@ def factors(frame):
 
 
 def written_out(frame):
-    """Products of these, and sums that turn both bases, or open and close a gap."""
+    """Products of these, and sums that turn both bases."""
     outer = [np.outer(*pair) for pair in factors(frame)]
     return [[matrix] for matrix in [*outer, outer[1] + outer[2], outer[0] - outer[3]]]
 

@@ -259,7 +259,6 @@ SENSITIVITIES = [
     (sensitivity.clipped_projection, (23.015625, 11.0078125, "replace")),
     (sensitivity.entry_mean, (3.001953125, 77)),
     (sensitivity.short_row_product, (3.001953125, 1.5, 100, "replace", np.ones(200))),
-    (sensitivity.subspace_pair, (1.0009765625, 300.25, 2)),
 ]
 
 

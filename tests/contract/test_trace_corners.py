@@ -1,53 +1,15 @@
 """What the trace regression publishes and spends, and what it does with degenerate data."""
 
 import dataclasses
-import math
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 from trace_cells import Cell, each
 
 from skdp import DPTraceRegressor, RankOneMatrices
-from skdp.privacy import sensitivity
-from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
-from skdp.privacy.noise import lattice_step
-from skdp.testing._recording import SEED, RecordingBudget, fit_with, noise_of
+from skdp.testing._recording import SEED, noise_of
 
 ignore_warnings = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-
-
-@ignore_warnings
-@each(has_gap=True)
-def test_a_test_that_is_passed_by_mistake_is_paid_from_delta(cell):
-    fitted, _ = fit_with(cell(), cell.data().arguments, RecordingBudget)
-    spent = fitted.privacy_spent_
-    assert "start subspaces" in [release.name for release in spent.releases]
-    assert spent.delta_tail == pytest.approx(1e-7)
-    # mu is that of the rest of delta, for the whole fit.
-    assert spent.mu == pytest.approx(mu_from_epsilon_delta(200.0, 1e-6, 1e-7), rel=1e-9)
-    assert spent.mu < 0.9999 * mu_from_epsilon_delta(200.0, 1e-6)
-    assert spent.delta_at(200.0) == pytest.approx(1e-6, rel=1e-6)
-    assert spent.delta_at(1e3) == pytest.approx(1e-7)
-    assert spent.epsilon_at(0.9e-7) == math.inf
-
-
-@ignore_warnings
-@pytest.mark.parametrize("epsilon", [10.0, 40.0, 80.0, 120.0, 200.0])
-@each(has_gap=True)
-def test_a_start_is_released_where_the_gap_is_certain(cell, epsilon):
-    _, budget = fit_with(cell(epsilon=epsilon), cell.data().arguments, RecordingBudget)
-    releases = {release.name: release for release in budget.spent().releases}
-    gap = releases["start gap"]
-    noisy = float(budget.released[list(releases).index("start gap")])
-    # Larger than the gap with the probability that a tenth of delta pays for; rounding is at most
-    # half of a 16th of the scale.
-    certain = noisy + gap.noise_std * norm.ppf(0.1 * 1e-6) - lattice_step(gap.noise_std)
-    change = gap.sensitivity / 2
-    assert ("start subspaces" in releases) == (certain > 2 * change)
-    if certain > 2 * change:
-        declared = sensitivity.subspace_pair(change, certain, cell.rank)
-        assert releases["start subspaces"].sensitivity == pytest.approx(declared, rel=1e-12)
 
 
 @pytest.mark.covered(at_most=3)
