@@ -4,7 +4,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date, timedelta
 from functools import partial
 from itertools import pairwise
@@ -372,17 +372,17 @@ def _is_real(dtype: Any) -> bool:
 # ------------------------------
 # What columns hold that is no finite number, and what makes numbers of it, for errors.
 
+_ENCODE = "Encode them by OneHotEncoder(categories=[...]), in a ColumnTransformer of a DPPipeline"
 #: What a column may hold, beside finite numbers, and what helps.
 CURES = {
     "NaN": MISSING["X"],
     "infinity": "Cut it off at public ends, as numpy.clip(X, -1e6, 1e6) does.",
     "dates": TIMES,
-    "categories": "Encode them by OneHotEncoder(categories=[...]), a part of a ColumnTransformer.",
+    "categories": f"{_ENCODE}.",
     "texts": (
-        "Encode them by OneHotEncoder(categories=[...]), a part of a ColumnTransformer. If they "
-        "are dates, (pandas.to_datetime(X['name'], utc=True) - pandas.Timestamp('2000-01-01', "
-        "tz='UTC')).dt.days makes numbers, and X['name'].str.to_date() dates of polars; if they "
-        "are numbers, pandas.to_numeric(X['name'])."
+        f"{_ENCODE}; if they are dates, (pandas.to_datetime(X['name'], utc=True) - "
+        "pandas.Timestamp('2000-01-01', tz='UTC')).dt.days makes numbers, and "
+        "X['name'].str.to_date() dates of polars; if numbers, pandas.to_numeric(X['name'])."
     ),
     "objects": "Make columns of numbers of them, or leave them out, as X.drop(columns=['name']).",
 }
@@ -396,6 +396,12 @@ GAPS_OF_TEXTS = (
 
 def kind_of(column: Any) -> str:
     """Say what one column holds, if it is anything but finite real numbers; else ""."""
+    with suppress(Exception):  # of foreign code, and of texts that numpy cannot decode
+        return _kind_of(column)
+    return ""
+
+
+def _kind_of(column: Any) -> str:
     if hold_times(column):
         return "dates"
     if hasattr(getattr(column, "dtype", None), "categories"):
@@ -428,7 +434,9 @@ def kinds_of(X: Any, names: Any = None) -> dict[str, str]:
     if names is None:
         names = names_of(X) or range(*X.shape[1:2])
     X = getattr(X, "iloc", X)
-    found = {str(name): kind_of(X[:, place]) for place, name in enumerate(names)}
+    found = {}
+    with suppress(TypeError):  # A table of pyarrow has no such index.
+        found = {str(name): kind_of(X[:, place]) for place, name in enumerate(names)}
     return {name: kind for name, kind in found.items() if kind}
 
 
@@ -438,8 +446,9 @@ def said_of(kinds: Mapping[str, str], said: str = "", cures: Mapping[str, str] =
     for kind in dict.fromkeys(kinds.values()):
         names = [name for name, its in kinds.items() if its == kind]
         who = f"Column {names[0]} holds" if len(names) == 1 else f"Columns {shortened(names)} hold"
-        place = f":, {names[0]}" if names[0].isdigit() else repr(names[0])
-        cure = f" {cures[kind]}".replace("'name'", place)
+        place = f"pandas.Series(X[:, {names[0]}])" if names[0].isdigit() else f"X[{names[0]!r}]"
+        cure = f" {cures[kind]}".replace("X['name']", place).replace("'name'", repr(names[0]))
+
         texts.append(f"{who} {kind}.{cure * (cures[kind] not in said)}")
         said += cures[kind]
     return " ".join(texts)

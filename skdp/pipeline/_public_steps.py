@@ -476,7 +476,9 @@ def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool)
     for _, _, columns in step.transformers:
         named = [columns] if isinstance(columns, str) else columns
         known = {name for name in names_of(rows) or () if isinstance(name, str)}
-        lacking = [one for one in named if one not in known] if known and _are_names(named) else []
+        lacking = (
+            [one for one in named if one not in known] if known and isinstance(named, list) else []
+        )
 
         or_else = ", has one of them twice, or is sparse and not in CSR, which X.tocsr() makes"
         flaw = (
@@ -491,10 +493,6 @@ def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool)
         raise ValueError(settings.error)
     if are_private and (flaw := _flaw(name, in_public(step), rows)):
         raise ValueError("\n".join(_flaws_of_parts(name, step, rows)) or flaw)
-
-
-def _are_names(columns: Any) -> bool:
-    return isinstance(columns, list) and all(isinstance(one, str) for one in columns)
 
 
 def _flaw(name: str, step: Any, rows: Any) -> str:
@@ -538,7 +536,7 @@ def _with_columns(
         refused = {"texts and gaps", "NaN"}
         cures |= dict.fromkeys(refused, GAPS_OF_TEXTS)
     elif any(one.categorical for one in tags) or any(type(one) in _MAY_MIX for one in leaves):
-        refused = {"NaN", "infinity"}
+        refused = {"NaN", "infinity"} if "NaN or infinity" in flaw else set()
     elif tags and tags[0].allow_nan:
         refused -= {"NaN"}
     if kinds := {name: kind for name, kind in kinds.items() if kind in refused}:

@@ -303,3 +303,13 @@ def test_bounds_by_names_are_searched_behind_a_public_step(is_part):
     assert scaler.bounds == [ends["id"], ends["age"]]
     with pytest.raises(ValueError, match="missing are age, unknown are weight"):
         DPGridSearch(model, {name: [{"id": (0, 9), "weight": (0, 9)}]}).fit(GAPS[names], Y)
+
+
+DATES = r"(\(pandas\.to_datetime.*?\.dt\.days)"
+
+
+@pytest.mark.parametrize("rows", [TABLE[["id", "joined"]], TABLE[["id", "joined"]].to_numpy()])
+def test_the_cure_for_dates_runs_as_it_stands(rows):
+    text = str(refusal_of(skdp.DPPCA(1), rows).value)
+    days = eval(re.search(DATES, text)[1], {"X": rows, "pandas": pd})
+    assert days.tolist() == (DAYS - pd.Timestamp("2000-01-01")).dt.days.tolist()
