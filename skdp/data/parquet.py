@@ -72,7 +72,10 @@ def row_groups(
         found = _metadata(*_version_of(path))
         types = _types(path, found.schema.to_arrow_schema(), columns, y, lists)
         first = first or types
-        _check_alike(path, types, paths[0], first)
+        for name in {**first, **types}:
+            one, two = types.get(name, "missing"), first.get(name, "missing")
+            if one != two:
+                raise ValueError(f"{path}: column {name!r} is {one}, but {two} in {paths[0]}.")
         for number in range(found.num_row_groups):
             groups.append((path, number))
             lengths.append(found.row_group(number).num_rows)
@@ -177,13 +180,6 @@ def _types(
     if not names:
         raise ValueError(f"{path} has no columns of features.")
     return types
-
-
-def _check_alike(path: str, types: dict[str, Any], other: str, others: dict[str, Any]) -> None:
-    for name in {**others, **types}:
-        one, two = types.get(name, "missing"), others.get(name, "missing")
-        if one != two:
-            raise ValueError(f"{path}: column {name!r} is {one}, but {two} in {other}.")
 
 
 def _version_of(path: str) -> tuple[str, int, int]:

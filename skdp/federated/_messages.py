@@ -57,7 +57,15 @@ def unpack(data: bytes, kinds: Mapping[str, "MessageKind"], n_owners: int) -> Me
     Arrays are views of the data: nothing of an announced size is allocated.
     """
     head, body = _split(data, _HEAD + _HEAD_OF_OWNER * n_owners)
-    fields = _decode(head)
+    try:
+        fields = json.loads(head.decode("ascii"))
+        # The one encoding of a head has no repeated names.
+        is_same = isinstance(fields, dict) and _encode(fields) == head
+    # `_encode` refuses NaN and infinity. Deep nesting raises a RecursionError.
+    except (ValueError, RecursionError):
+        is_same = False
+    if not is_same:
+        raise FederationError("The head of a message is not JSON as skdp writes it.")
     kind = fields.pop("kind", None)
     described = fields.pop("arrays", None)
     if not isinstance(kind, str) or kind not in kinds:
@@ -92,19 +100,6 @@ def _encode(head: Mapping[str, Any]) -> bytes:
     """Write the one encoding of a head."""
     text = json.dumps(head, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
     return text + b" " * (-len(text) % _ALIGNMENT)
-
-
-def _decode(head: bytes) -> dict[str, Any]:
-    """Read a head; refuse all but its one encoding, which has no repeated names."""
-    try:
-        fields = json.loads(head.decode("ascii"))
-        is_same = isinstance(fields, dict) and _encode(fields) == head
-    # `_encode` refuses NaN and infinity. Deep nesting raises a RecursionError.
-    except (ValueError, RecursionError):
-        is_same = False
-    if not is_same:
-        raise FederationError("The head of a message is not JSON as skdp writes it.")
-    return fields
 
 
 def _split(data: bytes, most: int) -> tuple[bytes, memoryview]:

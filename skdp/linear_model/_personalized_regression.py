@@ -201,11 +201,15 @@ def check_rows_and_ids(
     if groups is not None:
         given = checked_ids(groups, "groups")
         check_consistent_length(rows, given)
-        if ids is not None and not _are_same(ids, given):
-            raise ValueError(
-                f"groups and user_column={user_column!r} tell rows of different users apart, and "
-                "in different ways; pass only one of them."
-            )
+        if ids is not None:
+            one, other = check_users(ids)[1], check_users(given)[1]
+            n_one, n_other = int(one.max()) + 1, int(other.max()) + 1
+            # Rows are grouped in the same way if there are no more pairs of ids than ids.
+            if not len(np.unique(one * n_other + other)) == n_one == n_other:
+                raise ValueError(
+                    f"groups and user_column={user_column!r} tell rows of different users apart, "
+                    "and in different ways; pass only one of them."
+                )
         ids = given
     return rows, ids
 
@@ -239,13 +243,6 @@ def _place_of(X: Any, user_column: int | str) -> int:
             f"user_column={place} must be a column of X, from {-n_columns} to {n_columns - 1}."
         )
     return place % n_columns
-
-
-def _are_same(ids: np.ndarray, others: np.ndarray) -> bool:
-    """Tell whether two lists of ids group the rows in the same way."""
-    one, other = check_users(ids)[1], check_users(others)[1]
-    both = np.unique(one * (int(other.max()) + 1) + other)
-    return len(both) == int(one.max()) + 1 == int(other.max()) + 1
 
 
 # ------------------------------
