@@ -524,14 +524,13 @@ pairs of items: 13 GB for all of Gowalla, where only steps were run.
 
 ## Interactions
 
-`DPTruncatedSVD(privacy_unit=Interaction())` protects one interaction, as the paper does, in six
-steps, with up to 16 columns more as the budget grows. To the best directions of msweb its error is
-.23 at epsilon 1, where exact accounting in three steps has .33, and .07 or less from epsilon 30 on,
-where no three steps come below .22; at epsilon 10 it is .11. On MovieLens 100k it is .04 better
+`DPTruncatedSVD(privacy_unit=Interaction())` protects one interaction, as the paper does, in 6 to 22
+steps, with up to 16 columns more as the budget grows; its lines are means of two runs. To the best
+directions of msweb its error is .22 at epsilon 1, where exact accounting in three steps has .33,
+.09 at 10 and .05 at 30, where no three steps come below .22. On MovieLens 100k it is .04 better
 than exact accounting at epsilon 1, and .18 at 30; one release of whole users is better from epsilon
-300 on. On the most visited places of Gowalla six steps are too few, and more budget is worse: the
-error is .51 at epsilon 10 and .68 from 1000 on. In a run with `n_iter=20` it is .42 at epsilon
-10,000, and the components capture .943 of what the best do, for .870 in six steps.
+300 on. On the most visited places of Gowalla it is .60 at epsilon 1, .50 at 10 and .04 at 1000. In
+six steps, whose products were averaged, it was .51 at 10 and .68 from 1000 on.
 """
 FACTOR_TEXT = """\
 ## Which epsilon reaches an error

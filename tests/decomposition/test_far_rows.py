@@ -5,6 +5,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 from skdp import DPPCA, DPStandardScaler, make_dp_pipeline
+from skdp.federated import Federation
 from skdp.metrics import captured_variance
 
 K = 2
@@ -40,11 +41,32 @@ def test_the_second_mean_is_released_where_the_first_is_too_noisy():
     assert "mean again" in releases(far)
     assert "row norm again, count 1" in releases(far)
     assert "mean again" not in releases(near)
-    # Users bring the mean of their rows.
-    users = np.arange(20_000) // 2
-    pairs = DPPCA(K, privacy_unit="user").fit(rows(300), users=users)
-    assert "mean again" in releases(pairs)
-    assert captured(pairs, rows(300)) > 0.97
+
+
+def of_users(pca, X):
+    """Fit to users with two rows, which count together as one."""
+    return pca.set_params(privacy_unit="user").fit(X, users=np.arange(len(X)) // 2)
+
+
+def of_owners(pca, X):
+    federation = Federation(pca, *X.shape, owners=3, aggregator="trusted")
+    return federation.fit([X[i::3] for i in range(3)])
+
+
+@pytest.mark.parametrize("fitted", [of_users, of_owners])
+def test_rows_of_users_and_owners_are_centered_again(fitted):
+    pca = fitted(DPPCA(K), rows(300))
+    assert "mean again" in releases(pca)
+    assert captured(pca, rows(300)) > 0.97
+
+
+@pytest.mark.parametrize("fitted", [of_users, of_owners])
+def test_at_a_large_budget_rows_of_users_and_owners_are_not_clipped(fitted):
+    X = rows(0)
+    small, large = (fitted(DPPCA(K, epsilon=epsilon), X).row_norm_ for epsilon in (0.5, 256.0))
+    norms = np.linalg.norm(X - X.mean(axis=0), axis=1)
+    assert np.mean(norms > small) > 0.03
+    assert np.mean(norms > large) < 0.002
 
 
 def test_public_bounds_decide_before_the_fit():
