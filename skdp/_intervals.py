@@ -354,7 +354,10 @@ def intervals_within(
     low[is_hidden], high[is_hidden] = _hulls(counts[is_hidden], noise_std, n_rows[is_hidden])
     n_held = counts_inside(counts, low, high).sum(axis=1)
     is_void = is_hidden & (low == 0) & (high == 0)
-    low, high = np.where(is_void, -_SIZE_OF_VOID, low), np.where(is_void, _SIZE_OF_VOID, high)
+    # On the side of 0 on which most of the bounds is, as of counts.
+    is_below, is_above = least + most <= 0, least + most >= 0
+    low = np.where(is_void, -_SIZE_OF_VOID * is_below, low)
+    high = np.where(is_void, _SIZE_OF_VOID * is_above, high)
     low, high = np.maximum(low, least), np.minimum(high, most)
     is_wide = high - low >= SMALLEST_BOUND
     is_found = is_hidden & is_wide & (n_held >= _HELD * n_rows)

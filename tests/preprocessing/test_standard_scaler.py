@@ -306,6 +306,17 @@ def test_bins_that_hold_few_rows_are_no_interval(shown):
     assert not is_void
 
 
+@pytest.mark.parametrize("sign", [-1, 0, 1])
+def test_a_column_of_zeros_gets_the_side_of_0_on_which_most_of_its_bounds_is(sign):
+    """Generous bounds of counts go below 0, and cost nothing."""
+    counts, n_rows = np.zeros((1, N_BINS)), np.full(1, 1000.0)
+    counts[0, 0] = 1000
+    outer = Intervals.of(np.full(1, 6.0 * sign - 8), np.full(1, 6.0 * sign + 8))
+    found, is_void, _ = intervals_within(counts, 10.0, outer, np.array([True]), n_rows)
+    assert is_void
+    assert np.ravel(found.ends).tolist() == [-(sign <= 0), sign >= 0]
+
+
 def test_columns_mostly_0_within_generous_bounds_have_small_scales():
     random = np.random.default_rng(0)
     rows = np.column_stack([random.normal(size=(4000, 3)), random.random(4000) < 0.02])
