@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh, svdvals
 from scipy.sparse import issparse
-from scipy.sparse.linalg import LinearOperator, aslinearoperator, svds
+from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import chdtri, gammaln
 
 from skdp.linalg.norms import UNIT_ROUNDOFF
@@ -45,25 +45,30 @@ def leading_right_vectors(
 
     Of its rows minus `center`, if that is given.
     """
-    centered = aslinearoperator(X / length)
-    if center is not None:
-        ones = aslinearoperator(np.ones((X.shape[0], 1)))
-        centered -= ones @ aslinearoperator(center[np.newaxis] / length)
-    is_tall = X.shape[0] >= X.shape[1]
-    tall = centered if is_tall else centered.H
-    flat, (longer, shorter) = tall.H, tall.shape
+    scaled, is_tall = X / length, X.shape[0] >= X.shape[1]
+    transposed, shift = scaled.T, 0.0 if center is None else center / length
+
+    def product(right: np.ndarray) -> Any:
+        return scaled @ right - (np.vdot(shift, right) if center is not None else 0.0)
+
+    def adjoint(left: np.ndarray) -> Any:
+        return transposed @ left - shift * left.sum()
+
+    first, second = (product, adjoint) if is_tall else (adjoint, product)
     # Where a start vector spans few directions, as of few distinct singular values, ARPACK draws
     # others, which no seed of ours repeats. Unlike small values beside the matrix prevent that.
-    start, beside = generator.normal(size=shorter), _BESIDE * generator.uniform(size=shorter)
-    operator = LinearOperator(
-        (longer + shorter, shorter),
-        matvec=lambda right: np.append(tall @ right, beside * right),
-        rmatvec=lambda left: flat @ left[:longer] + beside * left[longer:],
-        matmat=lambda right: np.vstack([tall @ right, beside[:, np.newaxis] * right]),
+    start = generator.normal(size=min(X.shape))
+    beside = np.square(_BESIDE * generator.uniform(size=min(X.shape)))
+    moment = LinearOperator(
+        (len(start), len(start)),
+        matvec=lambda vector: second(first(vector)) + beside * vector,
         dtype=np.float64,
     )
-    left, _, right = svds(operator, size, v0=start, tol=_TOLERANCE)
-    return np.asarray((right.T if is_tall else left[:longer])[:, ::-1])
+    vectors = eigsh(moment, size, v0=start, tol=_TOLERANCE**2)[1][:, ::-1]
+    if is_tall:
+        return np.asarray(vectors)
+    right = np.column_stack([first(vector) for vector in vectors.T])
+    return np.asarray(np.linalg.svd(right, full_matrices=False)[0])
 
 
 def leading_eigenvectors(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
