@@ -194,6 +194,9 @@ class DPTraceRegressor(PrivateRegressor):
     feature_bounds_ : ndarray of shape (2, n_features) or None
         Smallest and largest value of each feature, to which `fit` and `predict` clip others. None
         where features are not scaled one by one. Covered by the guarantee.
+    start_ratios_ : ndarray of shape (min(d1, d2),) or None
+        All singular values of a spectral start, in units of the largest that noise and chance have:
+        as many as exceed 1 are a rank to take. None without noise. Covered by the guarantee.
     left_components_ : ndarray of shape (d1, len(`singular_values_`))
         Left singular vectors of the coefficients. Covered by the guarantee.
     right_components_ : ndarray of shape (len(`singular_values_`), d2)
@@ -230,9 +233,8 @@ class DPTraceRegressor(PrivateRegressor):
     norm, a mean, both covariances, and twice in every step, whose length follows from the curvature
     along it; five times more if matrices are far from 0, and with ``privacy_unit="response"`` ``3 *
     n_iter + 8`` times. A spectral start reads X once more. Rows of features are read once a step,
-    and up to six times more for scales. Rows in parts, as `RowBlocks.from_partitions` makes them,
-    are matrices of `matrix_shape`; sparse ones are taken up to 64 features, or with a
-    `matrix_shape` of more than one column.
+    and up to six times more for scales. Rows in parts are matrices of `matrix_shape`; sparse ones
+    are taken up to 64 features, or with a `matrix_shape` of more than one column.
 
     The descent, a Riemannian gradient descent, and its start follow Zha (2024,
     :arxiv:`2403.15999`): see :doc:`/trace_regression`, also for proofs, time and memory.
@@ -355,6 +357,8 @@ class DPTraceRegressor(PrivateRegressor):
         self.intercept_ = float(result.offset)
         bounds = result.bounds
         self.feature_bounds_ = None if bounds is None else in_dtype(bounds, dtype)
+        ratios = result.start_ratios
+        self.start_ratios_ = None if ratios is None else in_dtype(ratios, dtype)
         return result.warnings
 
     def _predicted(self, rows: Any) -> np.ndarray:

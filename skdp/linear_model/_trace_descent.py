@@ -203,13 +203,21 @@ def _clipped_residuals(
 
 # A term of the start is clipped to so many times the norm that it usually has.
 _START_CLIP = 1.5  # not studied
+# The largest singular value of standard normal entries exceeds the sum of the roots of the sides by
+# that with a probability of exp(-2) at most.
+_BEYOND_EDGE = 2.0  # not tuned
 
 
 class Start(NamedTuple):
-    """Where a descent starts, and the std of the noise in each entry there."""
+    """Where a descent starts, and the std of the noise in each entry there.
+
+    `ratios` are all singular values before the start was truncated to its rank, in units of the
+    largest one that noise and chance have.
+    """
 
     point: FixedRank
     noise_std: float = 0.0
+    ratios: np.ndarray | None = None
 
 
 def random_start(shape: tuple[int, int], rank: int, generator: np.random.Generator) -> Start:
@@ -234,7 +242,14 @@ def release_start(
     total, _ = clipped_sum(design, products, level, design.n_entries)
     released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
     mean = released.reshape(design.matrix_shape) / design.n_records
-    return Start(truncate(mean, rank), float(noise_std) / design.n_records)
+    whole, noise_std = truncate(mean, min(mean.shape)), float(noise_std) / design.n_records
+    ratios = None
+    if budget.is_private:
+        # Entries of variance 1, times responses that have nothing to do with them.
+        by_chance = spread / math.sqrt(design.n_records)
+        edge = sum(np.sqrt(mean.shape)) + _BEYOND_EDGE
+        ratios = whole.values / (math.hypot(noise_std, by_chance) * edge)
+    return Start(whole.leading(rank), noise_std, ratios)
 
 
 def _products(
@@ -273,7 +288,7 @@ class Estimate:
     """Released coefficients, of a matrix and an intercept, and warnings about them.
 
     `n_cut` singular values were set to 0, as noise hides them. Features are clipped to `bounds`, of
-    shape (2, n_entries), if there are any.
+    shape (2, n_entries), if there are any. `start_ratios` are those of a start from data.
     """
 
     point: FixedRank
@@ -281,6 +296,7 @@ class Estimate:
     n_cut: int = 0
     warnings: tuple[str, ...] = ()
     bounds: np.ndarray | None = None
+    start_ratios: np.ndarray | None = None
 
 
 class _Gradient(NamedTuple):

@@ -396,6 +396,7 @@ def solve_trace(
         center + offset,
         warnings=(*estimate.warnings, *warnings),
         bounds=transform.bounds,
+        start_ratios=estimate.start_ratios,
     )
 
 
@@ -507,7 +508,7 @@ def _descend(
         quantile = _default_quantile(problem, records, spread, transform)
     # Without whitening the smallest variance is not known: some cells of a table may be rare.
     is_white = problem.covariance == "identity" or _is_white(transform, problem.matrix_shape)
-    return trace_descent.descend(
+    estimate = trace_descent.descend(
         plan.steps,
         clipping,
         start,
@@ -519,6 +520,7 @@ def _descend(
         least_ratio=_LEAST_RATIO if problem.has_margins else 1.0,
         least_part=_LEAST_PARTS[spread.fraction_off_center >= _USUAL],
     )
+    return replace(estimate, start_ratios=start.ratios)
 
 
 def _is_strong(problem: TraceProblem) -> bool:

@@ -346,7 +346,7 @@ def datasets(cell):
 def released(cell):
     """Names of the attributes that come from released values."""
     factors = {"left_components_", "singular_values_", "right_components_"}
-    return factors | {"intercept_", "feature_bounds_"}
+    return factors | {"intercept_", "feature_bounds_", "start_ratios_"}
 
 
 def public(cell):

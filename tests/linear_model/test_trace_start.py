@@ -34,7 +34,7 @@ def test_starts_are_close_to_the_matrix_without_noise():
     problem = problem_of(5000, SHAPE, rank=RANK, init="spectral", epsilon=math.inf)
     plan = plan_trace(problem).ways.ways[0].start
     for spread in (np.inf, 2.0):
-        found, noise_std = release_start(plan, records, RANK, spread, budget_for(problem, plan))
+        found, noise_std, _ = release_start(plan, records, RANK, spread, budget_for(problem, plan))
         assert noise_std == 0
         # Sampling alone makes it .1 with any of 50 seeds, and clipping some .18.
         assert np.linalg.norm(found.matrix - M) < 0.3 * np.linalg.norm(M)
@@ -62,3 +62,14 @@ def test_a_start_alone_takes_the_budget_of_all_steps():
 def test_a_fit_without_steps_needs_a_start():
     with pytest.raises(ValueError, match="n_iter=0 is for init='spectral'"):
         DPTraceRegressor(n_iter=0).plan((100, 3, 2))
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_a_start_shows_which_rank_to_take(rank):
+    X, y, _ = make_trace_regression(20_000, SHAPE, rank=max(rank, 1), random_state=0)
+    y = y if rank else np.random.default_rng(1).normal(size=len(y))
+    model = DPTraceRegressor(1, init="spectral", n_iter=0, random_state=SECRET).fit(X, y)
+    assert np.count_nonzero(model.start_ratios_ > 1) == rank
+    assert np.all(np.diff(model.start_ratios_) <= 0)
+    assert model.set_params(init="random", n_iter=1).fit(X, y).start_ratios_ is None
