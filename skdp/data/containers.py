@@ -434,9 +434,7 @@ def kinds_of(X: Any, names: Any = None) -> dict[str, str]:
     if names is None:
         names = names_of(X) or range(*X.shape[1:2])
     X = getattr(X, "iloc", X)
-    found = {}
-    with suppress(TypeError):  # A table of pyarrow has no such index.
-        found = {str(name): kind_of(X[:, place]) for place, name in enumerate(names)}
+    found = {str(name): kind_of(X[:, place]) for place, name in enumerate(names)}
     return {name: kind for name, kind in found.items() if kind}
 
 

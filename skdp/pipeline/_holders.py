@@ -614,7 +614,7 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
                 yield from not_private(f"{name}__{part}", one, is_behind=False)
     elif not (is_private or is_stateless(estimator) or is_passed_through(estimator)):
         kind, holds_steps = type(estimator).__name__, isinstance(estimator, _BaseComposition)
-        nested = f" A {kind} within a Pipeline is not supported." * holds_steps
+        nested = f" A {kind} within a Pipeline is no step: put its steps there." * holds_steps
         learns = f"{kind} may learn from the rows without privacy"
         if given := ", ".join(learning_parameters(estimator)):
             learns = f"{kind} with {given} may learn from the rows, or refuse single ones"

@@ -302,8 +302,7 @@ def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str
     if of_public and are_numbers(rows):
         return of_public
     if twos.are_single(rows) and kind_of(rows) in ("texts and gaps", "NaN"):
-        fill = GAPS_OF_TEXTS.replace("['name']", "")
-        return f"{what} refuses a missing text. {fill}"
+        return f"{what} refuses a missing text. " + GAPS_OF_TEXTS.replace("['name']", "")
     # NaN is not to blame for what is refused without it, too.
     text = f"Input X contains NaN or infinity, which {what} refuses."
     text = _told(what, error) if of_public or is_finite(rows) else text
@@ -393,9 +392,7 @@ def have_gaps(rows: Any) -> np.ndarray:
 
 
 # Unlike numpy, scikit-learn takes nullable booleans with gaps.
-_with_gaps = partial(
-    check_array, dtype=np.float64, **dict.fromkeys(("ensure_all_finite", "ensure_2d"), False)
-)
+_with_gaps = partial(check_array, dtype=np.float64, ensure_all_finite=False, ensure_2d=False)
 
 
 def is_finite(rows: Any) -> bool:
@@ -461,8 +458,7 @@ def _refusing_columns(step: Any, rows: Any) -> list[str]:
         for place, name in enumerate(names_of(its) or range(*twos.shape_of(its)[1:2])):
             known = getattr(part, "categories_", None)
             alone = known and OneHotEncoder(categories=[known[place]]).fit
-            its_own = columns_of(its, [place])
-            if not alone or isinstance(_attempt(alone, its_own), Exception):
+            if not alone or isinstance(_attempt(alone, columns_of(its, [place])), Exception):
                 named.append(str(name))
     return named
 
@@ -477,9 +473,8 @@ def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool)
         named = [columns] if isinstance(columns, str) else columns
         known = {name for name in names_of(rows) or () if isinstance(name, str)}
         lacking = (
-            [one for one in named if one not in known] if known and isinstance(named, list) else []
+            [one for one in named if one not in known] if known and type(named) is list else []
         )
-
         or_else = ", has one of them twice, or is sparse and not in CSR, which X.tocsr() makes"
         flaw = (
             f"Step {name!r}: X, or the like of a plan, does not have the columns "
@@ -530,7 +525,7 @@ def _with_columns(
     leaves = [one for one in leaves_of(part, is_fitted=False) if not isinstance(one, str)]
     tags = [get_tags(one).input_tags for one in leaves]
     is_for_texts, refused, cures = any(one.string for one in tags), {*kinds.values()}, {**CURES}
-    if is_for_texts and not is_single:
+    if is_for_texts and tags[0].string and not is_single:
         return f"{what} takes one column of texts: pass its name or number, and no list."
     if is_for_texts:
         refused = {"texts and gaps", "NaN"}

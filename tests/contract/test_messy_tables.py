@@ -255,6 +255,11 @@ def test_texts_are_filled_within_a_part():
     model = pipeline_of(("words", part, ["note"])).fit(TABLE.assign(note=GAPS["note"]), Y)
     assert model.predict(GAPS).shape == (N,)
     assert skdp.privacy_spent(model).is_private
+    # The imputer fills NaN alone.
+    odd = TABLE.astype({"note": object})
+    odd.loc[7, "note"] = None
+    text = str(refusal_of(pipeline_of(("words", part, ["note"])), odd, Y).value)
+    assert "Column note holds texts and gaps. Fill gaps in texts before" in text
 
 
 def days_of_texts(frame):
