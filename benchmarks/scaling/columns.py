@@ -59,7 +59,7 @@ def none_is_narrow(intervals: Any) -> np.ndarray:
 
 def settings() -> Iterator[AbstractContextManager[Any]]:
     yield patch.object(_scales, "are_narrow", none_is_narrow)
-    yield patch.object(_scales, "N_LOOKS", 1)
+    yield patch.multiple(_scales, N_LOOKS=1, _LOOKS=_scales._LOOKS[:2])
     yield patch.object(_intervals, "_MOST", 0.75)
     yield nullcontext()
 
