@@ -272,7 +272,7 @@ def test_no_model_of_noise_is_silent():
             model = private(classes=range(n_classes), random_state=SEED + key)
             told = warned_by(lambda model=model, X=X, codes=codes: model.fit(X, codes))
             assert "Noise hides whether probabilities are better" in told
-            # Half of a standard deviation: probabilities are nearly the frequencies.
+            # Probabilities are nearly the frequencies.
             assert np.ptp(model.decision_function(X), axis=0).max() < 4
 
 
