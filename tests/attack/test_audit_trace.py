@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from skdp import DPTraceRegressor
 from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
 from skdp.linear_model._trace_descent import RecordClipping, random_start
 from skdp.linear_model._trace_records import Records
 from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.testing import audit
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
@@ -57,3 +59,18 @@ def test_one_gradient_reveals_what_is_claimed_and_no_more():
     distance = projections[0].mean() - projections[1].mean()
     found = distance / np.sqrt((projections[0].var() + projections[1].var()) / 2)
     assert 0.94 * CLAIM < found < 1.03 * CLAIM
+
+
+def test_a_whole_fit_reveals_something_and_no_more_than_is_claimed():
+    def fit(response, seed):
+        matrices = np.zeros((N_RECORDS, 2, 2))
+        matrices[0] = 1.0
+        responses = np.resize([1.0, -1.0], N_RECORDS)
+        responses[0] = response
+        parameters = {"covariance": "identity", "fit_intercept": False, "n_iter": 2}
+        return DPTraceRegressor(1, epsilon=EPSILON, random_state=seed, **parameters).fit(
+            matrices, responses
+        )
+
+    found = audit(fit, 1e6, -1e6, n_fits=600, confidence=0.999, random_state=0)
+    assert 0.05 < found.mu <= CLAIM
