@@ -188,7 +188,7 @@ _NORM_SHARE = 0.03  # not studied
 _CENTER_FACTOR, _CENTER_LIMITS = 3.75, (0.15, 0.25)  # benchmarks/diagonal_prior/centered.md
 # Rows are centered again if the error of their mean, as a second moment, probably exceeds the edge
 # of the noise by this factor; and the share of the mean that they are then centered by.
-_FAR, _AGAIN_SHARE = 1.0, 0.2  # benchmarks/sweep/sweep.md, job "far"
+_FAR, _AGAIN_SHARE = 2.0, 0.2  # benchmarks/sweep/sweep.md, job "far"
 #: For this mean rows are clipped to so many times their norm, as they lie to one side of the first.
 WIDER = 2.0  # not studied
 # Share of the mean for variances; the solver takes the rest.

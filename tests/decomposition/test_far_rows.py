@@ -43,6 +43,15 @@ def test_the_second_mean_is_released_where_the_first_is_too_noisy():
     assert "mean again" not in releases(near)
 
 
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_sparse_counts_are_not_far():
+    """The second mean would cost more than the noise of the first: .05 to .1 of the variance."""
+    random = np.random.default_rng(0)
+    chances = np.exp(1.2 * random.normal(size=(943, 1))) * 0.4 / (1 + np.arange(400) / 200)
+    X = (random.random(chances.shape) < chances).astype(float)
+    assert "mean again" not in releases(DPPCA(K, epsilon=2.0).fit(X))
+
+
 def of_users(pca, X):
     """Fit to users with two rows, which count together as one."""
     return pca.set_params(privacy_unit="user").fit(X, users=np.arange(len(X)) // 2)
