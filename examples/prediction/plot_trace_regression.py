@@ -17,7 +17,7 @@ import warnings
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skdp import DPTraceRegressor, PrivacyWarning
+from skdp import DPLinearRegression, DPTraceRegressor, PrivacyWarning
 
 # %%
 # The people
@@ -40,9 +40,10 @@ answers = tables.reshape(n_people, -1) @ truth.ravel() + generator.standard_norm
 # %%
 # The fits
 # --------
-# Four budgets. One fit looks for coefficients of rank 3, the other for any, with the same budget:
-# a matrix of 24 by 24 has rank 24 at most. The error is the norm of the difference, relative to the
-# true coefficients, so that a blank picture has an error of 1.
+# Four budgets, and three fits for each. One looks for coefficients of rank 3, one for any: a matrix
+# of 24 by 24 has rank 24 at most. The third is :class:`skdp.DPLinearRegression` on flattened rows,
+# which knows nothing of rows and columns of a table. The error is the norm of the difference,
+# relative to the true coefficients, so that a blank picture has an error of 1.
 
 epsilons = [0.5, 1.0, 2.0, 4.0]
 ranks = {3: "rank 3", size: "any rank"}
@@ -52,17 +53,26 @@ def fit(rank, epsilon):
     return DPTraceRegressor(rank, epsilon=epsilon).fit(tables, answers)
 
 
+def fit_flat(epsilon):
+    return DPLinearRegression(epsilon=epsilon).fit(tables.reshape(n_people, -1), answers)
+
+
+def picture(model):
+    return model.coef_.reshape(size, size)
+
+
 def error(model):
-    return np.linalg.norm(model.coef_ - truth) / np.linalg.norm(truth)
+    return np.linalg.norm(picture(model) - truth) / np.linalg.norm(truth)
 
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", PrivacyWarning)  # where little is left of a picture
-    models = {rank: [fit(rank, epsilon) for epsilon in epsilons] for rank in ranks}
-print("epsilon  error, rank 3  error, any rank  singular values, rank 3")
-for epsilon, low, full in zip(epsilons, *models.values(), strict=True):
+    models = {name: [fit(rank, one) for one in epsilons] for rank, name in ranks.items()}
+    models["flattened"] = [fit_flat(epsilon) for epsilon in epsilons]
+print("epsilon  error, rank 3  error, any rank  error, flattened  singular values, rank 3")
+for epsilon, low, full, flat in zip(epsilons, *models.values(), strict=True):
     found = "  ".join(f"{value:.2f}" for value in low.singular_values_)
-    print(f"{epsilon:7g}  {error(low):13.2f}  {error(full):15.2f}  {found}")
+    print(f"{epsilon:7g}  {error(low):13.2f}  {error(full):15.2f}  {error(flat):16.2f}  {found}")
 
 # %%
 # Singular values that noise can reach are set to 0, and a
@@ -77,8 +87,8 @@ for epsilon, low, full in zip(epsilons, *models.values(), strict=True):
 red, blue, gray = "#c8452d", "#1f5fa8", "#5f6368"
 colors = {"cmap": "RdBu_r", "vmin": -1.3 * truth.max(), "vmax": 1.3 * truth.max()}
 
-# sphinx_gallery_alt = "Matrices of coefficients: the truth, a red T and a blue square, and what fits of rank 3 and of any rank find at four epsilons. Rank 3 shows the picture from epsilon 1 on."
-fig, axes = plt.subplots(2, 5, figsize=(11, 5.2), layout="constrained")
+# sphinx_gallery_alt = "Matrices of coefficients: the truth, a red T and a blue square, and what fits of rank 3, of any rank and of flattened rows find at four epsilons. Rank 3 shows the picture from epsilon 1 on."
+fig, axes = plt.subplots(3, 5, figsize=(11, 7.6), layout="constrained")
 for ax in axes.flat:
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_color("#c9ccd0")
@@ -86,12 +96,13 @@ axes[0, 0].imshow(truth, **colors)
 axes[0, 0].set_title("the truth", weight="bold", pad=8)
 for ax, text in zip(axes[0, 1:], ["1/2", "1", "2", "4"], strict=True):
     ax.set_title(f"epsilon = {text}", pad=8)
-for row, (rank, label) in zip(axes[:, 1:], ranks.items(), strict=True):
+for row, (label, fitted) in zip(axes[:, 1:], models.items(), strict=True):
     row[0].set_ylabel(label, weight="bold", labelpad=10)
-    for ax, model in zip(row, models[rank], strict=True):
-        ax.imshow(model.coef_, **colors)
+    for ax, model in zip(row, fitted, strict=True):
+        ax.imshow(picture(model), **colors)
         ax.set_xlabel(f"error {error(model):.2f}", color=gray)
 
+axes[2, 0].axis("off")
 legend = axes[1, 0]
 legend.axis("off")
 lines = [("red raises the answer,", red), ("blue lowers it", blue), ("", gray)]
