@@ -48,13 +48,13 @@ def leading_right_vectors(
     scaled, is_tall = X / length, X.shape[0] >= X.shape[1]
     transposed, shift = scaled.T, 0.0 if center is None else center / length
 
-    def product(right: np.ndarray) -> Any:
+    def _product(right: np.ndarray) -> Any:
         return scaled @ right - (np.vdot(shift, right) if center is not None else 0.0)
 
-    def adjoint(left: np.ndarray) -> Any:
+    def _adjoint(left: np.ndarray) -> Any:
         return transposed @ left - shift * left.sum()
 
-    first, second = (product, adjoint) if is_tall else (adjoint, product)
+    first, second = (_product, _adjoint) if is_tall else (_adjoint, _product)
     # Where a start vector spans few directions, as of few distinct singular values, ARPACK draws
     # others, which no seed of ours repeats. Unlike small values beside the matrix prevent that.
     start = generator.normal(size=min(X.shape))

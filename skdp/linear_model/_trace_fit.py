@@ -262,9 +262,8 @@ def warnings_for_fit(
     if n_cut:
         is_all = n_cut == problem.rank
         cut = "The" if is_all else f"{n_cut} of {problem.rank} singular values of the"
-        beside = ", beside means of rows and columns," if problem.has_margins else ""
         yield (
-            f"{cut} coefficients{beside} do not stand out from the noise and are 0. Pass "
+            f"{cut} coefficients do not stand out from the noise and are 0. Pass "
             f"{_fewer(problem)}, a larger epsilon, or more {problem.unit.counted}."
         )
 
@@ -390,7 +389,9 @@ def solve_trace(
         both = point.minus(margins.matrix.with_values(-transform.multiplier * np.ones(2)))
         point = both.orthonormal().leading(min(problem.rank + 2, *problem.matrix_shape))
         offset += margins.offset
-    warnings = warnings_for_fit(problem, spread, transform, estimate.n_cut)
+    warnings = warnings_for_fit(
+        problem, spread, transform, estimate.n_cut if margins is None or margins.are_hidden else 0
+    )
     return trace_descent.Estimate(
         point,
         center + offset,

@@ -568,6 +568,11 @@ class Margins:
     matrix: FixedRank
     offset: float
 
+    @property
+    def are_hidden(self) -> bool:
+        """Whether noise hides them. Else a fit has learned, and loses nothing that is known."""
+        return not (self.matrix.left[:, 0].any() or self.matrix.right[:, 1].any())
+
 
 def release_margins(
     plan: Release, records: Records, maps: Maps, spread: float, budget: PrivacyBudget

@@ -193,3 +193,15 @@ def test_cells_that_are_enough_are_not_warned_of(power):
 def test_the_designs_of_the_tables_are_not_warned_of(design):
     X, y, _ = make_trace_regression(16_000, (16, 16), rank=2, design=design, random_state=0)
     assert messages_of(regressor(rank=2), X, y) == []
+
+
+@pytest.mark.parametrize(("size", "is_warned"), [(1.0, False), (0.0, True)])
+def test_cells_that_follow_their_rows_and_columns_are_not_warned_of(size, is_warned):
+    generator = np.random.default_rng(0)
+    shape, n = (40, 30), 20_000
+    places = [generator.integers(side, size=n) for side in shape]
+    table = size * (generator.normal(size=(40, 1)) + generator.normal(size=30))
+    y = table[tuple(places)] + generator.normal(size=n)
+    X = RankOneMatrices.from_indices(*places, shape=shape)
+    messages = messages_of(regressor(rank=1), X, y)
+    assert any("do not stand out" in message for message in messages) == is_warned
