@@ -197,7 +197,7 @@ _LEAST_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 _NOISE_OF_LEFT, _LEAST_RATIO = 1.0, 0.01  # not studied
 # A column whose scale shows nothing has no covariance if its variance is not so many standard
 # deviations of its noise, either.
-_LEAST_SEEN = 1.5  # not studied
+_LEAST_SEEN = 4.0  # not studied
 
 
 def covariances_of(moment: Moment, *, is_centered: bool) -> Covariances:

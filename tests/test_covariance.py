@@ -308,3 +308,14 @@ def test_a_target_that_noise_hides_is_predicted_by_its_location():
     with pytest.warns(skdp.PrivacyWarning, match="predicts its location"):
         model = made.regression(3)
     np.testing.assert_allclose(model.predict(rows[:9, :3]), made.location_[3])
+
+
+@pytest.mark.parametrize("epsilon", [16.0, 256.0])
+def test_a_column_of_zeros_tells_nothing(epsilon):
+    # One in ten had a coefficient that noise made, in a unit that noise made.
+    generator = np.random.default_rng(0)
+    X = np.column_stack([generator.normal(size=(4000, 3)), np.zeros(4000)])
+    rows = np.column_stack([X, X @ [1, 2, 3, 0] + 0.3 * generator.normal(size=4000)])
+    for _ in range(40):
+        model = skdp.DPCovariance(epsilon=epsilon).fit(rows).regression(4)
+        assert abs(model[-1].coef_[3]) < 0.01
