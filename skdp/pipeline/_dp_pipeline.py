@@ -293,8 +293,9 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, fitting.Spe
         Self
             The pipeline itself.
         """
-        for steps in (self.steps, self._held().steps):
-            steps[-1][1].set_output(transform=transform)
+        for *_, (_, last) in (self.steps, self._held().steps):
+            if hasattr(last, "transform"):
+                last.set_output(transform=transform)
         return self
 
     def __len__(self) -> int:
@@ -311,7 +312,10 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, fitting.Spe
 
     def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
         if not (users or isinstance(X, RowBlocks)) or name == "inverse_transform":
-            return super()._applied(name, X, *more)
+            made = super()._applied(name, X, *more)
+            if hasattr(made, "iloc") and hasattr(X, "iloc"):  # steps hand on rows without index
+                made.index = X.index
+            return made
         X = checked_container(X)
         check_features(X, self)
         # Public steps take rows block by block, when these are read.

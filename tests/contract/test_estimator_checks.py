@@ -148,8 +148,12 @@ EACH = [
     pytest.param(one, id=repr(one), marks=[pytest.mark.slow] * (one in OTHERS))
     for one in ESTIMATORS
 ]
-# Searches and pipelines leave the output to what they hold.
-EACH_TRANSFORMER = [param for param in EACH if hasattr(param.values[0], "set_output")]
+# Searches leave the output to what they hold, and not all pipelines end with a transformer.
+EACH_TRANSFORMER = [
+    param
+    for param in EACH
+    if hasattr(param.values[0], "set_output") and hasattr(param.values[0], "transform")
+]
 
 KEPT_BACK = [
     "check_dataframe_column_names_consistency",

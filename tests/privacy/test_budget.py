@@ -249,7 +249,7 @@ def test_repr_tells_what_is_protected_and_how():
     assert "guess" not in text
     assert "promised" not in text
     assert "no guarantee against anyone who can guess" in repr(filled(seed=SECRET))
-    assert "promised by the caller" in repr(dataclasses.replace(filled(), enforced=False))
+    assert "promised, not enforced" in repr(dataclasses.replace(filled(), enforced=False))
     unprotected = repr(filled(epsilon=math.inf))
     assert "no privacy" in unprotected
     assert "no privacy" not in text

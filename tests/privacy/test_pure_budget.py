@@ -281,7 +281,7 @@ def test_the_record_says_that_bounds_are_promised():
     assert spent_on(1.0).enforced
     promised = spent_on(1.0, enforced=False)
     assert not promised.enforced
-    assert "promised by the caller" in repr(promised)
+    assert "promised, not enforced" in repr(promised)
     assert not spent_on(1.0).compose(promised).enforced
 
 
