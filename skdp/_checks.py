@@ -317,7 +317,10 @@ _KNOWN = re.compile("|".join(_TEXTS))
 _KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"})
 _HINTS = {
     "Found array with dim": " Make a row of each record: numpy.reshape(X, (len(X), -1)).",
-    "required by DPTrace": " Pass matrix_shape=, too, which says of which matrices.",
+    **dict.fromkeys(
+        ("required by DPTrace", ". DPTrace"),
+        " Pass matrix_shape=, too, which says of which matrices.",
+    ),
     "type: bytes": " Make strings of them: [label.decode() for label in y].",
     "type: continuous": " Fit a regression to other numbers, or make classes of them, as y > 10.",
     "type: missing": " Leave out records without a label, as y.notna() tells of a series.",

@@ -1,5 +1,6 @@
 """Columns of data frames in parts: the same in all of them; streams of as many rows as promised."""
 
+import re
 from functools import partial
 
 import dask.dataframe as dd
@@ -283,10 +284,11 @@ def test_columns_of_texts_are_named(make, kind, ledger):
     X = frame if make == "memory" else rows_of(make, frame, frame)
     text = refused(lambda: skdp.DPTruncatedSVD(1, row_norm=5.0, ledger=ledger).fit(X))
 
-    in_memory = "Column b holds texts. Encode", "Column c holds categories."
-    in_parts = ("columns that are no real numbers: b, c: pass X.drop(columns=['b', 'c'])",)
-    assert all(said in text for said in (in_memory if make == "memory" else in_parts))
-
+    # Old versions of polars make texts of categories.
+    expected = r"Column b holds texts\. Encode.* Column c holds categories|Columns b, c hold texts"
+    if make != "memory":
+        expected = r"columns that are no real numbers: b, c: pass X\.drop\(columns=\['b', 'c'\]\)"
+    assert re.search(expected, text)
     assert ledger.entries() == []
     numbers = convert(FRAME.assign(b=FRAME["a"] > 0, c=1))
     if make == "memory":

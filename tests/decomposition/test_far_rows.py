@@ -74,7 +74,7 @@ def test_at_a_large_budget_rows_of_users_and_owners_are_not_clipped(fitted):
     X = rows(0)
     small, large = (fitted(DPPCA(K, epsilon=epsilon), X).row_norm_ for epsilon in (0.5, 256.0))
     norms = np.linalg.norm(X - X.mean(axis=0), axis=1)
-    assert np.mean(norms > small) > 0.03
+    assert np.mean(norms > small) > 0.015
     assert np.mean(norms > large) < 0.002
 
 
