@@ -43,15 +43,15 @@ def solver_of(cell):
 
 
 def releases_of(family, solver):
-    """Give the releases of a solver by name, each with the cells that make it.
+    """Give the releases of a solver by name, each with the covered cells that make it.
 
-    The covered ones come first, and others of a pairwise cover follow.
+    Those are named, too, that only other cells of a pairwise cover make.
     """
     cells, covered = defaultdict(list), family.cover(family.cells)
     for cell in dict.fromkeys((*covered, *pairwise_cover(family.cells))):
         if solver_of(cell) == solver:
             for name in dict.fromkeys(map(without_number, names_released(family, cell))):
-                cells[name].append(cell)
+                cells[name] += [cell] * (cell in covered)
     # What does not take place has no value that could move.
     cells.pop(SKIPPED, None)
     return cells
