@@ -112,9 +112,9 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     is_listed = (rows >= 0) & (columns >= 0)
     places = rows[is_listed], columns[is_listed]
     numbers = _ratings(given) if shape[1] == 3 else np.ones(len(rows))
-    kinds = {"shape": (len(users), len(items))}
-    X = csr_array((numbers[is_listed], places), **kinds)
-    counts = csr_array((np.ones(is_listed.sum()), places), **kinds)
+    size = len(users), len(items)
+    X = csr_array((numbers[is_listed], places), shape=size)
+    counts = csr_array((np.ones(is_listed.sum()), places), shape=size)
     X.sum_duplicates()
     counts.sum_duplicates()
     X.data /= counts.data

@@ -247,7 +247,6 @@ def with_names(steps: Sequence[Step], candidates: Sequence[Any], X: Any) -> list
                     one["bounds"] = in_order(one["bounds"], own)
             if isinstance(given["bounds"], list):
                 step = step._replace(estimator=clone(step.estimator).set_params(**given))
-
         if step.columns is None and not keeps_columns(step.estimator):
             names = None
         named.append(step)
