@@ -3,7 +3,9 @@
 Environment variables change how they run, not what they test: `SKDP_TEST_BLAS_THREADS` says how
 many threads a matrix product has in each test process, 1 by default, and `SKDP_TEST_SHUFFLE` is a
 seed by which the tests are shuffled. `SKDP_TEST_PART` leaves out all tests but one of several
-parts, as 1/3.
+parts, as 1/3. `SKDP_TEST_NOISE` is a number that changes the noise of every seed: a test that fails
+with one of several numbers follows the noise, and will fail on some other processor. Other
+processes draw their noise as ever: the two tests that compare fits there fail with it.
 """
 
 import gc
@@ -21,6 +23,7 @@ DEPENDENCIES = ["scikit-learn", "numpy", "scipy", "joblib", "threadpoolctl", "cr
 BLAS_THREADS = int(os.environ.get("SKDP_TEST_BLAS_THREADS", "1"))
 SHUFFLE = os.environ.get("SKDP_TEST_SHUFFLE")
 PART = os.environ.get("SKDP_TEST_PART", "1/1")
+NOISE = os.environ.get("SKDP_TEST_NOISE")
 
 
 def pytest_report_header():
@@ -54,6 +57,24 @@ def pytest_collection():
 def pytest_collection_finish():
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def other_noise():
+    """Draw the noise of each seed anew, if that is asked for."""
+    from skdp.privacy.noise import NoiseSource
+
+    if NOISE is not None:
+        begin = NoiseSource.__init__
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                NoiseSource,
+                "__init__",
+                lambda self, seed=None, context=(): begin(self, seed, (NOISE, *context)),
+            )
+            yield
+    else:
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
