@@ -18,7 +18,7 @@ from joblib import effective_n_jobs
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp import _checks as checks
+from skdp import _validation as checks
 from skdp.data.containers import refuse_masked
 from skdp.data.reduce import OBSERVER
 from skdp.data.workers import one_blas_thread
@@ -26,7 +26,7 @@ from skdp.exceptions import THE_DEFAULT, warn_of_privacy, warnings_together
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
 from skdp.privacy.plan import PrivacyCost
-from skdp.privacy.precision import plain
+from skdp.privacy.precision import as_python
 from skdp.privacy.sensitivity import ADJACENCIES
 from skdp.units import Unit
 
@@ -314,10 +314,8 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
             If `fit` would refuse a parameter, or `like` has another number of features.
         """
         self._validate_params()
-        problem = self._problem_of_size(
-            *planned_size(n_samples, n_features, checks.public_like(like))
-        )
-        return plan_of(problem, self._plan(problem))
+        spec = self._spec_of_size(*planned_size(n_samples, n_features, checks.public_like(like)))
+        return plan_of(spec, self._plan(spec))
 
     def _fit(self, X: Any, y: Any = None, **users: Any) -> Self:
         """Fit in the one order that keeps a fit private; `users` tells whose the rows are."""
@@ -325,54 +323,54 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
             hides_groups = users.get("users") is not None
             n_passes = partial(self._expected_passes, X)
             with restored_on_error(self, n_passes, hides_groups=hides_groups):
-                problem, data = self._problem(*checks.in_parts(X, y), **users)
-                warnings = self._keep(*self._release(problem, data, warn_of_privacy))
+                spec, data = self._validate(*checks.in_parts(X, y), **users)
+                warnings = self._keep(*self._release(spec, data, warn_of_privacy))
             # Last: if warnings are turned into errors, the model that was paid for remains.
             warn_of_privacy(*warnings)
         return self
 
     def _release(
-        self, problem: Any, data: Data, warn: Callable[..., None]
+        self, spec: Any, data: Data, warn: Callable[..., None]
     ) -> tuple[Any, Any, PrivacyBudget]:
         """Do what follows the check of the data: plan, warn of public facts, spend."""
-        plan = plan_of(problem, self._plan(problem))
-        view, budget, generator = self._open(data, problem, plan)
+        plan = plan_of(spec, self._plan(spec))
+        view, budget, generator = self._open(data, spec, plan)
         # Before anything is spent: if warnings are turned into errors, the fit costs nothing.
-        warn(*self._public_warnings(problem, plan))
-        return problem, self._solve(problem, plan.parts, view, budget, generator), budget
+        warn(*self._public_warnings(spec, plan))
+        return spec, self._solve(spec, plan.parts, view, budget, generator), budget
 
-    def _keep(self, problem: Any, result: Any, budget: PrivacyBudget) -> list[str]:
+    def _keep(self, spec: Any, result: Any, budget: PrivacyBudget) -> list[str]:
         """Set the fitted attributes; return warnings that follow from released values."""
-        warnings = [*self._set_attributes(result, problem), *budget.warnings]
+        warnings = [*self._set_attributes(result, spec), *budget.warnings]
         self.privacy_spent_ = budget.spent()
-        self._said = [*self._public_warnings(problem, budget.plan), *warnings]
-        self._n_units = int(problem.n_units)
+        self._said = [*self._public_warnings(spec, budget.plan), *warnings]
+        self._n_units = int(spec.n_units)
         return warnings
 
     @abstractmethod
-    def _problem(self, X: Any, y: Any) -> tuple[Any, Data]:
-        """Refuse bad data and parameters, remember the features; return the problem and data."""
+    def _validate(self, X: Any, y: Any) -> tuple[Any, Data]:
+        """Refuse bad data and parameters, remember the features; return the spec and data."""
 
     @abstractmethod
-    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> Any:
-        """Return the problem of a fit to data of that size, of which only `like` is known."""
+    def _spec_like(self, n_samples: int, n_features: int, like: Any) -> Any:
+        """Return the spec of a fit to data of that size, of which only `like` is known."""
 
-    def _problem_of_size(self, n_samples: int, n_features: int, like: Any) -> Any:
-        """Return that problem; refuse a `like` with another number of features."""
+    def _spec_of_size(self, n_samples: int, n_features: int, like: Any) -> Any:
+        """Return that spec; refuse a `like` with another number of features."""
         shape = getattr(like, "shape", (n_samples, n_features))
         dimensions = (2, 3) if get_tags(self).input_tags.three_d_array else (2,)
         if len(shape) not in dimensions or math.prod(shape[1:]) != n_features:
             raise ValueError(f"n_features={n_features} does not fit like, of shape {shape}.")
-        return self._problem_like(n_samples, n_features, like)
+        return self._spec_like(n_samples, n_features, like)
 
     @abstractmethod
-    def _plan(self, problem: Any) -> Any:
+    def _plan(self, spec: Any) -> Any:
         """Declare all releases, in order, from public facts."""
 
     @abstractmethod
     def _solve(
         self,
-        problem: Any,
+        spec: Any,
         plan: Any,
         view: Any,
         budget: PrivacyBudget,
@@ -381,27 +379,27 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         """Make the planned releases, and compute the result from them."""
 
     @abstractmethod
-    def _set_attributes(self, result: Any, problem: Any) -> Iterable[str]:
+    def _set_attributes(self, result: Any, spec: Any) -> Iterable[str]:
         """Set fitted attributes from released values; return warnings that follow from these."""
 
-    def _warnings(self, problem: Any, plan: Plan) -> Iterable[str]:
+    def _warnings(self, spec: Any, plan: Plan) -> Iterable[str]:
         """Return the warnings of a family that follow from public facts."""
         return ()
 
-    def _public_warnings(self, problem: Any, plan: Plan) -> list[str]:
+    def _public_warnings(self, spec: Any, plan: Plan) -> list[str]:
         """Return all warnings from public facts: of delta, of the seed, and of the family."""
-        counted, seed = problem.unit.counted, self.random_state
-        settings = warnings_for_settings(problem.cost, counted, problem.n_units, seed)
-        return [*settings, *self._warnings(problem, plan)]
+        counted, seed = spec.unit.counted, self.random_state
+        settings = warnings_for_settings(spec.cost, counted, spec.n_units, seed)
+        return [*settings, *self._warnings(spec, plan)]
 
     def _open(
-        self, data: Data, problem: Any, plan: Plan
+        self, data: Data, spec: Any, plan: Plan
     ) -> tuple[Any, PrivacyBudget, np.random.Generator]:
         """Open the budget and the algorithm's random stream."""
         view, digest = data
         seed = draw_seed(self.random_state)
-        source = self._noise_source(seed, digest) if self._is_keyed else NoiseSource()
-        what = f"{type(self).__name__}.fit, {problem.n_units} {problem.unit.counted}"
+        source = self._noise_source(seed, digest) if self._is_seeded else NoiseSource()
+        what = f"{type(self).__name__}.fit, {spec.n_units} {spec.unit.counted}"
         budget = self._open_budget(plan, what, source)
         if isinstance(observer := OBSERVER.get(), Progress):
             observer.budget = budget
@@ -411,7 +409,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         """Return about how many passes over the data a fit takes; None if that is unknown."""
         # Without noise some fits go on until they have converged. With noise there is a pass for
         # each release, two more, and two that hash the data.
-        return plan.n_lines + 2 + 2 * self._is_keyed if plan.cost.is_private else None
+        return plan.n_lines + 2 + 2 * self._is_seeded if plan.cost.is_private else None
 
     def _expected_passes(self, X: Any) -> int | None:
         """Count the passes of a fit before X is checked; None if the fit will be refused."""
@@ -426,7 +424,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
 
     def _cost(self) -> PrivacyCost:
         """Return what a fit may spend. No other code of a fit reads epsilon and delta."""
-        epsilon, delta = float(plain(self.epsilon)), float(plain(self.delta))
+        epsilon, delta = float(as_python(self.epsilon)), float(as_python(self.delta))
         reserved = delta * self._reserved_part() if math.isfinite(epsilon) else 0.0
         return PrivacyCost(epsilon, delta, reserved)
 
@@ -436,11 +434,11 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         names = kind.__dataclass_fields__.keys()  # type: ignore[attr-defined]
         for name in names - facts.keys():
             if hasattr(self, name):
-                facts[name] = plain(getattr(self, name))
+                facts[name] = as_python(getattr(self, name))
         return kind(**{name: facts[name] for name in names & facts.keys()})
 
     @property
-    def _is_keyed(self) -> bool:
+    def _is_seeded(self) -> bool:
         """Whether noise is drawn from a seed."""
         return self.random_state is not None and math.isfinite(self.epsilon)
 
@@ -557,30 +555,30 @@ class PlannedEstimator(PrivateEstimator):
             )
         return plan
 
-    def _problem(self, X: Any, y: Any = None, **users: Any) -> tuple[Any, Any]:
+    def _validate(self, X: Any, y: Any = None, **users: Any) -> tuple[Any, Any]:
         name = type(self).__name__
         if users:
             raise ValueError(f"{name} takes no users: it protects each {self.privacy_unit}.")
         checks.refuse_blocks(X, name)
         n_samples, n_features = checks.check_rows(X, name).shape
-        return self._problem_like(n_samples, n_features, None), (X, y)
+        return self._spec_like(n_samples, n_features, None), (X, y)
 
-    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> Any:
+    def _spec_like(self, n_samples: int, n_features: int, like: Any) -> Any:
         plan = self._checked(self.plan(n_samples, n_features))
         unit = SimpleNamespace(name=plan.unit, adjacency=plan.adjacency, is_enforced=False)
         return SimpleNamespace(cost=plan.cost, parts=plan.parts, unit=unit, n_units=n_samples)
 
-    def _plan(self, problem: Any) -> Any:
-        return problem.parts
+    def _plan(self, spec: Any) -> Any:
+        return spec.parts
 
-    def _release(self, problem: Any, data: Any, warn: Any) -> tuple[Any, Any, Any]:
+    def _release(self, spec: Any, data: Any, warn: Any) -> tuple[Any, Any, Any]:
         self.fit(*data)
-        return problem, None, None
+        return spec, None, None
 
-    def _keep(self, problem: Any, result: Any, budget: Any) -> list[str]:
+    def _keep(self, spec: Any, result: Any, budget: Any) -> list[str]:
         if self.privacy_spent_.enforced:
             raise ValueError(f"fit of {type(self).__name__} must call self.open_budget(plan).")
-        self._said, self._n_units = [], problem.n_units
+        self._said, self._n_units = [], spec.n_units
         return []
 
 
@@ -588,7 +586,7 @@ def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], .
     """Return the names and plain values of the parameters that decide on noise and result."""
     values = sorted(estimator.get_params(deep=False).items())
     return tuple(
-        (name, value.key() if isinstance(value, Unit) else plain(value))
+        (name, value.key() if isinstance(value, Unit) else as_python(value))
         for name, value in values
         if name not in _NOT_IN_NOISE_KEY
     )
@@ -626,11 +624,11 @@ def restored_on_error(
         raise
 
 
-def plan_of(problem: Any, parts: Any) -> Plan:
-    """Plan releases with the cost and the unit of a problem, which has `n_units`, too."""
-    unit = problem.unit
+def plan_of(spec: Any, parts: Any) -> Plan:
+    """Plan releases with the cost and the unit of a spec, which has `n_units`, too."""
+    unit = spec.unit
     return Plan(
-        problem.cost, parts, unit=unit.name, adjacency=unit.adjacency, enforced=unit.is_enforced
+        spec.cost, parts, unit=unit.name, adjacency=unit.adjacency, enforced=unit.is_enforced
     )
 
 

@@ -31,7 +31,7 @@ from skdp.model_selection import DPGridSearch, DPRandomizedSearch, PrivacyReport
 from skdp.model_selection._report import learned_without_privacy
 from skdp.pipeline import DPPipeline
 from skdp.pipeline._fitting import FEATURE_ATTRIBUTES
-from skdp.pipeline._holders import HOLDERS, instead_of, is_stateless, private_steps
+from skdp.pipeline._rules import HOLDERS, instead_of, is_stateless, private_steps
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import gaussian_dp
 from skdp.privacy.releases import PrivacySpent, cautions

@@ -17,9 +17,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import by_chunks, check_numbers, check_rows_of, in_parts, results_of
 from skdp._estimator import carrying
-from skdp._scales import ScaleProblem, ScaleReleases, Scales, plan_scales_by_share, release_scales
+from skdp._validation import by_chunks, check_numbers, check_rows_of, in_parts, results_of
 from skdp.data.containers import finite
 from skdp.data.reduce import on_block
 from skdp.data.rows import DenseBlock, Rows
@@ -36,7 +35,14 @@ from skdp.linalg.denoising import (
 )
 from skdp.linalg.norms import row_norms
 from skdp.linalg.spectrum import deterministic_signs, noise_edge
-from skdp.preprocessing import ColumnEstimator, warnings_for_scales
+from skdp.preprocessing._scaler import ColumnEstimator, warnings_for_scales
+from skdp.preprocessing.scales import (
+    ScaleReleases,
+    Scales,
+    ScaleSpec,
+    plan_scales_by_share,
+    release_scales,
+)
 from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING, weighting_to
 
@@ -71,36 +77,36 @@ class Reach(NamedTuple):
     entry: float
 
 
-def strength_of(problem: ScaleProblem) -> float:
+def strength_of(spec: ScaleSpec) -> float:
     """Return n mu / d, which the accuracy of a moment of scaled columns follows."""
-    return problem.n_units * problem.cost.mu / problem.n_features
+    return spec.n_units * spec.cost.mu / spec.n_features
 
 
-def reach_of(problem: ScaleProblem) -> Reach:
+def reach_of(spec: ScaleSpec) -> Reach:
     """Choose what rows are clipped to; without noise nothing is."""
-    if not problem.cost.is_private:
+    if not spec.cost.is_private:
         return Reach(NO_CLIPPING, math.inf)
-    factor = float(np.clip((strength_of(problem) / _WEAK) ** 0.25, 1.0, _LARGEST_FACTOR))
-    return Reach(factor * math.sqrt(problem.n_features + 1), _ENTRY * factor**2)
+    factor = float(np.clip((strength_of(spec) / _WEAK) ** 0.25, 1.0, _LARGEST_FACTOR))
+    return Reach(factor * math.sqrt(spec.n_features + 1), _ENTRY * factor**2)
 
 
-def _scales_share(problem: ScaleProblem) -> float:
+def _scales_share(spec: ScaleSpec) -> float:
     least, largest = _SCALES_SHARES
-    if not problem.cost.is_private:
+    if not spec.cost.is_private:
         return least
-    return float(np.clip(least * math.sqrt(_WEAK / strength_of(problem)), least, largest))
+    return float(np.clip(least * math.sqrt(_WEAK / strength_of(spec)), least, largest))
 
 
-def plan_covariance(problem: ScaleProblem) -> CovarianceReleases:
+def plan_covariance(spec: ScaleSpec) -> CovarianceReleases:
     """Plan all releases, in order."""
-    share = _scales_share(problem)
-    scales = plan_scales_by_share(problem, share, _OF_SIZES)
-    change = partial(_moment_change, n_units=problem.n_units, adjacency=problem.unit.adjacency)
-    known = {"row_norm": reach_of(problem).norm, "rounding": problem.rounding}
-    if not problem.cost.is_private:
+    share = _scales_share(spec)
+    scales = plan_scales_by_share(spec, share, _OF_SIZES)
+    change = partial(_moment_change, n_units=spec.n_units, adjacency=spec.unit.adjacency)
+    known = {"row_norm": reach_of(spec).norm, "rounding": spec.rounding}
+    if not spec.cost.is_private:
         known["row_norm"] = math.inf
-    shape = (problem.n_features + 1,) * 2
-    moment = problem.cost.release(
+    shape = (spec.n_features + 1,) * 2
+    moment = spec.cost.release(
         "scaled second moment", "symmetric_gaussian", 1 - share, change, known, shape=shape
     )
     return CovarianceReleases(scales, moment)
@@ -110,12 +116,12 @@ def _moment_change(row_norm: float, rounding: float, n_units: int, adjacency: st
     return sensitivity.second_moment(row_norm, adjacency, rounding) / n_units
 
 
-def warnings_for_covariance(problem: ScaleProblem, plan: Plan) -> Iterator[str]:
+def warnings_for_covariance(spec: ScaleSpec, plan: Plan) -> Iterator[str]:
     """Warn of so little budget for so many columns that single models would be better."""
-    if problem.cost.is_private and strength_of(problem) < _WEAK:
+    if spec.cost.is_private and strength_of(spec) < _WEAK:
         yield (
-            f"With epsilon={problem.cost.epsilon:g}, {problem.n_units} {problem.unit.counted} and "
-            f"{counted(problem.n_features, 'column')}, noise leaves little of many correlations. "
+            f"With epsilon={spec.cost.epsilon:g}, {spec.n_units} {spec.unit.counted} and "
+            f"{counted(spec.n_features, 'column')}, noise leaves little of many correlations. "
             "Use fewer columns, a larger epsilon, or an estimator of the one model that is wanted."
         )
 
@@ -139,29 +145,29 @@ class Moment(NamedTuple):
 
 def release_moment(
     plan: CovarianceReleases,
-    problem: ScaleProblem,
+    spec: ScaleSpec,
     view: Rows,
     budget: PrivacyBudget,
     *,
     is_centered: bool,
 ) -> Moment:
     """Release the scales, and then the moment; rows that are `is_centered` have the center 0."""
-    shape = problem.n_units, problem.n_features
-    scales = release_scales(plan.scales, view, shape, problem.interval, budget)
+    shape = spec.n_units, spec.n_features
+    scales = release_scales(plan.scales, view, shape, spec.interval, budget)
     center, squares = scales.center, scales.variance
     if is_centered:
         center, squares = np.zeros(len(center)), squares + np.square(center)
     scale = np.where(squares > 0, np.sqrt(squares), 1.0)
     # Without noise, what rounding leaves is flat. In its own tiny unit a constant lies anywhere and
     # would shorten all rows. Around 0 it has the unit of its size.
-    are_points = scales.is_point if problem.cost.is_private else scales.is_flat
+    are_points = scales.is_point if spec.cost.is_private else scales.is_flat
     is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
     divisor = np.where(is_constant, np.inf, scale)
-    kernel = partial(_joint_gram, center=center, scale=divisor, reach=reach_of(problem))
-    total = view.map_sum(on_block(kernel), (problem.n_features + 1) ** 2)
-    released, noise_std = budget.release(plan.moment, total / problem.n_units)
-    far = reach_of(problem).entry * scale
-    shows_nothing = scales.show_nothing() & problem.cost.is_private & (not is_centered)
+    kernel = partial(_joint_gram, center=center, scale=divisor, reach=reach_of(spec))
+    total = view.map_sum(on_block(kernel), (spec.n_features + 1) ** 2)
+    released, noise_std = budget.release(plan.moment, total / spec.n_units)
+    far = reach_of(spec).entry * scale
+    shows_nothing = scales.show_nothing() & spec.cost.is_private & (not is_centered)
     known = scales, is_constant, shows_nothing, np.stack([center - far, center + far])
     return Moment(center, scale, released, noise_std * math.sqrt(0.5), *known)
 
@@ -732,21 +738,19 @@ class DPCovariance(ColumnEstimator):
 
     _plan, _warnings = staticmethod(plan_covariance), staticmethod(warnings_for_covariance)
 
-    def _solve(
-        self, problem: ScaleProblem, plan: Any, view: Any, budget: Any, generator: Any
-    ) -> Moment:
-        return release_moment(plan, problem, view, budget, is_centered=self.assume_centered)
+    def _solve(self, spec: ScaleSpec, plan: Any, view: Any, budget: Any, generator: Any) -> Moment:
+        return release_moment(plan, spec, view, budget, is_centered=self.assume_centered)
 
-    def _set_attributes(self, result: Moment, problem: ScaleProblem) -> Iterator[str]:
+    def _set_attributes(self, result: Moment, spec: ScaleSpec) -> Iterator[str]:
         found = covariances_of(result, is_centered=self.assume_centered)
         self.location_, self.covariance_ = found.location, found.matrix
         self.correlation_, self.noise_std_ = found.correlations, found.noise_std
         self.scale_ = np.sqrt(np.diag(found.matrix))
         self.presence_, self.kept_, self.left_ = result.scales.presence, found.kept, found.left
         self.feature_bounds_ = result.ends
-        self.n_samples_seen_ = problem.n_units
-        names = getattr(self, "feature_names_in_", range(problem.n_features))
-        return warnings_for_scales(result.scales, problem, names)
+        self.n_samples_seen_ = spec.n_units
+        names = getattr(self, "feature_names_in_", range(spec.n_features))
+        return warnings_for_scales(result.scales, spec, names)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

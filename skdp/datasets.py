@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
-from skdp._checks import AT_LEAST_ONE
+from skdp._validation import AT_LEAST_ONE
 from skdp.data.containers import checked_shape
 from skdp.data.matrices import RankOneMatrices
 from skdp.linalg.spectrum import orthonormal_basis

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import check_rows_of, refuse_blocks, validate_plain
+from skdp._validation import check_rows_of, refuse_blocks, validate_plain
 from skdp.data.containers import checked_container
 from skdp.data.people import checked_ids, people_of
 from skdp.decomposition import DPPCA, DPTruncatedSVD
@@ -24,11 +24,11 @@ from skdp.linear_model._supervised import given_classes, known_codes
 from skdp.model_selection import epsilon_curve
 from skdp.model_selection._score import CONSTRAINTS, opened
 from skdp.pipeline._dp_pipeline import DPPipeline
-from skdp.pipeline._holders import DelegatesMixin, last_of
 from skdp.pipeline._public_steps import of_people, transformed
+from skdp.pipeline._rules import DelegatesMixin, last_of
 from skdp.privacy import sensitivity
 from skdp.privacy.plan import Plan, PrivacyCost
-from skdp.privacy.precision import plain
+from skdp.privacy.precision import as_python
 from skdp.privacy.releases import PrivacySpent, shares_by_name
 
 __all__ = [
@@ -728,7 +728,7 @@ def score_histogram(
         bins = np.searchsorted(ends, scores[:, int(component)], side="right")
         codes = codes * (len(ends) + 1) + bins
     cells = np.asarray(codes)
-    cost = PrivacyCost(float(plain(epsilon)), float(plain(delta)))
+    cost = PrivacyCost(float(as_python(epsilon)), float(as_python(delta)))
     name, change, known = "score histogram", sensitivity.histogram, {"adjacency": adjacency}
     release = cost.release(name, "gaussian", 1.0, change, known, shape=shape)
     plan = Plan(cost, release, unit=unit, adjacency=adjacency)

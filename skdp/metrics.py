@@ -9,7 +9,7 @@ from scipy.stats import rankdata
 from sklearn.metrics import ndcg_score
 from sklearn.utils import gen_batches
 
-from skdp._checks import AT_LEAST_ONE, check_numbers, check_rows, validate_plain
+from skdp._validation import AT_LEAST_ONE, check_numbers, check_rows, validate_plain
 from skdp.linalg import spectrum
 from skdp.linalg.spectrum import orthonormal_basis, principal_sines
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 
-from skdp._checks import ANY_BOUND, AT_LEAST_ONE, FINITE_BOUND, PlainParametersMixin
+from skdp._validation import ANY_BOUND, AT_LEAST_ONE, FINITE_BOUND, PlainParametersMixin
 from skdp.data.rows import Rows
 from skdp.exceptions import shown
 from skdp.linalg.norms import UNIT_ROUNDOFF
@@ -23,7 +23,7 @@ from skdp.privacy.clipping import (
     keep_largest,
     shift_entries,
 )
-from skdp.privacy.precision import plain
+from skdp.privacy.precision import as_python
 
 __all__ = [
     "Edge",
@@ -219,7 +219,7 @@ def _key_of(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
         return tuple(map(_key_of, value))
-    return plain(value)
+    return as_python(value)
 
 
 #: What to do where whole users cannot be protected.

@@ -20,7 +20,7 @@ from skdp._estimator import plan_of
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
-from skdp.decomposition import _entries_solvers
+from skdp.decomposition.entries import solvers as entries_solvers
 from skdp.linalg.spectrum import coherence, orthonormal_basis
 from skdp.metrics import subspace_distance
 from skdp.privacy import PrivacyBudget
@@ -69,24 +69,24 @@ def promised(
         solver=solver,
         n_iter=n_iter,
     )
-    problem = estimator._problem_like(*X.shape, X)
+    spec = estimator._spec_like(*X.shape, X)
     unit = (PromisedEdge if is_edge else PromisedEntry)("replace", *bounds, False)
-    problem = replace(problem, unit=unit)
-    plan = plan_of(problem, estimator._plan(problem))
+    spec = replace(spec, unit=unit)
+    plan = plan_of(spec, estimator._plan(spec))
     budget = PrivacyBudget.of(plan, NoiseSource(KEY + seed))
 
     # Each basis is that of the last product alone, not shrunk.
     changes = ExitStack()
     if basis_cut != "default":
         cuts = {"BASIS_CUT": basis_cut, "PURE_CUT": basis_cut}
-        changes.enter_context(patch.multiple(_entries_solvers, **cuts))
+        changes.enter_context(patch.multiple(entries_solvers, **cuts))
     if is_plain:
-        changes.enter_context(patch.object(_entries_solvers, "N_KEPT", 1))
-        changes.enter_context(patch.object(_entries_solvers, "shrink_rows", lambda rows, _: rows))
+        changes.enter_context(patch.object(entries_solvers, "N_KEPT", 1))
+        changes.enter_context(patch.object(entries_solvers, "shrink_rows", lambda rows, _: rows))
     with changes:
         generator = algorithm_generator(KEY + seed)
-        arguments = problem, plan.parts, Rows(as_source(X)), budget, generator
-        factors = _entries_solvers.solve_entries(*arguments)
+        arguments = spec, plan.parts, Rows(as_source(X)), budget, generator
+        factors = entries_solvers.solve_entries(*arguments)
     return factors.leading(k), budget.spent().releases
 
 

@@ -67,7 +67,7 @@ class Family:
         Tells whether a null unit is more than other data: by default for "zero_out".
     n_units : callable
         Counts the units in the arguments of `fit`, which are its rows by default.
-    is_keyed_by_clipped_data : bool
+    is_seeded_by_clipped_data : bool
         Whether data that are the same once they are clipped are the same for a seed.
     per_unit : tuple of str
         Released attributes with a number for every unit.
@@ -93,7 +93,7 @@ class Family:
     setting: Callable[[Any], AbstractContextManager] = lambda cell: nullcontext()
     has_null: Callable[[Any], bool] = lambda cell: cell.adjacency == "zero_out"
     n_units: Callable[[tuple], int] = lambda arguments: arguments[0].shape[0]
-    is_keyed_by_clipped_data: bool = False
+    is_seeded_by_clipped_data: bool = False
     per_unit: tuple[str, ...] = ()
     cover: Callable[[tuple], tuple] = pairwise_cover
     exempt: dict[str, str] = field(default_factory=dict)
@@ -255,7 +255,7 @@ FAMILIES = (
         setting=entry_cells.setting,
         # A short row of zeros is null.
         has_null=lambda cell: cell.adjacency == "zero_out" and cell.unit != "row",
-        is_keyed_by_clipped_data=True,
+        is_seeded_by_clipped_data=True,
         per_unit=("left_components_",),
     ),
     Family(
@@ -305,7 +305,7 @@ FAMILIES = (
         slips=factor_cells.SLIPS,
         setting=factor_cells.setting,
         has_null=lambda cell: cell.adjacency == "zero_out" and cell.unit != "frobenius",
-        is_keyed_by_clipped_data=True,
+        is_seeded_by_clipped_data=True,
         per_unit=("left_components_",),
     ),
     Family(

@@ -70,7 +70,7 @@ class FamilyCase(Subject):
         return not self.is_ordinary or self.family.is_reached(self.make, worst)
 
     def may_share_noise(self, one, other):
-        is_same = self.family.is_keyed_by_clipped_data and np.array_equal(one, other)
+        is_same = self.family.is_seeded_by_clipped_data and np.array_equal(one, other)
         return is_same or super().may_share_noise(one, other)
 
 

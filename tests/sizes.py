@@ -4,7 +4,8 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from skdp.data.reduce import PerRow
-from skdp.linear_model import _trace_descent, _trace_records
+from skdp.linear_model.low_rank import descent as trace_descent
+from skdp.linear_model.low_rank import records as trace_records
 
 __all__ = ["sizes_for_counts"]
 
@@ -13,7 +14,7 @@ __all__ = ["sizes_for_counts"]
 def sizes_for_counts():
     """Let gradients inside give the sizes of all records in place of `n_kept`."""
     with (
-        patch.object(_trace_records, "n_within", lambda sizes, *_: PerRow(sizes)),
-        patch.object(_trace_descent, "n_within", lambda sizes, *_: PerRow(sizes)),
+        patch.object(trace_records, "n_within", lambda sizes, *_: PerRow(sizes)),
+        patch.object(trace_descent, "n_within", lambda sizes, *_: PerRow(sizes)),
     ):
         yield

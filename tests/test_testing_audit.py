@@ -215,10 +215,10 @@ def test_plain_noise_with_the_seed_is_seen_whatever_the_value(values, seed):
 
 
 def test_plain_noise_without_the_seed_is_seen_beside_0():
-    def plain(data, _):
+    def as_python(data, _):
         return data + np.random.default_rng().normal(size=3)
 
-    assert find_low_bits(plain, 0.0, 1.0, n_fits=300)
+    assert find_low_bits(as_python, 0.0, 1.0, n_fits=300)
 
 
 @pytest.mark.parametrize("round_to", [lambda x: np.round(x, 2), lambda x: np.rint(32 * x) / 32])

@@ -18,15 +18,15 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import check_features, check_rows, check_rows_of
 from skdp._estimator import PrivateEstimator
+from skdp._validation import check_features, check_rows, check_rows_of
 from skdp.data.reduce import sum_rounding
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts, digest, holds_sparse
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.noise import certain_part
-from skdp.privacy.plan import OneOf, PrivacyCost
+from skdp.privacy.plan import AnyOf, PrivacyCost
 from skdp.testing._recording import Group
 from skdp.units import ResolvedRow
 
@@ -36,7 +36,7 @@ TAIL = 0.1
 
 
 @dataclass(frozen=True)
-class MeanProblem:
+class MeanSpec:
     """What is asked of a mean."""
 
     unit: ResolvedRow
@@ -73,24 +73,24 @@ class MeanReleases(NamedTuple):
     """What a fit releases, in this order."""
 
     long_rows: Release
-    ways: OneOf  # the mean; of rows most of which are shortened, a `Shortened`
+    branches: AnyOf  # the mean; of rows most of which are shortened, a `Shortened`
 
 
-def plan_mean(problem):
+def plan_mean(spec):
     """Plan all releases, from public facts."""
-    release, shape = problem.cost.release, (problem.n_features,)
-    starts = block_starts(problem.n_units, problem.n_features, is_sparse=problem.is_sparse)
-    known = {"rounding": sum_rounding(starts, problem.n_features)}
-    change = problem.change
+    release, shape = spec.cost.release, (spec.n_features,)
+    starts = block_starts(spec.n_units, spec.n_features, is_sparse=spec.is_sparse)
+    known = {"rounding": sum_rounding(starts, spec.n_features)}
+    change = spec.change
     turned = {"follows": "mean length", "shape": shape, "may_be_skipped": True}
     return MeanReleases(
         release("long rows", "gaussian", 0.3, sensitivity.count, {}),
-        OneOf(
+        AnyOf(
             (
                 release("mean", "gaussian", 0.7, change, known, shape=shape),
                 Shortened(
                     release("mean length", "gaussian", 0.1, change, known),
-                    release("mean direction", "gaussian", 0.6, problem.turn, **turned),
+                    release("mean direction", "gaussian", 0.6, spec.turn, **turned),
                 ),
             )
         ),
@@ -100,31 +100,31 @@ def plan_mean(problem):
 # The solver
 
 
-def solve_mean(problem, plan, rows, budget):
+def solve_mean(spec, plan, rows, budget):
     """Count the rows that are too long, and release the mean in the way that is for them."""
-    n_long, _ = budget.release(plan.long_rows, count_long(rows, problem.row_norm))
-    return release_mean(problem, way_for(plan, n_long, rows.n_rows), rows, budget)
+    n_long, _ = budget.release(plan.long_rows, count_long(rows, spec.row_norm))
+    return release_mean(spec, way_for(plan, n_long, rows.n_rows), rows, budget)
 
 
 def way_for(plan, n_long, n_rows):
     """Choose the way, by a released number."""
-    usual, shortened = plan.ways.ways
+    usual, shortened = plan.branches.branches
     return shortened if n_long > n_rows / 2 else usual
 
 
-def release_mean(problem, way, rows, budget):
+def release_mean(spec, way, rows, budget):
     """Release the mean as a whole, or length and direction; 0 where the latter is uncertain.
 
     Propose, test, release: what the length is at least fails with the probability of the tail.
     """
-    total, rounding = clipped(rows, problem.row_norm).total()
+    total, rounding = clipped(rows, spec.row_norm).total()
     mean = total / rows.n_rows
     if isinstance(way, Release):
         return budget.release(way, mean, rounding).value
     length = np.linalg.norm(mean)
     noisy, noise_std = budget.release(way.length, length, rounding)
     certain = certain_part(float(noisy), noise_std, budget.cost.delta_tail)
-    if certain <= problem.change(rounding):
+    if certain <= spec.change(rounding):
         budget.skip(way.direction)
         return np.zeros_like(mean)
     direction = mean / length if length else mean
@@ -193,41 +193,41 @@ class ClippedMean(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
         check_is_fitted(self)
         return check_rows_of(X, self) @ self.mean_[:, np.newaxis]
 
-    def _problem(self, X, y):
+    def _validate(self, X, y):
         checked = check_rows(X, type(self).__name__)
         check_features(X, self, reset=True)
         source = as_source(checked)
-        problem = self._problem_of(*checked.shape, issparse(checked))
-        return problem, (Rows(source, self.n_jobs), lambda: digest(source))
+        spec = self._spec_of(*checked.shape, issparse(checked))
+        return spec, (Rows(source, self.n_jobs), lambda: digest(source))
 
-    def _problem_like(self, n_samples, n_features, like):
-        return self._problem_of(n_samples, n_features, holds_sparse(like))
+    def _spec_like(self, n_samples, n_features, like):
+        return self._spec_of(n_samples, n_features, holds_sparse(like))
 
-    def _problem_of(self, n_rows, n_features, is_sparse):
+    def _spec_of(self, n_rows, n_features, is_sparse):
         facts = {"n_units": n_rows, "n_features": n_features, "is_sparse": is_sparse}
-        return self._asked(MeanProblem, unit=ResolvedRow(self.adjacency), **facts)
+        return self._asked(MeanSpec, unit=ResolvedRow(self.adjacency), **facts)
 
     def _reserved_part(self):
         return TAIL
 
-    def _plan(self, problem):
-        return plan_mean(problem)
+    def _plan(self, spec):
+        return plan_mean(spec)
 
-    def _warnings(self, problem, plan):
-        usual, _ = plan.parts.ways.ways
-        if usual.noise_std > problem.row_norm:
+    def _warnings(self, spec, plan):
+        usual, _ = plan.parts.branches.branches
+        if usual.noise_std > spec.row_norm:
             yield (
-                f"With epsilon={problem.cost.epsilon} the noise exceeds row_norm="
-                f"{problem.row_norm}. Use {problem.unit.remedy}."
+                f"With epsilon={spec.cost.epsilon} the noise exceeds row_norm="
+                f"{spec.row_norm}. Use {spec.unit.remedy}."
             )
 
-    def _solve(self, problem, plan, rows, budget, generator):
-        return solve_mean(problem, plan, rows, budget)
+    def _solve(self, spec, plan, rows, budget, generator):
+        return solve_mean(spec, plan, rows, budget)
 
-    def _set_attributes(self, result, problem):
+    def _set_attributes(self, result, spec):
         self.mean_ = result
         if not result.any():
-            yield f"The mean is lost in the noise, and set to 0. Use {problem.unit.remedy}."
+            yield f"The mean is lost in the noise, and set to 0. Use {spec.unit.remedy}."
 
     @property
     def _n_features_out(self):

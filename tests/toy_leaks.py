@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from toy import ClippedMean, MeanProblem, count_long, plan_mean, release_mean, way_for
+from toy import ClippedMean, MeanSpec, count_long, plan_mean, release_mean, way_for
 
 from skdp.exceptions import warn_of_privacy
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.noise import NoiseSource
-from skdp.privacy.plan import OneOf
+from skdp.privacy.plan import AnyOf
 
 
 @dataclass(frozen=True)
-class TooSmall(MeanProblem):
+class TooSmall(MeanSpec):
     """Half of what a row can do."""
 
     def change(self, rounding):
@@ -24,89 +24,89 @@ class TooSmall(MeanProblem):
 class WrongSensitivity(ClippedMean):
     """Declares half of what a row can do."""
 
-    def _problem_of(self, *shape):
-        return TooSmall(**vars(super()._problem_of(*shape)))
+    def _spec_of(self, *shape):
+        return TooSmall(**vars(super()._spec_of(*shape)))
 
 
 class LeakedAttribute(ClippedMean):
     """Sets a statistic that was not released."""
 
-    def _problem(self, X, y):
+    def _validate(self, X, y):
         self.total_ = float(X.sum())
-        return super()._problem(X, y)
+        return super()._validate(X, y)
 
 
 class LeakedBranch(ClippedMean):
     """Turns the mean round where many rows are long."""
 
-    def _solve(self, problem, plan, rows, *others):
-        mean = super()._solve(problem, plan, rows, *others)
-        return -mean if np.median(rows.norms()) > problem.row_norm else mean
+    def _solve(self, spec, plan, rows, *others):
+        mean = super()._solve(spec, plan, rows, *others)
+        return -mean if np.median(rows.norms()) > spec.row_norm else mean
 
 
 class KeptRow(ClippedMean):
     """Remembers a row that it was fitted to."""
 
-    def _problem(self, X, y):
+    def _validate(self, X, y):
         self._first = X[:1].copy()
-        return super()._problem(X, y)
+        return super()._validate(X, y)
 
 
 class KeptByTheClass(ClippedMean):
     """Remembers data where no pickle looks."""
 
-    def _problem(self, X, y):
+    def _validate(self, X, y):
         type(self).last = X
-        return super()._problem(X, y)
+        return super()._validate(X, y)
 
 
 class BranchesOnTheHuge(ClippedMean):
     """Does something else if a row is huge."""
 
-    def _solve(self, problem, plan, rows, *others):
-        mean = super()._solve(problem, plan, rows, *others)
+    def _solve(self, spec, plan, rows, *others):
+        mean = super()._solve(spec, plan, rows, *others)
         return mean * (1 + (np.nanmax(rows.norms()) > 1e6))
 
 
 class SpentTooLittle(ClippedMean):
     """Pays less than it takes."""
 
-    def _plan(self, problem):
-        return plan_mean(replace(problem, cost=replace(problem.cost, part=0.9)))
+    def _plan(self, spec):
+        return plan_mean(replace(spec, cost=replace(spec.cost, part=0.9)))
 
 
 class WrongPlan(ClippedMean):
     """Announces another sensitivity than the one that counts."""
 
-    def _plan(self, problem):
-        plan = plan_mean(problem)
-        mean, shortened = plan.ways.ways
+    def _plan(self, spec):
+        plan = plan_mean(spec)
+        mean, shortened = plan.branches.branches
         return plan._replace(
-            ways=OneOf((replace(mean, sensitivity=mean.sensitivity / 2), shortened))
+            branches=AnyOf((replace(mean, sensitivity=mean.sensitivity / 2), shortened))
         )
 
 
 class RemembersTheLastFit(ClippedMean):
     """Averages with what another fit has released."""
 
-    def _set_attributes(self, result, problem):
-        return super()._set_attributes((result + getattr(self, "mean_", result)) / 2, problem)
+    def _set_attributes(self, result, spec):
+        return super()._set_attributes((result + getattr(self, "mean_", result)) / 2, spec)
 
 
 class TalksOfValues(ClippedMean):
     """Prints what it refuses."""
 
-    def _problem(self, X, y):
+    def _validate(self, X, y):
         if not np.isfinite(X.sum()):
             raise ValueError(f"X contains NaN or infinity: {X!r}")
-        return super()._problem(X, y)
+        return super()._validate(X, y)
 
 
 class GlobalNoise(ClippedMean):
     """Takes its seed from numpy's global generator."""
 
-    def _open(self, data, problem, plan):
-        opened, _, generator = super()._open(data, problem, plan)
+    def _open(self, data, spec, plan):
+        opened, _, generator = super()._open(data, spec, plan)
         noise = NoiseSource(int(np.random.randint(2**31)))  # noqa: NPY002
         return opened, PrivacyBudget.of(plan, noise), generator
 
@@ -121,57 +121,57 @@ class SharedNoise(ClippedMean):
 class WarnsOfValues(ClippedMean):
     """Tells that some number is large."""
 
-    def _solve(self, problem, plan, rows, *others):
+    def _solve(self, spec, plan, rows, *others):
         if np.nanmax(rows.norms()) > 1e200:
             warnings.warn("X has large numbers", RuntimeWarning, stacklevel=2)
-        return super()._solve(problem, plan, rows, *others)
+        return super()._solve(spec, plan, rows, *others)
 
 
 class CountsTheNull(ClippedMean):
     """Lets a null unit take part."""
 
-    def _solve(self, problem, plan, rows, *others):
+    def _solve(self, spec, plan, rows, *others):
         # As they were opened: none of them is null yet.
-        return super()._solve(problem, plan, getattr(rows, "as_opened", rows), *others)
+        return super()._solve(spec, plan, getattr(rows, "as_opened", rows), *others)
 
 
 class ChoosesByTheData(ClippedMean):
     """Takes the way of an exact count, and releases a noisy one beside it."""
 
-    def _solve(self, problem, plan, rows, budget, generator):
-        n_long = count_long(rows, problem.row_norm)
+    def _solve(self, spec, plan, rows, budget, generator):
+        n_long = count_long(rows, spec.row_norm)
         budget.release(plan.long_rows, n_long)
-        return release_mean(problem, way_for(plan, n_long, rows.n_rows), rows, budget)
+        return release_mean(spec, way_for(plan, n_long, rows.n_rows), rows, budget)
 
 
 class SavesWhatItSkips(ClippedMean):
     """Spends less where it releases less."""
 
-    def _solve(self, problem, plan, rows, budget, generator):
+    def _solve(self, spec, plan, rows, budget, generator):
         budget.skip = lambda *releases: None
-        return super()._solve(problem, plan, rows, budget, generator)
+        return super()._solve(spec, plan, rows, budget, generator)
 
 
 class SpendsTheTail(ClippedMean):
     """Plans with the part of delta that it has set aside."""
 
-    def _plan(self, problem):
-        return plan_mean(replace(problem, cost=replace(problem.cost, delta_tail=0.0)))
+    def _plan(self, spec):
+        return plan_mean(replace(spec, cost=replace(spec.cost, delta_tail=0.0)))
 
 
 class QuotesData(ClippedMean):
     """Tells in a warning how long rows are."""
 
-    def _solve(self, problem, plan, rows, *others):
+    def _solve(self, spec, plan, rows, *others):
         warn_of_privacy(f"Rows have a length of {np.median(rows.norms())}.")
-        return super()._solve(problem, plan, rows, *others)
+        return super()._solve(spec, plan, rows, *others)
 
 
 class TrustsWhatIsStored(ClippedMean):
     """Takes the number of stored entries for a public fact."""
 
-    def _solve(self, problem, plan, rows, *others):
-        return super()._solve(problem, plan, rows, *others) / rows.source.X.nnz
+    def _solve(self, spec, plan, rows, *others):
+        return super()._solve(spec, plan, rows, *others) / rows.source.X.nnz
 
 
 class KeepsWhatItTransforms(ClippedMean):

@@ -2,12 +2,12 @@
 
 from unittest.mock import patch
 
-from skdp.linear_model import _trace_descent
-from skdp.linear_model._trace_descent import Estimate
+from skdp.linear_model.low_rank import descent as trace_descent
+from skdp.linear_model.low_rank.descent import Estimate
 
 __all__ = ["without_cut"]
 
 
 def without_cut():
     """Leave the singular values of noise in the coefficients of regressions inside."""
-    return patch.object(_trace_descent, "_cut", lambda point, offset, _: Estimate(point, offset))
+    return patch.object(trace_descent, "_cut", lambda point, offset, _: Estimate(point, offset))

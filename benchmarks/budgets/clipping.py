@@ -28,17 +28,18 @@ from benchmarks.report import (
     table,
 )
 from skdp import DPTraceRegressor
-from skdp.linear_model import _trace_fit, _trace_plan
+from skdp.linear_model.low_rank import fit as trace_fit
+from skdp.linear_model.low_rank import plan as trace_plan
 
 HERE = Path(__file__).parent
 EPSILONS = (0.5, 1.0, 16.0, 256.0)
 TABLES = [name for name in RESPONSES if name != "blog"]
 NUMBERS: list[tuple[Any, str, tuple[float, float]]] = [
-    (_trace_fit, "_WANTED_BIAS", (20.0, 80.0)),
-    (_trace_fit, "_LEAST_CLIPPED", (0.5e-4, 2e-4)),
-    (_trace_plan, "_CLIP", (0.65, 2.6)),
-    (_trace_plan, "_LEAST_CLIPPED", (1 / 512, 1 / 128)),
-    (_trace_plan, "_WANTED_NOISE", (0.05, 0.2)),
+    (trace_fit, "_WANTED_BIAS", (20.0, 80.0)),
+    (trace_fit, "_LEAST_CLIPPED", (0.5e-4, 2e-4)),
+    (trace_plan, "_CLIP", (0.65, 2.6)),
+    (trace_plan, "_LEAST_CLIPPED", (1 / 512, 1 / 128)),
+    (trace_plan, "_WANTED_NOISE", (0.05, 0.2)),
 ]
 TITLE = """\
 # How clipping follows the budget in a trace regression of rows of features
@@ -46,7 +47,7 @@ TITLE = """\
 Written by `python -m benchmarks.budgets.clipping --write`. R2 on a held-out quarter of the rows, of
 `DPTraceRegressor` with defaults, on the tables of `benchmarks/budgets/tables.py`: means of
 {seeds} splits. Each number is halved and doubled, alone; those after ± are standard errors, of the
-default. The noise differs from line to line. `_WANTED_BIAS` and `_LEAST_CLIPPED` of `_trace_fit.py`
+default. The noise differs from line to line. `_WANTED_BIAS` and `_LEAST_CLIPPED` of `trace_fit.py`
 decide how many gradients are clipped, the others where rows are clipped for their covariance:
 `_CLIP` is the least level and `_LEAST_CLIPPED` the inverse square of the highest one, and
 `_WANTED_NOISE` what the noise may be between them."""

@@ -21,8 +21,10 @@ from sklearn.pipeline import make_pipeline
 from benchmarks.classification.tasks import KEY, Split, loaded, measured_on, ours, part_of
 from benchmarks.report import ignore_drowned_signal, line, parser_for, standard_error, table
 from benchmarks.scaling.columns import CASES as COLUMNS
-from skdp import DPLogisticRegression, DPStandardScaler, _intervals, _scales
-from skdp.linear_model import _logistic_fit, _logistic_plan
+from skdp import DPLogisticRegression, DPStandardScaler
+from skdp.linear_model.logistic import fit as logistic_fit
+from skdp.linear_model.logistic import plan as logistic_plan
+from skdp.preprocessing import intervals, scales
 
 HERE = Path(__file__).parent
 TITLE = """\
@@ -41,7 +43,7 @@ features that tell nothing of classes 60:40, whose frequencies alone have the lo
 "weak signal" 4000 rows of 10 features tell log odds with a standard deviation of .6.
 
 `_LARGEST_RATIO` of 2 once showed that adult loses without bounds, as columns of which 92% and 95%
-are one number shrank to it: since then `_MOST` of `_intervals.py` is .95 and not .9
+are one number shrank to it: since then `_MOST` of `intervals.py` is .95 and not .9
 (`benchmarks/scaling/columns.md`)."""
 
 
@@ -52,34 +54,34 @@ class Number(NamedTuple):
 
 
 CLASSIFIER = [
-    Number(_logistic_plan, "_NORM_SHARE", (0.015, 0.06)),
-    Number(_logistic_plan, "_MOMENT_SHARE", (0.2, 0.8)),
-    Number(_logistic_plan, "_LEAST_COUNT", (75.0, 300.0)),
-    Number(_logistic_plan, "_STEPS_OF_TWO", (5, 20)),
-    Number(_logistic_plan, "_STEPS_OF_MORE", (7, 28)),
-    Number(_logistic_plan, "_STEP_LIMITS", ((4, 50), (16, 200))),
-    Number(_logistic_plan, "_BEYOND_NORM", (175.0, 700.0)),
-    Number(_logistic_plan, "_LEVEL_STRENGTH", (30.0, 120.0)),
-    Number(_logistic_plan, "_BEYOND_LEVEL_LIMITS", ((1 / 64, 1.0), (1 / 4, 1.0))),
-    Number(_logistic_fit, "_CLIP", (0.25, 1.0)),
-    Number(_logistic_fit, "_STEP_OF_TWO", (2.0, 8.0)),
-    Number(_logistic_fit, "_STEP_A_CLASS", (0.2, 0.8)),
-    Number(_logistic_fit, "_LARGEST_STEP", (2.0, 8.0)),
-    Number(_logistic_plan, "_LEAST_OF_LARGEST", (0.5e-4, 2e-4)),
-    Number(_logistic_plan, "_LEAST_OF_MEAN", (0.5e-2, 2e-2)),
-    Number(_logistic_plan, "_CURVATURE", (0.125, 0.5)),
-    Number(_logistic_plan, "_LARGEST_CURVATURE", (0.4, 1.6)),
-    Number(_logistic_plan, "_CURVATURE_OF_WEAK", (0.25, 1.0)),
-    Number(_logistic_plan, "_MARGIN", (1.0, 4.0)),
-    Number(_logistic_plan, "_WEAK_OF_TWO", (2.5, 10.0)),
-    Number(_logistic_plan, "_WEAK_OF_MORE", (7.5, 30.0)),
+    Number(logistic_plan, "_NORM_SHARE", (0.015, 0.06)),
+    Number(logistic_plan, "_MOMENT_SHARE", (0.2, 0.8)),
+    Number(logistic_plan, "_LEAST_COUNT", (75.0, 300.0)),
+    Number(logistic_plan, "_STEPS_OF_TWO", (5, 20)),
+    Number(logistic_plan, "_STEPS_OF_MORE", (7, 28)),
+    Number(logistic_plan, "_STEP_LIMITS", ((4, 50), (16, 200))),
+    Number(logistic_plan, "_BEYOND_NORM", (175.0, 700.0)),
+    Number(logistic_plan, "_LEVEL_STRENGTH", (30.0, 120.0)),
+    Number(logistic_plan, "_BEYOND_LEVEL_LIMITS", ((1 / 64, 1.0), (1 / 4, 1.0))),
+    Number(logistic_fit, "_CLIP", (0.25, 1.0)),
+    Number(logistic_fit, "_STEP_OF_TWO", (2.0, 8.0)),
+    Number(logistic_fit, "_STEP_A_CLASS", (0.2, 0.8)),
+    Number(logistic_fit, "_LARGEST_STEP", (2.0, 8.0)),
+    Number(logistic_plan, "_LEAST_OF_LARGEST", (0.5e-4, 2e-4)),
+    Number(logistic_plan, "_LEAST_OF_MEAN", (0.5e-2, 2e-2)),
+    Number(logistic_plan, "_CURVATURE", (0.125, 0.5)),
+    Number(logistic_plan, "_LARGEST_CURVATURE", (0.4, 1.6)),
+    Number(logistic_plan, "_CURVATURE_OF_WEAK", (0.25, 1.0)),
+    Number(logistic_plan, "_MARGIN", (1.0, 4.0)),
+    Number(logistic_plan, "_WEAK_OF_TWO", (2.5, 10.0)),
+    Number(logistic_plan, "_WEAK_OF_MORE", (7.5, 30.0)),
 ]
 SCALER = [
-    Number(_scales, "_SIZES_SHARE", (3 / 16, 3 / 4)),
-    Number(_scales, "_PLACES_SHARE", (1 / 16, 1 / 4)),
-    Number(_scales, "_LEAST_VARIANCE", (0.5e-4, 2e-4)),
-    Number(_intervals, "_LARGEST_RATIO", (2.0, 8.0)),
-    Number(_intervals, "_FEWEST_BINS", (8, 32)),
+    Number(scales, "_SIZES_SHARE", (3 / 16, 3 / 4)),
+    Number(scales, "_PLACES_SHARE", (1 / 16, 1 / 4)),
+    Number(scales, "_LEAST_VARIANCE", (0.5e-4, 2e-4)),
+    Number(intervals, "_LARGEST_RATIO", (2.0, 8.0)),
+    Number(intervals, "_FEWEST_BINS", (8, 32)),
 ]
 
 

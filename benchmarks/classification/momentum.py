@@ -25,8 +25,8 @@ from benchmarks.classification.strokes import make_strokes
 from benchmarks.classification.tasks import Found, Task, measured_on, ours
 from benchmarks.data import file_at_hand
 from benchmarks.report import ignore_drowned_signal, line, parser_for, table
-from skdp.linear_model import _logistic_fit
-from skdp.linear_model._logistic_plan import _MOMENTA, momentum_of
+from skdp.linear_model.logistic import fit as logistic_fit
+from skdp.linear_model.logistic.plan import _MOMENTA, momentum_of
 
 HERE = Path(__file__).parent
 EPSILONS, N_SEEDS, MOST_ROWS = (0.25, 1.0, 4.0, 256.0), 2, 10_000
@@ -96,7 +96,7 @@ TABLES: dict[str, Callable[[], Task | None]] = {
 def _found(task: Task, epsilon: float, momentum: float | None) -> Found:
     """Measure fits with this momentum, or with that which is chosen."""
     rule = momentum_of if momentum is None else lambda *_: momentum
-    with patch.object(_logistic_fit, "momentum_of", rule):
+    with patch.object(logistic_fit, "momentum_of", rule):
         fits = [
             measured_on(split, ours(task, epsilon, split.seed)) for split in task.splits(N_SEEDS)
         ]

@@ -21,7 +21,7 @@ from benchmarks.budgets.rows import KEY
 from benchmarks.budgets.tables import CLASSES, RESPONSES, Table, at_hand_of, standardized, table_of
 from benchmarks.report import line, parser_for, table
 from skdp import DPLogisticRegression, DPStandardScaler, PrivacyWarning, make_dp_pipeline
-from skdp.linear_model import _logistic_plan
+from skdp.linear_model.logistic import plan as logistic_plan
 
 HERE = Path(__file__).parent
 EPSILONS = (0.5, 1.0, 4.0)
@@ -69,7 +69,7 @@ TABLES = {
 
 def found_in(given: Table, epsilon: float, seed: int) -> Found:
     train, test, ours, theirs = train_test_split(*given, random_state=seed)
-    seen, unlike = [], _logistic_plan._are_unlike
+    seen, unlike = [], logistic_plan._are_unlike
 
     def _seen(variances: np.ndarray, noise_std: float) -> bool:
         median = float(np.median(variances))
@@ -83,7 +83,7 @@ def found_in(given: Table, epsilon: float, seed: int) -> Found:
     both = make_dp_pipeline(DPStandardScaler(), last, epsilon=epsilon, random_state=KEY + seed)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", PrivacyWarning)
-        with patch.object(_logistic_plan, "_are_unlike", _seen):
+        with patch.object(logistic_plan, "_are_unlike", _seen):
             as_it_is = alone.fit(train, ours).score(test, theirs)
         signs = [SIGN in str(one.message) for one in told]
         scaled = both.fit(train, ours).score(test, theirs)
@@ -111,7 +111,7 @@ def main() -> None:
         lines.append(line(cells))
         print(lines[-1], flush=True)
     if arguments.write:
-        rule = {"visible": _logistic_plan._VISIBLE, "far_out": _logistic_plan._FAR_OUT}
+        rule = {"visible": logistic_plan._VISIBLE, "far_out": logistic_plan._FAR_OUT}
         title = TITLE.format(seeds=n_seeds, **rule)
         (HERE / "units.md").write_text("\n\n".join([title, "\n".join(lines)]) + "\n")
 

@@ -18,7 +18,7 @@ from sklearn.metrics import log_loss
 
 from benchmarks.report import ignore_drowned_signal, parser_for, table
 from skdp import DPLogisticRegression
-from skdp.linear_model import _logistic_plan
+from skdp.linear_model.logistic import plan as logistic_plan
 
 HERE = Path(__file__).parent
 EPSILONS, N_FITS, N_ROWS, N_COLUMNS, N_CATEGORIES = (0.25, 1.0, 4.0, 16.0, 256.0), 20, 6000, 6, 8
@@ -32,7 +32,7 @@ Written by `python -m benchmarks.classification.unseen --write`.
 Log loss of new rows like the {N_ROWS} training rows, and of such that differ from all of these:
 with another value of a constant column, or with a category that had no rows. Means of {N_FITS}
 fits, as they are, and with all coefficients kept of directions in which noise hides how rows
-vary. Such are dropped from a strength of `_LEAST_TO_DROP` = {_logistic_plan._LEAST_TO_DROP:g} on:
+vary. Such are dropped from a strength of `_LEAST_TO_DROP` = {logistic_plan._LEAST_TO_DROP:g} on:
 with less, and epsilon .25, fourths of parkinsons_updrs lost .05 of their accuracy."""
 
 
@@ -55,8 +55,8 @@ def losses_of(beside: str, n_classes: int, epsilon: float, seed: int) -> list[fl
     train, alike, new = rows(is_new=False), rows(is_new=False), rows(is_new=True)
     model = DPLogisticRegression(classes=range(n_classes), epsilon=epsilon, random_state=KEY + seed)
     found = []
-    for kept in (_logistic_plan.kept_of_hidden, lambda *_: 1.0):
-        with patch.object(_logistic_plan, "kept_of_hidden", kept):
+    for kept in (logistic_plan.kept_of_hidden, lambda *_: 1.0):
+        with patch.object(logistic_plan, "kept_of_hidden", kept):
             model.fit(*train)
         found += [log_loss(y, model.predict_proba(X)) for X, y in (alike, new)]
     return found

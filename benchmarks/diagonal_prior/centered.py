@@ -33,7 +33,7 @@ from benchmarks.report import (
     table,
 )
 from skdp import DPPCA
-from skdp.decomposition import _rows_plan
+from skdp.decomposition.rows import plan as rows_plan
 
 HERE = Path(__file__).parent
 SEEDS = 4
@@ -95,7 +95,7 @@ def cells_of(chosen: Chosen, seed: int) -> Measured:
     X = chosen.load()
     for rank, epsilon in itertools.product(RANKS, EPSILONS):
         pca = DPPCA(rank, epsilon=epsilon, random_state=KEY + seed)
-        with patch.multiple(_rows_plan, **BEFORE):
+        with patch.multiple(rows_plan, **BEFORE):
             pca.fit(X)
         row = f"{chosen.name}, k={rank}"
         yield (row, f"{epsilon:g} before"), captured(chosen, "raw", pca)

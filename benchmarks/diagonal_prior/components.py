@@ -41,8 +41,9 @@ from benchmarks.report import (
     table,
 )
 from skdp import DPPCA, DPTruncatedSVD
-from skdp.decomposition import _rows_moments, _rows_plan
-from skdp.decomposition._rows_moments import feature_penalty
+from skdp.decomposition.rows import moments as rows_moments
+from skdp.decomposition.rows import plan as rows_plan
+from skdp.decomposition.rows.moments import feature_penalty
 from skdp.privacy.sensitivity import ADJACENCIES
 
 HERE = Path(__file__).parent
@@ -201,7 +202,7 @@ def given(chosen: Chosen, seed: int) -> Measured:
         for adjacency, epsilon in itertools.product(ADJACENCIES, EPSILONS):
             estimator.set_params(adjacency=adjacency, epsilon=epsilon)
             for way, penalty in (("off", without_penalty), ("on", feature_penalty)):
-                with patch.object(_rows_moments, "feature_penalty", penalty):
+                with patch.object(rows_moments, "feature_penalty", penalty):
                     estimator.fit(X)
                 key = f"{chosen.name}, {label}", f"{adjacency} {epsilon:g} {way}"
                 yield key, captured(chosen, kind, estimator)
@@ -211,7 +212,7 @@ def found(chosen: Chosen, seed: int) -> Measured:
     """Measure both ways with private bounds."""
     # From the median at a signal of 50.
     before = {"_LOWEST_QUANTILE": 0.5, "_WEAK_AND_STRONG": (50.0, 50.0 + 1e-9)}
-    now = {name: getattr(_rows_plan, name) for name in before}
+    now = {name: getattr(rows_plan, name) for name in before}
     for label, kind, estimator in cases_of(chosen):
         if kind == "unit":
             continue
@@ -219,7 +220,7 @@ def found(chosen: Chosen, seed: int) -> Measured:
         for adjacency, epsilon in itertools.product(ADJACENCIES, EPSILONS):
             estimator.set_params(adjacency=adjacency, epsilon=epsilon)
             for way, numbers in (("off", before), ("on", now)):
-                with patch.multiple(_rows_plan, **numbers):
+                with patch.multiple(rows_plan, **numbers):
                     estimator.fit(rows_of(chosen, kind))
                 key = f"{chosen.name}, {label}", f"{adjacency} {epsilon:g} {way}"
                 yield key, captured(chosen, kind, estimator)

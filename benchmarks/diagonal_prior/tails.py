@@ -28,7 +28,8 @@ from benchmarks.report import (
     table,
 )
 from skdp import DPTruncatedSVD
-from skdp.decomposition import _rows_fit, _rows_plan
+from skdp.decomposition.rows import fit as rows_fit
+from skdp.decomposition.rows import plan as rows_plan
 
 HERE = Path(__file__).parent
 SEEDS = 4
@@ -92,25 +93,25 @@ def left(chosen: Chosen, seed: int) -> Measured:
     norms = row_norms(X)
     for q in QUANTILES:
         with (
-            patch.object(_rows_fit, "norm_quantile", lambda *_, q=q: q),
-            patch.object(_rows_fit, "kept_squares", wraps=_rows_fit.kept_squares) as asked,
+            patch.object(rows_fit, "norm_quantile", lambda *_, q=q: q),
+            patch.object(rows_fit, "kept_squares", wraps=rows_fit.kept_squares) as asked,
         ):
             svd = DPTruncatedSVD(1, epsilon=8.0, solver="covariance", random_state=KEY + seed)
             svd.fit(X)
         bound = np.quantile(norms, q)
         yield (chosen.name, f"{q:g} truth"), float(np.sum(np.minimum(norms, bound) ** 2))
         yield (chosen.name, f"{q:g} whole"), float(np.sum(norms**2))
-        estimate = _rows_fit.kept_squares(*asked.call_args.args) if asked.called else math.nan
+        estimate = rows_fit.kept_squares(*asked.call_args.args) if asked.called else math.nan
         yield (chosen.name, f"{q:g} estimate"), estimate
 
 
 def growing(growth: float) -> Callable[[object], float]:
     """Return a quantile that grows faster where the strength is above 200."""
-    usual = _rows_plan._quantile_of_strength
+    usual = rows_plan._quantile_of_strength
 
-    def quantile(problem: object) -> float:
-        strength = _rows_plan._signal_to_noise(problem)
-        return usual(problem) + max(growth - 0.18, 0.0) * math.log(max(strength / 200, 1.0))
+    def quantile(spec: object) -> float:
+        strength = rows_plan._signal_to_noise(spec)
+        return usual(spec) + max(growth - 0.18, 0.0) * math.log(max(strength / 200, 1.0))
 
     return quantile
 
@@ -120,10 +121,10 @@ def larger(chosen: Chosen, seed: int) -> Measured:
     X = rows_of(chosen, "raw")
     for epsilon in EPSILONS:
         svd = DPTruncatedSVD(chosen.n_components, epsilon=epsilon, random_state=KEY + seed)
-        if _rows_plan._signal_to_noise(svd._problem_like(*X.shape, X)) < 200:
+        if rows_plan._signal_to_noise(svd._spec_like(*X.shape, X)) < 200:
             continue
         for growth in (0.18, *GROWTHS):
-            with patch.object(_rows_plan, "_quantile_of_strength", growing(growth)):
+            with patch.object(rows_plan, "_quantile_of_strength", growing(growth)):
                 svd.fit(X)
             yield (
                 (f"{chosen.name}, epsilon {epsilon:g}", f"{growth:g}"),

@@ -53,7 +53,7 @@ worst basis, as for changes of spectral norm 1, and "figure 2" the published lis
 (`papers/coherence_svd.py`), which knows the coherence of the data. The synthetic matrices have
 entries of any size, and a step of 1 is promised for them (`methods.py`); tables, graphs and digits
 go through the estimators, which enforce their bounds. `basis_cut` is `BASIS_CUT` of
-`decomposition/_entries_solvers.py`, what rows of a basis are cut to; more of it is in `cut.md`.
+`decomposition/entries/solvers.py`, what rows of a basis are cut to; more of it is in `cut.md`.
 """
 FINDINGS = """\
 ## What the tables say

@@ -1,6 +1,6 @@
 r"""What the rows of a released basis should be cut to, in units of their mean square.
 
-`BASIS_CUT` and `PURE_CUT` of `skdp/decomposition/_entries_solvers.py` are replaced, and all else is
+`BASIS_CUT` and `PURE_CUT` of `skdp/decomposition/entries/solvers.py` are replaced, and all else is
 as the estimators have it. Run
 
     python -m benchmarks.entries.cut           # 15 seeds, some 7 minutes on one core
@@ -85,7 +85,7 @@ def in_community(fit: Way, labels: np.ndarray, seed: int, cut: float | None) -> 
     return agreement(fit(seed, basis_cut=cut)[:, 1], labels)
 
 
-def ways(
+def branches(
     make: Any, X: Any, target: Any, k: int, epsilons: tuple[float, ...], **more: Any
 ) -> Iterator[tuple[str, Way]]:
     """Yield each epsilon, with what measures a seed and a cut."""
@@ -101,19 +101,19 @@ def tables_of_ratings() -> Iterator[tuple[str, Way]]:
     if data.file_at_hand("movielens_100k.npz"):
         X = data.interactions("movielens_100k")
         for k in (1, 3, 10):
-            for name, way in ways(DPTruncatedSVD, X, X, k, (0.5, 1, 4, 16), **entry):
+            for name, way in branches(DPTruncatedSVD, X, X, k, (0.5, 1, 4, 16), **entry):
                 yield f"MovieLens, entry, k {k}, {name}", way
-        for name, way in ways(DPTruncatedSVD, X, X, 3, (1, 4), solver="deflation", **entry):
+        for name, way in branches(DPTruncatedSVD, X, X, 3, (1, 4), solver="deflation", **entry):
             yield f"MovieLens, entry, k 3, deflation, {name}", way
         rows = X / np.maximum(np.sqrt(X.sum(axis=1)), 1)[:, None]
         unit = {"privacy_unit": Interaction(degree_floor=5)}
-        for name, way in ways(DPTruncatedSVD, X, rows.tocsr(), 10, (1, 3, 10), **unit):
+        for name, way in branches(DPTruncatedSVD, X, rows.tocsr(), 10, (1, 3, 10), **unit):
             yield f"MovieLens, interaction, k 10, {name}", way
         unit = {"privacy_unit": SparseRow(100, (0, 1))}
-        for name, way in ways(DPTruncatedSVD, X, X, 1, (16, 64, 256), **unit):
+        for name, way in branches(DPTruncatedSVD, X, X, 1, (16, 64, 256), **unit):
             yield f"MovieLens, sparse row, k 1, {name}", way
     X = make_interactions(random_state=0)
-    for name, way in ways(DPTruncatedSVD, X, X, 5, (1, 4, 16), **entry):
+    for name, way in branches(DPTruncatedSVD, X, X, 5, (1, 4, 16), **entry):
         yield f"interactions, entry, k 5, {name}", way
 
 
@@ -122,9 +122,9 @@ def dense_tables() -> Iterator[tuple[str, Way]]:
     X, centered = digits()
     unit = {"privacy_unit": Entry((0, 1))}
     for k in (1, 5):
-        for name, way in ways(DPPCA, X, centered, k, (1, 4, 16), **unit):
+        for name, way in branches(DPPCA, X, centered, k, (1, 4, 16), **unit):
             yield f"digits, PCA, k {k}, {name}", way
-        for name, way in ways(DPTruncatedSVD, X, X, k, (1, 4), **unit):
+        for name, way in branches(DPTruncatedSVD, X, X, k, (1, 4), **unit):
             yield f"digits, SVD, k {k}, {name}", way
     for title, load, solver in (
         ("breast cancer", load_breast_cancer, "auto"),
@@ -134,9 +134,9 @@ def dense_tables() -> Iterator[tuple[str, Way]]:
         centered = X - X.mean(axis=0)
         for adjacency in ("replace", "zero_out"):
             more = {"privacy_unit": Entry((-3, 3)), "adjacency": adjacency, "solver": solver}
-            for name, way in ways(DPPCA, X, centered, 2, (4, 16, 64, 256), **more):
+            for name, way in branches(DPPCA, X, centered, 2, (4, 16, 64, 256), **more):
                 yield f"{title}, PCA, {adjacency}, k 2, {name}", way
-            for name, way in ways(DPTruncatedSVD, X, X, 2, (16,), **more):
+            for name, way in branches(DPTruncatedSVD, X, X, 2, (16,), **more):
                 yield f"{title}, SVD, {adjacency}, k 2, {name}", way
 
 
@@ -144,7 +144,7 @@ def graphs() -> Iterator[tuple[str, Way]]:
     """Yield edges: communities, hubs, and eigenvectors that few nodes carry."""
     edge = {"privacy_unit": Edge((0, 1))}
     X = hub_graph(1000, 10, 0)
-    for name, way in ways(DPTruncatedSVD, X, X, 1, (4, 16, 64), **edge):
+    for name, way in branches(DPTruncatedSVD, X, X, 1, (4, 16, 64), **edge):
         yield f"hubs, edge, k 1, {name}", way
     X, labels = make_block_graph(random_state=0)
     for epsilon in (1.0, 2.0, 4.0):
@@ -162,7 +162,7 @@ def without_delta() -> Iterator[tuple[str, Way]]:
         X = data.interactions("movielens_100k")
         for k in (1, 3):
             pure = {"privacy_unit": Entry((0, 1)), "delta": 0.0}
-            for name, way in ways(DPTruncatedSVD, X, X, k, (1, 4, 16), **pure):
+            for name, way in branches(DPTruncatedSVD, X, X, k, (1, 4, 16), **pure):
                 yield f"MovieLens, entry, k {k}, delta 0, {name}", way
     for coherence in (None, 1.0, 16.0, 128.0):
         X = symmetric(512, 0, c=coherence)

@@ -16,8 +16,8 @@ import numpy as np
 from scipy.sparse.linalg import svds
 
 from skdp import DPTruncatedSVD, units
-from skdp.decomposition import _entries_solvers
-from skdp.decomposition._problem import SUPPORT
+from skdp.decomposition._spec import SUPPORT
+from skdp.decomposition.entries import solvers as entries_solvers
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 from skdp.units import Entry, MatrixUnit, ResolvedEdge, ResolvedEntry, ResolvedSpectralChange
 
@@ -126,15 +126,15 @@ def cut_to(cut: float | str | None) -> Any:
     """Cut the rows of released bases to so many times their mean square, which users cannot."""
     if cut == "default":
         return ExitStack()
-    return patch.multiple(_entries_solvers, BASIS_CUT=cut, PURE_CUT=cut)
+    return patch.multiple(entries_solvers, BASIS_CUT=cut, PURE_CUT=cut)
 
 
 def plain_iteration() -> ExitStack:
     """Make the iterations forget: each basis is that of the last product alone, not shrunk."""
     changes = ExitStack()
-    changes.enter_context(patch.object(_entries_solvers, "N_KEPT", 1))
+    changes.enter_context(patch.object(entries_solvers, "N_KEPT", 1))
     changes.enter_context(
-        patch.object(_entries_solvers, "shrink_rows", lambda rows, covariance: rows)
+        patch.object(entries_solvers, "shrink_rows", lambda rows, covariance: rows)
     )
     return changes
 

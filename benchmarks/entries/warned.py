@@ -24,7 +24,7 @@ from benchmarks.entries.methods import KEY, top_triplets
 from benchmarks.report import parser_for, table
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, units
 from skdp.datasets import make_block_graph, make_low_rank
-from skdp.decomposition import _entries_solvers
+from skdp.decomposition.entries import solvers as entries_solvers
 
 HERE = Path(__file__).parent
 SEEDS = 6
@@ -39,7 +39,7 @@ Written by `python -m benchmarks.entries.warned --write`. A fit warns if fewer c
 from the noise than were asked for. *Useless* is a fit whose components V capture less than half of
 what the best would, as the norm of X V. *Good* is one that misses no component: each singular value
 of X V is at least .9 of that of X. "Edge alone" is the rule that compares the products with the
-edge of the noise, without the tests of `skdp/decomposition/_entries_solvers.py`.
+edge of the noise, without the tests of `skdp/decomposition/entries/solvers.py`.
 
 """
 
@@ -187,13 +187,13 @@ def edge_alone() -> ExitStack:
     """Leave out what was added to the comparison with the edge of the noise."""
     changes = ExitStack()
     changes.enter_context(
-        patch.object(_entries_solvers, "count_above", lambda values, **_: len(values))
+        patch.object(entries_solvers, "count_above", lambda values, **_: len(values))
     )
     for name, change in (
         ("gaussian_norm", lambda shape, scale: scale * np.sqrt(shape).sum()),
         ("are_mostly_signal", lambda values, scale, shape: np.full(len(values), True)),
     ):
-        changes.enter_context(patch.object(_entries_solvers, name, change))
+        changes.enter_context(patch.object(entries_solvers, name, change))
     return changes
 
 

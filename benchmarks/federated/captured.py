@@ -177,8 +177,10 @@ def main() -> None:
         with threadpool_limits(1):
             lines.append(line_of(case, n_runs))
         print(*lines[-1], sep="  ", flush=True)
-    ways = [f"{way}, epsilon {epsilon}" for epsilon in EPSILONS for way in ("all rows", "owners")]
-    text = table(["data and fit", "owners", "row_norm", *ways], lines)
+    branches = [
+        f"{way}, epsilon {epsilon}" for epsilon in EPSILONS for way in ("all rows", "owners")
+    ]
+    text = table(["data and fit", "owners", "row_norm", *branches], lines)
     if arguments.write:
         parts = [TITLE.format(K, K, n_runs).rstrip(), text, FINDINGS.rstrip()]
         (HERE / "captured.md").write_text("\n\n".join(parts) + "\n")

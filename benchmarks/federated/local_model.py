@@ -50,7 +50,7 @@ from benchmarks.report import (
 )
 from skdp import DPPCA
 from skdp.datasets import make_spiked
-from skdp.decomposition._rows_moments import decompose
+from skdp.decomposition.rows.moments import decompose
 from skdp.federated import Federation
 
 HERE = Path(__file__).parent
@@ -329,9 +329,9 @@ def main() -> None:
     print(check)
     if not arguments.write:
         return
-    ways = [f"{way}, epsilon {epsilon:g}" for epsilon in EPSILONS for way in WAYS]
+    branches = [f"{way}, epsilon {epsilon:g}" for epsilon in EPSILONS for way in WAYS]
     facts = ["people", "features", "components", "row_norm", "people needed", "chance"]
-    header = ["data", *facts, *ways]
+    header = ["data", *facts, *branches]
     works, useless = (table(header, [lines[one] for one in of]) for of in (WORKING, OTHERS))
     title = TITLE.format(n_runs).rstrip()
     parts = [title, WORKS, works, USELESS, useless, check, FINDINGS.rstrip()]

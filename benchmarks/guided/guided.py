@@ -35,8 +35,10 @@ from benchmarks.report import (
     table,
 )
 from skdp import DPTruncatedSVD
-from skdp.decomposition import _rows_fit, _rows_plan, _rows_solvers
-from skdp.decomposition._problem import RowsProblem
+from skdp.decomposition._spec import RowsSpec
+from skdp.decomposition.rows import fit as rows_fit
+from skdp.decomposition.rows import plan as rows_plan
+from skdp.decomposition.rows import solvers as rows_solvers
 from skdp.linalg.denoising import positive_means
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import clip_weights
@@ -87,7 +89,7 @@ gate and the larger share of the mean, most at epsilon .5: with 40 seeds 1% of t
 
 def shut_gate(gate: Release, rows: Any, budget: PrivacyBudget) -> bool:
     """Release the count, and do not follow it."""
-    _rows_solvers.passes_positivity_test(gate, rows, budget)
+    rows_solvers.passes_positivity_test(gate, rows, budget)
     return False
 
 
@@ -123,17 +125,17 @@ def guided(chosen: Table, seed: int) -> Iterator[Measured]:
                     "row_norm": chosen.median_norm,
                 }
                 yield (f"guided, k={rank}", key), fitted(chosen, seed, **settings)
-                with patch.object(_rows_fit, "passes_positivity_test", shut_gate):
+                with patch.object(rows_fit, "passes_positivity_test", shut_gate):
                     yield (f"gate shut, k={rank}", key), fitted(chosen, seed, **settings)
                 plain = {**settings, "solver": "power", "n_iter": 3}
                 yield (f"power, k={rank}", key), fitted(chosen, seed, **plain)
 
 
-def fixed_quantile(quantile: float, search: Search, problem: RowsProblem) -> float:
+def fixed_quantile(quantile: float, search: Search, spec: RowsSpec) -> float:
     """Choose the same quantile whatever the signal; with few rows no higher than counts allow."""
     return min(
         quantile,
-        max(search.highest_quantile(problem.shape[0], most=_rows_plan._NORM_QUANTILE), 0.5),
+        max(search.highest_quantile(spec.shape[0], most=rows_plan._NORM_QUANTILE), 0.5),
     )
 
 
@@ -145,7 +147,7 @@ def bounded(chosen: Table, seed: int) -> Iterator[Measured]:
             key = f"{adjacency}, {epsilon}"
             yield ("by the rule", key), fitted(chosen, seed, **settings)
             for quantile in QUANTILES:
-                with patch.object(_rows_fit, "norm_quantile", partial(fixed_quantile, quantile)):
+                with patch.object(rows_fit, "norm_quantile", partial(fixed_quantile, quantile)):
                     yield (f"at {quantile}", key), fitted(chosen, seed, **settings)
 
 

@@ -50,7 +50,8 @@ from benchmarks.report import (
 )
 from skdp import DPTruncatedSVD
 from skdp.datasets import make_spiked
-from skdp.decomposition import _rows_plan, _rows_solvers
+from skdp.decomposition.rows import plan as rows_plan
+from skdp.decomposition.rows import solvers as rows_solvers
 from skdp.linalg.spectrum import random_basis
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import clip_rows
@@ -171,9 +172,9 @@ QUICK = [case for case in CASES if case.name == "spiked, 500"]
 
 
 UNCHANGED = nullcontext()
-ALWAYS = patch.multiple(_rows_solvers, _can_be_refined=lambda *_: True, _LEAST_GAIN=0.0)
-NEVER = patch.multiple(_rows_solvers, _can_be_refined=lambda *_: False)
-AT_MEDIAN = patch.object(_rows_plan, "_NORM_QUANTILE", 0.5)
+ALWAYS = patch.multiple(rows_solvers, _can_be_refined=lambda *_: True, _LEAST_GAIN=0.0)
+NEVER = patch.multiple(rows_solvers, _can_be_refined=lambda *_: False)
+AT_MEDIAN = patch.object(rows_plan, "_NORM_QUANTILE", 0.5)
 
 
 def fitted(

@@ -1,12 +1,11 @@
 """Which constants move results: each number that was tuned, halved and doubled.
 
-Every number at module level in `skdp/_intervals`, `_scales`, `decomposition`, `linear_model`,
-`preprocessing` and `privacy` of which no comment says "not tuned" is changed in turn, and the
-package read anew. Run
+Every number at module level in `skdp/decomposition`, `linear_model`, `preprocessing` and `privacy`
+of which no comment says "not tuned" is changed in turn, and the package read anew. Run
 
     python -m benchmarks.house.constants                # some 10 minutes on one core
     python -m benchmarks.house.constants --write        # constants.md beside it
-    python -m benchmarks.house.constants --only _trace  # the constants of modules with that name
+    python -m benchmarks.house.constants --only low_rank  # the constants of modules with that name
 """
 
 import ast
@@ -33,7 +32,7 @@ from benchmarks.report import parser_for, standard_error, table
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-ROOMS = ("_intervals", "_scales", "decomposition", "linear_model", "preprocessing", "privacy")
+ROOMS = ("decomposition", "linear_model", "preprocessing", "privacy")
 SCREEN, FACTORS = (0.5, 2.0), (0.25, 0.5, 1.0, 2.0, 4.0)
 # Numbers in the tables; those among which they are sought with all seeds; and seeds before that.
 N_SHOWN, N_FINALISTS, N_SCREENED = 10, 16, 2
@@ -42,9 +41,9 @@ LONGEST_SECONDS = 60
 TITLE = f"""\
 # The constants that move results most
 
-Written by `python -m benchmarks.house.constants --write`. Every number in `skdp/_intervals`,
-`_scales`, `decomposition`, `linear_model`, `preprocessing` and `privacy` that was tuned is halved
-and doubled, alone; numbers that count are rounded, and of quantiles it is the odds. Grids, and
+Written by `python -m benchmarks.house.constants --write`. Every number in
+`skdp/decomposition`, `linear_model`, `preprocessing` and `privacy` that was tuned is halved and
+doubled, alone; numbers that count are rounded, and of quantiles it is the odds. Grids, and
 sizes that are powers of 2, stay as they are. The cases are those of `benchmarks/house/cases.py`.
 The noise of a release is the same whatever the numbers are, but for its scale and its shape.
 

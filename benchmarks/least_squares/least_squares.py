@@ -17,8 +17,7 @@ import numpy as np
 import skdp
 from benchmarks.report import parser_for, table
 from benchmarks.sweep.tables import REGRESSION, held_out, load
-from skdp.linear_model import _least_squares_plan as plan
-from skdp.linear_model import _least_squares_steps as steps
+from skdp.linear_model.least_squares import plan, steps
 
 EPSILONS = (0.25, 1.0, 4.0, 256.0)
 # Every second table; the others were looked at once, in the end.

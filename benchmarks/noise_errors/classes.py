@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.noise_errors.coefficients import NORMAL, WithoutNoise
 from benchmarks.report import ignore_drowned_signal, parser_for, seeds_asked_for, table
 from skdp import DPLogisticRegression
-from skdp.linear_model import _logistic_fit
+from skdp.linear_model.logistic import fit as logistic_fit
 from skdp.testing._recording import RecordingBudget, budgets_of
 
 HERE = Path(__file__).parent
@@ -52,7 +52,7 @@ def rows_of(n_classes: int, correlation: float) -> tuple[np.ndarray, np.ndarray]
 def errors_of(epsilon: float, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Fit with and without noise; return errors of all slopes, in their standard deviations."""
     seen: list[Any] = []
-    shrink = _logistic_fit.shrunk_mean
+    shrink = logistic_fit.shrunk_mean
 
     def keep(iterates, pace, start, white, **settings):
         n_columns, root, spread = start.shape[1], white.root, np.maximum(white.spread, 1e-12)
@@ -63,7 +63,7 @@ def errors_of(epsilon: float, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         return shrink(iterates, pace, start, white, **settings)
 
     kind: Any = RecordingBudget
-    with patch.object(_logistic_fit, "shrunk_mean", keep):
+    with patch.object(logistic_fit, "shrunk_mean", keep):
         for _ in range(2):
             with budgets_of(lambda _, kind=kind: kind) as made:
                 DPLogisticRegression(classes=np.unique(y), epsilon=epsilon).fit(X, y)

@@ -63,7 +63,7 @@ KEY = 0x2D8C61F5B3A94E07C85F1A6E3D90B724
 
 
 @dataclass
-class Problem:
+class Spec:
     """A matrix with what a listing sets for it."""
 
     A: np.ndarray
@@ -82,7 +82,7 @@ class Problem:
         return 2 * root, len(self.A) * math.sqrt(6) * root
 
 
-def problem_of(origin: LocalTable, row: Row, random: np.random.Generator, filled: bool) -> Problem:
+def spec_of(origin: LocalTable, row: Row, random: np.random.Generator, filled: bool) -> Spec:
     """Draw the matrix of a line as its listing does, or with all columns filled."""
     A = np.zeros((row.rows, row.n))
     if origin.only_k_columns:
@@ -94,7 +94,7 @@ def problem_of(origin: LocalTable, row: Row, random: np.random.Generator, filled
         distance = origin.largest * math.sqrt(row.n)
     log = origin.delta_power * math.log(row.rows)
     t, v = sizes(origin, row)
-    return Problem(A, row.k, t, v, log, distance)
+    return Spec(A, row.k, t, v, log, distance)
 
 
 def sizes(origin: LocalTable, row: Row) -> tuple[int, int]:
@@ -115,9 +115,9 @@ def expected_error(origin: LocalTable, row: Row) -> float:
 Sketches = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-def drawn_sketches(problem: Problem, random: np.random.Generator) -> Sketches:
+def drawn_sketches(spec: Spec, random: np.random.Generator) -> Sketches:
     """Draw F, P, S and T as the listings do."""
-    (m, n), t, v = problem.A.shape, problem.t, problem.v
+    (m, n), t, v = spec.A.shape, spec.t, spec.v
     return (
         random.normal(0, 1 / t, size=(n, t)),
         random.normal(0, 1 / t, size=(t, m)),
@@ -126,14 +126,14 @@ def drawn_sketches(problem: Problem, random: np.random.Generator) -> Sketches:
     )
 
 
-def ported(problem: Problem, sketches: Sketches, random: np.random.Generator) -> np.ndarray:
+def ported(spec: Spec, sketches: Sketches, random: np.random.Generator) -> np.ndarray:
     """Return the basis as printed, of as many columns as the first sketch: NOT private."""
-    (F, P, S, T), A = sketches, problem.A
-    first, others = problem.noises
-    columns = A @ F + random.normal(0, first, size=(len(A), problem.t))
-    product = P @ A @ T + random.normal(0, others, size=(problem.t, problem.v))
-    core = S @ A @ T + random.normal(0, others, size=(problem.v, problem.v))
-    return columns @ turned(S @ columns, product, core, problem.k)
+    (F, P, S, T), A = sketches, spec.A
+    first, others = spec.noises
+    columns = A @ F + random.normal(0, first, size=(len(A), spec.t))
+    product = P @ A @ T + random.normal(0, others, size=(spec.t, spec.v))
+    core = S @ A @ T + random.normal(0, others, size=(spec.v, spec.v))
+    return columns @ turned(S @ columns, product, core, spec.k)
 
 
 def turned(left: np.ndarray, right: np.ndarray, core: np.ndarray, k: int) -> np.ndarray:
@@ -156,14 +156,14 @@ def right_error(A: np.ndarray, V: np.ndarray) -> float:
     return float(np.linalg.norm(A - (A @ V) @ V.T))
 
 
-def mu_spent(problem: Problem, sketches: Sketches, distance: float) -> float:
+def mu_spent(spec: Spec, sketches: Sketches, distance: float) -> float:
     """Return mu of the reports of a user whose row moves so far, with known sketches.
 
     A user has the m-th part of the variance of the sums.
     """
     F, P, S, T = sketches
-    first, others = problem.noises
-    share = others / math.sqrt(len(problem.A))
+    first, others = spec.noises
+    share = others / math.sqrt(len(spec.A))
     through = np.linalg.norm(T, 2)
     longest = math.hypot(*(np.linalg.norm(M, axis=0).max() * through for M in (P, S)))
     return distance * math.hypot(np.linalg.norm(F, 2) / first, longest / share)
@@ -260,35 +260,35 @@ def errors(origin: LocalTable, row: Row, seed: int) -> Measured:
     name = name_of(row)
     for filled in [False, True] if origin.number == 8 else [False]:
         random = np.random.default_rng([KEY, origin.number, origin.rows.index(row), seed])
-        problem = problem_of(origin, row, random, filled)
+        spec = spec_of(origin, row, random, filled)
         prefix = "filled " if filled else ""
-        for key, value in port_errors(problem, random):
+        for key, value in port_errors(spec, random):
             yield (name, prefix + key), value
         if not filled and seed < REPAIRED_SEEDS:
-            for key, value in other_errors(problem, random):
+            for key, value in other_errors(spec, random):
                 yield (name, key), value
 
 
-def port_errors(problem: Problem, random: np.random.Generator) -> Iterator[tuple[str, float]]:
-    A, k = problem.A, problem.k
-    sketches = drawn_sketches(problem, random)
-    found = ported(problem, sketches, random)
+def port_errors(spec: Spec, random: np.random.Generator) -> Iterator[tuple[str, float]]:
+    A, k = spec.A, spec.k
+    sketches = drawn_sketches(spec, random)
+    found = ported(spec, sketches, random)
     yield "port", error_of(A, found)
     yield "port k", error_of(A, found[:, :k])
     yield "norm", float(np.linalg.norm(A))
-    delta = math.exp(-problem.log)
-    yield "epsilon 1", epsilon_at(mu_spent(problem, sketches, 1.0), delta)
-    yield "epsilon row", epsilon_at(mu_spent(problem, sketches, problem.distance), delta)
+    delta = math.exp(-spec.log)
+    yield "epsilon 1", epsilon_at(mu_spent(spec, sketches, 1.0), delta)
+    yield "epsilon row", epsilon_at(mu_spent(spec, sketches, spec.distance), delta)
 
 
-def other_errors(problem: Problem, random: np.random.Generator) -> Iterator[tuple[str, float]]:
+def other_errors(spec: Spec, random: np.random.Generator) -> Iterator[tuple[str, float]]:
     """Yield what the port is to be compared with; noisy rows have its epsilon and delta."""
-    A, k = problem.A, problem.k
+    A, k = spec.A, spec.k
     yield "best", float(np.linalg.norm(svdvals(A)[k:]))
-    yield "random", error_of(A, random.normal(size=(len(A), problem.t)))
+    yield "random", error_of(A, random.normal(size=(len(A), spec.t)))
     yield "constant", error_of(A, np.ones((len(A), 1)))
-    mu = mu_from_epsilon_delta(EPSILON, math.exp(-problem.log))
-    U, V = noisy_rows(A, k, problem.distance / mu, random)
+    mu = mu_from_epsilon_delta(EPSILON, math.exp(-spec.log))
+    U, V = noisy_rows(A, k, spec.distance / mu, random)
     yield "ours U", error_of(A, U)
     yield "ours V", right_error(A, V)
 

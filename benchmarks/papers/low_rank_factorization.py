@@ -47,7 +47,7 @@ from benchmarks.papers.low_rank_factorization_listings import (
     optima,
     ported,
     ported_rival,
-    problem_of,
+    spec_of,
 )
 from benchmarks.papers.low_rank_factorization_sketches import (
     CASES,
@@ -164,18 +164,18 @@ def errors(origin: Table, row: Row, seed: int) -> Measured:
     """Yield all that is measured on a matrix of one line."""
     name = name_of(row)
     random = np.random.default_rng([KEY, origin.number, origin.rows.index(row), seed])
-    problem = problem_of(origin, row, random)
-    A, padded = problem.A, problem.padded()
-    sketches = drawn_sketches(problem, random)
-    found = ported(problem, sketches, random)
+    spec = spec_of(origin, row, random)
+    A, padded = spec.A, spec.padded()
+    sketches = drawn_sketches(spec, random)
+    found = ported(spec, sketches, random)
     yield (name, "padded port"), float(np.linalg.norm(padded - found))
     yield (name, "port"), float(np.linalg.norm(A - found[: len(A)]))
-    for key, error in optima(problem):
+    for key, error in optima(spec):
         yield (name, key), error
     if row.hardt_roth:
-        yield (name, "rival"), float(np.linalg.norm(A - ported_rival(problem, random)))
-    if problem.log:
-        yield (name, "epsilon"), epsilon_spent(problem, sketches)
+        yield (name, "rival"), float(np.linalg.norm(A - ported_rival(spec, random)))
+    if spec.log:
+        yield (name, "epsilon"), epsilon_spent(spec, sketches)
     if seed < PRIVATE_SEEDS:
         yield (name, "ours"), private_error(A, row.k, seed)
 
@@ -220,7 +220,7 @@ def columns_of(origin: Table, values: Values) -> dict[str, Callable[[Row], objec
 
 
 def expected_error(origin: Table, row: Row) -> float:
-    return problem_of(origin, row, np.random.default_rng(0)).expected
+    return spec_of(origin, row, np.random.default_rng(0)).expected
 
 
 def expected_cell(origin: Table, row: Row) -> str:

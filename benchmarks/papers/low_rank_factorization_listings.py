@@ -15,13 +15,13 @@ from benchmarks.papers.low_rank_factorization_tables import Row, Table
 from skdp.privacy.gaussian_dp import epsilon_at
 
 __all__ = [
-    "Problem",
+    "Spec",
     "drawn_sketches",
     "epsilon_spent",
     "optima",
     "ported",
     "ported_rival",
-    "problem_of",
+    "spec_of",
 ]
 
 # Columns A F, rows P A, and the core S A T.
@@ -29,7 +29,7 @@ Sketches = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass
-class Problem:
+class Spec:
     """A matrix with what a listing sets for it."""
 
     A: np.ndarray
@@ -54,7 +54,7 @@ class Problem:
         return np.vstack([self.A, self.sigma * np.eye(self.A.shape[1])]) if self.log else self.A
 
 
-def problem_of(origin: Table, row: Row, random: np.random.Generator) -> Problem:
+def spec_of(origin: Table, row: Row, random: np.random.Generator) -> Spec:
     """Draw the matrix of a line as its listing does."""
     shape = (row.rows - row.n * origin.rows_with_padding, row.n)
     A = np.zeros(shape)
@@ -66,7 +66,7 @@ def problem_of(origin: Table, row: Row, random: np.random.Generator) -> Problem:
         A[:] = random.uniform(0, origin.bound, size=shape)
     share = origin.size_factor * row.k
     log = math.log(1 / (1 / row.rows**origin.delta_power))
-    return Problem(A, row.k, int(share / row.alpha), int(share / row.alpha**2), log)
+    return Spec(A, row.k, int(share / row.alpha), int(share / row.alpha**2), log)
 
 
 def gaussian(random: np.random.Generator, rows: int, columns: int, variance: float) -> np.ndarray:
@@ -74,9 +74,9 @@ def gaussian(random: np.random.Generator, rows: int, columns: int, variance: flo
     return random.normal(0, variance, size=(rows, columns))
 
 
-def drawn_sketches(problem: Problem, random: np.random.Generator) -> Sketches:
-    m, n = problem.padded().shape
-    t, v = problem.t, problem.v
+def drawn_sketches(spec: Spec, random: np.random.Generator) -> Sketches:
+    m, n = spec.padded().shape
+    t, v = spec.t, spec.v
     return (
         gaussian(random, n, t, 1 / t),
         gaussian(random, t, m, 1 / t),
@@ -85,36 +85,36 @@ def drawn_sketches(problem: Problem, random: np.random.Generator) -> Sketches:
     )
 
 
-def ported(problem: Problem, sketches: Sketches, random: np.random.Generator) -> np.ndarray:
+def ported(spec: Spec, sketches: Sketches, random: np.random.Generator) -> np.ndarray:
     """Approximate the padded matrix as printed: NOT private."""
-    (F, P, S, T), padded = sketches, problem.padded()
-    t, v = problem.t, problem.v
-    columns = padded @ F + gaussian(random, len(padded), t, 2 * math.sqrt(problem.log))
-    core = S @ padded @ T + gaussian(random, v, v, math.sqrt(6 * problem.log))
-    return factored(columns, P @ padded, core, S, T, problem.k)
+    (F, P, S, T), padded = sketches, spec.padded()
+    t, v = spec.t, spec.v
+    columns = padded @ F + gaussian(random, len(padded), t, 2 * math.sqrt(spec.log))
+    core = S @ padded @ T + gaussian(random, v, v, math.sqrt(6 * spec.log))
+    return factored(columns, P @ padded, core, S, T, spec.k)
 
 
-def epsilon_spent(problem: Problem, sketches: Sketches) -> float:
+def epsilon_spent(spec: Spec, sketches: Sketches) -> float:
     """Return what the listing spends at its own delta, if A changes by at most 1.
 
     The sketches count as known but for the part of P on the padding, which is the noise of P A.
     """
     F, P, S, T = sketches
-    m = len(problem.A)
+    m = len(spec.A)
     moved = (spectral(F), spectral(P[:, :m]), spectral(S[:, :m]) * spectral(T))
-    root = math.sqrt(problem.log)
-    noises = (2 * root, problem.sigma / problem.t, math.sqrt(6) * root)
+    root = math.sqrt(spec.log)
+    noises = (2 * root, spec.sigma / spec.t, math.sqrt(6) * root)
     mu = math.hypot(*(by / noise for by, noise in zip(moved, noises, strict=True)))
-    return epsilon_at(mu, math.exp(-problem.log))
+    return epsilon_at(mu, math.exp(-spec.log))
 
 
 def spectral(A: np.ndarray) -> float:
     return float(np.linalg.norm(A, 2))
 
 
-def ported_rival(problem: Problem, random: np.random.Generator) -> np.ndarray:
+def ported_rival(spec: Spec, random: np.random.Generator) -> np.ndarray:
     """Approximate A by the paper's listing of Hardt and Roth: NOT private, and of rank 2k."""
-    A, k = problem.A, problem.k
+    A, k = spec.A, spec.k
     m, n = A.shape
     log = math.log(m)
     noise = gaussian(random, m, 2 * k, 32 * k * log)
@@ -125,10 +125,10 @@ def ported_rival(problem: Problem, random: np.random.Generator) -> np.ndarray:
     return Q @ (Q.T @ A + gaussian(random, 2 * k, n, variance))
 
 
-def optima(problem: Problem) -> Iterator[tuple[str, float]]:
+def optima(spec: Spec) -> Iterator[tuple[str, float]]:
     """Yield the errors of zero and of the best matrices, for the padded matrix and for A."""
-    values = svdvals(problem.A)
+    values = svdvals(spec.A)
     # Padding leaves the singular vectors on the right as they are.
-    for prefix, tail in (("padded ", np.hypot(values, problem.sigma)), ("", values)):
-        for name, rank in (("norm", 0), ("rank 1", 1), ("rank k", problem.k)):
+    for prefix, tail in (("padded ", np.hypot(values, spec.sigma)), ("", values)):
+        for name, rank in (("norm", 0), ("rank 1", 1), ("rank k", spec.k)):
             yield prefix + name, float(np.linalg.norm(tail[rank:]))

@@ -72,7 +72,7 @@ class Case:
 
 
 @dataclass
-class Problem:
+class Spec:
     """A matrix, and the sizes of its sketches."""
 
     A: np.ndarray
@@ -106,50 +106,50 @@ def factored(
     return U @ (left_right.T @ middle @ right_left.T) @ V
 
 
-def noise_on_the_matrix(problem: Problem) -> np.ndarray:
+def noise_on_the_matrix(spec: Spec) -> np.ndarray:
     mu = mu_from_epsilon_delta(EPSILON, DELTA)
-    return truncated(problem.A + problem.noise(*problem.A.shape) / mu, problem.case.k)
+    return truncated(spec.A + spec.noise(*spec.A.shape) / mu, spec.case.k)
 
 
-def two_passes(problem: Problem) -> np.ndarray:
-    A, k = problem.A, problem.case.k
+def two_passes(spec: Spec) -> np.ndarray:
+    A, k = spec.A, spec.case.k
     noise = math.sqrt(2) / mu_from_epsilon_delta(EPSILON, DELTA)
-    W = problem.frame(A.shape[1], 2 * k)
-    Q = np.linalg.qr(A @ W + noise * problem.noise(len(A), 2 * k))[0]
-    return Q @ truncated(Q.T @ A + noise * problem.noise(2 * k, A.shape[1]), k)
+    W = spec.frame(A.shape[1], 2 * k)
+    Q = np.linalg.qr(A @ W + noise * spec.noise(len(A), 2 * k))[0]
+    return Q @ truncated(Q.T @ A + noise * spec.noise(2 * k, A.shape[1]), k)
 
 
-def three_sketches(problem: Problem) -> np.ndarray:
+def three_sketches(spec: Spec) -> np.ndarray:
     noise = math.sqrt(3) / mu_from_epsilon_delta(EPSILON, DELTA)
-    return sketched(problem, problem.A, (noise, noise, noise))
+    return sketched(spec, spec.A, (noise, noise, noise))
 
 
-def three_secret_sketches(problem: Problem) -> np.ndarray:
+def three_secret_sketches(spec: Spec) -> np.ndarray:
     """Half of delta is for the event that one of four factors stretches the change by more."""
-    case, (m, n) = problem.case, problem.A.shape
+    case, (m, n) = spec.case, spec.A.shape
     noise = math.sqrt(3) / mu_from_epsilon_delta(EPSILON, DELTA, DELTA / 2)
     size, core = (stretch(s, DELTA / 2 / 4) for s in (case.size, case.core_size))
     columns, rows = (size * math.sqrt(case.size / d) for d in (n, m))
     middle = core**2 * case.core_size / math.sqrt(m * n)
     return sketched(
-        problem, problem.A, (noise * min(columns, 1), noise * min(rows, 1), noise * min(middle, 1))
+        spec, spec.A, (noise * min(columns, 1), noise * min(rows, 1), noise * min(middle, 1))
     )
 
 
-def sketches_of_noised(problem: Problem) -> np.ndarray:
+def sketches_of_noised(spec: Spec) -> np.ndarray:
     mu = mu_from_epsilon_delta(EPSILON, DELTA)
-    return sketched(problem, problem.A + problem.noise(*problem.A.shape) / mu, (0.0, 0.0, 0.0))
+    return sketched(spec, spec.A + spec.noise(*spec.A.shape) / mu, (0.0, 0.0, 0.0))
 
 
-def sketched(problem: Problem, A: np.ndarray, noises: tuple[float, float, float]) -> np.ndarray:
-    (m, n), size, core_size = A.shape, problem.case.size, problem.case.core_size
-    F, P = problem.frame(n, size), problem.frame(m, size).T
-    S, T = problem.frame(m, core_size).T, problem.frame(n, core_size)
+def sketched(spec: Spec, A: np.ndarray, noises: tuple[float, float, float]) -> np.ndarray:
+    (m, n), size, core_size = A.shape, spec.case.size, spec.case.core_size
+    F, P = spec.frame(n, size), spec.frame(m, size).T
+    S, T = spec.frame(m, core_size).T, spec.frame(n, core_size)
     for_columns, for_rows, for_core = noises
-    columns = A @ F + for_columns * problem.noise(m, size)
-    rows = P @ A + for_rows * problem.noise(size, n)
-    core = S @ A @ T + for_core * problem.noise(core_size, core_size)
-    return factored(columns, rows, core, S, T, problem.case.k)
+    columns = A @ F + for_columns * spec.noise(m, size)
+    rows = P @ A + for_rows * spec.noise(size, n)
+    core = S @ A @ T + for_core * spec.noise(core_size, core_size)
+    return factored(columns, rows, core, S, T, spec.case.k)
 
 
 def stretch(size: int, delta: float) -> float:
@@ -161,7 +161,7 @@ def stretch(size: int, delta: float) -> float:
     return math.sqrt(brentq(lambda q: q - 1 - math.log(q) - target, 1, 10 + 3 * target))
 
 
-METHODS: dict[str, Callable[[Problem], np.ndarray]] = {
+METHODS: dict[str, Callable[[Spec], np.ndarray]] = {
     "noise on A": noise_on_the_matrix,
     "two passes": two_passes,
     "three sketches": three_sketches,
@@ -215,7 +215,7 @@ def errors_of(
     A = matrix_of(case, random)
     yield (case.name, OPTIMUM), float(np.linalg.norm(svdvals(A)[case.k :]))
     for name, method in METHODS.items():
-        error = np.linalg.norm(A - method(Problem(A, case, random)))
+        error = np.linalg.norm(A - method(Spec(A, case, random)))
         yield (case.name, name), float(error)
     ours = private_error(A, case.k)
     if ours is not None:

@@ -72,7 +72,7 @@ Basis = np.ndarray
 
 
 @dataclass
-class Problem:
+class Spec:
     """Rows by user, the truth that thresholds are made of, and how the noise is divided."""
 
     sample: Sample
@@ -112,41 +112,41 @@ class Thresholds:
     response: float
 
 
-def thresholds(problem: Problem, choice: str) -> Thresholds:
+def thresholds(spec: Spec, choice: str) -> Thresholds:
     if choice == "printed":
-        response = (problem.largest_head + NOISE) * problem.tail()
-        return Thresholds(problem.largest_head * math.sqrt(D) * problem.tail(), response)
-    norms = np.linalg.norm(problem.X, axis=2)
-    norms *= np.linalg.norm(problem.sample.coef, axis=1)[:, np.newaxis]
+        response = (spec.largest_head + NOISE) * spec.tail()
+        return Thresholds(spec.largest_head * math.sqrt(D) * spec.tail(), response)
+    norms = np.linalg.norm(spec.X, axis=2)
+    norms *= np.linalg.norm(spec.sample.coef, axis=1)[:, np.newaxis]
     quantile = partial(np.quantile, q=_TUNED_QUANTILE)
-    return Thresholds(float(quantile(norms)), float(quantile(np.abs(problem.y))))
+    return Thresholds(float(quantile(norms)), float(quantile(np.abs(spec.y))))
 
 
-def algorithm_3(problem: Problem, limits: Thresholds) -> Basis:
+def algorithm_3(spec: Spec, limits: Thresholds) -> Basis:
     """Start: the index of the pairs is mended, (2i, 2i + 1) being one row too far."""
-    X = problem.X / np.linalg.norm(problem.X, axis=2, keepdims=True)
-    y = np.clip(problem.y, -limits.response, limits.response)
+    X = spec.X / np.linalg.norm(spec.X, axis=2, keepdims=True)
+    y = np.clip(spec.y, -limits.response, limits.response)
     first, second = (X[:, start::2] * y[:, start::2, np.newaxis] for start in (0, 1))
     products = first.reshape(-1, D).T @ second.reshape(-1, D)
     upper = np.triu(products)
-    noise = problem.symmetric_noise(D, problem.multiplier * limits.response**2 * M)
+    noise = spec.symmetric_noise(D, spec.multiplier * limits.response**2 * M)
     return np.linalg.eigh(upper + np.triu(products, 1).T + noise)[1][:, -K:]
 
 
-def algorithm_1(problem: Problem, start: Basis, limits: Thresholds, choice: str, how: str) -> Basis:
+def algorithm_1(spec: Spec, start: Basis, limits: Thresholds, choice: str, how: str) -> Basis:
     """Alternate; each user is part of one block."""
     basis, quarter = start, M // 4
-    order = problem.random.permutation(len(problem.X))
+    order = spec.random.permutation(len(spec.X))
     for block in np.array_split(order, N_ROUNDS[choice]):
-        X, y = problem.X[block], problem.y[block]
+        X, y = spec.X[block], spec.y[block]
         heads = least_squares(X[:, :quarter] @ basis, y[:, :quarter])
         second = slice(quarter, 2 * quarter)
-        basis = algorithm_2(problem, X[:, second], y[:, second], heads, limits, how)
+        basis = algorithm_2(spec, X[:, second], y[:, second], heads, limits, how)
     return basis
 
 
 def algorithm_2(
-    problem: Problem,
+    spec: Spec,
     X: np.ndarray,
     y: np.ndarray,
     heads: np.ndarray,
@@ -156,10 +156,10 @@ def algorithm_2(
     rows = np.einsum("nk,nmd->nmkd", heads, X).reshape(-1, K * D)
     rows *= np.minimum(1, limits.row / np.linalg.norm(rows, axis=1))[:, np.newaxis]
     responses = np.clip(y, -limits.response, limits.response).ravel()
-    scale = M * problem.multiplier / 2 * limits.row
-    matrix = rows.T @ rows + problem.symmetric_noise(K * D, scale * limits.row)
+    scale = M * spec.multiplier / 2 * limits.row
+    matrix = rows.T @ rows + spec.symmetric_noise(K * D, scale * limits.row)
     products = rows.T @ responses
-    products += problem.random.normal(scale=scale * limits.response, size=K * D)
+    products += spec.random.normal(scale=scale * limits.response, size=K * D)
     if how == SOLVED:
         found = np.linalg.solve(matrix, products)
     else:
@@ -173,14 +173,14 @@ def least_squares(Z: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.einsum("nkm,nm->nk", np.linalg.pinv(Z), y)
 
 
-def final_risk(problem: Problem, basis: Basis) -> float:
+def final_risk(spec: Spec, basis: Basis) -> float:
     half = slice(M // 2, None)
-    heads = least_squares(problem.X[:, half] @ basis, problem.y[:, half])
-    return problem.sample.risk(heads @ basis.T)
+    heads = least_squares(spec.X[:, half] @ basis, spec.y[:, half])
+    return spec.sample.risk(heads @ basis.T)
 
 
-def subspace_error(problem: Problem, basis: Basis) -> float:
-    return float(np.linalg.norm(basis - problem.truth @ (problem.truth.T @ basis)))
+def subspace_error(spec: Spec, basis: Basis) -> float:
+    return float(np.linalg.norm(basis - spec.truth @ (spec.truth.T @ basis)))
 
 
 def name_of(choice: str, how: str) -> str:
@@ -195,14 +195,14 @@ def published(sample: Sample, n_users: float, seed: int) -> Measured:
     """Yield the risks of all variants, and how far start and result are from the truth."""
     row = row_of(n_users)
     for choice, how in VARIANTS:
-        problem = Problem(sample, seed, n_users)
-        limits = thresholds(problem, choice)
-        start = algorithm_3(problem, limits)
-        basis = algorithm_1(problem, start, limits, choice, how)
-        yield (row, name_of(choice, how)), final_risk(problem, basis)
+        spec = Spec(sample, seed, n_users)
+        limits = thresholds(spec, choice)
+        start = algorithm_3(spec, limits)
+        basis = algorithm_1(spec, start, limits, choice, how)
+        yield (row, name_of(choice, how)), final_risk(spec, basis)
         if how == FLOORED:
-            yield (row, f"{choice}, start"), subspace_error(problem, start)
-            yield (row, f"{choice}, end"), subspace_error(problem, basis)
+            yield (row, f"{choice}, start"), subspace_error(spec, start)
+            yield (row, f"{choice}, end"), subspace_error(spec, basis)
 
 
 def risks(seed: int) -> Measured:

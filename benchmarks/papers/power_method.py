@@ -78,7 +78,7 @@ CASES = [
 
 
 @dataclass
-class Problem:
+class Spec:
     """Rows, and for the ports what they need of them: the second moment of the clipped rows."""
 
     X: np.ndarray
@@ -103,59 +103,57 @@ def noise_of_the_paper(epsilon: float) -> float:
     return math.sqrt(4 * STEPS * math.log(1 / DELTA)) / epsilon
 
 
-def noisy_basis(
-    problem: Problem, size: int, noise: float, random: np.random.Generator
-) -> np.ndarray:
-    basis = np.linalg.qr(random.normal(size=(len(problem.moment), size)))[0]
+def noisy_basis(spec: Spec, size: int, noise: float, random: np.random.Generator) -> np.ndarray:
+    basis = np.linalg.qr(random.normal(size=(len(spec.moment), size)))[0]
     for _ in range(STEPS):
-        product = problem.moment @ basis + noise * random.normal(size=basis.shape)
+        product = spec.moment @ basis + noise * random.normal(size=basis.shape)
         basis = np.linalg.qr(product)[0]
     return basis
 
 
-def published(problem: Problem) -> np.ndarray:
+def published(spec: Spec) -> np.ndarray:
     # Superseded. Not private as stated by the noise alone, but the sensitivity makes up for it.
-    noise = math.sqrt(K) * noise_of_the_paper(problem.epsilon)
-    return noisy_basis(problem, K, noise, problem.generator()).T
+    noise = math.sqrt(K) * noise_of_the_paper(spec.epsilon)
+    return noisy_basis(spec, K, noise, spec.generator()).T
 
 
-def row_sensitivity(problem: Problem) -> np.ndarray:
+def row_sensitivity(spec: Spec) -> np.ndarray:
     # Not private as stated for large epsilon (the noise).
-    noise = noise_of_the_paper(problem.epsilon)
-    return noisy_basis(problem, K, noise, problem.generator()).T
+    noise = noise_of_the_paper(spec.epsilon)
+    return noisy_basis(spec, K, noise, spec.generator()).T
 
 
-def exact_accounting(problem: Problem) -> np.ndarray:
-    noise = math.sqrt(STEPS) / problem.mu
-    return noisy_basis(problem, K, noise, problem.generator()).T
+def exact_accounting(spec: Spec) -> np.ndarray:
+    noise = math.sqrt(STEPS) / spec.mu
+    return noisy_basis(spec, K, noise, spec.generator()).T
 
 
-def oversampled(problem: Problem) -> np.ndarray:
-    random = problem.generator()
-    noise = math.sqrt(STEPS / (1 - SPECTRUM_SHARE)) / problem.mu
-    basis = noisy_basis(problem, 2 * K, noise, random)
-    G = random.normal(size=(2 * K, 2 * K)) / (problem.mu * math.sqrt(SPECTRUM_SHARE))
-    ritz = basis.T @ problem.moment @ basis + (G + G.T) / 2
+def oversampled(spec: Spec) -> np.ndarray:
+    random = spec.generator()
+    noise = math.sqrt(STEPS / (1 - SPECTRUM_SHARE)) / spec.mu
+    basis = noisy_basis(spec, 2 * K, noise, random)
+    G = random.normal(size=(2 * K, 2 * K)) / (spec.mu * math.sqrt(SPECTRUM_SHARE))
+    ritz = basis.T @ spec.moment @ basis + (G + G.T) / 2
     return (basis @ eigh(ritz)[1][:, ::-1][:, :K]).T
 
 
-def copied_triangle(problem: Problem) -> np.ndarray:
-    G = np.triu(problem.generator().normal(size=problem.moment.shape)) / problem.mu
-    return top(problem.moment + G + np.triu(G, 1).T)
+def copied_triangle(spec: Spec) -> np.ndarray:
+    G = np.triu(spec.generator().normal(size=spec.moment.shape)) / spec.mu
+    return top(spec.moment + G + np.triu(G, 1).T)
 
 
-def skdp_with(solver: str) -> Callable[[Problem], np.ndarray]:
-    def components(problem: Problem) -> np.ndarray:
+def skdp_with(solver: str) -> Callable[[Spec], np.ndarray]:
+    def components(spec: Spec) -> np.ndarray:
         svd = DPTruncatedSVD(
             K,
-            epsilon=problem.epsilon,
+            epsilon=spec.epsilon,
             delta=DELTA,
             adjacency="zero_out",
             row_norm=1.0,
             solver=solver,
-            random_state=KEY + problem.seed,
+            random_state=KEY + spec.seed,
         )
-        return svd.fit(problem.X).components_
+        return svd.fit(spec.X).components_
 
     return components
 
@@ -188,7 +186,7 @@ def measure(n_rows: int, n_features: int, epsilons: tuple[float, ...], n_seeds: 
         del clipped
         for i, epsilon in enumerate(epsilons):
             for j, method in enumerate(METHODS.values()):
-                components = method(Problem(X, moment, epsilon, seed))
+                components = method(Spec(X, moment, epsilon, seed))
                 found[seed, i, j] = (
                     subspace_distance(components, best),
                     captured_variance(components, X) / most,

@@ -135,7 +135,7 @@ LAWS = {
 
 
 @dataclass(frozen=True)
-class Problem:
+class Spec:
     """Rows, the second moment of their law, and the root of its trace without an offset."""
 
     X: np.ndarray
@@ -147,7 +147,7 @@ class Unanswered(Exception):
     """No bin of a private histogram is full enough."""
 
 
-def drawn(law: Law, n_rows: int, seed: int) -> Problem:
+def drawn(law: Law, n_rows: int, seed: int) -> Spec:
     random = np.random.default_rng([KEY, seed])
     V = np.linalg.qr(random.normal(size=(D, K + 1)))[0].T
     spikes = np.sqrt(EIGENVALUES - law.noise**2)
@@ -160,7 +160,7 @@ def drawn(law: Law, n_rows: int, seed: int) -> Problem:
     X[0] *= law.longest
     covariance = law.noise**2 * np.eye(D) + (V[:K].T * spikes**2) @ V[:K]
     moment = covariance + law.offset**2 * np.outer(V[K], V[K])
-    return Problem(X, moment, math.sqrt(np.trace(covariance)))
+    return Spec(X, moment, math.sqrt(np.trace(covariance)))
 
 
 def threshold(epsilon: float, delta: float) -> float:
@@ -258,15 +258,15 @@ def component(
 
 
 def deflated(
-    problem: Problem, constants: Constants, kind: str, random: np.random.Generator
+    spec: Spec, constants: Constants, kind: str, random: np.random.Generator
 ) -> np.ndarray:
     """Find components one after the other, each from rows of its own."""
     found = np.zeros((0, D))
-    for part in np.array_split(problem.X, K):
+    for part in np.array_split(spec.X, K):
         rest = np.eye(D) - found.T @ found
 
         def mean(gradients: np.ndarray, w: np.ndarray, rest: np.ndarray = rest) -> np.ndarray:
-            moment = rest @ problem.moment @ rest
+            moment = rest @ spec.moment @ rest
             return rest @ private_mean(gradients, w, moment, constants, kind, random)
 
         rows = part - (part @ found.T) @ found
@@ -320,16 +320,16 @@ def captured(components: np.ndarray, moment: np.ndarray) -> float:
     return float(np.vdot(moment @ basis, basis) / np.linalg.eigvalsh(moment)[-K:].sum())
 
 
-def ours(problem: Problem, seed: int, **bound: float) -> np.ndarray:
+def ours(spec: Spec, seed: int, **bound: float) -> np.ndarray:
     pca = DPPCA(K, center=False, epsilon=EPSILON, delta=DELTA, random_state=KEY + seed, **bound)
-    return pca.fit(problem.X).components_
+    return pca.fit(spec.X).components_
 
 
-def port(problem: Problem, constants: Constants, kind: str, seed: int) -> float:
+def port(spec: Spec, constants: Constants, kind: str, seed: int) -> float:
     """Return what is captured, or nan for a fit that ended without an answer."""
     random = np.random.default_rng([KEY, seed, 1])
     try:
-        return captured(deflated(problem, constants, kind, random), problem.moment)
+        return captured(deflated(spec, constants, kind, random), spec.moment)
     except Unanswered:
         return math.nan
 
@@ -339,17 +339,17 @@ COLUMNS = [*PORTS, "skdp", "row_norm", "exact"]
 
 
 def measures(name: str, n_rows: int, seed: int) -> Measured:
-    problem = drawn(LAWS[name], n_rows, seed)
+    spec = drawn(LAWS[name], n_rows, seed)
     for kind in PORTS:
         constants = constants_for(name, n_rows, kind)
-        yield (name, kind), port(problem, constants, kind, seed)
+        yield (name, kind), port(spec, constants, kind, seed)
     solved = {
-        "skdp": ours(problem, seed),
-        "row_norm": ours(problem, seed, row_norm=problem.bound),
-        "exact": np.linalg.eigh(problem.X.T @ problem.X)[1][:, -K:].T,
+        "skdp": ours(spec, seed),
+        "row_norm": ours(spec, seed, row_norm=spec.bound),
+        "exact": np.linalg.eigh(spec.X.T @ spec.X)[1][:, -K:].T,
     }
     for column, components in solved.items():
-        yield (name, column), captured(components, problem.moment)
+        yield (name, column), captured(components, spec.moment)
 
 
 def cell(values: np.ndarray) -> str:
@@ -382,8 +382,8 @@ def best_of(name: str, n_rows: int, kind: str, n_seeds: int = 3) -> tuple[float,
     choices = list(candidates())
     found = np.zeros((n_seeds, len(choices)))
     for row in range(n_seeds):
-        problem = drawn(LAWS[name], n_rows, 1000 + row)
-        found[row] = [port(problem, choice, kind, 1000 + row) for choice in choices]
+        spec = drawn(LAWS[name], n_rows, 1000 + row)
+        found[row] = [port(spec, choice, kind, 1000 + row) for choice in choices]
     means = np.nan_to_num(found).mean(axis=0)
     return float(means.max()), choices[int(means.argmax())]
 

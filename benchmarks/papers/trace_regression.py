@@ -88,7 +88,7 @@ Factors = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass
-class Problem:
+class Spec:
     """Records, as rows of d^2 numbers, and the truth that the published noise is made of."""
 
     X: np.ndarray
@@ -121,14 +121,14 @@ class Problem:
         return (residuals @ self.X).reshape(D, D) / self.n
 
 
-Method = Callable[[Problem], np.ndarray]
+Method = Callable[[Spec], np.ndarray]
 
 
-def make_problem(n: int, values: tuple[float, ...], seed: int) -> Problem:
+def make_spec(n: int, values: tuple[float, ...], seed: int) -> Spec:
     X, y, truth = make_trace_regression(
         n, (D, D), singular_values=values, noise=NOISE, random_state=seed
     )
-    return Problem(X.reshape(n, -1), y, truth, np.array(values), seed)
+    return Spec(X.reshape(n, -1), y, truth, np.array(values), seed)
 
 
 def random_start(rank: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -146,12 +146,12 @@ def printed_noise(epsilon: float, delta: float) -> float:
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
 
-def algorithm_1(problem: Problem, factor: float = 1.0) -> np.ndarray:
+def algorithm_1(spec: Spec, factor: float = 1.0) -> np.ndarray:
     """Start as printed; `factor` multiplies the sensitivity of the projectors."""
-    n, r, values = problem.n, problem.rank, problem.values
+    n, r, values = spec.n, spec.rank, spec.values
     scale = (math.sqrt(r) * values[0] + NOISE) * math.sqrt(r) * math.log(n) / n
     noise = scale * printed_noise(EPSILON / 2 / 3, DELTA / 2 / 3)
-    random, mean = problem.generator(), problem.mean()
+    random, mean = spec.generator(), spec.mean()
     left, _, right = leading(mean, r)
     left = noisy_subspace(left, factor * noise / values[-1], random)
     right = noisy_subspace(right, factor * noise / values[-1], random)
@@ -171,25 +171,25 @@ def noisy_core(
     return core + noise * (np.triu(E) + np.triu(E, 1).T if symmetric else E)
 
 
-def algorithm_2(problem: Problem) -> np.ndarray:
-    n_steps = n_printed_steps(problem.n)
+def algorithm_2(spec: Spec) -> np.ndarray:
+    n_steps = n_printed_steps(spec.n)
     multiplier = printed_noise(EPSILON / 2 / n_steps, DELTA / 2 / n_steps)
-    return descend(problem, printed_start(problem), multiplier)
+    return descend(spec, printed_start(spec), multiplier)
 
 
-def exact_accounting(problem: Problem) -> np.ndarray:
-    multiplier = exact_noise(EPSILON / 2, DELTA / 2, n_printed_steps(problem.n))
-    return descend(problem, printed_start(problem), multiplier)
+def exact_accounting(spec: Spec) -> np.ndarray:
+    multiplier = exact_noise(EPSILON / 2, DELTA / 2, n_printed_steps(spec.n))
+    return descend(spec, printed_start(spec), multiplier)
 
 
-def whole_budget(problem: Problem) -> np.ndarray:
-    multiplier = exact_noise(EPSILON, DELTA, n_printed_steps(problem.n))
-    left, right = random_start(problem.rank, problem.generator())
-    return descend(problem, (left, np.zeros(problem.rank), right), multiplier)
+def whole_budget(spec: Spec) -> np.ndarray:
+    multiplier = exact_noise(EPSILON, DELTA, n_printed_steps(spec.n))
+    left, right = random_start(spec.rank, spec.generator())
+    return descend(spec, (left, np.zeros(spec.rank), right), multiplier)
 
 
-def printed_start(problem: Problem) -> Factors:
-    return leading(algorithm_1(problem), problem.rank)
+def printed_start(spec: Spec) -> Factors:
+    return leading(algorithm_1(spec), spec.rank)
 
 
 def n_printed_steps(n: int) -> int:
@@ -200,16 +200,16 @@ def exact_noise(epsilon: float, delta: float, n_steps: int) -> float:
     return math.sqrt(n_steps) / mu_from_epsilon_delta(epsilon, delta)
 
 
-def descend(problem: Problem, start: Factors, multiplier: float) -> np.ndarray:
+def descend(spec: Spec, start: Factors, multiplier: float) -> np.ndarray:
     """Descend as printed, with the noise of the sensitivity, which includes the step."""
-    n, rank = problem.n, problem.rank
+    n, rank = spec.n, spec.rank
     size = math.sqrt(rank * 2 * D * math.log(n))
-    noise = multiplier * STEP / n * (NOISE + problem.values[-1]) * size
-    random = np.random.default_rng([KEY, problem.seed, 1])
+    noise = multiplier * STEP / n * (NOISE + spec.values[-1]) * size
+    random = np.random.default_rng([KEY, spec.seed, 1])
     left, values, right = start
     for _ in range(n_printed_steps(n)):
         M = (left * values) @ right.T
-        G = tangent(problem.gradient(M), left, right)
+        G = tangent(spec.gradient(M), left, right)
         N = tangent(noise * random.normal(size=(D, D)), left, right)
         left, values, right = leading(M - STEP * G + N, rank)
     return (left * values) @ right.T
@@ -240,54 +240,54 @@ class Clip:
 
 
 def clipped_descent(
-    problem: Problem, mu: float, shares: np.ndarray, clip: Clip, random: np.random.Generator
+    spec: Spec, mu: float, shares: np.ndarray, clip: Clip, random: np.random.Generator
 ) -> np.ndarray:
-    left, right = random_start(problem.rank, random)
+    left, right = random_start(spec.rank, random)
     M, bound = np.zeros((D, D)), clip.first
     for share in shares:
         basis = tangent_basis(left, right)
-        records = problem.X @ basis
-        records *= (problem.X @ M.ravel() - problem.y)[:, None]
+        records = spec.X @ basis
+        records *= (spec.X @ M.ravel() - spec.y)[:, None]
         norms = np.linalg.norm(records, axis=1)
-        G = np.minimum(1, bound / norms) @ records / problem.n
-        G += 2 * bound / problem.n / (mu * math.sqrt(share)) * random.normal(size=len(G))
+        G = np.minimum(1, bound / norms) @ records / spec.n
+        G += 2 * bound / spec.n / (mu * math.sqrt(share)) * random.normal(size=len(G))
         below = np.mean(norms <= bound) + clip.count_noise * random.normal()
         bound *= math.exp(-clip.rate * (np.clip(below, 0, 1) - clip.quantile))
         bound = min(bound, clip.first)
         M = M - CLIPPED_STEP / clip.quantile * (basis @ G).reshape(D, D)
-        left, values, right = leading(M, problem.rank)
+        left, values, right = leading(M, spec.rank)
         M = (left * (values * min(1, clip.largest_norm / np.linalg.norm(values)))) @ right.T
     return M
 
 
-def oracle_clip(problem: Problem) -> np.ndarray:
+def oracle_clip(spec: Spec) -> np.ndarray:
     """Clip at the standard deviation of y: private but for that number."""
     mu = mu_from_epsilon_delta(EPSILON, DELTA)
-    deviation = math.sqrt(NOISE**2 + np.sum(problem.values**2))
-    clip = Clip(deviation * typical_norm(problem), quantile=2 * ndtr(1) - 1)
+    deviation = math.sqrt(NOISE**2 + np.sum(spec.values**2))
+    clip = Clip(deviation * typical_norm(spec), quantile=2 * ndtr(1) - 1)
     shares = np.full(N_STEPS, 1 / N_STEPS)
-    return clipped_descent(problem, mu, shares, clip, problem.generator())
+    return clipped_descent(spec, mu, shares, clip, spec.generator())
 
 
-def adaptive_clip(problem: Problem, growth: float = 1.0) -> np.ndarray:
+def adaptive_clip(spec: Spec, growth: float = 1.0) -> np.ndarray:
     """Clip at a private quantile; the share of a step is `growth` times the one before."""
-    mu, random = mu_from_epsilon_delta(EPSILON, DELTA), problem.generator()
+    mu, random = mu_from_epsilon_delta(EPSILON, DELTA), spec.generator()
     shares = growth ** np.arange(N_STEPS)
     shares *= (1 - CLIP_SHARE) / shares.sum()
-    median = private_median(np.abs(problem.y), mu * math.sqrt(0.4 * CLIP_SHARE), random)
+    median = private_median(np.abs(spec.y), mu * math.sqrt(0.4 * CLIP_SHARE), random)
     clip = Clip(
-        median * typical_norm(problem),
+        median * typical_norm(spec),
         quantile=0.5,
-        count_noise=1 / (problem.n * mu * math.sqrt(0.6 * CLIP_SHARE / N_STEPS)),
+        count_noise=1 / (spec.n * mu * math.sqrt(0.6 * CLIP_SHARE / N_STEPS)),
         rate=CLIP_RATE,
         largest_norm=1.1 * median / ndtri(0.75),
     )
-    return clipped_descent(problem, mu, shares, clip, random)
+    return clipped_descent(spec, mu, shares, clip, random)
 
 
-def typical_norm(problem: Problem) -> float:
+def typical_norm(spec: Spec) -> float:
     """Return that of the tangent coordinates of X_i: the root of their number."""
-    return math.sqrt(problem.rank * (2 * D - problem.rank))
+    return math.sqrt(spec.rank * (2 * D - spec.rank))
 
 
 def private_median(sizes: np.ndarray, mu: float, random: np.random.Generator) -> float:
@@ -300,16 +300,16 @@ def private_median(sizes: np.ndarray, mu: float, random: np.random.Generator) ->
     return math.exp((low + high) / 2)
 
 
-def skdp_regressor(problem: Problem) -> np.ndarray:
+def skdp_regressor(spec: Spec) -> np.ndarray:
     regressor = DPTraceRegressor(
-        rank=problem.rank,
+        rank=spec.rank,
         epsilon=EPSILON,
         delta=DELTA,
         fit_intercept=False,
         covariance="identity",
-        random_state=KEY + problem.seed,
+        random_state=KEY + spec.seed,
     )
-    return regressor.fit(problem.X.reshape(-1, D, D), problem.y).coef_
+    return regressor.fit(spec.X.reshape(-1, D, D), spec.y).coef_
 
 
 # With the medians of the earlier program, on other seeds than above.
@@ -330,8 +330,8 @@ COLUMNS: dict[str, Method] = {
 }
 
 
-def medians(methods: list[Method], problems: Iterator[Problem]) -> list[float]:
-    errors = [[problem.error(method(problem)) for method in methods] for problem in problems]
+def medians(methods: list[Method], specs: Iterator[Spec]) -> list[float]:
+    errors = [[spec.error(method(spec)) for method in methods] for spec in specs]
     return np.median(errors, axis=0).tolist()
 
 
@@ -342,8 +342,8 @@ def cell(found: float, earlier: float | None) -> str:
 def print_sizes(sizes: tuple[int, ...], n_seeds: int) -> None:
     print(f"{'r':>2} {'|M|':>5} {'n':>6}" + "".join(f"{name:>16}" for name in COLUMNS))
     for values, n in itertools.product(VALUES, sizes):
-        problems = (make_problem(n, values, seed) for seed in range(n_seeds))
-        found = medians(list(COLUMNS.values()), problems)
+        specs = (make_spec(n, values, seed) for seed in range(n_seeds))
+        found = medians(list(COLUMNS.values()), specs)
         cells = (f"{text:>16}" for text in map(cell, found, EARLIER[len(values), n]))
         start, _, published, ours = found
         verdict = "met" if ours <= published / 10 and ours < start else "MISSED"
@@ -355,8 +355,8 @@ def print_sizes(sizes: tuple[int, ...], n_seeds: int) -> None:
 def print_changes(n_seeds: int) -> None:
     n, values = 16_000, VALUES[1]
     print(f"\nfrom Algorithm 2 to skdp, r 2, |M| 1.8, n {n}, other seeds")
-    problems = (make_problem(n, values, FIRST_FRESH_SEED + seed) for seed in range(n_seeds))
-    found = medians([method for method, _ in CHANGES.values()], problems)
+    specs = (make_spec(n, values, FIRST_FRESH_SEED + seed) for seed in range(n_seeds))
+    found = medians([method for method, _ in CHANGES.values()], specs)
     before = found[0]
     for (name, (_, earlier)), error in zip(CHANGES.items(), found, strict=True):
         print(f"  {name:<31}{cell(error, earlier)}  gains {before / error:.1f}")
@@ -365,8 +365,8 @@ def print_changes(n_seeds: int) -> None:
 
 def print_leak() -> None:
     """Print what noise that is symmetric does not hide of a core that is not."""
-    problem, noise = make_problem(SIZES[0], VALUES[1], FIRST_FRESH_SEED), 100.0
-    random, mean = problem.generator(), problem.mean()
+    spec, noise = make_spec(SIZES[0], VALUES[1], FIRST_FRESH_SEED), 100.0
+    random, mean = spec.generator(), spec.mean()
     left, _, right = leading(mean, 2)
     core = noisy_subspace(left, 0.1, random).T @ mean @ noisy_subspace(right, 0.1, random)
     print(f"\nC_01 - C_10 of a core, {core[0, 1] - core[1, 0]:.9f}, from 1000 noisy ones:")

@@ -103,12 +103,12 @@ def cells(name: str) -> list[str]:
     """Measure fits of both units in turn."""
     X, y = next((draw for form, draw in DATA.items() if form in name), rows)()
     users = np.random.default_rng(1).integers(0, N_PEOPLE, N_ROWS)
-    ways: list[Callable[[], object]] = [
+    branches: list[Callable[[], object]] = [
         lambda: FITS[name]().fit(X, y),
         lambda: FITS[name](privacy_unit="user").fit(X, y, users=users),
     ]
-    times = np.min([[taken(way) for way in ways] for _ in range(ROUNDS)], axis=0)
-    peaks = [memory(way) for way in ways]
+    times = np.min([[taken(way) for way in branches] for _ in range(ROUNDS)], axis=0)
+    peaks = [memory(way) for way in branches]
     ratio = times[1] / times[0]
     return [name, *(f"{value:.2f}" for value in (*times, ratio)), *(f"{m:.0f}" for m in peaks)]
 

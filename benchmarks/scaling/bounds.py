@@ -19,13 +19,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.data import at_hand, file_at_hand
 from benchmarks.report import ignore_drowned_signal, line, parser_for, table
-from skdp import (
-    DPPCA,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPStandardScaler,
-    make_dp_pipeline,
-)
+from skdp import DPPCA, DPLinearRegression, DPLogisticRegression, DPStandardScaler, make_dp_pipeline
 from skdp.privacy import PrivacyCost
 from skdp.privacy.gaussian_dp import epsilon_at
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from benchmarks.report import ignore_drowned_signal, line, parser_for, table
 from benchmarks.trace_regression.unlike import OFFSETS
-from skdp import DPStandardScaler, _intervals, _scales
+from skdp import DPStandardScaler
+from skdp.preprocessing import intervals, scales
 
 HERE = Path(__file__).parent
 N_SEEDS, SIZES, EPSILONS = 5, (20_000, 2_000), (0.25, 1.0, 4.0)
@@ -58,9 +59,9 @@ def none_is_narrow(intervals: Any) -> np.ndarray:
 
 
 def settings() -> Iterator[AbstractContextManager[Any]]:
-    yield patch.object(_scales, "are_narrow", none_is_narrow)
-    yield patch.multiple(_scales, N_LOOKS=1, _LOOKS=_scales._LOOKS[:2])
-    yield patch.object(_intervals, "_MOST", 0.75)
+    yield patch.object(scales, "are_narrow", none_is_narrow)
+    yield patch.multiple(scales, N_LOOKS=1, _LOOKS=scales._LOOKS[:2])
+    yield patch.object(intervals, "_MOST", 0.75)
     yield nullcontext()
 
 

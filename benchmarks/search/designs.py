@@ -11,7 +11,7 @@ from benchmarks.report import Measured
 from benchmarks.search.tasks import Grid, Parts, Rows, Task, parts_of
 from skdp.model_selection import DPGridSearch, matched_noise
 from skdp.model_selection._planning import _with_epsilon
-from skdp.pipeline._holders import private_steps
+from skdp.pipeline._rules import private_steps
 from skdp.privacy import gaussian_dp
 from skdp.privacy.plan import largest_epsilon
 

@@ -20,8 +20,9 @@ from threadpoolctl import threadpool_limits
 
 from skdp import PrivacyWarning
 from skdp.data.rows import Rows
-from skdp.decomposition import _entries_solvers, _rows_solvers
 from skdp.decomposition._matrix_estimator import MatrixEstimator
+from skdp.decomposition.entries import solvers as entries_solvers
+from skdp.decomposition.rows import solvers as rows_solvers
 from skdp.privacy import PrivacyBudget
 
 # What solvers import from here is about eigenvalues and orthonormal bases.
@@ -66,13 +67,13 @@ def parts_of_fit(estimator: Any, X: Any) -> dict[str, np.ndarray]:
 
 def _parts() -> Iterator[tuple[str, Any, str]]:
     """Yield heading, owner and name of the functions to time."""
-    yield "checks and first reading", MatrixEstimator, "_problem"
+    yield "checks and first reading", MatrixEstimator, "_validate"
     for name in _public_functions(Rows):
         yield f"Rows.{name}", Rows, name
     for name in _public_functions(PrivacyBudget):
         yield "noise", PrivacyBudget, name
     yield "eigenvalues and bases", np.linalg, "svd"
-    for solver in (_rows_solvers, _entries_solvers):
+    for solver in (rows_solvers, entries_solvers):
         for name, function in vars(solver).items():
             if isfunction(function) and function.__module__.startswith(DECOMPOSITIONS):
                 yield "eigenvalues and bases", solver, name

@@ -7,8 +7,8 @@ import numpy as np
 from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
-from skdp.linear_model._trace_descent import RecordClipping, random_start
-from skdp.linear_model._trace_records import Records
+from skdp.linear_model.low_rank.descent import RecordClipping, random_start
+from skdp.linear_model.low_rank.records import Records
 
 SHAPE, RANK = (50, 50), 2
 

@@ -107,8 +107,8 @@ def attempted(fit: Callable[[float], Any], epsilon: float) -> tuple[Any, list[st
         warnings.simplefilter("always")
         try:
             scores = fit(epsilon)
-        except Exception as problem:
-            error = f"{type(problem).__name__}: {problem}"[:200]
+        except Exception as spec:
+            error = f"{type(spec).__name__}: {spec}"[:200]
     texts = [str(one.message) for one in caught if issubclass(one.category, PrivacyWarning)]
     said = sorted({text for several in texts for text in several.split("\n")})
     return scores, said, error, round(time.perf_counter() - began, 2)

@@ -24,7 +24,7 @@ from benchmarks.budgets.tables import RESPONSES, at_hand_of, table_of
 from benchmarks.report import ignore_drowned_signal, line, parser_for, table
 from benchmarks.trace_regression.measures import KEY, made, without_cut
 from skdp import DPTraceRegressor
-from skdp.linear_model import _trace_descent
+from skdp.linear_model.low_rank import descent as trace_descent
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "linear_model"))
@@ -79,7 +79,7 @@ CASES: dict[str, Case] = {
 
 
 def with_step(length: float) -> AbstractContextManager[Any]:
-    return patch.object(_trace_descent, "_STEP", length)
+    return patch.object(trace_descent, "_STEP", length)
 
 
 def asking(**parameters: Any) -> Change:

@@ -14,8 +14,9 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.report import line, parser_for, table
-from skdp import DPTraceRegressor, _scales
-from skdp.linear_model import _trace_plan
+from skdp import DPTraceRegressor
+from skdp.linear_model.low_rank import plan as trace_plan
+from skdp.preprocessing import scales
 
 HERE = Path(__file__).parent
 N_SEEDS, N_FEATURES = 10, 4
@@ -65,8 +66,8 @@ def how_often() -> str:
     print(lines[0])
     for (n_looks, share), (n_rows, epsilon) in product(LOOKS, CASES):
         with (
-            patch.multiple(_scales, N_LOOKS=n_looks, _LOOKS=_scales._LOOKS[: n_looks + 1]),
-            patch.object(_trace_plan, "_PLACES_SHARE", share),
+            patch.multiple(scales, N_LOOKS=n_looks, _LOOKS=scales._LOOKS[: n_looks + 1]),
+            patch.object(trace_plan, "_PLACES_SHARE", share),
         ):
             cells = [cell(n_rows, epsilon, offset, N_SEEDS, 0) for offset in OFFSETS]
         lines.append(line([f"{n_looks}", f"{share}", f"{n_rows}", f"{epsilon:g}", *cells]))
@@ -78,7 +79,7 @@ def when() -> str:
     lines = [table(["limit", "rows", "epsilon", *(f"{one:g}" for one in OFFSETS_OF_FEW)], [])]
     print(lines[0])
     for (n_rows, epsilon), limit in product(FEW, LIMITS):
-        with patch.object(_scales, "_MOST_NOISE_OF_BIN", limit):
+        with patch.object(scales, "_MOST_NOISE_OF_BIN", limit):
             cells = [cell(n_rows, epsilon, one, N_SEEDS_OF_FEW, 0.1) for one in OFFSETS_OF_FEW]
         lines.append(line([f"{limit:g}", f"{n_rows}", f"{epsilon:g}", *cells]))
         print(lines[-1], flush=True)

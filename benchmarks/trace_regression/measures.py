@@ -13,8 +13,11 @@ from scipy.linalg import toeplitz
 from benchmarks.report import Measured
 from skdp import DPTraceRegressor
 from skdp.datasets import make_trace_regression
-from skdp.linear_model import _descent, _trace_descent, _trace_plan, _trace_records
-from skdp.linear_model._trace_descent import Estimate
+from skdp.linear_model import _descent
+from skdp.linear_model.low_rank import descent as trace_descent
+from skdp.linear_model.low_rank import plan as trace_plan
+from skdp.linear_model.low_rank import records as trace_records
+from skdp.linear_model.low_rank.descent import Estimate
 
 Data = tuple[Any, np.ndarray, np.ndarray]
 
@@ -70,27 +73,27 @@ def constant_clipping(
     Residuals are clipped at the spread, as if it were known, so that next to nothing is spent on
     it; the other shares and the accounting are those of the estimator.
     """
-    spread = _trace_records.Spread(math.hypot(noise, float(np.linalg.norm(data[2]))))
-    release_spread, plan_spread = _trace_records.release_spread, _trace_plan._plan_spread
+    spread = trace_records.Spread(math.hypot(noise, float(np.linalg.norm(data[2]))))
+    release_spread, plan_spread = trace_records.release_spread, trace_plan._plan_spread
 
-    def know_spread(*arguments: Any) -> _trace_records.Spread:
+    def know_spread(*arguments: Any) -> trace_records.Spread:
         release_spread(*arguments)
         return spread
 
-    def plan_nothing(problem: Any) -> Any:
-        return replace(plan_spread(problem), share=1e-6)
+    def plan_nothing(spec: Any) -> Any:
+        return replace(plan_spread(spec), share=1e-6)
 
     with ExitStack() as changes:
         changes.enter_context(patch.object(_descent, "_LEVEL_RATE", 0.0))
-        changes.enter_context(patch.object(_trace_records, "release_spread", know_spread))
-        changes.enter_context(patch.object(_trace_plan, "_plan_spread", plan_nothing))
+        changes.enter_context(patch.object(trace_records, "release_spread", know_spread))
+        changes.enter_context(patch.object(trace_plan, "_plan_spread", plan_nothing))
         # Such that the level is 1 spread.
         return error(data, rank, seed, clip_quantile=0.6827, **parameters)
 
 
 def without_cut() -> Any:
     """Leave the singular values of noise in."""
-    return patch.object(_trace_descent, "_cut", lambda point, offset, _: Estimate(point, offset))
+    return patch.object(trace_descent, "_cut", lambda point, offset, _: Estimate(point, offset))
 
 
 def exact(data: Data, rank: int, seed: int) -> float:

@@ -59,7 +59,7 @@ bounds = ([0, 1900, 0, 0, 34], [200_000, 2020, 20, 100, 42])  # known without lo
 # scaler. Five fits show what is typical: on private rows each of them would cost.
 
 epsilons, n_repeats = [0.125, 0.25, 0.5, 1.0, 2.0, 4.0], 5
-ways = {"with bounds": bounds, "without bounds": None}
+branches = {"with bounds": bounds, "without bounds": None}
 classifier = DPLogisticRegression(classes=["no", "yes"])
 
 
@@ -68,12 +68,12 @@ def how_far_off(scaler):
     return np.exp(np.mean(np.abs(np.log(scaler.scale_ / X.std(axis=0)))))
 
 
-errors = {name: [] for name in ways}
-accuracies = {name: [] for name in [*ways, "no scaler"]}
+errors = {name: [] for name in branches}
+accuracies = {name: [] for name in [*branches, "no scaler"]}
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", PrivacyWarning)  # of noise that hides scales: the left ends
     for epsilon in epsilons:
-        for name, way in ways.items():
+        for name, way in branches.items():
             steps = DPStandardScaler(bounds=way), classifier
             model = make_dp_pipeline(*steps, epsilon=epsilon)
             models = [clone(model).fit(X, y) for _ in range(n_repeats)]

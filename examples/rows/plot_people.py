@@ -69,18 +69,18 @@ def lost(pca):
     return 1 - np.sum(pca.components_**2 @ variances) / variances[:n_components].sum()
 
 
-ways = {
+branches = {
     "people whole": whole,
     "one row each": lambda *data: at_most(*data, 1),
     "five rows at most": lambda *data: at_most(*data, 5),
     "twenty rows at most": lambda *data: at_most(*data, 20),
 }
 numbers, epsilons, n_repeats = [2000, 5000, 10_000], [1.0, 4.0], 5
-found = {(epsilon, way): [] for epsilon in epsilons for way in ways}
+found = {(epsilon, way): [] for epsilon in epsilons for way in branches}
 for n_people in numbers:
     tables = [draw(n_people) for _ in range(n_repeats)]
     for epsilon, way in found:
-        losses = [lost(ways[way](*data, epsilon)) for data in tables]
+        losses = [lost(branches[way](*data, epsilon)) for data in tables]
         found[epsilon, way].append(np.mean(losses))
 for (epsilon, way), values in found.items():
     print(f"epsilon {epsilon:g}, {way:20}" + "".join(f"{value:9.5f}" for value in values))

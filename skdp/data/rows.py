@@ -746,7 +746,7 @@ class AgreedRows(Rows):  # numpydoc ignore=PR02
 def open_rows(
     rows: Rows,
     *,
-    is_keyed: bool,
+    is_seeded: bool,
     needs_signs: bool,
     first: tuple[float, Weighting] | None,
     grid: np.ndarray | None = None,
@@ -757,7 +757,7 @@ def open_rows(
     ----------
     rows : Rows
         Rows that are not clipped.
-    is_keyed : bool
+    is_seeded : bool
         Whether noise is keyed by a digest of the rows.
     needs_signs : bool
         Whether to find which rows are mostly positive.
@@ -783,7 +783,7 @@ def open_rows(
         _n_not_finite,
         n_mostly_positive if needs_signs else None,
         None if weighting is None else partial(_weighted_total, weighting=weighting),
-        digest_kernel(rows.source) if is_keyed else None,
+        digest_kernel(rows.source) if is_seeded else None,
     )
     size = max(rows.n_features, 0 if grid is None else len(grid))
     found = map_sum(rows, partial(_all_of, kernels=kernels), size, rows.n_jobs)
@@ -821,7 +821,7 @@ def _n_not_finite(_: slice, block: Any) -> np.ndarray:
 
 
 def checked_digest(
-    source: Source | Targets, n_jobs: int | None, *, is_keyed: bool, name: str = "X"
+    source: Source | Targets, n_jobs: int | None, *, is_seeded: bool, name: str = "X"
 ) -> Callable[[], bytes | None]:
     """Refuse parts that are not finite, in the one reading that hashes them if noise is keyed.
 
@@ -829,7 +829,7 @@ def checked_digest(
     """
     if not isinstance(getattr(source, "X", source), Parts):
         return partial(digest, source)
-    kernels = _n_not_finite, digest_kernel(source) if is_keyed else None
+    kernels = _n_not_finite, digest_kernel(source) if is_seeded else None
     n_not_finite, digests = map_sum(source, partial(_all_of, kernels=kernels), 1, n_jobs)
     if n_not_finite:
         raise ValueError(f"Input {name} contains NaN or infinity. {MISSING[name]}")

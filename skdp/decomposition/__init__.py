@@ -3,8 +3,8 @@
 from skdp.decomposition._components import DPPCA, DPTruncatedSVD
 from skdp.decomposition._low_rank_factorizer import DPLowRankFactorizer
 from skdp.decomposition._matrix_estimator import LowRankFactors
-from skdp.decomposition._stream_base import StreamShard
-from skdp.decomposition._streams import DPContinualFactorizer, DPStreamingFactorizer
+from skdp.decomposition.streams.base import StreamShard
+from skdp.decomposition.streams.factorizers import DPContinualFactorizer, DPStreamingFactorizer
 
 __all__ = [
     "DPPCA",

@@ -6,11 +6,11 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, Options, RealNotInt, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import AT_LEAST_ONE, by_chunks, check_rows_of, in_parts, results_of
 from skdp._estimator import in_dtype
+from skdp._validation import AT_LEAST_ONE, by_chunks, check_rows_of, in_parts, results_of
 from skdp.data.sources import mean_of_results
 from skdp.decomposition._matrix_estimator import MatrixEstimator, Projection
-from skdp.decomposition._problem import Factors, MatrixProblem, RowsProblem, choose_rank
+from skdp.decomposition._spec import Factors, MatrixSpec, RowsSpec, choose_rank
 
 
 class DPPCA(MatrixEstimator):
@@ -278,13 +278,13 @@ class DPPCA(MatrixEstimator):
         X, _ = in_parts(X)
         return mean_of_results(self.score_samples(X), self.n_jobs)
 
-    def _set_factors(self, factors: Factors, problem: MatrixProblem) -> int:
-        n_rows, dtype = problem.shape[0], problem.dtype
+    def _set_factors(self, factors: Factors, spec: MatrixSpec) -> int:
+        n_rows, dtype = spec.shape[0], spec.dtype
         degrees_of_freedom = max(n_rows - 1, 1)
         variances = factors.eigenvalues / degrees_of_freedom
         total = factors.total / degrees_of_freedom
-        wanted = n_components = choose_rank(problem.n_components, factors, n_rows, dtype)
-        if isinstance(problem.n_components, str | float) and factors.eigenvalue_noise > 0:
+        wanted = n_components = choose_rank(spec.n_components, factors, n_rows, dtype)
+        if isinstance(spec.n_components, str | float) and factors.eigenvalue_noise > 0:
             # A fraction of the variance may take axes of noise to explain: these are not kept.
             n_components = min(wanted, max(factors.n_above_noise, 1))
         kept = variances[:n_components]
@@ -292,14 +292,14 @@ class DPPCA(MatrixEstimator):
         total = max(total, kept.sum())
         self.n_samples_, self.n_components_ = n_rows, n_components
         self.mean_ = in_dtype(factors.mean, dtype)
-        n_left_out = min(problem.shape) - n_components
+        n_left_out = min(spec.shape) - n_components
         noise_variance = (total - kept.sum()) / n_left_out if n_left_out else 0.0
         # If noise has made the variance 0, the precision would be infinite.
         self.noise_variance_ = float(
             max(noise_variance, factors.eigenvalue_noise / degrees_of_freedom)
         )
         self._set_components(factors.leading(n_components), kept, total, dtype)
-        if isinstance(problem, RowsProblem) and problem.solver == "covariance":
+        if isinstance(spec, RowsSpec) and spec.solver == "covariance":
             assert factors.eigenvalue_errors is not None
             assert factors.angles is not None
             errors = factors.eigenvalue_errors[:n_components] / degrees_of_freedom
@@ -507,10 +507,10 @@ class DPTruncatedSVD(MatrixEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _set_factors(self, factors: Factors, problem: MatrixProblem) -> int:
-        assert isinstance(problem.n_components, int)
-        factors, mean = factors.leading(problem.n_components), factors.mean
-        n_rows, dtype = problem.shape[0], problem.dtype
+    def _set_factors(self, factors: Factors, spec: MatrixSpec) -> int:
+        assert isinstance(spec.n_components, int)
+        factors, mean = factors.leading(spec.n_components), factors.mean
+        n_rows, dtype = spec.shape[0], spec.dtype
         # A variance is a mean square less the squared mean. On average, noise adds its variance to
         # the square of each coordinate of the mean.
         squared_means = np.maximum(
@@ -521,4 +521,4 @@ class DPTruncatedSVD(MatrixEstimator):
         total = max(factors.total / n_rows - squared_mean, variances.sum())
         self._set_components(factors, variances, total, dtype)
         self.mean_ = in_dtype(mean, dtype)
-        return problem.n_components
+        return spec.n_components

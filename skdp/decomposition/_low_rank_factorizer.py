@@ -7,27 +7,27 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._checks import AT_LEAST_ONE
 from skdp._estimator import in_dtype
-from skdp.decomposition._entries_plan import plan_entries
-from skdp.decomposition._entries_solvers import solve_best_fit
+from skdp._validation import AT_LEAST_ONE
 from skdp.decomposition._matrix_estimator import (
     MatrixEstimator,
     Projection,
     ReconstructionMixin,
     warnings_for_factors,
 )
-from skdp.decomposition._problem import (
+from skdp.decomposition._spec import (
     SUPPORT,
-    EntriesProblem,
+    EntriesSpec,
     Factors,
-    MatrixProblem,
-    RowsProblem,
+    MatrixSpec,
+    RowsSpec,
     Support,
 )
-from skdp.decomposition._rows_fit import solve_projection
-from skdp.decomposition._rows_plan import plan_projection
-from skdp.decomposition._sketches import RESERVED_PART, plan_one_pass, solve_one_pass
+from skdp.decomposition.entries.plan import plan_entries
+from skdp.decomposition.entries.solvers import solve_best_fit
+from skdp.decomposition.rows.fit import solve_projection
+from skdp.decomposition.rows.plan import plan_projection
+from skdp.decomposition.streams.sketches import RESERVED_PART, plan_one_pass, solve_one_pass
 from skdp.exceptions import shown
 from skdp.privacy.clipping import NO_CLIPPING, shift_entries
 from skdp.units import (
@@ -215,7 +215,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _problem_of(self, shape: tuple[int, int], **facts: Any) -> MatrixProblem:
+    def _spec_of(self, shape: tuple[int, int], **facts: Any) -> MatrixSpec:
         if self.n_components > min(shape):
             raise ValueError(
                 f"n_components={self.n_components} must be at most n_samples={shape[0]} and "
@@ -225,7 +225,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         facts["solver"] = self._chosen_solver(shape)
         if self._is_promised and self.delta > 0 and self.n_oversamples == "auto":
             facts["n_oversamples"] = _OVERSAMPLES
-        return super()._problem_of(shape, **facts)
+        return super()._spec_of(shape, **facts)
 
     def _resolved_unit(self) -> ResolvedUnit:
         unit = super()._resolved_unit()
@@ -238,16 +238,16 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
             )
         return unit.around_middle()
 
-    def _plan(self, problem: RowsProblem | EntriesProblem) -> Any:
-        if isinstance(problem, RowsProblem):
-            return plan_projection(problem)
-        return (plan_one_pass if problem.solver == "two_sketch" else plan_entries)(problem)
+    def _plan(self, spec: RowsSpec | EntriesSpec) -> Any:
+        if isinstance(spec, RowsSpec):
+            return plan_projection(spec)
+        return (plan_one_pass if spec.solver == "two_sketch" else plan_entries)(spec)
 
-    def _solve(self, problem: RowsProblem | EntriesProblem, plan: Any, *opened: Any) -> Factors:
-        if isinstance(problem, RowsProblem):
-            return solve_projection(problem, plan, *opened)
-        solve = solve_one_pass if problem.solver == "two_sketch" else solve_best_fit
-        return solve(problem, plan, *opened)
+    def _solve(self, spec: RowsSpec | EntriesSpec, plan: Any, *opened: Any) -> Factors:
+        if isinstance(spec, RowsSpec):
+            return solve_projection(spec, plan, *opened)
+        solve = solve_one_pass if spec.solver == "two_sketch" else solve_best_fit
+        return solve(spec, plan, *opened)
 
     @property
     def _middle(self) -> float:
@@ -287,17 +287,17 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         is_unknown = self.solver == "two_sketch" and self.random_state is None
         return RESERVED_PART if self._is_promised and is_unknown else 0.0
 
-    def _set_attributes(self, result: Factors, problem: MatrixProblem) -> list[str]:
+    def _set_attributes(self, result: Factors, spec: MatrixSpec) -> list[str]:
         for name in ("row_norm_", "middle_"):
             self.__dict__.pop(name, None)
-        self._unit = problem.unit
+        self._unit = spec.unit
         factors = result.leading(self.n_components)
         assert factors.left is not None
-        self.components_ = in_dtype(factors.components, problem.dtype)
-        self.singular_values_ = in_dtype(np.sqrt(factors.eigenvalues), problem.dtype)
-        self.left_components_ = in_dtype(factors.left, problem.dtype)
+        self.components_ = in_dtype(factors.components, spec.dtype)
+        self.singular_values_ = in_dtype(np.sqrt(factors.eigenvalues), spec.dtype)
+        self.left_components_ = in_dtype(factors.left, spec.dtype)
         if result.row_norm is not None:
             self.row_norm_ = result.row_norm
-        if isinstance(problem.unit, ResolvedEntry) and self.missing == "middle":
-            self.middle_ = problem.unit.shift
-        return warnings_for_factors(result, self.n_components, problem)
+        if isinstance(spec.unit, ResolvedEntry) and self.missing == "middle":
+            self.middle_ = spec.unit.shift
+        return warnings_for_factors(result, self.n_components, spec)

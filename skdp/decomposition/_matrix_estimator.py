@@ -15,31 +15,31 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skdp import _checks as checks
+from skdp import _validation as checks
 from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp.data.containers import checked_container, finite, float_dtype, kinds_of, said_of
 from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts
 from skdp.data.people import keyed_by_people, people_of, rounding_of_units
 from skdp.data.rows import Rows
 from skdp.data.sources import Source, as_source, digest, holds_sparse
-from skdp.decomposition._entries_plan import plan_entries, resolve_entries
-from skdp.decomposition._entries_solvers import solve_entries
-from skdp.decomposition._problem import (
+from skdp.decomposition._spec import (
     SUPPORT,
-    EntriesProblem,
+    EntriesSpec,
     Factors,
-    MatrixProblem,
-    RowsProblem,
+    MatrixSpec,
+    RowsSpec,
     Support,
     ratios_of,
 )
-from skdp.decomposition._rows_fit import read_rows_once, solve_rows
-from skdp.decomposition._rows_plan import plan_rows, resolve_rows, warnings_for_rows
+from skdp.decomposition.entries.plan import plan_entries, resolve_entries
+from skdp.decomposition.entries.solvers import solve_entries
+from skdp.decomposition.rows.fit import read_rows_once, solve_rows
+from skdp.decomposition.rows.plan import plan_rows, resolve_rows, warnings_for_rows
 from skdp.exceptions import counted
 from skdp.linalg.spectrum import coherence, is_symmetric
 from skdp.privacy import PrivacySpent
 from skdp.privacy.clipping import NO_CLIPPING
-from skdp.privacy.precision import plain
+from skdp.privacy.precision import as_python
 from skdp.units import ResolvedRow, ResolvedUnit, ResolvedUser, supported_unit
 
 # ------------------------------
@@ -367,33 +367,33 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         rows = checks.check_transformed(X, width, name, accept_sparse=False)
         return checks.transformed(rows, self._projection.undo, self.components_.shape[1])
 
-    def _problem(self, X: Any, y: Any, users: Any = None) -> tuple[MatrixProblem, Data]:
+    def _validate(self, X: Any, y: Any, users: Any = None) -> tuple[MatrixSpec, Data]:
         checked = self._checked(X)
         self._resolved_unit()  # where it is refused, ids would not help
         people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
-        problem = self._problem_of((n_units, checked.shape[1]), like=checked)
-        if problem.unit.is_symmetric and not is_symmetric(checked):
+        spec = self._spec_of((n_units, checked.shape[1]), like=checked)
+        if spec.unit.is_symmetric and not is_symmetric(checked):
             raise ValueError(
-                f"{problem.given_unit} needs a symmetric matrix, and X is not. If it is a graph of "
+                f"{spec.given_unit} needs a symmetric matrix, and X is not. If it is a graph of "
                 "which one triangle is stored, pass X + X.T; skdp.units.Entry takes any matrix."
             )
         # The checked X has lost the names of its features.
         checks.check_features(X, self, reset=True)
-        return problem, self._view(checked, problem, partial(Rows, people=people))
+        return spec, self._view(checked, spec, partial(Rows, people=people))
 
     def _checked(self, X: Any) -> Any:
         # `_view` computes the norms, which tell whether rows are finite.
         has_norms = isinstance(self.privacy_unit, str)
         return checks.check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
 
-    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> MatrixProblem:
-        return self._problem_of((n_samples, n_features), like=like)
+    def _spec_like(self, n_samples: int, n_features: int, like: Any) -> MatrixSpec:
+        return self._spec_of((n_samples, n_features), like=like)
 
-    def _problem_of(self, shape: tuple[int, int], *, like: Any, **changes: Any) -> MatrixProblem:
+    def _spec_of(self, shape: tuple[int, int], *, like: Any, **changes: Any) -> MatrixSpec:
         """Refuse parameters that contradict each other or the public facts; resolve "auto".
 
-        `changes` replace fields of the problem, whatever the parameters say.
+        `changes` replace fields of the spec, whatever the parameters say.
         """
         center = None if self.center is False else self.center
         if center is not None and not isinstance(center, str):
@@ -424,9 +424,9 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             **changes,
         }
         if support.has_bases:
-            return resolve_entries(self._asked(EntriesProblem, **facts))
+            return resolve_entries(self._asked(EntriesSpec, **facts))
         facts |= {"is_pca": self._is_pca, "is_in_memory": not isinstance(like, RowBlocks)}
-        return resolve_rows(self._asked(RowsProblem, **facts))
+        return resolve_rows(self._asked(RowsSpec, **facts))
 
     def _resolved_unit(self) -> ResolvedUnit:
         given, name = self.privacy_unit, type(self).__name__
@@ -443,33 +443,33 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             names, purpose = ["row_norm", "mean_norm"], "privacy_unit='row'"
             hint = " Objects of skdp.units carry their own bounds."
         for name in names:
-            if (bound := plain(getattr(self, name))) is not None:
+            if (bound := as_python(getattr(self, name))) is not None:
                 raise ValueError(
                     f"{name}={bound:g} is for {purpose}, got {given_unit}: pass {name}=None.{hint}"
                 )
 
-    def _plan(self, problem: RowsProblem | EntriesProblem) -> Any:
-        return plan_rows(problem) if isinstance(problem, RowsProblem) else plan_entries(problem)
+    def _plan(self, spec: RowsSpec | EntriesSpec) -> Any:
+        return plan_rows(spec) if isinstance(spec, RowsSpec) else plan_entries(spec)
 
-    def _solve(self, problem: RowsProblem | EntriesProblem, plan: Any, *opened: Any) -> Factors:
-        if isinstance(problem, RowsProblem):
-            return solve_rows(problem, plan, *opened)
-        return solve_entries(problem, plan, *opened)
+    def _solve(self, spec: RowsSpec | EntriesSpec, plan: Any, *opened: Any) -> Factors:
+        if isinstance(spec, RowsSpec):
+            return solve_rows(spec, plan, *opened)
+        return solve_entries(spec, plan, *opened)
 
-    def _set_attributes(self, result: Factors, problem: MatrixProblem) -> list[str]:
+    def _set_attributes(self, result: Factors, spec: MatrixSpec) -> list[str]:
         for name in _OF_SOME:
             self.__dict__.pop(name, None)
-        self._unit = problem.unit
-        wanted = self._set_factors(result, problem)
+        self._unit = spec.unit
+        wanted = self._set_factors(result, spec)
         if result.row_norm is not None:
             self.row_norm_ = result.row_norm
         else:
             self.coherence_right_ = coherence(result.components.T)
             self.failed_ = result.failed
-        return warnings_for_factors(result, wanted, problem)
+        return warnings_for_factors(result, wanted, spec)
 
     @abstractmethod
-    def _set_factors(self, factors: Factors, problem: MatrixProblem) -> int:
+    def _set_factors(self, factors: Factors, spec: MatrixSpec) -> int:
         """Set attributes from the factors; return how many components were asked for."""
 
     def _set_components(
@@ -485,16 +485,16 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             self.left_components_ = in_dtype(factors.left, dtype)
 
     def _view(
-        self, X: Any, problem: MatrixProblem, view_of: Callable[[Source, int | None], Rows] = Rows
+        self, X: Any, spec: MatrixSpec, view_of: Callable[[Source, int | None], Rows] = Rows
     ) -> Data:
         """Return a view of the rows and their digest; read rows whose norms are bounded once."""
-        if problem.unit.is_sparse and isinstance(X, np.ndarray):
+        if spec.unit.is_sparse and isinstance(X, np.ndarray):
             X = csr_array(X)
-        if not isinstance(problem, RowsProblem):
-            entries = view_of(as_source(X, problem.unit.clipped), self.n_jobs)
+        if not isinstance(spec, RowsSpec):
+            entries = view_of(as_source(X, spec.unit.clipped), self.n_jobs)
             return entries, lambda: digest(entries.source)
         raw = view_of(as_source(X), self.n_jobs)
-        rows, rows_digest = read_rows_once(problem, raw, is_keyed=self._is_keyed)
+        rows, rows_digest = read_rows_once(spec, raw, is_seeded=self._is_seeded)
         if rows.cache.n_not_finite:
             names = getattr(self, "feature_names_in_", None)
             kinds = kinds_of(X, names) if isinstance(X, np.ndarray) else {}
@@ -527,16 +527,16 @@ def _checked_center(center: Any, n_features: int) -> np.ndarray:
     return checked
 
 
-def warnings_for_factors(result: Factors, wanted: int, problem: MatrixProblem) -> list[str]:
+def warnings_for_factors(result: Factors, wanted: int, spec: MatrixSpec) -> list[str]:
     """Warn if the iteration failed, or if released factors look like noise."""
-    if isinstance(problem, EntriesProblem) and result.failed:
+    if isinstance(spec, EntriesSpec) and result.failed:
         return [
-            f"A basis exceeded coherence_bound={problem.coherence_bound}: the iteration ended, its "
+            f"A basis exceeded coherence_bound={spec.coherence_bound}: the iteration ended, its "
             "budget is spent, and the components are noise. Pass a larger bound, or None for no "
             "bound; a random basis has a coherence of about 2 log(n)."
         ]
     warnings = list[str]()
-    if isinstance(problem, RowsProblem):
+    if isinstance(spec, RowsSpec):
         warnings += warnings_for_long_rows(result, wanted)
     is_hidden = result.eigenvalue_noise > 0 and result.n_above_noise < wanted
     if result.left_signal < _LEAST_SIGNAL:
@@ -547,19 +547,19 @@ def warnings_for_factors(result: Factors, wanted: int, problem: MatrixProblem) -
             "skdp.DPTruncatedSVD, which spends the whole budget on them."
         )
     if is_hidden:
-        is_asked, lost = isinstance(problem.n_components, Integral), ""
-        if is_asked and isinstance(problem, RowsProblem):
-            hidden = _hidden_part(result, wanted, problem.shape[1])
+        is_asked, lost = isinstance(spec.n_components, Integral), ""
+        if is_asked and isinstance(spec, RowsSpec):
+            hidden = _hidden_part(result, wanted, spec.shape[1])
             if not hidden:
                 return warnings
             lost = f"; the others may hold up to {hidden:.0%} of the sum of squares"
         fewer = "Ask for fewer components, or use " if result.n_above_noise and is_asked else "Use "
         warnings.append(
             f"Only {result.n_above_noise} of {counted(wanted, 'component')} stand out from the "
-            f"noise{lost}. {fewer}{problem.unit.remedy}."
+            f"noise{lost}. {fewer}{spec.unit.remedy}."
         )
-        if isinstance(problem, RowsProblem) and problem.is_pca:
-            warnings += warnings_for_units(result, problem.shape[1])
+        if isinstance(spec, RowsSpec) and spec.is_pca:
+            warnings += warnings_for_units(result, spec.shape[1])
     return warnings
 
 

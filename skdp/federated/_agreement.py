@@ -13,13 +13,13 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.utils import check_scalar
 
-from skdp._checks import check_sizes
 from skdp._estimator import check_unwatched, parameters_by_value, plan_of
+from skdp._validation import check_sizes
 from skdp.data.rows import AgreedRows
 from skdp.data.sources import holds_sparse, largest_depth
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._matrix_estimator import MatrixEstimator
-from skdp.decomposition._problem import MatrixProblem
+from skdp.decomposition._spec import MatrixSpec
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 from skdp.privacy import Plan
 from skdp.privacy.noise import algorithm_generator, digest_of
@@ -51,7 +51,7 @@ class Agreement:
     """The facts of one federated fit, as every party computes them."""
 
     estimator: MatrixEstimator
-    problem: MatrixProblem
+    spec: MatrixSpec
     plan: Plan
     shares: Shares
     is_unit_owner: bool
@@ -69,7 +69,7 @@ class Agreement:
     @property
     def n_features(self) -> int:
         """Number of features."""
-        return self.problem.shape[1]
+        return self.spec.shape[1]
 
     @property
     def layouts(self) -> list[ShareLayout]:
@@ -104,12 +104,12 @@ def agree(
     estimator = clone(estimator)
     is_sparse = sparse or estimator._resolved_unit().is_sparse
     depth = largest_depth(most_rows, n_features, is_sparse=is_sparse) + _MORE_DEPTH
-    problem = _problem_of(estimator, (n_rows, n_features), depth, sparse)
+    spec = _spec_of(estimator, (n_rows, n_features), depth, sparse)
     if is_unit_owner:
-        problem = replace(problem, unit=ResolvedOwner(problem.unit.adjacency))
-    plan = plan_of(problem, estimator._plan(problem))
+        spec = replace(spec, unit=ResolvedOwner(spec.unit.adjacency))
+    plan = plan_of(spec, estimator._plan(spec))
     n_honest = 1 if aggregator == "none" else owners - colluding
-    shares = Shares(owners, n_honest, problem.n_units, _largest_of(problem))
+    shares = Shares(owners, n_honest, spec.n_units, _largest_of(spec))
     for release in {line for path in plan.branches for line in path}:
         # Refuses releases that rounding or words cannot hold, before anybody reads data.
         shares.planned(plan.cost, release)
@@ -117,7 +117,7 @@ def agree(
     facts = (n_rows, n_features, owners, unit, aggregator, colluding, seed, bool(sparse))
     return Agreement(
         estimator,
-        problem,
+        spec,
         plan,
         shares,
         is_unit_owner=is_unit_owner,
@@ -198,29 +198,29 @@ def _checked_n_rows(n_rows: int | None, owners: int, unit: str) -> int:
     return int(n_rows)
 
 
-def _problem_of(
+def _spec_of(
     estimator: MatrixEstimator, shape: tuple[int, int], depth: int, sparse: bool
-) -> MatrixProblem:
-    """Pose the problem of all rows together, of which no party has seen any."""
+) -> MatrixSpec:
+    """Pose the spec of all rows together, of which no party has seen any."""
     n_rows, n_features = shape
-    problem = estimator._problem_of(
+    spec = estimator._spec_of(
         shape,
         like=csr_array((1, n_features)) if sparse else np.empty((1, n_features)),
         dtype=np.dtype(np.float64),
         rounding=max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * n_rows),
     )
     for name in ("row_norm", "mean_norm"):
-        if getattr(problem, name, None) == math.inf:
+        if getattr(spec, name, None) == math.inf:
             raise ValueError(
                 f"{name} must be finite across owners, also with epsilon=inf: their sums are added "
                 "up in fixed point. Pass a bound that clips no row."
             )
-    return problem
+    return spec
 
 
-def _largest_of(problem: MatrixProblem) -> float:
+def _largest_of(spec: MatrixSpec) -> float:
     """Bound the entries of a sum of products of rows, where clipping is off without noise."""
-    return problem.n_units * float(getattr(problem, "row_norm", None) or 1.0) ** 2
+    return spec.n_units * float(getattr(spec, "row_norm", None) or 1.0) ** 2
 
 
 def _versions() -> tuple[str, str]:
@@ -233,7 +233,7 @@ def _versions() -> tuple[str, str]:
 
 def view_of(agreement: Agreement, X: Any) -> AgreedRows:
     """Check the rows of one owner against the agreement, and read them once."""
-    estimator, problem = agreement.estimator, agreement.problem
+    estimator, spec = agreement.estimator, agreement.spec
     checked = estimator._checked(X)
     n_rows, n_features = checked.shape
     if n_features != agreement.n_features:
@@ -242,20 +242,20 @@ def view_of(agreement: Agreement, X: Any) -> AgreedRows:
         raise ValueError(
             f"X has {n_rows} rows; an owner has one at least, and {agreement.most_rows} at most."
         )
-    if holds_sparse(checked) != problem.is_sparse:
-        kinds = ("sparse", "dense") if problem.is_sparse else ("dense", "sparse")
+    if holds_sparse(checked) != spec.is_sparse:
+        kinds = ("sparse", "dense") if spec.is_sparse else ("dense", "sparse")
         raise ValueError(
-            f"X must be {kinds[0]}, as agreed on by sparse={problem.is_sparse}: the noise depends "
+            f"X must be {kinds[0]}, as agreed on by sparse={spec.is_sparse}: the noise depends "
             f"on it. Got {kinds[1]} rows."
         )
-    view = partial(AgreedRows, agreed_n_rows=problem.shape[0], agreed_depth=agreement.depth)
-    return estimator._view(checked, problem, view)[0]
+    view = partial(AgreedRows, agreed_n_rows=spec.shape[0], agreed_depth=agreement.depth)
+    return estimator._view(checked, spec, view)[0]
 
 
 def no_rows(agreement: Agreement) -> AgreedRows:
     """Return a row of zeros: the coordinator has no rows."""
     zeros = np.zeros((1, agreement.n_features))
-    return view_of(agreement, csr_array(zeros) if agreement.problem.is_sparse else zeros)
+    return view_of(agreement, csr_array(zeros) if agreement.spec.is_sparse else zeros)
 
 
 def run_fit(
@@ -273,7 +273,7 @@ def run_fit(
     )
     generator = algorithm_generator(agreement.seed)
     with np.errstate(all="ignore"):
-        result = estimator._solve(agreement.problem, agreement.plan.parts, rows, budget, generator)
-        warnings = estimator._keep(agreement.problem, result, budget)
+        result = estimator._solve(agreement.spec, agreement.plan.parts, rows, budget, generator)
+        warnings = estimator._keep(agreement.spec, result, budget)
     estimator.n_features_in_ = agreement.n_features
     return estimator, warnings

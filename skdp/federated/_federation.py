@@ -268,7 +268,7 @@ class Federation:
     ) -> None:
         facts = n_rows, n_features, owners, unit, aggregator, colluding, seed, sparse
         self._agreement = agreement = agree(estimator, *facts)
-        warn_of_privacy(*agreement.estimator._public_warnings(agreement.problem, agreement.plan))
+        warn_of_privacy(*agreement.estimator._public_warnings(agreement.spec, agreement.plan))
 
     @property
     def plan(self) -> Plan:
@@ -330,9 +330,9 @@ class Federation:
                 f"parts must be those of {agreement.n_owners} owners, got {len(parts)}."
             )
         n_rows = sum(_n_rows_of(part, number) for number, part in enumerate(parts))
-        if not agreement.is_unit_owner and n_rows != agreement.problem.shape[0]:
+        if not agreement.is_unit_owner and n_rows != agreement.spec.shape[0]:
             raise ValueError(
-                f"parts have {n_rows} rows together, but n_rows={agreement.problem.shape[0]} is "
+                f"parts have {n_rows} rows together, but n_rows={agreement.spec.shape[0]} is "
                 "agreed on."
             )
         # Sums go by position: data frames whose columns differ are refused.

@@ -8,13 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.linalg.norms import (
-    UNIT_ROUNDOFF,
-    as_dense,
-    row_norms,
-    row_products,
-    sparse_row_norms,
-)
+from skdp.linalg.norms import UNIT_ROUNDOFF, as_dense, row_norms, row_products, sparse_row_norms
 
 # ------------------------------
 # Matrices of fixed rank: their factors, tangent vectors, and the retraction.

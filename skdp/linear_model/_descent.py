@@ -69,7 +69,7 @@ class DescentStep(NamedTuple):
 
 
 def plan_descent(
-    problem: Any,
+    spec: Any,
     gradient_shares: list[float],
     vote_share: float,
     change: Callable[..., float],
@@ -80,9 +80,9 @@ def plan_descent(
     """Plan all steps; the release named `follows` sets the first level, votes set the others."""
     steps, share = list[DescentStep](), vote_share / len(gradient_shares)
     for step, gradient_share in enumerate(gradient_shares, start=1):
-        gradient = plan_sum(problem, f"gradient {step}", gradient_share, shape, follows, change)
+        gradient = plan_sum(spec, f"gradient {step}", gradient_share, shape, follows, change)
         follows = f"{_VOTE} {step}"
-        vote = problem.cost.release(follows, "gaussian", share, sensitivity.count, {})
+        vote = spec.cost.release(follows, "gaussian", share, sensitivity.count, {})
         steps.append(DescentStep(gradient, vote))
     return tuple(steps)
 

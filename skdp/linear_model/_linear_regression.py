@@ -8,7 +8,6 @@ from scipy.sparse import issparse
 from sklearn.utils._param_validation import StrOptions
 
 from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
-from skdp._intervals import checked_interval
 from skdp.data.containers import float_dtype
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowParts, Targets
@@ -17,15 +16,12 @@ from skdp.data.reduce import rounding_of_depth, sum_depth
 from skdp.data.rows import checked_digest
 from skdp.data.sources import as_source, block_starts, depth_of, holds_sparse
 from skdp.linalg.norms import with_data
-from skdp.linear_model._least_squares_fit import (
-    Estimate,
-    solve_least_squares,
-    warnings_for_size,
-)
-from skdp.linear_model._least_squares_plan import LeastSquaresProblem, plan_least_squares
-from skdp.linear_model._least_squares_records import Records
-from skdp.linear_model._regressors import PrivateRegressor
 from skdp.linear_model._supervised import Shape, as_numbers, as_numbers_or_nan
+from skdp.linear_model._trace_regressor import PrivateRegressor
+from skdp.linear_model.least_squares.fit import Estimate, solve_least_squares, warnings_for_size
+from skdp.linear_model.least_squares.plan import LeastSquaresSpec, plan_least_squares
+from skdp.linear_model.least_squares.records import Records
+from skdp.preprocessing.intervals import checked_interval
 from skdp.privacy import Plan
 from skdp.units import ResolvedRecord, ResolvedUser
 
@@ -194,19 +190,19 @@ class DPLinearRegression(PrivateRegressor):
 
     def _opened(
         self, rows: Any, shape: Shape, targets: Targets, people: People | None, names: Any
-    ) -> tuple[LeastSquaresProblem, Data]:
+    ) -> tuple[LeastSquaresSpec, Data]:
         n_units = rows.shape[0] if people is None else people.n_people
-        problem = self._problem_of(rows, (n_units, rows.shape[1]), shape, names=names)
+        spec = self._spec_of(rows, (n_units, rows.shape[1]), shape, names=names)
         source = as_source(rows)
-        checked = partial(checked_digest, n_jobs=self.n_jobs, is_keyed=self._is_keyed)
+        checked = partial(checked_digest, n_jobs=self.n_jobs, is_seeded=self._is_seeded)
         digests = checked(source), checked(targets.mapped(as_numbers), name="y")
         later = targets.mapped(as_numbers_or_nan)
         records = Records(source, self.n_jobs, people=people, responses=later)
-        return problem, (records, keyed_by_people(lambda: tuple(one() for one in digests), people))
+        return spec, (records, keyed_by_people(lambda: tuple(one() for one in digests), people))
 
-    def _problem_of(
+    def _spec_of(
         self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any
-    ) -> LeastSquaresProblem:
+    ) -> LeastSquaresSpec:
         check_not_pure(type(self).__name__, self._cost())
         interval = checked_interval(self.bounds, size[1], names)
         stays_sparse = holds_sparse(rows) and size[1] > _LONGEST_WRITTEN_OUT
@@ -217,8 +213,8 @@ class DPLinearRegression(PrivateRegressor):
             )
         of_people = self.privacy_unit == "user"
         depth = _depth_of(rows, size, stays_sparse=stays_sparse, of_people=of_people)
-        problem = self._asked(
-            LeastSquaresProblem,
+        spec = self._asked(
+            LeastSquaresSpec,
             unit=(ResolvedUser if of_people else ResolvedRecord)(self.adjacency),
             n_units=size[0],
             n_features=size[1],
@@ -228,8 +224,8 @@ class DPLinearRegression(PrivateRegressor):
             is_sparse=stays_sparse,
             interval=interval,
         )
-        check_finite_bound("response_bound", problem.response_bound, problem.cost)
-        return problem
+        check_finite_bound("response_bound", spec.response_bound, spec.cost)
+        return spec
 
     def _predicted(self, rows: Any) -> np.ndarray:
         if rows.shape[0] == 0:
@@ -249,12 +245,12 @@ class DPLinearRegression(PrivateRegressor):
         # Rows are written out, and measured before and after they are whitened.
         return None if most is None else most + 1
 
-    def _set_attributes(self, result: Estimate, problem: LeastSquaresProblem) -> tuple[str, ...]:
-        self.coef_ = in_dtype(result.coef, problem.dtype)
+    def _set_attributes(self, result: Estimate, spec: LeastSquaresSpec) -> tuple[str, ...]:
+        self.coef_ = in_dtype(result.coef, spec.dtype)
         self.intercept_ = float(result.intercept)
         bounds, stds = result.bounds, result.noise_stds
-        self.feature_bounds_ = None if bounds is None else in_dtype(bounds, problem.dtype)
-        self._noise_stds = None if stds is None else in_dtype(stds, problem.dtype)
+        self.feature_bounds_ = None if bounds is None else in_dtype(bounds, spec.dtype)
+        self._noise_stds = None if stds is None else in_dtype(stds, spec.dtype)
         return result.warnings
 
     @property

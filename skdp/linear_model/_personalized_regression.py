@@ -15,30 +15,30 @@ from sklearn.base import (
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _get_feature_names, check_consistent_length, check_is_fitted
 
-from skdp import _checks as checks
+from skdp import _validation as checks
 from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp.data.containers import checked_container, float_dtype, hide_error_text
 from skdp.data.people import check_users, checked_ids, kind_of_ids
 from skdp.data.sources import digests
 from skdp.data.users import Users
 from skdp.linalg.norms import row_products
-from skdp.linear_model._personal_exponential import plan_exponential, solve_exponential
-from skdp.linear_model._personal_fit import (
+from skdp.linear_model._supervised import checked_responses, checked_weights, r2_of
+from skdp.linear_model.personal.exponential import plan_exponential, solve_exponential
+from skdp.linear_model.personal.fit import (
     personal_models,
     solve_personal,
     warnings_for_model,
     warnings_for_users,
 )
-from skdp.linear_model._personal_plan import (
+from skdp.linear_model.personal.plan import (
     PERSONAL_CONSTRAINTS,
-    PersonalProblem,
-    checked_problem,
+    PersonalSpec,
+    checked_spec,
     plan_personal,
 )
-from skdp.linear_model._personal_start import Prior, SharedModel
-from skdp.linear_model._supervised import checked_responses, checked_weights, r2_of
+from skdp.linear_model.personal.start import Prior, SharedModel
 from skdp.privacy import Plan
-from skdp.privacy.precision import plain
+from skdp.privacy.precision import as_python
 from skdp.units import ResolvedRow, ResolvedUnit, ResolvedUser
 
 
@@ -701,8 +701,8 @@ class DPPersonalizedRegressor(
         rows, _ = self._rows_and_ids(X)
         return np.asarray((rows - self.mean_) @ self.components_.T)
 
-    def _problem(self, X: Any, y: Any, users: Any = None) -> tuple[PersonalProblem, Data]:
-        data = check_input(X, y, users, plain(self.user_column), type(self).__name__)
+    def _validate(self, X: Any, y: Any, users: Any = None) -> tuple[PersonalSpec, Data]:
+        data = check_input(X, y, users, as_python(self.user_column), type(self).__name__)
         if data.ids is None and self.require_groups:
             raise ValueError(
                 "require_groups=True, but there are no ids of users: pass groups to fit, or "
@@ -710,34 +710,34 @@ class DPPersonalizedRegressor(
                 "users, another name of groups, always do, and in a Pipeline as step__users."
             )
         unit = ResolvedRow if data.ids is None else ResolvedUser
-        problem = self._problem_of(unit, data.n_users, data.rows.shape[1], data.rows.dtype)
+        spec = self._spec_of(unit, data.n_users, data.rows.shape[1], data.rows.dtype)
         checks.check_features(X, self, reset=True)
-        view = data.users(problem.max_rows_per_user, self.n_jobs)
+        view = data.users(spec.max_rows_per_user, self.n_jobs)
         hashed = data.rows, data.responses, data.codes.astype(np.float64)
-        return problem, (view, partial(digests, *hashed))
+        return spec, (view, partial(digests, *hashed))
 
     def _expected_passes(self, X: Any) -> None:
         """Tell callbacks no number of passes: rows do not tell that of users, and are private."""
 
-    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> PersonalProblem:
+    def _spec_like(self, n_samples: int, n_features: int, like: Any) -> PersonalSpec:
         width = n_features - (self.user_column is not None)
-        return self._problem_of(ResolvedUser, n_samples, width, float_dtype(like))
+        return self._spec_of(ResolvedUser, n_samples, width, float_dtype(like))
 
-    def _problem_of(
+    def _spec_of(
         self, unit: type[ResolvedUnit], n_units: int, n_features: int, dtype: np.dtype
-    ) -> PersonalProblem:
+    ) -> PersonalSpec:
         facts = {"n_units": n_units, "n_features": n_features, "dtype": dtype}
-        return checked_problem(self._asked(PersonalProblem, unit=unit(self.adjacency), **facts))
+        return checked_spec(self._asked(PersonalSpec, unit=unit(self.adjacency), **facts))
 
-    def _plan(self, problem: PersonalProblem) -> Any:
-        return (plan_exponential if problem.solver == "exponential" else plan_personal)(problem)
+    def _plan(self, spec: PersonalSpec) -> Any:
+        return (plan_exponential if spec.solver == "exponential" else plan_personal)(spec)
 
-    def _solve(self, problem: PersonalProblem, plan: Any, *opened: Any) -> SharedModel:
-        solve = solve_exponential if problem.solver == "exponential" else solve_personal
-        return solve(problem, plan, *opened)
+    def _solve(self, spec: PersonalSpec, plan: Any, *opened: Any) -> SharedModel:
+        solve = solve_exponential if spec.solver == "exponential" else solve_personal
+        return solve(spec, plan, *opened)
 
-    def _set_attributes(self, result: SharedModel, problem: PersonalProblem) -> tuple[str, ...]:
-        dtype, prior = problem.dtype, result.prior
+    def _set_attributes(self, result: SharedModel, spec: PersonalSpec) -> tuple[str, ...]:
+        dtype, prior = spec.dtype, result.prior
         basis, coef = prior.basis, prior.mean
         self.whitening_ = None
         if result.whitening is not None:
@@ -752,7 +752,7 @@ class DPPersonalizedRegressor(
         self.noise_variance_ = float(prior.noise_variance)
         self.prior_mix_ = float(prior.mix)
         self.snr_ = float(result.snr)
-        return tuple(warnings_for_model(result, problem))
+        return tuple(warnings_for_model(result, spec))
 
     @property
     def _n_features_out(self) -> int:
@@ -760,7 +760,7 @@ class DPPersonalizedRegressor(
 
     def _head(self, coef: np.ndarray, intercept: float) -> PersonalHead:
         names = getattr(self, "feature_names_in_", None)
-        return PersonalHead(coef, float(intercept), plain(self.user_column), names)
+        return PersonalHead(coef, float(intercept), as_python(self.user_column), names)
 
     def _rows_and_ids(self, X: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
         """Check rows as scikit-learn does; its errors may name values, which the caller knows."""
@@ -768,7 +768,7 @@ class DPPersonalizedRegressor(
             X = checks.check_rows_of(X, self, accept_sparse=False)
         else:
             self._check_features(X)
-        return check_rows_and_ids(X, groups, plain(self.user_column), type(self).__name__)
+        return check_rows_and_ids(X, groups, as_python(self.user_column), type(self).__name__)
 
     def _check_features(self, X: Any) -> None:
         check_is_fitted(self)
@@ -777,13 +777,13 @@ class DPPersonalizedRegressor(
     def _checked(self, X: Any, y: Any, groups: Any = None) -> PersonalData:
         """Check labeled rows."""
         self._check_features(X)
-        return check_input(X, y, groups, plain(self.user_column), type(self).__name__)
+        return check_input(X, y, groups, as_python(self.user_column), type(self).__name__)
 
     def _models(
         self, data: PersonalData, is_used: Any = slice(None)
     ) -> tuple[np.ndarray, np.ndarray]:
         """Fit heads of all users to their rows, or to those marked as used."""
-        users = data.users(plain(self.max_rows_per_user), self.n_jobs, is_used)
+        users = data.users(as_python(self.max_rows_per_user), self.n_jobs, is_used)
         # Values that overflow count as 0, without a warning, as in the fit.
         with np.errstate(all="ignore"):
             return personal_models(users, self._shared_model())

@@ -13,7 +13,8 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from skdp._checks import (
+from skdp._estimator import Data, PrivateEstimator
+from skdp._validation import (
     check_features,
     check_numbers,
     check_rows_of,
@@ -23,7 +24,6 @@ from skdp._checks import (
     refuse_stream,
     targets_of,
 )
-from skdp._estimator import Data, PrivateEstimator
 from skdp.data.containers import NO_RESPONSES, refuse_masked, refuse_times, with_text
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import PartResults, RowBlocks, RowParts, Targets
@@ -112,7 +112,7 @@ class SupervisedEstimator(PrivateEstimator):
         check_features(rows, self)
         return rows
 
-    def _problem(self, X: Any, y: Any, users: Any = None) -> tuple[Any, Data]:
+    def _validate(self, X: Any, y: Any, users: Any = None) -> tuple[Any, Data]:
         name, (rows, shape) = type(self).__name__, self._read(X)
         refuse_stream(rows, name)
         is_factored = isinstance(rows, RankOneMatrices)
@@ -132,20 +132,20 @@ class SupervisedEstimator(PrivateEstimator):
             return Targets.of(self._checked(given))
         return given.held() if X.is_held else given
 
-    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> Any:
+    def _spec_like(self, n_samples: int, n_features: int, like: Any) -> Any:
         rows, shape = self._read(like)
         refuse_stream(rows, type(self).__name__)
-        return self._problem_of(rows, (n_samples, n_features), shape, names=feature_names(like))
+        return self._spec_of(rows, (n_samples, n_features), shape, names=feature_names(like))
 
     @abstractmethod
     def _opened(
         self, rows: Any, shape: Shape, targets: Targets, people: People | None, names: Any
     ) -> tuple[Any, Data]:
-        """Read rows in parts, and targets, and refuse bad ones; return the problem and the data."""
+        """Read rows in parts, and targets, and refuse bad ones; return the spec and the data."""
 
     @abstractmethod
-    def _problem_of(self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any) -> Any:
-        """Return the problem of a fit to so many rows and features, or to matrices of a shape."""
+    def _spec_of(self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any) -> Any:
+        """Return the spec of a fit to so many rows and features, or to matrices of a shape."""
 
 
 def checked_factors(X: RankOneMatrices) -> RankOneMatrices:
@@ -210,7 +210,7 @@ def r2_of(y: Any, predictions: Any, sample_weight: Any, n_jobs: int | None = Non
     weights = checked_weights(sample_weight, len(responses))
     if not isinstance(predictions, PartResults):
         return float(r2_score(np.asarray(responses), predictions, sample_weight=weights))
-    checked_digest(responses, n_jobs, is_keyed=False, name="y")
+    checked_digest(responses, n_jobs, is_seeded=False, name="y")
     weight, total = map_sum(responses, partial(_totals, weights=weights), 2, n_jobs)
     kernel = partial(_squares, responses=responses, mean=total / weight, weights=weights)
     lost, spread = sum_of_results(predictions, kernel, 2, n_jobs)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from skdp._checks import FINITE_BOUND
+from skdp._validation import FINITE_BOUND
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.rows import Block
@@ -24,26 +24,26 @@ from skdp.linalg.matrices import (
     tangent_dimension,
     truncate,
 )
-from skdp.linear_model._classifiers import PrivateClassifier
-from skdp.linear_model._logistic_fit import Estimate, release_norm, warnings_for_size
-from skdp.linear_model._logistic_plan import (
+from skdp.linear_model._logistic_regression import PrivateClassifier
+from skdp.linear_model._supervised import Shape
+from skdp.linear_model._weighted_rows import plan_steps
+from skdp.linear_model.logistic.fit import Estimate, release_norm, warnings_for_size
+from skdp.linear_model.logistic.plan import (
     LabeledRows,
-    LogisticProblem,
+    LogisticSpec,
     clip_norm,
     level_factor,
     n_steps,
     plan_norm,
 )
-from skdp.linear_model._supervised import Shape
-from skdp.linear_model._trace_problem import TRACE_CONSTRAINTS, check_rank, matrix_shape_of, smaller
-from skdp.linear_model._weighted_rows import plan_steps
+from skdp.linear_model.low_rank.spec import TRACE_CONSTRAINTS, check_rank, matrix_shape_of, smaller
 from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import clip_weights, clipped
 from skdp.privacy.plan import left_of, plan_sum
-from skdp.privacy.precision import plain
+from skdp.privacy.precision import as_python
 
 # ------------------------------
-# The problem, and the plan of the releases.
+# The spec, and the plan of the releases.
 
 _MEAN_SHARE, _START_SHARE = 0.05, 0.2  # not studied
 # Clip level of gradients, as a fraction of the length of a long one.
@@ -51,8 +51,8 @@ _CLIP = 0.35  # not studied
 
 
 @dataclass(frozen=True)
-class TraceClassProblem(LogisticProblem):
-    """Problem of a logistic regression of matrices, whose coefficients have a rank."""
+class TraceClassSpec(LogisticSpec):
+    """Spec of a logistic regression of matrices, whose coefficients have a rank."""
 
     matrix_shape: tuple[int, int]
     rank: int
@@ -80,46 +80,46 @@ class TraceClassReleases(NamedTuple):
     gradients: tuple[Release, ...]
 
 
-def plan_trace_classes(problem: TraceClassProblem) -> TraceClassReleases:
+def plan_trace_classes(spec: TraceClassSpec) -> TraceClassReleases:
     """Plan all releases, in order."""
-    norm, entries = plan_norm(problem), (problem.n_features,)
-    bound = clip_norm(problem) if norm is None else norm.name
+    norm, entries = plan_norm(spec), (spec.n_features,)
+    bound = clip_norm(spec) if norm is None else norm.name
     change = sensitivity.row_sum
-    mean = plan_sum(problem, "mean matrix", _MEAN_SHARE, entries, bound, change)
-    around = plan_norm(problem, "clip norm around the mean")
+    mean = plan_sum(spec, "mean matrix", _MEAN_SHARE, entries, bound, change)
+    around = plan_norm(spec, "clip norm around the mean")
     bound = bound if around is None else around.name
     # A label differs by 1/2 from 1/2.
     halved = bound / 2 if isinstance(bound, float) else bound
-    start = plan_sum(problem, "class difference", _START_SHARE, entries, halved, change)
-    count, share = n_steps(problem), left_of(norm, mean, around, start)
-    size, level = (problem.rank * sum(problem.matrix_shape) + 1,), tangent_level(problem)
-    gradients = plan_steps(problem, count, "tangent gradient", share, size, level)
+    start = plan_sum(spec, "class difference", _START_SHARE, entries, halved, change)
+    count, share = n_steps(spec), left_of(norm, mean, around, start)
+    size, level = (spec.rank * sum(spec.matrix_shape) + 1,), tangent_level(spec)
+    gradients = plan_steps(spec, count, "tangent gradient", share, size, level)
     return TraceClassReleases(norm, mean, around, start, gradients)
 
 
-def tangent_level(problem: TraceClassProblem) -> float:
+def tangent_level(spec: TraceClassSpec) -> float:
     """Return the norm that gradients are clipped to.
 
     Of matrices of norm sqrt(d1 d2), alike in all directions, a gradient has norm sqrt(n_free + 1)
     at most, but for chance.
     """
-    return _CLIP * level_factor(problem) * math.sqrt(problem.n_free + 1)
+    return _CLIP * level_factor(spec) * math.sqrt(spec.n_free + 1)
 
 
 # With less strength probabilities may be worse than the frequencies of the classes; not studied.
 _LEAST_STRENGTH = 12.0
 
 
-def warnings_for_matrices(problem: LogisticProblem, plan: Plan) -> Iterator[str]:
+def warnings_for_matrices(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
     """Warn of what public facts say against a fit."""
-    yield from warnings_for_size(problem, plan)
-    if problem.cost.is_private and problem.strength < _LEAST_STRENGTH:
+    yield from warnings_for_size(spec, plan)
+    if spec.cost.is_private and spec.strength < _LEAST_STRENGTH:
         yield (
-            f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are "
-            f"few for {counted(problem.n_free, 'coefficient')} of a class: probabilities may be "
+            f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are "
+            f"few for {counted(spec.n_free, 'coefficient')} of a class: probabilities may be "
             "worse than the frequencies of the classes. Pass at least "
-            f"{math.ceil(10 * _LEAST_STRENGTH / problem.strength) / 10:g} times as many, a larger "
-            f"epsilon, or {problem.fewer}."
+            f"{math.ceil(10 * _LEAST_STRENGTH / spec.strength) / 10:g} times as many, a larger "
+            f"epsilon, or {spec.fewer}."
         )
 
 
@@ -137,7 +137,7 @@ _HIDDEN = (
 
 
 def solve_trace_classes(
-    problem: TraceClassProblem,
+    spec: TraceClassSpec,
     plan: TraceClassReleases,
     view: LabeledRows,
     budget: PrivacyBudget,
@@ -149,44 +149,44 @@ def solve_trace_classes(
     only as many dimensions as these have. Each is clipped to about a third of what it can be at
     most. The result has a weight for each entry and, last, the intercept.
     """
-    view, rounding = view.measured(), problem.rounding
-    _, bound = _release_bound(problem, plan.norm, view, budget)
+    view, rounding = view.measured(), spec.rounding
+    _, bound = _release_bound(spec, plan.norm, view, budget)
     total, _ = clipped(view, bound).total()
     released = budget.release(plan.mean, total, bound, rounding=rounding)
-    mean = released.value / problem.n_units
+    mean = released.value / spec.n_units
     # Matrices are clipped anew: subtracting the mean may make one longer, or far shorter.
     view = view.centered(mean).measured()
-    norm, bound = _release_bound(problem, plan.centered_norm, view, budget)
+    norm, bound = _release_bound(spec, plan.centered_norm, view, budget)
     kernel = partial(_class_difference, codes=view.codes)
-    total = clipped(view, bound).map_sum(kernel, problem.n_features)[:, 0]
+    total = clipped(view, bound).map_sum(kernel, spec.n_features)[:, 0]
     difference = budget.release(plan.start, total, bound / 2, rounding=rounding).value
     # In this unit the entries of a matrix of length `norm` have a mean square of 1.
-    unit = norm / math.sqrt(problem.n_features)
+    unit = norm / math.sqrt(spec.n_features)
     # The difference is the gradient at coefficients of 0, but for its sign: the start is one step.
-    step = _STEP / unit / problem.n_units * difference
-    start = truncate(step.reshape(problem.matrix_shape), problem.rank)
-    point, offset = _descend(problem, plan.gradients, view, (bound, unit), start, budget)
+    step = _STEP / unit / spec.n_units * difference
+    start = truncate(step.reshape(spec.matrix_shape), spec.rank)
+    point, offset = _descend(spec, plan.gradients, view, (bound, unit), start, budget)
     slopes = point.matrix.ravel() / unit
     # The offset belongs to centered matrices, the intercept to those that are passed.
     weights = np.append(slopes, offset - mean @ slopes)
-    mean_noise = math.sqrt(problem.n_features) * released.noise_std / problem.n_units
+    mean_noise = math.sqrt(spec.n_features) * released.noise_std / spec.n_units
     warnings = (_HIDDEN,) if mean_noise > _MOST_NOISE * norm else ()
     return Estimate(weights[:, np.newaxis], warnings)
 
 
 def _release_bound(
-    problem: TraceClassProblem, release: Release | None, view: LabeledRows, budget: PrivacyBudget
+    spec: TraceClassSpec, release: Release | None, view: LabeledRows, budget: PrivacyBudget
 ) -> tuple[float, float]:
     """Return the median norm of matrices, or a given or guessed one, and to what they are clipped.
 
     That is more than a median; a given or guessed norm is the bound itself.
     """
-    norm = release_norm(problem, release, view, budget, quantile=0.5)
-    return norm, norm if release is None else level_factor(problem) * norm
+    norm = release_norm(spec, release, view, budget, quantile=0.5)
+    return norm, norm if release is None else level_factor(spec) * norm
 
 
 def _descend(
-    problem: TraceClassProblem,
+    spec: TraceClassSpec,
     plan: tuple[Release, ...],
     view: LabeledRows,
     scale: tuple[float, float],
@@ -195,20 +195,20 @@ def _descend(
 ) -> tuple[FixedRank, float]:
     """Take all steps; return the mean of the last half of the iterates, cut to the rank."""
     assert view.center is not None
-    shape, center = problem.matrix_shape, view.center.reshape(problem.matrix_shape)
+    shape, center = spec.matrix_shape, view.center.reshape(spec.matrix_shape)
     design = Design(view.source, shape, view.n_jobs, center=center, people=view.people)
-    level, size = tangent_level(problem), start.left.size + start.right.size + 1
+    level, size = tangent_level(spec), start.left.size + start.right.size + 1
     point, offset, kept = start, 0.0, []
     clip = partial(_clipped_gradients, codes=view.codes, known=view.cache.norms, scale=scale)
     for release in plan:
         kernel = partial(clip, point=point, offset=offset, level=level)
         total = design.map_sum(kernel, size)
-        noisy = budget.release(release, total, level, rounding=problem.rounding).value
-        step = _STEP / problem.n_units * noisy
+        noisy = budget.release(release, total, level, rounding=spec.rounding).value
+        step = _STEP / spec.n_units * noisy
         point, offset = retract(point, project_coordinates(point, step[:-1]), -1), offset - step[-1]
         kept.append((point.matrix, offset))
     matrices, offsets = zip(*kept[len(plan) // 2 :], strict=True)
-    return truncate(np.mean(matrices, axis=0), problem.rank), float(np.mean(offsets))
+    return truncate(np.mean(matrices, axis=0), spec.rank), float(np.mean(offsets))
 
 
 # Kernels.
@@ -367,7 +367,7 @@ class DPTraceClassifier(PrivateClassifier):
         "row_norm": [FINITE_BOUND, None],
     }
 
-    _most_classes, _kind = 2, TraceClassProblem
+    _most_classes, _kind = 2, TraceClassSpec
     _plan, _solve = staticmethod(plan_trace_classes), staticmethod(solve_trace_classes)
     _warnings = staticmethod(warnings_for_matrices)
 
@@ -411,14 +411,14 @@ class DPTraceClassifier(PrivateClassifier):
         return self.coef_.shape
 
     def _layout(self, n_features: int, shape: Shape) -> dict[str, Any]:
-        matrix_shape = matrix_shape_of(plain(self.matrix_shape), shape, n_features)
+        matrix_shape = matrix_shape_of(as_python(self.matrix_shape), shape, n_features)
         check_rank(self.rank, matrix_shape)
         return {"matrix_shape": matrix_shape}
 
-    def _set_attributes(self, result: Estimate, problem: LogisticProblem) -> tuple[str, ...]:
-        warnings = super()._set_attributes(result, problem)
-        assert isinstance(problem, TraceClassProblem)
-        self.coef_: np.ndarray = self.coef_.reshape(problem.matrix_shape)
+    def _set_attributes(self, result: Estimate, spec: LogisticSpec) -> tuple[str, ...]:
+        warnings = super()._set_attributes(result, spec)
+        assert isinstance(spec, TraceClassSpec)
+        self.coef_: np.ndarray = self.coef_.reshape(spec.matrix_shape)
         return warnings
 
     def __sklearn_tags__(self) -> Any:

@@ -28,7 +28,7 @@ def joint_gram(block: Block, others: np.ndarray) -> np.ndarray:
 
 
 def plan_steps(
-    problem: Any,
+    spec: Any,
     n_steps: int,
     name: str,
     share: float,
@@ -38,7 +38,7 @@ def plan_steps(
     """Plan the sum of clipped gradients of each step; all get the same share."""
     share, change = share / n_steps, sensitivity.row_sum
     return tuple(
-        plan_sum(problem, f"{name} {step}", share, shape, bound, change)
+        plan_sum(spec, f"{name} {step}", share, shape, bound, change)
         for step in range(1, n_steps + 1)
     )
 

@@ -12,18 +12,18 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import Bunch, check_array, check_random_state, check_scalar
 from sklearn.utils._indexing import _safe_indexing
 
-from skdp._checks import check_sizes
+from skdp._validation import check_sizes
 from skdp.data.people import people_of
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.exceptions import shown, warnings_together
-from skdp.linear_model._classifiers import PrivateClassifier
+from skdp.linear_model._logistic_regression import PrivateClassifier
 from skdp.linear_model._supervised import given_classes
 from skdp.model_selection._search import BaseDPSearch
 from skdp.pipeline._composition import innermost
-from skdp.pipeline._holders import private_steps
+from skdp.pipeline._rules import private_steps
 from skdp.privacy import Plan, Release
 from skdp.privacy.plan import largest_epsilon
-from skdp.privacy.precision import plain
+from skdp.privacy.precision import as_python
 
 # ------------------------------
 # The error of a fit, from public facts and a guess of the spectrum.
@@ -122,7 +122,7 @@ def expected_subspace_error(
     """
     if not isinstance(estimator, DPPCA | DPTruncatedSVD):
         raise TypeError(f"estimator must be a DPPCA or a DPTruncatedSVD, got {shown(estimator)}.")
-    n_samples = check_scalar(plain(n_samples), "n_samples", Integral, min_val=1)
+    n_samples = check_scalar(as_python(n_samples), "n_samples", Integral, min_val=1)
     spectrum = _checked_spectrum(eigenvalues)
     n_components = _known_n_components(estimator, min(n_samples, len(spectrum)))
     noise = _noise_of(estimator, n_samples, len(spectrum))
@@ -194,7 +194,7 @@ def _noise_of(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int
     # Without centering the components do not depend on the mean.
     return _Noise(
         # The plan has the std on the diagonal, which is larger by the square root of 2.
-        off_diagonal_std=_known_std(plan.ways.ways[0].solver) * math.sqrt(0.5),
+        off_diagonal_std=_known_std(plan.branches.branches[0].solver) * math.sqrt(0.5),
         mean_std=0.0 if plan.center is None else _known_std(plan.center),
     )
 

@@ -22,12 +22,7 @@ from sklearn.preprocessing import (
 from sklearn.utils.validation import check_is_fitted
 
 from skdp import covariance, decomposition, linear_model, preprocessing
-from skdp._estimator import (
-    PlannedEstimator,
-    PrivateEstimator,
-    carried,
-    check_asks_for_no_data,
-)
+from skdp._estimator import PlannedEstimator, PrivateEstimator, carried, check_asks_for_no_data
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.model_selection._planned_fits import (
     candidate_of,
@@ -39,7 +34,7 @@ from skdp.model_selection._planned_fits import (
 )
 from skdp.model_selection._search import BaseDPSearch, DPGridSearch, DPRandomizedSearch
 from skdp.pipeline import DPPipeline
-from skdp.pipeline import _holders as holders
+from skdp.pipeline import _rules as holders
 from skdp.pipeline._composition import innermost
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import PrivacySpent

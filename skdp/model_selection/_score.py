@@ -14,20 +14,20 @@ from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_n_features, check_consistent_length, check_is_fitted
 
-from skdp._checks import BUDGET, SEED, check_given, check_rows, redact_errors, validate_plain
 from skdp._estimator import PrivateEstimator, warnings_for_settings
+from skdp._validation import BUDGET, SEED, check_given, check_rows, redact_errors, validate_plain
 from skdp.data.containers import canonical_csr, checked_container, hide_error_text
 from skdp.data.people import People, people_of
 from skdp.data.sources import digests
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.linalg.norms import with_data
 from skdp.linear_model._supervised import check_kind, checked_labels, checked_responses, known_codes
-from skdp.pipeline._holders import DelegatesMixin
 from skdp.pipeline._public_steps import of_people, quietly, restored, transformed
+from skdp.pipeline._rules import DelegatesMixin
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
 from skdp.privacy.noise import NoiseSource, draw_seed
 from skdp.privacy.plan import PrivacyCost
-from skdp.privacy.precision import plain
+from skdp.privacy.precision import as_python
 from skdp.privacy.releases import SCALE_GRID, Search
 from skdp.privacy.sensitivity import ADJACENCIES
 
@@ -487,7 +487,7 @@ def private_score(
     unit = "user" if users is not None else "row" if y is None else "record"
     people = people_of(users, X, unit)
     losses = unit_losses(scoring, estimator, X, y, people)
-    score, cost = SCORES[scoring], PrivacyCost(float(plain(epsilon)), float(plain(delta)))
+    score, cost = SCORES[scoring], PrivacyCost(float(as_python(epsilon)), float(as_python(delta)))
     parts = _plan(cost, adjacency, is_bounded=score.is_bounded, is_signed=score.is_signed)
     plan = Plan(cost, parts, unit=unit, adjacency=adjacency)
     if parts.level is not None:

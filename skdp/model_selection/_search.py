@@ -10,8 +10,8 @@ from sklearn.base import MetaEstimatorMixin, _fit_context, clone
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils._param_validation import HasMethods
 
-from skdp._checks import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks
 from skdp._estimator import RequestsUsersMixin, check_unwatched, restored_on_error
+from skdp._validation import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks
 from skdp.data.containers import checked_container
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.model_selection import _score as score
@@ -26,7 +26,7 @@ from skdp.pipeline._fitting import (
     total,
     with_one_record,
 )
-from skdp.pipeline._holders import SharedBudget
+from skdp.pipeline._rules import SharedBudget
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import derived_seed, draw_seed
 from skdp.privacy.plan import PrivacyCost

@@ -16,10 +16,12 @@ from skdp.data.containers import float_dtype
 from skdp.data.parts import RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
 from skdp.decomposition import DPPCA, DPTruncatedSVD
-from skdp.decomposition._problem import RowsProblem
-from skdp.linear_model._classifiers import PrivateClassifier
+from skdp.decomposition._spec import RowsSpec
+from skdp.linear_model._logistic_regression import PrivateClassifier
 from skdp.pipeline._composition import Step, configured_step, rows_of_step
-from skdp.pipeline._holders import (
+from skdp.pipeline._public_rows import stand_ins
+from skdp.pipeline._public_steps import fitted_to_nothing, in_public, made_of_extremes, transformed
+from skdp.pipeline._rules import (
     is_columns,
     is_passed_through,
     is_stateless,
@@ -27,11 +29,9 @@ from skdp.pipeline._holders import (
     not_private,
     private_parts,
 )
-from skdp.pipeline._public_rows import stand_ins
-from skdp.pipeline._public_steps import fitted_to_nothing, in_public, made_of_extremes, transformed
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy.plan import PrivacyCost, largest_epsilon
-from skdp.privacy.precision import plain
+from skdp.privacy.precision import as_python
 
 # ------------------------------
 # Candidates, split by steps, and which of their fits are one and the same.
@@ -56,7 +56,7 @@ class Place(NamedTuple):
 
     fit: Hashable  # equal for candidates that share the fit of the step
     result: Hashable  # the same, but free parameters of the step are equal too
-    # arguments of `_problem_of_size` for private steps, where they can be known, else None
+    # arguments of `_spec_of_size` for private steps, where they can be known, else None
     facts: Any
     # what decides the width of the rows of the step, if that is released; else ""
     follows: str
@@ -160,14 +160,14 @@ def path_of(
             if not is_checked:
                 # Rows that pass here stay acceptable: what later steps get is made finite.
                 if not is_planned and n_fitted is None:
-                    configured._problem(rows, y, **users)
+                    configured._validate(rows, y, **users)
                 n_rows = n_units or _shape_of(rows)[0]
                 is_checked = step.columns is None
             if (width := _shape_of(rows)[1]) is not None:
                 facts = n_rows, width, rows
-                problem = configured._problem_of_size(*facts)
+                spec = configured._spec_of_size(*facts)
                 if not released:
-                    free = free_parameters(configured, problem)
+                    free = free_parameters(configured, spec)
                     if _n_components(configured) == "data":
                         released = f"{step.name}.n_components"
             own = configured.get_params(deep=False)
@@ -188,13 +188,13 @@ def path_of(
     return path
 
 
-def free_parameters(step: Any, problem: Any) -> frozenset[str]:
+def free_parameters(step: Any, spec: Any) -> frozenset[str]:
     """Return the parameters that no release depends on: they only say what to make of it."""
-    if not isinstance(step, DPPCA | DPTruncatedSVD) or not isinstance(problem, RowsProblem):
+    if not isinstance(step, DPPCA | DPTruncatedSVD) or not isinstance(spec, RowsSpec):
         return frozenset()
     # A solver that releases the second moment of all rows serves any number of components. Others
     # release a basis of `n_components` columns.
-    is_whole = {problem.solver, *problem.guided_solvers} <= {"covariance"}
+    is_whole = {spec.solver, *spec.guided_solvers} <= {"covariance"}
     return frozenset({"n_components", "whiten"} if is_whole else {"whiten"})
 
 
@@ -247,7 +247,7 @@ def _like_public(rows: Any, made: Any) -> Any:
 
 def _n_components(step: Any) -> Any:
     """Return the number of components as an int, None for all, or "data" if a fit decides."""
-    n_components = plain(getattr(step, "n_components", 0))
+    n_components = as_python(getattr(step, "n_components", 0))
     return n_components if n_components is None or isinstance(n_components, int) else "data"
 
 
@@ -258,7 +258,7 @@ def _key(parameters: dict[str, Any], without: frozenset[str] = frozenset()) -> H
 
 def _value_key(value: Any) -> Hashable:
     try:
-        return str(joblib.hash(plain(value)))
+        return str(joblib.hash(as_python(value)))
     except Exception:
         # What cannot be pickled equals nothing else. That may cost fits, but no privacy.
         return object()

@@ -14,9 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_consistent_length
 
-from skdp._checks import check_given, feature_names, redact_errors, targets_of
 from skdp._estimator import PlannedEstimator, PrivateEstimator
-from skdp._intervals import in_order
+from skdp._validation import check_given, feature_names, redact_errors, targets_of
 from skdp.data.containers import finite
 from skdp.data.parts import RowBlocks, RowParts, mapped_blocks
 from skdp.data.people import People
@@ -24,7 +23,7 @@ from skdp.data.rows import checked_digest
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import shown
 from skdp.linear_model import DPPersonalizedRegressor
-from skdp.linear_model._classifiers import PrivateClassifier
+from skdp.linear_model._logistic_regression import PrivateClassifier
 from skdp.linear_model._supervised import (
     PublishedLabels,
     as_numbers,
@@ -36,7 +35,9 @@ from skdp.linear_model._supervised import (
     known_codes,
     labels_in,
 )
-from skdp.pipeline._holders import (
+from skdp.pipeline._public_rows import columns_of
+from skdp.pipeline._public_steps import fitted_to_nothing, of_people, transformed
+from skdp.pipeline._rules import (
     OF_ALL_ROWS,
     SharedBudget,
     copied,
@@ -48,10 +49,9 @@ from skdp.pipeline._holders import (
     private_parts,
     takes_all_rows,
 )
-from skdp.pipeline._public_rows import columns_of
-from skdp.pipeline._public_steps import fitted_to_nothing, of_people, transformed
 from skdp.preprocessing import DPStandardScaler
-from skdp.privacy.precision import plain
+from skdp.preprocessing.intervals import in_order
+from skdp.privacy.precision import as_python
 from skdp.units import Unit
 
 # ------------------------------
@@ -302,7 +302,7 @@ def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
             named = supervised or [step.estimator for step in steps if step.is_private]
             targets = targets_of(X, y, type(named[0]).__name__)
         if takes_numbers:
-            checked_digest(targets.mapped(as_numbers), None, is_keyed=False, name="y")
+            checked_digest(targets.mapped(as_numbers), None, is_seeded=False, name="y")
     elif y is not None:
         redact_errors(check_consistent_length)(X, y)
         if takes_numbers:
@@ -384,7 +384,7 @@ def _not_left_alone(whole: SharedBudget, step: Step) -> Iterator[str]:
     name, defaults = step.name, signature(type(step.estimator)).parameters
     for parameter in sorted({"delta", "epsilon"} & defaults.keys()):
         value, default = getattr(step.estimator, parameter), defaults[parameter].default
-        if value is not default and plain(value) != default:
+        if value is not default and as_python(value) != default:
             part = f", and shares={{{name!r}: ...}} for the part of it that the step gets"
             yield (
                 f"Step {name!r} must keep its default {parameter}={default!r}, which stands "

@@ -10,20 +10,20 @@ from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import _BaseComposition
 
-from skdp._checks import BUDGET, SEED, check_features, in_parts, public_like
 from skdp._estimator import RequestsUsersMixin, planned_size, restored_on_error
+from skdp._validation import BUDGET, SEED, check_features, in_parts, public_like
 from skdp.data.containers import checked_container
 from skdp.data.parts import RowBlocks
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.pipeline import _fitting as fitting
 from skdp.pipeline._candidates import Candidate
 from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
-from skdp.pipeline._holders import SharedBudget, is_columns
 from skdp.pipeline._public_rows import plain_rows, shape_of, stand_ins
 from skdp.pipeline._public_steps import transformed
+from skdp.pipeline._rules import SharedBudget, is_columns
 from skdp.privacy import Plan, PrivacySpent
 from skdp.privacy.noise import draw_seed
-from skdp.privacy.plan import OneOf, PrivacyCost
+from skdp.privacy.plan import AnyOf, PrivacyCost
 from skdp.privacy.releases import Release
 
 
@@ -384,8 +384,8 @@ def _within(part: Any, label: str, share: float) -> Any:
         return None
     if isinstance(part, Release):
         return replace(part, name=f"{label}: {part.name}", share=share * part.share)
-    if isinstance(part, OneOf):
-        return OneOf(tuple(_within(way, label, share) for way in part.ways))
+    if isinstance(part, AnyOf):
+        return AnyOf(tuple(_within(way, label, share) for way in part.branches))
     return tuple(_within(one, label, share) for one in part)
 
 

@@ -19,9 +19,9 @@ from skdp.data.parts import RowBlocks, RowParts
 from skdp.data.people import People, ids_in_memory, people_of
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import warn_of_privacy
-from skdp.linear_model._logistic_fit import LABELS_BECOME_PUBLIC
+from skdp.linear_model.logistic.fit import LABELS_BECOME_PUBLIC
 from skdp.pipeline import _composition as composition
-from skdp.pipeline import _holders as holders
+from skdp.pipeline import _rules as holders
 from skdp.pipeline._candidates import (
     BudgetSplit,
     Candidate,
@@ -44,7 +44,7 @@ from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, derived_seed
 from skdp.privacy.plan import PrivacyCost
-from skdp.privacy.precision import plain
+from skdp.privacy.precision import as_python
 
 #: What scikit-learn's validation sets on an estimator.
 FEATURE_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
@@ -69,7 +69,7 @@ class Fits:
     before: list[Any] = field(default_factory=list)
     rows: Any = None
     # by its number, a private step that has read its rows, and released nothing: with its label,
-    # its problem and its data
+    # its spec and its data
     opened: dict[int, tuple[str, list[Any], Any]] = field(default_factory=dict)
     # whose the rows are where whole users are protected, and that as an argument of every fit
     people: People | None = None
@@ -198,7 +198,7 @@ def _open(search: Fits) -> None:
         label, (one,) = _labeled(search, [0], number, budgets)
         one._validate_params()
         rows = composition.rows_of_step(search.steps[number], search.rows, search.people)
-        search.opened[number] = label, [one], one._problem(rows, search.y, **search.users)
+        search.opened[number] = label, [one], one._validate(rows, search.y, **search.users)
 
 
 def _rows_behind(search: Fits, step: composition.Step, fitted: Any, X: Any) -> Any:
@@ -223,8 +223,8 @@ def warnings_for_fits(search: Fits) -> list[str]:
             for number in budgets.shares:
                 if path[number].facts is None:
                     continue
-                step, problem, plan = planned_fit(search, number, j, budgets)
-                messages = step._warnings(problem, plan)
+                step, spec, plan = planned_fit(search, number, j, budgets)
+                messages = step._warnings(spec, plan)
                 if budgets is search.split.final or number not in search.split.final.shares:
                     warnings += search.told(number, budgets, messages)
     return warnings
@@ -332,10 +332,10 @@ def _configured(search: Fits, number: int, candidate: int, budgets: FitBudgets) 
 def planned_fit(
     search: Fits, number: int, candidate: int, budgets: FitBudgets
 ) -> tuple[Any, Any, Plan]:
-    """Return a private step whose rows are known, as it will be fitted; its problem; its plan."""
+    """Return a private step whose rows are known, as it will be fitted; its spec; its plan."""
     step = _configured(search, number, candidate, budgets)
-    problem = step._problem_of_size(*search.paths[candidate][number].facts)
-    return step, problem, _estimator.plan_of(problem, step._plan(problem))
+    spec = step._spec_of_size(*search.paths[candidate][number].facts)
+    return step, spec, _estimator.plan_of(spec, step._plan(spec))
 
 
 def _fit_step(
@@ -403,18 +403,18 @@ def fit_together(
     first, *others = estimators
     n_passes = partial(first._expected_passes, X)
     with _estimator.restored_on_error(first, n_passes, hides_groups=bool(users)):
-        problem, data = opened or first._problem(X, y, **users)
-        problem, result, budget = first._release(problem, data, lambda *_: None)
+        spec, data = opened or first._validate(X, y, **users)
+        spec, result, budget = first._release(spec, data, lambda *_: None)
         if corrects_scales:
-            result = result.of_correlations(problem.n_components)
-        warnings = [first._keep(problem, result, budget)]
+            result = result.of_correlations(spec.n_components)
+        warnings = [first._keep(spec, result, budget)]
         for other in others:
             for name in set(FEATURE_ATTRIBUTES) & vars(first).keys():
                 setattr(other, name, getattr(first, name))
-            # The only free parameter that a problem holds.
-            own_problem = replace(problem, n_components=plain(other.n_components))
-            own_result = result.for_rank(own_problem.n_components)
-            warnings.append(other._keep(own_problem, own_result, budget))
+            # The only free parameter that a spec holds.
+            own_spec = replace(spec, n_components=as_python(other.n_components))
+            own_result = result.for_rank(own_spec.n_components)
+            warnings.append(other._keep(own_spec, own_result, budget))
             other.privacy_spent_ = first.privacy_spent_
     return warnings, result.scales if corrects_scales else None
 
@@ -445,7 +445,7 @@ class SpendsOneBudget(_estimator.Watched, holders.DelegatesMixin):
     ledger: Any
 
     def _cost(self) -> PrivacyCost:
-        return PrivacyCost(float(plain(self.epsilon)), float(plain(self.delta)))
+        return PrivacyCost(float(as_python(self.epsilon)), float(as_python(self.delta)))
 
     def _begin(self, search: Fits) -> PrivacySpent:
         """Give the warnings that follow from public facts; let the first fit charge the whole.

@@ -114,8 +114,8 @@ def stand_ins(rows: Any, odd: float | None = None, known: Any = None) -> Iterato
     Where the type admits fractions, one row has some, because whole numbers may give another type;
     or it has an `odd` number. Of two `known` values each row has one.
     """
-    ways = _ANYTHING if are_numbers(rows) else _ANYTHING[::-1]
-    for anything in ways if known is None else [known]:
+    branches = _ANYTHING if are_numbers(rows) else _ANYTHING[::-1]
+    for anything in branches if known is None else [known]:
         try:
             made = _stand_in(rows, (*anything, odd))
         except Exception:

@@ -24,8 +24,8 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.validation import _num_samples, check_array
 
-from skdp._checks import redact_errors
 from skdp._estimator import PrivateEstimator
+from skdp._validation import redact_errors
 from skdp.data.containers import (
     CURES,
     GAPS_OF_TEXTS,
@@ -47,7 +47,8 @@ from skdp.data.people import People
 from skdp.exceptions import shortened
 from skdp.linalg.norms import with_data
 from skdp.pipeline import _public_rows as twos
-from skdp.pipeline._holders import (
+from skdp.pipeline._public_rows import TWICE, are_numbers, columns_of, plain_rows, stand_ins
+from skdp.pipeline._rules import (
     copied,
     ending_with,
     fitted_parts,
@@ -59,7 +60,6 @@ from skdp.pipeline._holders import (
     refuses_unknown,
     takes_all_rows,
 )
-from skdp.pipeline._public_rows import TWICE, are_numbers, columns_of, plain_rows, stand_ins
 from skdp.preprocessing import DPStandardScaler
 
 # ------------------------------
@@ -267,10 +267,10 @@ class _Public(NamedTuple):
     error: str
 
 
-def _public(what: str, function: Callable[..., Any], ways: Iterable[Any]) -> _Public:
+def _public(what: str, function: Callable[..., Any], branches: Iterable[Any]) -> _Public:
     """Try public rows until some are accepted."""
     error = ""
-    for rows in ways:
+    for rows in branches:
         result = _attempt(function, rows)
         if not isinstance(result, Exception):
             return _Public(rows, result, "")

@@ -18,7 +18,7 @@ from skdp.privacy.releases import Release, Search, as_html, printed, search_step
 
 __all__ = [
     "SHARE_TOLERANCE",
-    "OneOf",
+    "AnyOf",
     "Plan",
     "PrivacyCost",
     "default_branch",
@@ -362,10 +362,10 @@ SHARE_TOLERANCE = 1e-12  # not tuned
 
 
 @dataclass(frozen=True)
-class OneOf:
+class AnyOf:
     """Alternative parts of a plan. Released values choose one; all spend the same."""
 
-    ways: tuple[Any, ...]
+    branches: tuple[Any, ...]
 
 
 @dataclass(frozen=True, repr=False)
@@ -376,7 +376,7 @@ class Plan:  # numpydoc ignore=PR02
     ----------
     cost : PrivacyCost
         What may be spent.
-    parts : Release, OneOf, None or sequence of these
+    parts : Release, AnyOf, None or sequence of these
         Releases in order; the solver gets this object. Sequences may be nested.
     unit : str
         What is protected.
@@ -518,9 +518,9 @@ def nodes_of(part: Any, following: tuple[Node, ...] = ()) -> tuple[Node, ...]:
     Alternatives share the nodes behind them: there is one node for each release that is declared.
     """
     for step in reversed(_steps(part)):
-        if isinstance(step, OneOf):
-            ways = [nodes_of(way, following) for way in step.ways]
-            following = tuple(chain.from_iterable(ways))
+        if isinstance(step, AnyOf):
+            branches = [nodes_of(way, following) for way in step.branches]
+            following = tuple(chain.from_iterable(branches))
         else:
             for line in reversed(_lines(step)):
                 following = (Node(line, following),)
@@ -553,11 +553,11 @@ def default_branch(*parts: Any) -> tuple[Release, ...]:
     return _branches(parts)[0]
 
 
-def _steps(part: Any) -> tuple[Release | OneOf, ...]:
+def _steps(part: Any) -> tuple[Release | AnyOf, ...]:
     """Return the releases and alternatives of which a part of a plan consists, in order."""
     if part is None:
         return ()
-    if isinstance(part, Release | OneOf):
+    if isinstance(part, Release | AnyOf):
         return (part,)
     return tuple(chain.from_iterable(map(_steps, part)))
 
@@ -570,8 +570,8 @@ def _lines(release: Release) -> tuple[Release, ...]:
 def _branches(part: Any) -> list[tuple[Release, ...]]:
     """Return the default branch of a part, and those that differ from it by one choice."""
     options = [
-        list(chain.from_iterable(map(_branches, step.ways)))
-        if isinstance(step, OneOf)
+        list(chain.from_iterable(map(_branches, step.branches)))
+        if isinstance(step, AnyOf)
         else [_lines(step)]
         for step in _steps(part)
     ]
@@ -587,15 +587,15 @@ def _branches(part: Any) -> list[tuple[Release, ...]]:
 def _total(part: Any, pick: Callable[..., float], measure: Callable[[Release], float]) -> float:
     """Add a measure of the releases of a part; of alternatives, `pick` takes the least or most."""
     return math.fsum(
-        pick(_total(way, pick, measure) for way in step.ways)
-        if isinstance(step, OneOf)
+        pick(_total(way, pick, measure) for way in step.branches)
+        if isinstance(step, AnyOf)
         else measure(step)
         for step in _steps(part)
     )
 
 
 def plan_sum(
-    problem: Any,
+    spec: Any,
     name: str,
     share: float,
     shape: tuple[int, ...],
@@ -608,11 +608,11 @@ def plan_sum(
     The norm is `bound`, or follows the release of that name. `change` computes the sensitivity from
     the norm, the adjacency and the rounding of the sum.
     """
-    change = partial(change, adjacency=problem.unit.adjacency)
+    change = partial(change, adjacency=spec.unit.adjacency)
     known, follows = None, str(bound)
     if not isinstance(bound, str):
-        known, follows = {"row_norm": bound, "rounding": problem.rounding}, ""
-    return problem.cost.release(name, mechanism, share, change, known, follows=follows, shape=shape)
+        known, follows = {"row_norm": bound, "rounding": spec.rounding}, ""
+    return spec.cost.release(name, mechanism, share, change, known, follows=follows, shape=shape)
 
 
 def share_for_counts(

@@ -8,14 +8,14 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-__all__ = ["checked_delta", "checked_nonnegative", "in_double_precision", "plain"]
+__all__ = ["as_python", "checked_delta", "checked_nonnegative", "in_double_precision"]
 
 _PLAIN = (float, int, bool, str, NoneType)
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def plain(value: Any) -> Any:
+def as_python(value: Any) -> Any:
     """Convert a number of any type to a float or an int, and an array of numbers to float64.
 
     In a small type, products of a bound are rounded to few bits: they would differ from the bound
@@ -33,7 +33,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
         return value.astype(np.float64, copy=False)
     if type(value) in (tuple, list):
-        return type(value)(map(plain, value))
+        return type(value)(map(as_python, value))
     return value
 
 
@@ -42,8 +42,8 @@ def in_double_precision(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def _of_plain_arguments(*args: P.args, **kwargs: P.kwargs) -> R:
-        values = map(plain, kwargs.values())
-        return function(*map(plain, args), **dict(zip(kwargs, values, strict=True)))
+        values = map(as_python, kwargs.values())
+        return function(*map(as_python, args), **dict(zip(kwargs, values, strict=True)))
 
     return _of_plain_arguments
 

@@ -293,7 +293,7 @@ def assert_holds(estimator: Any, contents: dict[str, Any]) -> None:
 def contents_of(estimator: Any) -> dict[str, Any]:
     """All that an estimator holds, but for parameters, and a `fit` that a test has put in."""
     kind = type(estimator)
-    is_stream = "skdp.decomposition._stream_base" in {base.__module__ for base in kind.__mro__}
+    is_stream = "skdp.decomposition.streams.base" in {base.__module__ for base in kind.__mro__}
     left_out = estimator.get_params(deep=False).keys() | {"fit"}
     left_out |= OF_ONE_OBJECT if is_stream else set()
     held = {name: one for name, one in vars(estimator).items() if name not in left_out}

@@ -11,7 +11,7 @@ from in_parts import in_parts
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression, DPTraceClassifier
-from skdp.linear_model import _logistic_plan
+from skdp.linear_model.logistic import plan as logistic_plan
 from skdp.testing._recording import Group
 
 N_RECORDS, N_FEATURES, N_STEPS = 20, 6, 4
@@ -123,7 +123,7 @@ CELLS = tuple(_cells())
 
 def setting(cell=None):
     """Let fits take few steps: all are declared and clipped alike, however many there are."""
-    return patch.object(_logistic_plan, "_STEP_LIMITS", (N_STEPS, N_STEPS))
+    return patch.object(logistic_plan, "_STEP_LIMITS", (N_STEPS, N_STEPS))
 
 
 def datasets(cell):

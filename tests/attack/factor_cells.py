@@ -12,7 +12,7 @@ import row_cells
 from harness import Slip, watched_bases
 
 from skdp import DPLowRankFactorizer
-from skdp.decomposition import _sketches
+from skdp.decomposition.streams import sketches
 from skdp.linalg.sketches import HaarSketch
 from skdp.privacy.noise import algorithm_generator
 from skdp.testing._recording import RecordingBudget, current_seed, fit_with, record
@@ -165,9 +165,9 @@ def stretched(side, size, generator):
 def setting(cell):
     """Let sketches of so small a matrix leave dimensions out."""
     with (
-        patch.object(_sketches, "_LEAST_SIZE", SKETCH_SIZES[0]),
-        patch.object(_sketches, "_SIZE_PER_COMPONENT", 1),
-        patch.object(_sketches, "_CORE_PER_SIZE", SKETCH_SIZES[1] // SKETCH_SIZES[0]),
+        patch.object(sketches, "_LEAST_SIZE", SKETCH_SIZES[0]),
+        patch.object(sketches, "_SIZE_PER_COMPONENT", 1),
+        patch.object(sketches, "_CORE_PER_SIZE", SKETCH_SIZES[1] // SKETCH_SIZES[0]),
     ):
         yield
 

@@ -9,14 +9,14 @@ from unittest.mock import patch
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp import _scales
 from skdp._estimator import PrivateEstimator
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import RowParts, Targets
 from skdp.data.rows import RowCache, Rows
 from skdp.data.sources import Source
-from skdp.decomposition._problem import RowsProblem
-from skdp.decomposition._rows_fit import read_rows_once
+from skdp.decomposition._spec import RowsSpec
+from skdp.decomposition.rows.fit import read_rows_once
+from skdp.preprocessing import scales
 from skdp.testing._recording import RecordingBudget, farthest, replay
 
 
@@ -41,12 +41,12 @@ class Slip:
 
 @contextmanager
 def altered(alter: Callable):
-    """Let every fit inside compute with ``alter(opened, problem)`` in place of what it opens."""
+    """Let every fit inside compute with ``alter(opened, spec)`` in place of what it opens."""
     open_own = PrivateEstimator._open
 
-    def open_altered(estimator, data, problem, plan):
-        opened, *others = open_own(estimator, data, problem, plan)
-        return alter(opened, problem), *others
+    def open_altered(estimator, data, spec, plan):
+        opened, *others = open_own(estimator, data, spec, plan)
+        return alter(opened, spec), *others
 
     with patch.object(PrivateEstimator, "_open", open_altered):
         yield
@@ -64,19 +64,17 @@ def null_row(index):
     It keeps its slot but takes part in no sum and no count.
     """
 
-    return altered(
-        lambda rows, problem: rows if index is None else without_row(rows, problem, index)
-    )
+    return altered(lambda rows, spec: rows if index is None else without_row(rows, spec, index))
 
 
-def without_row(rows, problem, index):
+def without_row(rows, spec, index):
     """Read rows again, one of which is not finite now."""
     later = copy.copy(rows)
     later.source, later.cache = _without_row(rows.source, index), RowCache()
     # What a copy that leaks may look at.
     later.as_opened = rows
-    is_rows = isinstance(problem, RowsProblem)
-    return read_rows_once(problem, later, is_keyed=False)[0] if is_rows else later
+    is_rows = isinstance(spec, RowsSpec)
+    return read_rows_once(spec, later, is_seeded=False)[0] if is_rows else later
 
 
 def null_entry(index):
@@ -85,9 +83,9 @@ def null_entry(index):
     It is 0 even where the bounds do not allow that.
     """
 
-    def forget(rows, problem):
+    def forget(rows, spec):
         X = rows.source.X.copy()
-        for place in {index, index[::-1]} if problem.unit.is_symmetric else {index}:
+        for place in {index, index[::-1]} if spec.unit.is_symmetric else {index}:
             X[place] = 0.0
         rows.source = Source(X)
         return rows
@@ -126,17 +124,17 @@ def null_record(index):
 
     It keeps its slot but takes part in no sum and no count.
     """
-    return altered(lambda records, problem: without_record(records, index, problem))
+    return altered(lambda records, spec: without_record(records, index, spec))
 
 
-def without_record(records, index, problem):
+def without_record(records, index, spec):
     """Read records again, one of which, or several, are null now."""
     targets = records.responses
     parts = [column[:, 0] for _, column in targets.blocks(range(len(targets.block_starts) - 1))]
     responses = np.concatenate(parts)
     responses[index] = np.nan
     design = copy.copy(records.design)
-    if problem.unit.is_whole and not isinstance(design.source, RankOneMatrices):
+    if spec.unit.is_whole and not isinstance(design.source, RankOneMatrices):
         design.source = _without_row(design.source, index)
     return dataclasses.replace(records, responses=Targets.of(responses), design=design)
 
@@ -191,13 +189,13 @@ def _watching(base):
 @contextmanager
 def watched_looks():
     """Give a list that collects the intervals of narrow columns at which the fits inside look."""
-    looks, zoom = [], _scales.zoomed_intervals
+    looks, zoom = [], scales.zoomed_intervals
 
     def watch(intervals, *more):
         looks.append(intervals)
         return zoom(intervals, *more)
 
-    with patch.object(_scales, "zoomed_intervals", watch):
+    with patch.object(scales, "zoomed_intervals", watch):
         yield looks
 
 

@@ -189,12 +189,12 @@ def groups(cell, data):
 
 def null_records(places):
     """Make records null in every fit inside: rows and responses are not finite."""
-    return altered(lambda view, problem: without_records(view, problem, places))
+    return altered(lambda view, spec: without_records(view, spec, places))
 
 
-def without_records(view, problem, places):
+def without_records(view, spec, places):
     """Read records again, some of which are not finite now."""
-    later, targets = without_row(view, problem, places), view.responses
+    later, targets = without_row(view, spec, places), view.responses
     columns = [one[:, 0] for _, one in targets.blocks(range(len(targets.block_starts) - 1))]
     responses = np.concatenate(columns)
     responses[places] = np.nan
@@ -287,8 +287,8 @@ def people_groups(cell, records):
 def null_person(number):
     """Make all records of a person null in every fit inside."""
 
-    def forget(view, problem):
-        return without_records(view, problem, np.flatnonzero(view.people.codes == number))
+    def forget(view, spec):
+        return without_records(view, spec, np.flatnonzero(view.people.codes == number))
 
     return altered(forget)
 

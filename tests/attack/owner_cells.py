@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from skdp import DPTruncatedSVD
 from skdp.data.rows import Rows
 from skdp.datasets import make_spiked
-from skdp.decomposition import _rows_solvers
+from skdp.decomposition.rows import solvers as rows_solvers
 from skdp.federated._agreement import Agreement, agree, run_fit, view_of
 from skdp.federated._owner import RunningFit, Waiting
 from skdp.privacy.noise import NoiseSource
@@ -127,8 +127,8 @@ def setting(cell):
         yield
         return
     with (
-        patch.object(_rows_solvers, "_LEAST_GAIN", 0.0),
-        patch.object(_rows_solvers, "_can_be_refined", lambda *_: True),
+        patch.object(rows_solvers, "_LEAST_GAIN", 0.0),
+        patch.object(rows_solvers, "_can_be_refined", lambda *_: True),
     ):
         yield
 

@@ -86,7 +86,7 @@ def neighbors(cell, agreement, story, own, n_random, long):
         found = [own, *(with_row(own, 0, row) for row in rows)]
         views = [view_of(agreement, cell.contain(X)) for X in found]
         if cell.adjacency == "zero_out":
-            null = without_row(views[0], agreement.problem, 0)
+            null = without_row(views[0], agreement.spec, 0)
     else:
         found = [own, *(row[None] for row in rows), np.array(rows), own[:1]]
         if long:
@@ -94,7 +94,7 @@ def neighbors(cell, agreement, story, own, n_random, long):
         views = [view_of(agreement, cell.contain(X)) for X in found]
         if cell.adjacency == "zero_out":
             alone = view_of(agreement, cell.contain(own[:1]))
-            null = without_row(alone, agreement.problem, 0)
+            null = without_row(alone, agreement.spec, 0)
     yield views, null
 
 

@@ -106,8 +106,8 @@ def cover(cells):
 
     def wanted(cell):
         norm_of_means = (cell.model, cell.solver, cell.norms) == ("pca", "refined", "private")
-        ways = {(cell.solver, cell.norms), (cell.solver, cell.model == "svd"), norm_of_means}
-        return combined(vars(cell), 1) | ways
+        branches = {(cell.solver, cell.norms), (cell.solver, cell.model == "svd"), norm_of_means}
+        return combined(vars(cell), 1) | branches
 
     return tuple(cells[number] for number in least_cover([wanted(cell) for cell in cells]))
 
@@ -196,8 +196,8 @@ def as_groups(cell, found, null):
 def null_person(number):
     """Make all rows of a person null in every fit inside."""
 
-    def forget(rows, problem):
-        return without_row(rows, problem, np.flatnonzero(rows.people.codes == number))
+    def forget(rows, spec):
+        return without_row(rows, spec, np.flatnonzero(rows.people.codes == number))
 
     return altered(forget)
 
@@ -445,9 +445,9 @@ def trace_groups(cell, records):
 def null_records(number):
     """Make all records of a person null in every fit inside."""
 
-    def forget(records, problem):
+    def forget(records, spec):
         codes = records.design.people.codes
-        return without_record(records, np.flatnonzero(codes == number), problem)
+        return without_record(records, np.flatnonzero(codes == number), spec)
 
     return altered(forget)
 

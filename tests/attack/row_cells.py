@@ -11,7 +11,9 @@ from harness import Slip, null_row
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.datasets import make_spiked
-from skdp.decomposition import _rows_fit, _rows_plan, _rows_solvers
+from skdp.decomposition.rows import fit as rows_fit
+from skdp.decomposition.rows import plan as rows_plan
+from skdp.decomposition.rows import solvers as rows_solvers
 from skdp.testing._recording import Group
 
 N, D = 40, 6
@@ -97,14 +99,14 @@ def setting(cell):
     """Take the branch that a cell is about."""
     with ExitStack() as changes:
         changes.enter_context(
-            patch.object(_rows_fit, "passes_positivity_test", gate_that_is(cell.solver in GUIDED))
+            patch.object(rows_fit, "passes_positivity_test", gate_that_is(cell.solver in GUIDED))
         )
         if getattr(cell, "model", "") == "pca, centered again":
-            for module in (_rows_plan, _rows_fit):
+            for module in (rows_plan, rows_fit):
                 changes.enter_context(patch.object(module, "is_far", lambda *_: True))
         if cell.solver == "refined":
-            changes.enter_context(patch.object(_rows_solvers, "_LEAST_GAIN", 0.0))
-            changes.enter_context(patch.object(_rows_solvers, "_can_be_refined", lambda *_: True))
+            changes.enter_context(patch.object(rows_solvers, "_LEAST_GAIN", 0.0))
+            changes.enter_context(patch.object(rows_solvers, "_can_be_refined", lambda *_: True))
         yield
 
 
@@ -112,7 +114,7 @@ def gate_that_is(is_open):
     """Make the gate answer one way, whatever it releases."""
 
     def passes_positivity_test(*arguments):
-        _rows_solvers.passes_positivity_test(*arguments)
+        rows_solvers.passes_positivity_test(*arguments)
         return is_open
 
     return passes_positivity_test

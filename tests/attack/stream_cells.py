@@ -8,7 +8,7 @@ from unittest.mock import patch
 import numpy as np
 
 from skdp import DPContinualFactorizer, DPStreamingFactorizer
-from skdp.decomposition import _stream_base
+from skdp.decomposition.streams import base as stream_base
 from skdp.privacy.noise import NoiseSource
 from skdp.testing._recording import SEED, RecordingBudget
 from skdp.units import Entry, FrobeniusChange, Update
@@ -74,9 +74,9 @@ def watched():
         return np.random.default_rng(5)
 
     with (
-        patch.object(_stream_base.BaseStream, "_open_budget", open_budget),
+        patch.object(stream_base.BaseStream, "_open_budget", open_budget),
         # A seed would make the sketch public.
-        patch.object(_stream_base, "algorithm_generator", same_generator),
+        patch.object(stream_base, "algorithm_generator", same_generator),
     ):
         yield budgets
 

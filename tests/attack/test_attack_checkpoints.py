@@ -21,8 +21,9 @@ import pytest
 from stream_cells import CELLS, CONTINUAL_CELLS, HORIZON, Cell, many_updates
 
 from skdp import DPContinualFactorizer, DPStreamingFactorizer, PrivacyLedger
-from skdp.decomposition import _sketches, _stream_base
-from skdp.decomposition._stream_base import BaseStream
+from skdp.decomposition.streams import base as stream_base
+from skdp.decomposition.streams import sketches
+from skdp.decomposition.streams.base import BaseStream
 from skdp.ledger import _database
 from skdp.privacy.budget import InitialNoiseSums
 from skdp.units import Update
@@ -170,7 +171,7 @@ def test_shards_are_merged_once_before_or_after(path):
 def test_an_epoch_that_was_paid_for_is_handed_out_after_a_checkpoint(path):
     stream = CONTINUAL(epsilon=np.inf)
     stream.update(2, 3, 0.5)
-    fit = patch.object(_sketches, "fit_sketches", side_effect=KeyboardInterrupt)
+    fit = patch.object(sketches, "fit_sketches", side_effect=KeyboardInterrupt)
     with fit, pytest.raises(KeyboardInterrupt):
         stream.release()
     stream.checkpoint(path, KEY)
@@ -625,7 +626,7 @@ def test_another_key_or_class_is_refused_and_marks_nothing(path):
     with pytest.raises(ValueError, match="it holds a DPStreamingFactorizer"):
         DPContinualFactorizer.resume(path, KEY)
     with (
-        patch.object(_stream_base, "_FORMAT", 0),
+        patch.object(stream_base, "_FORMAT", 0),
         pytest.raises(ValueError, match="version 2, and not a DPStreamingFactorizer, version 0"),
     ):
         DPStreamingFactorizer.resume(path, KEY)
@@ -727,4 +728,4 @@ def test_the_version_of_the_format_is_raised_with_what_is_in_it():
     asked_for = inspect.signature(DPContinualFactorizer).parameters.keys()
     kept = {name: set(names) - asked_for for name, names in found.items()}
     assert kept == {name: set(names.split()) for name, names in KEPT.items()}
-    assert _stream_base._FORMAT == 2
+    assert stream_base._FORMAT == 2

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from skdp import DPPCA, DPLinearRegression
-from skdp._checks import in_parts
+from skdp._validation import in_parts
 from skdp.data.dask_rows import sum_in_graph
 from skdp.data.parts import RowParts
 from skdp.testing._recording import fit_with, record, scripted_budget
@@ -87,7 +87,7 @@ def at_the_door(fitted):
 @pytest.mark.parametrize(("name", "cell"), CELLS, ids=lambda one: str(one))
 def test_laws_of_attacks_hold_for_chunks(name, cell, monkeypatch):
     fitted = []
-    monkeypatch.setattr("skdp._checks.in_parts", at_the_door(fitted))
+    monkeypatch.setattr("skdp._validation.in_parts", at_the_door(fitted))
     with dask.config.set(scheduler="synchronous"), FAMILY[name].setting(cell):
         for law in attack_laws_for(FAMILY[name], cell):
             law(FAMILY[name], cell)

@@ -109,7 +109,7 @@ def test_rows_at_the_ends_of_parts_move_nothing_further_than_declared(cell):
 @pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("model", MODELS)
 def test_clip_levels_from_a_part_of_the_rows_keep_the_sensitivity(monkeypatch, model):
-    monkeypatch.setattr("skdp.decomposition._rows_solvers._LEVEL_ROWS", 10)
+    monkeypatch.setattr("skdp.decomposition.rows.solvers._LEVEL_ROWS", 10)
     cell, X = Cell(model, "power"), datasets()["spiked"]
     recorded = record(cell, X)
     # Every fourth row is counted: one of them and one beside.
@@ -118,7 +118,7 @@ def test_clip_levels_from_a_part_of_the_rows_keep_the_sensitivity(monkeypatch, m
 
 
 def test_a_null_row_of_a_part_is_null_among_the_rows_that_choose_a_clip_level(monkeypatch):
-    monkeypatch.setattr("skdp.decomposition._rows_solvers._LEVEL_ROWS", 10)
+    monkeypatch.setattr("skdp.decomposition.rows.solvers._LEVEL_ROWS", 10)
     cell, X = Cell("svd", "power", adjacency="zero_out"), datasets()["spiked"]
     lengths = [1, 0, 3, N - 4]
     recorded = record(cell, in_parts(X, lengths=lengths))

@@ -19,8 +19,8 @@ from scipy import sparse
 from stream_cells import BOUND, CHANGE, CONTINUAL_CELLS, SHAPE, Cell, sums_of, watched
 
 from skdp import DPContinualFactorizer, DPStreamingFactorizer, PrivacyWarning
-from skdp.decomposition import _stream_base
-from skdp.decomposition._sketches import StreamState
+from skdp.decomposition.streams import base as stream_base
+from skdp.decomposition.streams.sketches import StreamState
 from skdp.linalg.sketches import CountSketch, HaarSketch, tail_factor
 from skdp.privacy import gaussian_dp
 from skdp.privacy.budget import InitialNoiseSums
@@ -140,7 +140,7 @@ def test_threads_lose_neither_updates_nor_noise():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_copy_of_a_stream_is_no_second_view():
     # As in another namespace of processes, where their numbers start again.
-    with patch.object(_stream_base, "os", SimpleNamespace(getpid=lambda: 1)):
+    with patch.object(stream_base, "os", SimpleNamespace(getpid=lambda: 1)):
         streams = [Cell("update", "countsketch")(), CONTINUAL_CELLS[0]()]
         shard = streams[0].shard()
         with multiprocessing.get_context("fork").Pool(1) as pool:
@@ -317,7 +317,7 @@ def test_an_interrupted_release_does_not_lengthen_the_horizon():
         stream.release()
 
 
-FIT = "skdp.decomposition._sketches.fit_sketches"
+FIT = "skdp.decomposition.streams.sketches.fit_sketches"
 
 
 @contextmanager

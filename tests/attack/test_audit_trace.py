@@ -7,8 +7,8 @@ from skdp import DPTraceRegressor
 from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
-from skdp.linear_model._trace_descent import RecordClipping, random_start
-from skdp.linear_model._trace_records import Records
+from skdp.linear_model.low_rank.descent import RecordClipping, random_start
+from skdp.linear_model.low_rank.records import Records
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.testing import audit
 

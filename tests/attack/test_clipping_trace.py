@@ -10,8 +10,8 @@ from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
 from skdp.linalg.matrices import tangent_vector
-from skdp.linear_model._trace_descent import RecordClipping, ResponseClipping, random_start
-from skdp.linear_model._trace_records import Records
+from skdp.linear_model.low_rank.descent import RecordClipping, ResponseClipping, random_start
+from skdp.linear_model.low_rank.records import Records
 
 ROUNDING = 1 + 1e-12
 

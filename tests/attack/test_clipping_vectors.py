@@ -9,8 +9,8 @@ from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
 from skdp.linalg.matrices import FixedRank, Vectors
-from skdp.linear_model._trace_descent import RecordClipping
-from skdp.linear_model._trace_records import Records
+from skdp.linear_model.low_rank.descent import RecordClipping
+from skdp.linear_model.low_rank.records import Records
 
 CONDITIONS = [1.0, 1e3, 3e6]
 

@@ -96,7 +96,7 @@ def check(seed):
     null = None
     if agreement.plan.adjacency == "zero_out":
         alone = view_of(agreement, contain(X[:1])) if agreement.is_unit_owner else view
-        null = retold(agreement, without_row(alone, agreement.problem, 0), story)
+        null = retold(agreement, without_row(alone, agreement.spec, 0), story)
     strangers = [retold(agreement, no_rows(agreement), story), *([null] if null else [])]
     assert_one_story([*heard, *strangers])
     assert_within_limits([*heard, *strangers])

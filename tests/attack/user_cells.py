@@ -9,7 +9,7 @@ from harness import Slip, altered
 from scipy.linalg import null_space
 
 from skdp import DPPersonalizedRegressor
-from skdp.linear_model import _personal_fit
+from skdp.linear_model.personal import fit as personal_fit
 from skdp.testing._recording import Group, RecordingBudget, fit_with
 
 N_USERS, N_FEATURES, N_ROWS = 24, 5, (1, 4, 11)
@@ -181,8 +181,8 @@ def watched_priors():
         return _watching
 
     with (
-        patch.object(_personal_fit, "_clipped_gradient", watching(_personal_fit._clipped_gradient)),
-        patch.object(_personal_fit, "_clipped_sums", watching(_personal_fit._clipped_sums)),
+        patch.object(personal_fit, "_clipped_gradient", watching(personal_fit._clipped_gradient)),
+        patch.object(personal_fit, "_clipped_sums", watching(personal_fit._clipped_sums)),
     ):
         yield priors
 

@@ -7,9 +7,9 @@ import numpy as np
 from harness import _without_row, altered, without_record
 
 from skdp.data.rows import RowCache
-from skdp.decomposition._problem import RowsProblem
-from skdp.decomposition._rows_fit import read_rows_once
-from skdp.linear_model._trace_records import Records
+from skdp.decomposition._spec import RowsSpec
+from skdp.decomposition.rows.fit import read_rows_once
+from skdp.linear_model.low_rank.records import Records
 from skdp.testing._recording import SEED, RecordingBudget, budgets_of, scripted_budget
 
 __all__ = ["SEED", "farthest", "moved", "null_in_every_step", "replaying", "watched"]
@@ -57,14 +57,14 @@ def moved(one, other):
 
 def null_in_every_step(index):
     """Make one row null in every step: from when a step has checked it on, it is in no sum."""
-    return altered(lambda view, problem: without(view, problem, index))
+    return altered(lambda view, spec: without(view, spec, index))
 
 
-def without(view, problem, index):
+def without(view, spec, index):
     """Make one row of what a step reads null."""
     if isinstance(view, Records):
-        return without_record(view, index, problem)
+        return without_record(view, index, spec)
     rows = copy.copy(view)
     rows.source, rows.cache = _without_row(view.source, index), RowCache()
-    is_rows = isinstance(problem, RowsProblem)
-    return read_rows_once(problem, rows, is_keyed=False)[0] if is_rows else rows
+    is_rows = isinstance(spec, RowsSpec)
+    return read_rows_once(spec, rows, is_seeded=False)[0] if is_rows else rows

@@ -34,7 +34,7 @@ from skdp.data.parts import Targets
 from skdp.data.people import People
 from skdp.data.rows import Rows
 from skdp.data.sources import Source, as_source
-from skdp.decomposition import _rows_solvers
+from skdp.decomposition.rows import solvers as rows_solvers
 from skdp.model_selection import _report
 from skdp.testing import _recording
 
@@ -50,7 +50,7 @@ CELLS = [
 def neighbors_move_no_release_too_far(cells=CELLS):
     """One person moves no release further than declared, whatever rows it has."""
     # So that a part of the few people is a sample.
-    with patch.object(_rows_solvers, "_LEVEL_ROWS", 16):
+    with patch.object(rows_solvers, "_LEVEL_ROWS", 16):
         for cell in cells:
             family = FAMILY_OF[id(cell)]
             with family.setting(cell):
@@ -118,7 +118,7 @@ def uncounted_rows():
     """Let everything between the opening of a fit and its end fail that counts rows."""
     release = PrivateEstimator._release
 
-    def poisoned(self, problem, data, warn):
+    def poisoned(self, spec, data, warn):
         view = getattr(data[0], "design", data[0])
         if isinstance(view.source, Source):
             view.source = copy.copy(view.source)
@@ -129,7 +129,7 @@ def uncounted_rows():
             patch.object(Targets, "__len__", _refuse),
             patch.object(RankOneMatrices, "shape", property(lambda self: Shape((0, N_FEATURES)))),
         ):
-            return release(self, problem, data, warn)
+            return release(self, spec, data, warn)
 
     with patch.object(PrivateEstimator, "_release", poisoned):
         yield
@@ -158,7 +158,7 @@ def only_the_number_of_people_is_told(kind):
     with (
         patch("skdp.data.rows.LEAST_ROUNDING", 0.0),
         patch("skdp.data.reduce.LEAST_ROUNDING", 0.0),
-        patch("skdp.linear_model._logistic_fit.LEAST_ROUNDING", 0.0),
+        patch("skdp.linear_model.logistic.fit.LEAST_ROUNDING", 0.0),
     ):
         few, many = (_people_with(n_rows) for n_rows in (FEW, MANY))
         (_, budget), _ = _recording.said_by(lambda: _fit(kind, few, _recording.RecordingBudget))
@@ -226,7 +226,9 @@ def _other_people_get_other_noise(cell):
     assert not np.isin(noises[0], noises[2]).any()
     # What is released keys noise, too, and may be the same.
     y = targets[0] if targets else None
-    digests = [cell(random_state=SECRET)._problem(X[codes], y, ids)[1][1] for ids in (codes, other)]
+    digests = [
+        cell(random_state=SECRET)._validate(X[codes], y, ids)[1][1] for ids in (codes, other)
+    ]
     assert digests[0]() != digests[1]()
 
 

@@ -14,9 +14,12 @@ from skdp.data import matrices, people
 from skdp.data.people import People
 from skdp.data.reduce import part_ranges, sum_depth
 from skdp.data.rows import DenseBlock, RowCache, Rows, SparseBlock, _BaseBlock
-from skdp.decomposition import _matrix_estimator, _rows_fit
+from skdp.decomposition import _matrix_estimator
+from skdp.decomposition.rows import fit as rows_fit
 from skdp.linalg.norms import GridCounts
-from skdp.linear_model import _descent, _regressors, _trace_records
+from skdp.linear_model import _descent
+from skdp.linear_model import _trace_regressor as regressors
+from skdp.linear_model.low_rank import records as trace_records
 from skdp.model_selection import _report
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -104,7 +107,7 @@ depth = property(lambda self: sum_depth(self.block_starts, self.width, part_rang
 forgotten = "mass_of", lambda *_: None
 MISTAKES = {
     "weights of matrices are forgotten": ([(matrices, *forgotten)], {RECORDS, REPEATED}),
-    "weights of responses are forgotten": ([(_trace_records, *forgotten)], {RECORDS}),
+    "weights of responses are forgotten": ([(trace_records, *forgotten)], {RECORDS}),
     "a median of rows": ([(_descent, *forgotten)], {RECORDS, REPEATED}),
     "weights of matrices twice in products": (
         [(matrices.DenseMatrices, "half_added", matrices.DenseMatrices.added)],
@@ -115,7 +118,7 @@ MISTAKES = {
         {RECORDS, POISON},
     ),
     "people of responses not hashed": (
-        [(_regressors, "keyed_by_people", lambda digest, _: digest)],
+        [(regressors, "keyed_by_people", lambda digest, _: digest)],
         {"other_people_get_other_noise"},
     ),
     "weights are forgotten": (
@@ -126,7 +129,7 @@ MISTAKES = {
     "weighted, then clipped": ([(Rows, "blocks", weighted_first)], {NEIGHBORS}),
     "a sample by places": ([(Rows, "_sample_of_people", every_kth)], {NEIGHBORS}),
     "a mean of rows": ([(Rows, "n_rows", n_rows)], {NEIGHBORS, POISON}),
-    "half of the rows": ([(_rows_fit, "passes_positivity_test", half_of_all_rows)], {POISON}),
+    "half of the rows": ([(rows_fit, "passes_positivity_test", half_of_all_rows)], {POISON}),
     "weights twice in products": ([(_BaseBlock, "half_added", _BaseBlock.added)], {REPEATED}),
     "weights as floats": (
         [

@@ -16,7 +16,7 @@ from scipy import sparse
 import skdp
 from skdp.privacy import Plan, PrivacyBudget, sensitivity
 from skdp.privacy.budget import SKIPPED, is_skipped
-from skdp.privacy.plan import OneOf, PrivacyCost
+from skdp.privacy.plan import AnyOf, PrivacyCost
 from skdp.units import Edge, Entry
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -149,7 +149,7 @@ def declared(name, mechanism="gaussian", share=0.5, **more):
 
 def test_a_budget_refuses_what_is_not_the_next_release():
     one, two = declared("one", share=0.25), declared("two")
-    plan = lines(one, OneOf((two, declared("other", "laplace"))))
+    plan = lines(one, AnyOf((two, declared("other", "laplace"))))
     for wrong in (
         two,
         declared("one", "laplace", 0.25),

@@ -25,7 +25,7 @@ NAMED = {"age": (18, 90), "income": (20, 150), "rooms": (1, 9)}
 def ends_of(kind, bounds, n_columns):
     """Return the bounds as a plan has them, which are those of the fit."""
     model, X = kind(bounds=bounds), FRAME.iloc[:, :n_columns]
-    return np.array(model._problem_of_size(*X.shape, X).interval)
+    return np.array(model._spec_of_size(*X.shape, X).interval)
 
 
 def readings(n_columns):

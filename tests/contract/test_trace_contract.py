@@ -21,8 +21,8 @@ from skdp.data.parts import Targets
 from skdp.data.sources import as_source
 from skdp.datasets import make_trace_regression
 from skdp.linalg.matrices import truncate
-from skdp.linear_model._trace_descent import RecordClipping, ResponseClipping
-from skdp.linear_model._trace_records import Records
+from skdp.linear_model.low_rank.descent import RecordClipping, ResponseClipping
+from skdp.linear_model.low_rank.records import Records
 from skdp.testing._recording import noise_of
 
 SECRET = 0xD1CE << 100

@@ -15,8 +15,8 @@ from skdp.data.reduce import sum_depth
 from skdp.data.rows import AgreedRows, RowCache, Rows, open_rows
 from skdp.data.sources import as_source, block_starts, depth_of, largest_depth
 from skdp.datasets import make_interactions
-from skdp.decomposition._problem import RowsProblem
-from skdp.decomposition._rows_fit import read_rows_once
+from skdp.decomposition._spec import RowsSpec
+from skdp.decomposition.rows.fit import read_rows_once
 from skdp.linalg.norms import GridCounts
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.noise import NoiseSource, algorithm_generator
@@ -92,7 +92,7 @@ def test_a_search_seeks_a_part_of_the_agreed_number():
     # Of rows that may be others in the next pass, it is counted in the first one.
     blocks = RowBlocks(lambda: iter([X[:100]]), shape=(100, SHAPE[1]))
     opened, _ = open_rows(
-        agreed(blocks, SHAPE[0]), is_keyed=False, needs_signs=False, first=None, grid=GRID
+        agreed(blocks, SHAPE[0]), is_seeded=False, needs_signs=False, first=None, grid=GRID
     )
     assert type(opened) is AgreedRows
     assert opened.counted_norms(GRID).n_units == SHAPE[0]
@@ -101,7 +101,7 @@ def test_a_search_seeks_a_part_of_the_agreed_number():
 @pytest.mark.parametrize("n_own", [3, 400, 900])
 def test_all_views_keep_what_has_been_agreed(n_own):
     rows = agreed(X[:n_own], 5000)
-    opened, _ = open_rows(rows, is_keyed=False, needs_signs=True, first=(2.0, weighting))
+    opened, _ = open_rows(rows, is_seeded=False, needs_signs=True, first=(2.0, weighting))
     views = (
         opened,
         opened.centered(np.ones(SHAPE[1])),
@@ -144,13 +144,13 @@ ROW_CELLS = [
 def solve(estimator, rows, shape, make_budget=RecordingBudget):
     """Run a fit on rows of any view, for an agreed shape."""
     like = rows.source.X[:2]
-    problem = estimator._problem_of(shape, like=like)
-    parts = estimator._plan(problem)
-    budget = make_budget.of(plan_of(problem, parts), NoiseSource(SEED))
+    spec = estimator._spec_of(shape, like=like)
+    parts = estimator._plan(spec)
+    budget = make_budget.of(plan_of(spec, parts), NoiseSource(SEED))
     with np.errstate(all="ignore"):
-        if isinstance(problem, RowsProblem):
-            rows, _ = read_rows_once(problem, rows, is_keyed=False)
-        factors = estimator._solve(problem, parts, rows, budget, algorithm_generator(SEED))
+        if isinstance(spec, RowsSpec):
+            rows, _ = read_rows_once(spec, rows, is_seeded=False)
+        factors = estimator._solve(spec, parts, rows, budget, algorithm_generator(SEED))
     return factors, budget
 
 
@@ -221,7 +221,7 @@ def test_parts_add_up_to_the_sums_of_all_rows(cell, convert):
 def test_parts_of_interactions_add_up_and_one_owner_has_the_bits_of_rows(convert):
     table = convert(make_interactions(300, 40, random_state=0).toarray())
     estimator = DPTruncatedSVD(3, epsilon=5.0, privacy_unit=Interaction(degree_floor=3))
-    clipped = estimator._problem_of(table.shape, like=table).unit.clipped
+    clipped = estimator._spec_of(table.shape, like=table).unit.clipped
     rows, *parts = (agreed(one, 300, clipped) for one in (table, *cut(table, lambda part: part)))
     whole = Rows(as_source(table, clipped), 1)
     assert_same_bits(*(solve(estimator, one, table.shape) for one in (whole, rows)))

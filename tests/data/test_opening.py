@@ -27,7 +27,7 @@ GRID = np.geomspace(0.1, 10, 50)
 
 
 def opened(rows, **asked):
-    usual = {"is_keyed": True, "needs_signs": True, "first": (BOUND, CLIP), "grid": GRID}
+    usual = {"is_seeded": True, "needs_signs": True, "first": (BOUND, CLIP), "grid": GRID}
     return open_rows(rows, **{**usual, **asked})
 
 
@@ -102,18 +102,18 @@ def test_rows_that_are_not_finite_are_noticed(container, row, value):
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_a_source_alone_is_checked_and_hashed(container):
     source = as_source(CONTAINERS[container]())
-    assert checked_digest(source, None, is_keyed=True)() == digest(source)
+    assert checked_digest(source, None, is_seeded=True)() == digest(source)
 
 
 @pytest.mark.covered
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("container", [np.array, sparse.csr_array])
-@pytest.mark.parametrize("is_keyed", [False, True])
-def test_parts_that_are_not_finite_are_refused(container, value, is_keyed):
+@pytest.mark.parametrize("is_seeded", [False, True])
+def test_parts_that_are_not_finite_are_refused(container, value, is_seeded):
     changed = X.copy()
     changed[N - 1, 3] = value
     rows = in_parts(container(changed), lengths=LENGTHS)
     with pytest.raises(ValueError, match="Input X contains NaN or infinity"):
-        checked_digest(as_source(rows), None, is_keyed=is_keyed)
+        checked_digest(as_source(rows), None, is_seeded=is_seeded)
     with pytest.raises(ValueError, match="Input y contains NaN or infinity"):
-        checked_digest(Targets.of(changed[:, 3]), 2, is_keyed=is_keyed, name="y")
+        checked_digest(Targets.of(changed[:, 3]), 2, is_seeded=is_seeded, name="y")

@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 from skdp import RowBlocks
-from skdp._checks import check_rows
+from skdp._validation import check_rows
 from skdp.data.reduce import on_block
 from skdp.data.rows import RowCache, Rows, _projection_norms
 from skdp.data.sources import as_source, block_starts

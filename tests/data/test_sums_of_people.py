@@ -12,7 +12,6 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp import RowBlocks
-from skdp._intervals import N_BINS, Intervals, counting, place_size, place_within
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.parts import Targets
 from skdp.data.people import MOST_PEOPLE, People, depth_of_people
@@ -20,11 +19,12 @@ from skdp.data.reduce import sum_depth
 from skdp.data.rows import DenseBlock, Rows
 from skdp.data.sources import as_source, block_starts
 from skdp.linalg.matrices import FixedRank, laid_out
-from skdp.linear_model._logistic_fit import _rounding, gradient_level, whitened
-from skdp.linear_model._logistic_plan import LabeledRows, Whitening
-from skdp.linear_model._trace_descent import _coordinates
-from skdp.linear_model._trace_records import clipped_sum
 from skdp.linear_model._weighted_rows import whitened_norms
+from skdp.linear_model.logistic.fit import _rounding, gradient_level, whitened
+from skdp.linear_model.logistic.plan import LabeledRows, Whitening
+from skdp.linear_model.low_rank.descent import _coordinates
+from skdp.linear_model.low_rank.records import clipped_sum
+from skdp.preprocessing.intervals import N_BINS, Intervals, counting, place_size, place_within
 from skdp.privacy import sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights, clipped
 
@@ -287,11 +287,11 @@ def test_no_gradient_is_further_off_than_is_charged_wherever_records_lie(rng, n_
     orders = [np.argsort(rng.permutation(n_people)[codes], kind="stable") for _ in range(9)]
     totals = [gradient(order, People.of(codes[order], n_people))[1] for order in orders]
     off = max(np.linalg.norm(total - expected) for total in totals)
-    problem = SimpleNamespace(n_features=n_features, n_classes=2, depth=0, n_units=10**8)
-    charged = _rounding(problem, first, weights)
+    spec = SimpleNamespace(n_features=n_features, n_classes=2, depth=0, n_units=10**8)
+    charged = _rounding(spec, first, weights)
     assert 0 < off <= 2 * charged * level * n_people / 10**8
     of_rows = replace(first, view=replace(first.view, people=None))
-    assert charged > 2 * _rounding(problem, of_rows, weights)
+    assert charged > 2 * _rounding(spec, of_rows, weights)
 
 
 # ------------------------------

@@ -9,9 +9,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from skdp.data.reduce import PerRow, sum_rounding
 from skdp.data.sources import block_starts
 from skdp.data.users import LARGEST_VALUE, Users, padded_lengths
-from skdp.linear_model import _personal_start
-from skdp.linear_model._personal_fit import _gradients, best_priors
-from skdp.linear_model._personal_plan import PRIORS
+from skdp.linear_model.personal import start as personal_start
+from skdp.linear_model.personal.fit import _gradients, best_priors
+from skdp.linear_model.personal.plan import PRIORS
 
 
 def draw(counts, n_features, seed=0):
@@ -105,21 +105,19 @@ def statistics(users):
     # From 8 numbers on numpy may add in another order.
     k = min(d - 1, 9)
     basis = np.linalg.qr(generator.normal(size=(d, k)))[0]
-    prior = _personal_start.Prior(
-        generator.normal(size=d), basis, np.linspace(0.4, 1, k), 0.05, 0.3
-    )
+    prior = personal_start.Prior(generator.normal(size=d), basis, np.linspace(0.4, 1, k), 0.05, 0.3)
     return {
-        "mean rows": users.map_users(_personal_start._mean_rows),
-        "mean responses": users.map_users(_personal_start.mean_responses),
-        "levels": users.map_users(_personal_start.UserLevels(2.0, 0.5).of_users),
-        "moment norms": users.map_users(_personal_start.moment_norms),
+        "mean rows": users.map_users(personal_start._mean_rows),
+        "mean responses": users.map_users(personal_start.mean_responses),
+        "levels": users.map_users(personal_start.UserLevels(2.0, 0.5).of_users),
+        "moment norms": users.map_users(personal_start.moment_norms),
         "products": users.map_users(
-            lambda batch: _personal_start._products(batch, _personal_start.UserLevels(2.0, 0.5))
+            lambda batch: personal_start._products(batch, personal_start.UserLevels(2.0, 0.5))
         ),
-        "head sizes": users.map_users(lambda batch: _personal_start._head_sizes(batch, prior)),
+        "head sizes": users.map_users(lambda batch: personal_start._head_sizes(batch, prior)),
         "gradient norms": users.map_users(lambda batch: _gradients(batch, prior)[2]),
         "slopes": users.map_users(lambda batch: _gradients(batch, prior)[0]),
-        "spreads": users.map_users(_personal_start.root_mean_squares),
+        "spreads": users.map_users(personal_start.root_mean_squares),
         "choices": users.map_users(lambda batch: best_priors(batch, prior, PRIORS)),
     }
 

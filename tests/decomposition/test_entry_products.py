@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from skdp import DPPCA, DPTruncatedSVD, units
 from skdp.datasets import make_block_graph, make_low_rank
-from skdp.decomposition import _entries_solvers
+from skdp.decomposition.entries import solvers as entries_solvers
 from skdp.linalg.norms import row_norms
 
 # Which of the noisy components stand out is up to the draw.
@@ -33,7 +33,7 @@ def test_the_largest_row_alone_is_too_little_for_an_edge():
 
 
 def test_noise_follows_the_released_basis(monkeypatch):
-    monkeypatch.setattr(_entries_solvers, "BASIS_CUT", 2.0)
+    monkeypatch.setattr(entries_solvers, "BASIS_CUT", 2.0)
     X = make_low_rank(400, 500, singular_values=(60.0, 20.0), coherence=1, random_state=0)[0]
     svd = DPTruncatedSVD(1, random_state=KEY, n_oversamples=0, epsilon=4.0, **ENTRY)
     products = [r for r in svd.fit(X).privacy_spent_.releases if "right product" in r.name]
@@ -56,7 +56,7 @@ def test_edges_and_entries_are_exact_without_noise(make):
 
 def chosen(svd, side):
     """Solver that is taken for a square matrix."""
-    return svd._problem_like(side, side, None).solver
+    return svd._spec_like(side, side, None).solver
 
 
 def test_small_matrices_are_perturbed_as_a_whole():

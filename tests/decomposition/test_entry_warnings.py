@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
-from skdp.decomposition._entries_solvers import count_above, gaussian_norm, spherical_norm
+from skdp.decomposition.entries.solvers import count_above, gaussian_norm, spherical_norm
 from skdp.linalg.denoising import are_mostly_signal
 from skdp.privacy.noise import spherical_laplace
 from skdp.units import Edge, Entry, Interaction, SpectralChange

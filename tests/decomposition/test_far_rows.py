@@ -85,7 +85,9 @@ def test_public_bounds_decide_before_the_fit():
     ]
     assert names == [["mean", "second moment"], ["mean", "mean again", "second moment"]]
     for norm in (1.0, 1e4):
-        assert len(DPPCA(K, mean_norm=norm, row_norm=1.0).plan(5000, 10).parts.ways.ways) == 1
+        assert (
+            len(DPPCA(K, mean_norm=norm, row_norm=1.0).plan(5000, 10).parts.branches.branches) == 1
+        )
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

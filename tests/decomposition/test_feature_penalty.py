@@ -8,8 +8,8 @@ import pytest
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.datasets import make_spiked
-from skdp.decomposition import _rows_moments
-from skdp.decomposition._rows_moments import (
+from skdp.decomposition.rows import moments as rows_moments
+from skdp.decomposition.rows.moments import (
     decompose,
     decompose_guided,
     decompose_with_axis,
@@ -111,7 +111,7 @@ def test_without_noise_or_a_number_of_components_nothing_changes():
 def test_a_fit_whose_rank_the_spectrum_decides_has_no_penalty(n_components):
     X, _ = make_spiked(500, 20, k=3, random_state=0)
     pca = DPPCA(n_components, row_norm=1.0, mean_norm=1.0, random_state=KEY)
-    with patch.object(_rows_moments, "positive_means", side_effect=AssertionError):
+    with patch.object(rows_moments, "positive_means", side_effect=AssertionError):
         pca.fit(X)
 
 
@@ -161,7 +161,7 @@ def test_no_moment_is_too_odd_for_it(noisy, unit, noise_std):
 def test_every_fit_that_has_a_matrix_subtracts_it(make, shape, settings):
     X, _ = make_spiked(*shape, k=3, random_state=0)
     estimator = make(3, row_norm=1.0, random_state=KEY, **settings)
-    with patch.object(_rows_moments, "feature_penalty", wraps=feature_penalty) as asked:
+    with patch.object(rows_moments, "feature_penalty", wraps=feature_penalty) as asked:
         estimator.fit(X)
         estimator.fit(np.abs(X))
     assert [call.args[2] for call in asked.call_args_list] == [3, 3]

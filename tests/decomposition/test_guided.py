@@ -12,9 +12,9 @@ from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_interactions, make_spiked
-from skdp.decomposition._rows_moments import decompose, decompose_guided
-from skdp.decomposition._rows_plan import norm_quantile
-from skdp.decomposition._rows_solvers import PositiveMean, _groups
+from skdp.decomposition.rows.moments import decompose, decompose_guided
+from skdp.decomposition.rows.plan import norm_quantile
+from skdp.decomposition.rows.solvers import PositiveMean, _groups
 from skdp.linalg.norms import GridCounts, kept_squares
 from skdp.privacy import gaussian_dp
 
@@ -67,7 +67,7 @@ def test_which_way_is_taken_follows_the_rows_and_the_noise():
 def test_what_is_asked_for_otherwise_has_no_gate(make, settings):
     plan = make(2, row_norm=4.0, **settings).plan(2000, 500)
     assert plan.parts.positivity is None
-    assert len(plan.parts.ways.ways) == 1
+    assert len(plan.parts.branches.branches) == 1
 
 
 def test_an_explicit_solver_is_taken():
@@ -244,8 +244,8 @@ def test_beside_a_mean_that_says_nothing_the_matrix_speaks_alone():
 
 def quantile_of(estimator, name, *shape):
     """Tell which quantile a fit to that many rows and features seeks as a norm."""
-    problem = estimator._problem_like(*shape, None)
-    return norm_quantile(getattr(estimator._plan(problem), name), problem)
+    spec = estimator._spec_like(*shape, None)
+    return norm_quantile(getattr(estimator._plan(spec), name), spec)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

@@ -5,7 +5,7 @@ import pytest
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.datasets import make_spiked
-from skdp.decomposition._rows_moments import decompose
+from skdp.decomposition.rows.moments import decompose
 from skdp.linalg.spectrum import noise_edge, noise_errors
 from skdp.units import Entry
 

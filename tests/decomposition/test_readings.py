@@ -8,8 +8,8 @@ from in_parts import in_parts
 
 from skdp import DPPCA, DPLowRankFactorizer, DPStandardScaler, DPTruncatedSVD
 from skdp.data.sources import Source
-from skdp.decomposition import _rows_solvers
-from skdp.decomposition._rows_plan import PROBE_LEVELS
+from skdp.decomposition.rows import solvers as rows_solvers
+from skdp.decomposition.rows.plan import PROBE_LEVELS
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -73,6 +73,6 @@ def test_rows_are_read_so_often(estimator, n_readings, n_jobs):
 
 @pytest.mark.parametrize(("is_refined", "n_readings"), [(True, 4), (False, 2)])
 def test_rows_are_read_twice_more_to_refine(is_refined, n_readings, monkeypatch):
-    monkeypatch.setattr(_rows_solvers, "_choose_level", lambda *_: PROBE_LEVELS[1])
-    monkeypatch.setattr(_rows_solvers, "_can_be_refined", lambda *_: is_refined)
+    monkeypatch.setattr(rows_solvers, "_choose_level", lambda *_: PROBE_LEVELS[1])
+    monkeypatch.setattr(rows_solvers, "_can_be_refined", lambda *_: is_refined)
     assert readings(DPPCA(2, solver="adaptive", **GIVEN)) == n_readings

@@ -5,14 +5,14 @@ from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.noise import NoiseSource
 
 
-def problem_of(n_records, matrix_shape, **parameters):
+def spec_of(n_records, matrix_shape, **parameters):
     """Ask for a fit to dense matrices of that shape."""
     estimator = DPTraceRegressor(matrix_shape=matrix_shape, **parameters)
     n_features = matrix_shape[0] * matrix_shape[1]
-    return estimator._problem_like(n_records, n_features, None)
+    return estimator._spec_like(n_records, n_features, None)
 
 
-def budget_for(problem, *parts, seed=0, kind=PrivacyBudget):
+def budget_for(spec, *parts, seed=0, kind=PrivacyBudget):
     """Open a budget for these parts of the plan."""
-    plan = Plan(problem.cost, parts, unit=problem.unit.name, adjacency=problem.unit.adjacency)
+    plan = Plan(spec.cost, parts, unit=spec.unit.name, adjacency=spec.unit.adjacency)
     return kind.of(plan, NoiseSource(2**100 + seed))

@@ -129,10 +129,10 @@ def test_the_rounding_of_many_parts_is_theirs(kind):
     n, model = 10**9, private(kind, row_norm=1.0)
     load = partial(np.broadcast_to, np.zeros(6), (10**6, 6))
     rows = RowBlocks.from_partitions([load] * 1000, [10**6] * 1000, 6)
-    problem = model._problem_like(n, 6, rows)
-    assert problem.rounding == rounding_of(rows, (n, 6), is_sparse=False)
-    assert problem.depth == depth_of(rows, (n, 6), is_sparse=False)
-    assert problem.depth != model._problem_like(n, 6, None).depth
+    spec = model._spec_like(n, 6, rows)
+    assert spec.rounding == rounding_of(rows, (n, 6), is_sparse=False)
+    assert spec.depth == depth_of(rows, (n, 6), is_sparse=False)
+    assert spec.depth != model._spec_like(n, 6, None).depth
     plans = [model.plan(n, 6, like=like).releases[0].sensitivity for like in (rows, None)]
     assert plans[0] != plans[1]
 
@@ -237,14 +237,14 @@ def test_what_is_no_record_later_is_null(cell):
     spoiled, unknown = X.copy(), Y.copy()
     spoiled[3] = np.nan
     unknown[3] = 7
-    ways = [
+    branches = [
         (spoiled, Y),
         (X, unknown),
         (X, np.where(unknown == 7, np.nan, Y)),
         (spoiled, unknown.astype(object)),
         (X, np.where(unknown == 7, None, Y.astype(object))),
     ]
-    all_values = [late_values(cell, script, *way) for way in ways]
+    all_values = [late_values(cell, script, *way) for way in branches]
     for values in all_values[1:]:
         for one, other in zip(all_values[0], values, strict=True):
             np.testing.assert_array_equal(one, other)

@@ -4,14 +4,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from planned import budget_for, problem_of
+from planned import budget_for, spec_of
 
 from skdp import DPLinearRegression, DPLogisticRegression, DPTraceClassifier, PrivacyWarning
 from skdp.data.parts import Targets
 from skdp.linear_model import _descent
-from skdp.linear_model._logistic_fit import warnings_for_moment
-from skdp.linear_model._logistic_plan import level_factor, n_steps, norm_quantile, whitening_of
-from skdp.linear_model._trace_plan import covariance_bound, plan_trace
+from skdp.linear_model.logistic.fit import warnings_for_moment
+from skdp.linear_model.logistic.plan import level_factor, n_steps, norm_quantile, whitening_of
+from skdp.linear_model.low_rank.plan import covariance_bound, plan_trace
 
 EPSILONS = [0.01, 0.25, 1.0, 16.0, 256.0, 4096.0]
 KEY = 2**100
@@ -20,7 +20,7 @@ ignore_warnings = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 def classes_of(epsilon, n_records=2000, n_features=8, **parameters):
     model = DPLogisticRegression(classes=[0, 1], epsilon=epsilon, **parameters)
-    return model._problem_like(n_records, n_features, None)
+    return model._spec_like(n_records, n_features, None)
 
 
 @pytest.mark.parametrize("power", [1.0, 2.0])
@@ -42,20 +42,18 @@ def test_no_more_than_the_fraction_is_beyond_its_level():
 
 
 def test_levels_of_a_classifier_rise_with_the_budget():
-    problems = [classes_of(epsilon) for epsilon in EPSILONS]
+    specs = [classes_of(epsilon) for epsilon in EPSILONS]
     for level in (norm_quantile, level_factor, n_steps):
-        found = [level(problem) for problem in problems]
+        found = [level(spec) for spec in specs]
         assert found == sorted(found)
         assert found[0] < found[-1]
-    assert norm_quantile(problems[0]) == 0.5
-    assert [level_factor(problems[0]), level_factor(problems[-1])] == [1.0, 4.0]
+    assert norm_quantile(specs[0]) == 0.5
+    assert [level_factor(specs[0]), level_factor(specs[-1])] == [1.0, 4.0]
 
 
 def test_levels_of_a_regression_rise_with_the_budget():
-    problems = [
-        problem_of(500_000, (1, 10), epsilon=epsilon) for epsilon in (1e-3, *EPSILONS, np.inf)
-    ]
-    found = [covariance_bound(problem) for problem in problems]
+    specs = [spec_of(500_000, (1, 10), epsilon=epsilon) for epsilon in (1e-3, *EPSILONS, np.inf)]
+    found = [covariance_bound(spec) for spec in specs]
     assert found == sorted(found)
     assert found[0] == pytest.approx(1.3 * np.sqrt(10))
     assert found[-2] == pytest.approx(16 * np.sqrt(10))
@@ -63,10 +61,10 @@ def test_levels_of_a_regression_rise_with_the_budget():
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 8.0, 256.0])
 def test_a_covariance_is_planned_for_the_bound_to_which_rows_are_clipped(epsilon):
-    problem = problem_of(5000, (1, 10), epsilon=epsilon)
-    release = plan_trace(problem).ways.ways[0].covariances[1]
+    spec = spec_of(5000, (1, 10), epsilon=epsilon)
+    release = plan_trace(spec).branches.branches[0].covariances[1]
     # Replacing a record changes the second moment by at most the bound squared, times sqrt(2).
-    changed = np.sqrt(2) * covariance_bound(problem) ** 2
+    changed = np.sqrt(2) * covariance_bound(spec) ** 2
     assert release.sensitivity == pytest.approx(changed, rel=1e-4)
     assert release.sensitivity >= changed
 
@@ -76,8 +74,8 @@ def test_a_covariance_is_planned_for_the_bound_to_which_rows_are_clipped(epsilon
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 def test_losses_of_any_quantile_move_by_one_at_most_exactly(epsilon, adjacency):
     """In exact arithmetic as in floats, for records that are replaced or become null."""
-    problem = classes_of(epsilon, n_records=2017, adjacency=adjacency)
-    wanted = norm_quantile(problem) * problem.n_units
+    spec = classes_of(epsilon, n_records=2017, adjacency=adjacency)
+    wanted = norm_quantile(spec) * spec.n_units
     goal = Fraction(wanted)
     random = np.random.default_rng(0)
     places, points = np.sort(random.integers(0, 241, size=2017)), np.arange(241)
@@ -110,12 +108,12 @@ def test_a_given_norm_bounds_what_is_released_whatever_the_budget(row_norm):
 
 def test_a_refined_median_stays_within_the_first_grid():
     # At the end of the grid, where half of the points of a refinement are beyond it.
-    problem = problem_of(300, (1, 5), response_bound=10.0)
+    spec = spec_of(300, (1, 5), response_bound=10.0)
     responses = Targets.of(np.full(300, 10.0))
-    searches = plan_trace(problem).response_center
+    searches = plan_trace(spec).response_center
     assert len(searches) >= 2
     found = [
-        _descent.median_of_responses(searches, responses, budget_for(problem, searches, seed=seed))
+        _descent.median_of_responses(searches, responses, budget_for(spec, searches, seed=seed))
         for seed in range(30)
     ]
     assert np.abs(found).max() <= 10.0

@@ -8,8 +8,8 @@ from scipy import sparse
 from sklearn.linear_model import LinearRegression
 
 from skdp import DPLinearRegression, PrivacyWarning
-from skdp.linear_model._least_squares_plan import SIZE_BINS, momentum_of, n_steps
-from skdp.linear_model._least_squares_steps import Level, level_from
+from skdp.linear_model.least_squares.plan import SIZE_BINS, momentum_of, n_steps
+from skdp.linear_model.least_squares.steps import Level, level_from
 
 KEY = 2**100
 ignore_warnings = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -21,8 +21,8 @@ def rows(n, d, seed=0, noise=1.0):
     return X, X @ generator.normal(size=d) / np.sqrt(d) + noise * generator.normal(size=n)
 
 
-def problem_of(n, d, **parameters):
-    return DPLinearRegression(**parameters)._problem_like(n, d, None)
+def spec_of(n, d, **parameters):
+    return DPLinearRegression(**parameters)._spec_like(n, d, None)
 
 
 # ------------------------------
@@ -102,11 +102,11 @@ def test_an_ordinary_fit_does_not_warn():
 
 
 def test_steps_and_strength_follow_public_facts():
-    found = [problem_of(10_000, 20, epsilon=one) for one in (0.1, 1.0, 100.0, np.inf)]
+    found = [spec_of(10_000, 20, epsilon=one) for one in (0.1, 1.0, 100.0, np.inf)]
     assert [n_steps(one) for one in found] == [5, 8, 12, 2]
     assert [momentum_of(one) > 0 for one in found] == [False, True, True, False]
     for n_iter, momentum in ((2, 0.0), (30, 0.5)):
-        asked = problem_of(10_000, 20, n_iter=n_iter)
+        asked = spec_of(10_000, 20, n_iter=n_iter)
         assert (n_steps(asked), momentum_of(asked)) == (n_iter, momentum)
     edges = [one.row_norm**2 / (one.n_units * one.cost.mu) for one in found[:3]]
     assert edges == sorted(edges, reverse=True)
@@ -141,7 +141,7 @@ def test_long_sparse_rows_predict_what_clipped_dense_ones_do():
 
 @ignore_warnings
 def test_rows_too_long_for_a_moment_have_none(monkeypatch):
-    monkeypatch.setattr("skdp.linear_model._least_squares_plan._LONGEST_WITH_MOMENT", 80)
+    monkeypatch.setattr("skdp.linear_model.least_squares.plan._LONGEST_WITH_MOMENT", 80)
     generator = np.random.default_rng(0)
     X = sparse.csr_array(sparse.random(4000, 90, 0.1, "csr", random_state=generator))
     y = 3 * X @ np.ones(90)

@@ -16,7 +16,8 @@ from skdp import DPLogisticRegression, PrivacyWarning
 from skdp.data.parts import Targets
 from skdp.data.reduce import BlockView
 from skdp.data.sources import as_source
-from skdp.linear_model import _logistic_fit, _logistic_plan
+from skdp.linear_model.logistic import fit as logistic_fit
+from skdp.linear_model.logistic import plan as logistic_plan
 from skdp.privacy.clipping import clipped
 from skdp.testing._recording import record, replay
 from skdp.units import ResolvedRecord
@@ -310,10 +311,10 @@ def test_it_warns_if_no_eigenvalue_exceeds_the_noise(size, is_clear):
     # The largest eigenvalue of such noise of order 4.
     edge = 2 * np.sqrt(4) * noise_std * np.sqrt(0.5)
     moment = np.diag([size * edge] * 4 + [constant**2, 1.0, 1.0])
-    whitening = _logistic_plan.whitening_of(moment, noise_std, constant, 4)
+    whitening = logistic_plan.whitening_of(moment, noise_std, constant, 4)
     assert whitening.is_clear == is_clear
-    problem = SimpleNamespace(row_norm=None, unit=ResolvedRecord("replace"))
-    told = " ".join(_logistic_fit.warnings_for_moment(problem, whitening))
+    spec = SimpleNamespace(row_norm=None, unit=ResolvedRecord("replace"))
+    told = " ".join(logistic_fit.warnings_for_moment(spec, whitening))
     assert told.startswith("Noise hides the spread") == (not is_clear)
 
 
@@ -324,7 +325,7 @@ def test_a_mean_is_drawn_to_0_as_far_as_it_is_noise():
         noisy = 0.1 * np.random.default_rng(0).normal(size=50) + length / np.sqrt(50)
         moment[:50, 50] = 2 * noisy
         moment[:50, :50] = np.eye(50) + length**2 / 50
-        white = _logistic_plan.whitening_of(moment, 0.2 * np.sqrt(2), 2.0, 50)
+        white = logistic_plan.whitening_of(moment, 0.2 * np.sqrt(2), 2.0, 50)
         kept = white.mean / noisy
         np.testing.assert_allclose(kept, kept[0])
         assert least <= kept[0] <= most
@@ -359,16 +360,16 @@ def test_a_null_record_is_counted_nowhere(cell):
 @pytest.mark.parametrize("noise", [1e-12, 1e-3, 1.0, 1e12])
 def test_no_gradient_of_a_record_is_longer_than_the_level(container, bound, noise):
     """However long the mean, and however unlike the eigenvalues, by which rows are whitened."""
-    generator, beside, longest = np.random.default_rng(0), _logistic_plan.weights_beside(bound), 0.0
+    generator, beside, longest = np.random.default_rng(0), logistic_plan.weights_beside(bound), 0.0
     rows = bound * (generator.normal(size=(30, 5)) * 10.0 ** np.arange(-3, 2) + 1)
     for row in rows:
         moment = noise * bound**2 * generator.normal(size=(9, 9)) + np.diag([bound**2] * 9) / 4
         moment[:5, 5] += beside[0] * row
-        white = _logistic_plan.whitening_of(moment + moment.T, noise * bound**2, beside[0], 5)
+        white = logistic_plan.whitening_of(moment + moment.T, noise * bound**2, beside[0], 5)
         source, codes = as_source(container(row[None])), Targets.of(np.array([1]))
-        view = _logistic_plan.LabeledRows(source, codes=codes).measured()
+        view = logistic_plan.LabeledRows(source, codes=codes).measured()
         level = np.hypot(white.reach, 1) / 4
-        record = _logistic_fit.whitened(clipped(view, bound), white, level)
+        record = logistic_fit.whitened(clipped(view, bound), white, level)
         weights = 10.0 ** generator.uniform(-3, 8) * generator.normal(size=(6, 3))
         longest = max(longest, np.linalg.norm(record.gradient(weights)) / level)
     assert 0.99 < longest <= 1 + 1e-9
@@ -381,11 +382,11 @@ def test_a_record_at_the_reach_is_clipped_if_its_class_has_less_than_half(n_clas
         scores[0, 0] = np.log((n_classes - 1) * probability / (1 - probability))
         if n_classes == 2:
             scores = scores[:, 1:] - scores[:, :1]
-        residuals = _logistic_fit.residuals_of(scores, np.array([0]))
+        residuals = logistic_fit.residuals_of(scores, np.array([0]))
         length = np.linalg.norm(residuals) * np.hypot(3.0, 1.0)
-        assert (length > _logistic_fit.gradient_level(3.0, n_classes, factor=1.0)) == is_clipped
+        assert (length > logistic_fit.gradient_level(3.0, n_classes, factor=1.0)) == is_clipped
     # The longest gradient, of a record that is surely another one.
-    longest = _logistic_fit.gradient_level(3.0, n_classes, factor=2.0)
+    longest = logistic_fit.gradient_level(3.0, n_classes, factor=2.0)
     assert longest >= (1 if n_classes == 2 else np.sqrt(n_classes / (n_classes - 1))) * 3
 
 

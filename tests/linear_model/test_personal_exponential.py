@@ -8,7 +8,7 @@ import pytest
 
 from skdp import DPPersonalizedRegressor
 from skdp.data.users import Users
-from skdp.linear_model._personal_exponential import _losses
+from skdp.linear_model.personal.exponential import _losses
 from skdp.privacy import PrivacyBudget, sensitivity
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -92,7 +92,7 @@ def test_the_representation_is_found(delta):
 
 
 def test_the_bound_is_not_far_from_the_responses(monkeypatch):
-    monkeypatch.setattr("skdp.linear_model._personal_exponential._N_CANDIDATES", 10)
+    monkeypatch.setattr("skdp.linear_model.personal.exponential._N_CANDIDATES", 10)
     X, y, groups = draw(200)
     model, bounds = DPPersonalizedRegressor(1, solver="exponential", **BARE), []
     for seed in range(20):

@@ -24,9 +24,9 @@ from threadpoolctl import threadpool_limits
 
 import skdp
 from skdp.data.users import Users
-from skdp.linear_model._personal_fit import _errors, _errors_of_long
-from skdp.linear_model._personal_plan import PRIORS
-from skdp.linear_model._personal_start import (
+from skdp.linear_model.personal.fit import _errors, _errors_of_long
+from skdp.linear_model.personal.plan import PRIORS
+from skdp.linear_model.personal.start import (
     Prior,
     leave_one_out_errors_by_kernels,
     ridge_coefficients,

@@ -10,7 +10,7 @@ from skdp.data import reduce
 from skdp.data.reduce import Counts, PerRow
 from skdp.data.sources import Source
 from skdp.data.users import Users
-from skdp.linear_model import _personal_plan
+from skdp.linear_model.personal import plan as personal_plan
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -50,7 +50,7 @@ def readings(estimator, kind, n, *data, **groups):
         patch.object(kind, "blocks", counted),
         patch.object(RankOneMatrices, "check"),
         patch.object(reduce, "map_sum", watched),
-        patch.object(_personal_plan, "map_sum", watched),
+        patch.object(personal_plan, "map_sum", watched),
     ):
         estimator.fit(*data, **groups)
     return sum(read) / n

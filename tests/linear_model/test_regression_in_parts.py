@@ -120,7 +120,7 @@ def test_the_plan_of_parts_is_that_of_the_fit(kind, monkeypatch):
     assert all(one.sensitivity in (None, other.sensitivity) for one, other in pairs)
     # Longer parts have longer chains of additions.
     many, few, array = (
-        made(kind)._problem_like(2**18, D, like).rounding
+        made(kind)._spec_like(2**18, D, like).rounding
         for like in (in_parts_of([2**10] * 2**8), in_parts_of([2**18]), None)
     )
     assert many < few == array

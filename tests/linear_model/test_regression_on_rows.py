@@ -44,7 +44,7 @@ def test_without_noise_bounds_that_most_rows_exceed_cost_little():
 def test_without_noise_a_descent_that_has_not_converged_says_so(monkeypatch):
     X, y = rows()
     # Without a moment, steps are as short as the largest eigenvalue may need.
-    monkeypatch.setattr("skdp.linear_model._least_squares_plan._LONGEST_WITH_MOMENT", 1)
+    monkeypatch.setattr("skdp.linear_model.least_squares.plan._LONGEST_WITH_MOMENT", 1)
     with pytest.warns(PrivacyWarning, match="has not converged"):
         DPLinearRegression(epsilon=np.inf).fit(X, y)
 

@@ -11,14 +11,14 @@ from told import warned_by
 from skdp import DPLogisticRegression
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
-from skdp.linear_model._logistic_plan import FACTORS, LabeledRows, loss_level
-from skdp.linear_model._logistic_scores import Scores, _losses, length_of
+from skdp.linear_model.logistic.plan import FACTORS, LabeledRows, loss_level
+from skdp.linear_model.logistic.scores import Scores, _losses, length_of
 from skdp.privacy.clipping import NO_CLIPPING, clipped
 
 SEED = 2**100 + 3
 
 
-def problem_of(n_units, n_classes=2):
+def spec_of(n_units, n_classes=2):
     return SimpleNamespace(n_units=n_units, n_classes=n_classes, cost=SimpleNamespace(mu=1.0))
 
 
@@ -40,7 +40,7 @@ def length_with(noise_std, slope, n_records=20_000):
     noise = noise_std * n_records * generator.normal(size=len(FACTORS))
     budget = SimpleNamespace(release=lambda _, value: (value + noise, noise_std * n_records))
     view, scores = view_of(rows, codes), scores_of(slope, slope)
-    return length_of(problem_of(n_records), None, view, scores, 0.0, budget)
+    return length_of(spec_of(n_records), None, view, scores, 0.0, budget)
 
 
 @pytest.mark.parametrize("slope", [1.2, 2.0, 5.0])
@@ -75,7 +75,7 @@ def test_no_record_adds_more_losses_than_the_level(n_classes):
 
 
 def test_losses_of_a_strong_signal_are_clipped_less():
-    levels = [loss_level(problem_of(n)) for n in (10, 3000, 12_000, 10**6)]
+    levels = [loss_level(spec_of(n)) for n in (10, 3000, 12_000, 10**6)]
     np.testing.assert_allclose(np.array(levels) / levels[0], [1, 1, 2, 3])
 
 

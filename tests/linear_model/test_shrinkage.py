@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skdp.linear_model._logistic_plan import (
+from skdp.linear_model._weighted_rows import noise_in_mean
+from skdp.linear_model.logistic.plan import (
     Pace,
     Whitening,
     centered,
@@ -14,7 +15,6 @@ from skdp.linear_model._logistic_plan import (
     seen_spread,
     told_of,
 )
-from skdp.linear_model._weighted_rows import noise_in_mean
 
 
 def white_of(spread, class_noise=0.0):
@@ -83,10 +83,10 @@ def test_the_start_tells_what_rows_explain_of_the_classes(correlation, spread):
 def momentum_at(step_noise, slope, offsets=0.0, strength=500):
     d, n_classes = 20, 10
     known = {"n_columns": n_classes, "n_units": 10**5, "n_features": d, "strength": strength}
-    problem = SimpleNamespace(n_classes=n_classes, **known)
+    spec = SimpleNamespace(n_classes=n_classes, **known)
     start = slope * centered(np.random.default_rng(0).normal(size=(d + 1, n_classes)))
     start[-1] = offsets
-    return momentum_of(problem, Pace(50, 4.0, 0.0, 0.025, step_noise), start, white_of(np.ones(d)))
+    return momentum_of(spec, Pace(50, 4.0, 0.0, 0.025, step_noise), start, white_of(np.ones(d)))
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,16 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from planned import problem_of
+from planned import spec_of
 from sizes import sizes_for_counts
 
 from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
 from skdp.linalg.matrices import FixedRank, project_coordinates, tangent_dimension
-from skdp.linear_model._trace_descent import RecordClipping, ResponseClipping
-from skdp.linear_model._trace_plan import plan_trace
-from skdp.linear_model._trace_records import Records
+from skdp.linear_model.low_rank.descent import RecordClipping, ResponseClipping
+from skdp.linear_model.low_rank.plan import plan_trace
+from skdp.linear_model.low_rank.records import Records
 
 N, SHAPE, RANK, OFFSET = 60, (4, 3), 2, 0.7
 
@@ -57,7 +57,7 @@ def change_of(found, records, adjacency):
     """Compute the sensitivity that a fit plans for the sum of such gradients."""
     unit = "record" if len(found.facts) == 1 else "response"
     parameters = {"rank": RANK, "privacy_unit": unit, "adjacency": adjacency}
-    plan = plan_trace(problem_of(N, SHAPE, **parameters)).ways.ways[0]
+    plan = plan_trace(spec_of(N, SHAPE, **parameters)).branches.branches[0]
     return plan.steps[0].gradient.sensitivity_for(*found.facts, rounding=records.design.rounding)
 
 

@@ -5,7 +5,7 @@ from scipy import sparse
 
 from skdp.data.matrices import Design, RankOneMatrices
 from skdp.data.sources import as_source
-from skdp.linear_model._trace_records import downweight_long_rows, inlier_mask, outlier_threshold
+from skdp.linear_model.low_rank.records import downweight_long_rows, inlier_mask, outlier_threshold
 
 N = 400
 

@@ -4,16 +4,16 @@ from functools import partial
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from planned import budget_for, problem_of
+from planned import budget_for, spec_of
 
-from skdp._scales import release_scales
 from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
-from skdp.linear_model import _trace_records
 from skdp.linear_model._descent import median_of_responses
-from skdp.linear_model._trace_fit import exact_standardization, standardized_by
-from skdp.linear_model._trace_plan import plan_trace
+from skdp.linear_model.low_rank import records as trace_records
+from skdp.linear_model.low_rank.fit import exact_standardization, standardized_by
+from skdp.linear_model.low_rank.plan import plan_trace
+from skdp.preprocessing.scales import release_scales
 from skdp.privacy.plan import left_of, share_for_counts
 
 N = 4000
@@ -22,25 +22,25 @@ SEEDS = range(20)
 
 
 def spread_of(values, seed, epsilon=1.0):
-    problem = problem_of(len(values), (1, 1), epsilon=epsilon)
-    spread = plan_trace(problem).ways.ways[0].response_spread
-    budget = budget_for(problem, spread, seed=seed)
-    return _trace_records.release_spread(spread, Targets.of(values), budget, math.inf)
+    spec = spec_of(len(values), (1, 1), epsilon=epsilon)
+    spread = plan_trace(spec).branches.branches[0].response_spread
+    budget = budget_for(spec, spread, seed=seed)
+    return trace_records.release_spread(spread, Targets.of(values), budget, math.inf)
 
 
 def center_of(values, seed=0, bound=None):
-    problem = problem_of(len(values), (1, 1), response_bound=bound)
-    searches = plan_trace(problem).response_center
-    budget = budget_for(problem, searches, seed=seed)
+    spec = spec_of(len(values), (1, 1), response_bound=bound)
+    searches = plan_trace(spec).response_center
+    budget = budget_for(spec, searches, seed=seed)
     return median_of_responses(searches, Targets.of(values), budget)
 
 
 def found_in(X, seed=0, *, centered=True):
-    problem = problem_of(len(X), (X.shape[1], 1), fit_intercept=centered)
-    plan = plan_trace(problem).features
+    spec = spec_of(len(X), (X.shape[1], 1), fit_intercept=centered)
+    plan = plan_trace(spec).features
     with np.errstate(all="ignore"):
-        budget = budget_for(problem, plan, seed=seed)
-        return standardized_by(release_scales(plan, design_of(X), X.shape, None, budget), problem)
+        budget = budget_for(spec, plan, seed=seed)
+        return standardized_by(release_scales(plan, design_of(X), X.shape, None, budget), spec)
 
 
 def design_of(X):
@@ -67,7 +67,7 @@ def test_spreads_are_those_of_the_responses(sample):
 
 def test_sizes_are_counted_at_the_nearest_power_of_two():
     values = np.array([0, 1e-300, 0.8, -1, 1.3, 1.5, 1.7e308, np.inf, np.nan])
-    counts = _trace_records.count_by_power(values)
+    counts = trace_records.count_by_power(values)
     assert counts.sum() == len(values) - 1
     assert (counts[0], counts[40], counts[41], counts[-1]) == (2, 3, 1, 2)
 
@@ -132,9 +132,9 @@ def test_public_features_are_standardized_exactly():
     scaled = (X - found.center[:, 0]) * found.multiplier[:, 0]
     assert_allclose(scaled.mean(axis=0), 0, atol=1e-9)
     assert_allclose(scaled.std(axis=0), [0, 1, 1, 1], atol=1e-9)
-    norm = _trace_records.exact_norm(design_of(X))
+    norm = trace_records.exact_norm(design_of(X))
     assert norm == pytest.approx(np.median(np.linalg.norm(X, axis=1)))
-    assert _trace_records.exact_norm(design_of(np.zeros((5, 2)))) == 1
+    assert trace_records.exact_norm(design_of(np.zeros((5, 2)))) == 1
 
 
 def test_a_few_wild_public_entries_do_not_decide_what_the_others_are_scaled_by():
@@ -161,33 +161,33 @@ def test_the_norm_of_matrices_is_their_median():
         X = 300 * np.random.default_rng(seed).normal(size=(N, 6))
         responses = Targets.of(np.zeros(N))
         # Matrices that are no vectors have a norm.
-        problem = problem_of(N, (3, 2))
-        search = plan_trace(problem).first_center.norm
-        budget = budget_for(problem, search, seed=seed)
-        norm = _trace_records.release_norm(search, design_of(X), responses, budget)
+        spec = spec_of(N, (3, 2))
+        search = plan_trace(spec).first_center.norm
+        budget = budget_for(spec, search, seed=seed)
+        norm = trace_records.release_norm(search, design_of(X), responses, budget)
         assert norm == pytest.approx(np.median(np.linalg.norm(X, axis=1)), rel=0.3)
 
 
 def test_null_records_are_not_counted():
     X = np.ones((N, 2))
     is_null = np.arange(N) >= 100
-    problem = problem_of(N, (2, 2))
-    plan = plan_trace(problem)
-    norm, spread = plan.first_center.norm, plan.ways.ways[0].response_spread
-    budget = budget_for(problem, norm, spread, plan.response_center)
+    spec = spec_of(N, (2, 2))
+    plan = plan_trace(spec)
+    norm, spread = plan.first_center.norm, plan.branches.branches[0].response_spread
+    budget = budget_for(spec, norm, spread, plan.response_center)
     released = []
     budget._publish = lambda release, value: released.append(value) or value
     values = Targets.of(np.where(is_null, np.nan, 1.0))
-    _trace_records.release_norm(norm, design_of(X), values, budget)
+    trace_records.release_norm(norm, design_of(X), values, budget)
     assert max(released) == 100
     released.clear()
-    _trace_records.release_spread(spread, values, budget, math.inf)
+    trace_records.release_spread(spread, values, budget, math.inf)
     median_of_responses(plan.response_center, values, budget)
     assert max(map(np.max, released)) == 100
 
 
 def test_shares_depend_on_public_facts_and_are_small():
-    mu = problem_of(N, (1, 1)).cost.mu
+    mu = spec_of(N, (1, 1)).cost.mu
     share_for = partial(share_for_counts, precision=0.05, limits=(2e-3, 0.1))
     for n_records in (1, 100, 10_000, 10**7):
         for n_counts in (1, 50, 1000):
@@ -199,12 +199,12 @@ def test_shares_depend_on_public_facts_and_are_small():
             # A budget whose square is 0 gets the most, and one without end the least.
             assert share_for(n_counts, n_records, 5e-324) == 0.1
             assert share_for(n_counts, n_records, math.inf) == 2e-3
-    assert left_of(plan_trace(problem_of(100, (1000, 1))).features) > 0.7
-    assert left_of(plan_trace(problem_of(10**6, (4, 1))).features) >= 0.95
+    assert left_of(plan_trace(spec_of(100, (1000, 1))).features) > 0.7
+    assert left_of(plan_trace(spec_of(10**6, (4, 1))).features) >= 0.95
 
 
 def test_looks_have_the_fewer_bins_the_more_noise_they_have():
     for n_records, n_bins in ((2000, 64), (30_000, 2048), (10**6, 2**14)):
-        looks = plan_trace(problem_of(n_records, (6, 1))).features.ways.ways[1].places
+        looks = plan_trace(spec_of(n_records, (6, 1))).features.branches.branches[1].places
         assert {look.shape for look in looks} == {(6, n_bins)}
         assert len({look.name for look in looks}) == 5

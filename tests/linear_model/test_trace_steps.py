@@ -8,12 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from skdp import DPTraceRegressor, RankOneMatrices
-from skdp.linear_model._trace_records import (
-    _mean_of,
-    count_by_power,
-    signal_part,
-    visible_mean,
-)
+from skdp.linear_model.low_rank.records import _mean_of, count_by_power, signal_part, visible_mean
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 SECRET = 2**100

@@ -4,16 +4,16 @@ import warnings
 
 import numpy as np
 import pytest
-from planned import budget_for, problem_of
+from planned import budget_for, spec_of
 from scipy import sparse
 from unlike_columns import linear_tails, random_table, spiked_columns
 
 from skdp import DPLinearRegression, DPTraceRegressor, PrivacyWarning, RankOneMatrices
-from skdp._intervals import Intervals
-from skdp._scales import Moments, release_scales, scales_of
 from skdp.data.matrices import Design
 from skdp.data.sources import as_source
-from skdp.linear_model._trace_plan import plan_trace
+from skdp.linear_model.low_rank.plan import plan_trace
+from skdp.preprocessing.intervals import Intervals
+from skdp.preprocessing.scales import Moments, release_scales, scales_of
 
 SPIKED = 11_000
 
@@ -129,10 +129,10 @@ def test_a_tail_beside_a_spike_is_not_taken_for_as_small_as_what_is_left_of_its_
     random, n = np.random.default_rng(0), 11_000
     beyond = 76 + random.exponential(30, (n, 26))
     X = np.where(random.random((n, 26)) < 0.6, 76.0, beyond)
-    problem = problem_of(n, (26, 1))
+    spec = spec_of(n, (26, 1))
     for seed in range(3):
-        plan, design = plan_trace(problem).features, Design(as_source(X), (26, 1))
-        budget = budget_for(problem, plan, seed=seed)
+        plan, design = plan_trace(spec).features, Design(as_source(X), (26, 1))
+        budget = budget_for(spec, plan, seed=seed)
         spread = np.sqrt(release_scales(plan, design, X.shape, None, budget).variance)
         assert np.mean(spread > 0.05 * X.std()) > 0.9
 

@@ -28,7 +28,7 @@ CASES = [
 
 
 def free_of(estimator):
-    return free_parameters(estimator, estimator._problem_like(*X.shape, None))
+    return free_parameters(estimator, estimator._spec_like(*X.shape, None))
 
 
 def releases_alike(estimator, other):

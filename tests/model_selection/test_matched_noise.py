@@ -20,7 +20,7 @@ from skdp import (
 )
 from skdp.model_selection import DPGridSearch, epsilon_curve, expected_subspace_error, matched_noise
 from skdp.model_selection._planning import _with_epsilon
-from skdp.pipeline._holders import private_steps
+from skdp.pipeline._rules import private_steps
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 from skdp.privacy.plan import largest_epsilon
 from skdp.units import Entry, FrobeniusChange, SparseRow
@@ -141,13 +141,13 @@ STEPS = {
 @pytest.mark.parametrize("name", STEPS)
 def test_a_curve_of_users_splits_and_counts_users(name, monkeypatch):
     (X, users), seen = rows_of_users(), []
-    fit = DPPCA._problem
+    fit = DPPCA._validate
 
     def watched(step, X, y, users=None):
         seen.append((set(users.tolist()), step._cost().mu))
         return fit(step, X, y, users)
 
-    monkeypatch.setattr(DPPCA, "_problem", watched)
+    monkeypatch.setattr(DPPCA, "_validate", watched)
     given = {"epsilons": [1], "n_samples": 450, "n_repeats": 2, "random_state": 0}
     curve = epsilon_curve(STEPS[name], X, users=users, **given)
     assert np.isfinite(curve.scores).all()

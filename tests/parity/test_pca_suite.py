@@ -41,8 +41,8 @@ class PCA(DPPCA):
         self.n_oversamples = n_oversamples
         self.power_iteration_normalizer = power_iteration_normalizer
 
-    def _problem_of(self, shape, **facts):
-        problem = super()._problem_of(shape, **facts)
+    def _spec_of(self, shape, **facts):
+        spec = super()._spec_of(shape, **facts)
         if self.n_components == "mle" and self.svd_solver in ("arpack", "randomized"):
             raise ValueError(
                 f"n_components='mle' cannot be a string with svd_solver='{self.svd_solver}'"
@@ -54,12 +54,12 @@ class PCA(DPPCA):
                 f"n_components={smaller} must be strictly less than "
                 f"min(n_samples, n_features)={smaller} with svd_solver='arpack'"
             )
-        return problem
+        return spec
 
-    def _set_factors(self, factors, problem):
-        if self.svd_solver == "arpack" and problem.n_components is None:
-            problem = replace(problem, n_components=min(problem.shape) - 1)
-        return super()._set_factors(factors, problem)
+    def _set_factors(self, factors, spec):
+        if self.svd_solver == "arpack" and spec.n_components is None:
+            spec = replace(spec, n_components=min(spec.shape) - 1)
+        return super()._set_factors(factors, spec)
 
 
 SUITE = Suite("test_pca", PCA)

@@ -3,14 +3,8 @@
 import numpy as np
 import pytest
 
-from skdp import (
-    DPPCA,
-    DPLogisticRegression,
-    DPStandardScaler,
-    DPTruncatedSVD,
-    make_dp_pipeline,
-)
-from skdp.decomposition._rows_moments import decompose
+from skdp import DPPCA, DPLogisticRegression, DPStandardScaler, DPTruncatedSVD, make_dp_pipeline
+from skdp.decomposition.rows.moments import decompose
 from skdp.model_selection import DPGridSearch
 from skdp.pipeline import _fitting as fitting
 from skdp.privacy.plan import PrivacyCost
@@ -112,11 +106,11 @@ def projected_by(scaler, pca, X):
 
 def test_rows_are_projected_as_those_of_the_fit(monkeypatch):
     X, seen = table(0), []
-    problem = DPLogisticRegression._problem
+    spec = DPLogisticRegression._validate
     monkeypatch.setattr(
         DPLogisticRegression,
-        "_problem",
-        lambda self, X, *more, **users: (seen.append(X), problem(self, X, *more, **users))[1],
+        "_validate",
+        lambda self, X, *more, **users: (seen.append(X), spec(self, X, *more, **users))[1],
     )
     model = make_dp_pipeline(
         DPStandardScaler(), DPPCA(2), DPLogisticRegression(classes=[0, 1]), epsilon=1.0

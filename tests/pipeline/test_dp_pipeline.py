@@ -45,12 +45,7 @@ from skdp import (
     make_dp_pipeline,
     privacy_spent,
 )
-from skdp.model_selection import (
-    DPGridSearch,
-    epsilon_curve,
-    matched_noise,
-    private_score,
-)
+from skdp.model_selection import DPGridSearch, epsilon_curve, matched_noise, private_score
 from skdp.privacy import PrivacyBudget, gaussian_dp
 from skdp.units import Entry, SparseRow
 

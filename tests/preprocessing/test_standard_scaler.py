@@ -12,7 +12,9 @@ from scipy.sparse import csr_array, issparse
 from sklearn.preprocessing import StandardScaler
 
 from skdp import DPLogisticRegression, DPStandardScaler, PrivacyWarning, RowBlocks, make_dp_pipeline
-from skdp._intervals import (
+from skdp.data.rows import Rows
+from skdp.data.sources import as_source
+from skdp.preprocessing.intervals import (
     N_BINS,
     Intervals,
     counting,
@@ -22,9 +24,7 @@ from skdp._intervals import (
     sized_intervals,
     summing,
 )
-from skdp._scales import Moments, weights_of
-from skdp.data.rows import Rows
-from skdp.data.sources import as_source
+from skdp.preprocessing.scales import Moments, weights_of
 from skdp.privacy.noise import NoiseSource
 
 SEED = 2**100

@@ -8,7 +8,7 @@ import pytest
 
 from skdp.exceptions import BudgetError
 from skdp.privacy import Plan, PrivacyBudget, sensitivity
-from skdp.privacy.plan import OneOf, PrivacyCost, nodes_of
+from skdp.privacy.plan import AnyOf, PrivacyCost, nodes_of
 
 COST = PrivacyCost(1.0, 1e-6)
 
@@ -23,8 +23,8 @@ HALVES = (GATE, line("half 1", 0.4), line("half 2", 0.5))
 THIRDS = (GATE, line("half 1", 0.4), line("third 2", 0.2), line("third 3", 0.3))
 
 
-def plan_of(*ways):
-    return Plan(COST, OneOf(ways), unit="row", adjacency="replace")
+def plan_of(*branches):
+    return Plan(COST, AnyOf(branches), unit="row", adjacency="replace")
 
 
 def release(budget, *lines):
@@ -75,7 +75,7 @@ def test_ways_that_spend_too_much_or_not_the_same_are_refused():
 
 
 def test_ways_within_ways_are_all_written_out():
-    rest = OneOf((line("all of it", 0.9), (line("half 1", 0.4), OneOf((HALVES[2:], THIRDS[2:])))))
+    rest = AnyOf((line("all of it", 0.9), (line("half 1", 0.4), AnyOf((HALVES[2:], THIRDS[2:])))))
     plan = Plan(COST, (GATE, None, (rest,)), unit="row", adjacency="replace")
     assert plan.branches == (USUAL, HALVES, THIRDS)
 
@@ -87,7 +87,7 @@ def plan_of_many_choices(*, more=0.0):
     """Plan choices between one release and two; the last alternative may spend more."""
     part = 1 / (4 * N_CHOICES)
     choices = [
-        OneOf(
+        AnyOf(
             (
                 line(f"{i} at once", 3 * part),
                 (line(f"{i} first", part), line(f"{i} then", 2 * part)),
@@ -95,7 +95,7 @@ def plan_of_many_choices(*, more=0.0):
         )
         for i in range(N_CHOICES - 1)
     ]
-    last = OneOf((line("at once", 3 * part), (line("first", part), line("then", 2 * part + more))))
+    last = AnyOf((line("at once", 3 * part), (line("first", part), line("then", 2 * part + more))))
     return Plan(COST, (*choices, last), unit="row", adjacency="replace")
 
 
@@ -118,7 +118,7 @@ def test_every_combination_of_choices_may_be_taken(begins_with_two):
     plan = plan_of_many_choices()
     budget = PrivacyBudget.of(plan)
     for i in range(N_CHOICES):
-        at_once, (first, then) = plan.parts[i].ways
+        at_once, (first, then) = plan.parts[i].branches
         release(budget, *((first, then) if (i % 2 == 0) == begins_with_two else (at_once,)))
     record = budget.spent()
     assert len(record.releases) == 3 * N_CHOICES // 2
@@ -132,7 +132,7 @@ def test_alternatives_that_spend_more_are_refused_behind_any_choices():
 
 def test_alternatives_that_begin_alike_are_one_once_they_have_joined():
     """As long as the releases do not say which alternative is taken, both go on."""
-    alike = OneOf(
+    alike = AnyOf(
         (
             (line("a", 0.01), line("b", 0.01)),
             (line("a", 0.01), line("c", 0.01)),

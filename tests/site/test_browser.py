@@ -51,17 +51,17 @@ def browser():
 
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS.keys())
 def test_pages_fit_and_ask_no_other_site(browser, width):
-    problems = []
+    specs = []
     tab = browser.new_page(viewport={"width": width, "height": 900})
-    tab.on("request", lambda asked: is_here(asked.url) or problems.append(f"asks {asked.url}"))
+    tab.on("request", lambda asked: is_here(asked.url) or specs.append(f"asks {asked.url}"))
     # What a page still loads when the next one is opened is not missing.
-    tab.on("requestfailed", lambda asked: "ABORTED" in asked.failure or problems.append(asked.url))
-    tab.on("pageerror", lambda error: problems.append(str(error)))
+    tab.on("requestfailed", lambda asked: "ABORTED" in asked.failure or specs.append(asked.url))
+    tab.on("pageerror", lambda error: specs.append(str(error)))
     for path in pages():
         tab.goto(path.as_uri())
-        problems += [f"{name_of(path)}: {what}" for what in tab.evaluate(TOO_WIDE)]
+        specs += [f"{name_of(path)}: {what}" for what in tab.evaluate(TOO_WIDE)]
     tab.close()
-    assert not problems, "\n".join(problems)
+    assert not specs, "\n".join(specs)
 
 
 def is_here(url):

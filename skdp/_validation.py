@@ -1,0 +1,625 @@
+"""Checks of what a user passes: parameters, and data, with errors that tell no values."""
+
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache, partial, wraps
+from html import escape
+from inspect import signature
+from itertools import dropwhile, pairwise, takewhile
+from numbers import Integral, Real
+from types import NoneType
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn import config_context
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.utils import check_array, check_scalar
+from sklearn.utils._param_validation import (
+    Interval,
+    InvalidParameterError,
+    Options,
+    validate_parameter_constraints,
+)
+from sklearn.utils._set_output import _auto_wrap_is_configured, _get_output_config
+from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
+
+from skdp.data.containers import (
+    CURES,
+    MISSING,
+    SAFE_TEXTS,
+    TIMES,
+    UNREADABLE,
+    canonical_csr,
+    checked_container,
+    float_dtype,
+    is_collection,
+    kinds_of,
+    names_of,
+    of_finite,
+    plain_csr,
+    refuse_times,
+    said_of,
+)
+from skdp.data.parts import PartResults, RowBlocks, RowParts, mapped_blocks
+from skdp.data.sources import holds_sparse
+from skdp.exceptions import callers, shortened, shown
+from skdp.ledger import LEFT_OUT, PrivacyLedger
+from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
+from skdp.privacy.noise import GuessableSeed, may_be_guessed
+from skdp.privacy.precision import as_python
+
+# ------------------------------
+# Whether scikit-learn prints an estimator or wraps it, or joblib caches its fit, judged by the call
+# stack.
+
+
+class _Hidden:
+    """Placeholder for a secret value where parameters are printed."""
+
+    def __repr__(self) -> str:
+        return "<given>"
+
+
+HIDDEN = _Hidden()
+
+
+def is_printing() -> bool:
+    """Whether `get_params` was called by scikit-learn in order to print the parameters.
+
+    scikit-learn prints what `get_params` returns, for estimators inside others, too, and calls no
+    method of theirs for it. Only the call stack shows what the parameters are for.
+    """
+    # The call for the parameters, and what it has called.
+    within = {"is_printing", "get_params", "_get_params"}
+    above = dropwhile(lambda caller: caller[1] in within, callers())
+    for module, function in takewhile(lambda caller: caller[0].startswith("sklearn."), above):
+        if module == "sklearn.utils._pprint" or function == "_get_params_html":
+            return True
+    return False
+
+
+def is_caching() -> bool:
+    """Whether `__getstate__` was called by joblib to look up the cached result of a fit.
+
+    joblib hashes data and parameters for that. Others that hash an estimator repeat no fit.
+    """
+    return any(
+        outer[0] == "joblib.memory" and inner[1] == "hash" for inner, outer in pairwise(callers())
+    )
+
+
+# ------------------------------
+# Checks of parameters, as plain Python numbers, and seeds that have to stay secret.
+
+_GENERATORS = (np.random.RandomState, np.random.Generator)
+#: Constraint of estimators whose noise may come from a seed.
+SEED: dict[str, Any] = {  # not tuned
+    "random_state": [Interval(Integral, 0, None, closed="left"), *_GENERATORS, None]
+}
+#: Constraints of a search or a score, which need a positive delta; fits do not.
+BUDGET: dict[str, Any] = {  # not tuned
+    "epsilon": [Interval(Real, 0, None, closed="right")],
+    "delta": [Interval(Real, 0, 1, closed="neither")],
+    "ledger": [PrivacyLedger, None],
+}
+#: Constraint of a number of things.
+AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")  # not tuned
+#: Constraint of a public bound.
+FINITE_BOUND = Interval(Real, SMALLEST_BOUND, NO_CLIPPING, closed="both")  # not tuned
+#: Constraints of one that may be infinite.
+ANY_BOUND = (FINITE_BOUND, Options(Real, {np.inf}))
+_HIDDEN_PARAMETERS = ("random_state", "ledger")
+_PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
+
+
+_signature = cache(signature)
+# The version that a pickle is from.
+_VERSION = "_skdp_version"
+
+
+def named(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a method, so that errors of its arguments name the class and what it takes."""
+
+    @wraps(method)
+    def _named(self: Any, *args: Any, **kwargs: Any) -> Any:
+        expected = _signature(method)
+        try:
+            expected.bind(self, *args, **kwargs)
+        except TypeError as error:
+            who = f"{type(self).__name__}.{method.__name__}"
+            hint = "Use solver. " * bool({"algorithm", "svd_solver"} & kwargs.keys())
+            names = ", ".join([*expected.parameters][1:])
+            raise TypeError(f"{who}: {error}. {hint}It takes {names}.") from None
+        return method(self, *args, **kwargs)
+
+    return _named
+
+
+class PlainParametersMixin:
+    """Checks parameters as plain values: numpy would round the limits to a small type."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]]
+    # Of the representation in HTML.
+    _doc_link_module, _doc_link_template = "skdp", "{address}"
+
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        base, name = os.environ.get("SKDP_DOCS_URL", "").rstrip("/"), type(self).__name__
+        # Pages are named as classes are imported.
+        is_at_the_top = hasattr(sys.modules["skdp"], name)
+        room = "skdp" if is_at_the_top else type(self).__module__.partition("._")[0]
+        return {"address": escape(f"{base}/generated/{room}.{name}.html") if base else ""}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in vars(cls).keys() & {"__init__", "fit", "plan"}:
+            setattr(cls, name, named(vars(cls)[name]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: Any = super().__getstate__()
+        return {**state, _VERSION: sys.modules["skdp"].__version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kept, own = dict(state), sys.modules["skdp"].__version__
+        if (other := kept.pop(_VERSION, "unknown")) != own:
+            versions = {"current_sklearn_version": own, "original_sklearn_version": other}
+            name = f"{type(self).__name__} of skdp"
+            warnings.warn(InconsistentVersionWarning(estimator_name=name, **versions), stacklevel=2)
+        super().__setstate__(kept)  # type: ignore[misc]
+
+    def _validate_params(self) -> None:
+        # Faster than get_params, which inspects the signature. A subclass may lack a parameter.
+        constraints = self._parameter_constraints
+        given = {name: getattr(self, name) for name in constraints if hasattr(self, name)}
+        validate_plain(constraints, given, type(self).__name__)
+
+
+def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_name: str) -> None:
+    """Check parameters as plain values."""
+    values = dict(zip(given, map(as_python, given.values()), strict=True))
+    if isinstance(ledger := values.get("ledger"), str | bytes | os.PathLike):
+        raise ValueError(
+            f"The 'ledger' parameter of {caller_name} must be a PrivacyLedger or None, and no "
+            "path: pass ledger=PrivacyLedger(path), or what PrivacyLedger.create returns."
+        )
+    if ledger is LEFT_OUT:
+        # A LeftOutLedger refuses by itself, once it is charged.
+        del values["ledger"]
+    for name, value in values.items():
+        flaw = ""
+        try:
+            validate_parameter_constraints(constraints, {name: value}, caller_name=caller_name)
+        except InvalidParameterError as error:
+            flaw = str(error).partition(" Got ")[0]
+        # Of scikit-learn an interval takes True for 1.
+        if isinstance(value, bool) and Interval in map(type, constraints[name]):
+            flaw = f"The {name!r} parameter of {caller_name} must not be a bool."
+        if flaw:
+            # Outside the handler, as the text of scikit-learn has the value.
+            raise InvalidParameterError(f"{flaw} Got {shown(value)} instead.")
+
+
+def check_sizes(**sizes: Any) -> None:
+    """Refuse sizes that are no positive whole numbers."""
+    for name, size in sizes.items():
+        check_scalar(size, name, Integral, min_val=1)
+
+
+def warnings_for_seed(random_state: Any) -> Iterator[str]:
+    """Warn of a seed that may be guessed, and with it the noise."""
+    # A GuessableSeed needs no warning: whoever passed the seed that it was derived from has been
+    # warned of that seed.
+    if may_be_guessed(random_state) and not isinstance(random_state, GuessableSeed):
+        is_int = isinstance(random_state, Integral)
+        given = "an int below 2**64" if is_int else type(random_state).__name__
+        yield (
+            f"random_state, {given}, may be guessed, and whoever guesses it can take the noise "
+            "out. Pass None for the guarantee, or secrets.randbits(128) and keep it secret."
+        )
+
+
+class SeededEstimator(PlainParametersMixin, BaseEstimator):
+    """An estimator with a seed that has to stay secret: printed forms and pickles leave it out."""
+
+    random_state: Any
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Get the parameters as they were given. Printed forms hide a seed and a ledger.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to include the parameters of parameters that are estimators.
+
+        Returns
+        -------
+        dict
+            Parameter names mapped to their values. With an integer `random_state` they are as
+            secret as that seed: whoever has it can take the noise out.
+        """
+        parameters: dict[str, Any] = super().get_params(deep)
+        given = {name: parameters.get(name) for name in _HIDDEN_PARAMETERS}
+        hidden = [name for name in given if not isinstance(given[name], _PRINTED_AS_THEY_ARE)]
+        if hidden and is_printing():
+            parameters.update(dict.fromkeys(hidden, HIDDEN))
+        return parameters
+
+    def __getstate__(self) -> dict[str, Any]:
+        if is_caching():
+            raise ValueError(
+                f"A cache, such as memory of a Pipeline, would repeat a fit of "
+                f"{type(self).__name__} where the data are the same, noise and all: two results "
+                "would tell whether they are. Pass memory=None."
+            )
+        # Before a fit nothing is left out: a process that makes the fit needs the seed and the
+        # ledger.
+        state = super().__getstate__()
+        return without_secrets(state) if hasattr(self, "privacy_spent_") else state
+
+
+def without_secrets(state: dict[str, Any]) -> dict[str, Any]:
+    """Leave the seed and the ledger out of a pickle; a placeholder tells that there was a ledger.
+
+    Whoever has the seed can take the noise out of released results.
+    """
+    ledger = {} if state.get("ledger") is None else {"ledger": LEFT_OUT}
+    # An estimator of another author may have neither.
+    return {**state, **dict.fromkeys({"random_state"} & state.keys()), **ledger}
+
+
+# ------------------------------
+# Checks of data: scikit-learn's and our own, with errors that tell no values.
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Arguments of scikit-learn's validation of X.
+INPUT = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+_SHAPE = r"\([\d, ]*\)"
+# Beginnings of error texts of scikit-learn and numpy that tell shapes and types only. What follows
+# them may be values, and is cut off.
+_TEXTS = (
+    r"Expected 2D array, got (?:1D|scalar) array instead",
+    rf"Expected 2D input, got input with shape {_SHAPE}",
+    r"Expected a 2-dimensional container but got <class '[\w.]+'> instead",
+    rf"Found array with \d+ (?:sample|feature)\(s\) \(shape={_SHAPE}\) while a minimum of "
+    r"\d+ is required(?: by \w+)?",
+    r"Found array with dim \d+(?:, while dim <= 2 is required(?: by \w+)?|\. \w+ expected)",
+    r"Found input variables with inconsistent numbers of samples: \[[\d, ]*\]",
+    r"Input (?:\w+ )?contains (?:NaN|infinity or a value too large for dtype\('\w+'\))",
+    r"Input should have at least 1 dimension",
+    r"Complex data not supported",
+    r"could not convert string to float",
+    r"float\(\) argument must be a string or a (?:real )?number, not '[\w.]+'",
+    r"setting an array element with a sequence(?:\. The requested array has an "
+    r"inhomogeneous shape after \d+ dimensions)?",
+    r"dtype='numeric' is not compatible with arrays of bytes/strings",
+    rf"y should be a 1d array, got an array of shape {_SHAPE} instead",
+    r"Sparse data was passed[\w' ]*, but dense data is required",
+    r"np\.matrix is not supported",
+    r"X has \d+ features, but \w+ is expecting \d+ features as input",
+    r"X does not contain any features, but \w+ is expecting \d+ features",
+    r"Unknown label type: \w+\. [\w ,:]+\.",
+    r"Expected sequence or array-like, got <class '[\w.]+'>",
+    r"Unable to find the number of features from X of type [\w.]+",
+    r"Feature names are only supported if all input features have string names",
+    # Names are public.
+    r"(?s:The feature names should match those that were passed during fit.*)",
+)
+_KNOWN = re.compile("|".join(_TEXTS))
+# Errors of these packages may be quoted. An object in X could raise one of the texts above with
+# values in it.
+_KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"})
+_HINTS = {
+    "Found array with dim": " Make a row of each record: numpy.reshape(X, (len(X), -1)).",
+    **dict.fromkeys(
+        ("required by DPTrace", ". DPTrace"),
+        " Pass matrix_shape=, too, which says of which matrices.",
+    ),
+    "type: bytes": " Make strings of them: [label.decode() for label in y].",
+    "type: continuous": " Fit a regression to other numbers, or make classes of them, as y > 10.",
+    "type: missing": " Leave out records without a label, as y.notna() tells of a series.",
+    **dict.fromkeys(("type: dates", "type: mixed"), " Pass [str(label) for label in y]."),
+    "Expected 2D": " Reshape your data by reshape(-1, 1) if it is one feature, by reshape(1, -1) "
+    "if it is one row.",
+    "Expected a 2-dim": " Pass a frame, as X[['name']]; to a ColumnTransformer a list, ['name'].",
+    "Feature names are only supported": " Pass X.rename(columns=str).",
+    **{f"Input {name} contains NaN": f" {mend}" for name, mend in MISSING.items()},
+    "Input X contains infinity": f" {CURES['infinity']}",
+    **dict.fromkeys(("not 'Timestamp'", "not 'Period'", "not 'datetime."), f" {TIMES}"),
+}
+# These texts are about entries that are no finite numbers; the error then names the columns.
+_OF_COLUMNS: tuple[str, ...] = ("could not convert string", "float() argument", UNREADABLE, TIMES)
+_OF_COLUMNS += ("setting an array", "Input X contains")
+
+
+def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Decorate a check of data, its first argument, so that its errors tell no values."""
+
+    @wraps(check)
+    def _check(X: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        X = checked_container(X)
+        try:
+            # The check for infinity sums the entries, and would warn of huge ones. NaN and infinity
+            # are refused even if scikit-learn is configured not to look for them.
+            with np.errstate(all="ignore"), config_context(assume_finite=False):
+                return check(X, *args, **kwargs)
+        except Exception as error:
+            redacted = _redacted(error, X)
+        # Outside the handler: inside, the error with the values would be attached as its context.
+        raise redacted
+
+    return _check
+
+
+def _redacted(error: Exception, X: Any) -> Exception:
+    """Make an error from the part of its text that is known to tell no values."""
+    text = flaw = ""
+    # An error of foreign code may fail to print itself.
+    with suppress(Exception):
+        text = str(error)
+    kinds: Any = [kind for kind in (TypeError, MemoryError) if isinstance(error, kind)]
+    if not (message := known_text(error)):
+        kinds, message = {*kinds} - {TypeError}, text if text in SAFE_TEXTS else UNREADABLE
+    if message.startswith(_OF_COLUMNS):
+        with suppress(Exception):
+            flaw = f" {said_of(kinds_of(X), message)}".rstrip()
+    return next(iter(kinds), ValueError)(message + flaw)
+
+
+def known_text(error: Exception) -> str:
+    """Return the part of the text of an error that is known to tell no values; "" if none is."""
+    known = None
+    with suppress(Exception):
+        known = _KNOWN.match(str(error))
+    if known is None or _is_foreign(error):
+        return ""
+    # A list of names, one a line, ends without a period.
+    message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
+    return message + "".join(hint for sign, hint in _HINTS.items() if sign in message)
+
+
+def _is_foreign(error: Exception) -> bool:
+    """Whether foreign code, such as a method of an entry, raised the error."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] not in _KNOWN_CODE
+
+
+@redact_errors
+def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: Any = True) -> Any:
+    """Validate X as scikit-learn does, without warnings or errors that tell values."""
+    refuse_times(X)
+    settings = {"ensure_all_finite": ensure_all_finite, "input_name": "X"}
+    if issparse(X) and X.ndim == 2:
+        # check_array would add up duplicate entries before it looks at them.
+        X = plain_csr(X)
+    checked = check_array(X, **INPUT, estimator=estimator_name, **settings)
+    if issparse(checked):
+        # The duplicate entries of a cell may be finite, and their sum infinite.
+        checked = check_array(canonical_csr(checked), accept_sparse="csr", **settings)
+    return checked
+
+
+def check_rows_or_blocks(X: Any, estimator_name: str, *, ensure_all_finite: Any = True) -> Any:
+    """Check rows, and read all blocks of a stream."""
+    if not isinstance(X, RowBlocks):
+        return check_rows(X, estimator_name, ensure_all_finite=ensure_all_finite)
+    # The first pass of a fit checks parts.
+    if not isinstance(X, RowParts):
+        X.check()
+    return X
+
+
+def refuse_blocks(X: Any, estimator_name: str) -> None:
+    """Refuse rows in blocks, for estimators that cannot read them."""
+    if isinstance(X, RowBlocks):
+        raise ValueError(
+            f"X is a RowBlocks, which {estimator_name} does not take: pass an array or a memory "
+            "map."
+        )
+
+
+def refuse_stream(X: Any, estimator_name: str) -> None:
+    """Refuse rows in one stream, which bring no targets along."""
+    if isinstance(X, RowBlocks) and not isinstance(X, RowParts):
+        raise ValueError(
+            f"X is a RowBlocks of one stream, which has no targets for {estimator_name}: pass "
+            "RowBlocks.from_partitions(..., y=...), an array or a memory map."
+        )
+
+
+def check_given(y: Any, estimator_name: str) -> None:
+    """Refuse None for the target."""
+    if y is None:
+        raise ValueError(f"{estimator_name} requires y to be passed, but the target y is None.")
+
+
+def targets_of(X: Any, y: Any, estimator_name: str) -> Any:
+    """Return the `Targets` of rows in parts, which take no y; for other rows return y."""
+    if not isinstance(X, RowParts):
+        check_given(y, estimator_name)
+        return y
+    if X.y is None:
+        raise ValueError(
+            f"{estimator_name} takes y from rows in parts, and these have none: pass y to "
+            "RowBlocks.from_partitions, from_npy or from_parquet, and not to this method."
+        )
+    if y is not None:
+        raise ValueError(
+            f"{estimator_name} takes y from rows in parts, and these have one: leave out the y of "
+            "this method."
+        )
+    return X.y
+
+
+# Rows for a fitted estimator. Only these functions ask whether rows come in blocks.
+
+
+def check_rows_of(
+    X: Any, estimator: Any, *, accept_sparse: Any = "csr", ensure_all_finite: Any = True
+) -> Any:
+    """Check rows, and the names of their features; reading checks blocks."""
+    check_is_fitted(estimator)
+    if not isinstance(X, RowBlocks):
+        own = {"accept_sparse": accept_sparse, "ensure_all_finite": ensure_all_finite}
+        redact_errors(refuse_times)(X)
+        return _validated(X, estimator, **{**INPUT, **own, "reset": False})
+    check_features(X, estimator)
+    _refuse_sparse(X, accept_sparse)
+    return X
+
+
+@redact_errors
+def _validated(X: Any, /, estimator: Any, **settings: Any) -> Any:
+    return validate_data(estimator, X, **settings)
+
+
+def check_transformed(
+    X: Any, n_columns: int, estimator_name: str, *, accept_sparse: Any = "csr"
+) -> Any:
+    """Check transformed rows, and their width; reading checks blocks."""
+    _refuse_sparse(X, accept_sparse)
+    checked = X if isinstance(X, RowBlocks) else check_rows(X, estimator_name)
+    if checked.shape[1] != n_columns:
+        raise ValueError(f"X has {checked.shape[1]} columns, where {n_columns} are expected.")
+    return checked
+
+
+def _refuse_sparse(X: Any, accept_sparse: Any) -> None:
+    if not accept_sparse and holds_sparse(X):
+        raise TypeError("Sparse data was passed for X, but dense data is required.")
+
+
+def transformed(rows: Any, function: Callable[[Any], Any], n_columns: int | None = None) -> Any:
+    """Map checked rows by a function of each row; blocks are mapped when they are read.
+
+    Rows of these that are not finite then become NaN, as later readings must raise nothing. The
+    next opening refuses them.
+    """
+    if not isinstance(rows, RowBlocks):
+        return function(rows)
+    return mapped_blocks(rows, partial(of_finite, function=function, dtype=rows.dtype), n_columns)
+
+
+def results_of(rows: Any, function: Callable[[Any], np.ndarray]) -> Any:
+    """Compute results of checked rows; those of blocks are `PartResults`."""
+    if not isinstance(rows, RowBlocks):
+        return function(rows)
+    none = function(np.empty((0, rows.shape[1]), rows.dtype))
+    of_block = partial(_of_block, function=function, dtype=none.dtype)
+    return PartResults(rows, of_block, (rows.shape[0], *none.shape[1:]), none.dtype)
+
+
+def _of_block(block: Any, function: Callable[[Any], np.ndarray], dtype: np.dtype) -> np.ndarray:
+    return function(block.astype(float_dtype(block), copy=False)).astype(dtype, copy=False)
+
+
+def feature_names(X: Any) -> list[Any] | None:
+    """Return the names of the features of rows, whatever they are; None if they have none."""
+    return X.feature_names if isinstance(X, RowBlocks) else names_of(X)
+
+
+def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:
+    """Check number and names of features against a fit, or set them; read no values."""
+    # This may read the first block, which raises errors of skdp.
+    names = X.feature_names if isinstance(X, RowBlocks) else None
+    if names is None:
+        _validated(X, estimator, reset=reset, skip_check_array=True)
+        return
+    # scikit-learn would look for names in columns, and warn that there are none.
+    _check_n_features(estimator, X, reset=reset)
+    if reset:
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+    elif (expected := list(getattr(estimator, "feature_names_in_", names))) != names:
+        raise ValueError(
+            "The feature names should match those that were passed during fit, in the same order: "
+            f"expected {shortened(expected)}, got {shortened(names)}."
+        )
+
+
+@redact_errors
+def check_numbers(X: Any, /, name: str, **settings: Any) -> np.ndarray:
+    """Validate a dense array of numbers, in double precision unless `settings` say otherwise."""
+    refuse_times(X)
+    return np.asarray(check_array(X, input_name=name, **{"dtype": np.float64, **settings}))
+
+
+# ------------------------------
+# Collections of dask: fits and scores take them as rows in parts, other methods chunk by chunk.
+
+
+def in_parts(X: Any, y: Any = None) -> tuple[Any, Any]:
+    """Return a collection as rows in parts, which have their targets; other rows as they are.
+
+    Parameters
+    ----------
+    X : object
+        Rows.
+    y : object, default=None
+        Their targets, or None.
+
+    Returns
+    -------
+    tuple
+        Rows, and targets that these do not bring along.
+    """
+    if isinstance(X, list) and any(map(is_collection, X)):
+        raise ValueError(
+            "A list of parts of dask has no lengths, which a fit makes public: pass "
+            "dask.array.concatenate([dask.array.from_delayed(part, shape, dtype), ...])."
+        )
+    if not is_collection(X):
+        return X, y
+    # Here and below, dask is imported only once a collection is given.
+    from skdp.data.dask_rows import rows_in_parts
+
+    return rows_in_parts(X, y), None
+
+
+def public_like(X: Any) -> Any:
+    """Return public rows in place of a collection; other rows as they are."""
+    if not is_collection(X):
+        return X
+    from skdp.data import dask_rows
+
+    return dask_rows.public_like(X)
+
+
+def by_chunks(
+    method: Callable[Concatenate[Any, Any, P], Any],
+) -> Callable[Concatenate[Any, Any, P], Any]:
+    """Decorate a method that takes each row by itself, to map the chunks of a collection lazily."""
+
+    @wraps(method)
+    def _by_chunks(self: Any, X: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
+        if not is_collection(X):
+            return method(self, X, *args, **kwargs)
+        from skdp.data.dask_rows import mapped_by_chunks
+
+        if method.__name__ == "transform":
+            _check_output(self)
+        return mapped_by_chunks(
+            lambda rows: method(self, rows, *args, **kwargs), X, method.__name__
+        )
+
+    return cast(Callable[Concatenate[Any, Any, P], Any], named(_by_chunks))
+
+
+def _check_output(estimator: Any) -> None:
+    """Refuse to make data frames of an array of dask: scikit-learn would gather it."""
+    is_wrapped = _auto_wrap_is_configured(estimator)
+    container = _get_output_config("transform", estimator)["dense"]
+    if is_wrapped and container != "default":
+        raise ValueError(
+            f"set_output(transform={container!r}) would gather an array of dask in memory: leave "
+            "it at 'default', and make a data frame by dask.dataframe.from_dask_array(result, "
+            "columns=estimator.get_feature_names_out())."
+        )

@@ -1,0 +1,235 @@
+"""What a decomposition is asked for, what every solver returns, and the choice of a rank."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from numbers import Integral
+from operator import itemgetter
+
+import numpy as np
+
+from skdp import units
+from skdp._estimator import check_not_pure
+from skdp.linalg.spectrum import components_for_ratio, deterministic_signs, most_likely_rank
+from skdp.privacy.plan import PrivacyCost
+
+
+def ratios_of(parts: np.ndarray, whole: float) -> np.ndarray:
+    """Divide `parts` by `whole`, which is at least their sum; if it is 0, so are the ratios."""
+    return parts / whole if whole > 0 else np.zeros_like(parts)
+
+
+def rank_or_none(n_components: int | float | str | None) -> int | None:
+    """Return the number of components, or None if the released spectrum decides it."""
+    return int(n_components) if isinstance(n_components, Integral) else None
+
+
+# ------------------------------
+# What every solver returns.
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Released second moment of the rows, decomposed."""
+
+    components: np.ndarray  # (n_eigenvalues, n_features), orthonormal, by descending eigenvalue
+    eigenvalues: np.ndarray  # of the second moment (a sum, not a mean), not negative
+    total: float  # noisy trace of the second moment; may be below the sum of the eigenvalues
+    # Standard deviation of the noise in an eigenvalue. If noise was added to a matrix and not to
+    # its second moment, the variance of the noise in a singular value.
+    eigenvalue_noise: float
+    n_above_noise: int  # components that stand out from noise alone
+    # If a whole second moment was released: standard deviations of the eigenvalues, and angles that
+    # noise does not turn the components further than, with a probability of 95%.
+    eigenvalue_errors: np.ndarray | None = None
+    angles: np.ndarray | None = None
+    # Second moments along the components, with their noise, and its standard deviation off the
+    # diagonal.
+    noisy: np.ndarray | None = None
+    off_diagonal_std: float = 0.0
+    # (n_rows, n_eigenvalues), singular vectors, if they may be published
+    left: np.ndarray | None = None
+    failed: bool = False  # a basis exceeded the coherence bound and ended the iteration
+    mean: np.ndarray = field(default_factory=lambda: np.zeros(0))  # as released, or a public center
+    mean_noise_variance: float = 0.0  # of an entry; 0 if the mean is the center itself
+    row_norm: float | None = None  # bound that the rows were clipped to, if any
+    kept: float = 1.0  # what part of the sum of squares that leaves, as far as counts tell
+    left_signal: float = 1.0  # largest part of a left vector's squared length that is not noise
+    # Decomposes the same released moment for another number of components, or for None.
+    decompose: Callable[..., "Factors"] | None = None
+    scales: np.ndarray | None = None  # what columns were divided by, after their release
+
+    def of_correlations(self, n_components: int | float | str | None) -> "Factors":
+        """Return the factors of a whole released moment, with columns scaled by its diagonal."""
+        if self.decompose is None or self.eigenvalue_noise == 0:
+            return self
+        scaled = replace(self, decompose=partial(self.decompose, is_scaled=True))
+        found = scaled.for_rank(n_components)
+        assert found.scales is not None
+        noise = self.mean_noise_variance * float(np.mean(found.scales**-2.0))
+        mean = self.mean / found.scales
+        return replace(found, decompose=scaled.decompose, mean=mean, mean_noise_variance=noise)
+
+    def for_rank(self, n_components: int | float | str | None) -> "Factors":
+        """Return the factors of the same releases for another number of components."""
+        if self.decompose is None:
+            return self
+        return replace(
+            self.decompose(n_components=rank_or_none(n_components)),
+            mean=self.mean,
+            mean_noise_variance=self.mean_noise_variance,
+            row_norm=self.row_norm,
+            kept=self.kept,
+        )
+
+    def leading(self, n_components: int) -> "Factors":
+        """Keep the first components; flip them and their left vectors to deterministic signs."""
+        components = self.components[:n_components]
+        signs = deterministic_signs(components)
+        return replace(
+            self,
+            components=components * signs[:, np.newaxis],
+            eigenvalues=self.eigenvalues[:n_components],
+            left=None if self.left is None else self.left[:, :n_components] * signs,
+        )
+
+
+def choose_rank(
+    n_components: int | float | str | None, factors: Factors, n_rows: int, dtype: np.dtype
+) -> int:
+    """Choose the number of components of a released spectrum, by its ratios in `dtype`."""
+    if n_components is None:
+        return min(n_rows, len(factors.eigenvalues))
+    if n_components == "mle":
+        assert factors.noisy is not None
+        return most_likely_rank(factors.noisy, n_rows, factors.off_diagonal_std)
+    if isinstance(n_components, Integral):
+        return int(n_components)
+    ratios = ratios_of(factors.eigenvalues, factors.total).astype(dtype)
+    return min(components_for_ratio(ratios, float(n_components)), n_rows)
+
+
+# ------------------------------
+# What a decomposition is asked for, and which solvers and settings go with each unit.
+
+#: Name of the release of the mean of the rows.
+MEAN = "mean"
+
+
+@dataclass(frozen=True)
+class Support:
+    """Which solvers and settings go with a unit."""
+
+    # Default number of steps of each solver. For entries "auto" takes the first that can be used,
+    # for rows see `resolve_rows`.
+    steps: dict[str, int]
+    centered: tuple[str, ...] = ()  # solvers that take a center
+    pure: tuple[str, ...] = ()  # solvers with noise for ``delta=0``
+    # Whether noise follows released bases; if not, the norms of the rows are bounded.
+    has_bases: bool = True
+    takes_coherence_bound: bool = False
+    # Counts the units of a matrix with that shape.
+    count: Callable[[tuple[int, int]], int] = itemgetter(0)
+
+
+# Of rows, and of people who have several: benchmarks/high_dimension/captured.md, "power, 4 steps".
+_OF_ROWS = Support(
+    {"covariance": 0, "adaptive": 0, "power": 3},
+    centered=("covariance", "adaptive", "power"),
+    has_bases=False,
+)
+#: What depends on the unit, for each unit.
+# "power" of edges: benchmarks/house/constants.md. Else not studied.
+SUPPORT: dict[type[units.ResolvedUnit], Support] = {
+    units.ResolvedRow: _OF_ROWS,
+    units.ResolvedUser: _OF_ROWS,
+    units.ResolvedEntry: Support(
+        {"alternating": 5, "deflation": 5, "input": 0},
+        centered=("alternating", "deflation", "input"),
+        pure=("alternating",),
+        takes_coherence_bound=True,
+        count=math.prod,
+    ),
+    units.ResolvedEdge: Support(
+        {"power": 8, "deflation": 5, "alternating": 5},
+        centered=("alternating",),
+        pure=("power", "alternating"),
+        takes_coherence_bound=True,
+        # Pairs of nodes, each with itself included.
+        count=lambda shape: math.comb(shape[0] + 1, 2),
+    ),
+    units.ResolvedSparseRow: Support({"alternating": 5}, centered=("alternating",)),
+    # Its matrix is a second moment, so that one step multiplies by the rows twice.
+    units.ResolvedInteraction: Support({"power": 6}, count=math.prod),
+    units.ResolvedSpectralChange: Support({"power": 8}, pure=("power",)),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixSpec:
+    """What a fit to a matrix is asked for: plain parameters, and public facts of the data."""
+
+    cost: PrivacyCost
+    unit: units.ResolvedUnit
+    given_unit: str  # the parameter as the user passed it, for error messages
+    support: Support
+    n_units: int
+    shape: tuple[int, int]
+    dtype: np.dtype
+    is_sparse: bool
+    rounding: float  # bound for a sum of rows, in units of the largest contribution
+    center: np.ndarray | str | None  # "private", (n_features,) or None
+    releases_mean: bool  # whether the column means are needed and not public
+    # These may be "auto" or None until they are resolved.
+    n_components: int | float | str | None
+    solver: str
+    n_iter: int | str
+    n_oversamples: int | str
+    basis_size: int = 0  # columns of a basis, set when the spec is resolved
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsSpec(MatrixSpec):
+    """What a fit is asked for if rows are protected, whose norms are bounded."""
+
+    row_norm: float | None
+    mean_norm: float | None
+    is_pca: bool  # at most min(n_samples, n_features) components
+    is_in_memory: bool
+    is_exact: bool = False  # whether the iteration starts at the leading directions
+    # Solvers that the mean may guide if most rows turn out to be positive; none if it must not.
+    guided_solvers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntriesSpec(MatrixSpec):
+    """What a fit is asked for if less than a row is protected, or a change is promised."""
+
+    unit: units.MatrixUnit
+    coherence_bound: float | None
+    releases_total: bool = True  # whether the sum of squares is needed
+    averages: bool = True  # whether a basis follows from the products of several steps
+
+
+def rank_of(spec: MatrixSpec) -> int:
+    """Return the number of components, which must be an integer by now."""
+    assert isinstance(spec.n_components, Integral)
+    return int(spec.n_components)
+
+
+def check_solver(spec: MatrixSpec) -> None:
+    """Refuse a solver that cannot protect the unit, or cannot do so with ``delta=0``."""
+    support, solver, given = spec.support, spec.solver, spec.given_unit
+    if solver not in ("auto", *support.steps):
+        raise ValueError(
+            f"solver={solver!r} is not for {given}; choose 'auto' or one of {tuple(support.steps)}."
+        )
+    if not spec.cost.is_pure:
+        return
+    if not support.pure:
+        check_not_pure(given, spec.cost)
+    if spec.n_components is None:
+        check_not_pure("n_components=None", spec.cost, "an int for n_components, or ")
+    if solver not in ("auto", *support.pure):
+        check_not_pure(f"solver={solver!r}", spec.cost, f"solver={support.pure[0]!r}, or ")

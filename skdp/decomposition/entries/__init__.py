@@ -1,0 +1,1 @@
+"""Decompositions of a matrix whose entries are protected: plan, solvers."""

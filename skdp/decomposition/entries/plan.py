@@ -1,0 +1,316 @@
+"""Checks, releases and shares of a fit by products with released bases."""
+
+import math
+from dataclasses import replace
+from functools import partial
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdp.decomposition._spec import MEAN, EntriesSpec, check_solver
+from skdp.linalg.norms import LEAST_ROUNDING
+from skdp.privacy import Release
+from skdp.units import MatrixUnit
+
+# Shares of the means and of the sum of squares; the solver takes the rest. With delta=0 they are
+# shares of epsilon and not of the square of mu, so that a small share buys less.
+_MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01  # not studied
+_PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03  # not studied
+# Fraction of the solver's share for the core, its last release. It is larger where shares are of
+# epsilon, and where the core gets no less noise than a whole product.
+_CORE_SHARE, _LARGER_CORE_SHARE = 0.02, 0.05  # not studied
+# A step gets this many times the share of the next one.
+_DECAY = 0.8  # benchmarks/house/constants.md
+# Fraction of the share of a component for its value.
+_VALUE_SHARE = 0.05  # not studied
+# Clipping mixes in other directions, and one more column keeps them apart from the components.
+# Laplace noise grows with the number of columns, so this column does not pay there.
+_OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
+# With more budget more columns pay, and more steps for second moments: one for each so much of the
+# public strength, up to the second number. Second moments of interactions have this part of the
+# strength. benchmarks/papers/decentralized_power_method.md
+_STRENGTH_PER_MORE, _MOST_MORE, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
+# From this length of the shorter side on, an iteration does better than noise on every entry:
+# benchmarks/entries/captured.md, "Small matrices: which solver".
+_LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
+
+
+def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
+    """Refuse contradictory parameters, and resolve "auto", from public facts only."""
+    support, (n_rows, n_features) = spec.support, spec.shape
+    _check_zeros(spec)
+    if spec.unit.is_symmetric and n_rows != n_features:
+        raise ValueError(
+            f"{spec.given_unit} needs a symmetric matrix, got one of shape {spec.shape}; "
+            "skdp.units.Entry takes any matrix."
+        )
+    if spec.center is not None:
+        _check_center(spec)
+    check_solver(spec)
+    _check_rank(spec)
+    size = int(min(spec.shape) if spec.n_components is None else spec.n_components)
+    extra = _PURE_OVERSAMPLES if spec.cost.is_pure else _OVERSAMPLES
+    if spec.n_oversamples != "auto":
+        extra = int(spec.n_oversamples)
+    solver = _choose_solver(spec, size + extra)
+    strong = int(min(_strength(spec) / _STRENGTH_PER_MORE, _MOST_MORE))
+    if spec.n_oversamples == "auto":
+        extra = max(extra, strong)
+    # Second moments have many directions of about the same length, which steps tell apart slowly,
+    # and more slowly on average with products before: where noise is little, the last one is best.
+    is_moment = spec.unit.is_second_moment
+    n_iter = support.steps[solver] + strong * is_moment
+    if spec.coherence_bound is not None:
+        _check_coherence_bound(spec, solver)
+    limit = n_features if spec.unit.is_second_moment else min(spec.shape)
+    return replace(
+        spec,
+        n_components=size,
+        solver=solver,
+        # An int of any size becomes a float before anything is spent.
+        coherence_bound=spec.coherence_bound and float(spec.coherence_bound),
+        # Deflation finds one component at a time, with bases of a single column.
+        basis_size=size if solver == "deflation" else min(size + extra, limit),
+        n_iter=n_iter if spec.n_iter == "auto" else spec.n_iter,
+        averages=strong < _MOST_MORE or not is_moment,
+    )
+
+
+def _strength(spec: EntriesSpec) -> float:
+    """Divide the largest singular value that the bounds admit by the noise of a flat product."""
+    (n_rows, n_columns), unit, mu = spec.shape, spec.unit, spec.cost.mu
+    if not spec.cost.is_private or spec.cost.is_pure or not unit.follows_rows:
+        return 0.0
+    flat = np.full(n_columns, n_columns**-0.5)
+    of_product = unit.product(flat) * math.sqrt(n_columns if unit.is_second_moment else n_rows)
+    if unit.is_second_moment:
+        return _STRENGTH_OF_MOMENTS * mu * n_rows * unit.largest**2 / of_product
+    of_transposed = unit.rmatmul(np.full(n_rows, n_rows**-0.5)) * math.sqrt(n_columns)
+    largest = unit.largest * math.sqrt(n_rows * n_columns)
+    return mu * largest / math.sqrt(of_product * of_transposed)
+
+
+def _check_zeros(spec: EntriesSpec) -> None:
+    """Refuse bounds of entries that exclude the zeros of a sparse X."""
+    if spec.is_sparse and not spec.unit.admits_zero:
+        raise ValueError(
+            f"X is sparse, but the bounds of {spec.given_unit} exclude its zeros; pass "
+            "zero_is_missing=True, bounds that include 0, or a dense X."
+        )
+
+
+def _check_center(spec: EntriesSpec) -> None:
+    """Refuse centering where the matrix would not stay symmetric."""
+    support, solver, given = spec.support, spec.solver, spec.given_unit
+    if not support.centered:
+        raise ValueError(f"{given} takes no center: pass center=False.")
+    if solver in support.steps and solver not in support.centered:
+        raise ValueError(
+            f"A center with {given} and solver={solver!r}, which needs a symmetric matrix: pass "
+            f"center=False or solver={support.centered[0]!r}."
+        )
+
+
+def _check_rank(spec: EntriesSpec) -> None:
+    """Refuse a number of components that X does not have, or that the solver cannot choose."""
+    n_components, smaller = spec.n_components, min(spec.shape)
+    sees_all = "input" in spec.support.steps and spec.solver in ("auto", "input")
+    if not isinstance(n_components, Integral) and not (n_components is None and sees_all):
+        raise ValueError(
+            f"n_components={n_components!r} with {spec.given_unit}: pass an int, or None with "
+            "solver='input' for entries."
+        )
+    if n_components is not None and int(n_components) > smaller:
+        raise ValueError(
+            f"n_components={n_components} must be at most min(n_samples, n_features)={smaller}."
+        )
+
+
+def _choose_solver(spec: EntriesSpec, basis_size: int) -> str:
+    """Choose the first solver that is possible, or "input" if noise on every entry does better."""
+    support = spec.support
+    if spec.n_components is None:
+        return "input"
+    if spec.solver != "auto":
+        return spec.solver
+    # An iteration spreads its noise over the rows and columns, so it needs enough of both.
+    side = (min(spec.shape) ** 2 * max(spec.shape)) ** (1 / 3)
+    is_small = side < _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * basis_size
+    if "input" in support.steps and not spec.cost.is_pure and is_small:
+        return "input"
+    usable = tuple(support.steps) if spec.center is None else support.centered
+    return next(name for name in usable if not spec.cost.is_pure or name in support.pure)
+
+
+def _check_coherence_bound(spec: EntriesSpec, solver: str) -> None:
+    """Refuse a coherence bound if no iteration with such a bound runs."""
+    if spec.support.takes_coherence_bound and solver != "input":
+        return
+    taken = f"solver={spec.solver!r}"
+    if spec.solver != solver:
+        taken += f", which takes {solver!r}"
+    raise ValueError(
+        f"coherence_bound={spec.coherence_bound:g} is for the iterations that protect entries "
+        f"and edges, got {spec.given_unit} and {taken}: pass coherence_bound=None, or another "
+        "solver."
+    )
+
+
+class IterationReleases(NamedTuple):
+    """Products with released bases, and the core that turns the bases."""
+
+    # For each step one release if the matrix is symmetric, else one from each side.
+    products: tuple[Any, ...]
+    core: Release
+
+
+class DeflationReleases(NamedTuple):
+    """An iteration for each component, with its value as the core; and the core of all vectors."""
+
+    components: tuple[IterationReleases, ...]
+    core: Release
+
+
+class EntryReleases(NamedTuple):
+    """What a fit by products releases, in this order."""
+
+    mean: Release | None
+    total: Release | None  # sum of squares
+    solver: Release | IterationReleases | DeflationReleases  # all entries, or products
+
+
+def plan_entries(spec: EntriesSpec) -> EntryReleases:
+    """Plan all releases in their order."""
+    unit, cost = spec.unit, spec.cost
+    mean_share, total_share = _total_shares(spec)
+    mean = _plan_mean(spec, mean_share) if mean_share else None
+    total = _plan_total(spec, total_share) if total_share else None
+    share = 1 - math.fsum([mean_share, total_share])
+    if spec.solver == "input":
+        change = partial(float, unit.whole(spec.shape) * (1 + LEAST_ROUNDING))
+        entries = cost.release("matrix", "gaussian", share, change, {}, shape=spec.shape)
+        return EntryReleases(mean, total, entries)
+    core_share = _CORE_SHARE
+    if cost.is_pure or not unit.follows_rows:
+        core_share = _LARGER_CORE_SHARE
+    core = _plan_core(spec, "core", spec.basis_size, share * core_share)
+    share *= 1 - core_share
+    if spec.solver == "deflation":
+        return EntryReleases(mean, total, DeflationReleases(_plan_components(spec, share), core))
+    products = _plan_products(spec, share, spec.basis_size)
+    return EntryReleases(mean, total, IterationReleases(products, core))
+
+
+def _total_shares(spec: EntriesSpec) -> tuple[float, float]:
+    """Return the shares of the means of the columns and of the sum of squares."""
+    if not spec.unit.has_totals:
+        return 0.0, 0.0
+    mean, total = _MEAN_SHARE, _TOTAL_SHARE
+    if spec.cost.is_pure:
+        mean, total = _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE
+    return mean * spec.releases_mean, total * spec.releases_total
+
+
+def _mechanism(spec: EntriesSpec, *, pure: str) -> str:
+    return pure if spec.cost.is_pure else "gaussian"
+
+
+def _plan_mean(spec: EntriesSpec, share: float) -> Release:
+    mechanism = _mechanism(spec, pure="laplace")
+    change = partial(_mean_change, spec.unit, spec.shape, by_rows=spec.cost.is_pure)
+    known, shape = {"rounding": spec.rounding}, spec.shape[1:]
+    return spec.cost.release(MEAN, mechanism, share, change, known, shape=shape)
+
+
+def _plan_total(spec: EntriesSpec, share: float) -> Release:
+    """Plan the sum of squares about the center, which may be released."""
+    known: dict[str, Any] | None = None
+    if not isinstance(spec.center, str):
+        point = np.zeros(spec.shape[1]) if spec.center is None else spec.center
+        # For other units the sum rounds far less than `_squares_change` allows for anyway.
+        rounding = spec.rounding if spec.unit.is_second_moment else 0.0
+        known = {"point": point, "rounding": rounding}
+    mechanism, follows = _mechanism(spec, pure="laplace"), MEAN
+    change = partial(_squares_change, spec.unit)
+    return spec.cost.release("sum of squares", mechanism, share, change, known, follows=follows)
+
+
+def _mean_change(
+    unit: MatrixUnit, shape: tuple[int, int], rounding: float, *, by_rows: bool
+) -> float:
+    """Return the sensitivity of the means of the columns, with the rounding of their sums."""
+    n_rows, n_features = shape
+    # One entry may change the rounding of all columns, as it may change the order of their sums.
+    n_sums = n_features if by_rows else math.sqrt(n_features)
+    slack = 2 * rounding * unit.largest * n_sums / n_rows
+    return unit.mean(n_rows, by_rows=by_rows) + slack
+
+
+def _squares_change(unit: MatrixUnit, point: np.ndarray, rounding: float) -> float:
+    """Return the sensitivity of the sum of squares about a public point, with its rounding."""
+    slack = 2 * rounding
+    if not unit.is_second_moment:
+        slack = slack * unit.largest * (unit.largest + 2 * float(np.abs(point).max()))
+    return unit.squares(point) * (1 + LEAST_ROUNDING) + slack
+
+
+def _with_rounding(change: float, rounding: float) -> float:
+    """Add the rounding of the sums to the sensitivity that the unit gives for a product."""
+    return (change + 2 * rounding) * (1 + LEAST_ROUNDING)
+
+
+def _plan_components(spec: EntriesSpec, share: float) -> tuple[IterationReleases, ...]:
+    """Plan an iteration and a value for each component."""
+    share /= spec.basis_size
+    prefixes = [f"component {index}: " for index in range(1, spec.basis_size + 1)]
+    return tuple(
+        IterationReleases(
+            _plan_products(spec, share * (1 - _VALUE_SHARE), 1, prefix),
+            _plan_core(spec, f"{prefix}value", 1, share * _VALUE_SHARE),
+        )
+        for prefix in prefixes
+    )
+
+
+def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "") -> tuple[Any, ...]:
+    """Plan the products of an iteration, which may fail at each of them."""
+    unit, (n_rows, n_columns) = spec.unit, spec.shape
+    mechanism = _mechanism(spec, pure="laplace" if unit.is_local else "spherical")
+
+    def product(name: str, part: float, length: int) -> Release:
+        return spec.cost.release(
+            prefix + name,
+            mechanism,
+            part,
+            _with_rounding,
+            follows="the released basis",
+            shape=(length, size),
+            may_be_skipped=spec.coherence_bound is not None,
+        )
+
+    weights = _DECAY ** -np.arange(int(spec.n_iter), dtype=float)
+    weights /= weights.sum()
+    if spec.solver == "power" or (spec.solver == "deflation" and unit.is_symmetric):
+        shares = enumerate((share * weights).tolist(), start=1)
+        return tuple(product(f"product {step}", part, n_columns) for step, part in shares)
+    # The noise of a product grows with its number of rows, so that this split is best for equally
+    # coherent sides. Where noise does not fall with the length of the other side, the roots of the
+    # lengths are the best split.
+    sides = np.array([n_rows, n_columns]) ** (1.0 if unit.follows_rows else 0.5)
+    sides /= sides.sum()
+    pairs = enumerate((share * np.outer(weights, sides)).tolist(), start=1)
+    return tuple(
+        (
+            product(f"right product {step}", right, n_rows),
+            product(f"left product {step}", left, n_columns),
+        )
+        for step, (right, left) in pairs
+    )
+
+
+def _plan_core(spec: EntriesSpec, name: str, size: int, share: float) -> Release:
+    mechanism, follows = _mechanism(spec, pure="spherical"), "the released basis"
+    return spec.cost.release(
+        name, mechanism, share, _with_rounding, follows=follows, shape=(size, size)
+    )

@@ -1,0 +1,674 @@
+"""A private matrix that is seen through noisy products, and the solvers that make factors of it."""
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from scipy.special import chdtri, gammainccinv
+
+from skdp.data.rows import Rows
+from skdp.decomposition._spec import EntriesSpec, Factors, rank_of
+from skdp.decomposition.entries.plan import DeflationReleases, EntryReleases, IterationReleases
+from skdp.linalg.denoising import (
+    NoisyProduct,
+    ProductAverage,
+    are_mostly_signal,
+    count_above_noise,
+    debiased,
+    shrink_rows,
+    shrunk,
+)
+from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
+from skdp.linalg.spectrum import orthonormal_basis, random_basis
+from skdp.privacy import PrivacyBudget, Release, Released
+from skdp.privacy.clipping import clip_rows
+from skdp.units import MatrixUnit
+
+# ------------------------------
+# Which components stand out from noise, by released values and public scales alone.
+
+_RISK = 1e-3  # benchmarks/entries/warned.md, "edge alone"
+# At that risk, the quantile of the Tracy-Widom law of real matrices is 3.27, but small matrices
+# exceed it twice as often. In simulations from order 2 up, they exceed this value no more often.
+_TRACY_WIDOM = 3.84  # not studied
+# A singular value must exceed this many standard deviations of its own noise in the second test.
+_CORE_DEVIATIONS = 2.0  # benchmarks/entries/warned.md, "edge alone"
+
+
+def gaussian_norm(shape: tuple[int, ...], noise_std: float) -> float:
+    """Compute a bound that the spectral norm of Gaussian noise exceeds once in 1000 times.
+
+    It follows the Tracy-Widom law (I. M. Johnstone, 2001, :doi:`10.1214/aos/1009210544`); the
+    centering and the scaling are those of Z. Ma (2012, :doi:`10.3150/10-BEJ334`).
+    """
+    # With this centering and scaling small matrices are closer to the limit law.
+    m, n = np.array(shape) - 0.5
+    edge = math.sqrt(m) + math.sqrt(n)
+    fluctuation = edge * (1 / math.sqrt(m) + 1 / math.sqrt(n)) ** (1 / 3)
+    # The limit law is not for a single row or column, whose squared norm has a chi-squared law.
+    column = float(chdtri(max(shape), _RISK))
+    return noise_std * math.sqrt(max(edge**2 + _TRACY_WIDOM * fluctuation, column))
+
+
+def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
+    """Compute a bound that the Frobenius norm of spherical noise exceeds once in 1000 times."""
+    size = math.prod(shape)
+    return noise_std * float(gammainccinv(size, _RISK)) / math.sqrt(size + 1)
+
+
+def count_above(
+    singular_values: np.ndarray, *, floor: float, noise_squares: np.ndarray, core_std: float
+) -> int:
+    r"""Count the components that pass two tests.
+
+    The first asks whether the component exists: its singular value, from the release of the core or
+    of the noisy matrix, must exceed `floor`, as noise alone does once in 1000 fits. The second asks
+    whether its right vector v is useful: at least half of its squared length must be signal.
+
+    An iteration finds v as the direction of :math:`A^T u` plus noise. The length of :math:`A^T u`
+    is at least the released singular value :math:`s = u^T A v`. The noise in n rows has the
+    expected squared length :math:`n\, q^T \Gamma q`, given as `noise_squares`, where u = U q and
+    :math:`\Gamma` is the covariance of the noise in a row of the average of all products with the
+    basis U. So the second test is
+
+    .. math:: s^2 \ge n\, q^T \Gamma q + 4 \tau^2
+
+    where :math:`\tau` is the standard deviation of the noise in the core: the last term rejects an
+    s that is mostly noise itself. The test ignores that the rows are shrunk afterwards. Shrinking
+    helps coherent vectors, so the test is too strict for them by a factor. For noise on every
+    entry, :func:`skdp.linalg.denoising.are_mostly_signal` takes the place of the second test.
+    """
+    least = np.sqrt(noise_squares + (_CORE_DEVIATIONS * core_std) ** 2)
+    return int(np.sum((singular_values > floor) & (singular_values >= least)))
+
+
+# ------------------------------
+# The private matrix, which solvers see only through noisy products.
+
+# Cuts of a basis that compete grow by this factor; a product counts as so many that are averaged;
+# and what is cut away costs so much, beside noise. Not studied.
+_CUT_GROWTH, _AVERAGED, _PRICE_OF_CUT = 2.0, 3.0, 0.01
+# Least row norm that noise is scaled for, relative to the root of the mean square of all rows.
+_LEAST_NORM = 1e-6  # not tuned
+
+
+class NoisyMatrix:
+    """A private matrix minus a public one, seen through noisy products.
+
+    The unit has clipped the rows. Before a basis is multiplied, its rows are cut so that no squared
+    norm exceeds `cut` times their mean: that bounds the effect of one entry. Where earlier products
+    tell how large the signal is, a higher cut may lose less than its noise costs. With a
+    `coherence_bound` nothing is cut. Instead the noise of every product is scaled for squared row
+    norms of that bound times their mean, and a basis that exceeds them is refused.
+
+    With a private center the matrix is :math:`(I - 1 1^T / m) A`. Centering multiplies A by a
+    public matrix from the left. So released products and bases are centered instead of A. This is
+    exact and adds no noise, unlike subtracting released means.
+    """
+
+    # Eigenvalues of the second moment of the rows are singular values of the matrix to this power.
+    _power = 2
+
+    def __init__(
+        self, spec: EntriesSpec, rows: Rows, budget: PrivacyBudget, cut: float | None
+    ) -> None:
+        self._rows, self._budget, self._unit = rows, budget, spec.unit
+        self._cut = cut if spec.coherence_bound is None else None
+        self._coherence_bound = spec.coherence_bound
+        self.n_kept = N_KEPT if spec.averages else 1
+        self._is_centered, self._rank = isinstance(spec.center, str), rank_of(spec)
+        # The public part is the first factor times the second one transposed.
+        self._public = (np.zeros((self.shape[0], 0)), np.zeros((self.shape[1], 0)))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the matrix."""
+        return self._rows.n_rows, self._rows.n_features
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether long rows of a basis are cut."""
+        return self._cut is not None
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether the noise is for ``delta=0``."""
+        return self._budget.cost.is_pure
+
+    def skip(self, *products: Release) -> None:
+        """Spend the budget of products without releasing them."""
+        self._budget.skip(*products)
+
+    def factors(
+        self,
+        left: np.ndarray,
+        singular_values: np.ndarray,
+        right: np.ndarray,
+        *,
+        noise_std: float,
+        n_above_noise: int,
+        failed: bool = False,
+    ) -> Factors:
+        """Express the second moment of the rows by released singular vectors and values."""
+        eigenvalues = singular_values**self._power
+        return Factors(
+            components=right.T,
+            eigenvalues=eigenvalues,
+            total=float(eigenvalues.sum()),
+            eigenvalue_noise=noise_std**self._power,
+            n_above_noise=n_above_noise,
+            left=left,
+            failed=failed,
+        )
+
+    def minus(self, left: np.ndarray, right: np.ndarray) -> "NoisyMatrix":
+        """Return a view of the matrix minus a public ``left @ right.T``.
+
+        Sensitivities stay, as neighboring matrices differ as before.
+        """
+        other = copy.copy(self)
+        other._public = (np.hstack([self._public[0], left]), np.hstack([self._public[1], right]))
+        return other
+
+    def exceeds_bound(self, basis: np.ndarray) -> bool:
+        """Whether the basis exceeds the coherence bound."""
+        if self._coherence_bound is None:
+            return False
+        # Rounding may make a row of an orthonormal basis longer than 1; the noise allows for it.
+        largest = self._norm_at(self._coherence_bound, basis) * (1 + LEAST_ROUNDING / 2)
+        return bool(row_norms(basis).max() > largest)
+
+    def signal(self, products: ProductAverage, basis: np.ndarray) -> np.ndarray | None:
+        """Estimate the largest squared singular values from products, the last with `basis`."""
+        if self._cut is None or self.is_pure:
+            return None
+        estimate, covariance = products.estimate(basis)
+        squares = np.linalg.eigvalsh(estimate.T @ estimate - len(estimate) * covariance)
+        return np.maximum(squares[: -self._rank - 1 : -1], 0.0)
+
+    def matmul(
+        self, release: Release, basis: np.ndarray, signal: np.ndarray | None = None
+    ) -> NoisyProduct:
+        """Release the matrix times `basis`, of shape (n_columns, size)."""
+        basis = self._cut_rows(basis, release, self._unit.product, signal)
+        norms = self._noise_norms(basis)
+        value, rounding = self._multiply(basis, norms)
+        change = self._unit.product(norms, by_rows=_is_by_rows(release))
+        noisy, noise_std = self._budget.release(release, value, change, rounding)
+        left, right = self._public
+        product = self._centered(noisy - left @ (right.T @ basis))
+        return NoisyProduct(basis, product, noise_std, not self.is_pure)
+
+    def rmatmul(
+        self, release: Release, basis: np.ndarray, signal: np.ndarray | None = None
+    ) -> NoisyProduct:
+        """Release the transposed matrix times `basis`, of shape (n_rows, size)."""
+        # Cutting comes first: cutting a centered basis would move its column means away from 0.
+        basis = self._centered(self._cut_rows(basis, release, self._unit.rmatmul, signal))
+        norms = self._noise_norms(basis)
+        # One unit may change the rounding of every row of the product: the places of the zeros in a
+        # sparse matrix may decide which entries are added first.
+        n_sums = self.shape[1] if _is_by_rows(release) else math.sqrt(self.shape[1])
+        rounding = self._rounding(self._rows.depth, norms) * n_sums
+        change = self._unit.rmatmul(norms, by_rows=_is_by_rows(release))
+        value = self._rows.rmatmul(basis)
+        noisy, noise_std = self._budget.release(release, value, change, rounding)
+        left, right = self._public
+        return NoisyProduct(basis, noisy - right @ (left.T @ basis), noise_std, not self.is_pure)
+
+    def core(
+        self, release: Release, left: np.ndarray, right: np.ndarray, *, is_symmetric: bool = False
+    ) -> Released:
+        """Release ``left.T @ matrix @ right``; if the matrix is symmetric, `left` is `right`."""
+        left = self._centered(left)
+        norms = self._norms(left), self._norms(right)
+        change = self._unit.symmetric_core(norms[1]) if is_symmetric else self._unit.core(*norms)
+        value = left.T @ self._multiply(right, norms[1])[0]
+        noisy, noise_std = self._budget.release(release, value, change, self._core_rounding(norms))
+        public_left, public_right = self._public
+        core = noisy - (left.T @ public_left) @ (public_right.T @ right)
+        # Averaging with the transpose makes no noise larger.
+        return Released((core + core.T) / 2 if is_symmetric else core, noise_std)
+
+    def with_noise(self, release: Release) -> Released:
+        """Release the matrix itself."""
+        noisy, noise_std = self._budget.release(release, self._rows.dense())
+        left, right = self._public
+        return Released(self._centered(noisy - left @ right.T), noise_std)
+
+    def _centered(self, values: np.ndarray) -> np.ndarray:
+        return np.asarray(values - values.mean(axis=0)) if self._is_centered else values
+
+    def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:
+        """Multiply by a basis; bound the rounding error of the rows that one unit may change."""
+        rounding = self._rounding(self.shape[1], norms)
+        return self._rows.matmul(basis), self._unit.row_errors(self.shape[0]) * rounding
+
+    def _core_rounding(self, norms: tuple[np.ndarray, np.ndarray]) -> float:
+        return self._rounding(sum(self.shape), norms[0]) * float(norms[1].sum())
+
+    def _cut_rows(
+        self,
+        basis: np.ndarray,
+        release: Release,
+        change_of: Callable[[np.ndarray], float],
+        signal: np.ndarray | None,
+    ) -> np.ndarray:
+        """Cut long rows of a basis, by released values and public facts: as usual, or less.
+
+        The noise of a product relative to the signal is weighed against what is cut away.
+        """
+        if self._cut is None:
+            return basis
+        best = clip_rows(basis.copy(), self._norm_at(self._cut, basis))
+        if signal is None:
+            return best
+        cut, least, floor, found = self._cut, math.inf, 0.0, best
+        while True:
+            std = self._budget.noise_std(change_of(self._norms(found)), release.share)
+            noise = release.shape[0] * std**2 / _AVERAGED
+            lost = float(np.sum(np.square(basis - found))) / basis.shape[1]
+            floor = floor or noise
+            loss = float(np.mean(noise / (signal + floor))) + _PRICE_OF_CUT * lost
+            if loss < least:
+                least, best = loss, found
+            # No row of an orthonormal basis is longer than 1, but for rounding.
+            if self._norm_at(cut, basis) == 1 or lost == 0:
+                return best
+            cut *= _CUT_GROWTH
+            found = clip_rows(basis.copy(), self._norm_at(cut, basis))
+
+    def _noise_norms(self, basis: np.ndarray) -> np.ndarray:
+        """Return the row norms that the noise of a product is scaled for."""
+        norms = self._norms(basis)
+        if self._coherence_bound is None:
+            return norms
+        return np.maximum(norms, self._norm_at(self._coherence_bound, basis))
+
+    def _norms(self, basis: np.ndarray) -> np.ndarray:
+        """Return positive row norms: even a centered basis of one row, which is 0, needs noise."""
+        return np.maximum(row_norms(basis), _LEAST_NORM * self._norm_at(1.0, basis))
+
+    @staticmethod
+    def _norm_at(multiple: float, basis: np.ndarray) -> float:
+        """Return the root of `multiple` times the mean squared row norm of an orthonormal basis."""
+        return min(1.0, math.sqrt(multiple * basis.shape[1] / len(basis)))
+
+    def _rounding(self, depth: int, norms: np.ndarray) -> float:
+        """Bound the rounding error of `depth` additions of entries times rows of a basis."""
+        return (depth + 2) * UNIT_ROUNDOFF * self._unit.largest * float(norms.sum())
+
+
+class NoisyMoment(NoisyMatrix):
+    """The second moment of private rows, a symmetric matrix, seen through noisy products."""
+
+    _power = 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the matrix, square."""
+        return self._rows.n_features, self._rows.n_features
+
+    def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:
+        product, rounding, _ = self._rows.normal_product(basis, np.asarray)
+        return product, self._rows.bound**2 * rounding
+
+    def _core_rounding(self, norms: tuple[np.ndarray, np.ndarray]) -> float:
+        # Both the product and the sum over its rows round.
+        depth = self._rows.n_rows + self._rows.n_features
+        return (
+            2 * self._rows.bound**2 * (depth * UNIT_ROUNDOFF * self._rows.n_rows + LEAST_ROUNDING)
+        )
+
+
+def _is_by_rows(product: Release) -> bool:
+    """Whether the noise of a product is drawn row by row."""
+    return product.mechanism == "laplace"
+
+
+# ------------------------------
+# What the iterations share: bases, and how a basis follows from products.
+
+# Products that are averaged. More would need more memory, and older ones add little.
+N_KEPT = 6  # benchmarks/entries/captured.md, "plain"
+
+
+@dataclass(frozen=True)
+class Bases:
+    """Released bases of both sides of a matrix, with orthonormal columns."""
+
+    left: np.ndarray
+    right: np.ndarray
+    n_above_noise: int
+    failed: bool  # a basis exceeded the coherence bound
+    # (size, size), expected inner products between the columns of the noise in `right`
+    noise_gram: np.ndarray
+
+
+def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> np.ndarray:
+    """Compute a basis of the range of a matrix from noisy products, the last of them with `basis`.
+
+    `shrink` also shrinks the rows of their average toward their likely signal.
+    """
+    estimate, covariance = products.estimate(basis)
+    # Laplace and spherical noise has large values, which the shrinkage would mistake for signal.
+    if shrink and products.is_gaussian:
+        estimate = shrink_rows(estimate, covariance)
+    return orthonormal_basis(estimate)
+
+
+# ------------------------------
+# From released bases to singular vectors or eigenvectors, by a small released core.
+
+
+def rotated(
+    matrix: NoisyMatrix,
+    bases: Bases,
+    core: Released,
+    n_components: int,
+    *,
+    is_symmetric: bool,
+    is_definite: bool = False,
+) -> Factors:
+    """Turn the bases to the leading singular vectors of `core`, by falling singular values.
+
+    The components that stand out, in the bases and in the core, are counted.
+    """
+    if is_symmetric:
+        eigenvalues, turn = np.linalg.eigh(core.value)
+        if is_definite:
+            eigenvalues = np.maximum(eigenvalues, 0.0)
+        order = np.argsort(-np.abs(eigenvalues), kind="stable")[:n_components]
+        eigenvalues, right_turn = eigenvalues[order], turn[:, order]
+        # Singular values have no sign, so the left vector takes that of the eigenvalue.
+        left_turn = right_turn * np.where(eigenvalues < 0, -1.0, 1.0)
+        singular_values = np.abs(eigenvalues)
+    else:
+        left_turn, singular_values, turn = np.linalg.svd(core.value)
+        left_turn, right_turn = left_turn[:, :n_components], turn.T[:, :n_components]
+        singular_values = singular_values[:n_components]
+    noise_norm = spherical_norm if matrix.is_pure else gaussian_norm
+    n_in_core = count_above(
+        singular_values,
+        floor=noise_norm(bases.noise_gram.shape, core.noise_std),
+        noise_squares=np.einsum("ij,ik,kj->j", left_turn, bases.noise_gram, left_turn),
+        core_std=core.noise_std,
+    )
+    return matrix.factors(
+        bases.left @ left_turn,
+        singular_values,
+        bases.right @ right_turn,
+        noise_std=core.noise_std,
+        n_above_noise=min(bases.n_above_noise, n_in_core),
+        failed=bases.failed,
+    )
+
+
+# ------------------------------
+# Block iteration: noise that follows the released basis.
+
+
+def solve_iteration(
+    matrix: NoisyMatrix,
+    plan: IterationReleases,
+    generator: np.random.Generator,
+    n_components: int,
+    *,
+    is_definite: bool,
+) -> Factors:
+    r"""Find the leading singular triplets: time O(nnz p) a product, memory O((m + n) p).
+
+    If one entry of A moves, A Z moves by that change times a row of Z. So noise in proportion to
+    the largest row norm of the *released* basis Z protects every matrix. This noise is small if Z
+    is spread evenly: the method gains from low coherence, but does not assume it. M. Hardt and A.
+    Roth (2013, :arxiv:`1211.0975`) found this for single vectors, and need a promised bound on the
+    coherence. Here the sensitivity is exact, long rows of the basis are cut, and the iteration
+    alternates between both sides of a rectangular matrix.
+
+    All products released so far contribute to the next basis: those of one side are averaged by
+    least squares, and the rows of the average are shrunk toward their likely signal. Both cost no
+    privacy. A last release, of order p, turns the bases to the singular vectors.
+
+    For a symmetric matrix the method iterates :math:`V \leftarrow \operatorname{orth}(A V + N)`,
+    and finds the eigenvectors whose eigenvalues are largest in size (M. Kapralov, K. Talwar, 2013,
+    :doi:`10.1137/1.9781611973105.101`). Rayleigh quotients give the eigenvalues their signs, so
+    that the matrix may be indefinite. If it is definite, negative eigenvalues are noise.
+    """
+    is_symmetric = isinstance(plan.products[0], Release)
+    find = find_basis if is_symmetric else find_bases
+    bases = find(matrix, plan.products, generator)
+    core = matrix.core(plan.core, bases.left, bases.right, is_symmetric=is_symmetric)
+    return rotated(
+        matrix, bases, core, n_components, is_symmetric=is_symmetric, is_definite=is_definite
+    )
+
+
+def find_basis(
+    matrix: NoisyMatrix, steps: Sequence[Release], generator: np.random.Generator
+) -> Bases:
+    """Iterate from a random basis, which serves both sides; end early at the coherence bound."""
+    size = steps[0].shape[1]
+    basis = random_basis(matrix.shape[0], size, generator)
+    products, signal = ProductAverage(min(matrix.n_kept, len(steps))), None
+    for number, product in enumerate(steps):
+        if matrix.exceeds_bound(basis):
+            matrix.skip(*steps[number:])
+            return Bases(basis, basis, 0, failed=True, noise_gram=np.zeros((size, size)))
+        products.add(matrix.matmul(product, basis, signal))
+        basis = next_basis(products, basis, shrink=matrix.is_cut)
+        signal = matrix.signal(products, basis)
+    basis = next_basis(products, basis, shrink=True)
+    estimate, covariance = products.estimate(basis)
+    n_above_noise = count_above_noise(estimate, covariance)
+    return Bases(basis, basis, n_above_noise, failed=False, noise_gram=len(basis) * covariance)
+
+
+def find_bases(
+    matrix: NoisyMatrix, steps: Sequence[tuple[Release, Release]], generator: np.random.Generator
+) -> Bases:
+    """Iterate from a random basis; a basis that exceeds the coherence bound ends it early."""
+    (n_rows, n_columns), size = matrix.shape, steps[0][0].shape[1]
+    left = random_basis(n_rows, size, generator)
+    right = random_basis(n_columns, size, generator)
+    n_kept = min(matrix.n_kept, len(steps))
+    # Averages of A times right bases, and of A' times left bases.
+    right_products, left_products = ProductAverage(n_kept), ProductAverage(n_kept)
+    n_released, signal = 0, None
+    # Shrinkage leaves a few rows of the basis much longer than the others. That raises the noise of
+    # the next product, unless long rows are cut.
+    shrink = matrix.is_cut
+    for right_release, left_release in steps:
+        if matrix.exceeds_bound(right):
+            break
+        right_products.add(matrix.matmul(right_release, right, signal))
+        signal = matrix.signal(right_products, right)
+        left, n_released = next_basis(right_products, right, shrink=shrink), n_released + 1
+        if matrix.exceeds_bound(left):
+            break
+        left_products.add(matrix.rmatmul(left_release, left, signal))
+        signal = matrix.signal(left_products, left)
+        right, n_released = next_basis(left_products, left, shrink=shrink), n_released + 1
+    skipped = list(chain.from_iterable(steps))[n_released:]
+    matrix.skip(*skipped)
+    failed = bool(skipped)
+    if left_products.is_empty:
+        return Bases(left, right, 0, failed, np.zeros((size, size)))
+    # Both bases are computed once more, now from all products of the other side.
+    left = next_basis(right_products, right, shrink=True)
+    right = next_basis(left_products, left, shrink=True)
+    product, covariance = left_products.estimate(left)
+    n_above_noise = min(
+        count_above_noise(*right_products.estimate(right)), count_above_noise(product, covariance)
+    )
+    return Bases(left, right, n_above_noise, failed, n_columns * covariance)
+
+
+# ------------------------------
+# Deflation: one singular vector at a time.
+
+
+def solve_deflation(
+    matrix: NoisyMatrix,
+    plan: DeflationReleases,
+    generator: np.random.Generator,
+    *,
+    is_symmetric: bool,
+) -> Factors:
+    r"""Find the leading singular triplets one by one: time O(nnz) a product, memory O((m + n) k).
+
+    This is the scheme of M. Hardt and A. Roth (2013, :arxiv:`1211.0975`) for rank k, corrected.
+    Each component is subtracted before the next one is sought. A component of a rectangular matrix
+    is a pair of vectors. A component of a symmetric matrix keeps the sign of its eigenvalue:
+    without the sign, subtracting the component would double a negative eigenvalue. Only the factors
+    are released: the residual :math:`A - \sum_i s_i u_i v_i^T` together with them would give A
+    itself.
+    """
+    find = find_basis if is_symmetric else find_bases
+    deflated, pairs = matrix, []
+    for component in plan.components:
+        pair = find(deflated, component.products, generator)
+        # Symmetric matrices keep the sign of the eigenvalue here.
+        value, _ = deflated.core(component.core, pair.left, pair.right, is_symmetric=is_symmetric)
+        pairs.append(pair)
+        deflated = deflated.minus(value.item() * pair.left, pair.right)
+    bases = Bases(
+        orthonormal_basis(np.hstack([pair.left for pair in pairs])),
+        orthonormal_basis(np.hstack([pair.right for pair in pairs])),
+        n_above_noise=sum(pair.n_above_noise for pair in pairs),
+        failed=any(pair.failed for pair in pairs),
+        # The noise is independent between pairs, and making them orthogonal hardly turns them.
+        noise_gram=np.diag([pair.noise_gram.item() for pair in pairs]),
+    )
+    core = matrix.core(plan.core, bases.left, bases.right, is_symmetric=is_symmetric)
+    return rotated(matrix, bases, core, len(pairs), is_symmetric=is_symmetric)
+
+
+# ------------------------------
+# Noise on every entry of the matrix.
+
+
+def solve_input(matrix: NoisyMatrix, entries: Release, n_components: int) -> Factors:
+    """Decompose the noisy matrix: time O(m n min(m, n)), memory O(m n), even for sparse rows.
+
+    All entries get noise (A. Blum, C. Dwork, F. McSherry, K. Nissim, 2005,
+    :doi:`10.1145/1065167.1065184`); decomposing the noisy matrix costs no more privacy.
+    """
+    noisy, noise_std = matrix.with_noise(entries)
+    left, singular_values, right = np.linalg.svd(noisy, full_matrices=False)
+    singular_values = singular_values[:n_components]
+    cleaned = debiased(singular_values, noise_std, noisy.shape)
+    stands_out = singular_values > gaussian_norm(noisy.shape, noise_std)
+    stands_out &= are_mostly_signal(cleaned, noise_std, noisy.shape)
+    return matrix.factors(
+        left[:, :n_components],
+        cleaned,
+        right[:n_components].T,
+        noise_std=noise_std,
+        n_above_noise=int(np.sum(stands_out)),
+    )
+
+
+# ------------------------------
+# From a raw matrix to released factors.
+
+#: Largest squared row norm of a basis, in units of their mean. The second is for ``delta=0``, where
+#: products are not shrunk and a basis has no columns to spare: benchmarks/entries/cut.md.
+BASIS_CUT, PURE_CUT = 0.25, 1.0
+
+
+def solve_entries(
+    spec: EntriesSpec,
+    plan: EntryReleases,
+    raw: Rows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> Factors:
+    """Release the means of the columns, the sum of squares, and the singular factors."""
+    unit = spec.unit
+    rows = unit.weighted(raw)
+    mean, noise_std = np.zeros(rows.n_features), 0.0
+    if plan.mean is not None:
+        total, rounding = rows.total()
+        mean, noise_std = budget.release(plan.mean, total / rows.n_rows, rounding)
+    elif isinstance(spec.center, np.ndarray):
+        mean = spec.center
+    squares = None
+    if plan.total is not None:
+        is_centered = spec.center is not None
+        point, variance = (mean, noise_std**2) if is_centered else (np.zeros_like(mean), 0.0)
+        squares = _release_total(plan.total, rows, budget, unit, point, variance)
+    factors = _decompose(spec, plan.solver, _matrix_of(spec, rows, budget), generator)
+    return replace(
+        factors,
+        left=factors.left if unit.has_left_factors else None,
+        total=factors.total if squares is None else squares,
+        mean=mean,
+        mean_noise_variance=noise_std**2,
+    )
+
+
+def solve_best_fit(spec: EntriesSpec, *opened: Any) -> Factors:
+    """Release the singular factors, with singular values shrunk for the noise in the vectors."""
+    factors = solve_entries(spec, *opened)
+    noise_std = float(np.sqrt(factors.eigenvalue_noise))
+    values = np.sqrt(factors.eigenvalues)
+    if spec.solver == "input":
+        values = shrunk(values, noise_std, spec.shape)
+    else:
+        # The core has the matrix along the noisy vectors themselves, so no shrinkage is needed.
+        noise_norm = spherical_norm if spec.cost.is_pure else gaussian_norm
+        floor = noise_norm((spec.basis_size,) * 2, noise_std)
+        values = np.where(values > floor, values, 0.0)
+    return replace(factors, eigenvalues=np.square(values))
+
+
+def _release_total(
+    release: Release,
+    rows: Rows,
+    budget: PrivacyBudget,
+    unit: MatrixUnit,
+    point: np.ndarray,
+    point_variance: float,
+) -> float:
+    """Release the squared distances of the rows from a point; return the sum of squared norms.
+
+    If the point is their mean with noise of variance `point_variance`, the noise is corrected for.
+    """
+    if unit.is_second_moment:
+        squares, rounding = rows.squared_norm()
+    else:
+        squares, rounding = rows.squared_deviations(point)
+    noisy, _ = budget.release(release, squares, point, rounding)
+    # Turns squared distances into squared norms, and subtracts what the noise of the point adds.
+    shift = rows.n_rows * (float(point @ point) - rows.n_features * point_variance)
+    return max(float(noisy) + shift, 0.0)
+
+
+def _matrix_of(spec: EntriesSpec, rows: Rows, budget: PrivacyBudget) -> NoisyMatrix:
+    """Wrap the rows, so that solvers see only noisy products."""
+    kind = NoisyMoment if spec.unit.is_second_moment else NoisyMatrix
+    cut = PURE_CUT if budget.cost.is_pure else BASIS_CUT
+    # Cutting keeps the noise small; without noise it would only add an error.
+    matrix = kind(spec, rows, budget, cut if budget.is_private and spec.unit.follows_rows else None)
+    if isinstance(spec.center, np.ndarray):
+        matrix = matrix.minus(np.ones((rows.n_rows, 1)), spec.center[:, None])
+    return matrix
+
+
+def _decompose(
+    spec: EntriesSpec,
+    plan: Release | IterationReleases | DeflationReleases,
+    matrix: NoisyMatrix,
+    generator: np.random.Generator,
+) -> Factors:
+    """Run the solver whose releases the plan has."""
+    rank, unit = rank_of(spec), spec.unit
+    if isinstance(plan, DeflationReleases):
+        return solve_deflation(matrix, plan, generator, is_symmetric=unit.is_symmetric)
+    if isinstance(plan, Release):
+        return solve_input(matrix, plan, rank)
+    return solve_iteration(matrix, plan, generator, rank, is_definite=unit.is_second_moment)

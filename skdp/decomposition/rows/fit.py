@@ -1,0 +1,182 @@
+"""From raw rows to released factors: bounds, the mean, the solver, and factors of both sides."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from skdp.data.rows import Rows, open_rows
+from skdp.decomposition._spec import Factors, RowsSpec, rank_of
+from skdp.decomposition.rows.moments import decompose
+from skdp.decomposition.rows.plan import (
+    WIDER,
+    RowFactorReleases,
+    RowReleases,
+    bound_of_mean,
+    is_far,
+    norm_quantile,
+)
+from skdp.decomposition.rows.solvers import (
+    Decomposition,
+    passes_positivity_test,
+    release_mean,
+    solve_clipped,
+    solve_guided,
+)
+from skdp.linalg.norms import kept_squares
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.clipping import clipped, weighting_to
+from skdp.privacy.releases import SCALE_GRID, Search
+
+
+def read_rows_once(spec: RowsSpec, raw: Rows, *, is_seeded: bool) -> tuple[Rows, bytes | None]:
+    """Read all rows once for the first releases; return them, with what was found, and a digest."""
+    rows, bound = raw, bound_of_mean(spec)
+    if isinstance(spec.center, np.ndarray):
+        rows = raw.centered(spec.center)
+    # If the bound of the mean is public, this reading sums the clipped rows, too.
+    first = None
+    if spec.releases_mean and not isinstance(bound, str):
+        first = bound, weighting_to(bound, raw.n_features)
+    return open_rows(
+        rows,
+        is_seeded=is_seeded,
+        needs_signs=bool(spec.guided_solvers),
+        first=first,
+        grid=SCALE_GRID,
+    )
+
+
+def solve_rows(
+    spec: RowsSpec,
+    plan: RowReleases,
+    raw: Rows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> Factors:
+    """Release the norms and the mean that the plan has, and the factors."""
+    mean, noise_std, rows = np.zeros(raw.n_features), 0.0, raw
+    decomposition: Decomposition = decompose
+    if isinstance(spec.center, np.ndarray):
+        mean = spec.center
+    if plan.center is not None:
+        first = clip_to_norm(raw, plan.mean_norm, spec.mean_norm, spec, budget)
+        mean, center_std = release_mean(plan.center, first, budget)
+        rows = raw.centered(mean)
+    n_warnings = len(budget.warnings)
+    search = plan.row_norm
+    rows = clip_to_norm(rows, search, spec.row_norm, spec, budget)
+    way, *others = plan.branches.branches
+    if plan.center is not None:
+        if others and is_far(spec, way, center_std, rows.bound):
+            (way,) = others
+        if way.means:
+            # Norms around the first mean say little of the rows.
+            del budget.warnings[n_warnings:]
+            wider = clipped(rows, WIDER * rows.bound)
+            left, center_std = release_mean(way.means[0], wider, budget)
+            mean = mean + left
+            rows = raw.centered(mean)
+            search = way.row_norm
+            rows = clip_to_norm(rows, search, spec.row_norm, spec, budget)
+        # The mean is the center: its noise is an error of the moment, and of nothing else.
+        decomposition = partial(decompose, center_error=spec.shape[0] * center_std**2)
+    kept = kept_by_clipping(search, rows.bound, spec, budget)
+    of_norms: dict[str, Any] = {"row_norm": float(rows.bound), "kept": kept}
+    if plan.center is None and way.means:
+        first = rows
+        if spec.mean_norm is not None:
+            first = clip_to_norm(raw, None, spec.mean_norm, spec, budget)
+        if plan.positivity is not None and passes_positivity_test(plan.positivity, raw, budget):
+            factors = solve_guided(spec, others, rows, first, budget, generator)
+            return replace(factors, **of_norms)
+        mean, noise_std = release_mean(way.means[0], first, budget)
+    factors = solve_clipped(spec, way.solver, rows, budget, generator, decomposition)
+    return replace(factors, mean=mean, mean_noise_variance=noise_std**2, **of_norms)
+
+
+def clip_to_norm(
+    rows: Rows,
+    search: Search | None,
+    bound: float | None,
+    spec: RowsSpec,
+    budget: PrivacyBudget,
+) -> Rows:
+    """Clip the rows to norm `bound`, or to a quantile of their norms that is released first."""
+    if search is not None:
+        rows = rows.measured()
+        norms, q = rows.counted_norms(search.grid), norm_quantile(search, spec)
+        # Rows of zeros have no length to clip. Below the median they must not hide the others.
+        norms = norms.zeros_last() if q < 0.5 else norms
+        bound = budget.quantile(search, norms, q=q)
+    assert bound is not None
+    return clipped(rows, bound)
+
+
+# The estimate of what clipping leaves uses points from the bound up to this multiple of it.
+_NEAR = 5.0  # benchmarks/diagonal_prior/tails.md
+# The estimate uses a fraction of the rows only if it differs from the quantile, and from 1, by at
+# least so many standard deviations of the noise, and by at least so much.
+_CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
+
+
+def kept_by_clipping(
+    search: Search | None, bound: float, spec: RowsSpec, budget: PrivacyBudget
+) -> float:
+    """Estimate, from released counts alone, what part of the sum of squares clipping leaves.
+
+    Up to the median rows are clipped on purpose, as noise takes more than clipping does.
+    """
+    if search is None or (q := norm_quantile(search, spec)) <= 0.5:
+        return 1.0
+    counted, n_rows = budget.search_counts[search.name], spec.shape[0]
+    points, fractions = np.array(list(counted)), np.array(list(counted.values())) / n_rows
+    margin = max(_CLEAR_DEVIATIONS * (search.noise_std or 0.0) / n_rows, _CLEAR)
+    is_clear = (points > bound) & (points < _NEAR * bound)
+    is_clear &= (fractions > q + margin) & (fractions < 1 - margin)
+    return kept_squares(bound, q, points[is_clear], fractions[is_clear]) if is_clear.any() else 1.0
+
+
+# ------------------------------
+# Factors of both sides of a matrix whose rows are protected.
+
+# Components with a smaller factor become 0. Keeping them would gain next to nothing, and lose much
+# where the released moment is noise itself.
+_LEAST_SIGNAL = 0.1  # not studied
+
+
+def solve_projection(
+    spec: RowsSpec,
+    plan: RowFactorReleases,
+    raw: Rows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> Factors:
+    r"""Release the components, and the rows on them: O(n_rows n_components) more memory.
+
+    A solver for rows finds the components V. Then the clipped rows times V are released with noise:
+    exchanging a row of norm c moves them by at most 2 c. As this noise hides whole rows, it leaves
+    little signal in the coordinates of a single row. These are shrunk by
+    :math:`\lambda_j / (\lambda_j + n \sigma^2)`, where :math:`\lambda_j` is the released second
+    moment along component j and :math:`\sigma` the standard deviation of the noise in each of the n
+    coordinates. This factor has the least squared error of all. A small factor becomes 0.
+    """
+    rows = clip_to_norm(raw, plan.row_norm, spec.row_norm, spec, budget)
+    factors = solve_clipped(spec, plan.components, rows, budget, generator)
+    factors = factors.leading(rank_of(spec))
+    projected = rows.matmul(factors.components.T)
+    released, noise_std = budget.release(plan.projected_rows, projected, rows.bound)
+    total = factors.eigenvalues + len(released) * noise_std**2
+    signal = np.divide(factors.eigenvalues, total, out=np.zeros_like(total), where=total > 0)
+    weights = np.where(signal > _LEAST_SIGNAL, signal, 0.0)
+    left, singular_values, turn = np.linalg.svd(released * weights, full_matrices=False)
+    return replace(
+        factors,
+        components=turn @ factors.components,
+        eigenvalues=np.square(singular_values),
+        left=left,
+        left_signal=float(signal.max(initial=0.0)),
+        row_norm=float(rows.bound),
+        kept=kept_by_clipping(plan.row_norm, rows.bound, spec, budget),
+    )

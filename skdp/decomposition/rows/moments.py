@@ -1,0 +1,270 @@
+"""Factors of released second moments: priors, scales, errors, and the mean as a guide."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from skdp.decomposition._spec import Factors
+from skdp.linalg.denoising import positive_means
+from skdp.linalg.spectrum import descending, eigenvalue_pushes, noise_edge, noise_errors
+
+# ------------------------------
+# A noisy second moment.
+
+# Strength of a prior of the entries, in units of the push at the edge of the noise; the least that
+# a feature is taken to hold, in units of the noise; and how many pushes an average component must
+# have before the prior fades. benchmarks/diagonal_prior/components.md, "Given bounds"
+_STRENGTH, _LEAST_HELD, _FADE = 1 / 3, 0.25, 5.0
+
+
+def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | None) -> np.ndarray:
+    r"""Compute what to subtract from the diagonal, so that features that hold little count less.
+
+    An entry i of a component v with second moment :math:`\lambda` has a prior variance :math:`p_i`.
+    Of :math:`y = \lambda v + \tau z`, with standard normal noise z, the posterior mean of
+    :math:`v_i` is :math:`y_i / (\lambda + \tau^2 / (\lambda p_i))`. That makes v an eigenvector of
+    the noisy matrix less :math:`\tau^2 / (\lambda p_i)` on its diagonal. With e the diagonal of the
+    matrix without its noise, :math:`e_i / (d \bar e)` stands for :math:`p_i`, and the push
+    :math:`t = \tau \sqrt d` at the edge of the noise for :math:`\tau^2 d / \lambda`. Far above the
+    noise there is nothing to gain, and it fades:
+
+    .. math:: \frac t3 \min\left(1, \frac{5t}{l}\right)^2 \frac{\bar e}{e_i}, \qquad
+        l = \max(\mathrm{trace} / k,\ t).
+
+    If all features hold the same, it changes no eigenvector. It is 0 without noise, and 0 without a
+    number of components.
+    """
+    if noise_std == 0 or n_components is None:
+        return np.zeros(len(diagonal))
+    push = noise_std * np.sqrt(0.5 * len(diagonal))
+    least = max(_LEAST_HELD * noise_std, float(np.finfo(np.float64).tiny))
+    held = np.maximum(positive_means(diagonal, noise_std), least)
+    average = max(float(np.sum(diagonal / n_components)), push)
+    weight = _STRENGTH * min(_FADE * (push / average), 1.0) ** 2
+    # In this order nothing overflows: no feature holds less than a part of the push.
+    return np.asarray(weight * np.sum(held / len(held)) * (push / held))
+
+
+# Scales of columns are corrected by no less than this part of the edge of the noise.
+_LEAST_OF_EDGE = 0.75  # benchmarks/sweep/sweep.md, job "components"
+
+
+def decompose_scaled(
+    noisy: np.ndarray, noise_std: float, n_components: int | None = None, center_error: float = 0.0
+) -> Factors:
+    """Decompose a released second moment of columns whose scales are noisy, in better ones.
+
+    The diagonal of the moment tells these scales, unless noise hides it. In wide tables it hides
+    most, so no entry counts as less than a part of the edge of the noise: divided by its root, a
+    column of noise stays below the others. Errors are those of noise with the same mean square.
+    """
+    edge = noise_edge(float(np.hypot(noise_std * np.sqrt(0.5), center_error)), len(noisy))
+    squares = np.maximum(np.diag(noisy), _LEAST_OF_EDGE * edge)
+    scales = np.sqrt(squares / np.median(squares))
+    raised = float(np.mean(scales**-2.0))
+    moment = noisy / np.outer(scales, scales), noise_std * raised
+    factors = decompose(*moment, 1.0, n_components, center_error * raised)
+    assert factors.angles is not None
+    # Noise that is mostly that of few columns varies more.
+    uneven = float(np.mean(scales**-4.0)) / raised**2
+    angles = np.minimum(factors.angles * uneven**0.25, np.pi / 2)
+    return replace(factors, scales=scales, angles=angles)
+
+
+def decompose(
+    noisy: np.ndarray,
+    noise_std: float,
+    squared_bound: float = 1.0,
+    n_components: int | None = None,
+    center_error: float = 0.0,
+    *,
+    is_scaled: bool = False,
+) -> Factors:
+    r"""Decompose a released second moment; it and its noise are in units of `squared_bound`.
+
+    If `n_components` is given, so many components span the leading eigenvectors of the moment less
+    its `feature_penalty`. `center_error`, in other units, is :math:`n \tau^2` for n rows that were
+    centered by a mean with noise :math:`\tau`: of one random vector the moment has the square. If
+    it `is_scaled`, columns are divided by better scales first.
+    """
+    if is_scaled:
+        return decompose_scaled(noisy, noise_std, n_components, center_error)
+    error = center_error / squared_bound
+    # Symmetric noise has half the variance off the diagonal, and that moves the eigenvalues.
+    off_diagonal_std = float(np.hypot(noise_std * np.sqrt(0.5), error))
+    penalty = feature_penalty(np.diag(noisy), noise_std, n_components)
+    eigenvalues, vectors = np.linalg.eigh(_less_diagonal(noisy, penalty))
+    vectors = vectors[:, ::-1]
+    second_moments = eigenvalues[::-1] + penalty @ np.square(vectors)
+    vectors, second_moments = _turned(noisy, vectors, second_moments, n_components or 0)
+    cleaned = second_moments - _pushes(second_moments, off_diagonal_std) - error
+    edge = _edge_with_center(noise_edge(off_diagonal_std, len(noisy)), error, len(noisy))
+    errors, angles = noise_errors(np.sort(second_moments)[::-1], off_diagonal_std, edge)
+    return Factors(
+        components=vectors.T,
+        eigenvalues=squared_bound * descending(cleaned),
+        total=squared_bound * float(max(second_moments.sum() - len(noisy) * error, 0.0)),
+        eigenvalue_noise=squared_bound * noise_std,
+        n_above_noise=int(np.sum(second_moments > edge)),
+        eigenvalue_errors=squared_bound * errors,
+        angles=angles,
+        noisy=squared_bound * second_moments,
+        off_diagonal_std=squared_bound * off_diagonal_std,
+    )
+
+
+def _edge_with_center(edge: float, error: float, n_features: int) -> float:
+    """Raise the edge of the noise by a direction that a badly centered mean adds.
+
+    Its second moment is a multiple of a chi-squared number, and noise pushes it (J. Baik, G. Ben
+    Arous, S. Peche, 2005, :arxiv:`math/0403022`).
+    """
+    # Two standard deviations above the expected length.
+    added = error * (np.sqrt(n_features) + np.sqrt(2)) ** 2
+    # In this order nothing overflows.
+    return added + edge / (4 * added) * edge if 2 * added > edge else edge
+
+
+def _turned(
+    matrix: np.ndarray, vectors: np.ndarray, second_moments: np.ndarray, n_turned: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Turn the first columns to the eigenvectors of `matrix` within their span.
+
+    The penalty decides on the span alone. Within it, second moments descend again.
+    """
+    span = vectors[:, :n_turned]
+    values, turn = np.linalg.eigh(span.T @ matrix @ span)
+    vectors = np.hstack([span @ turn[:, ::-1], vectors[:, n_turned:]])
+    return vectors, np.append(values[::-1], second_moments[n_turned:])
+
+
+def _pushes(second_moments: np.ndarray, off_diagonal_std: float) -> np.ndarray:
+    """Estimate the pushes of noise; only the first second moments descend, so all are sorted."""
+    return eigenvalue_pushes(np.sort(second_moments)[::-1], off_diagonal_std)
+
+
+def _less_diagonal(matrix: np.ndarray, penalty: np.ndarray) -> np.ndarray:
+    """Return a copy of the matrix with `penalty` subtracted from its diagonal."""
+    matrix = matrix.copy()
+    matrix.flat[:: len(matrix) + 1] -= penalty
+    return matrix
+
+
+# ------------------------------
+# A noisy second moment, decomposed with the direction of the released mean as a guide.
+
+# Second moment that the mean direction must have, in units of the noise and of an average
+# direction.
+_LEAST_VALUE = 3.0  # not studied
+# Shifts the axis by this many norms of the matrix, so that its eigenvalue is the least.
+_FAR = 10.0  # not tuned
+
+
+def decompose_guided(
+    noisy: np.ndarray, noise_std: float, axis: np.ndarray, is_scaled: bool = False, **asked: Any
+) -> Factors:
+    """Decompose a released second moment, guided by `axis` unless it holds little of the moment.
+
+    What else is asked goes to `decompose`, or to `decompose_with_axis`.
+    """
+    value, total = float(axis @ noisy @ axis), float(np.trace(noisy))
+    if is_scaled or value < _LEAST_VALUE * max(noise_std, total / len(noisy)):
+        return decompose(noisy, noise_std, is_scaled=is_scaled, **asked)
+    return decompose_with_axis(noisy, noise_std, axis, **asked)
+
+
+def decompose_with_axis(
+    noisy: np.ndarray,
+    noise_std: float,
+    axis: np.ndarray,
+    squared_bound: float = 1.0,
+    n_components: int | None = None,
+) -> Factors:
+    """Decompose the moment, whose leading eigenvector is nearly `axis`, the mean direction.
+
+    The noise along the axis is that of a single number. How far the eigenvector deviates from the
+    axis is read off the noisy matrix, and shrunk to what stands out from the noise. This vector is
+    deflated, and the rest, less its `feature_penalty`, is decomposed orthogonally to the axis. Its
+    noisy vectors get the variance that they capture, rather than their eigenvalues.
+    """
+    # Squares of its entries must not overflow.
+    unit = max(float(noisy.max()), -float(noisy.min()))
+    noisy, noise_std, squared_bound = noisy / unit, noise_std / unit, squared_bound * unit
+    along, off_diagonal_std = noisy @ axis, noise_std * np.sqrt(0.5)
+    value = float(axis @ along)
+    cross = _shrunk_deviation(along - value * axis, off_diagonal_std)
+    deflation = cross / np.sqrt(value)
+    # The diagonal of what is left without the axis and the deflated vector.
+    rest = np.diag(noisy) - axis * (2 * along - value * axis) - np.square(deflation)
+    penalty = feature_penalty(rest, noise_std, n_components)
+    eigenvalues, vectors = _decompose_rest(_less_diagonal(noisy, penalty), axis, deflation)
+    second_moments = eigenvalues + penalty @ np.square(vectors)
+    deflated = noisy - np.outer(deflation, deflation)
+    vectors, second_moments = _turned(deflated, vectors, second_moments, (n_components or 1) - 1)
+    # Noise raises an eigenvalue by a push. It also turns the vector, which then captures one push
+    # less than the true eigenvalue. So it captures two pushes less than the noisy eigenvalue.
+    captured = second_moments - 2 * _pushes(second_moments, off_diagonal_std)
+    values, components = _joined(value, axis + cross / value, axis, descending(captured), vectors)
+    return Factors(
+        components=components,
+        eigenvalues=squared_bound * values,
+        total=squared_bound * float(np.trace(noisy)),
+        eigenvalue_noise=squared_bound * noise_std,
+        n_above_noise=1 + int(np.sum(second_moments > noise_edge(off_diagonal_std, len(noisy)))),
+    )
+
+
+def _shrunk_deviation(cross: np.ndarray, off_diagonal_std: float) -> np.ndarray:
+    """Shrink a noisy vector toward 0, by the part of its squared length that noise alone has."""
+    length = float(np.linalg.norm(cross))
+    noise_ratio = (len(cross) - 1) * np.square(
+        off_diagonal_std / max(length, np.finfo(np.float64).tiny)
+    )
+    return max(1.0 - noise_ratio, 0.0) * cross
+
+
+def _decompose_rest(
+    noisy: np.ndarray, axis: np.ndarray, deflation: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Decompose the deflated rest, orthogonally to the axis; return eigenvalues and columns."""
+    along = noisy @ axis
+    orthogonal = along - (axis @ along) * axis
+    # Projects the axis out on both sides, and makes it an eigenvector far below the others.
+    far = along + _FAR * (np.linalg.norm(noisy) + deflation @ deflation) * axis
+    rest = noisy - np.column_stack([axis, orthogonal, deflation]) @ np.array([far, axis, deflation])
+    eigenvalues, vectors = np.linalg.eigh(rest)
+    # In descending order the axis is the last, and is left out.
+    return eigenvalues[:0:-1], vectors[:, :0:-1]
+
+
+def _joined(
+    value: float, lead: np.ndarray, axis: np.ndarray, captured: np.ndarray, vectors: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Decompose ``value * outer(lead, lead) + vectors @ diag(captured) @ vectors.T``.
+
+    Only a small matrix is decomposed: in the span of the axis, of the vectors with a positive
+    captured variance, and of the one direction outside these that `lead` has.
+    """
+    n_kept = int(np.count_nonzero(captured))
+    rest = _reflected(vectors[:, n_kept:], lead)
+    basis = np.column_stack([axis, vectors[:, :n_kept], rest[:, :1]])
+    diagonal = np.zeros(basis.shape[1])
+    diagonal[1 : n_kept + 1] = captured[:n_kept]
+    coordinates = basis.T @ lead
+    values, turn = np.linalg.eigh(np.diag(diagonal) + value * np.outer(coordinates, coordinates))
+    # If a direction outside the kept vectors was added, the least eigenvalue is 0 and goes last.
+    *leading, least = (basis @ turn[:, ::-1]).T
+    components = np.vstack([*leading, rest[:, 1:].T, least])
+    eigenvalues = np.zeros(len(axis))
+    eigenvalues[: len(values)] = np.maximum(values[::-1], 0.0)
+    return eigenvalues, components
+
+
+def _reflected(vectors: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Reflect orthonormal columns so that the first is parallel to the projection of `target`."""
+    normal = vectors.T @ target
+    if not normal.any():
+        return vectors
+    normal[0] += np.copysign(np.linalg.norm(normal), normal[0])
+    return vectors - np.outer(vectors @ normal, normal * (2 / (normal @ normal)))

@@ -1,0 +1,557 @@
+"""Checks, "auto" and the releases of a fit that protects rows, from public facts."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+
+from skdp._estimator import check_finite_bound
+from skdp.decomposition._spec import MEAN, RowsSpec, check_solver, rank_of, rank_or_none
+from skdp.linalg.norms import UNIT_ROUNDOFF, row_norms
+from skdp.linalg.spectrum import noise_edge
+from skdp.privacy import Plan, Release, sensitivity
+from skdp.privacy.plan import AnyOf, growing_shares, left_of, plan_sum
+from skdp.privacy.releases import SCALE_GRID, Search
+
+_MEAN_NORM, _ROW_NORM, AGAIN = "mean norm", "row norm", " again"
+
+# ------------------------------
+# Checks of the parameters, and the values that "auto" stands for.
+
+# Between these numbers of features, rows may be spread over many more dimensions than matter, and
+# eigenvectors are still cheap.
+_ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp, adaptive"
+# With more features, clipped projections lose less to noise than the d x d matrix does, and cost
+# less. Exchanging a row moves a step twice as far, so that steps pay only with more features.
+_LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
+# Without noise only the memory counts: of the matrix, or of a basis of all rows, in numbers.
+_LARGEST_EXACT = 1 << 26  # not studied
+# The largest part of the shorter side of sparse rows that has so few components for ARPACK.
+_LARGEST_RANK = 0.125  # not tuned
+# If the mean guides the fit, "auto" iterates from so many features on, where n mu / d is below the
+# second number, benchmarks/diagonal_prior/solvers.md, or, for one component, below the last one:
+# benchmarks/guided/guided.md
+_FEWEST_ITERATED_FEATURES, _LEAST_STRENGTH, _LEAST_STRENGTH_OF_ONE = 400, 10.0, 5.0
+# Largest ratio of the norm of the center to that of sparse rows. Beyond it the square of the center
+# leaves no digit for the squares of the rows.
+_LARGEST_RATIO = 1e8  # not tuned
+# Least number of features for a guided fit.
+_FEWEST_GUIDED_FEATURES = 3  # not studied
+
+
+def resolve_rows(spec: RowsSpec) -> RowsSpec:
+    """Refuse contradictory parameters, and resolve "auto", from public facts only."""
+    check_solver(spec)
+    _check_bounds(spec)
+    if not spec.cost.is_private:
+        # Without noise no bound is estimated, and a bound that is None clips nothing.
+        row_norm, mean_norm = spec.row_norm, spec.mean_norm
+        is_centered = isinstance(spec.center, str)
+        spec = replace(
+            spec,
+            row_norm=math.inf if row_norm is None else row_norm,
+            mean_norm=math.inf if mean_norm is None and is_centered else mean_norm,
+        )
+    n_rows, n_features = spec.shape
+    n_components, solver = spec.n_components, spec.solver
+    if not isinstance(n_components, Integral):
+        _check_whole_spectrum(spec)
+        return replace(spec, solver="covariance")
+    of_rows = "n_users" if spec.unit.name == "user" else "n_samples"
+    name = f"min({of_rows}, n_features)" if spec.is_pca else "n_features"
+    most = min(n_rows, n_features) if spec.is_pca else n_features
+    if n_components > most:
+        raise ValueError(
+            f"n_components={n_components} must be at most {name}={most}, got {of_rows}={n_rows} "
+            f"and n_features={n_features}."
+        )
+    if solver == "auto":
+        fewest, largest = _ADAPTIVE_FEATURES
+        solver = "adaptive" if fewest <= n_features <= largest else "covariance"
+        if n_features > _LARGEST_MATRIX[spec.unit.adjacency]:
+            solver = "power"
+    extra = n_components if spec.n_oversamples == "auto" else int(spec.n_oversamples)
+    is_exact = _is_exact(spec)
+    if is_exact:
+        solver, extra = "power", 0
+    elif solver == "power" != spec.solver and not spec.cost.is_private:
+        if n_rows < n_features and n_rows * n_features <= _LARGEST_EXACT and of_rows != "n_users":
+            # Such a basis holds all rows, and the iteration is exact.
+            extra = n_rows
+        elif n_features**2 <= _LARGEST_EXACT:
+            solver = "covariance"
+    n_steps = 1 if is_exact else spec.support.steps[solver]
+    return replace(
+        spec,
+        solver=solver,
+        basis_size=min(int(n_components) + int(extra), n_features),
+        n_iter=n_steps if spec.n_iter == "auto" else spec.n_iter,
+        guided_solvers=_guided_solvers(spec, solver),
+        is_exact=is_exact,
+    )
+
+
+def _is_exact(spec: RowsSpec) -> bool:
+    """Tell whether ARPACK finds the components of sparse rows, instead of a dense matrix or basis.
+
+    Only rows in memory can be multiplied by many vectors, one after the other.
+    """
+    may_choose = spec.solver == "auto" and not spec.cost.is_private
+    is_whole = spec.is_sparse and spec.is_in_memory and spec.unit.name == "row"
+    has_few = rank_of(spec) <= _LARGEST_RANK * min(spec.shape)
+    is_wide = spec.shape[1] >= _ADAPTIVE_FEATURES[0]
+    return may_choose and is_whole and has_few and is_wide and spec.row_norm == math.inf
+
+
+def _guided_solvers(spec: RowsSpec, solver: str) -> tuple[str, ...]:
+    """Choose the solvers that the mean may guide, from public facts; of two the mean decides."""
+    n_rows, n_features = spec.shape
+    has_default_steps = spec.n_iter == spec.n_oversamples == "auto"
+    may_guide = spec.cost.is_private and spec.releases_mean and spec.center is None
+    if not may_guide or n_features < _FEWEST_GUIDED_FEATURES:
+        return ()
+    if solver == "power":
+        return ("power",) * has_default_steps
+    may_iterate = spec.solver == "auto" and n_features >= _FEWEST_ITERATED_FEATURES
+    # The matrix has d^2 noisy numbers, and the iteration a few times d.
+    least = _LEAST_STRENGTH if rank_of(spec) > 1 else _LEAST_STRENGTH_OF_ONE
+    is_weak = n_rows * spec.cost.mu < least * n_features
+    return (solver, "power") if may_iterate and is_weak and has_default_steps else (solver,)
+
+
+def _check_bounds(spec: RowsSpec) -> None:
+    """Refuse bounds that would not act, or that are infinite where noise needs a finite one."""
+    check_finite_bound("row_norm", spec.row_norm, spec.cost)
+    check_finite_bound("mean_norm", spec.mean_norm, spec.cost)
+    if spec.mean_norm is not None and not spec.releases_mean:
+        raise ValueError(
+            f"mean_norm={spec.mean_norm:g} bounds rows for their private mean, and none is "
+            "released: pass mean_norm=None, or center='private'."
+        )
+    if spec.is_sparse and spec.center is not None:
+        _check_sparse_center(spec)
+
+
+def _check_sparse_center(spec: RowsSpec) -> None:
+    """Refuse a center so much longer than sparse rows that rounding may leave nothing of them.
+
+    Sparse rows are centered in their products, whose terms are as long as the center.
+    """
+    name, norm = "mean_norm", spec.mean_norm
+    if isinstance(spec.center, np.ndarray):
+        name, norm = "center", float(row_norms(spec.center[np.newaxis])[0])
+    if spec.row_norm is None or norm is None:
+        return
+    if math.isfinite(norm) and norm > _LARGEST_RATIO * spec.row_norm:
+        raise ValueError(
+            f"row_norm={spec.row_norm} is too small beside the norm {norm:.3g} of {name}: "
+            "sparse rows would be lost in rounding when they are centered. Pass a "
+            f"{name} of at most {_LARGEST_RATIO:.0e} times row_norm, a dense X, or center=False."
+        )
+
+
+def _check_whole_spectrum(spec: RowsSpec) -> None:
+    """Refuse to choose the number of components unless the whole spectrum is released."""
+    n_components, (n_rows, n_features) = spec.n_components, spec.shape
+    if spec.solver not in ("auto", "covariance"):
+        raise ValueError(
+            f"n_components={n_components!r} needs the whole spectrum; pass an int, or "
+            "solver='covariance'."
+        )
+    if isinstance(n_components, str) and n_rows < n_features:
+        raise ValueError(
+            "n_components='mle' is only supported if n_samples >= n_features, got "
+            f"{n_rows} < {n_features}."
+        )
+
+
+# ------------------------------
+# Releases and their shares.
+
+# Share of the count that decides whether the mean may guide the fit.
+_POSITIVITY_SHARE = 0.005  # not studied
+# The share of the guiding mean is a factor divided by the square root of its signal, within limits.
+# If the guided fit iterates, the share of both means together follows the same rule.
+_GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)  # not studied
+_ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
+# The guided power method: number of steps, columns beyond the components asked for, and growth of
+# the shares from step to step. The second setting is for signals from the last number on.
+_FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0  # not studied
+# Share of the budget for the private estimate of a norm.
+_NORM_SHARE = 0.03  # not studied
+# Share of the mean that rows are centered by: a factor over the signal, within limits. Its noise
+# adds a direction to the rows, of which there is the more the weaker the signal is.
+_CENTER_FACTOR, _CENTER_LIMITS = 3.75, (0.15, 0.25)  # benchmarks/diagonal_prior/centered.md
+# Rows are centered again if the error of their mean, as a second moment, probably exceeds the edge
+# of the noise by this factor; and the share of the mean that they are then centered by.
+_FAR, _AGAIN_SHARE = 2.0, 0.2  # benchmarks/sweep/sweep.md, job "far"
+#: For this mean rows are clipped to so many times their norm, as they lie to one side of the first.
+WIDER = 2.0  # not studied
+# Share of the mean for variances; the solver takes the rest.
+_MEAN_SHARE = 0.02  # not studied
+# Fractions of the share of the power method: for all clip levels, and for the spectrum.
+_LEVEL_SHARE, _SPECTRUM_SHARE = 0.05, 0.10  # not studied
+# A step gets this many times the share of the one before.
+_GROWTH = 3.0  # benchmarks/high_dimension/captured.md, "power, equal shares"
+#: Number of clip levels that the power method chooses from.
+N_LEVELS = 24  # not studied
+#: Fractions of the share of the adaptive solver: for the first matrix, the probe, two steps, and
+#: the spectrum. The second step has the better basis, and so gets four times as much as the first.
+ADAPTIVE_SHARES = (0.30, 0.02, 0.13, 0.52, 0.03)  # not studied
+#: Clip levels of the adaptive solver, in units of the bound of the rows. Lower ones would count
+#: rows rather than variance; the last clips nothing.
+PROBE_LEVELS = (0.2, 0.4, 1.0)  # not studied
+_NORM_QUANTILE, _MEDIAN = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bounds"
+# For strong signals the quantile of the norms is the median at this signal, and grows by so much
+# for each factor of e.
+_SIGNAL_OF_MEDIAN, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
+# From the signal where the quantile is .95, the fraction that is clipped falls with this power.
+_CLIPPED_POWER = 1.5  # benchmarks/sweep/sweep.md, job "components"
+# Up to the first of these signals the quantile is the lowest one; from the second on, it is that of
+# strong signals; in between it rises: benchmarks/diagonal_prior/components.md, "Private bounds"
+_LOWEST_QUANTILE, _WEAK_AND_STRONG = 0.2, (60.0, 120.0)
+# Noise hides few components less, and clipping turns them more: for k of `DPPCA` the signal counts
+# up to this number over k - 1 as much, with the square of its ratio to a weak one.
+_FEW_COMPONENTS = 4.0  # benchmarks/diagonal_prior/centered.md
+
+
+class Refinement(NamedTuple):
+    """Steps that refine a second moment, and the variances along the final span."""
+
+    steps: tuple[Release, ...]
+    variances: Release
+
+
+class AdaptiveReleases(NamedTuple):
+    """A second moment, a probe, and the two ways that the probe decides between."""
+
+    second_moment: Release
+    clipped_squares: Release
+    rest: AnyOf  # more second moments, or a refinement
+
+
+class PowerReleases(NamedTuple):
+    """The steps of an iteration, and the spectrum."""
+
+    # Counts for the clip level, which without noise are not needed; and the product.
+    steps: tuple[tuple[Release | None, Release], ...]
+    projected_moment: Release
+
+
+#: What a solver releases; "covariance" has a single release, the second moment.
+SolverReleases = Release | AdaptiveReleases | PowerReleases
+
+
+class Way(NamedTuple):
+    """What a fit releases once the bounds are known."""
+
+    # At most one if not guided. The power method releases a guiding mean twice.
+    means: tuple[Release, ...]
+    row_norm: Search | None  # of rows that are centered again
+    solver: SolverReleases
+
+
+class RowReleases(NamedTuple):
+    """What a fit of rows releases, in this order."""
+
+    mean_norm: Search | None
+    center: Release | None  # the mean that rows are centered by
+    row_norm: Search | None
+    positivity: Release | None  # count of mostly positive rows, which decides whether to guide
+    branches: AnyOf  # of `Way`: the usual one; guided, by each solver; or centered again
+
+
+def warnings_for_rows(spec: RowsSpec, plan: Plan) -> list[str]:
+    """Warn if there are too few rows to estimate a norm."""
+    n_rows, counted = spec.shape[0], spec.unit.counted
+    return [
+        f"{n_rows} {counted} are too few to find {name} privately at this epsilon; pass "
+        f"{name} as a public bound in the units of X."
+        for name, part in plan.parts._asdict().items()
+        if isinstance(part, Search) and part.highest_quantile(n_rows) < _MEDIAN
+    ]
+
+
+def norm_quantile(search: Search, spec: RowsSpec) -> float:
+    """Choose which quantile of the norms becomes their bound.
+
+    For rows before centering it is .95. For the rows that are decomposed it rises with the
+    logarithm of the signal-to-noise ratio: from .2, where noise dominates, as clipped rows keep
+    their directions, to .95, where there is hardly any, and from there on to 1. With few rows it is
+    nearer to the median, as the noise of the counts would blur other quantiles.
+    """
+    wanted = _NORM_QUANTILE if search.name == _MEAN_NORM else _quantile_of_strength(spec)
+    highest = search.highest_quantile(spec.shape[0], most=wanted)
+    lowest = 1 - search.highest_quantile(spec.shape[0])
+    return max(highest, min(_MEDIAN, max(_LOWEST_QUANTILE, lowest)))
+
+
+def _quantile_of_strength(spec: RowsSpec) -> float:
+    weak, strong = _WEAK_AND_STRONG
+    signal = public = _signal_to_noise(spec)
+    if spec.is_pca and (rank := rank_or_none(spec.n_components)):
+        most = max(_FEW_COMPONENTS / max(rank - 1, 1), 1.0)
+        signal *= float(np.clip((signal / weak) ** 2, 1.0, most))
+    growth = math.log(max(signal, strong) / _SIGNAL_OF_MEDIAN)
+    of_strong = min(_MEDIAN + _QUANTILE_GROWTH * growth, _NORM_QUANTILE)
+    ends = math.log(weak), math.log(strong)
+    quantile = float(np.interp(math.log(max(signal, weak)), ends, (_LOWEST_QUANTILE, of_strong)))
+    highest = _SIGNAL_OF_MEDIAN * math.exp((_NORM_QUANTILE - _MEDIAN) / _QUANTILE_GROWTH)
+    beyond = (highest / max(public, highest)) ** _CLIPPED_POWER
+    return 1 - beyond * (1 - quantile)
+
+
+def _signal_to_noise(spec: RowsSpec) -> float:
+    """Divide the longest possible sum of rows by the length of its noise at the whole budget."""
+    n_rows, n_features = spec.shape
+    change = sensitivity.row_sum(1.0, spec.unit.adjacency)
+    return n_rows * spec.cost.mu / (change * math.sqrt(n_features))
+
+
+def plan_rows(spec: RowsSpec) -> RowReleases:
+    """Plan all releases in their order, with all ways that a fit may take."""
+    is_centered, positivity = isinstance(spec.center, str), None
+    estimates_mean_norm = is_centered and spec.mean_norm is None
+    if spec.guided_solvers:
+        count = sensitivity.count
+        positivity = spec.cost.release("positive rows", "gaussian", _POSITIVITY_SHARE, count, {})
+    center_share = float(np.clip(_CENTER_FACTOR / _signal_to_noise(spec), *_CENTER_LIMITS))
+    before = (
+        _plan_norm(spec, _MEAN_NORM) if estimates_mean_norm else None,
+        _plan_mean(spec, MEAN, center_share) if is_centered else None,
+        _plan_norm(spec) if spec.row_norm is None else None,
+        positivity,
+    )
+    return RowReleases(*before, AnyOf(tuple(_plan_ways(spec, left_of(before), before[1]))))
+
+
+def _plan_ways(spec: RowsSpec, share: float, center: Release | None) -> Iterator[Way]:
+    """Plan what follows the bounds: the default way, and the one that the mean guides."""
+    if not spec.releases_mean or spec.center is not None:
+        usual = Way((), None, _plan_solver(spec, share))
+        if center is None or not spec.cost.is_private:
+            yield usual
+            return
+        other, row_norm, mean_std = _plan_again(spec, share), spec.row_norm, center.noise_std
+        # Released values decide, unless public bounds do.
+        if row_norm is None or mean_std is None:
+            yield from (usual, other)
+        else:
+            yield other if is_far(spec, usual, mean_std, row_norm) else usual
+        return
+    mean = _plan_mean(spec, MEAN, _MEAN_SHARE)
+    yield Way((mean,), None, _plan_solver(spec, share - _MEAN_SHARE))
+    first, more = _guide_shares(spec)
+    guide, share = _plan_mean(spec, "guiding mean 1", first), share - first
+    for solver in spec.guided_solvers:
+        if solver == "power":
+            again = _plan_mean(spec, "guiding mean 2", more)
+            yield Way((guide, again), None, _plan_guided_power(spec, share - more))
+        else:
+            yield Way((guide,), None, _plan_solver(spec, share))
+
+
+def _plan_again(spec: RowsSpec, share: float) -> Way:
+    """Plan the mean of centered rows, their norm around it, and what follows."""
+    bound = _ROW_NORM if spec.row_norm is None else WIDER * spec.row_norm
+    mean = _plan_mean(spec, MEAN + AGAIN, _AGAIN_SHARE, bound)
+    search = _plan_norm(spec, _ROW_NORM + AGAIN) if spec.row_norm is None else None
+    return Way((mean,), search, _plan_solver(spec, left_of(mean, search, total=share)))
+
+
+def _plan_norm(spec: RowsSpec, name: str = _ROW_NORM) -> Search:
+    """Plan the private estimate of a bound."""
+    parameter = name.removesuffix(AGAIN).replace(" ", "_")
+    remedy = f"Pass {parameter} as a public bound in the units of X."
+    return spec.cost.search(name, _NORM_SHARE, SCALE_GRID, remedy=remedy)
+
+
+def _plan_solver(spec: RowsSpec, share: float) -> SolverReleases:
+    """Plan what the solver releases, except for the guided power method."""
+    if spec.solver == "power":
+        return _plan_power(spec, share, int(spec.n_iter), spec.basis_size, _GROWTH)
+    # Without noise there is nothing to refine.
+    if spec.solver == "adaptive" and spec.cost.is_private:
+        return _plan_adaptive(spec, share)
+    return _plan_moment(spec, share, "second moment")
+
+
+def _guide_shares(spec: RowsSpec) -> tuple[float, float]:
+    """Return the shares of the guiding mean, and of its second release for the power method.
+
+    The weaker the signal, the more goes to the mean, which is the last thing that noise hides.
+    """
+    signal = math.sqrt(_signal_to_noise(spec))
+    first = float(np.clip(_GUIDE_FACTOR / signal, *_GUIDE_LIMITS))
+    both = float(np.clip(_ITERATED_FACTOR / signal, *_ITERATED_LIMITS))
+    return first, both - first
+
+
+def _plan_mean(
+    spec: RowsSpec, name: str, share: float, bound: float | str | None = None
+) -> Release:
+    n_rows, n_features = spec.shape
+    change = partial(_mean_change, n_rows=n_rows)
+    bound = bound_of_mean(spec) if bound is None else bound
+    return plan_sum(spec, name, share, (n_features,), bound, change)
+
+
+def is_far(spec: RowsSpec, usual: Way, mean_std: float, bound: float) -> bool:
+    r"""Tell whether rows of this norm are centered too badly, by public facts and the bound.
+
+    Rows that are centered by a mean with the error :math:`\delta` have the second moment
+    :math:`\delta \delta'` too many, of which :math:`d \tau^2` is expected in one direction, and
+    the mean may be far noisier than rows vary: its bound counts how far they are from 0.
+    """
+    n_rows, n_features = spec.shape
+    change = sensitivity.second_moment(bound, spec.unit.adjacency) / n_rows
+    share = 1 - left_of(usual.solver)
+    noise_std = spec.cost.noise_std("symmetric_gaussian", change, share)
+    edge = noise_edge(noise_std * math.sqrt(0.5), n_features)
+    return n_features * mean_std**2 > _FAR * edge
+
+
+def bound_of_mean(spec: RowsSpec) -> float | str:
+    """Return the bound of rows for their mean, or the name of the search that finds it."""
+    norm, search = spec.mean_norm, _MEAN_NORM
+    if norm is None and spec.center is None:
+        norm, search = spec.row_norm, _ROW_NORM
+    return search if norm is None else norm
+
+
+def _mean_change(row_norm: float, rounding: float, *, n_rows: int, adjacency: str) -> float:
+    return sensitivity.row_sum(row_norm, adjacency, rounding) / n_rows
+
+
+def _plan_guided_power(spec: RowsSpec, share: float) -> PowerReleases:
+    """Plan the steps orthogonal to the mean, which joins the basis in the end.
+
+    With little noise more directions can be found, which takes more steps and columns.
+    """
+    is_strong = _signal_to_noise(spec) >= _STRONG_SIGNAL
+    n_steps, n_more, growth = _MANY_STEPS if is_strong else _FEW_STEPS
+    n_columns = min(rank_of(spec) + n_more, spec.shape[1] - 1)
+    return _plan_power(spec, share, n_steps, n_columns, growth, n_guides=1)
+
+
+def _plan_moment(
+    spec: RowsSpec,
+    share: float,
+    name: str,
+    mechanism: str = "symmetric_gaussian",
+    projected_shape: tuple[int, ...] = (),
+) -> Release:
+    """Plan the second moment, or a projection of it that has the given shape."""
+    bound: float | str = _ROW_NORM if spec.row_norm is None else spec.row_norm
+    if spec.is_sparse and spec.center is not None:
+        # Sparse rows are centered in the products, whose rounding depends on the center.
+        bound = MEAN if isinstance(spec.center, str) else "center"
+    change = sensitivity.projected_spectrum if projected_shape else sensitivity.second_moment
+    shape = projected_shape or (spec.shape[1],) * 2
+    return plan_sum(spec, name, share, shape, bound, change, mechanism)
+
+
+def _plan_adaptive(spec: RowsSpec, share: float) -> AdaptiveReleases:
+    """Plan a second moment, a probe, and the two ways that the probe decides between."""
+    first, probe, *steps, spectrum = (share * fraction for fraction in ADAPTIVE_SHARES)
+    # One more matrix for each release of the refinement, with the same share: both ways spend
+    # alike.
+    numbered = enumerate((first, *steps, spectrum), start=1)
+    moment, *more = (_plan_moment(spec, part, f"second moment {n}") for n, part in numbered)
+    n_levels, size = len(PROBE_LEVELS), spec.basis_size
+    change = partial(sensitivity.clipped_squares, n_levels=n_levels, adjacency=spec.unit.adjacency)
+    known = None if moment.sensitivity is None else {"row_norm": spec.row_norm}
+    name, follows, shape = "clipped squares", moment.follows, (n_levels, size)
+    squares = spec.cost.release(
+        name, "gaussian", probe, change, known, follows=follows, shape=shape
+    )
+    products = tuple(
+        _plan_product(spec, part, f"step {n}", name, size) for n, part in enumerate(steps, start=1)
+    )
+    n_variances = rank_of(spec) + 1
+    variances = _plan_moment(spec, spectrum, "projected variances", "gaussian", (n_variances,))
+    return AdaptiveReleases(moment, squares, AnyOf((tuple(more), Refinement(products, variances))))
+
+
+def _plan_product(spec: RowsSpec, share: float, name: str, follows: str, n_columns: int) -> Release:
+    """Plan the second moment times a basis, with clipped projections."""
+    change = partial(sensitivity.clipped_projection, adjacency=spec.unit.adjacency)
+    # Without noise nothing is clipped.
+    known = None if spec.cost.is_private else {"row_norm": spec.row_norm, "level": math.inf}
+    shape = spec.shape[1], n_columns
+    return spec.cost.release(name, "gaussian", share, change, known, follows=follows, shape=shape)
+
+
+def _plan_power(
+    spec: RowsSpec,
+    share: float,
+    n_steps: int,
+    n_columns: int,
+    growth: float,
+    n_guides: int = 0,
+) -> PowerReleases:
+    """Plan a clip level and a product for each step, and the spectrum in the final basis.
+
+    The final basis has the columns and `n_guides` more; one more row and column of the spectrum has
+    the variance outside.
+    """
+    shares = growing_shares(share * (1 - _LEVEL_SHARE - _SPECTRUM_SHARE), n_steps, growth)
+    counts = partial(sensitivity.histogram, spec.unit.adjacency)
+    steps = list[tuple[Release | None, Release]]()
+    for step, step_share in enumerate(shares, start=1):
+        level, follows = None, f"clip level {step}"
+        if spec.cost.is_private:
+            part, n_counts = share * _LEVEL_SHARE / n_steps, (N_LEVELS,)
+            level = spec.cost.release(follows, "gaussian", part, counts, {}, shape=n_counts)
+        product = _plan_product(spec, step_share, f"step {step}", follows, n_columns)
+        steps.append((level, product))
+    name, shape = "projected second moment", (n_columns + n_guides + 1,) * 2
+    spectrum = _plan_moment(spec, share * _SPECTRUM_SHARE, name, projected_shape=shape)
+    return PowerReleases(tuple(steps), spectrum)
+
+
+# ------------------------------
+# Releases of factors of both sides of a matrix whose rows are protected.
+
+# Share of the budget for the projected rows. Components serve all rows, and need most of it.
+_PROJECTION_SHARE = 0.2  # not studied
+
+
+class RowFactorReleases(NamedTuple):
+    """What a fit of rows and their factors releases, in this order."""
+
+    row_norm: Search | None
+    components: SolverReleases
+    projected_rows: Release
+
+
+def plan_projection(spec: RowsSpec) -> RowFactorReleases:
+    """Plan the releases of the components, and then the rows projected on them."""
+    # Shares of the components are parts of what the projection leaves.
+    before = replace(spec, cost=replace(spec.cost, part=1 - _PROJECTION_SHARE))
+    row_norm = _plan_norm(before) if spec.row_norm is None else None
+    shape = (spec.shape[0], rank_of(spec))
+    return RowFactorReleases(
+        row_norm,
+        _plan_solver(before, 1.0 - _NORM_SHARE * (spec.row_norm is None)),
+        spec.cost.release(
+            "projected rows",
+            "gaussian",
+            _PROJECTION_SHARE,
+            partial(_projection_change, spec=spec),
+            None if spec.row_norm is None else {"row_norm": spec.row_norm},
+            follows=_ROW_NORM,
+            shape=shape,
+        ),
+    )
+
+
+def _projection_change(row_norm: float, spec: RowsSpec) -> float:
+    """Bound how far one row moves the projected rows, with the rounding of a projection."""
+    terms, size = spec.shape[1], rank_of(spec)
+    rounding = (terms + 2) * UNIT_ROUNDOFF * math.sqrt(size)
+    return sensitivity.row_sum(row_norm, spec.unit.adjacency, rounding)

@@ -1,0 +1,541 @@
+"""Solvers of fits that protect rows: noisy moments, refined or guided, and power iterations."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+from scipy.linalg import eigh
+
+from skdp.data.rows import Rows
+from skdp.decomposition._spec import Factors, RowsSpec, rank_of, rank_or_none
+from skdp.decomposition.rows import plan as rows_plan
+from skdp.decomposition.rows.moments import decompose, decompose_guided, decompose_with_axis
+from skdp.linalg.denoising import positive_means
+from skdp.linalg.norms import UNIT_ROUNDOFF, quantile_from_counts, row_norms
+from skdp.linalg.spectrum import (
+    denoise_eigenvalues,
+    leading_eigenvectors,
+    leading_right_vectors,
+    noise_edge,
+    orthonormal_basis,
+    random_basis,
+    with_fixed_signs,
+)
+from skdp.privacy import PrivacyBudget, Release, Released, sensitivity
+from skdp.privacy.clipping import clip_rows, clip_weights
+
+# ------------------------------
+# A noisy second moment.
+
+#: Computes factors from a released second moment and the standard deviation of its noise.
+Decomposition = Callable[..., Factors]
+
+
+def solve_covariance(
+    rows: Rows,
+    second_moment: Release,
+    budget: PrivacyBudget,
+    n_components: int | None,
+    decomposition: Decomposition = decompose,
+) -> Factors:
+    """Decompose a noisy second moment of clipped rows: time O(n d^2 + d^3), memory O(d^2).
+
+    This is Analyze Gauss (C. Dwork, K. Talwar, A. Thakurta, L. Zhang, 2014,
+    :doi:`10.1145/2591796.2591883`), with noise that is isotropic in the Frobenius inner product.
+    The d x d matrix is released once; its whole spectrum is free post-processing.
+    """
+    moment, rounding = rows.gram()
+    released = budget.release(second_moment, moment, rows.bound, rounding=rounding)
+    decomposed = partial(decomposition, *released)
+    return replace(decomposed(n_components=n_components), decompose=decomposed)
+
+
+# ------------------------------
+# The mean of rows as a guide to their first component.
+
+
+@dataclass(frozen=True)
+class PositiveMean:
+    """A released mean of rows that are mostly positive, which guides a fit.
+
+    In a table without negative entries, such as one of people and items, the mean row is nearly the
+    first right singular vector, and its release takes far less noise than a second moment.
+    """
+
+    mean: np.ndarray  # with its noise
+    noise_std: float  # standard deviation of the noise in an entry
+    share: float  # of the budget
+
+    @cached_property
+    def denoised(self) -> np.ndarray:
+        """The mean with its noise reduced, given that its entries are not negative."""
+        return positive_means(self.mean, self.noise_std)
+
+    @property
+    def axis(self) -> np.ndarray:
+        """Direction of the denoised mean, of length 1."""
+        denoised = self.denoised
+        return np.asarray(denoised / row_norms(denoised[np.newaxis]))
+
+    @property
+    def excess(self) -> float:
+        """Squared length less what noise exceeds with a risk of about .001, over the noise."""
+        n_features = len(self.mean)
+        squared_length = float(np.sum(np.square(self.mean / self.noise_std)))
+        # Three standard deviations of the chi-squared law that noise alone has.
+        return squared_length - n_features - 3 * float(np.sqrt(2 * n_features))
+
+    def averaged(self, other: "PositiveMean") -> "PositiveMean":
+        """Average with another release, weighted by the shares of the budget."""
+        share = self.share + other.share
+        mean = (self.share * self.mean + other.share * other.mean) / share
+        return PositiveMean(mean, float(self.noise_std * np.sqrt(self.share / share)), share)
+
+
+def passes_positivity_test(count: Release, rows: Rows, budget: PrivacyBudget) -> bool:
+    """Release how many rows are mostly positive; return whether more than half of them are.
+
+    A mostly positive row is not 0, and its sum is at least half of the sum of its absolute values.
+    One row moves the count by 1. If the test is passed, the entries of the mean are taken to be
+    nonnegative, which removes noise from the released mean.
+    """
+    noisy, _ = budget.release(count, rows.count_mostly_positive())
+    return bool(noisy > rows.n_rows / 2)
+
+
+def release_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> Released:
+    """Release the mean of rows, clipped to ``rows.bound``."""
+    total, rounding = rows.total()
+    return budget.release(mean, total / rows.n_rows, rows.bound, rounding)
+
+
+# ------------------------------
+# A noisy second moment, refined along its leading directions where that pays.
+
+_LEVELS = np.array(rows_plan.PROBE_LEVELS)
+_FIRST_SHARE = rows_plan.ADAPTIVE_SHARES[0]  # not tuned
+# Clipping also changes what is estimated, so a step must promise this many times the precision.
+_LEAST_GAIN = 2.0  # benchmarks/high_dimension/captured.md, "made to refine always"
+# An eigenvalue stands out if it exceeds the edge of the noise by this factor; noise alone hardly
+# ever does.
+_MARGIN = 1.05  # not studied
+# Weight of the matrix outside the span in the next step. It is needed to find directions that the
+# span lacks, but most of it is noise.
+_KEPT_OUTSIDE = 0.5  # not studied
+# If noise costs less than this fraction of the captured variance, clipping may cost more.
+_LEAST_LOSS = 1e-3  # not studied
+# Columns are divided by the fraction of their signal that clipping is estimated to leave. A smaller
+# divisor would blow up the noise.
+_SMALLEST_SIGNAL = 0.05  # not studied
+# Few iterations are enough, as the basis is close already.
+_N_TURNS = 4  # not studied
+# A choice between few levels needs no more rows than this.
+_PROBE_ROWS = 1 << 15  # not studied
+
+
+def solve_adaptive(
+    rows: Rows,
+    plan: rows_plan.AdaptiveReleases,
+    budget: PrivacyBudget,
+    n_components: int,
+    decomposition: Decomposition = decompose,
+) -> Factors:
+    r"""Find the leading directions of clipped rows: time O(n d^2 + d^3), memory O(d^2).
+
+    A first release of the d x d matrix, as in `solve_covariance`, finds rough directions V. The
+    rest of the budget, in shares that are fixed beforehand, goes to one of two ways:
+
+    - Further releases of the matrix, whose average with the first is as good as a single release.
+    - Two steps :math:`\sum_i x_i \psi_b(V^T x_i)^T` of the power method (M. Hardt, E. Price, 2014,
+      :arxiv:`1311.2495`) with clipped projections. A row of norm c moves a step by `c b` rather
+      than :math:`c^2`. The steps replace what the matrix says about the span of V, weighted by
+      their precision. A last release has the variances along the final span.
+
+    A small release in between decides which way is taken. It has the squared coordinates in V,
+    clipped at several levels b, and shows how much signal each level leaves. The steps win where
+    rows are spread over many dimensions. They are taken only if all components asked for stand out
+    from the noise, because a step cannot find a direction that V has lost; and only if noise is the
+    main error, because clipping adds an error of its own.
+    """
+    moment = rows.gram()
+    estimate = _release_moment(plan.second_moment, rows, budget, moment)
+    values, basis = leading_eigenvectors(estimate.value, plan.clipped_squares.shape[1])
+    squares = _release_squares(plan.clipped_squares, rows, budget, basis)
+    level = _choose_level(squares[:, :n_components], budget.adjacency)
+    more, refinement = plan.rest.branches
+    if level is None or not _can_be_refined(values[:n_components], estimate):
+        for release in more:
+            estimate = _average(estimate, _release_moment(release, rows, budget, moment))
+        return decomposition(*estimate, squared_bound=rows.bound**2, n_components=n_components)
+    for step in refinement.steps:
+        columns, _ = release_product(step, rows, budget, basis, level * rows.bound)
+        estimate = _refine(estimate, basis, *_in_squared_bounds(columns, rows))
+        basis = _turn_to_leading(estimate.value, basis)
+    return _release_variances(refinement.variances, rows, budget, moment, basis[:, :n_components])
+
+
+def _release_moment(
+    release: Release, rows: Rows, budget: PrivacyBudget, moment: tuple[np.ndarray, float]
+) -> Released:
+    """Release the second moment, in units of the squared bound.
+
+    The rounding of centered sparse rows may raise its noise by many powers of ten, and its square
+    may then overflow. So callers divide the noise first, and square the ratio.
+    """
+    exact, rounding = moment
+    released = budget.release(release, exact, rows.bound, rounding=rounding)
+    return _in_squared_bounds(released, rows)
+
+
+def _in_squared_bounds(released: Released, rows: Rows) -> Released:
+    """Express a release in units of the squared bound; overwrite it."""
+    noisy, noise_std = released
+    squared_bound = rows.bound**2
+    noisy /= squared_bound
+    return Released(noisy, noise_std / squared_bound)
+
+
+def _average(first: Released, second: Released) -> Released:
+    """Average two releases, weighted by their precision; overwrite the second."""
+    weight = 1 / (1 + np.square(np.float64(first.noise_std) / second.noise_std))
+    matrix = second.value
+    matrix *= 1 - weight
+    matrix += weight * first.value
+    return Released(matrix, first.noise_std * np.sqrt(weight))
+
+
+def _turn_to_leading(matrix: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Turn a basis that is nearly the leading eigenvectors to them, without a decomposition."""
+    for _ in range(_N_TURNS):
+        basis = orthonormal_basis(matrix @ basis)
+    _, turn = eigh(basis.T @ matrix @ basis, check_finite=False)
+    return with_fixed_signs(basis @ turn[:, ::-1])
+
+
+def _release_squares(
+    release: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray
+) -> np.ndarray:
+    """Release the squared coordinates in `basis`, summed over rows, for each clip level."""
+    weighting = partial(_level_weights, bound=rows.bound, n_features=basis.shape[1])
+    squares, rounding = rows.subsample(_PROBE_ROWS).clipped_squares(basis, weighting)
+    return budget.release(release, squares, rows.bound, rounding=rounding).value
+
+
+def _level_weights(norms: np.ndarray, bound: float, n_features: int) -> np.ndarray:
+    weights = [clip_weights(norms, bound * level, n_features) for level in _LEVELS]
+    return np.array(weights) / _LEVELS[:, None]
+
+
+def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
+    """Choose the clip level with the most precise step, in units of the bound; None if none pays.
+
+    The precision of a step is its signal over its noise, squared, relative to the whole matrix.
+    """
+    signals = _LEVELS * squares.sum(axis=1)
+    # The last level clips nothing, so its signal is the whole.
+    kept = np.clip(signals / signals[-1], 0.0, 1.0) if signals[-1] > 0 else np.zeros(len(_LEVELS))
+    matrix_noise = sensitivity.second_moment(1.0, adjacency) * np.sqrt(0.5)
+    step_noise = [sensitivity.clipped_projection(1.0, level, adjacency) for level in _LEVELS]
+    gains = (kept * matrix_noise / step_noise) ** 2
+    best = int(np.argmax(gains))
+    return float(_LEVELS[best]) if gains[best] >= _LEAST_GAIN else None
+
+
+def _can_be_refined(values: np.ndarray, estimate: Released) -> bool:
+    """Whether all of these eigenvalues stand out, and still suffer from noise."""
+    n_features, off_diagonal_std = len(estimate.value), estimate.noise_std * np.sqrt(0.5)
+    if values.min() < _MARGIN * noise_edge(off_diagonal_std, n_features):
+        return False
+    # The captured variance that noise would cost if the matrix got the whole share. To second order
+    # a component loses tau^2 d / eigenvalue. One release has the variance of the whole share
+    # divided by its own share.
+    loss = off_diagonal_std * _FIRST_SHARE * n_features * np.sum(off_diagonal_std / values)
+    return bool(loss >= _LEAST_LOSS * values.sum())
+
+
+def _refine(
+    estimate: Released, basis: np.ndarray, columns: np.ndarray, noise_std: float
+) -> Released:
+    """Replace what the estimate says about the span of `basis` by its average with `columns`."""
+    before = estimate.value @ basis
+    # Clipping has shrunk every column. The diagonal of the estimate shows by how much.
+    diagonal = np.einsum("ij,ij->j", basis, before)
+    shrunk = np.einsum("ij,ij->j", basis, columns)
+    kept = np.clip(shrunk / np.where(diagonal > 0, diagonal, np.inf), _SMALLEST_SIGNAL, 1.0)
+    relative_variances = np.square(noise_std / kept / (estimate.noise_std * np.sqrt(0.5)))
+    # In the second step the noise of the estimate is still that of the first release: the step,
+    # whose share is larger, gets more weight than its precision alone would give.
+    weights = 1 / (1 + relative_variances)
+    after = before + weights * (columns / kept - before)
+    # With V the basis, matrix = V C V' + S V' + V S' + R, where V' S = 0 and V' R = 0. The inner
+    # part C and the outer part S are replaced, and R is kept in part.
+    inner_before, inner_after = basis.T @ before, basis.T @ after
+    outer_before, outer_after = before - basis @ inner_before, after - basis @ inner_after
+    inner_after = (inner_after + inner_after.T) / 2
+    change = outer_after - _KEPT_OUTSIDE * outer_before
+    change += basis @ (inner_after - _KEPT_OUTSIDE * inner_before) / 2
+    update = change @ basis.T
+    return Released(_KEPT_OUTSIDE * estimate.value + update + update.T, estimate.noise_std)
+
+
+def _release_variances(
+    release: Release,
+    rows: Rows,
+    budget: PrivacyBudget,
+    moment: tuple[np.ndarray, float],
+    basis: np.ndarray,
+) -> Factors:
+    """Release the second moments along the vectors of the basis, and their sum outside it.
+
+    `moment` is that of the rows, without noise, and its rounding.
+    """
+    exact, rounding = moment
+    along = np.einsum("ij,ij->j", basis, exact @ basis)
+    values = np.append(along, np.trace(exact) - along.sum())
+    # Errors of the matrix add up in the sum over the basis, and in what that leaves of the trace.
+    rounding *= 2 + np.sqrt(basis.shape[1])
+    # Products with the basis round, too.
+    rounding += 4 * rows.n_features * basis.shape[1] * rows.n_rows * UNIT_ROUNDOFF
+    noisy, noise_std = budget.release(release, values, rows.bound, rounding=rounding)
+    order = np.argsort(-noisy[:-1], kind="stable")
+    return Factors(
+        components=basis.T[order],
+        eigenvalues=np.maximum(noisy[order], 0.0),
+        total=float(noisy.sum()),
+        eigenvalue_noise=noise_std,
+        n_above_noise=basis.shape[1],  # only what stands out is refined
+    )
+
+
+# ------------------------------
+# Block power iteration with clipped projections.
+
+_LEVEL_QUANTILE = 0.2  # not studied
+_LEVEL_GRID = np.geomspace(0.01, 1.0, rows_plan.N_LEVELS)  # not studied
+# So many rows are counted to choose a clip level: enough for any noise that leaves a step usable.
+_LEVEL_ROWS = 1 << 14  # not studied
+
+
+def solve_power(
+    rows: Rows,
+    plan: rows_plan.PowerReleases,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+    *,
+    is_exact: bool = False,
+) -> Factors:
+    r"""Find the leading directions of clipped rows: time O(nnz p) a step, memory O(n + d p).
+
+    Every step releases :math:`\sum_i x_i \psi_b(V^T x_i)^T` for the basis V of the step before,
+    where :math:`\psi_b` clips to a norm b that is itself released. A row of norm c then moves the
+    step by `c b` rather than :math:`c^2`, and b is far below c if the rows are spread over many
+    dimensions. The last steps get most of the budget, as the first ones need only a rough
+    direction. A final release, of order p + 1, turns the basis to the eigenvectors and gives the
+    spectrum; the variance outside the basis comes with it for free. See M. Hardt, E. Price (2014,
+    :arxiv:`1311.2495`) and J. Nicolas, C. Sabater, M. Maouche, S. Ben Mokhtar, M. Coates (2024,
+    :arxiv:`2411.01931`).
+    """
+    sample = rows.subsample(_LEVEL_ROWS)
+    size = plan.steps[0][1].shape[1]
+    if is_exact:
+        # Divided by about its Frobenius norm, no square of the matrix overflows.
+        length = float(row_norms(rows.norms()[np.newaxis])[0])
+        basis = leading_right_vectors(rows.source.X, rows.center, length or 1.0, size, generator)
+    else:
+        basis = random_basis(rows.n_features, size, generator)
+    for step in plan.steps:
+        (product, product_std), rows = release_step(step, rows, sample, budget, basis)
+        basis = orthonormal_basis(product)
+    moment, moment_std = release_projected_moment(plan.projected_moment, rows, budget, basis)
+    # Rayleigh-Ritz: the eigenvectors within the basis.
+    eigenvalues, turn = eigh(moment[:-1, :-1], check_finite=False)
+    return Factors(
+        components=(basis @ turn[:, ::-1]).T,
+        eigenvalues=denoise_eigenvalues(eigenvalues[::-1], moment_std * np.sqrt(0.5)),
+        total=float(np.trace(moment)),
+        eigenvalue_noise=moment_std,
+        n_above_noise=count_above_edge(product, product_std),
+    )
+
+
+def release_step(
+    step: tuple[Release | None, Release],
+    rows: Rows,
+    sample: Rows,
+    budget: PrivacyBudget,
+    basis: np.ndarray,
+) -> tuple[Released, Rows]:
+    """Release the rows times their projections, clipped at a level that is chosen by `sample`."""
+    level_counts, planned_product = step
+    level = np.inf
+    if level_counts is not None:
+        edges = rows.bound * _LEVEL_GRID
+        noisy_counts, _ = budget.release(level_counts, sample.projection_counts(basis, edges))
+        level = quantile_from_counts(noisy_counts, edges, _LEVEL_QUANTILE)
+    return release_product(planned_product, rows, budget, basis, level)
+
+
+def release_product(
+    release: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray, level: float
+) -> tuple[Released, Rows]:
+    """Release the rows times their projections, clipped to `level`.
+
+    The rows are returned with their norms, which the next step need not compute.
+    """
+    product, rounding, rows = rows.normal_product(basis, partial(clip_rows, bound=level))
+    rounding += rows.moved_rounding(basis.shape[1], level)
+    return budget.release(release, product, rows.bound, level, rounding=rounding), rows
+
+
+def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
+    """Count the singular values that exceed the largest one of noise alone."""
+    edge = noise_std * np.sum(np.sqrt(noisy.shape))
+    return int(np.sum(np.linalg.svd(noisy, compute_uv=False) > edge))
+
+
+def release_projected_moment(
+    projected_moment: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray
+) -> Released:
+    """Release the second moment of the projections, and the trace outside the basis as last entry.
+
+    The rest of the last row and column is constant and costs nothing. In this form symmetric noise
+    has the same standard deviation on the whole diagonal.
+    """
+    moment, rounding = rows.projected_moment(basis)
+    return budget.release(projected_moment, moment, rows.bound, rounding=rounding)
+
+
+# ------------------------------
+# Power iteration orthogonal to the released mean, which joins the basis in the end.
+
+# Features of the first group; each of the next has twice as many.
+_FIRST_GROUP = 16  # not studied
+# Least factor that a column is multiplied by in a group.
+_LEAST_KEPT = 0.05  # not studied
+
+
+def solve_guided_power(
+    rows: Rows,
+    plan: rows_plan.PowerReleases,
+    budget: PrivacyBudget,
+    positive_mean: PositiveMean,
+    generator: np.random.Generator,
+) -> Factors:
+    r"""Find the leading directions, guided by the mean: time O(nnz p) a step, memory O(n + d p).
+
+    The mean m is nearly the first component, so the power iteration (M. Hardt, E. Price, 2014,
+    :arxiv:`1311.2495`) looks for the others: its columns stay orthogonal to m. After each step they
+    are turned to their singular vectors. Then they are shrunk by :math:`1 - \sigma^2 / e` within
+    groups of features of about the same mean, where e is the mean square of the column in the
+    group: rare items may carry nothing but noise where popular ones carry signal.
+    """
+    axis = positive_mean.axis
+    groups = _groups(axis)
+    sample = rows.subsample(_LEVEL_ROWS)
+    columns = generator.normal(size=plan.steps[0][1].shape)
+    for step in plan.steps:
+        basis = orthonormal_basis(_without_axis(axis, columns))
+        (noisy, noise_std), rows = release_step(step, rows, sample, budget, basis)
+        noisy = _without_axis(axis, noisy)
+        columns = _shrunk_by_group(noisy, noise_std, groups)
+    n_above_noise = int(positive_mean.excess > 0) + count_above_edge(noisy, noise_std)
+    # Rayleigh-Ritz in the span of the mean and the columns, with the mean as the guide.
+    basis = orthonormal_basis(np.column_stack([positive_mean.axis, columns]))
+    noisy, noise_std = release_projected_moment(plan.projected_moment, rows, budget, basis)
+    total, inner = float(np.trace(noisy)), noisy[:-1, :-1].copy()
+    # The second moment along the mean is at least n times its squared length, which may be known
+    # more precisely. A value below its noise would make the deflation arbitrary.
+    inner[0, 0] = max(
+        inner[0, 0], rows.n_rows * float(positive_mean.denoised @ positive_mean.denoised), noise_std
+    )
+    factors = decompose_with_axis(inner, noise_std, np.eye(len(inner))[0])
+    components = factors.components @ basis.T
+    return replace(factors, components=components, total=total, n_above_noise=n_above_noise)
+
+
+def _without_axis(axis: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Project the columns on what is orthogonal to the axis."""
+    return columns - np.outer(axis, axis @ columns)
+
+
+def _groups(axis: np.ndarray) -> list[np.ndarray]:
+    """Group features by descending entries, each group twice as large as the one before."""
+    n_groups = int(np.log2(len(axis) / _FIRST_GROUP + 1))
+    ends = _FIRST_GROUP * (2 ** np.arange(1, n_groups + 1) - 1)
+    return np.split(np.argsort(-axis, kind="stable"), ends[ends < len(axis)])
+
+
+def _shrunk_by_group(noisy: np.ndarray, noise_std: float, groups: list[np.ndarray]) -> np.ndarray:
+    """Turn columns to their singular vectors, and shrink them in groups where they are noise."""
+    # The singular vectors may have any signs: the basis that is made of these columns has its own.
+    columns = np.asarray(noisy @ np.linalg.svd(noisy, full_matrices=False)[2].T)
+    for group in groups:
+        energy = np.mean(np.square(columns[group] / noise_std), axis=0)
+        columns[group] *= np.maximum(1 - 1 / np.maximum(energy, 1e-12), _LEAST_KEPT)
+    return columns
+
+
+# ------------------------------
+# The solver whose releases a plan has, and the mean that may guide it.
+
+
+def solve_clipped(
+    spec: RowsSpec,
+    plan: rows_plan.SolverReleases,
+    rows: Rows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+    decomposition: Decomposition = decompose,
+) -> Factors:
+    """Run the solver on clipped rows."""
+    rank = rank_or_none(spec.n_components)
+    if isinstance(plan, Release):
+        return solve_covariance(rows, plan, budget, rank, decomposition)
+    if isinstance(plan, rows_plan.AdaptiveReleases):
+        return solve_adaptive(rows, plan, budget, rank_of(spec), decomposition)
+    return solve_power(rows, plan, budget, generator, is_exact=spec.is_exact)
+
+
+def solve_guided(
+    spec: RowsSpec,
+    branches: list[rows_plan.Way],
+    rows: Rows,
+    clipped: Rows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> Factors:
+    """Release the mean of rows that are mostly positive, and the components that it guides."""
+    way, guide = branches[-1], branches[0].means[0]
+    mean = PositiveMean(*release_mean(guide, clipped, budget), guide.share)
+    if _suits_matrix(mean, rows.bound, budget.adjacency):
+        way = branches[0]
+    if isinstance(way.solver, rows_plan.PowerReleases):
+        again = way.means[1]
+        mean = mean.averaged(PositiveMean(*release_mean(again, clipped, budget), again.share))
+        factors = solve_guided_power(rows, way.solver, budget, mean, generator)
+    else:
+        guided = partial(decompose_guided, axis=mean.axis)
+        factors = solve_clipped(spec, way.solver, rows, budget, generator, guided)
+    return replace(factors, mean=mean.mean, mean_noise_variance=mean.noise_std**2)
+
+
+# The mean of rows that suit the matrix has a squared length between these, in squared bounds, and
+# weighs like a constant on at least this part of the features.
+_HELD_BY_MEAN = {
+    "zero_out": (0.25, 0.6),
+    "replace": (0.25, 0.8),
+}  # benchmarks/diagonal_prior/wide.md
+_LEAST_SPREAD = 0.1  # benchmarks/diagonal_prior/wide.md
+
+
+def _suits_matrix(mean: PositiveMean, bound: float, adjacency: str) -> bool:
+    """Tell whether a mean guides the matrix, or the iteration, by what it holds of its rows.
+
+    Little is held where rows have few entries and their products with a basis are short, and little
+    is left to find where much is held. In both cases clipped projections have less noise. Where few
+    features hold most, the iteration gains by its groups.
+    """
+    least, most = _HELD_BY_MEAN[adjacency]
+    is_between = least <= mean.excess * (mean.noise_std / bound) ** 2 <= most
+    return is_between and mean.axis.sum() ** 2 >= _LEAST_SPREAD * len(mean.mean)

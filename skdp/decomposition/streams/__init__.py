@@ -1,0 +1,1 @@
+"""Factorizations of streams, and the sketches that they release."""

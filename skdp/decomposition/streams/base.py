@@ -1,0 +1,569 @@
+"""What both kinds of streams share: updates, sketches, sums that begin as noise, the fit."""
+
+import copy
+import math
+import os
+import pickle
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Real
+from pathlib import Path
+from typing import Any, ClassVar, Self
+from weakref import WeakSet
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from skdp import units
+from skdp._estimator import BudgetMixin, plan_of, warnings_for_settings
+from skdp._validation import AT_LEAST_ONE, without_secrets
+from skdp.data.containers import checked_container, checked_shape, hide_error_text
+from skdp.decomposition._matrix_estimator import LowRankFactors
+from skdp.decomposition.streams import sketches
+from skdp.exceptions import counted, shown, warn_of_privacy
+from skdp.ledger._database import take_once, write_once
+from skdp.linalg.prefix_sums import PrefixNoise
+from skdp.linalg.spectrum import deterministic_signs
+from skdp.privacy import PrivacySpent, Released
+from skdp.privacy.budget import InitialNoiseSums, fixed_point_unit
+from skdp.privacy.noise import algorithm_generator, draw_seed
+from skdp.privacy.plan import PrivacyCost
+
+# ------------------------------
+# Updates of a matrix: how a stream, or a shard of it, takes them safely.
+
+_NO_SUCH_CELL = "rows and columns must be integers, indices of a matrix of shape {} from 0."
+_BUSY = (
+    "an update or a release of it is not finished, and may have been interrupted, so that another "
+    "one could add the same twice"
+)
+
+
+class UpdateReceiver:
+    """A stream, or a shard of it, to which updates are added."""
+
+    _shape: tuple[int, int]
+    # None while an update is written, and after the last one; `_closed_reason` says why.
+    _state: sketches.StreamState | None
+    _closed_reason = ""
+
+    def __init__(self) -> None:
+        # One thread at a time: if one update overwrote another, noise could be lost with it.
+        self._lock = threading.RLock()
+        _ALIVE.add(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        UpdateReceiver.__init__(self)
+        vars(self).update(state)
+
+    def update(self, rows: Any, columns: Any, values: Any) -> None:
+        """Add values to cells of the matrix; those of one cell add up.
+
+        Parameters
+        ----------
+        rows, columns : int or array-like of int of shape (n_updates,)
+            Cells.
+        values : float or array-like of shape (n_updates,)
+            Values to add, of any sign, converted to float64. If any other error than those below
+            interrupts an update, it may have been added: do not repeat it.
+
+        Raises
+        ------
+        ValueError
+            If there is no such cell, a value is not a finite number, or no more updates are taken.
+            Then nothing has been added.
+        """
+        shape = self._shape
+        # Not isinstance: an instance of a subclass may compare as it likes, and get past the bound.
+        if type(rows) is type(columns) is int and type(values) is float:
+            _check_cell(rows, columns, values, shape)
+            with self._lock, ExclusiveWrite(self) as state:
+                state.add_one(rows, columns, values)
+            return
+        # Converts before it takes the lock: the conversion may wait for threads that need the lock.
+        checked = _checked_updates(rows, columns, values, shape)
+        with self._lock, ExclusiveWrite(self) as state:
+            state.add(*checked)
+
+    def _open_state(self) -> sketches.StreamState:
+        """Return the state; refuse if no more updates are taken."""
+        if self._state is None:
+            raise ValueError(
+                f"This {type(self).__name__} takes no more updates: {self._closed_reason}."
+            )
+        return self._state
+
+    def _close(self, reason: str) -> None:
+        self._state, self._closed_reason = None, reason
+
+
+class ExclusiveWrite:
+    """Takes the state away from its owner while it is written, and gives it back as the last act.
+
+    Code that interrupts the writing, such as a signal handler, finds no state. With a state it
+    could erase noise, or repeat an update that is half written. If the writing fails, the state is
+    lost, unless it `only_reads`.
+    """
+
+    def __init__(self, owner: UpdateReceiver, *, only_reads: bool = False) -> None:
+        self._owner, self._only_reads = owner, only_reads
+
+    def __enter__(self) -> sketches.StreamState:
+        self._state = self._owner._open_state()
+        self._owner._close(_BUSY)
+        return self._state
+
+    def __exit__(self, kind: type | None, *_: object) -> None:
+        is_whole = kind is None or self._only_reads
+        if is_whole and self._owner._closed_reason is _BUSY:
+            self._owner._state = self._state
+
+
+class StreamShard(UpdateReceiver):  # numpydoc ignore=PR01
+    """Updates of a stream that another worker gathers, without noise: private data.
+
+    Made by :meth:`DPStreamingFactorizer.shard`, and consumed by its `merge`.
+
+    Notes
+    -----
+    **Privacy.** Not covered: a shard holds exact sums of its updates, and the sketches. Keep it as
+    safe as the updates themselves. It may be merged once.
+    """
+
+    def __init__(self, state: sketches.StreamState, stream_id: str) -> None:
+        super().__init__()
+        self._state, self._shape = state, state.sketches.shape
+        self._stream_id = stream_id
+        self._id = secrets.token_hex(16)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def __copy__(self) -> "StreamShard":
+        raise TypeError("A shard is not copied: it may be merged once.")
+
+    def __deepcopy__(self, memo: Any) -> "StreamShard":
+        return self.__copy__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            kept = super().__getstate__()
+            if self._state is not None and self._state.allow_pickle:
+                # A copy: another thread may add to the state while it is being pickled.
+                kept["_state"] = copy.deepcopy(self._state)
+            return kept
+
+
+# Renewed in every fork: process ids alone may be the same in two namespaces, or be used again.
+_token = secrets.token_hex(16)
+_ALIVE: WeakSet[UpdateReceiver] = WeakSet()
+
+
+def _current_process() -> tuple[str, int]:
+    return _token, os.getpid()
+
+
+def _after_fork() -> None:
+    global _token
+    _token = secrets.token_hex(16)
+    # The thread that held a lock does not exist in the fork, and could not free it.
+    for each in list(_ALIVE):
+        each._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _check_cell(row: int, column: int, value: float, shape: tuple[int, int]) -> None:
+    if not (0 <= row < shape[0] and 0 <= column < shape[1]):
+        raise ValueError(_NO_SUCH_CELL.format(shape))
+    if not math.isfinite(value):
+        raise ValueError("values must be finite.")
+
+
+def _checked_updates(
+    rows: Any, columns: Any, values: Any, shape: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Refuse cells outside the matrix and values that are not finite; name none of them."""
+    # Plain copies: nobody can change them between the check and their use.
+    *places, numbers = (
+        hide_error_text(np.array, checked_container(given), ndmin=1)
+        for given in (rows, columns, values)
+    )
+    if not len({each.shape for each in (*places, numbers)}) == 1 == numbers.ndim:
+        raise ValueError("rows, columns and values must be one-dimensional and of the same length.")
+    if numbers.dtype.kind not in "iufb":
+        raise ValueError("values must be real numbers.")
+    for number, (each, side) in enumerate(zip(places, shape, strict=True)):
+        if each.size and each.dtype.kind not in "iu":
+            raise ValueError(_NO_SUCH_CELL.format(shape))
+        # Unsigned integers beyond int64 become negative, and are refused as such.
+        places[number] = each = each.astype(np.int64, copy=False)
+        if each.size and (each.min() < 0 or each.max() >= side):
+            raise ValueError(_NO_SUCH_CELL.format(shape))
+    with np.errstate(all="ignore"):
+        numbers = numbers.astype(np.float64, copy=False)
+    if not np.isfinite(numbers).all():
+        raise ValueError("values must be finite.")
+    return places[0], places[1], numbers
+
+
+# ------------------------------
+# The stream: parameters, sketches, sums that begin as noise, and the fit.
+
+# Dense sketches are held in memory beside the sums: "auto" allows them so many bytes.
+_LARGEST_DENSE_SKETCH = 1 << 30  # not studied
+# Raised with every change of what a stream keeps: no other version may go on with it.
+_FORMAT = 2  # not tuned
+_KEY_SIZE = 32  # not tuned
+# Sums beyond this count may have wrapped around, as int64 ends at 2 ** 63.
+_LARGEST_COUNT = 2.0**60  # not tuned
+
+
+class BaseStream(BudgetMixin, UpdateReceiver):
+    """A stream of updates of a private matrix, of which two sketches are kept."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BudgetMixin._parameter_constraints,
+        "n_components": [AT_LEAST_ONE],
+        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "sketch": [StrOptions({"auto", "haar", "countsketch"})],
+        "n_sketch": [AT_LEAST_ONE, None],
+        "n_core": [AT_LEAST_ONE, None],
+    }
+
+    n_components: int
+    shape: Any
+    epsilon: float
+    delta: float
+    privacy_unit: Any
+    adjacency: str
+    sketch: str
+    n_sketch: int | None
+    n_core: int | None
+    random_state: Any
+    #: Units that streams of this kind protect.
+    _units: ClassVar[tuple[type[sketches.StreamUnit], ...]]
+    _noisy_sums: tuple[InitialNoiseSums, ...]
+    # Released sums that have not been factorized: an interruption must not lose what is paid for.
+    _released_sums: tuple[Released, Released] | None = None
+    _factors: LowRankFactors | None = None
+    privacy_spent_: PrivacySpent
+    value_unit_: float
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.n_components}, shape={self._shape}, "
+            f"epsilon={self.epsilon}, delta={self.delta}, privacy_unit={self.privacy_unit!r})"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            if not self._has_ended:
+                raise TypeError(
+                    "A stream that has not ended is neither copied nor pickled: two copies of it "
+                    "would show the updates in between. End it first, or send shards; checkpoint "
+                    "writes it to a file, with which one process goes on."
+                )
+            return self._kept()
+
+    def _kept(self) -> dict[str, Any]:
+        return without_secrets(super().__getstate__())
+
+    def checkpoint(self, path: str | os.PathLike[str], key: bytes) -> None:
+        """Write the stream to a new file, for `resume`, and end it in this process.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where to write. There must be no file yet. It gets the size of the stream in memory, and
+            only its user may read it.
+        key : bytes of length 32
+            Secret by which the file is encrypted, such as ``secrets.token_bytes(32)``. Keep it, and
+            in another place than the file.
+
+        Raises
+        ------
+        ValueError
+            If the key is not of this kind, or the stream takes no more updates. Then nothing has
+            been written.
+        OSError
+            If the file exists or cannot be written. Then the stream goes on, but for an error in
+            the very last step, after which neither the stream nor the file may be of use.
+
+        Notes
+        -----
+        **Privacy.** Nothing is released, and nothing spent. Who has the file and the key can read
+        what the process could: sums with noise, the noise that later epochs depend on, and
+        sketches. Together they are as secret as the updates. Epochs and shards that were merged are
+        in the file; the seed and the ledger are not, as both have done their part. Of shards that
+        cannot be pickled, merge those first that another process would not have.
+
+        Examples
+        --------
+        >>> import os, secrets, tempfile
+        >>> from skdp import DPStreamingFactorizer
+        >>> from skdp.units import Update
+        >>> stream = DPStreamingFactorizer(shape=(100, 50), privacy_unit=Update(bound=1.0))
+        >>> stream.update(3, 7, 0.5)
+        >>> path = os.path.join(tempfile.mkdtemp(), "stream.skdp")
+        >>> key = secrets.token_bytes(32)
+        >>> stream.checkpoint(path, key)
+        >>> stream = DPStreamingFactorizer.resume(path, key)  # in any process, once
+        >>> stream.update(3, 7, -0.5)
+        """
+        place, key = Path(path).absolute(), _checked_key(key)
+        with self._lock, ExclusiveWrite(self, only_reads=True) as state:
+            # The state itself refuses to be pickled.
+            data = pickle.dumps((self._kept(), vars(state)), pickle.HIGHEST_PROTOCOL)
+            write_once(place, self._kind(), key, data, self._let_go)
+
+    @classmethod
+    def resume(cls, path: str | os.PathLike[str], key: bytes) -> Self:
+        """Go on with a stream that `checkpoint` has written; of one file this works once.
+
+        The file is marked, and its data can no longer be decrypted, before the stream is returned.
+        A call that is interrupted may lose the stream.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file. Delete it afterwards, and all copies of it.
+        key : bytes of length 32
+            The key that `checkpoint` was given.
+
+        Returns
+        -------
+        Self
+            The stream, with the epochs, shards and record that it had, and without `ledger` and
+            `random_state`, which did their part when it was opened.
+
+        Raises
+        ------
+        ValueError
+            If the file has been resumed before or was not written to its end, it is damaged or none
+            of this class and version, the key is another one, or the mark cannot be written. Then
+            no stream is returned.
+
+        Notes
+        -----
+        **Privacy.** Nothing is charged: the budget was spent when the stream was opened. The mark
+        binds this file, and no copy of it: two streams from two copies share their noise, and what
+        they release shows by which updates they differ, without noise. The file is unpickled, which
+        runs what whoever has the key wrote into it.
+
+        Examples
+        --------
+        >>> import os, secrets, tempfile
+        >>> from skdp import DPContinualFactorizer
+        >>> from skdp.units import Update
+        >>> path = os.path.join(tempfile.mkdtemp(), "stream.skdp")
+        >>> key = secrets.token_bytes(32)
+        >>> unit = Update(bound=1.0)
+        >>> stream = DPContinualFactorizer(shape=(100, 50), horizon=12, privacy_unit=unit)
+        >>> stream.close_epoch()
+        >>> stream.checkpoint(path, key)
+        >>> DPContinualFactorizer.resume(path, key).n_epochs_
+        1
+        >>> DPContinualFactorizer.resume(path, key)
+        Traceback (most recent call last):
+            ...
+        ValueError: path=... cannot be resumed: it was resumed before, which happens once.
+        """
+        place, key = Path(path).absolute(), _checked_key(key)
+        # Not later: a fork in between, by a signal handler, would have a stream of its own.
+        process = _current_process()
+        kept, sums = take_once(place, cls._kind(), key, pickle.loads)
+        stream, state = cls.__new__(cls), sketches.StreamState.__new__(sketches.StreamState)
+        vars(state).update(sums)
+        stream.__setstate__({**kept, "_process": process, "_state": state})
+        return stream
+
+    @classmethod
+    def _kind(cls) -> str:
+        return f"{cls.__name__}, version {_FORMAT}"
+
+    def _let_go(self) -> None:
+        """End the stream here; it has not ended, and its secret sketches are not pickled."""
+        self._check_process()
+        self._close("checkpoint has written it to a file, with which resume goes on")
+        self._noisy_sums, self._released_sums, self._factors = (), None, None
+
+    def _start(self, correlation: PrefixNoise) -> None:
+        """Check the parameters, draw the sketches, and spend the budget on noise."""
+        UpdateReceiver.__init__(self)
+        self._shape = _checked_shape(self.shape, int(self.n_components))
+        unit = self._resolved_unit()
+        self._sketches = self._draw_sketches(unit)
+        # Part of delta: the probability that a sketch lengthens a change by more than its bound.
+        cost = PrivacyCost(float(self.epsilon), float(self.delta), math.fsum(self._sketches.tails))
+        spec = sketches.StreamSpec(unit, self._sketches, correlation, cost)
+        warn_of_privacy(*warnings_for_settings(cost, unit.counted, spec.n_units))
+        # The noise decides on the unit of the counts, and rounding to that unit then adds to the
+        # sensitivities: the stream is planned without rounding first, and then with it.
+        unrounded = plan_of(spec, sketches.plan_stream(spec))
+        count_unit = fixed_point_unit(unrounded.releases)
+        plan = plan_of(spec, sketches.plan_stream(spec, count_unit))
+        title = f"{type(self).__name__}, {self._shape[0]} x {self._shape[1]}"
+        budget = self._open_budget(plan, title)
+        self._process = _current_process()
+        self._has_ended = False
+        right, left = self._noisy_sums = tuple(
+            budget.sums_with_initial_noise(release, unit=count_unit, correlation=correlation)
+            for release in plan.parts
+        )
+        self._state = sketches.StreamState(
+            right.counts,
+            left.counts,
+            self._sketches,
+            count_unit=count_unit,
+            bound=unit.bound if isinstance(unit, units.ResolvedUpdate) else math.inf,
+        )
+        self.value_unit_ = self._state.value_step
+        self.privacy_spent_ = budget.spent()
+
+    def _end(self, reason: str) -> None:
+        self._close(reason)
+        self._noisy_sums, self._has_ended = (), True
+
+    def _open_state(self) -> sketches.StreamState:
+        state = super()._open_state()
+        self._check_process()
+        return state
+
+    def _check_process(self) -> None:
+        """Refuse a fork of the stream, which would be a second copy of it."""
+        if _current_process() != self._process:
+            raise ValueError(
+                "This stream was opened in another process. Two processes that go on with it would "
+                "share its noise, and show how their updates differ. Update it where it was opened."
+            )
+
+    def _resolved_unit(self) -> sketches.StreamUnit:
+        given = self.privacy_unit
+        if isinstance(given, str) and given == "user":
+            raise ValueError(
+                f"privacy_unit='user' is not for {type(self).__name__}: add up the updates of each "
+                "person first, and pass privacy_unit=skdp.units.Update(bound=1.0), for one of them."
+            )
+        if not isinstance(given, units.Unit):
+            raise ValueError(
+                f"privacy_unit={shown(given)} must be an object of skdp.units, such as "
+                "privacy_unit=skdp.units.Update(bound=1.0)."
+            )
+        unit = units.supported_unit(
+            given, self.adjacency, float(self.epsilon), self._units, type(self).__name__
+        )
+        if isinstance(unit, units.ResolvedFrobeniusChange) and unit.size != units.DEFAULT_LARGEST:
+            raise ValueError(
+                f"largest={unit.size:g} of privacy_unit={given!r} is for matrices in memory: the "
+                f"sums of a stream are exact. Leave it at {units.DEFAULT_LARGEST:g}."
+            )
+        if isinstance(unit, units.ResolvedEntry):
+            # No stream can enforce the bounds of what a cell finally holds: they are promised.
+            return replace(unit, is_enforced=False)
+        return unit
+
+    def _draw_sketches(self, unit: sketches.StreamUnit) -> sketches.Sketches:
+        """Draw both sketches; public facts decide on their kind and sizes."""
+        n_components, kind = int(self.n_components), self.sketch
+        for name in ("n_sketch", "n_core"):
+            size = getattr(self, name)
+            if size is not None and size < n_components:
+                raise ValueError(f"{name}={size} must be at least n_components={n_components}.")
+        sizes = sketches.sketch_sizes(self._shape, n_components, self.n_sketch, self.n_core)
+        is_promise = isinstance(unit, units.ResolvedFrobeniusChange)
+        if kind == "auto":
+            n_bytes = 8 * (self._shape[1] * sizes[0] + self._shape[0] * sizes[1])
+            kind = "haar" if is_promise and n_bytes <= _LARGEST_DENSE_SKETCH else "countsketch"
+        may_be_secret = is_promise and kind == "haar" and self.random_state is None
+        tails = (0.0, 0.0)
+        if self._relies_on_secrecy(kind, may_be_secret=may_be_secret):
+            tails = sketches.tail_probabilities(self._shape, sizes, float(self.delta))
+        generator = algorithm_generator(draw_seed(self.random_state))
+        return sketches.Sketches(
+            *sketches.draw_sketches(kind, self._shape, sizes, generator), tails
+        )
+
+    def _relies_on_secrecy(self, kind: str, *, may_be_secret: bool) -> bool:
+        """Tell whether the guarantee relies on sketches that nobody knows before the end."""
+        return False
+
+    def _factorize_once(self, end: Callable[[], None]) -> LowRankFactors:
+        """Release the sums, call `end`, and factorize them.
+
+        Each step happens once: a call after an interruption goes on with the sums or factors that
+        are there.
+        """
+        if self._factors is None:
+            if self._released_sums is None:
+                with ExclusiveWrite(self):
+                    right, left = self._noisy_sums
+                    self._released_sums = right.read(), left.read()
+                    end()
+            self._factors, warnings = self._factorized(self._released_sums)
+            self._released_sums = None
+            warn_of_privacy(*warnings)
+        return self._factors
+
+    def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:
+        """Fit the released sketches; return the factors, and warnings about them."""
+        n_components = int(self.n_components)
+        # Released values are not private, but numpy's warnings about them would tell nothing more.
+        with np.errstate(all="ignore"):
+            fit, rank = sketches.fit_sketches(values, self._sketches, n_components)
+        signs = deterministic_signs(fit.right.T)
+        factors = LowRankFactors(
+            components_=fit.right.T * signs[:, np.newaxis],
+            singular_values_=fit.values,
+            left_components_=fit.left * signs,
+            privacy_spent_=self.privacy_spent_,
+        )
+        return factors, self._warnings(values, rank)
+
+    def _warnings(self, values: tuple[Released, Released], rank: int) -> list[str]:
+        """Warn of components lost in the noise, and of sums that may have wrapped around."""
+        warnings, n_components = [], int(self.n_components)
+        if values[0].noise_std > 0 and rank < n_components:
+            fewer = "Ask for fewer components, or use " if rank else "Use "
+            warnings.append(
+                f"Only {rank} of {counted(n_components, 'component')} stand out from the noise and "
+                f"the error of the sketch. {fewer}a larger epsilon or a larger n_sketch; if the "
+                "unit is Update(bound), a bound that clips fewer values may help, too."
+            )
+        count_unit = self.value_unit_ * self._sketches.right.unit
+        if max(np.abs(released.value).max() for released in values) > _LARGEST_COUNT * count_unit:
+            warnings.append(
+                "Sums are near the end of their range, or have wrapped around: the values are so "
+                "large beside the noise that the factors mean nothing. Divide the values by a "
+                "public number."
+            )
+        return warnings
+
+
+def _checked_key(key: Any) -> bytes:
+    """Return the key of a checkpoint; refuse what is none, without showing it."""
+    # Not isinstance: an instance of a subclass may be shorter than it says.
+    if type(key) is not bytes or len(key) != _KEY_SIZE:
+        size = f" of length {len(key)}" if isinstance(key, bytes) else ""
+        raise ValueError(
+            f"key must be {_KEY_SIZE} secret bytes, such as key=secrets.token_bytes({_KEY_SIZE}), "
+            f"got {type(key).__name__}{size}."
+        )
+    return key
+
+
+def _checked_shape(shape: Any, n_components: int) -> tuple[int, int]:
+    """Return the shape; refuse a side that is shorter than the number of components."""
+    checked = checked_shape(shape)
+    if n_components > min(checked):
+        raise ValueError(
+            f"n_components={n_components} must be at most the smaller side of shape={shape!r}."
+        )
+    return checked

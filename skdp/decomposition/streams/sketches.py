@@ -1,0 +1,482 @@
+"""Two noisy sketches of a matrix: plan, state, the matrix that fits them best, and one pass."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdp.data.reduce import PerRow, map_sum
+from skdp.data.rows import Rows
+from skdp.decomposition._spec import EntriesSpec, Factors, rank_of
+from skdp.decomposition.entries.solvers import gaussian_norm
+from skdp.linalg.matrices import FixedRank
+from skdp.linalg.norms import EXACT, LEAST_ROUNDING, UNIT_ROUNDOFF, as_dense
+from skdp.linalg.prefix_sums import PrefixNoise
+from skdp.linalg.sketches import CountSketch, HaarSketch, Sketch, haar_norm, probable_norm
+from skdp.linalg.spectrum import orthonormal_basis
+from skdp.privacy import PrivacyBudget, Release, Released, sensitivity
+from skdp.privacy.budget import to_counts
+from skdp.privacy.plan import PrivacyCost
+from skdp.units import ResolvedEntry, ResolvedFrobeniusChange, ResolvedUpdate
+
+# ------------------------------
+# The plan of two sketches of a matrix: their sizes, sensitivities and shares.
+
+StreamUnit = ResolvedUpdate | ResolvedEntry | ResolvedFrobeniusChange
+
+_KINDS: dict[str, Callable[[int, int, np.random.Generator], Sketch]] = {
+    "haar": HaarSketch,
+    "countsketch": CountSketch,
+}
+# Dimensions of a sketch: a multiple of the rank and, for the longer side, a multiple of that.
+_SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4  # not studied
+# The error of smaller sketches exceeds the noise where a matrix is far from low rank.
+# benchmarks/house/constants.md, and benchmarks/factorization/factorization.md, "n_sketch=120".
+_LEAST_SIZE = 60
+# Share of the longer side, whose sums have more entries with noise.
+_LONG_SIDE_SHARE = 0.65  # not studied
+# Part of delta for each of the two sketches whose norm is bounded with high probability only.
+_TAIL_SHARE = 0.25  # not studied
+#: Part of delta for both sketches, whatever the shape of the matrix.
+RESERVED_PART = 2 * _TAIL_SHARE  # not tuned
+
+
+@dataclass(frozen=True)
+class Sketches:
+    r"""Two sketches, and the probabilities that their norms exceed what the plan assumes.
+
+    :math:`Y = A \Phi` is the right sketch of a matrix A, :math:`Z = A^T \Psi` the left one. Both
+    are linear, so that a change C of A moves them by :math:`C \Phi` and :math:`C^T \Psi`, whatever
+    A is.
+    """
+
+    right: Sketch  # of the columns
+    left: Sketch  # of the rows
+    # The probability that each sketch lengthens a fixed matrix more than the plan assumes: 0 if the
+    # data may depend on the sketch, as the plan then assumes the worst case.
+    tails: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the matrix."""
+        return self.left.shape[0], self.right.shape[0]
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether the guarantee holds only if nobody knows them."""
+        return any(self.tails)
+
+
+class SketchReleases(NamedTuple):
+    """Releases of both sketches, in this order."""
+
+    right: Release
+    left: Release
+
+
+@dataclass(frozen=True)
+class StreamSpec:
+    """The public facts that decide on the plan of a stream, and its sketches."""
+
+    unit: StreamUnit
+    sketches: Sketches
+    correlation: PrefixNoise
+    cost: PrivacyCost
+
+    @property
+    def n_units(self) -> int:
+        """Number of units."""
+        shape = self.sketches.shape
+        return shape[0] if self.unit.counted == "rows" else math.prod(shape)
+
+
+def sketch_sizes(
+    shape: tuple[int, int],
+    n_components: int,
+    n_sketch: int | None = None,
+    n_core: int | None = None,
+) -> tuple[int, int]:
+    """Choose the dimensions of both sketches; the sums of the longer side get shorter rows."""
+    size = n_sketch or max(_SIZE_PER_COMPONENT * n_components, _LEAST_SIZE)
+    core = n_core or _CORE_PER_SIZE * size
+    n_rows, n_columns = shape
+    right, left = (size, core) if n_rows >= n_columns else (core, size)
+    return min(right, n_columns), min(left, n_rows)
+
+
+def draw_sketches(
+    kind: str, shape: tuple[int, int], sizes: tuple[int, int], generator: np.random.Generator
+) -> tuple[Sketch, Sketch]:
+    """Draw the right and the left sketch of a kind."""
+    draw = _KINDS[kind]
+    right = draw(shape[1], sizes[0], generator)
+    return right, draw(shape[0], sizes[1], generator)
+
+
+def tail_probabilities(
+    shape: tuple[int, int], sizes: tuple[int, int], delta: float
+) -> tuple[float, float]:
+    """Return the parts of delta for bounds of secret Haar sketches, where these are tighter."""
+    tail = _TAIL_SHARE * delta
+
+    def _is_tighter(n: int, t: int) -> bool:
+        return t < n and tail > 0 and probable_norm(n, t, tail) < haar_norm(n, t)
+
+    return tail * _is_tighter(shape[1], sizes[0]), tail * _is_tighter(shape[0], sizes[1])
+
+
+def planned_sketches(
+    cost: PrivacyCost,
+    shape: tuple[int, int],
+    sizes: tuple[int, int],
+    sensitivities: tuple[float, float],
+    n_epochs: int = 1,
+) -> SketchReleases:
+    """Plan the sums of both sketches."""
+    share = _LONG_SIDE_SHARE if shape[0] >= shape[1] else 1 - _LONG_SIDE_SHARE
+    sides = zip(("right", "left"), (share, 1 - share), sensitivities, shape, sizes, strict=True)
+    epochs = () if n_epochs == 1 else (n_epochs,)
+
+    def _release(name: str, share: float, change: float, *shape: int) -> Release:
+        sensitivity_of = partial(float, change)
+        shape = (*epochs, *shape)
+        return cost.release(f"{name} sketch", "gaussian", share, sensitivity_of, {}, shape=shape)
+
+    return SketchReleases(*(_release(*side) for side in sides))
+
+
+def plan_stream(spec: StreamSpec, count_unit: float = 0.0) -> SketchReleases:
+    """Plan both sums, of values rounded to counts of `count_unit` or, if that is 0, not rounded.
+
+    The sums of all epochs are one release. Its sensitivity is that of a single epoch: columns of
+    the square root of the prefix sums are normalized.
+    """
+    unit, sketches, correlation = spec.unit, spec.sketches, spec.correlation
+    change = unit.change if isinstance(unit, ResolvedFrobeniusChange) else unit.step
+    change += count_unit / sketches.right.unit * _rounded_cells(unit, sketches.shape)
+    sizes = sketches.right.shape[1], sketches.left.shape[1]
+    right, left = (
+        change * _gain(unit, sketch, tail, is_secret=sketches.is_secret) * correlation.sensitivity
+        for sketch, tail in zip((sketches.right, sketches.left), sketches.tails, strict=True)
+    )
+    return planned_sketches(spec.cost, sketches.shape, sizes, (right, left), correlation.horizon)
+
+
+def _rounded_cells(unit: StreamUnit, shape: tuple[int, int]) -> float:
+    """Return the root of the number of cells whose difference rounding may increase by a step."""
+    if isinstance(unit, ResolvedUpdate):
+        # Values are within their bound after rounding, too.
+        return 0.0
+    return math.sqrt(math.prod(shape)) if isinstance(unit, ResolvedFrobeniusChange) else 1.0
+
+
+def _gain(unit: StreamUnit, sketch: Sketch, tail: float, *, is_secret: bool) -> float:
+    """Bound how far a unit of size 1 moves a sketch; in the worst case, if `tail` is 0."""
+    if not isinstance(unit, ResolvedFrobeniusChange):
+        return sensitivity.entry_product(1.0, np.array([sketch.row_norm]))
+    if tail > 0:
+        norm = probable_norm(*sketch.shape, tail)
+    else:
+        # The plan is public, and the norm of a secret sketch would tell something of the sketch.
+        norm = haar_norm(*sketch.shape) if is_secret else sketch.spectral_norm
+    return sensitivity.frobenius_product(1.0, norm)
+
+
+# ------------------------------
+# The state of a stream.
+
+# Cells that are added at a time.
+_CHUNK = 1 << 20  # not studied
+
+
+class StreamState:
+    """Integer sums of the updates of a stream, in two sketches.
+
+    `right` has a row for each row of the matrix and `left` one for each column, both as counts of
+    `count_unit`, and with the noise of the stream. Values are clipped to `bound`. The state of a
+    shard has no noise that two copies could share: it may be sent to another process if
+    `allow_pickle`.
+    """
+
+    def __init__(
+        self,
+        right: np.ndarray,
+        left: np.ndarray,
+        sketches: Sketches,
+        *,
+        count_unit: float,
+        bound: float,
+        allow_pickle: bool = False,
+    ) -> None:
+        self.right, self.left = right, left
+        self.sketches = sketches
+        self.count_unit = count_unit
+        #: Values are rounded to multiples of this.
+        self.value_step = count_unit / sketches.right.unit
+        # Rounding must not lift a value above the bound.
+        is_bounded = math.isfinite(bound)
+        self.bound = math.floor(bound / self.value_step) * self.value_step if is_bounded else bound
+        self.allow_pickle = allow_pickle
+
+    def add(self, rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
+        """Add updates, each of them clipped."""
+        sums, (right, left) = (self.right, self.left), (self.sketches.right, self.sketches.left)
+        for start in range(0, len(values), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            clipped = np.clip(np.asarray(values[part], dtype=np.float64), -self.bound, self.bound)
+            # NaN gets past the clipping: data may change after they were checked.
+            clipped[~np.isfinite(clipped)] = 0.0
+            counts = to_counts(clipped, self.value_step)
+            right.add_both(left, sums, (rows[part], columns[part]), counts)
+
+    def add_one(self, row: int, column: int, value: float) -> None:
+        """Add one update."""
+        clipped = min(max(value, -self.bound), self.bound)
+        # Where the quotient is exact to a unit, Python rounds as `to_counts` does, and faster.
+        if abs(clipped) < self.value_step * EXACT:
+            count = round(clipped / self.value_step)
+        else:
+            count = int(to_counts(np.array([clipped]), self.value_step)[0])
+        self.sketches.right.add_one(self.right, row, column, count)
+        self.sketches.left.add_one(self.left, column, row, count)
+
+    def add_rows(self, first: int, X: Any) -> None:
+        """Add the entries of consecutive rows."""
+        if issparse(X):
+            entries = X.tocoo()
+            rows, columns = entries.row.astype(np.int64), entries.col.astype(np.int64)
+            self.add(rows + first, columns, entries.data)
+            return
+        step = max(_CHUNK // X.shape[1], 1)
+        for start in range(0, len(X), step):
+            block = X[start : start + step]
+            rows, columns = np.nonzero(block)
+            self.add(rows + first + start, columns, block[rows, columns])
+
+    def absorb(self, other: "StreamState") -> None:
+        """Add the sums of another state with the same sketches."""
+        self.right += other.right
+        self.left += other.left
+
+    def shard(self, *, allow_pickle: bool) -> "StreamState":
+        """Make an empty state with the same sketches."""
+        return StreamState(
+            np.zeros_like(self.right),
+            np.zeros_like(self.left),
+            self.sketches,
+            count_unit=self.count_unit,
+            bound=self.bound,
+            allow_pickle=allow_pickle,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not self.allow_pickle:
+            raise TypeError(
+                "The state of a stream is neither copied nor pickled: two copies of it would show "
+                "the updates in between."
+            )
+        return self.__dict__
+
+
+# ------------------------------
+# The matrix of low rank that fits two noisy sketches best.
+
+# Further steps change nothing in the first three digits.
+_N_STEPS = 6  # not studied
+
+
+@dataclass(frozen=True)
+class Side:
+    """A released sketch, divided by the norms of its columns, so that these are orthonormal."""
+
+    values: np.ndarray
+    sketch: Sketch
+    noise_std: float
+    # Of the sketch before the division: leading singular values and left singular vectors, and the
+    # largest singular value that noise is likely to have.
+    spectrum: np.ndarray
+    basis: np.ndarray
+    edge: float
+
+    def project(self, factor: np.ndarray) -> np.ndarray:
+        """Sketch a factor."""
+        return self.sketch.project(factor) / self.sketch.column_norms[:, np.newaxis]
+
+    def lift(self, coordinates: np.ndarray) -> np.ndarray:
+        """Apply the adjoint of `project`."""
+        return self.sketch.lift(coordinates / self.sketch.column_norms[:, np.newaxis])
+
+
+def fit_sketches(
+    values: tuple[Released, Released], sketches: Sketches, n_components: int
+) -> tuple[FixedRank, int]:
+    r"""Fit both sketches; return singular factors and the rank.
+
+    :math:`A = L R^T` is fitted to :math:`Y = A \Phi + N_1` and :math:`Z = A^T \Psi + N_2`, weighted
+    by their noise, by alternating least squares. The published estimator takes the range of Y for L
+    and fits Z alone (J. Upadhyay, 2018, :arxiv:`1604.01429`); a fit to both is more accurate by 5
+    to 25 per cent. The rank is the number of singular values that exceed the largest ones of the
+    noise in both sketches. There are as many factors as components are asked for; beyond the rank,
+    singular values are 0.
+
+    Time O((m + n) k + m t^2 + n v^2).
+    """
+    right, left = (
+        _side(released, sketch, n_components)
+        for released, sketch in zip(values, (sketches.right, sketches.left), strict=True)
+    )
+    rank = min(int(np.sum(side.spectrum > side.edge)) for side in (right, left))
+    singular_values = np.zeros(n_components)
+    if rank == 0:
+        return FixedRank(right.basis, singular_values, left.basis), 0
+    rows, columns = _least_squares(right, left, right.basis[:, :rank])
+    fit = FixedRank(rows, np.ones(rank), columns).orthonormal()
+    # Noise has lengthened the components in the right sketch: shorten them by as much.
+    signal = np.sqrt(np.maximum(1 - np.square(right.edge / right.spectrum[:rank]), 0.0))
+    singular_values[:rank] = fit.values * signal
+    left_vectors, right_vectors = _filled(fit.left, right.basis), _filled(fit.right, left.basis)
+    return FixedRank(left_vectors, singular_values, right_vectors), rank
+
+
+def _noise_beside(singular_values: np.ndarray, released: Released, n_components: int) -> float:
+    """Estimate the standard deviation of the noise, the error of the sketch included.
+
+    The part of a matrix beside its leading components acts on the sketch as noise does. The mean
+    square of the sketch without these components estimates both together.
+    """
+    n_rows, size = released.value.shape
+    # Without noise there is still rounding: 0 would count every rounding error as a component.
+    rounding = UNIT_ROUNDOFF * float(singular_values[0]) + np.finfo(np.float64).tiny
+    n_left = (n_rows - n_components) * (size - n_components)
+    rest = float(np.linalg.norm(singular_values[n_components:])) / np.sqrt(max(n_left, 1))
+    return max(released.noise_std, rest, rounding)
+
+
+def _side(released: Released, sketch: Sketch, n_components: int) -> Side:
+    """Find the components of a released sketch and its noise, averaged over the columns."""
+    vectors, singular_values, _ = np.linalg.svd(released.value, full_matrices=False)
+    noise_std = _noise_beside(singular_values, released, n_components)
+    norms = sketch.column_norms
+    return Side(
+        values=released.value / norms,
+        sketch=sketch,
+        noise_std=noise_std * float(np.sqrt(np.mean(np.square(1 / norms)))),
+        spectrum=singular_values[:n_components],
+        basis=vectors[:, :n_components],
+        edge=gaussian_norm(released.value.shape, noise_std),
+    )
+
+
+def _least_squares(right: Side, left: Side, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Fit the factors of both sides in turns, beginning with an orthonormal basis for the rows."""
+    columns = np.linalg.lstsq(left.project(rows), left.values.T, rcond=None)[0].T
+    for _ in range(_N_STEPS):
+        rows = _fitted(right, left, columns)
+        columns = _fitted(left, right, rows)
+    return rows, columns
+
+
+def _fitted(whole: Side, sketched: Side, other: np.ndarray) -> np.ndarray:
+    r"""Fit L to a given R, with Y as `whole` and Z as `sketched`; or R to a given L, vice versa.
+
+    With :math:`W = \Phi^T R`, :math:`\|Y - L W^T\|^2 / c_1^2 + \|Z - R L^T \Psi\|^2 / c_2^2` has
+    two independent parts. Outside the span of :math:`\Psi` only the first term depends on L; inside
+    it, both do.
+    """
+    projected = whole.project(other)
+    products = whole.values @ projected
+    gram, full_gram = projected.T @ projected, other.T @ other
+    inside = sketched.project(products)
+    outside = (products - sketched.lift(inside)) @ np.linalg.pinv(gram)
+    weight = (whole.noise_std / sketched.noise_std) ** 2
+    inside = inside + weight * (sketched.values.T @ other)
+    inside = inside @ np.linalg.pinv(gram + weight * full_gram)
+    return outside + sketched.lift(inside)
+
+
+def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
+    """Extend orthonormal columns by directions in the span of `more`, to as many as it has."""
+    n_missing = more.shape[1] - vectors.shape[1]
+    if n_missing == 0:
+        return vectors
+    # The given columns come first, so that the QR decomposition changes at most their signs.
+    basis = orthonormal_basis(np.hstack([vectors, more]))
+    return np.hstack([vectors, basis[:, vectors.shape[1] : more.shape[1]]])
+
+
+# ------------------------------
+# Two sketches of a matrix in memory, computed in one pass over it.
+
+
+def plan_one_pass(spec: EntriesSpec) -> SketchReleases:
+    """Plan both sketches, with sensitivities that hold whichever sketches are drawn."""
+    (n_rows, n_columns), sizes = spec.shape, sketch_sizes(spec.shape, rank_of(spec))
+    # A part of delta is reserved only if nobody knows the sketches.
+    delta = spec.cost.delta if spec.cost.delta_tail > 0 else 0.0
+    tails = tail_probabilities(spec.shape, sizes, delta)
+    right = _sensitivity(spec, n_rows, (n_columns, sizes[0]), tails[0])
+    left = _sensitivity(spec, n_columns, (n_rows, sizes[1]), tails[1])
+    return planned_sketches(spec.cost, spec.shape, sizes, (right, left))
+
+
+def solve_one_pass(
+    spec: EntriesSpec,
+    plan: SketchReleases,
+    raw: Rows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> Factors:
+    """Release both sketches, and fit them.
+
+    Time O(nnz) for entries and O(nnz (t + v)) for promised changes. Memory O(m t + n v), and for
+    promised changes O(n t + m v) more.
+    """
+    kind = "haar" if isinstance(spec.unit, ResolvedFrobeniusChange) else "countsketch"
+    sizes = sketch_sizes(spec.shape, rank_of(spec))
+    pair = draw_sketches(kind, spec.shape, sizes, generator)
+    from_right, from_left = _sketched(raw, pair)
+    right, left = budget.release(plan.right, from_right), budget.release(plan.left, from_left)
+    fit, rank = fit_sketches((right, left), Sketches(*pair), rank_of(spec))
+    squares = np.square(fit.values)
+    return Factors(
+        components=fit.right.T,
+        eigenvalues=squares,
+        total=float(squares.sum()),
+        eigenvalue_noise=right.noise_std**2,
+        n_above_noise=rank,
+        left=fit.left,
+    )
+
+
+def _sketched(raw: Rows, pair: tuple[Sketch, Sketch]) -> tuple[np.ndarray, np.ndarray]:
+    """Multiply the matrix by one sketch and its transpose by the other, block by block."""
+    right, left = pair
+    kernel = partial(_sketch, right=right.integers, left=left.integers)
+    size = raw.n_features * left.shape[1]
+    from_right, from_left = map_sum(raw.source, kernel, size, raw.n_jobs)
+    # Units are powers of two, so that these products are exact.
+    return from_right * right.unit, from_left * left.unit
+
+
+def _sketch(rows: slice, raw: Any, right: Any, left: Any) -> tuple[PerRow, np.ndarray]:
+    block = raw.astype(np.float64, copy=False)
+    return PerRow(as_dense(block @ right)), as_dense(block.T @ left[rows])
+
+
+def _sensitivity(spec: EntriesSpec, length: int, sketched: tuple[int, int], tail: float) -> float:
+    """Bound how far one unit moves a sketch, whichever is drawn, with the rounding of its sums."""
+    unit, (n, t) = cast("ResolvedEntry | ResolvedFrobeniusChange", spec.unit), sketched
+    if isinstance(unit, ResolvedFrobeniusChange):
+        longest = haar_norm(n, t)
+        norm = probable_norm(n, t, tail) if tail > 0 else longest
+        change = sensitivity.frobenius_product(unit.change, norm)
+    else:
+        change, longest = sensitivity.entry_product(unit.step, np.ones(1)), 1.0
+    # Rounding of sums of n terms in any order; a term is at most the largest entry times a row of
+    # the sketch.
+    rounding = (n + 2) * UNIT_ROUNDOFF * unit.largest * n * longest
+    return (change + 2 * unit.row_errors(length) * rounding) * (1 + LEAST_ROUNDING)

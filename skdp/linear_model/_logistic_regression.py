@@ -1,0 +1,402 @@
+"""Private classifiers: their base, and the logistic regression of rows."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import log_softmax, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
+from skdp._validation import ANY_BOUND, by_chunks, in_parts, results_of
+from skdp.data.containers import finite, float_dtype
+from skdp.data.parts import Targets
+from skdp.data.people import People, depth_of_people, keyed_by_people
+from skdp.data.reduce import rounding_of_depth
+from skdp.data.sources import as_source, depth_of, digests, holds_sparse, sum_of_results
+from skdp.linear_model._supervised import (
+    Shape,
+    SupervisedEstimator,
+    check_kind,
+    checked_labels,
+    checked_weights,
+    classes_in,
+    classes_of,
+    given_classes,
+    known_codes,
+    labels_in,
+    refuse_others,
+    weights_of,
+)
+from skdp.linear_model.logistic.fit import Estimate, opened, solve_logistic, warnings_for_size
+from skdp.linear_model.logistic.plan import LabeledRows, LogisticSpec, of_classes, plan_logistic
+from skdp.units import ResolvedRecord, ResolvedUnit, ResolvedUser
+
+
+class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
+    """A linear classifier of private records, the classes of which are public."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **SupervisedEstimator._parameter_constraints,
+        # Checked with the labels of y.
+        "classes": "no_validation",
+        "privacy_unit": [StrOptions({"record", "user"})],
+        "row_norm": [*ANY_BOUND, None],
+    }
+
+    classes: Any
+    intercept_: np.ndarray
+    _most_classes: ClassVar[float] = math.inf
+    _kind: ClassVar[type[LogisticSpec]] = LogisticSpec
+    _checked, _warnings = staticmethod(checked_labels), staticmethod(warnings_for_size)
+
+    @by_chunks
+    def decision_function(self, X: Any) -> Any:
+        """Compute the scores of rows: their products with `coef_`, plus `intercept_`.
+
+        A noise-free function of the rows passed in, which the guarantee does not cover.
+
+        Parameters
+        ----------
+        X : {array-like, RowBlocks, dask collection} of shape (n_records, ...)
+            Records, in a layout that `fit` takes.
+
+        Returns
+        -------
+        ndarray, PartResults or dask array of shape (n_records,) or (n_records, n_classes)
+            Scores; of two classes those of the second one.
+        """
+        return self._results(X, lambda scores: scores.ravel() if scores.shape[1] == 1 else scores)
+
+    @by_chunks
+    def predict(self, X: Any) -> Any:
+        """Predict the most likely class of rows.
+
+        A noise-free function of the rows passed in, which the guarantee does not cover.
+
+        Parameters
+        ----------
+        X : {array-like, RowBlocks, dask collection} of shape (n_records, ...)
+            Records, in a layout that `fit` takes.
+
+        Returns
+        -------
+        ndarray, PartResults or dask array of shape (n_records,)
+            Labels.
+        """
+        check_is_fitted(self)
+        classes = self.classes_
+        return self._results(X, lambda scores: classes[of_classes(scores).argmax(axis=1)])
+
+    @by_chunks
+    def predict_proba(self, X: Any) -> Any:
+        """Predict the probabilities of all classes.
+
+        A noise-free function of the rows passed in, which the guarantee does not cover.
+
+        Parameters
+        ----------
+        X : {array-like, RowBlocks, dask collection} of shape (n_records, ...)
+            Records, in a layout that `fit` takes.
+
+        Returns
+        -------
+        ndarray, PartResults or dask array of shape (n_records, n_classes)
+            Probabilities, in the order of `classes_`.
+        """
+        return self._results(X, lambda scores: softmax(of_classes(scores), axis=1))
+
+    @by_chunks
+    def predict_log_proba(self, X: Any) -> Any:
+        """Predict the logarithms of the probabilities of all classes.
+
+        A noise-free function of the rows passed in, which the guarantee does not cover.
+
+        Parameters
+        ----------
+        X : {array-like, RowBlocks, dask collection} of shape (n_records, ...)
+            Records, in a layout that `fit` takes.
+
+        Returns
+        -------
+        ndarray, PartResults or dask array of shape (n_records, n_classes)
+            Logarithms, in the order of `classes_`.
+        """
+        return self._results(X, lambda scores: log_softmax(of_classes(scores), axis=1))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Compute the fraction of labels that are predicted.
+
+        A noise-free function of the rows passed in, which the guarantee does not cover.
+
+        Parameters
+        ----------
+        X : {array-like, RowBlocks, dask collection} of shape (n_records, ...)
+            Records, in a layout that `fit` takes.
+        y : array-like of shape (n_records,) or None, default=None
+            Labels, for a dask collection in the same chunks; ``None`` if rows in parts bring
+            theirs.
+        sample_weight : array-like of shape (n_records,) or None, default=None
+            Weights of the records.
+
+        Returns
+        -------
+        float
+            1 at best.
+        """
+        X, y = in_parts(X, y)
+        found = self._results(X, lambda scores: of_classes(scores).argmax(axis=1))
+        labels = self._targets(X, y)
+        check_kind(labels_in(labels, self.n_jobs), self.classes_)
+        codes = labels.mapped(partial(known_codes, classes=self.classes_))
+        check_consistent_length(found, codes)
+        weights = checked_weights(sample_weight, len(found))
+        kernel = partial(_n_right, codes=codes, weights=weights)
+        right, total = sum_of_results(found, kernel, 2, self.n_jobs)
+        return float(right / total)
+
+    def _results(self, X: Any, function: Callable[[np.ndarray], np.ndarray]) -> Any:
+        """Map the scores of rows by a function; blocks are mapped when they are read."""
+        rows = self._rows_of(X)
+        slopes, intercept = self.coef_.reshape(len(self.intercept_), -1), self.intercept_
+
+        def of_rows(rows: Any) -> np.ndarray:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return np.asarray(function(finite(np.asarray(rows @ slopes.T + intercept))))
+
+        return results_of(rows, of_rows)
+
+    def _opened(
+        self, rows: Any, shape: Shape, targets: Targets, people: People | None, names: Any
+    ) -> tuple[LogisticSpec, Data]:
+        classes, codes = self._classes_and_codes(targets)
+        n_units = rows.shape[0] if people is None else people.n_people
+        spec = self._spec_of(rows, (n_units, rows.shape[1]), shape, classes, names=names)
+        view = LabeledRows(as_source(rows), self.n_jobs, codes=codes, people=people)
+        view, of_rows = opened(spec, view, is_seeded=self._is_seeded)
+        digest = partial(_digest, of_rows, codes, tuple(classes.tolist()))
+        return spec, (view, keyed_by_people(digest, people))
+
+    def _classes_and_codes(self, y: Any) -> tuple[np.ndarray, Targets]:
+        """Refuse bad labels; return the classes, and the place of each label among them."""
+        targets = y if isinstance(y, Targets) else Targets.of(checked_labels(y))
+        labels = labels_in(targets, self.n_jobs)
+        classes = self._known_classes(labels)
+        refuse_others(labels, classes)
+        return classes, targets.mapped(partial(known_codes, classes=classes))
+
+    def _known_classes(self, labels: np.ndarray | None = None) -> np.ndarray:
+        if labels is None:
+            classes = given_classes(self.classes)
+        else:
+            given = self.classes
+            classes = classes_in(labels) if given is None else classes_of(labels, given)
+        if len(classes) > self._most_classes:
+            raise ValueError(
+                f"Only binary classification is supported. {type(self).__name__} takes two "
+                "classes: pass DPLogisticRegression rows of features, or tell each class apart "
+                "from all others."
+            )
+        return classes
+
+    def _spec_of(
+        self, rows: Any, size: Any, shape: Shape, classes: np.ndarray | None = None, *, names: Any
+    ) -> LogisticSpec:
+        check_not_pure(type(self).__name__, self._cost())
+        is_sparse = holds_sparse(rows)
+        unit: type[ResolvedUnit]
+        if self.privacy_unit == "user":
+            unit = ResolvedUser
+            depth = depth_of_people(size[1], is_sparse=is_sparse)
+        else:
+            unit = ResolvedRecord
+            depth = depth_of(rows, size, is_sparse=is_sparse)
+        classes = self._known_classes() if classes is None else classes
+        spec = self._asked(
+            self._kind,
+            unit=unit(self.adjacency, is_enforced=self.classes is not None),
+            n_units=size[0],
+            n_features=size[1],
+            classes=classes,
+            rounding=rounding_of_depth(depth, size[0]),
+            depth=depth,
+            dtype=float_dtype(rows),
+            **self._layout(size[1], shape),
+        )
+        check_finite_bound("row_norm", spec.row_norm, spec.cost)
+        return spec
+
+    def _layout(self, n_features: int, shape: Shape) -> dict[str, Any]:
+        """Return public facts that only some classifiers have."""
+        return {}
+
+    def _set_attributes(self, result: Estimate, spec: LogisticSpec) -> tuple[str, ...]:
+        weights = in_dtype(result.weights.T, spec.dtype)
+        self.classes_ = spec.classes
+        self.coef_, self.intercept_ = weights[:, :-1].copy(), weights[:, -1].copy()
+        return result.warnings
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Few records are not enough for a good score.
+        tags.classifier_tags.poor_score = bool(self.epsilon < 100)
+        return tags
+
+
+def _digest(of_rows: bytes | None, codes: Targets, labels: tuple[Any, ...]) -> tuple[Any, ...]:
+    return of_rows, *digests(codes), labels
+
+
+def _n_right(
+    rows: slice, found: np.ndarray, codes: Targets, weights: np.ndarray | None
+) -> np.ndarray:
+    of_rows = weights_of(weights, rows)
+    return np.array([of_rows @ (found == codes[rows]), of_rows.sum()])
+
+
+class DPLogisticRegression(PrivateClassifier):
+    r"""Logistic regression with differential privacy, of two classes or more.
+
+    A fit clips the rows, releases their second moment together with their classes, whitens the rows
+    by it, and takes gradient steps from there. Nothing has to be tuned.
+
+    Parameters
+    ----------
+    classes : array-like or None, default=None
+        All labels that there may be, two or more: which of them occur is then protected, and a
+        class without records is fine. ``None`` takes the labels of y, 100 at most, which makes it
+        public which labels occur, and warns of that. Labels are strings, or whole numbers below
+        2**53, of one type. If `classes` are strings, whole numbers in y are their places among the
+        sorted ones, as what scikit-learn wraps around a classifier hands on.
+    epsilon : float, default=1.0
+        Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
+        ``inf`` switches off the noise and the clipping of gradients.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
+        number of units.
+    privacy_unit : {"record", "user"}, default="record"
+        What is protected: one record, that is a row with its label; or a user with all of its
+        records, each user counting once. `fit` takes `users` then.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
+        which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
+    row_norm : float or None, default=None
+        Public bound to which the Euclidean norms of rows are clipped, in the units of X; the noise
+        grows with it, and far below most norms probabilities are near 0 and 1. ``None`` releases
+        their median, or, of few records, takes the rows to be standardized. From 1e-100 to 1e100,
+        or ``inf`` with ``epsilon=inf``.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
+    n_jobs : int or None, default=None
+        Threads that share the data; no number depends on it. ``None`` uses the threads of BLAS.
+    random_state : int, RandomState or Generator instance or None, default=None
+        ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
+        ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
+        one that can be guessed voids the guarantee.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes, sorted. Public: given, or promised to be.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Coefficients, of two classes those of the second one. They have the direction of those of a
+        logistic regression. Clipping changes their length, less with more budget. Covered by the
+        guarantee.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Intercepts. Covered by the guarantee.
+    privacy_spent_ : PrivacySpent
+        Record of every release. Public.
+    n_features_in_ : int
+        Number of features. Public.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if X has names that are strings. Public.
+
+    See Also
+    --------
+    sklearn.linear_model.LogisticRegression : The same without privacy.
+    DPTraceClassifier : Two classes of matrices, with coefficients of low rank.
+
+    Notes
+    -----
+    **Privacy.** Unit: a record, that is a row with its label. Adjacency: `adjacency`. Mechanisms:
+    Gaussian, and exponential for a quantile of the norms, accounted for in Gaussian differential
+    privacy. Released: that quantile, unless `row_norm` is given or the records are few; the second
+    moment of clipped rows, a constant and the classes; in each step the sum of the gradients, each
+    clipped in norm; and losses of shorter and longer scores, clipped as one vector a record. `plan`
+    lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the number of
+    records, the shape, dtype and container of X, and its parts, feature names, the classes, and
+    parameters. That the classes are public is promised by the caller if they are taken from y, and
+    ``privacy_spent_.enforced`` is then False. NaN, infinity and labels that are not among the
+    classes are refused, which tells that there are none. Not covered: what `predict` and its like
+    and `score` return, noise-free functions of the rows passed in; and the running time. No
+    assumption about the data is made.
+
+    How much is clipped follows the budget. Of many records, or with a large epsilon, coefficients
+    are those of a logistic regression; else they are as long as released losses say, and short
+    where noise hides what they gain: probabilities are then near the frequencies of the classes,
+    and still rank records. A column that hardly varies beside others has the coefficient 0, and
+    unless records are few, so have most directions that rows do not show, such as a category
+    without rows. Some fits keep those, and misjudge new rows that go there. Without `classes` every
+    fit of a cross-validation of scikit-learn warns, and a fold may lack a class: pass `classes`,
+    and ``labels=`` to scores such as the log loss. Mathematics and proofs: :doc:`/classification`.
+
+    After the check, and a digest if there is a seed, a fit reads X for the norms of the rows, for
+    the moment, for the norms of whitened rows, in every step, of which public facts make 8 to 100,
+    and for the losses. Time is O(n d^2) once and O(n d K) a step, memory O((d + K)^2); sparse rows
+    stay sparse. Rows in parts, of `RowBlocks.from_partitions`, are read three times and in every
+    step: once for the check, the norms and the digest, once for the moment, and once for the
+    losses. The norms of whitened rows are found anew in every step, in O(n d^2), and nothing is
+    kept of a row. A row or a label that the check has passed, and that is none when it is read
+    again, counts nowhere from then on.
+
+    With ``epsilon=inf`` the coefficients are those of scikit-learn's `LogisticRegression` with
+    ``C=1`` on standardized columns, in the units of X; `row_norm` still clips rows if it is finite.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from skdp import DPLogisticRegression
+    >>> X, y = make_classification(20000, 5, random_state=0)
+    >>> model = DPLogisticRegression(classes=[0, 1], epsilon=1.0).fit(X, y)
+    >>> model.coef_.shape
+    (1, 5)
+    >>> model.score(X, y) > 0.8
+    True
+    """
+
+    _plan, _solve = staticmethod(plan_logistic), staticmethod(solve_logistic)
+
+    def _read(self, X: Any) -> tuple[Any, None]:
+        return X, None
+
+    def __init__(
+        self,
+        *,
+        classes: Any = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        privacy_unit: str = "record",
+        adjacency: str = "replace",
+        row_norm: float | None = None,
+        ledger: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.classes = classes
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.row_norm = row_norm
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

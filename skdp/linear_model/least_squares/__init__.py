@@ -1,0 +1,1 @@
+"""Least squares: plan, steps, fit."""

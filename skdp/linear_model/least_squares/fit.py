@@ -1,0 +1,175 @@
+"""A least-squares fit: rows in released scales are whitened, and steps go from there."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from skdp.exceptions import counted
+from skdp.linear_model.least_squares.moment import (
+    Whitening,
+    joint_moment,
+    whitening_of,
+    without_moment,
+)
+from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec
+from skdp.linear_model.least_squares.records import (
+    Records,
+    Scaling,
+    bounded,
+    in_scale,
+    release_response_scale,
+    scaling_by,
+)
+from skdp.linear_model.least_squares.steps import Descent, calibrate, descend, whitened
+from skdp.preprocessing.scales import Scales, release_scales, warnings_for_hidden
+from skdp.privacy import Plan, PrivacyBudget
+from skdp.privacy.clipping import clipped
+
+# ------------------------------
+# Warnings, from public facts and released values.
+
+# With less strength fits are often no better than the mean:
+# benchmarks/least_squares/least_squares.md.
+_LEAST_STRENGTH = 20.0
+# More steps would explain so much of the variance; not studied.
+_LEAST_GAIN = 0.03
+
+
+def warnings_for_size(spec: LeastSquaresSpec, plan: Plan) -> Iterator[str]:
+    """Warn of records that are too few, from public facts only."""
+    if not spec.cost.is_private:
+        return
+    units = f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g}"
+    pass_more = f"Pass more {spec.unit.counted}, a larger epsilon, or fewer features."
+    if spec.is_hopeless:
+        yield (
+            f"{units} are too few for any coefficient: all are 0, and each prediction is the "
+            f"released center of the responses. Pass more {spec.unit.counted}, or a larger "
+            "epsilon."
+        )
+    elif spec.strength < _LEAST_STRENGTH:
+        yield (
+            f"{units} are too few for {counted(spec.n_free, 'coefficient')}: predictions may be "
+            f"no better than the mean of the responses. {pass_more}"
+        )
+
+
+def warnings_for_fit(
+    spec: LeastSquaresSpec, found: Scales, descent: Descent, factor: float
+) -> Iterator[str]:
+    """Warn of what released values say against a fit."""
+    yield from warnings_for_hidden(
+        found.are_hidden() & spec.cost.is_private,
+        f"Pass more {spec.unit.counted}, a larger epsilon, or bounds of DPLinearRegression that "
+        "are known without looking at X; or subtract a public guess of the centers.",
+    )
+    if factor == 0 and spec.strength >= _LEAST_STRENGTH:
+        yield (
+            "The coefficients do not stand out from the noise and are 0: each prediction is about "
+            f"the mean of the responses. Pass more {spec.unit.counted}, a larger epsilon, or "
+            "fewer features."
+        )
+    elif descent.gain > _LEAST_GAIN:
+        yield (
+            "The descent has not converged: more steps would explain more of the responses. Pass a "
+            "larger n_iter, or leave out features that are nearly the same as others."
+        )
+
+
+# ------------------------------
+# The fit.
+
+
+class Estimate(NamedTuple):
+    """Released coefficients in the units of the data, and the bounds to which features are clipped.
+
+    The noise of coefficients is None if it is not known.
+    """
+
+    coef: np.ndarray
+    intercept: float
+    bounds: np.ndarray | None
+    noise_stds: np.ndarray | None
+    warnings: tuple[str, ...] = ()
+
+
+def solve_least_squares(
+    spec: LeastSquaresSpec,
+    plan: LeastSquaresReleases,
+    view: Records,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> Estimate:
+    """Release the scales, the joint moment and the steps."""
+    bound = spec.largest_response
+    view = replace(view, responses=view.responses.mapped(partial(bounded, bound=bound)))
+    scale = release_response_scale(plan, view, bound, budget)
+    if plan.features is None:
+        return Estimate(np.zeros(spec.n_features), scale.center, None, None)
+    shape = spec.n_units, spec.n_features
+    found = release_scales(plan.features, view, shape, spec.interval, budget)
+    scaling = scaling_by(found, spec)
+    records = view.scaled(scaling, view.responses.mapped(partial(in_scale, scale=scale)))
+    records = clipped(records, spec.row_norm).measured()
+    white = _release_whitening(spec, plan, records, scaling, found, budget)
+    whitened_records = whitened(records, white)
+    descent = descend(spec, plan.steps, whitened_records, budget)
+    factor = 1.0
+    if plan.calibration is not None:
+        n_units = spec.n_units
+        factor = calibrate(plan.calibration, descent, whitened_records, n_units, budget)
+    joint = factor * (white.root @ descent.weights)
+    coef = scale.size * scaling.multiplier * joint[: spec.n_features]
+    intercept = scale.center
+    if spec.fit_intercept:
+        intercept += scale.size * float(joint[-1])
+    if scaling.center is not None:
+        intercept -= float(coef @ scaling.center)
+    stds = _noise_stds(spec, plan, white, descent, found)
+    if stds is not None:
+        stds = scale.size * scaling.multiplier * stds[: spec.n_features]
+    warnings = warnings_for_fit(spec, found, descent, factor)
+    return Estimate(coef, intercept, scaling.bounds, stds, tuple(warnings))
+
+
+def _release_whitening(
+    spec: LeastSquaresSpec,
+    plan: LeastSquaresReleases,
+    records: Records,
+    scaling: Scaling,
+    found: Scales,
+    budget: PrivacyBudget,
+) -> Whitening:
+    if plan.moment is None:
+        return without_moment(scaling, found)
+    kernel = partial(
+        joint_moment,
+        responses=records.responses,
+        weight=spec.response_weight,
+        largest=spec.response_clip,
+    )
+    total = records.map_sum(kernel, (spec.n_free + 1) ** 2)
+    noisy, noise_std = budget.release(plan.moment, total)
+    n_units = spec.n_units
+    return whitening_of(noisy / n_units, noise_std / n_units, spec.response_weight)
+
+
+def _noise_stds(
+    spec: LeastSquaresSpec,
+    plan: LeastSquaresReleases,
+    white: Whitening,
+    descent: Descent,
+    found: Scales,
+) -> np.ndarray | None:
+    """Return the noise of the steps in weights of rows; None if it is not known.
+
+    Along hidden directions it is not known how it decays, and calibrated weights are shrunk.
+    """
+    if not spec.cost.is_private:
+        return np.zeros(spec.n_free)
+    if white.is_hidden.any() or plan.calibration is not None or found.is_void.any():
+        return None
+    return np.asarray(np.sqrt(np.square(white.root) @ descent.variances))

@@ -1,0 +1,111 @@
+"""The joint moment of a least-squares fit: how it whitens rows, and where steps start."""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from skdp.data.parts import Targets
+from skdp.data.rows import Block
+from skdp.linalg.spectrum import noise_edge
+from skdp.linear_model._weighted_rows import joint_gram
+from skdp.linear_model.least_squares.records import Scaling
+from skdp.preprocessing.scales import Scales
+
+# Least eigenvalue, as a fraction of the largest: with noise, and what is rounding without.
+_LEAST_OF_LARGEST, _ROUNDING = 1e-5, 1e-13  # not studied
+# The variance of rows along hidden directions, as fractions of that along seen ones, is at least
+# the first number on average, and the second one in units of the least eigenvalue.
+_LEAST_HIDDEN, _LEAST_SPREAD = 0.05, 1e-3  # benchmarks/least_squares/least_squares.md
+# Rows without a moment are taken to have such a largest eigenvalue, at least.
+_UNKNOWN = 33.0  # benchmarks/least_squares/least_squares.md
+
+
+class Whitening(NamedTuple):
+    """The map z = R'x of rows, along whose directions z varies by `spread`, at most 1.
+
+    `start` are the weights of z from which steps go. Along directions that are `is_hidden`, noise
+    hides how much rows vary.
+    """
+
+    root: np.ndarray
+    spread: np.ndarray
+    start: np.ndarray
+    is_hidden: np.ndarray
+
+    @property
+    def largest(self) -> float:
+        """Spectral norm of R."""
+        return float(np.sqrt(np.square(self.root).sum(axis=0).max()))
+
+    @property
+    def condition(self) -> float:
+        """Ratio of the largest and the smallest number by which R makes a row longer."""
+        squares = np.square(self.root).sum(axis=0)
+        return float(np.sqrt(squares.max() / squares[squares > 0].min()))
+
+    @property
+    def size(self) -> float:
+        """Root mean square norm of whitened rows."""
+        return math.sqrt(float(self.spread.sum()))
+
+
+def blocks_of(size: int) -> Iterator[slice]:
+    """Yield dyadic blocks of directions: 1, 1, 2, 4 and so on."""
+    first = 0
+    while first < size:
+        stop = min(size, max(first + 1, 2 * first))
+        yield slice(first, stop)
+        first = stop
+
+
+def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whitening:
+    """Whiten by a noisy moment, with the edge of its noise as the least eigenvalue.
+
+    The start is the least-squares solution of whitened rows, whose blocks of directions are shrunk
+    by the noise that is known to be in them, with a margin of one standard deviation (James-Stein).
+    """
+    off_diagonal_std, size = noise_std * math.sqrt(0.5), len(moment) - 1
+    values, vectors = np.linalg.eigh(moment[:-1, :-1])
+    values, vectors = values[::-1], vectors[:, ::-1]
+    cross, cross_std = moment[:-1, -1] / weight, off_diagonal_std / weight
+    edge, top = noise_edge(off_diagonal_std, size), max(float(values[0]), 1e-300)
+    if noise_std == 0:
+        is_seen = values > _ROUNDING * top
+        root = np.where(is_seen, vectors / np.sqrt(np.where(is_seen, values, 1.0)), 0.0)
+        return Whitening(root, is_seen.astype(np.float64), root.T @ cross, ~is_seen)
+    floor = max(edge, _LEAST_OF_LARGEST * top)
+    is_hidden, raised = values < floor, np.maximum(values, floor)
+    spread = np.clip(values / raised, 0.0, 1.0)
+    if is_hidden.any():
+        left = max(np.trace(moment[:-1, :-1]) - values[~is_hidden].sum(), _LEAST_HIDDEN * size)
+        spread[is_hidden] = np.clip(left / is_hidden.sum() / floor, _LEAST_SPREAD, 1.0)
+    start, stds = (vectors.T @ cross) / np.sqrt(raised), cross_std / np.sqrt(raised)
+    for block in blocks_of(size):
+        noise = np.sum(stds[block] ** 2) + math.sqrt(2 * np.sum(stds[block] ** 4))
+        start[block] *= max(0.0, 1 - noise / max(np.sum(start[block] ** 2), 1e-300))
+    return Whitening(vectors / np.sqrt(raised), spread, start, is_hidden)
+
+
+def without_moment(scaling: Scaling, found: Scales) -> Whitening:
+    """Divide rows by a large number, as steps then converge, if slowly: for very long rows.
+
+    If these are not centered, their mean tells that they vary at least as much along it.
+    """
+    size = scaling.n_columns
+    along = (
+        0.0 if scaling.center is not None else np.square(found.center * scaling.multiplier).sum()
+    )
+    spread = 1 / max(_UNKNOWN, 2 * float(along))
+    return Whitening(
+        np.eye(size) * math.sqrt(spread), np.full(size, spread), np.zeros(size), np.full(size, True)
+    )
+
+
+def joint_moment(
+    rows: slice, block: Block, responses: Targets, weight: float, largest: float
+) -> np.ndarray:
+    """Sum the second moment of rows, with their clipped responses beside them."""
+    weighted = weight * np.clip(block.weights * responses[rows], -largest, largest)
+    return joint_gram(block, weighted[:, np.newaxis])

@@ -1,0 +1,216 @@
+"""Records of a least-squares fit: rows and responses in units of their released scales."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array, hstack, issparse
+
+from skdp.data import sources
+from skdp.data.containers import is_mapped
+from skdp.data.matrices import SHORT_ROW
+from skdp.data.parts import Targets
+from skdp.data.rows import Block, RowCache, Rows
+from skdp.linalg.norms import with_data
+from skdp.linear_model._descent import median_of_responses
+from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec
+from skdp.linear_model.low_rank.records import release_spread
+from skdp.preprocessing.scales import Scales, visible_variances
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.clipping import NO_CLIPPING
+
+# Short rows are mapped so many at a time, which are in cache with what they are mapped by.
+_AT_ONCE = 800  # not studied
+
+# ------------------------------
+# Records: rows in units of their scales, clipped entry by entry, with a 1 for the intercept.
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """The map from rows to those that are fitted: :math:`(x - m) / s`, clipped, and perhaps a 1.
+
+    A feature whose multiplier is 0 is left out. Rows that stay sparse have no center.
+    """
+
+    center: np.ndarray | None
+    multiplier: np.ndarray
+    largest: np.ndarray
+    has_one: bool
+    is_sparse: bool
+
+    @property
+    def n_columns(self) -> int:
+        """Number of entries of a mapped row."""
+        return len(self.multiplier) + self.has_one
+
+    @property
+    def bounds(self) -> np.ndarray | None:
+        """The smallest and the largest entry that is not clipped, in units of the data."""
+        if not np.isfinite(self.largest).any():
+            return None
+        center = 0.0 if self.center is None else self.center
+        reach = self.largest / np.where(self.multiplier > 0, self.multiplier, 1.0)
+        return np.stack([center - reach, center + reach])
+
+    @property
+    def _of_columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        center = np.zeros(len(self.multiplier)) if self.center is None else self.center
+        return center, self.multiplier, self.largest
+
+    def mapped(self, raw: Any, out: np.ndarray | None = None) -> Any:
+        """Map a block of rows, dense ones into the first rows of `out`."""
+        if self.is_sparse:
+            data = raw.data * self.multiplier[raw.indices]
+            largest = self.largest[raw.indices]
+            rows = with_data(raw, np.clip(data, -largest, largest))
+            return csr_array(hstack([rows, np.ones((rows.shape[0], 1))])) if self.has_one else rows
+        assert out is not None
+        joint, size = out[: raw.shape[0]], len(self.multiplier)
+        rows, of_columns = raw.toarray() if issparse(raw) else raw, self._of_columns
+        if size > SHORT_ROW:
+            _standardize(joint[:, :size], rows, *of_columns)
+        else:
+            # Loops over short rows are short, and one over many rows is not.
+            many = [np.tile(one, (min(_AT_ONCE, len(rows)), 1)) for one in of_columns]
+            scratch = np.empty_like(many[0])
+            for first in range(0, len(rows), _AT_ONCE):
+                part = np.ascontiguousarray(rows[first : first + _AT_ONCE])
+                values = scratch[: len(part)]
+                _standardize(values, part, *(one[: len(part)] for one in many))
+                joint[first : first + _AT_ONCE, :size] = values
+        # What overflows would be NaN.
+        joint[:, :size][:, self.multiplier == 0] = 0.0
+        joint[:, size:] = 1.0
+        return joint
+
+
+def _standardize(
+    out: np.ndarray,
+    rows: np.ndarray,
+    center: np.ndarray,
+    multiplier: np.ndarray,
+    largest: np.ndarray,
+) -> None:
+    np.subtract(rows, center, out=out)
+    out *= multiplier
+    np.minimum(out, largest, out=out)
+    np.maximum(out, -largest, out=out)
+
+
+@dataclass(eq=False)
+class Records(Rows):
+    """Rows with their responses; a record whose response is NaN is null."""
+
+    responses: Targets = field(kw_only=True)
+    scaling: Scaling | None = None
+    written: np.ndarray | None = None  # where a pass writes its mapped rows
+
+    @property
+    def n_features(self) -> int:
+        """Number of entries of a row, as it is fitted."""
+        return super().n_features if self.scaling is None else self.scaling.n_columns
+
+    @property
+    def keeps_sparse(self) -> bool:
+        """Whether blocks are sparse."""
+        is_written_out = self.scaling is not None and not self.scaling.is_sparse
+        return super().keeps_sparse and not is_written_out
+
+    def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
+        """Yield blocks of mapped and weighted rows, without those of null records."""
+        for rows, block in super().blocks(group):
+            if self.written is not None:
+                self.written[rows] = block.raw
+            yield rows, block.without(np.isnan(self.responses[rows]))
+
+    def _block_of(self, raw: Any, scratch: np.ndarray) -> Block:
+        mapped = raw if self.scaling is None else self.scaling.mapped(raw, scratch)
+        return super()._block_of(mapped, scratch)
+
+    def scaled(self, scaling: Scaling, responses: Targets) -> "Records":
+        """Return mapped rows, written out once if they are in memory and that takes little."""
+        view = replace(self, scaling=scaling, responses=responses)
+        X = self.source.X
+        if not scaling.is_sparse:
+            is_in_memory = issparse(X) or (isinstance(X, np.ndarray) and not is_mapped(X))
+            # Beside rows that may be as many.
+            if not is_in_memory or 16 * X.shape[0] * scaling.n_columns > sources.HELD_BYTES:
+                return view
+            rows = np.empty((X.shape[0], scaling.n_columns))
+            cache = RowCache(replace(view, written=rows).norms())
+        elif isinstance(X, np.ndarray) or issparse(X):
+            rows, cache = scaling.mapped(X), RowCache()
+        else:
+            return view
+        return replace(view, source=sources.Source(rows), scaling=None, cache=cache)
+
+
+# ------------------------------
+# Centers and scales.
+
+
+class ResponseScale(NamedTuple):
+    """Released center and scale of responses."""
+
+    center: float
+    size: float
+
+
+def release_response_scale(
+    plan: LeastSquaresReleases, view: Records, bound: float, budget: PrivacyBudget
+) -> ResponseScale:
+    """Release the median of responses, and their root mean square around it.
+
+    Without an intercept, the center is 0.
+    """
+    facts, center = (view.n_jobs, view.people), 0.0
+    if plan.center:
+        center = median_of_responses(plan.center, view.responses, budget, *facts)
+    if plan.spread is None:
+        return ResponseScale(center, 1.0)
+    centered = view.responses.mapped(partial(in_scale, scale=ResponseScale(center, 1.0)))
+    spread = release_spread(plan.spread, centered, budget, bound + abs(center), *facts)
+    if spread.is_guess:
+        budget.warnings.append(
+            "Too few responses differ from the median to be distinguished from noise. Pass "
+            "response_bound, a public bound of their size, a larger epsilon, or more of them."
+        )
+    return ResponseScale(center, spread.size * math.sqrt(spread.fraction_off_center))
+
+
+def bounded(responses: np.ndarray, bound: float) -> np.ndarray:
+    """Clip responses; one that is not finite in a later pass makes a null record."""
+    return np.where(np.isfinite(responses), np.clip(responses, -bound, bound), np.nan)
+
+
+def in_scale(responses: np.ndarray, scale: ResponseScale) -> np.ndarray:
+    """Center and scale responses; squares of what is huge could overflow."""
+    return np.clip((responses - scale.center) / scale.size, -NO_CLIPPING, NO_CLIPPING)
+
+
+def scaling_by(found: Scales, spec: LeastSquaresSpec) -> Scaling:
+    """Map features to mean 0 and variance 1, as far as their released scales tell."""
+    squares = visible_variances(found, spec.dtype)
+    is_centered = spec.fit_intercept and not spec.is_sparse
+    center = found.center if is_centered else None
+    if center is None:
+        squares = squares + found.center**2
+    multiplier = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
+    multiplier[left_out(found, spec)] = 0.0
+    largest = np.where(found.is_void, min(1.0, spec.entry), spec.entry)
+    if not spec.cost.is_private:
+        largest = np.full_like(multiplier, math.inf)
+    return Scaling(center, multiplier, largest, spec.fit_intercept, spec.is_sparse)
+
+
+def left_out(found: Scales, spec: LeastSquaresSpec) -> np.ndarray:
+    """Tell which features are constant, as far as can be told; an intercept does what they do."""
+    if spec.cost.is_private:
+        are_constant = found.show_nothing()
+    else:  # In exact moments within bounds constants round.
+        are_constant = found.is_flat & (spec.interval is not None)
+    return are_constant & (spec.fit_intercept and not spec.is_sparse)

@@ -1,0 +1,330 @@
+"""Gradient steps of a least-squares fit on whitened rows, and the calibration of a weak one."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdp.data.parts import Targets
+from skdp.data.reduce import Kernel, PerRow, rounding_of_depth
+from skdp.data.rows import Block, Rows
+from skdp.data.sources import Source
+from skdp.linalg.norms import with_data
+from skdp.linear_model._weighted_rows import noise_in_mean, whitened_norms
+from skdp.linear_model.least_squares.moment import Whitening
+from skdp.linear_model.least_squares.plan import (
+    CALIBRATED,
+    SIZE_BINS,
+    LeastSquaresSpec,
+    Step,
+    momentum_of,
+)
+from skdp.linear_model.least_squares.records import Records
+from skdp.privacy import PrivacyBudget, Release
+from skdp.privacy.clipping import NO_CLIPPING, clip_weights
+
+# ------------------------------
+# Gradient steps on whitened rows.
+
+# Whitened rows are clipped to so many root mean square norms.
+_REACH = 4.0  # benchmarks/least_squares/least_squares.md
+# Weight of the squared bias of clipped gradients beside that of noise.
+_BIAS = 0.1  # benchmarks/least_squares/least_squares.md
+# A count stands out if it exceeds so many standard deviations of its noise; and the visible counts
+# have to hold so much of the records, or the level stays: at first so many root mean squares.
+_VISIBLE, _HELD, _FIRST_LEVEL = 4.0, 0.5, 1.3  # not studied
+# Curvature of the clipped loss, as a fraction of the records whose gradients are not clipped, of
+# which there are at least so many.
+_CURVATURE, _LEAST_KEPT = 0.9, 0.3  # benchmarks/noise_errors/coefficients.md
+_LEVELS = 2.0 ** (np.arange(-40, 62) / 4)  # not studied
+_MIDDLES = 2.0 ** ((SIZE_BINS + 0.5) / 2)  # not tuned
+
+
+@dataclass(frozen=True)
+class WhitenedRecords:
+    """Records with what gradients need of each, found once for rows in memory.
+
+    Rows from elsewhere may change from pass to pass, and each pass finds it again.
+    """
+
+    view: Rows
+    responses: Targets
+    white: Whitening
+    found: tuple[np.ndarray | None, ...] | None = None
+
+    @property
+    def of_rows(self) -> Kernel:
+        """Kernel that gives factors of rows, weighted responses, and norms of whitened rows.
+
+        All are 0 for null records. There are no factors if rows have been multiplied by them.
+        """
+        if self.found is not None:
+            return partial(_found, values=self.found)
+        return self.measuring(with_weights=False)
+
+    def measuring(self, *, with_weights: bool) -> Kernel:
+        """Make the kernel that finds these, and perhaps the factors times weights of rows."""
+        bound = self.view.bound
+        return partial(
+            _of_rows,
+            responses=self.responses,
+            white=self.white,
+            reach=_REACH * self.white.size if bound < NO_CLIPPING else math.inf,
+            bound=bound,
+            with_weights=with_weights,
+        )
+
+    def gradient(
+        self, weights: np.ndarray, level: float, *, counts: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Sum the gradients of whitened rows, clipped to the level, and count them by their size.
+
+        The whitening is folded into the weights and out of the sum, so that no whitened row is
+        ever written out: sparse ones stay sparse.
+        """
+        slopes = self.white.root @ weights
+        kernel = partial(
+            _clipped_gradient, slopes=slopes, of_rows=self.of_rows, level=level, counts=counts
+        )
+        total, sizes = self.view.map_sum(kernel, len(slopes) + len(SIZE_BINS) * counts)
+        return np.asarray(self.white.root.T @ total), sizes
+
+
+def whitened(view: Records, white: Whitening) -> WhitenedRecords:
+    """Find what gradients need of rows in memory, in the one pass that costs n d^2.
+
+    Rows that the fit has written out are multiplied by their factors at once.
+    """
+    records = WhitenedRecords(view, view.responses, white)
+    if not view.source.is_repeatable:
+        return records
+    rows, is_written_out = view.source.X, view.scaling is None
+    measuring = records.measuring(with_weights=is_written_out)
+    found = view.map_sum(partial(_each_of_rows, measuring=measuring), 0)
+    if not is_written_out:
+        return replace(records, found=found)
+    *of_rows, factors = found
+    if issparse(rows):
+        rows = with_data(rows, rows.data * np.repeat(factors, np.diff(rows.indptr)))
+        rows.data[~np.isfinite(rows.data)] = 0.0
+    else:
+        rows *= factors[:, np.newaxis]
+        rows[factors == 0] = 0.0
+    plain = Rows(Source(rows), view.n_jobs, people=view.people)
+    return replace(records, view=plain, found=(None, *of_rows[1:]))
+
+
+def _each_of_rows(rows: slice, block: Block, measuring: Kernel) -> tuple[PerRow, ...]:
+    return tuple(map(PerRow, measuring(rows, block)))
+
+
+def _found(rows: slice, _: Block, values: tuple[np.ndarray | None, ...]) -> list[np.ndarray | None]:
+    return [None if one is None else one[rows] for one in values]
+
+
+def _of_rows(
+    rows: slice,
+    block: Block,
+    responses: Targets,
+    white: Whitening,
+    reach: float,
+    bound: float,
+    with_weights: bool,
+) -> list[np.ndarray]:
+    norms = whitened_norms(block, white.root, None, largest=white.largest, bound=bound)
+    factors = clip_weights(norms, reach, len(white.root))
+    found = [factors, block.weights * responses[rows], factors * norms]
+    found += [factors * block.weights] * with_weights
+    is_null = factors == 0
+    for one in found:
+        one[is_null] = 0.0
+    return found
+
+
+def _clipped_gradient(
+    rows: slice, block: Block, slopes: np.ndarray, of_rows: Kernel, level: float, counts: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    factors, responses, norms = of_rows(rows, block)
+    predicted = _predicted(block, slopes, factors)
+    errors = np.subtract(responses, predicted, out=predicted)
+    sizes = np.abs(errors)
+    sizes *= norms
+    in_bins = np.zeros(0)
+    if counts:
+        is_there = norms > 0
+        in_bins = _counts_of(sizes[is_there], None if block.mass is None else block.mass[is_there])
+    errors *= clip_weights(sizes, level, len(slopes))
+    if factors is not None:
+        errors *= factors
+        errors[factors == 0] = 0.0
+    return np.asarray(block.rmatmul(errors[:, np.newaxis])[:, 0]), in_bins
+
+
+def _predicted(block: Block, slopes: np.ndarray, factors: np.ndarray | None) -> np.ndarray:
+    product = block.matmul if block.mass is None else block.matmul_anywhere
+    predicted = product(slopes[:, np.newaxis])[:, 0]
+    return predicted if factors is None else factors * predicted
+
+
+def _counts_of(sizes: np.ndarray, mass: np.ndarray | None) -> np.ndarray:
+    """Count sizes by half powers of two."""
+    least, most = 2.0 ** (SIZE_BINS[[0, -1]] / 2)
+    places = np.floor(2 * np.log2(np.clip(sizes, least, most))).astype(np.intp) - SIZE_BINS[0]
+    return np.bincount(places, mass, len(SIZE_BINS)).astype(np.float64)
+
+
+class Level(NamedTuple):
+    """The length that gradients are clipped to, and the fraction of them that is shorter."""
+
+    value: float
+    kept: float
+
+
+def level_from(
+    counts: np.ndarray, noise_std: float, n_units: int, noise: float, before: Level
+) -> Level:
+    """Balance the bias of gradients clipped to a level with their noise, by a released histogram.
+
+    `noise` is the length of the noise in the mean of all steps, in units of the level. Visible bins
+    that are not joined to the bulk are left out. If they hold too little, the level stays.
+    """
+    seen = np.where(counts > _VISIBLE * noise_std, counts, 0.0)
+    first = last = int(seen.argmax())
+    while first > 0 and seen[first - 1] > 0:
+        first -= 1
+    while last < len(seen) - 1 and seen[last + 1 : last + 3].any():
+        last += 1
+    seen[:first], seen[last + 1 :] = 0.0, 0.0
+    if seen.sum() < _HELD * n_units:
+        return before
+    fractions = seen / seen.sum()
+    levels = _LEVELS[:, np.newaxis]
+    bias = (fractions * np.maximum(_MIDDLES - levels, 0.0)).sum(axis=1)
+    # Clipping makes the loss flatter, and both errors longer.
+    flattening = (fractions * np.minimum(1.0, levels / _MIDDLES)).sum(axis=1)
+    errors = ((noise * _LEVELS) ** 2 + _BIAS * bias**2) / np.maximum(flattening, 0.05) ** 2
+    best = int(errors.argmin())
+    kept = float(fractions[_LEVELS[best] >= _MIDDLES].sum())
+    return Level(float(_LEVELS[best]), max(_LEAST_KEPT, kept))
+
+
+# Of the gain of more steps so many standard deviations of its noise are taken off.
+_GAIN_STDS = 3.0  # not studied
+
+
+class Descent(NamedTuple):
+    """The mean of the last half of the iterates, and the variance of the noise in each entry.
+
+    `gain` is by how much R2 would rise with as many steps again, beyond what noise may seem to.
+    """
+
+    weights: np.ndarray
+    variances: np.ndarray
+    gain: float
+
+
+def descend(
+    spec: LeastSquaresSpec,
+    plan: tuple[Step, ...],
+    records: WhitenedRecords,
+    budget: PrivacyBudget,
+) -> Descent:
+    """Take all steps, each as long as a whitened gradient."""
+    white, n_units, n_steps = records.white, spec.n_units, len(plan)
+    is_private = spec.cost.is_private
+    rounding = _rounding(spec, white)
+    noise = 0.0
+    if is_private:
+        shares = math.fsum(step.gradient.share for step in plan)
+        change = plan[0].gradient.sensitivity_for(1.0, rounding=rounding)
+        noise = change / (spec.cost.mu * math.sqrt(shares)) * white.size / n_units
+    level = Level(_FIRST_LEVEL * white.size if is_private else NO_CLIPPING, 0.5)
+    before, weights, momentum = white.start, white.start, momentum_of(spec)
+    iterates, gradients, stds, kept = [], [], [], []
+    for step in plan:
+        ahead = weights + momentum * (weights - before)
+        total, sizes = records.gradient(ahead, level.value, counts=step.sizes is not None)
+        noisy, noise_std = budget.release(step.gradient, total, level.value, rounding=rounding)
+        before, weights = weights, ahead + noisy / n_units
+        iterates.append(weights)
+        gradients.append(noisy / n_units)
+        stds.append(noise_std / n_units)
+        kept.append(level.kept if is_private else 1.0)
+        if step.sizes is not None:
+            counts, counts_std = budget.release(step.sizes, sizes)
+            level = level_from(counts, counts_std, n_units, noise, level)
+    half = n_steps // 2
+    decay = 1 - _CURVATURE * float(np.mean(kept)) * white.spread
+    variance = float(np.mean(np.square(stds[half:])))
+    variances = variance * noise_in_mean(decay, momentum, n_steps)
+    steps = n_steps / (1 - momentum)
+    gain = _gain(np.mean(gradients[half:], axis=0), variance / (n_steps - half), white, steps)
+    return Descent(np.mean(iterates[half:], axis=0), variances, gain)
+
+
+def _gain(gradient: np.ndarray, variance: float, white: Whitening, n_steps: float) -> float:
+    """Predict how much of the variance as many steps again would explain, beyond noise.
+
+    Along seen directions a step goes to the minimum. Along hidden ones the last gradients go on.
+    """
+    lengths = np.where(white.is_hidden, n_steps, 1.0)
+    margin = variance * (lengths.sum() + _GAIN_STDS * math.sqrt(2 * np.sum(lengths**2)))
+    return float(gradient**2 @ lengths - margin)
+
+
+def _rounding(spec: LeastSquaresSpec, white: Whitening) -> float:
+    r"""Bound the rounding error of a sum of gradients, in units of the level.
+
+    Rows are whitened after they are added up. Before, one may be :math:`\|R^{-1}\|` times as long,
+    and the map makes the error :math:`\|R\|` times as long, and has one of its own. The products of
+    a row with weights do not depend on its place, if rows of people move from place to place.
+    """
+    depth = spec.depth + math.ceil(spec.n_free**1.5)
+    return rounding_of_depth(depth, spec.n_units, white.condition)
+
+
+# ------------------------------
+# The calibration of a weak fit.
+
+# Least mean square of predictions, in units of their expected one; and least noise of weights, in
+# units of these.
+_LEAST_SQUARE, _LEAST_NOISE = 0.2, 1e-3  # not studied
+
+
+def calibrate(
+    release: Release,
+    descent: Descent,
+    records: WhitenedRecords,
+    n_units: int,
+    budget: PrivacyBudget,
+) -> float:
+    """Release by which factor, from 0 to 1, the weights should be multiplied.
+
+    It is averaged with 1, which may be off by the part of the weights that noise makes.
+    """
+    white, weights = records.white, descent.weights
+    size, noise = (math.sqrt(float(white.spread @ of)) for of in (weights**2, descent.variances))
+    slopes = white.root @ weights / (size or 1.0)
+    kernel = partial(_calibration, slopes=slopes, of_rows=records.of_rows)
+    total = records.view.map_sum(kernel, 2)
+    (product, square), noise_std = budget.release(release, total)
+    if size == 0:
+        return 0.0
+    square = max(square / math.sqrt(2) / n_units, _LEAST_SQUARE)
+    ratio, std = product / n_units / square / size, noise_std / n_units / square / size
+    precisions = np.array([max(noise / size, _LEAST_NOISE) ** -4, std**-2])
+    return float(np.clip(np.array([1.0, ratio]) @ precisions / precisions.sum(), 0.0, 1.0))
+
+
+def _calibration(rows: slice, block: Block, slopes: np.ndarray, of_rows: Kernel) -> np.ndarray:
+    factors, responses, _ = of_rows(rows, block)
+    bound = CALIBRATED * (1 - 1e-12)
+    predicted = np.clip(_predicted(block, slopes, factors), -bound, bound)
+    if factors is not None:
+        predicted[factors == 0] = 0.0
+    true = np.clip(responses, -bound, bound)
+    products = np.column_stack([predicted * true, math.sqrt(2) * predicted**2])
+    return np.asarray(block.added(products).sum(axis=0))

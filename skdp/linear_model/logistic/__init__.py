@@ -1,0 +1,1 @@
+"""Logistic regression: plan, fit, scores."""

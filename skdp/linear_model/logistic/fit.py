@@ -1,0 +1,472 @@
+"""A logistic fit: rows are whitened by a released moment, and steps go from there."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from skdp.data.parts import NOT_FINITE, Targets
+from skdp.data.reduce import Kernel
+from skdp.data.rows import Block, open_rows
+from skdp.exceptions import shortened
+from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
+from skdp.linear_model._weighted_rows import found_values, whitened_norms
+from skdp.linear_model.logistic.plan import (
+    NORMS,
+    LabeledRows,
+    LogisticReleases,
+    LogisticSpec,
+    Pace,
+    Whitening,
+    centered,
+    clip_norm,
+    curvature_at,
+    curvature_fraction,
+    drops_hidden,
+    fractions_of,
+    is_norm_guessed,
+    joint_moment,
+    level_factor,
+    mean_of,
+    momentum_of,
+    norm_quantile,
+    on_rows,
+    plan_norm,
+    start_of,
+    weights_beside,
+    whitening_of,
+)
+from skdp.linear_model.logistic.scores import Length, Scores, length_of, losses_at, scores_of
+from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
+from skdp.privacy import Plan, PrivacyBudget, Release
+from skdp.privacy.clipping import NO_CLIPPING, clip_weights, clipped, weighting_to
+from skdp.privacy.releases import warnings_for_ends
+
+# ------------------------------
+# Warnings, from public facts and released values.
+
+#: Warning of classes that are taken from the data.
+LABELS_BECOME_PUBLIC = (
+    "classes=None takes the labels of y for the classes: which labels occur becomes public by this "
+    "fit, and is not protected. Pass classes, a list of all labels that there may be."
+)
+# A class is probably lost if its records have less than this strength, and are fewer than this part
+# of an equal share. For two classes the area under the curve is then .5 to .85 instead of .9; not
+# studied.
+_LEAST_OF_CLASS, _LEAST_OF_DUE = 2.5, 0.5
+# With less strength in all, no class is told of alone; not studied.
+_LEAST_STRENGTH = 12.0
+# Parts of the loss of the frequencies of the classes. A surely gained one of less than the first is
+# hardly any; with the second one, rows were told from each other.
+_LEAST_GAIN, _CLEAR_GAIN = 0.05, 0.25  # not studied
+
+
+def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
+    """Warn of what public facts say against a fit."""
+    if not spec.unit.is_enforced:
+        yield LABELS_BECOME_PUBLIC
+    if is_norm_guessed(spec):
+        units = f"{spec.n_units} {spec.unit.counted}"
+        yield (
+            f"{units} with epsilon={spec.cost.epsilon:g} are too few to find "
+            "the norm to which rows are clipped: they are taken to be standardized, and clipped "
+            "to the root of the number of features. Pass row_norm, a public bound of most norms."
+        )
+
+
+def warnings_for_fit(
+    spec: LogisticSpec, whitening: Whitening, fractions: np.ndarray, length: Length
+) -> Iterator[str]:
+    """Warn of what released values say against a fit."""
+    gain = length.least_gain / length.whole
+    if gain < _CLEAR_GAIN:
+        yield from warnings_for_moment(spec, whitening)
+    of_rare = tuple(warnings_for_classes(spec, fractions))
+    if of_rare or gain >= _LEAST_GAIN:
+        yield from of_rare
+    else:
+        yield (
+            "Noise hides whether probabilities are better than the frequencies of the classes. "
+            f"Pass more {spec.unit.counted}, a larger epsilon, or {spec.fewer}."
+        )
+
+
+def warnings_for_moment(spec: LogisticSpec, whitening: Whitening) -> Iterator[str]:
+    """Warn where noise hides how the rows vary, from released values."""
+    if not whitening.is_clear:
+        smaller = "" if spec.row_norm is None else "a smaller row_norm, "
+        yield (
+            "Noise hides the spread of the rows. Standardize them, as DPStandardScaler does, "
+            f"or pass {smaller}a larger epsilon or more {spec.unit.counted}."
+        )
+    elif whitening.are_unlike:
+        yield (
+            "Noise hides how most columns vary, and a few vary far more: if these are in larger "
+            "units, they decide alone. Put skdp.DPStandardScaler before this step, unless it is "
+            "there, or the columns are 0 and 1, or counts of words."
+        )
+
+
+def warnings_for_classes(spec: LogisticSpec, fractions: np.ndarray) -> Iterator[str]:
+    """Warn of classes that are lost in the noise, from their released fractions."""
+    if spec.strength < _LEAST_STRENGTH:
+        return
+    is_rare = spec.strength * fractions < _LEAST_OF_CLASS
+    rare = np.flatnonzero(is_rare & (spec.n_classes * fractions < _LEAST_OF_DUE))
+    if len(rare):
+        # Not the labels, which may be those of y.
+        shown = shortened([f"classes_[{place}]" for place in rare.tolist()])
+        units = spec.unit.counted
+        yield (
+            f"Classes with few {units}, as far as noise can tell: {len(rare)} of "
+            f"{spec.n_classes} ({shown}). Which {units} are theirs may be lost in it. Pass more "
+            f"{units}, a larger epsilon, or {spec.fewer}."
+        )
+
+
+# ------------------------------
+# Gradient steps on whitened rows.
+
+# If the other classes together have this probability, a gradient at the reach is exactly as long as
+# the clip level.
+_CLIP = 0.5  # benchmarks/classification/constants.md
+# Length of a step: below 8 for two classes and 4 for more, where a step on whitened rows would no
+# longer converge: benchmarks/classification/constants.md.
+_STEP_OF_TWO, _STEP_A_CLASS, _LARGEST_STEP = 4.0, 0.4, 4.0
+
+
+@dataclass(frozen=True)
+class WhitenedRecords:
+    """Records with what shrinks their whitened rows, found once for rows in memory.
+
+    Rows from elsewhere may change from pass to pass, and each pass finds it again. Gradients are
+    clipped to the `level`.
+    """
+
+    view: LabeledRows
+    whitening: Whitening
+    level: float
+    shrinking: np.ndarray | None = None
+
+    @property
+    def shrinking_of(self) -> Kernel:
+        """Kernel that gives weights to clip whitened rows, and norms to clip residuals.
+
+        Both are 0 for null records.
+        """
+        if self.shrinking is not None:
+            return partial(found_values, values=self.shrinking)
+        return partial(
+            _shrinking, whitening=self.whitening, bound=self.view.bound, level=self.level
+        )
+
+    def gradient(self, weights: np.ndarray) -> np.ndarray:
+        """Sum the gradients of whitened rows, clipped to the level; the last row is for offsets.
+
+        The whitening is folded into the weights and out of the sum. So a step multiplies the rows
+        by as many columns as there are classes, and no whitened row is ever written out: sparse
+        ones stay sparse.
+        """
+        white = self.whitening
+        slopes = white.root @ weights[:-1]
+        kernel = partial(
+            _clipped_gradient,
+            codes=self.view.codes,
+            slopes=slopes,
+            offsets=(white.mean @ slopes, weights[-1]),
+            shrinking_of=self.shrinking_of,
+        )
+        total = self.view.map_sum(kernel, weights.size + weights.shape[1])
+        products, shrunk, all_of = total[:-2], total[-2], total[-1]
+        return np.vstack([white.root @ (products - np.outer(white.mean, shrunk)), all_of])
+
+
+def whitened(view: LabeledRows, whitening: Whitening, level: float) -> WhitenedRecords:
+    """Whiten rows; if they are in memory, compute their norms in the one pass that costs n d^2."""
+    records = WhitenedRecords(view, whitening, level)
+    if not view.source.is_repeatable:
+        return records
+    # By column, which steps read one after the other.
+    return replace(records, shrinking=np.asfortranarray(view.map_rows(records.shrinking_of)))
+
+
+def descend(
+    spec: LogisticSpec,
+    plan: tuple[Release, ...],
+    records: WhitenedRecords,
+    start: np.ndarray,
+    budget: PrivacyBudget,
+) -> Scores:
+    """Take all steps; return the scores by the mean of the last half of the iterates."""
+    white, level, n_classes = records.whitening, records.level, spec.n_classes
+    # How steps go is settled before the first one, from the moment and public facts.
+    step = _STEP_OF_TWO if n_classes == 2 else min(_LARGEST_STEP, _STEP_A_CLASS * n_classes)
+    noise_std = plan[0].sensitivity_for(level) / (spec.cost.mu * math.sqrt(plan[0].share))
+    curvature = curvature_fraction(spec) * curvature_at(start[-1])
+    pace = Pace(len(plan), step, 0.0, curvature, step * noise_std / spec.n_units)
+    pace = replace(pace, momentum=momentum_of(spec, pace, start, white))
+    before, weights, iterates = start, start, list[np.ndarray]()
+    for release in plan:
+        ahead = weights + pace.momentum * (weights - before)
+        total = records.gradient(ahead)
+        rounding = _rounding(spec, records, ahead)
+        noisy = budget.release(release, total, level, rounding=rounding).value
+        before, weights = weights, ahead - pace.step * centered(noisy) / spec.n_units
+        iterates.append(weights)
+    mean = mean_of(iterates, pace, white, drops=drops_hidden(spec))
+    return scores_of(mean, start, pace, white)
+
+
+def gradient_level(reach: float, n_classes: int, factor: float) -> float:
+    """Return the length of a gradient at the reach if the true class has the probability 1/2.
+
+    The other classes share the rest equally. So at a `factor` of 1 a gradient at the reach is
+    clipped if the true class is less likely than that. From 2 on none of two classes is clipped.
+    """
+    # Of two classes the residual is one number.
+    of_wrong = math.sqrt(n_classes / (n_classes - 1)) if n_classes > 2 else 1.0
+    return min(1.0, _CLIP * factor) * of_wrong * math.hypot(reach, 1.0)
+
+
+def _rounding(spec: LogisticSpec, records: WhitenedRecords, weights: np.ndarray) -> float:
+    r"""Bound the rounding error of the sum, in units of the clip level.
+
+    Rows are whitened after they are added up. In the sum a record has at most the length
+    :math:`\sqrt 2 (c + |m|)`, as no residual is longer than :math:`\sqrt 2`; whitening makes an
+    error longer by at most the norm of A, and has an error of its own.
+
+    People with more rows move those of others to other places, where BLAS may round a product
+    otherwise. A whitened row z is then off by :math:`e = (d + 8) u \sqrt d` longest ones, and the
+    score of a class by that times the norm of its weights W, which moves probabilities by at most
+    half. So :math:`(z, 1)` times a residual is off by :math:`\sqrt 2 e (1 + |W| |(z, 1)|)`.
+    """
+    white, n_features = records.whitening, spec.n_features
+    longest = white.largest * (records.view.bound + white.mean_norm) + 1
+    depth = spec.depth + n_features**1.5 + spec.n_classes
+    if records.view.people is not None:
+        reach = math.hypot(white.reach, 1.0) * float(np.linalg.norm(weights))
+        depth += (n_features + 8) * math.sqrt(n_features) * (1 + reach)
+    rounding = depth * UNIT_ROUNDOFF * spec.n_units * math.sqrt(2) * longest / records.level
+    return max(LEAST_ROUNDING, rounding)
+
+
+# Kernels.
+
+
+def _shrinking(
+    _: slice, block: Block, whitening: Whitening, bound: float, level: float
+) -> np.ndarray:
+    longest = bound + whitening.mean_norm
+    norms = whitened_norms(
+        block, whitening.root, whitening.mean, largest=whitening.largest, bound=longest
+    )
+    weights = clip_weights(norms, whitening.reach, block.raw.shape[1])
+    # The norm of a gradient is the product of these lengths with those of residuals.
+    longest = level / np.hypot(weights * np.nan_to_num(norms), 1.0)
+    longest[np.isnan(norms)] = 0.0
+    return np.column_stack([weights, longest])
+
+
+def _clipped_gradient(
+    rows: slice,
+    block: Block,
+    codes: Targets,
+    slopes: np.ndarray,
+    offsets: tuple[np.ndarray, np.ndarray],
+    shrinking_of: Kernel,
+) -> np.ndarray:
+    """Sum products of rows with residuals; residuals, shrunk as the rows are; plain residuals."""
+    shrinking = shrinking_of(rows, block)
+    shrunk, longest = shrinking[:, :1], shrinking[:, 1]
+    scores = np.asfortranarray(block.matmul(slopes))
+    scores -= offsets[0]
+    scores *= shrunk
+    scores += offsets[1]
+    residuals = residuals_of(scores, codes[rows])
+    weights = clip_weights(row_norms(residuals), longest, len(slopes) + residuals.shape[1] + 7)
+    residuals *= weights[:, np.newaxis]
+    if not weights.all():
+        residuals[weights == 0] = 0.0
+    of_rows = shrunk * residuals
+    sums = block.added(of_rows).sum(axis=0), block.added(residuals).sum(axis=0)
+    return np.vstack([block.rmatmul(of_rows), *sums])
+
+
+def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return the probabilities, less 1 for the true class, in Fortran order.
+
+    Of two classes it is the probability of the second one alone.
+    """
+    if scores.shape[1] == 1:
+        return np.asarray(expit(scores) - codes[:, np.newaxis])
+    # By class: numpy takes ten times as long for the few numbers of each row.
+    by_class = np.array(scores.T, order="C")
+    by_class -= by_class.max(axis=0)
+    np.exp(by_class, out=by_class)
+    by_class /= by_class.sum(axis=0)
+    by_class[codes, np.arange(len(codes))] -= 1
+    return by_class.T
+
+
+# ------------------------------
+# The coefficients without noise and without clipped gradients: those of scikit-learn.
+
+_PRECISION = {"maxiter": 2000, "maxcor": 30, "gtol": 1e-7, "ftol": 1e-16}  # not studied
+
+
+def optimum(view: LabeledRows, n_columns: int) -> np.ndarray:
+    """Minimize the penalized logistic loss; the last row of what is returned are the intercepts.
+
+    The penalty is that of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns,
+    for each column of weights. The number of steps depends on the data: this is for epsilon=inf
+    alone, where nothing is private.
+    """
+    n_rows, size = view.n_rows, view.n_features
+    mean = view.total()[0] / n_rows
+    covariance = view.gram()[0] / n_rows - np.outer(mean, mean)
+    # Rounding hides how these columns vary, if they do: they are penalized in their own units.
+    is_constant = np.diag(covariance) <= 16 * np.finfo(float).eps * mean**2
+    covariance[is_constant], covariance[:, is_constant] = 0.0, 0.0
+    sizes = np.where(is_constant, 1.0, np.sqrt(np.diag(covariance)))
+    penalty = 1 / n_rows
+    # The curvature of the loss is at most a fourth of the covariance. What only the penalty curves
+    # is not to be curved more than the rest: rounding would grow in it from step to step.
+    least = 8 * penalty
+    curvature = covariance / sizes / sizes[:, np.newaxis] + least * np.eye(size)
+    values, vectors = np.linalg.eigh(curvature)
+    root = vectors / np.sqrt(np.maximum(values, least)) / sizes[:, np.newaxis]
+
+    def _loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        weights = on_rows(flat.reshape(size + 1, n_columns), root, mean)
+        pulled = penalty * (sizes**2)[:, np.newaxis] * weights[:-1]
+        kernel = partial(_loss_sums, codes=view.codes, slopes=weights[:-1], offsets=weights[-1])
+        sums = view.map_sum(kernel, weights.size + n_columns)
+        of_rows = root.T @ ((sums[:-2] - np.outer(mean, sums[-2])) / n_rows + pulled)
+        gradient = np.vstack([of_rows, sums[-2] / n_rows])
+        return sums[-1, 0] / n_rows + np.vdot(weights[:-1], pulled) / 2, gradient.ravel()
+
+    found = minimize(
+        _loss, np.zeros((size + 1) * n_columns), jac=True, method="L-BFGS-B", options=_PRECISION
+    )
+    return on_rows(np.nan_to_num(found.x).reshape(size + 1, n_columns), root, mean)
+
+
+def _loss_sums(
+    rows: slice, block: Block, codes: Targets, slopes: np.ndarray, offsets: np.ndarray
+) -> np.ndarray:
+    """Sum products of rows with residuals, the residuals, and losses, in the first column."""
+    scores, places = block.matmul(slopes) + offsets, codes[rows]
+    residuals = residuals_of(scores, places)
+    residuals[block.is_null] = 0.0
+    losses = losses_at(scores, places)
+    last = np.zeros(residuals.shape[1])
+    last[0] = block.added(losses)[~block.is_null].sum()
+    return np.vstack([block.rmatmul(residuals), block.added(residuals).sum(axis=0), last])
+
+
+# ------------------------------
+# The fit: the norm of the rows, their joint moment with the classes, and the steps.
+
+# Longer rows count as the last norm. Otherwise, if all were longer, all losses would be alike.
+_ENDS = np.append(NORMS[:-1], np.inf)  # not tuned
+
+
+class Estimate(NamedTuple):
+    """Coefficients of each class, a column, or of two the log odds; the last row are intercepts."""
+
+    weights: np.ndarray
+    warnings: tuple[str, ...] = ()
+
+
+def opened(
+    spec: LogisticSpec, view: LabeledRows, *, is_seeded: bool
+) -> tuple[LabeledRows, bytes | None]:
+    """Read rows in parts once before anything is released; refuse NaN and infinity.
+
+    Returned are the same rows with the counts of their norms, if these are released, else with
+    their total, if the fit begins with that; and their digest, if the noise is keyed.
+    """
+    is_counted, bound = plan_norm(spec) is not None, clip_norm(spec)
+    is_summed = spec.begins_with_total and not is_counted
+    rows, digest = open_rows(
+        view,
+        is_seeded=is_seeded,
+        needs_signs=False,
+        first=(bound, weighting_to(bound, view.n_features)) if is_summed else None,
+        grid=_ENDS if is_counted else None,
+    )
+    if rows.cache.n_not_finite:
+        raise ValueError(NOT_FINITE)
+    return replace(view, cache=rows.cache), digest
+
+
+def solve_logistic(
+    spec: LogisticSpec,
+    plan: LogisticReleases,
+    view: LabeledRows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> Estimate:
+    """Release the clip level, the joint moment, and the gradients; without noise the optimum."""
+    view = view.measured()
+    if plan.coefficients is not None:
+        bound = min(NO_CLIPPING, spec.row_norm or NO_CLIPPING)
+        best = optimum(clipped(view, bound), spec.n_columns)
+        return Estimate(budget.release(plan.coefficients, centered(best)).value)
+    assert plan.moment is not None
+    assert plan.losses is not None
+    quantile = norm_quantile(spec)
+    row_norm = release_norm(spec, plan.norm, view, budget, quantile=quantile)
+    # Predictions are of rows that are not clipped, and so are the losses.
+    whole = clipped(view, NO_CLIPPING)
+    view, beside = clipped(view, row_norm), weights_beside(row_norm)
+    total = joint_moment(view, spec.n_classes, beside)
+    noisy, noise_std = budget.release(plan.moment, total, row_norm, rounding=spec.rounding)
+    moment, n_units = noisy / spec.n_units, spec.n_units
+    n_features = spec.n_features
+    whitening = whitening_of(moment, noise_std / n_units, beside[0], n_features)
+    reach, class_noise = level_factor(spec) * whitening.reach, noise_std / n_units / beside[1]
+    whitening = replace(whitening, reach=reach, class_noise=class_noise * math.sqrt(0.5))
+    fractions = fractions_of(moment, beside, n_features)
+    start = start_of(moment, whitening, beside)
+    level = gradient_level(whitening.reach, spec.n_classes, level_factor(spec))
+    records = whitened(view, whitening, level)
+    scores = descend(spec, plan.gradients, records, start, budget)
+    if plan.norm is not None and row_norm == NORMS[0]:
+        # Rows show nothing but 0.
+        scores = replace(scores, slopes=0 * scores.slopes, shift=0 * scores.shift)
+    fraction_std = whitening.class_noise / beside[0]
+    length = length_of(spec, plan.losses, whole, scores, fraction_std, budget)
+    weights = scores.weights(length.factor)
+    warnings = warnings_for_fit(spec, whitening, fractions, length)
+    return Estimate(weights, tuple(warnings))
+
+
+def release_norm(
+    spec: LogisticSpec,
+    release: Release | None,
+    view: LabeledRows,
+    budget: PrivacyBudget,
+    *,
+    quantile: float,
+) -> float:
+    """Return the norm that rows are clipped to; if it is released, by the exponential mechanism.
+
+    It then chooses a norm near the wanted quantile.
+    """
+    if release is None:
+        return clip_norm(spec)
+    up_to = view.counted_norms(_ENDS).up_to_points
+    # Of the public number of records, null ones included.
+    wanted, below = quantile * spec.n_units, np.append(0, up_to[:-1])
+    # Distances to either side: from counts up to a norm alone, all norms between two rows that are
+    # far apart would be as good as the quantile.
+    losses = np.maximum(0.0, np.maximum(wanted - up_to, below - wanted))
+    chosen = budget.choose(release, losses)
+    budget.warnings += warnings_for_ends(release.name, NORMS[[chosen]], NORMS, OTHER_UNITS_OF_X)
+    return float(NORMS[chosen])

@@ -1,0 +1,590 @@
+"""What a logistic regression is asked for, its records, its releases, and what those tell."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+
+from skdp.data.parts import Targets
+from skdp.data.rows import Block, Rows
+from skdp.linalg.norms import row_norms, row_squares
+from skdp.linalg.spectrum import noise_edge
+from skdp.linear_model._descent import clipped_fraction, level_beyond
+from skdp.linear_model._weighted_rows import (
+    WHITENED_GRADIENT,
+    joint_gram,
+    noise_in_mean,
+    plan_steps,
+)
+from skdp.privacy import Release, sensitivity
+from skdp.privacy.clipping import NO_CLIPPING
+from skdp.privacy.plan import PrivacyCost, left_of, plan_sum
+from skdp.units import ResolvedRecord
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticSpec:
+    """Parameters of a logistic regression as plain values, and public facts of the records."""
+
+    cost: PrivacyCost
+    unit: ResolvedRecord
+    n_units: int
+    n_features: int
+    classes: np.ndarray  # sorted
+    # Of sums over the records: a bound of their rounding error, in units of the largest
+    # contribution, and the longest chain of additions.
+    rounding: float
+    depth: int
+    dtype: np.dtype
+    row_norm: float | None
+
+    #: What takes less noise, as warnings put it.
+    fewer: ClassVar[str] = "fewer features"
+    #: Whether the first sum is that of the clipped rows.
+    begins_with_total: ClassVar[bool] = False
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of weights: two classes have one, for the log odds of the second."""
+        return 1 if self.n_classes == 2 else self.n_classes
+
+    @property
+    def n_free(self) -> int:
+        """Number of free coefficients of a class, to each of which noise is added."""
+        return self.n_features
+
+    @property
+    def strength(self) -> float:
+        """Signal of all records together, in units of the noise of all free coefficients."""
+        return self.n_units * self.cost.mu / self.n_free
+
+
+# ------------------------------
+# Rows with the numbers of their classes, and the sum that whitens them and starts a descent.
+
+
+@dataclass(eq=False)
+class LabeledRows(Rows):
+    """Rows, each with the number of its class; a row whose number is negative is null."""
+
+    codes: Targets = field(kw_only=True)
+
+    def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
+        """Yield blocks of centered and weighted rows, without rows of no known class."""
+        for rows, block in super().blocks(group):
+            yield rows, block.without(self.codes[rows] < 0)
+
+
+def weights_beside(row_norm: float) -> tuple[float, float]:
+    """Return the constant beside rows of that norm, and the weight of a label beside both."""
+    constant = row_norm / 2
+    return constant, math.hypot(row_norm, constant) / 2
+
+
+def joint_moment(view: LabeledRows, n_classes: int, beside: tuple[float, float]) -> np.ndarray:
+    """Sum the outer products of rows, constants and labels, as one vector a record."""
+    size = view.n_features + 1 + n_classes
+    kernel = partial(_joint_moment, codes=view.codes, n_classes=n_classes, beside=beside)
+    return np.asarray(view.map_sum(kernel, size**2))
+
+
+def _joint_moment(
+    rows: slice, block: Block, codes: Targets, n_classes: int, beside: tuple[float, float]
+) -> np.ndarray:
+    constant, label_weight = beside
+    labels = label_weight * (np.eye(n_classes)[codes[rows]] - 1 / n_classes)
+    others = np.column_stack([np.full(len(labels), constant), labels])
+    return joint_gram(block, others)
+
+
+# ------------------------------
+# The releases and their shares, from public facts.
+
+# Candidates of the norm that rows are clipped to: 2 ** (1/4) apart.
+NORMS = 2.0 ** (np.arange(-80, 161) / 4)  # not studied
+_NORM_SHARE, _MOMENT_SHARE = 0.03, 0.4  # benchmarks/classification/constants.md
+# For losses of scores that are so many times as long as steps make them.
+_LOSSES_SHARE = 0.04  # benchmarks/sweep/sweep.md, job "classes"
+FACTORS = 2.0 ** np.arange(-3, 2)  # benchmarks/sweep/sweep.md, job "classes"
+# Losses, divided by the size of the scores, are clipped to so many for each factor, and to more, up
+# to that factor, by the root of the records times mu.
+_LOSS_LEVEL, _STRONG, _LARGEST_LEVEL = 0.5, 3000.0, 3.0  # benchmarks/sweep/sweep.md, job "classes"
+# With less of this, noise hides the norms of the rows.
+_LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
+# Steps: more where the noise of one is small beside a whitened gradient:
+# benchmarks/classification/constants.md.
+_STEPS_OF_TWO, _STEPS_OF_MORE, _STEP_LIMITS = 10, 14, (8, 100)
+# The released norm may clip so many records, divided by mu, but no more than half of all:
+# benchmarks/classification/constants.md.
+_BEYOND_NORM, _BEYOND_NORM_LIMITS = 350.0, (0.0, 0.5)
+# From this strength per class on, the levels of whitened rows and gradients rise, up to fourfold:
+# benchmarks/classification/constants.md.
+_LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS = 60.0, (1 / 16, 1.0)
+
+
+class LogisticReleases(NamedTuple):
+    """What a fit releases, in this order; without noise the coefficients alone."""
+
+    norm: Release | None  # by which rows are clipped; None if it is given, or guessed
+    moment: Release | None
+    gradients: tuple[Release, ...]
+    losses: Release | None  # of scores of several lengths
+    coefficients: Release | None
+
+
+def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
+    """Plan all releases in their order."""
+    if not spec.cost.is_private:
+        change = partial(sensitivity.row_sum, NO_CLIPPING, spec.unit.adjacency)
+        name, shape = "coefficients", (spec.n_features + 1, spec.n_columns)
+        exact = spec.cost.release(name, "gaussian", 1.0, change, {}, shape=shape)
+        return LogisticReleases(None, None, (), None, exact)
+    norm = plan_norm(spec)
+    moment = _plan_moment(spec, norm)
+    losses = _plan_losses(spec)
+    shape, share = (spec.n_features + 1, spec.n_columns), left_of(norm, moment, losses)
+    steps = n_steps_of_rows(spec), WHITENED_GRADIENT
+    gradients = plan_steps(spec, *steps, share, shape, moment.name)
+    return LogisticReleases(norm, moment, gradients, losses, None)
+
+
+def is_norm_guessed(spec: LogisticSpec) -> bool:
+    """Tell whether noise would hide the norms of the rows, which are then taken as standardized."""
+    if spec.row_norm is not None or not spec.cost.is_private:
+        return False
+    return spec.n_units * spec.cost.mu < _LEAST_COUNT
+
+
+def n_steps(spec: LogisticSpec) -> int:
+    """Count steps without momentum, from public facts."""
+    factor = _STEPS_OF_TWO if spec.n_classes == 2 else _STEPS_OF_MORE
+    return round(float(np.clip(factor * spec.strength**0.25, *_STEP_LIMITS)))
+
+
+def n_steps_of_rows(spec: LogisticSpec) -> int:
+    """Count steps with momentum: half as many of two classes lead as far."""
+    alone = n_steps(spec)
+    return alone if spec.n_classes > 2 else max(_STEP_LIMITS[0], round(alone / 2))
+
+
+def norm_quantile(spec: LogisticSpec) -> float:
+    """Return the quantile of the norms that is released: the others are clipped to it."""
+    strength = spec.n_units * spec.cost.mu
+    return 1 - clipped_fraction(strength, _BEYOND_NORM, _BEYOND_NORM_LIMITS)
+
+
+def level_factor(spec: LogisticSpec) -> float:
+    """Return by how much levels of whitened rows and gradients exceed those of a weak signal."""
+    strength = spec.strength / (spec.n_classes - 1)
+    return level_beyond(clipped_fraction(strength, _LEVEL_STRENGTH, _BEYOND_LEVEL_LIMITS))
+
+
+def plan_norm(spec: LogisticSpec, name: str = "clip norm") -> Release | None:
+    """Plan a quantile of the norms, unless it is given or guessed."""
+    if spec.row_norm is not None or is_norm_guessed(spec):
+        return None
+    return spec.cost.release(
+        name, "exponential", _NORM_SHARE, sensitivity.count_distance, {}, shape=NORMS.shape
+    )
+
+
+def _plan_moment(spec: LogisticSpec, norm: Release | None) -> Release:
+    change = partial(_moment_change, n_classes=spec.n_classes)
+    shape = (spec.n_features + 1 + spec.n_classes,) * 2
+    bound = clip_norm(spec) if norm is None else norm.name
+    name, mechanism = "class moment", "symmetric_gaussian"
+    return plan_sum(spec, name, _MOMENT_SHARE, shape, bound, change, mechanism)
+
+
+def _plan_losses(spec: LogisticSpec) -> Release:
+    level, change = loss_level(spec), sensitivity.row_sum
+    return plan_sum(spec, "losses of scores", _LOSSES_SHARE, FACTORS.shape, level, change)
+
+
+def loss_level(spec: LogisticSpec) -> float:
+    """Return the norm to which losses of scores of several lengths are clipped, in their units."""
+    strength = spec.n_units * spec.cost.mu
+    more = float(np.clip(math.sqrt(strength / _STRONG), 1.0, _LARGEST_LEVEL))
+    # Scores of more than two classes have an entry for each.
+    return _LOSS_LEVEL * more * math.sqrt(len(FACTORS) * (1 if spec.n_classes == 2 else 2))
+
+
+def clip_norm(spec: LogisticSpec) -> float:
+    """Return the norm that rows are clipped to, where none is released."""
+    given = spec.row_norm
+    return float(np.sqrt(spec.n_features) if given is None else given)
+
+
+def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: str) -> float:
+    beside = weights_beside(row_norm)
+    return sensitivity.class_moment(row_norm, *beside, n_classes, adjacency, rounding)
+
+
+# ------------------------------
+# What a released moment tells: how to whiten rows, where their classes are, how to start.
+
+# Least eigenvalue, as a fraction of the largest, and of the mean. Neither mattered:
+# benchmarks/classification/constants.md.
+_LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
+# Least fraction of a class; below rounding.
+_LEAST_FRACTION = 1e-12  # not tuned
+# A variance is visible if it exceeds so many standard deviations of its noise, and far out if it
+# exceeds so many medians: benchmarks/classification/units.md.
+_VISIBLE, _FAR_OUT = 4.0, 5.0
+# A column is flat if its variance is below so many standard deviations of its noise, where a
+# visible variance would be below this part of the median.
+_UNSEEN, _FLAT = 2.0, 0.25  # not studied
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """The map :math:`z = A (x - m)`, whose values are clipped to norm `reach`.
+
+    `vectors` are the eigenvectors of A, `spread` the variances of z along them, which noise may
+    make negative, `largest` is the spectral norm of A, and `is_clear` tells whether any eigenvalue
+    exceeds the noise. Columns `are_unlike` if noise hides most of them, and a few vary far more.
+    `class_noise` is the standard deviation of the noise in a mean of rows and labels. A column
+    `is_flat` if noise is too small to hide as much as others vary.
+    """
+
+    mean: np.ndarray
+    root: np.ndarray
+    vectors: np.ndarray
+    spread: np.ndarray
+    largest: float
+    reach: float
+    is_clear: bool
+    are_unlike: bool
+    class_noise: float = 0.0
+    is_flat: Any = False
+
+    @property
+    def mean_norm(self) -> float:
+        """Length of m."""
+        return float(row_norms(self.mean[None])[0])
+
+
+def whitening_of(
+    moment: np.ndarray, noise_std: float, constant: float, n_features: int
+) -> Whitening:
+    """Whiten by the noisy covariance, with the edge of its noise as the least eigenvalue.
+
+    The mean is shrunk toward 0 as far as it is noise. The `reach`, to which whitened rows are
+    clipped, is their root mean square norm by this covariance. All of that is post-processing.
+    """
+    off_diagonal_std = noise_std * math.sqrt(0.5)
+    noisy = moment[:n_features, n_features] / constant
+    mean = _without_noise(noisy, off_diagonal_std / constant)
+    # The second moment around `mean`, not around the noisy mean, which may be longer than the rows.
+    shift = np.outer(mean, noisy)
+    covariance = moment[:n_features, :n_features] - shift - shift.T + np.outer(mean, mean)
+    values, vectors = np.linalg.eigh(covariance)
+    edge = noise_edge(off_diagonal_std, n_features)
+    least = max(edge, _LEAST_OF_LARGEST * values[-1], _LEAST_OF_MEAN * values.mean())
+    raised = np.maximum(values, least)
+    spread = values / raised
+    reach = math.sqrt(max(1.0, float(spread.sum())))
+    half = (vectors / np.sqrt(raised)) @ vectors.T
+    is_clear = bool(values[-1] > edge and spread.sum() >= 1)
+    root, largest = (half + half.T) / 2, 1 / math.sqrt(raised[0])
+    variances = np.diag(covariance)
+    are_unlike, is_flat = _are_unlike(variances, noise_std), _are_flat(variances, noise_std)
+    found = mean, root, vectors, spread, largest, reach, is_clear, are_unlike
+    return Whitening(*found, is_flat=is_flat)
+
+
+def _are_flat(variances: np.ndarray, noise_std: float) -> np.ndarray:
+    """Tell which columns hardly vary, if noise is small beside how others do."""
+    is_clear = _VISIBLE * noise_std < _FLAT * np.median(variances)
+    return np.asarray((variances < _UNSEEN * noise_std) & is_clear)
+
+
+def _are_unlike(variances: np.ndarray, noise_std: float) -> bool:
+    """Tell whether noise hides the median of released variances, and not the largest by far."""
+    median = max(float(np.median(variances)), noise_std)
+    return bool(median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median)
+
+
+def _without_noise(mean: np.ndarray, noise_std: float) -> np.ndarray:
+    """Shrink a mean toward 0 by the fraction of its squared length that is noise."""
+    square = float(row_squares(mean[None])[0])
+    return mean * max(0.0, 1 - len(mean) * noise_std**2 / square) if square else mean
+
+
+def start_of(moment: np.ndarray, whitening: Whitening, beside: tuple[float, float]) -> np.ndarray:
+    """Take a Newton step from the class fractions; the last row has the offsets.
+
+    The step is exact for fractions of 1/K; for a rare class its length is capped.
+    """
+    constant, label_weight = beside
+    n_features = len(whitening.mean)
+    n_classes = len(moment) - n_features - 1
+    sums = _class_sums(moment, label_weight, n_features)
+    counts = sums[n_features] / constant
+    fractions = _likely_fractions(counts, whitening.class_noise / constant)
+    cross = sums[:n_features] - np.outer(whitening.mean, counts)
+    slopes = (whitening.root @ cross) * np.minimum(n_classes, 1 / fractions)
+    weights = np.vstack([slopes, np.log(fractions)])
+    return weights[:, 1:] - weights[:, :1] if n_classes == 2 else centered(weights)
+
+
+def _likely_fractions(counts: np.ndarray, noise_std: float) -> np.ndarray:
+    """Draw fractions to equal ones as far as they may be noise; counts are fractions less 1/K."""
+    n_free = len(counts) - 1
+    variance = noise_std**2 * n_free / len(counts)
+    square = float(counts @ counts)
+    noise = variance * (n_free + math.sqrt(2 * n_free))
+    fractions = 1 / len(counts) + counts * (max(0.0, 1 - noise / square) if square else 0.0)
+    # Half of the square of the noise is what a fraction of 0 becomes.
+    fractions = np.maximum(fractions + np.sqrt(fractions**2 + variance), _LEAST_FRACTION)
+    return np.asarray(fractions / fractions.sum())
+
+
+def on_rows(weights: np.ndarray, root: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Turn weights of whitened rows into those of the rows; the last row has the offsets."""
+    slopes = root @ weights[:-1]
+    return np.vstack([slopes, weights[-1] - mean @ slopes])
+
+
+def fractions_of(moment: np.ndarray, beside: tuple[float, float], n_features: int) -> np.ndarray:
+    """Return the fraction of the records that each class has, noise and all."""
+    constant, label_weight = beside
+    counts = _class_sums(moment, label_weight, n_features)[n_features] / constant
+    return np.asarray(counts + 1 / len(counts))
+
+
+def _class_sums(moment: np.ndarray, label_weight: float, n_features: int) -> np.ndarray:
+    sums = moment[: n_features + 1, n_features + 1 :] / label_weight
+    return np.asarray(sums - sums.mean(axis=1, keepdims=True))
+
+
+def centered(weights: np.ndarray) -> np.ndarray:
+    """Subtract what all classes have in common, which no probability depends on.
+
+    The one column of two classes has nothing in common with another.
+    """
+    if weights.shape[1] == 1:
+        return weights
+    return np.asarray(weights - weights.mean(axis=1, keepdims=True))
+
+
+def of_classes(scores: np.ndarray) -> np.ndarray:
+    """Return a score for each class, where two have the log odds of the second one alone."""
+    return np.hstack([np.zeros_like(scores), scores]) if scores.shape[-1] == 1 else scores
+
+
+# ------------------------------
+# How far steps lead: as far as what they gain exceeds what noise adds.
+
+# Momenta of more than two classes, of which the first is none.
+_MOMENTA = (0.0, 0.5, 0.8, 0.9)  # benchmarks/classification/momentum.md
+# Weights of what classes that are told apart still gain, by a power of how far they are, and of
+# what the records tell by chance.
+_OF_GROWTH, _POWER, _OF_CHANCE = 8.0, 4, 0.004  # benchmarks/classification/momentum.md
+# The loss is flatter where steps end: its curvature there, as a part of that of `Pace`.
+_FLATTER = 0.5  # benchmarks/classification/momentum.md
+# Most of the variance of classes that rows are taken to tell; how far directions in which classes
+# differ vary more than others that are hidden.
+_MOST_TOLD, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
+_STD_OF_HIDDEN = 0.7  # not tuned
+# With so much strength for each free score, and so many records a feature, steps lead too short.
+_SURE, _MANY = 250.0, 30.0  # benchmarks/sweep/sweep.md, job "classes"
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Steps, each from where another `momentum` times the last one would lead.
+
+    The loss is taken to have that `curvature` in scores, and `step_noise` is the standard deviation
+    that a gradient adds to an entry of the weights.
+    """
+
+    n_steps: int
+    step: float
+    momentum: float
+    curvature: float
+    step_noise: float
+
+    def noise(self, spread: np.ndarray) -> np.ndarray:
+        """Return the variance of the noise in a score, by directions in which rows vary so much."""
+        return spread * self.weight_noise(spread)
+
+    def weight_noise(self, spread: np.ndarray) -> np.ndarray:
+        """Return the variance of the noise in a weight, which grows where rows hardly vary."""
+        decay = 1 - self.step * self.curvature * spread
+        return self.step_noise**2 * noise_in_mean(decay, self.momentum, self.n_steps)
+
+
+def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whitening) -> float:
+    """Choose the momentum with the least predicted excess of the log loss.
+
+    Two classes converge soon, and take that with which half of the steps lead as far.
+    """
+    if spec.n_classes == 2:
+        return 1 - n_steps_of_rows(spec) / n_steps(spec)
+    curvatures = _curvatures_at(start[-1])
+    # Beyond that even exact steps would diverge.
+    paces = [
+        replace(pace, momentum=momentum)
+        for momentum in _MOMENTA
+        if pace.step * curvatures.max() < 1 + 1 / (1 + 2 * momentum) or momentum == 0
+    ]
+    is_sure = spec.strength >= _SURE * n_free_scores(spec.n_columns)
+    if is_sure and spec.n_units >= _MANY * spec.n_features:
+        return paces[-1].momentum
+    told, curvature = told_of(start, white), curvature_at(start[-1])
+    return min(
+        paces, key=partial(_excess, spec, curvature, seen_spread(white, _MARGIN), told)
+    ).momentum
+
+
+class Told(NamedTuple):
+    """Parts of the variance of the classes that rows tell, as squared correlations.
+
+    `clearest` is that of the classes' clearest direction, `hidden` what rows tell where noise hides
+    how they vary, and `started` how far the start led there.
+    """
+
+    total: float
+    clearest: float
+    hidden: float
+    started: float
+
+
+def told_of(start: np.ndarray, white: Whitening) -> Told:
+    """Estimate what rows tell of the classes from the start, a Newton step of known noise.
+
+    In directions that vary less than whitened ones it is shorter by that factor, which is not known
+    for each of them where they are hidden.
+    """
+    curvature, n_free = curvature_at(start[-1]), n_free_scores(start.shape[1])
+    is_hidden, fractions = white.spread < 1, softmax(start[-1])
+    parts = math.sqrt(curvature / n_free) * (white.vectors.T @ start[:-1])
+    squares = np.sum(parts**2, axis=1)
+    clear = min(_MOST_TOLD, float(squares[~is_hidden].sum()))
+    clearest = n_free * float(np.linalg.norm(parts * ~is_hidden[:, np.newaxis], 2)) ** 2
+    scales = white.class_noise * white.largest * np.minimum(len(fractions), 1 / fractions)
+    found = max(0.0, float(np.sum(squares[is_hidden] - curvature * np.mean(scales**2))))
+    spread = _VARY_MORE * seen_spread(white, _MARGIN).min()
+    hidden, started = (1 - clear) * found / (spread + found), (spread + found) / (1 - clear)
+    return Told(min(_MOST_TOLD, clear + hidden), min(1.0, clearest), hidden, min(1.0, started))
+
+
+def seen_spread(white: Whitening, margin: float = 0.0) -> np.ndarray:
+    """Return variances of whitened rows, for directions that noise hides those in their mean.
+
+    Where the least eigenvalue is the edge of the noise, that of their sum has the standard
+    deviation .7, and less than that is taken for as much. A margin may be added to the sum.
+    """
+    is_hidden = white.spread < 1
+    total = max(_STD_OF_HIDDEN, white.spread[is_hidden].sum()) + margin
+    return np.where(is_hidden, min(1.0, total / max(1, is_hidden.sum())), white.spread)
+
+
+def _excess(
+    spec: LogisticSpec, curvature: float, spread: np.ndarray, told: Told, pace: Pace
+) -> float:
+    """Predict by how much a log loss exceeds the least one, to the second order.
+
+    The parts are what steps still gain, above all of classes that are told apart, where weights
+    grow slowly; of what is hidden, whose start was too short; noise, which matters less the more
+    is told; and what weights learn of the records alone.
+    """
+    n_free = n_free_scores(spec.n_columns)
+    led = curvature * pace.n_steps * pace.step / (1 - pace.momentum)
+    growth = _OF_GROWTH * max(told.clearest, told.total) ** _POWER / led
+    left = (1 - told.started) * math.exp(-led * told.started)
+    noise = replace(pace, curvature=_FLATTER * pace.curvature).noise(spread).sum()
+    of_scores = told.hidden * left**2 + (1 - told.total) * curvature * noise
+    chance = led * spread.sum() / spec.n_units
+    return float(growth + n_free * (of_scores / 2 + _OF_CHANCE * chance))
+
+
+# ------------------------------
+# The mean of the iterates, and what of it may be noise alone.
+
+# Curvature of the clipped loss, as a fraction of that of the logistic loss where all probabilities
+# are the fractions of the classes. There it is largest. The first number is for levels of a weak
+# signal: noisy weights make flat losses, and higher levels clip less, up to the second. With hardly
+# any signal the third one leaves more: benchmarks/classification/constants.md.
+_CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
+# A margin, in standard deviations; and the strengths of two classes and of more below which a
+# signal hardly stands out.
+_MARGIN, _WEAK_OF_TWO, _WEAK_OF_MORE = 2.0, 5.0, 15.0  # benchmarks/classification/constants.md
+# With less strength weights tell something together that single ones of hidden directions do not.
+_LEAST_TO_DROP = 60.0  # benchmarks/classification/unseen.md
+
+
+def is_weak(spec: LogisticSpec) -> bool:
+    """Tell whether a signal as strong as it can be hardly stands out from the noise."""
+    return spec.strength < (_WEAK_OF_TWO if spec.n_classes == 2 else _WEAK_OF_MORE)
+
+
+def curvature_fraction(spec: LogisticSpec) -> float:
+    """Return the curvature of the clipped loss, as a fraction of the largest."""
+    if is_weak(spec):
+        return _CURVATURE_OF_WEAK
+    return min(_LARGEST_CURVATURE, _CURVATURE * level_factor(spec) ** 2)
+
+
+def drops_hidden(spec: LogisticSpec) -> bool:
+    """Tell whether weights of hidden directions are dropped if they may be noise."""
+    return spec.strength >= _LEAST_TO_DROP
+
+
+def mean_of(iterates: list[np.ndarray], pace: Pace, white: Whitening, *, drops: bool) -> np.ndarray:
+    """Average the last half of the iterates.
+
+    It `drops` weights of hidden directions that may be noise: no score of these rows tells, those
+    of others do. Noise of a gradient stays in the iterates until later steps correct it, and they
+    hardly do so in directions in which whitened rows vary little.
+    """
+    mean = np.mean(iterates[pace.n_steps // 2 :], axis=0)
+    hidden = white.vectors[:, white.spread < 1]
+    if drops and hidden.size:
+        along = hidden.T @ mean[:-1]
+        mean[:-1] -= (1 - kept_of_hidden(along, pace, white)) * hidden @ along
+    return np.asarray(mean)
+
+
+def kept_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> float:
+    """Return the fraction to keep of the weights of directions in which noise hides how rows vary.
+
+    That is the part of the noise that steps correct if rows vary there by a standard deviation less
+    than seen in the mean; or, if it is more, that of a margin by which weights exceed the noise if
+    rows vary by a margin less. Both are 0 where rows seem not to vary, and weights to be noise.
+    """
+    n_hidden, n_free = len(weights), n_free_scores(weights.shape[1])
+    seen, std = white.spread[white.spread < 1].mean(), 1 / math.sqrt(2 * len(white.mean) * n_hidden)
+    spread = np.maximum(0.0, [seen - std, seen - _MARGIN * std, 0.0])
+    less, least, all_of = pace.weight_noise(spread)
+    excess = np.sum(weights**2) / (n_free * n_hidden * least) - 1
+    in_margins = excess / (_MARGIN * math.sqrt(2 / (n_free * n_hidden)))
+    return float(np.clip(in_margins, 1 - less / all_of, 1.0))
+
+
+def n_free_scores(n_columns: int) -> int:
+    """Return how many free scores a row has: what all classes have in common is none."""
+    return max(1, n_columns - 1)
+
+
+def curvature_at(offsets: np.ndarray) -> float:
+    """Return the mean curvature of the loss in scores, where all records have these offsets."""
+    return float(_curvatures_at(offsets).sum()) / n_free_scores(len(offsets))
+
+
+def _curvatures_at(offsets: np.ndarray) -> np.ndarray:
+    """Return the curvatures along all directions of scores."""
+    fractions = softmax(of_classes(offsets))
+    if len(offsets) == 1:
+        return fractions[:1] * fractions[1:]
+    return np.linalg.eigvalsh(np.diag(fractions) - np.outer(fractions, fractions))

@@ -1,0 +1,149 @@
+"""How long the scores of a fit should be: a guess, and released losses of several lengths."""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import entr, softmax
+
+from skdp.data.parts import Targets
+from skdp.data.rows import Block
+from skdp.linear_model.logistic.plan import (
+    FACTORS,
+    LabeledRows,
+    LogisticSpec,
+    Pace,
+    Whitening,
+    curvature_at,
+    loss_level,
+    n_free_scores,
+    of_classes,
+    seen_spread,
+)
+from skdp.privacy import PrivacyBudget, Release
+from skdp.privacy.clipping import clip_rows
+
+# How far the guessed factor may be off, as a part of it, and at least of the second number.
+_FACTOR_STD, _LEAST_GUESS = 0.7, 0.3  # benchmarks/sweep/sweep.md, job "classes"
+# The least guess. So many standard deviations of what is left unknown count as losses. Scores of
+# that size cost nothing, and still rank records; and the least factor.
+_LEAST_FACTOR, _CAUTION = 0.05, 2.0  # benchmarks/sweep/sweep.md, job "classes"
+_SMALL, _SMALLEST_FACTOR = 0.1, 0.02  # not studied
+_TINY = np.finfo(float).tiny
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores :math:`t (x^T W - w) + b(t)` of rows x, whose factor t is not known yet.
+
+    `size` is their root mean square length for t = 1, and `noise` the part of its square that is
+    noise, as far as both are known. Offsets b go from those of the `fractions` of the classes to
+    where steps led, if t is 1.
+    """
+
+    slopes: np.ndarray
+    shift: np.ndarray
+    fractions: np.ndarray
+    move: np.ndarray
+    size: float
+    noise: float
+
+    def offsets(self, factor: float) -> np.ndarray:
+        """Return the offsets of scores that are so many times as long."""
+        return np.asarray(self.fractions + min(1.0, factor) * self.move)
+
+    def weights(self, factor: float) -> np.ndarray:
+        """Return the weights of rows; the last row has the offsets."""
+        return np.vstack([factor * self.slopes, self.offsets(factor) - factor * self.shift])
+
+
+def scores_of(mean: np.ndarray, start: np.ndarray, pace: Pace, white: Whitening) -> Scores:
+    """Make scores of the mean of the iterates, and tell their length and its noise."""
+    spread, n_free = seen_spread(white), n_free_scores(start.shape[1])
+    noise = n_free * float(pace.noise(spread).sum())
+    square = float(spread @ np.sum((white.vectors.T @ mean[:-1]) ** 2, axis=1))
+    square, move = max(square, noise, _TINY), mean[-1] - start[-1]
+    of_move = n_free * float(pace.weight_noise(np.ones(1))[0])
+    move *= max(0.0, 1 - of_move / max(float(move @ move), _TINY))
+    slopes = white.root @ mean[:-1]
+    slopes[white.is_flat] = 0.0
+    return Scores(slopes, white.mean @ slopes, start[-1], move, math.sqrt(square), noise / square)
+
+
+class Length(NamedTuple):
+    """The factor of scores, what they gain at least, likely, and the whole loss of fractions."""
+
+    factor: float
+    least_gain: float
+    whole: float
+
+
+def length_of(
+    spec: LogisticSpec,
+    release: Release,
+    view: LabeledRows,
+    scores: Scores,
+    fraction_std: float,
+    budget: PrivacyBudget,
+) -> Length:
+    """Release losses of scores of several lengths, average them with a guess, and take the least.
+
+    The loss is convex, and nearly a parabola for short scores, so that a loss by unit of length
+    rises nearly in a line. Noise of the fractions, of that deviation, is a loss of its own.
+    """
+    kernel = partial(_losses, codes=view.codes, scores=scores, level=loss_level(spec))
+    total, noise_std = budget.release(release, view.map_sum(kernel, len(FACTORS)))
+    found, variance = total / spec.n_units, (noise_std / spec.n_units) ** 2 / len(FACTORS)
+    guess = max(_LEAST_FACTOR, 1 - scores.noise)
+    curvature = curvature_at(scores.fractions)
+    # Scores gain no more than the whole loss of the fractions.
+    fractions = softmax(of_classes(scores.fractions))
+    whole = max(float(entr(fractions).sum()), _TINY)
+    gain = curvature * (guess * scores.size) ** 2 / 2
+    bend = curvature * scores.size / (1 + gain / whole)
+    guessed = bend / 2 * (FACTORS - 2 * guess)
+    unknown = (bend * _FACTOR_STD * max(guess, _LEAST_GUESS)) ** 2
+    weight = unknown / (unknown + variance)
+    likely = guessed + weight * (found - guessed) + _CAUTION * math.sqrt(weight * variance)
+    smallest = min(1.0, max(_SMALLEST_FACTOR, _SMALL / scores.size))
+    factors = np.geomspace(smallest, FACTORS[-1], 160)
+    losses = scores.size * factors * _between(likely, factors)
+    best = int(losses.argmin())
+    lost = fraction_std**2 * float(np.sum(1 / (fractions + fraction_std))) / 2
+    return Length(float(factors[best]), -float(losses[best]) - lost, whole)
+
+
+def _between(values: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """Fit a parabola of the logarithm of factors, and go on in a line below the least."""
+    parabola = np.polynomial.Polynomial.fit(np.log(FACTORS), values, 2)
+    least, second = parabola(np.log(FACTORS[:2]))
+    line = least + (second - least) / (FACTORS[1] - FACTORS[0]) * (factors - FACTORS[0])
+    return np.where(factors < FACTORS[0], line, parabola(np.log(factors)))
+
+
+# Kernels.
+
+
+def _losses(rows: slice, block: Block, codes: Targets, scores: Scores, level: float) -> np.ndarray:
+    """Sum losses less those of the fractions, by unit of length, clipped as one vector a record."""
+    # Rows of people move from place to place.
+    product = block.matmul if block.mass is None else block.matmul_anywhere
+    with np.errstate(all="ignore"):
+        lengths, of_rows = product(scores.slopes) - scores.shift, codes[rows]
+        plain = losses_at(np.broadcast_to(scores.fractions, lengths.shape), of_rows)
+        values = [
+            (losses_at(factor * lengths + scores.offsets(factor), of_rows) - plain)
+            / (factor * scores.size)
+            for factor in FACTORS
+        ]
+        clipped = clip_rows(np.column_stack(values), level)
+    clipped[block.is_null] = 0.0
+    return np.asarray(block.added(clipped).sum(axis=0))
+
+
+def losses_at(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return minus the logarithms of the probabilities of the true classes."""
+    by_class = np.ascontiguousarray(of_classes(scores).T)
+    return np.asarray(np.logaddexp.reduce(by_class) - by_class[codes, np.arange(len(codes))])

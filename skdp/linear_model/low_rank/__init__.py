@@ -1,0 +1,1 @@
+"""Trace regression by Riemannian gradient descent: plan, fit, descent."""

@@ -1,0 +1,477 @@
+"""Descent of a trace regression: clipped gradients, the start, and the steps."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from skdp.data.parts import Targets
+from skdp.linalg.matrices import (
+    Coordinates,
+    FixedRank,
+    Matrices,
+    inner_product,
+    project_coordinates,
+    retract,
+    tangent_dimension,
+    tangent_vector,
+    truncate,
+    within_norm,
+)
+from skdp.linalg.spectrum import random_basis
+from skdp.linear_model._descent import DescentStep, followed_level, n_within, release_vote
+from skdp.linear_model.low_rank.records import (
+    Records,
+    Vectors,
+    clipped_sum,
+    downweight_long_rows,
+    inlier_mask,
+    public_curvature,
+    release_curvature,
+    signal_part,
+)
+from skdp.privacy import PrivacyBudget, Release
+from skdp.privacy.clipping import NO_CLIPPING
+
+# ------------------------------
+# Gradients of the squared loss with bounded sensitivity, for either unit of privacy.
+
+
+class ClippedGradient(NamedTuple):
+    """The sum of the clipped gradients of all records; the last coordinate is for an intercept.
+
+    Its sensitivity follows from the public or released `facts`. `n_kept` gradients, or residuals,
+    were not clipped. Public weights made the sum shorter by the factor `gain`.
+    """
+
+    total: np.ndarray
+    facts: tuple[float, ...]
+    n_kept: np.ndarray
+    gain: float = 1.0
+
+
+@dataclass
+class Clipping(ABC):
+    """How the gradients of single records are bounded."""
+
+    records: Records
+
+    @property
+    def has_intercept(self) -> bool:
+        """Whether the last coordinate is for an intercept."""
+        return self.records.intercept > 0
+
+    @abstractmethod
+    def largest_level(self, spread: float, dimension: int) -> float:
+        """Compute a level that is large for responses of that spread, from public facts."""
+
+    @abstractmethod
+    def curvature(
+        self, plan: Release | None, gradient: "_Gradient", level: float, budget: PrivacyBudget
+    ) -> float | None:
+        """Return the curvature of the loss along a released gradient; None if it is not wanted."""
+
+    @abstractmethod
+    def _sum(self, point: FixedRank, vectors: Vectors, level: float, size: int) -> ClippedGradient:
+        """Sum the clipped gradients, which `vectors` gives as coordinates and residuals."""
+
+    def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
+        """Sum the gradients at a released point and intercept."""
+        size = point.left.size + point.right.size + self.has_intercept
+        gradient = self._sum(point, self._vectors(point, offset), level, size)
+        return gradient._replace(total=self._projected(point, gradient.total))
+
+    def _vectors(self, point: FixedRank, offset: float) -> Vectors:
+        responses, intercept = self.records.responses, self.records.intercept
+        return partial(
+            _coordinates, point=point, offset=offset, responses=responses, intercept=intercept
+        )
+
+    def _projected(self, point: FixedRank, total: np.ndarray) -> np.ndarray:
+        """Project a sum back on the tangent space: rounding moves single vectors out of it."""
+        if not self.has_intercept:
+            return project_coordinates(point, total)
+        return np.append(project_coordinates(point, total[:-1]), total[-1])
+
+
+class RecordClipping(Clipping):
+    """A record may change as a whole: its gradient is clipped in norm."""
+
+    def largest_level(self, spread: float, dimension: int) -> float:
+        """Compute the norm of the gradient at 0 of matrices whose entries have variance 1."""
+        return spread * float(np.sqrt(dimension))
+
+    def curvature(
+        self, plan: Release | None, gradient: "_Gradient", level: float, budget: PrivacyBudget
+    ) -> float | None:
+        """Release the curvature along a gradient."""
+        if plan is None:
+            return None
+        vectors, design = self._vectors(gradient.point, gradient.offset), self.records.design
+        where = gradient.unit_step(self.records.intercept), level, gradient.kept
+        return release_curvature(plan, design, vectors, *where, budget)
+
+    def _sum(self, point: FixedRank, vectors: Vectors, level: float, size: int) -> ClippedGradient:
+        total, n_kept = clipped_sum(self.records.design, vectors, level, size)
+        return ClippedGradient(total, (level,), n_kept)
+
+
+@dataclass
+class ResponseClipping(Clipping):
+    """Only a response may change, as the matrices are public: its residual is clipped.
+
+    Weights shorten coordinates longer than the median to that length. Matrices much longer than all
+    but a few take no part.
+    """
+
+    response_range: float
+
+    def __post_init__(self) -> None:
+        self._is_inlier = inlier_mask(self.records.design)
+        self._weights = np.zeros(0)
+
+    def largest_level(self, spread: float, dimension: int) -> float:
+        """Return the spread itself."""
+        return spread
+
+    def curvature(
+        self, plan: Release | None, gradient: "_Gradient", level: float, budget: PrivacyBudget
+    ) -> float | None:
+        """Compute the curvature along the last gradient, of public matrices."""
+        design = self.records.design
+        if min(design.matrix_shape) == 1:
+            return None
+        weights, along = self._weights / gradient.gain, gradient.unit_step(self.records.intercept)
+        return public_curvature(design, along, weights, gradient.kept)
+
+    def _sum(self, point: FixedRank, vectors: Vectors, level: float, size: int) -> ClippedGradient:
+        design, intercept = self.records.design, self.records.intercept
+        lengths = design.map_rows(partial(_lengths, point=point, intercept=intercept))
+        downweights = level < NO_CLIPPING
+        if downweights:
+            lengths[~self._is_inlier] = 0.0
+        self._weights = weights = downweight_long_rows(lengths, downweights=downweights)
+        # Vectors without weight contribute nothing to the sum, whatever their length.
+        lengths[weights == 0] = 0.0
+        kernel = partial(_clipped_residuals, vectors=vectors, weights=weights, level=level)
+        total, n_kept = design.map_sum(kernel, size + 1)
+        largest = max(float((weights * lengths).max()), 1 / NO_CLIPPING)
+        facts, squares = (level, self.response_range, largest), lengths @ lengths
+        # For uncorrelated coordinates, the curvature with the weights relative to that without.
+        gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
+        return ClippedGradient(total, facts, n_kept, gain)
+
+
+# Kernels.
+
+
+def _coordinates(
+    rows: slice,
+    matrices: Matrices,
+    *,
+    point: FixedRank,
+    offset: float,
+    responses: Targets,
+    intercept: float,
+) -> tuple[Coordinates, np.ndarray]:
+    """Return coordinates of a block and its residuals."""
+    coordinates, inner = matrices.tangent(point, intercept)
+    return coordinates, inner + intercept * offset - responses[rows]
+
+
+def _lengths(_: slice, matrices: Matrices, point: FixedRank, intercept: float) -> np.ndarray:
+    return matrices.tangent(point, intercept)[0].norms()
+
+
+def _clipped_residuals(
+    records: slice, matrices: Matrices, vectors: Vectors, weights: np.ndarray, level: float
+) -> tuple[np.ndarray, Any]:
+    coordinates, residuals = vectors(records, matrices)
+    clipped = np.clip(residuals, -level, level)
+    factors = np.where(np.isfinite(residuals), weights[records] * clipped, 0.0)
+    coordinates.multiply(factors)
+    total = coordinates.weighted_sum((factors != 0).astype(np.float64))
+    return total, n_within(np.abs(residuals), level)
+
+
+# ------------------------------
+# The start of a descent: 0 with random directions, or a first private estimate.
+
+# A term of the start is clipped to so many times the norm that it usually has.
+_START_CLIP = 1.5  # not studied
+# The largest singular value of standard normal entries exceeds the sum of the roots of the sides by
+# that with a probability of exp(-2) at most.
+_BEYOND_EDGE = 2.0  # not tuned
+
+
+class Start(NamedTuple):
+    """Where a descent starts, and the std of the noise in each entry there.
+
+    `ratios` are all singular values before the start was truncated to its rank, in units of the
+    largest one that noise and chance have.
+    """
+
+    point: FixedRank
+    noise_std: float = 0.0
+    ratios: np.ndarray | None = None
+
+
+def random_start(shape: tuple[int, int], rank: int, generator: np.random.Generator) -> Start:
+    """Return the matrix 0 with random factors."""
+    left, right = (random_basis(size, rank, generator) for size in shape)
+    return Start(FixedRank(left, np.zeros(rank), right))
+
+
+def release_start(
+    plan: Release, records: Records, rank: int, spread: float, budget: PrivacyBudget
+) -> Start:
+    """Release the mean of y_i X_i, and truncate it to the rank.
+
+    For matrices whose entries are independent with variance 1, that mean estimates the
+    coefficients. The published start (M. Zha, 2024, :arxiv:`2403.15999`) has noise in its singular
+    subspaces, whose sensitivity is bounded for data with a gap between singular values only. Noise
+    in the mean itself needs no gap.
+    """
+    design = records.design
+    level = min(_START_CLIP * spread * math.sqrt(design.n_entries), NO_CLIPPING)
+    products = partial(_products, responses=records.responses)
+    total, _ = clipped_sum(design, products, level, design.n_entries)
+    released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
+    mean = released.reshape(design.matrix_shape) / design.n_records
+    whole, noise_std = truncate(mean, min(mean.shape)), float(noise_std) / design.n_records
+    ratios = None
+    if budget.is_private:
+        # Entries of variance 1, times responses that have nothing to do with them.
+        by_chance = spread / math.sqrt(design.n_records)
+        edge = sum(np.sqrt(mean.shape)) + _BEYOND_EDGE
+        ratios = whole.values / (math.hypot(noise_std, by_chance) * edge)
+    return Start(whole.leading(rank), noise_std, ratios)
+
+
+def _products(
+    rows: slice, matrices: Matrices, responses: Targets
+) -> tuple[Coordinates, np.ndarray]:
+    return matrices.entries(), responses[rows]
+
+
+# ------------------------------
+# Gradient descent with clip levels that follow the residuals.
+
+# benchmarks/trace_regression/defaults.md, "step": the length of a step, relative to the curvature
+# of the loss; 1 would go to the minimum along it.
+_STEP = 0.5
+# However many gradients are clipped, the loss is not taken to be flatter than this; not studied.
+_LEAST_FLATTENING = 0.1
+# The level does not fall below this fraction of the first one, even if no gradient is ever clipped;
+# not studied.
+_LEAST_LEVEL = 1e-9
+# The descent has not converged if one of the last votes is below this fraction of the wanted
+# quantile, by so many standard deviations of its noise; not studied.
+_LAST_VOTES = 3
+_LEAST_OF_WANTED = 0.5
+_CERTAINTY = 3.0
+# Without noise it has not converged if the last gradient is longer than this part of the first one;
+# not studied.
+_LEFT = 0.05
+_NOT_CONVERGED = (
+    "The descent has not converged. Pass a larger n_iter, and features whose offsets are not many "
+    "times their spread."
+)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Released coefficients, of a matrix and an intercept, and warnings about them.
+
+    `n_cut` singular values were set to 0, as noise hides them. Features are clipped to `bounds`, of
+    shape (2, n_entries), if there are any. `start_ratios` are those of a start from data.
+    """
+
+    point: FixedRank
+    offset: float
+    n_cut: int = 0
+    warnings: tuple[str, ...] = ()
+    bounds: np.ndarray | None = None
+    start_ratios: np.ndarray | None = None
+
+
+class _Gradient(NamedTuple):
+    """A released mean gradient: along `direction` at a point, and `slope` at an intercept.
+
+    `kept` is the released fraction of the records that were not clipped. Clipping makes the loss
+    flatter by about that fraction, `flattening`.
+    """
+
+    point: FixedRank
+    offset: float
+    coordinates: np.ndarray
+    direction: FixedRank
+    slope: float
+    noise_std: np.float64
+    kept: float
+    vote_std: float
+    gain: float
+
+    @property
+    def size(self) -> float:
+        """Its length, with the slope."""
+        return math.hypot(float(np.linalg.norm(self.coordinates)), self.slope)
+
+    def unit_step(self, intercept: float) -> tuple[FixedRank, float]:
+        """Return the unit vector along it: a matrix, and a shift of all predictions."""
+        size = self.size or 1.0
+        direction = self.direction.with_values(self.direction.values / size)
+        return direction, intercept * self.slope / size
+
+    @property
+    def flattening(self) -> float:
+        return max(self.kept, _LEAST_FLATTENING)
+
+
+def descend(
+    plan: tuple[DescentStep, ...],
+    clipping: Clipping,
+    start: Start,
+    budget: PrivacyBudget,
+    *,
+    spread: float,
+    quantile: float,
+    largest_coefficients: float,
+    least_curvature: float,
+    least_ratio: float = 1.0,
+    least_part: float = 0.2,
+) -> Estimate:
+    """Run all steps, whatever the data.
+
+    Every step releases the sum of the clipped gradients of the records, moves along it, and
+    releases how many gradients were not clipped; the clip level of the next step follows that
+    count. As the residuals shrink, so do the level and the noise. With one level for the whole
+    descent the error would grow with the size of the coefficients instead. Gradients are projected
+    on the tangent space of the matrices of low rank (M. Zha, 2024, :arxiv:`2403.15999`), so that
+    the noise has only as many dimensions as these matrices do. The schedule of levels and shares is
+    ours.
+
+    `spread` is the spread of the responses, inf without clipping, and `quantile` the wanted
+    fraction of unclipped gradients. `least_curvature` bounds how fast the noise of earlier steps
+    decays. Singular values below the edge of the noise, times `least_ratio`, become 0.
+    However much of a gradient is noise, `least_part` of the length of a step is left.
+    """
+    point, variance = start.point, start.noise_std**2
+    dimension = tangent_dimension(point.shape, point.rank) + clipping.has_intercept
+    # At 0 the residuals are the responses. If these are normal, this level leaves the wanted
+    # quantile of them unclipped.
+    largest = clipping.largest_level(spread, dimension) * float(ndtri((1 + quantile) / 2))
+    largest = min(largest, NO_CLIPPING)
+    clips = largest < NO_CLIPPING
+    # Clipping all but a quantile flattens the loss by that factor. Without clipping, whitened rows
+    # of features have no other curvature than 1: one step is least squares.
+    full_length = _STEP / quantile if clips else 1.0
+    offset, level = 0.0, largest
+    before: _Gradient | None = None
+    length, steepest, votes, sizes = 0.0, 0.0, [], []
+    for step in plan:
+        gradient = _release_gradient(step, clipping, (point, offset, level), budget)
+        votes.append((gradient.kept, gradient.vote_std))
+        sizes.append(gradient.size)
+        curvature = clipping.curvature(step.curvature, gradient, level, budget)
+        if curvature is not None:
+            noise = dimension * float(gradient.noise_std) ** 2
+            part = signal_part(gradient.size**2, noise, least_part)
+            length, decay = part / curvature, 1 - part * least_curvature
+        else:
+            if before is not None:
+                steepest = max(steepest, _curvature_between(before, gradient, length, dimension))
+            # Shorter where the loss is steep, or hardly clipped.
+            length = min(full_length, 1 / gradient.flattening) / max(1.0, steepest)
+            decay = 1 - _STEP * least_curvature / max(1.0, steepest)
+            before = gradient
+        point = retract(point, gradient.coordinates, -length)
+        point = within_norm(point, largest_coefficients)
+        offset -= length * gradient.slope
+        variance = decay**2 * variance + np.square(length * gradient.noise_std)
+        if clips:
+            limits = _LEAST_LEVEL * largest, largest
+            level = followed_level(level, gradient.kept, quantile, limits)
+    estimate = _cut(point, offset, math.sqrt(variance) * least_ratio)
+    if votes and clips and (warnings := _warnings(votes, quantile)):
+        return replace(estimate, warnings=warnings)
+    if sizes and not clips and sizes[-1] > _LEFT * sizes[0]:
+        return replace(estimate, warnings=(_NOT_CONVERGED,))
+    return estimate
+
+
+def _release_gradient(
+    plan: DescentStep,
+    clipping: Clipping,
+    where: tuple[FixedRank, float, float],
+    budget: PrivacyBudget,
+) -> _Gradient:
+    """Release the mean gradient at a point, and which fraction of the records was not clipped."""
+    point, offset, level = where
+    total, facts, n_kept, gain = clipping.gradient(point, offset, level)
+    design = clipping.records.design
+    released, noise_std = budget.release(plan.gradient, total, *facts, rounding=design.rounding)
+    divisor = design.n_records * gain
+    released, noise_std = released / divisor, np.float64(noise_std) / divisor
+    # Also without clipping: which releases there are must not depend on bounds.
+    kept, vote_std = release_vote(plan.vote, n_kept, design.n_records, budget)
+    slope = float(released[-1]) if clipping.has_intercept else 0.0
+    coordinates = released[:-1] if clipping.has_intercept else released
+    coordinates = project_coordinates(point, coordinates)
+    direction = tangent_vector(point, coordinates)
+    return _Gradient(point, offset, coordinates, direction, slope, noise_std, kept, vote_std, gain)
+
+
+def _warnings(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:
+    """Warn of a descent that still clips far more gradients than wanted near its end."""
+    kept, noise_std = min(votes[-_LAST_VOTES:])
+    if kept + _CERTAINTY * noise_std >= _LEAST_OF_WANTED * quantile:
+        return ()
+    return (
+        f"The descent has not converged, and the coefficients are probably useless: in one of its "
+        f"last steps only {kept:.0%} of the gradients were not clipped, where {quantile:.0%} are "
+        "wanted. If you passed a covariance, entries of X may be much larger than it says, or far "
+        "from 0: without it a fit finds scales. Else pass a larger n_iter, or more data.",
+    )
+
+
+def _curvature_between(
+    before: _Gradient, gradient: _Gradient, length: float, dimension: int
+) -> float:
+    """Compute a lower bound of the curvature along the last step, for the loss without clipping.
+
+    It is 1 for independent features of variance 1, and more in some direction where features are
+    correlated. The difference of two released gradients shows it, up to twice the standard
+    deviation of its noise, and costs no budget.
+
+    The matrices have one row or column, so that all steps are within the tangent space.
+    """
+    step, shift = gradient.point.minus(before.point), gradient.offset - before.offset
+    squares = inner_product(step, step) + shift * shift
+    if not squares > 0:
+        return 0.0
+    change = inner_product(step, gradient.direction) - inner_product(step, before.direction)
+    change += shift * (gradient.slope - before.slope)
+    # The step of that length followed the noise of the gradient at its start, and the same noise is
+    # in the difference of the two gradients.
+    common = length * np.square(before.noise_std)
+    error = np.hypot(gradient.noise_std, before.noise_std) * math.sqrt(squares)
+    error += common * math.sqrt(2 * dimension)
+    flattening = (gradient.flattening + before.flattening) / 2
+    return float((change - common * dimension - 2 * error) / (squares * flattening))
+
+
+def _cut(point: FixedRank, offset: float, noise_std: float) -> Estimate:
+    """Set to 0 the singular values that noise alone may reach, and shrink those just above."""
+    if noise_std == 0:
+        return Estimate(point, offset)
+    edge = noise_std * sum(np.sqrt(point.shape))
+    is_noise = point.values <= edge
+    # The squares of signal and noise add up, so a value just above the edge is mostly noise.
+    added = np.square(edge / np.where(is_noise, np.inf, point.values))
+    values = np.where(is_noise, 0.0, point.values * np.sqrt(1 - added))
+    return Estimate(point.with_values(values), offset, int(is_noise.sum()))

@@ -1,0 +1,577 @@
+"""A fit of a trace regression: from records and a budget to a released matrix and intercept."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from skdp.data.matrices import Design, entries_of
+from skdp.data.parts import Targets
+from skdp.data.reduce import on_block
+from skdp.exceptions import counted
+from skdp.linalg.matrices import FixedRank, Matrices
+from skdp.linear_model._descent import clipped_fraction, median_of_responses
+from skdp.linear_model.low_rank import descent as trace_descent
+from skdp.linear_model.low_rank.plan import FittedReleases, TraceReleases, covariance_bound
+from skdp.linear_model.low_rank.records import (
+    Records,
+    Spread,
+    exact_norm,
+    exact_whitening,
+    outlier_threshold,
+    public_center,
+    release_center,
+    release_margins,
+    release_norm,
+    release_spread,
+    release_whitening,
+    sample_rows,
+)
+from skdp.linear_model.low_rank.spec import TraceSpec, smaller
+from skdp.preprocessing.scales import (
+    MOST_NOISE,
+    ScaleReleases,
+    Scales,
+    release_scales,
+    visible_variances,
+    warnings_for_hidden,
+)
+from skdp.privacy import Plan, PrivacyBudget
+from skdp.privacy.plan import default_branch
+from skdp.privacy.releases import SCALE_GRID
+
+# ------------------------------
+# Public maps between the matrices that a user passes and those that are fitted.
+
+
+@dataclass(frozen=True)
+class Transform:
+    r"""The map from matrices to the fitted :math:`A\,((X_i - C) \circ S)\,B`; A, B are symmetric.
+
+    S, the `multiplier`, is a number or, for vectors, one for each entry. `least_variance` is the
+    smallest variance of the fitted matrices along any direction, as far as it is known. Entries of
+    :math:`(X_i - C) \circ S` are clipped to the sizes in `largest`, unless that is None.
+    `are_rare` tells whether most features have their usual value in most of the records.
+    """
+
+    center: np.ndarray | None = None
+    multiplier: Any = 1.0
+    row_map: np.ndarray | None = None
+    column_map: np.ndarray | None = None
+    least_variance: float = 1.0
+    are_rare: bool = False
+    largest: np.ndarray | None = None
+
+    def scaled(self, design: Design) -> Design:
+        r"""Return a view of :math:`(X_i - C) \circ S`, clipped: centered and scaled, not mapped."""
+        scales = {"multiplier": self.multiplier, "center": self.center, "largest": self.largest}
+        return replace(design, **scales)
+
+    @property
+    def bounds(self) -> np.ndarray | None:
+        """The smallest and the largest entry that is not clipped, in units of the data."""
+        if self.largest is None:
+            return None
+        center = 0.0 if self.center is None else self.center
+        reach = self.largest / np.where(self.multiplier, self.multiplier, 1.0)
+        return np.stack([(center - reach).ravel(), (center + reach).ravel()])
+
+    def undo(self, estimate: trace_descent.Estimate) -> tuple[FixedRank, float]:
+        """Return the coefficients and the intercept for the matrices that the user passed."""
+        point = estimate.point
+        # For symmetric A and B, the inner product of M with A Z B is that of A M B with Z.
+        left = _mapped(self.row_map, point.left)
+        right = _mapped(self.column_map, point.right)
+        if np.ndim(self.multiplier) == 0:
+            values = point.values * self.multiplier
+        elif len(right) == 1:
+            left, values = left * self.multiplier, point.values
+        else:
+            right, values = right * self.multiplier.T, point.values
+        undone = FixedRank(left, values, right).orthonormal()
+        if self.center is None:
+            return undone, estimate.offset
+        return undone, estimate.offset - float(np.vdot(undone.matrix, self.center))
+
+
+def _mapped(symmetric: np.ndarray | None, vectors: np.ndarray) -> np.ndarray:
+    if symmetric is None:
+        return vectors
+    return symmetric[:, np.newaxis] * vectors if symmetric.ndim == 1 else symmetric @ vectors
+
+
+def inverse_root(covariance: np.ndarray) -> np.ndarray:
+    """Compute the inverse of the symmetric root of a positive definite matrix."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
+
+
+# ------------------------------
+# Features of mean 0 and variance 1: by released scales, or by exact ones of public rows.
+
+# Features that differ from their usual value in a smaller fraction of the records are rare; not
+# studied.
+_RARE = 0.25
+# With fewer rare features than that in a mean record, many records have none, and their gradients
+# are short; not studied.
+_FEW_RARE = 2.0
+# Standardized entries are clipped to the first size: benchmarks/trace_regression/unlike_columns.md,
+# "spiked" and "linear in long tails". Where noise hides the scale of a feature, its entries are
+# clipped to the size that the feature is taken to have.
+_LARGEST, _LARGEST_OF_HIDDEN = 16.0, 1.0
+
+# Sample of public rows, for a rough median and quantile: its length, and its size where rows are
+# long; not studied.
+_SAMPLE_ROWS = (400, 10_000)
+_SAMPLE_ENTRIES = 1 << 21
+# Squares of larger entries could overflow.
+_LARGEST_USABLE = 1e100  # not studied
+
+
+def standardized_by(found: Scales, spec: TraceSpec) -> Transform:
+    """Map features to mean 0 and variance 1, as far as their released scales tell."""
+    shape, center = spec.matrix_shape, None
+    squares = visible_variances(found, spec.dtype)
+    if spec.fit_intercept:
+        center = found.center.reshape(shape)
+    else:
+        squares = squares + found.center**2
+    multiplier = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
+    multiplier = np.where(_left_out(found, spec), 0.0, multiplier).reshape(shape)
+    scaled = Transform(center, multiplier, are_rare=_are_rare(found.off_usual))
+    if not spec.cost.is_private:
+        return scaled
+    largest = np.where(found.is_void, _LARGEST_OF_HIDDEN, _LARGEST).reshape(shape)
+    return replace(scaled, largest=largest)
+
+
+def _are_rare(off_usual: np.ndarray) -> bool:
+    """Tell whether at least half of the features are rare, and a mean record has few of these.
+
+    `off_usual` are the fractions of the entries that are not the usual ones.
+    """
+    is_rare = off_usual < _RARE
+    return bool(is_rare.mean() >= 0.5 and off_usual[is_rare].sum() < _FEW_RARE)
+
+
+def exact_standardization(design: Design, *, centered: bool) -> Transform:
+    """Compute means and standard deviations of the entries of public matrices, but for outliers.
+
+    Outliers count as the rough center that a sample gives.
+    """
+    sample = sample_rows(design, int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS)))
+    sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
+    usual = np.median(sample, axis=0)
+    middle = usual if centered else np.zeros(design.n_entries)
+    largest = np.array([outlier_threshold(np.abs(column)) for column in (sample - middle).T])
+    inliers = partial(_inlier_differences, middle=middle, largest=largest)
+    shift = np.zeros(design.n_entries)
+    if centered:
+        kernel = on_block(partial(_power_sum, inliers=inliers, shift=shift, power=1))
+        shift = design.map_sum(kernel, design.n_entries) / design.n_records
+    kernel = on_block(partial(_power_sum, inliers=inliers, shift=shift, power=2))
+    squares = design.map_sum(kernel, design.n_entries)
+    spread = np.sqrt(squares / design.n_records)
+    spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
+    are_rare = _are_rare((sample != usual).mean(axis=0))
+    shape = design.matrix_shape
+    center = (middle + shift).reshape(shape) if centered else None
+    return Transform(center, (1 / spread).reshape(shape), are_rare=are_rare)
+
+
+def _power_sum(
+    matrices: Matrices, inliers: Callable[[Matrices], np.ndarray], shift: np.ndarray, power: int
+) -> np.ndarray:
+    return np.asarray(((inliers(matrices) - shift) ** power).sum(axis=0))
+
+
+def _inlier_differences(matrices: Matrices, middle: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    values = entries_of(matrices)
+    differences = np.where(np.abs(values) <= _LARGEST_USABLE, values, 0.0) - middle
+    return np.where(np.abs(differences) <= largest, differences, 0.0)
+
+
+# ------------------------------
+# Warnings, from public facts and released values.
+
+# benchmarks/trace_regression/errors.md, "How many records it takes": with less signal than that, in
+# units of the noise in all directions together, a fit is of no use.
+_LEAST_SIGNAL = 2.0
+# The same for matrices of rank one, each of which tells about few directions, and for single cells,
+# in units of the noise in one direction: docs/user_guide/low_rank_regression.rst, "When it cannot
+# work", and of cells benchmarks/trace_regression/unlike_data.md, "strength".
+_LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
+
+
+def warnings_for_size(spec: TraceSpec, plan: Plan) -> Iterator[str]:
+    """Warn of fits whose noise is larger than any signal, from public facts only."""
+    if not spec.cost.is_private:
+        return
+    strength, least = spec.signal_strength, _least_signal(spec)
+    if strength < least:
+        reason = "each record tells about few of these only, and noise easily hides that"
+        if strength < _LEAST_SIGNAL:
+            reason = "the noise is as large as any signal"
+        yield (
+            f"{_units(spec)} with epsilon={spec.cost.epsilon:g} are too few for "
+            f"{counted(spec.n_free, 'coefficient')}: {reason}. Pass some "
+            f"{least / strength:.2g} times as many, a larger epsilon, or {_fewer(spec)}."
+        )
+    if plan.parts.features is not None:
+        yield from _warnings_for_scales(spec, plan.parts.features)
+
+
+def _warnings_for_scales(spec: TraceSpec, features: ScaleReleases) -> Iterator[str]:
+    """Warn if noise will hide most centers and scales."""
+    noise_std = default_branch(features)[-1].noise_std
+    if noise_std is not None and noise_std > MOST_NOISE:
+        yield (
+            f"{_units(spec)} with epsilon={spec.cost.epsilon:g} are too few to scale "
+            f"{counted(spec.n_entries, 'feature')} one by one: noise hides most of the centers "
+            f"and scales. Pass more {spec.unit.counted}, a larger epsilon, or fewer features"
+            ", or fit DPLinearRegression with bounds that are known without looking at X."
+        )
+
+
+def warnings_for_fit(
+    spec: TraceSpec, spread: Spread, transform: Transform, n_cut: int
+) -> Iterator[str]:
+    """Warn of scales and singular values that noise hides, from released values."""
+    if spread.is_guess:
+        yield (
+            "Too few responses differ from the median to be distinguished from noise. Pass "
+            "response_bound, a public bound of their size, a larger epsilon, or more "
+            f"{spec.unit.counted}."
+        )
+    elif spec.cost.is_private and _are_too_rare(spec, spread):
+        yield (
+            "Most responses are the same, and those that differ are too few for "
+            f"{counted(spec.n_free, 'coefficient')}: predictions may be worse than a constant. "
+            f"Pass more {spec.unit.counted}, a larger epsilon, or {_fewer(spec)}."
+        )
+    if spec.are_cells and spec.cost.is_private and _has_rare_cells(spec, transform):
+        yield (
+            "Some rows or columns are observed so much more rarely than others that predictions of "
+            "their cells are mostly noise. Leave rarely observed rows and columns out, or pass "
+            f"{'a smaller rank, ' * (spec.rank > 1)}a larger epsilon, or more "
+            f"{spec.unit.counted}."
+        )
+    if n_cut:
+        is_all = n_cut == spec.rank
+        cut = "The" if is_all else f"{n_cut} of {spec.rank} singular values of the"
+        yield (
+            f"{cut} coefficients do not stand out from the noise and are 0. Pass "
+            f"{_fewer(spec)}, a larger epsilon, or more {spec.unit.counted}."
+        )
+
+
+def _left_out(found: Scales, spec: TraceSpec) -> np.ndarray:
+    # Beside an intercept, constants tell nothing. Without noise their moments are exact.
+    is_left_out = spec.cost.is_private and spec.fit_intercept
+    return found.show_nothing() & is_left_out
+
+
+def _are_too_rare(spec: TraceSpec, spread: Spread) -> bool:
+    """Tell whether a signal is enough that only rare responses would make too weak."""
+    if min(spec.matrix_shape) == 1:
+        return False
+    least, rare = _least_signal(spec), spread.fraction_off_center
+    return rare < 1 and rare * spec.signal_strength < least <= spec.signal_strength
+
+
+def _units(spec: TraceSpec) -> str:
+    return f"{spec.n_units} {spec.unit.counted}"
+
+
+def _fewer(spec: TraceSpec) -> str:
+    """Name what leaves fewer coefficients to find."""
+    # Rows of features have no rank to choose.
+    return "fewer features" if min(spec.matrix_shape) == 1 else smaller(spec.rank)
+
+
+def _has_rare_cells(spec: TraceSpec, transform: Transform) -> bool:
+    """Tell by released variances whether some rows or columns have too few observed cells."""
+    rows, columns = transform.row_map, transform.column_map
+    if rows is None or columns is None:
+        return False
+    unevenness = math.sqrt(_unevenness(rows) * _unevenness(columns))
+    least = _least_signal(spec)
+    return least <= spec.signal_strength < least * unevenness
+
+
+def _unevenness(roots: np.ndarray) -> float:
+    """Divide the mean variance by the harmonic mean, both from inverse roots of variances."""
+    if roots.ndim > 1:
+        return 1.0
+    inverses = np.square(roots)
+    return float(np.mean(inverses) * np.mean(1 / inverses))
+
+
+def _least_signal(spec: TraceSpec) -> float:
+    """Return the signal strength that a fit needs, from public facts only.
+
+    A singular vector has to stand out from the noise in its own direction, which is a smaller part
+    of all noise the more directions there are. Only matrices of rank one need more than that: their
+    signal is rare.
+    """
+    shape = spec.matrix_shape
+    if spec.factors is None or min(shape) == 1:
+        return _LEAST_SIGNAL
+    least = _LEAST_SIGNAL_OF_CELLS if spec.are_cells else _LEAST_SIGNAL_OF_OUTER
+    return max(_LEAST_SIGNAL, least / math.sqrt(spec.n_free / sum(shape)))
+
+
+# ------------------------------
+# The fit.
+
+# Wanted fractions of unclipped gradients: benchmarks/trace_regression/errors.md, "Designs", and
+# defaults.md, "quantile", of the first and the last, which is also in
+# benchmarks/house/constants.md; .8 is not studied.
+_QUANTILE, _QUANTILE_OF_STRONG, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
+# With a stronger signal than that, clipping costs more than it saves; not studied.
+_STRONG_SIGNAL = 300.0
+# Wanted ratio of the bias of clipped gradients to the noise, and least fraction that is clipped:
+# benchmarks/budgets/clipping.md. Clipping hardly turns gradients of matrices, and those
+# of cells are long and few: a level above most of them costs more noise than it saves bias.
+# benchmarks/trace_regression/unlike_data.md and benchmarks/seeds/seeds.md
+_WANTED_BIAS, _WANTED_BIAS_OF_MATRICES, _LEAST_CLIPPED = 40.0, 160.0, 1e-4
+# A first mean that is longer than that, in units of the norm of matrices, is most of that norm, and
+# known better from around it.
+_FAR = 0.5  # not tuned
+# Beside means of rows and columns singular values have to exceed the noise so many times: in rows
+# that are rarely observed it is larger. Not studied beyond ratings.
+_LEAST_RATIO = 2.0
+# However much of a gradient is noise, so much of the length of a step is left: first where most
+# responses are the same, as long steps then are worse than none, and otherwise. Not studied beyond
+# independent entries, digits and sensors.
+_USUAL, _LEAST_PARTS = 0.5, (0.2, 0.5)
+# The norm of the coefficients is taken to be at most the spread of the responses times this margin,
+# or times the second one where a released covariance makes the features uncorrelated. Not studied.
+_SPREAD_MARGIN = 1.1
+_RELEASED_MARGIN = 1.5
+
+
+def solve_trace(
+    spec: TraceSpec,
+    plan: TraceReleases,
+    view: Records,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> trace_descent.Estimate:
+    """Release the scales, then the coefficients and the intercept, in the units of the data."""
+    bound, center = spec.largest_response, 0.0
+    n_jobs, people = view.design.n_jobs, view.design.people
+    responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
+    if plan.response_center:
+        center = median_of_responses(plan.response_center, responses, budget, n_jobs, people)
+        responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
+    found, rest = _scales(spec, plan, view.design, responses, budget)
+    transform, scaled = _transform(spec, rest, found, view.design, responses, budget)
+    # Without noise nothing is clipped: the spread is infinite.
+    spread = Spread(math.inf)
+    if rest.response_spread is not None:
+        farthest = bound + abs(center)
+        spread = release_spread(rest.response_spread, responses, budget, farthest, n_jobs, people)
+    margins = None
+    if rest.margins is not None:
+        records, maps = Records(scaled, responses, 0.0), [transform.row_map, transform.column_map]
+        margins = release_margins(rest.margins, records, maps, spread.size, budget)
+        of_margins = scaled.inner(margins.matrix) + margins.offset
+        responses = Targets.of(np.asarray(responses) - of_margins)
+    design = scaled.mapped(transform.row_map, transform.column_map).measured(view.intercept)
+    records = Records(design, responses, view.intercept)
+    estimate = _descend(spec, rest, records, spread, transform, budget, generator)
+    point, offset = transform.undo(estimate)
+    if margins is not None:
+        both = point.minus(margins.matrix.with_values(-transform.multiplier * np.ones(2)))
+        point = both.orthonormal().leading(min(spec.rank + 2, *spec.matrix_shape))
+        offset += margins.offset
+    warnings = warnings_for_fit(
+        spec, spread, transform, estimate.n_cut if margins is None or margins.are_hidden else 0
+    )
+    return trace_descent.Estimate(
+        point,
+        center + offset,
+        warnings=(*estimate.warnings, *warnings),
+        bounds=transform.bounds,
+        start_ratios=estimate.start_ratios,
+    )
+
+
+def _centered(responses: np.ndarray, center: float, bound: float) -> np.ndarray:
+    """Clip and center responses; one that is not finite in a later pass makes a null record."""
+    return np.where(np.isfinite(responses), np.clip(responses, -bound, bound) - center, np.nan)
+
+
+def _transform(
+    spec: TraceSpec,
+    plan: FittedReleases,
+    scales: Transform,
+    design: Design,
+    responses: Targets,
+    budget: PrivacyBudget,
+) -> tuple[Transform, Design]:
+    """Return the map to entries that are uncorrelated, of variance 1: as promised, or released.
+
+    Return also a view of the matrices that is centered and scaled, but not yet mapped.
+    """
+    if not isinstance(spec.covariance, str):
+        maps = [None if side is None else inverse_root(side) for side in spec.covariance]
+        return Transform(row_map=maps[0], column_map=maps[1]), design
+    if spec.covariance == "identity":
+        return Transform(), design
+    view = scales.scaled(design)
+    # Without noise two steps are usual: a copy would take more time than it saves.
+    view = view.held() if spec.cost.is_private else view
+    if spec.unit.is_whole:
+        bound = covariance_bound(spec)
+        maps, least = release_whitening(plan.covariances, view, responses, budget, bound)
+    else:
+        maps, least = exact_whitening(view)
+    return replace(scales, row_map=maps[0], column_map=maps[1], least_variance=least), view
+
+
+def _scales(
+    spec: TraceSpec,
+    plan: TraceReleases,
+    design: Design,
+    responses: Targets,
+    budget: PrivacyBudget,
+) -> tuple[Transform, FittedReleases]:
+    """Return the map to entries whose mean square is 1, each by itself or all together.
+
+    Return also what is left to release: where matrices are not far from 0, the budget of more
+    means goes to the rest.
+    """
+    plain = plan.branches.branches[0]
+    if spec.covariance != "private":
+        return Transform(), plain
+    if plan.features is not None:
+        shape = design.n_records, design.n_entries
+        found = release_scales(plan.features, design, shape, None, budget)
+        budget.warnings += warnings_for_hidden(
+            found.are_hidden() & spec.cost.is_private,
+            "Subtract a public guess of the centers of features, or fit DPLinearRegression with "
+            "bounds that are known without looking at X.",
+        )
+        return standardized_by(found, spec), plain
+    if plan.first_center is not None:
+        return _released_center(plan, design, responses, budget)
+    center = None
+    if plain.matrix_norm is not None:
+        norm = release_norm(plain.matrix_norm, design, responses, budget)
+    elif spec.is_vector:
+        return exact_standardization(design, centered=spec.fit_intercept), plain
+    else:
+        center = public_center(design) if spec.is_centered else None
+        norm = exact_norm(replace(design, center=center))
+    return Transform(center, math.sqrt(design.n_entries) / norm), plain
+
+
+def _released_center(
+    plan: TraceReleases, design: Design, responses: Targets, budget: PrivacyBudget
+) -> tuple[Transform, FittedReleases]:
+    """Return the map to matrices around a released center, which more rounds improve if far."""
+    plain, centered = plan.branches.branches
+    assert plan.first_center is not None
+    releasing = partial(release_center, design=design, responses=responses, budget=budget)
+    center, norm = releasing(plan.first_center, center=np.zeros(design.matrix_shape))
+    size = math.sqrt(design.n_entries)
+    if float(np.linalg.norm(center)) <= _FAR * norm:
+        return Transform(center if center.any() else None, size / norm), plain
+    for one in centered.centers:
+        center = center + releasing(one, center=center)[0]
+    norm = release_norm(centered.matrix_norm, replace(design, center=center), responses, budget)
+    return Transform(center, size / norm), centered
+
+
+def _descend(
+    spec: TraceSpec,
+    plan: FittedReleases,
+    records: Records,
+    spread: Spread,
+    transform: Transform,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> trace_descent.Estimate:
+    if plan.start is None:
+        start = trace_descent.random_start(spec.matrix_shape, spec.rank, generator)
+    else:
+        start = trace_descent.release_start(plan.start, records, spec.rank, spread.size, budget)
+    clipping: trace_descent.Clipping = trace_descent.RecordClipping(records)
+    if not spec.unit.is_whole:
+        clipping = trace_descent.ResponseClipping(records, 2 * spec.largest_response)
+    quantile = spec.clip_quantile
+    if isinstance(quantile, str):
+        quantile = _default_quantile(spec, records, spread, transform)
+    # Without whitening the smallest variance is not known: some cells of a table may be rare.
+    is_white = spec.covariance == "identity" or _is_white(transform, spec.matrix_shape)
+    estimate = trace_descent.descend(
+        plan.steps,
+        clipping,
+        start,
+        budget,
+        spread=spread.size,
+        quantile=quantile,
+        largest_coefficients=_largest_coefficients(spec, spread, transform, is_white=is_white),
+        least_curvature=_least_curvature(spec, transform, is_white=is_white),
+        least_ratio=_LEAST_RATIO if spec.has_margins else 1.0,
+        least_part=_LEAST_PARTS[spread.fraction_off_center >= _USUAL],
+    )
+    return replace(estimate, start_ratios=start.ratios)
+
+
+def _is_strong(spec: TraceSpec) -> bool:
+    """Tell whether the lengths of steps need no bound, from public facts."""
+    return min(spec.matrix_shape) > 1 and spec.signal_strength >= _LEAST_SIGNAL
+
+
+def _least_curvature(spec: TraceSpec, transform: Transform, *, is_white: bool) -> float:
+    """Return the smallest curvature along any direction, in units of that along a step."""
+    if _is_strong(spec):
+        return 1.0
+    return transform.least_variance if is_white else 0.0
+
+
+def _default_quantile(
+    spec: TraceSpec, records: Records, spread: Spread, transform: Transform
+) -> float:
+    """Choose the fraction of unclipped records from public and released facts.
+
+    A low fraction has the least noise for its signal, but with hardly any noise a median of the
+    residuals is worse than their mean. The gradients of sparse and of rank-one matrices differ too
+    much in length for a low fraction. If most responses are the same, half of the others are left
+    unclipped.
+    """
+    usual = _QUANTILE_OF_STRONG if spec.signal_strength > _STRONG_SIGNAL else _QUANTILE
+    is_written_out = records.design.is_written_out
+    wanted = _WANTED_BIAS if spec.is_vector and is_written_out else _WANTED_BIAS_OF_MATRICES
+    if transform.are_rare or not is_written_out:
+        usual = _QUANTILE_OF_UNLIKE
+    if spread.fraction_off_center < 1:
+        usual = max(_QUANTILE_OF_UNLIKE, 1 - spread.fraction_off_center / 2)
+    strength = spec.signal_strength * math.sqrt(spec.n_free)
+    return 1 - clipped_fraction(strength, wanted, (_LEAST_CLIPPED, 1 - usual), power=2)
+
+
+def _largest_coefficients(
+    spec: TraceSpec, spread: Spread, transform: Transform, *, is_white: bool
+) -> float:
+    """Bound the norm of coefficients by the spread of the responses.
+
+    For uncorrelated features of variance 1 it is at most the spread of what they explain.
+    """
+    if _is_strong(spec):
+        return math.inf
+    if spec.covariance == "private":
+        return _RELEASED_MARGIN * spread.size / math.sqrt(max(transform.least_variance, 1e-12))
+    return _SPREAD_MARGIN * spread.size if is_white else math.inf
+
+
+def _is_white(transform: Transform, shape: tuple[int, int]) -> bool:
+    """Tell whether all sides longer than 1 are whitened."""
+    maps = (transform.row_map, transform.column_map)
+    return all(m is not None for m, n in zip(maps, shape, strict=True) if n > 1)

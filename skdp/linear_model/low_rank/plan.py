@@ -1,0 +1,281 @@
+"""The releases of a trace regression, and their shares, from public facts."""
+
+import math
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdp.linear_model import _descent as descent
+from skdp.linear_model.low_rank.records import N_POWERS, diagonal_reach
+from skdp.linear_model.low_rank.spec import TraceSpec
+from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
+from skdp.preprocessing.scales import ScaleReleases, ScaleSpec, plan_scales
+from skdp.privacy import Release, sensitivity
+from skdp.privacy.clipping import NO_CLIPPING
+from skdp.privacy.plan import AnyOf, left_of, plan_sum, share_for_counts
+from skdp.privacy.releases import SCALE_GRID, Search, search_steps
+
+# Wanted noise of a count, as a fraction of the records. First for a search, in which only the last
+# step is a close decision; then for the histogram of the responses, which should show rare ones.
+# The finer one is taken up to the spare share. benchmarks/house/constants.md has .01.
+_PRECISION = 0.05
+_BIN_PRECISION, _FINE_PRECISION = 0.01, 0.005
+_SPARE_SHARE = 0.01
+_LEAST_SHARE = 2e-3
+_SHARE_LIMITS = _LEAST_SHARE, 0.1
+# With more noise of a count than this fraction of the records, a search is useless; not studied.
+_USELESS = 0.2
+# Wanted noise for features, as fractions of the records: of counts by size, and of means in half
+# intervals; and limits of the shares of both.
+_SIZES_PRECISION, _MOMENTS_PRECISION = 0.0035, 0.005  # not studied
+_LEAST_FEATURE_SHARE = 0.01  # not studied
+_LARGEST_SIZES_SHARE, _LARGEST_MOMENTS_SHARE = 0.07, 0.15  # benchmarks/trace_regression/scales.md
+# Share of all looks at narrow features.
+_PLACES_SHARE = 0.03  # benchmarks/trace_regression/looks.md
+# Wanted largest eigenvalue of the noise of a covariance whose own eigenvalues are about 1;
+# benchmarks/house/constants.md has the largest share.
+_WANTED_EDGE = 0.3
+_LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
+# For covariances matrices are clipped to this multiple of the norm of one whose entries have mean
+# square 1: benchmarks/house/constants.md. Rows of features are clipped at up to 16 times that norm,
+# as long as the noise of an eigenvalue is no larger than wanted: benchmarks/budgets/clipping.md.
+_CLIP, _LEAST_CLIPPED, _WANTED_NOISE = 1.3, 1 / 256, 0.1
+# Share of the budget that a start from data takes before steps.
+_START_SHARE = 0.25  # not studied
+# Standard deviation of a count of unclipped records, as a fraction of all; not studied.
+_VOTE_PRECISION = 0.03
+# Each step gets this many times the share of the one before: benchmarks/house/constants.md.
+_GROWTH = 1.2
+# Wanted noise of a count in a histogram of curvatures, as a fraction of the records, and the
+# largest share of all of them. Not studied beyond digits, sensors and independent entries.
+_CURVATURE_PRECISION, _LARGEST_CURVATURE_SHARE = 0.035, 0.08
+# Shares of the means of matrices: around 0, and around the last two centers. Not studied.
+_MEAN_SHARES = 0.01, 0.02, 0.03
+# Share of the sums of responses of rows and columns. Not studied beyond ratings.
+_MARGINS_SHARE = 0.3
+# Name of the norm around 0, and the largest share of each of the others.
+_NORM, _LARGEST_SHARE_OF_NORM = "matrix norm", 0.02  # not tuned
+# Name of the release that the sensitivities of gradients follow from.
+_SPREAD = descent.RESPONSE_SPREAD
+
+
+class CenterReleases(NamedTuple):
+    """The median norm of matrices around a center, and the mean of what is left there, clipped."""
+
+    norm: Search
+    mean: Release
+
+
+class FittedReleases(NamedTuple):
+    """What a fit releases once the first mean of the matrices, if any, is known."""
+
+    # Empty unless the first mean shows that the matrices are far from 0.
+    centers: tuple[CenterReleases, ...]
+    # None where the norm around the center is known, or the matrices or covariances are public.
+    matrix_norm: Search | None
+    # Of rows and of columns; a side of length 1 has none.
+    covariances: tuple[Release | None, ...]
+    # None without noise, as nothing is clipped then.
+    response_spread: Release | None
+    # Sums of responses of each row and column, of cells.
+    margins: Release | None
+    # A random start has none.
+    start: Release | None
+    steps: tuple[descent.DescentStep, ...]
+
+
+class TraceReleases(NamedTuple):
+    """All releases of a fit: first those that map the data, then those of the descent."""
+
+    # Empty without an intercept, or if noise would hide the center.
+    response_center: tuple[Search, ...]
+    # Scales of single features, or one norm; neither if the matrices or covariances are public.
+    features: ScaleReleases | None
+    first_center: CenterReleases | None
+    branches: AnyOf  # of `FittedReleases`: of matrices around 0, and of those far from it
+
+
+def plan_trace(spec: TraceSpec) -> TraceReleases:
+    """Plan all releases in their order."""
+    is_released = spec.covariance == "private" and spec.unit.is_whole
+    features = _plan_features(spec) if is_released and spec.is_vector else None
+    first = _plan_round(spec, 0) if is_released and spec.is_centered else None
+    before = _plan_center(spec), features, first
+    has_norm = is_released and features is None
+    branches = [_plan_fit(spec, before, has_norm=has_norm and first is None)]
+    if first is not None:
+        rounds = range(1, len(_MEAN_SHARES)) if spec.cost.is_private else ()
+        centers = tuple(_plan_round(spec, number) for number in rounds)
+        branches.append(_plan_fit(spec, before, centers, has_norm=True, has_center=True))
+    return TraceReleases(*before, AnyOf(tuple(branches)))
+
+
+def _plan_fit(
+    spec: TraceSpec,
+    before: tuple[Any, ...],
+    centers: tuple[CenterReleases, ...] = (),
+    *,
+    has_norm: bool,
+    has_center: bool = False,
+) -> FittedReleases:
+    norm = _plan_norm(spec, _norm_name(len(centers) + has_center)) if has_norm else None
+    spread = _plan_spread(spec) if spec.cost.is_private else None
+    others = centers, norm, _plan_covariances(spec), spread, _plan_margins(spec)
+    start, share = None, left_of(before, others)
+    if spec.init == "spectral":
+        of_start = _START_SHARE if spec.n_iter else share
+        facts = of_start, (spec.n_entries,), _SPREAD, sensitivity.row_sum
+        start, share = plan_sum(spec, "start", *facts), share - of_start
+    steps = _plan_steps(spec, share) if spec.n_iter else ()
+    return FittedReleases(*others, start, steps)
+
+
+def _share_of_counts(count: int, spec: TraceSpec, precision: float = _PRECISION) -> float:
+    n_units, mu = spec.n_units, spec.cost.mu
+    return share_for_counts(count, n_units, mu, precision=precision, limits=_SHARE_LIMITS)
+
+
+def _plan_center(spec: TraceSpec) -> tuple[Search, ...]:
+    """Plan the searches for the median of the responses; none if noise would hide it."""
+    if not spec.fit_intercept:
+        return ()
+    bound, n_records = spec.largest_response, spec.n_units
+    grid = descent.ANY_SIZE if math.isinf(bound) else bound * descent.UP_TO_ONE
+    largest = _LEAST_SHARE * (_PRECISION * n_records * spec.cost.mu) ** 2
+    n_refinements = descent.affordable_refinements(len(grid), largest)
+    count = descent.n_counts(len(grid), n_refinements)
+    share = _share_of_counts(count, spec)
+    noise_std = spec.cost.noise_std("gaussian", sensitivity.count(), share / count)
+    if noise_std > _USELESS * n_records:
+        return ()
+    return descent.plan_median(spec.cost, share / count, grid, n_refinements)
+
+
+def _plan_spread(spec: TraceSpec) -> Release:
+    least = _share_of_counts(2, spec, _BIN_PRECISION)
+    fine = _share_of_counts(2, spec, _FINE_PRECISION)
+    share = max(least, min(fine, _SPARE_SHARE))
+    change, shape = partial(sensitivity.histograms, 1, spec.unit.adjacency), (1, N_POWERS)
+    return spec.cost.release(_SPREAD, "gaussian", share, change, {}, shape=shape)
+
+
+def _plan_margins(spec: TraceSpec) -> Release | None:
+    if not spec.has_margins:
+        return None
+    facts = _MARGINS_SHARE, (sum(spec.matrix_shape),), _SPREAD, sensitivity.row_sum
+    return plan_sum(spec, "row and column sums", *facts)
+
+
+def _plan_norm(spec: TraceSpec, name: str) -> Search:
+    share = _share_of_counts(search_steps(len(SCALE_GRID)), spec)
+    share = share if name == _NORM else min(share, _LARGEST_SHARE_OF_NORM)
+    return spec.cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS_OF_X)
+
+
+def _plan_round(spec: TraceSpec, number: int) -> CenterReleases:
+    """Plan a norm around a center, which starts at 0, and the mean of what is left there."""
+    norm, shape = _plan_norm(spec, _norm_name(number)), (spec.n_entries,)
+    mean = f"matrix mean {number + 1}", _MEAN_SHARES[number], shape, norm.name
+    return CenterReleases(norm, plan_sum(spec, *mean, sensitivity.row_sum))
+
+
+def _norm_name(number: int) -> str:
+    return f"{_NORM} around center {number}" if number else _NORM
+
+
+def _plan_covariances(spec: TraceSpec) -> tuple[Release | None, ...]:
+    if spec.covariance != "private" or not spec.unit.is_whole:
+        return ()
+    return _plan_covariance(0, spec), _plan_covariance(1, spec)
+
+
+def _plan_features(spec: TraceSpec) -> ScaleReleases:
+    """Plan the scales of single features, as precise as is wanted, or as shares allow."""
+    n_units, n_features, cost = spec.n_units, spec.n_entries, spec.cost
+    least = _LEAST_FEATURE_SHARE
+    share_for = partial(share_for_counts, n_features, n_units, cost.mu)
+    sizes = share_for(precision=_SIZES_PRECISION, limits=(least, _LARGEST_SIZES_SHARE))
+    moments = share_for(precision=_MOMENTS_PRECISION, limits=(least, _LARGEST_MOMENTS_SHARE))
+    places = _PLACES_SHARE
+    facts = ScaleSpec(
+        cost=cost,
+        unit=spec.unit,
+        n_units=n_units,
+        n_features=n_features,
+        rounding=spec.rounding,
+        interval=None,
+    )
+    return plan_scales(facts, sizes=sizes, places=places, moments=moments + places)
+
+
+def _plan_covariance(side: int, spec: TraceSpec) -> Release | None:
+    """Plan the covariance of a side, for the wanted largest eigenvalue of the noise."""
+    # The sensitivity is that of second moments of vectors, as its proof needs two facts only, which
+    # also hold for diagonals: the norm of X X' is at most the squared norm of X, and the inner
+    # product of two such products is not negative.
+    change = sensitivity.second_moment
+    size, other = spec.matrix_shape[side], spec.matrix_shape[1 - side]
+    if size == 1:
+        return None
+    is_sparse = spec.factors is not None and spec.factors[side]
+    bound = covariance_bound(spec)
+    reach = diagonal_reach(size) if is_sparse else math.sqrt(2 * size)
+    largest = change(bound, spec.unit.adjacency, spec.rounding)
+    edge = largest * reach / (spec.n_units * other)
+    wanted = (edge / (spec.cost.mu * _WANTED_EDGE)) ** 2
+    share = float(np.clip(wanted, _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE))
+    name = ("row", "column")[side]
+    if is_sparse:
+        return plan_sum(spec, f"{name} variances", share, (size,), bound, change)
+    name, shape, mechanism = f"{name} covariance", (size, size), "symmetric_gaussian"
+    return plan_sum(spec, name, share, shape, bound, change, mechanism)
+
+
+def covariance_bound(spec: TraceSpec) -> float:
+    """Return the norm to which matrices are clipped for their covariances."""
+    size, cost = spec.n_entries, spec.cost
+    if not spec.is_vector:
+        return _CLIP * math.sqrt(size)
+    if not cost.is_private:
+        return NO_CLIPPING
+    # Largest eigenvalue of the noise, at the level 1 and for the largest share.
+    change = sensitivity.second_moment(math.sqrt(size), spec.unit.adjacency, spec.rounding)
+    noise = change * math.sqrt(2 * size / _LARGEST_WHITENING_SHARE) / (spec.n_units * cost.mu)
+    limits = _LEAST_CLIPPED, 1 / _CLIP**2
+    return descent.level_beyond(
+        descent.clipped_fraction(1 / noise, 1 / _WANTED_NOISE, limits)
+    ) * math.sqrt(size)
+
+
+def _plan_steps(spec: TraceSpec, share: float) -> tuple[descent.DescentStep, ...]:
+    """Plan a gradient and a count for each step, with the share that other releases leave."""
+    n_steps = spec.n_iter
+    votes = _share_of_counts(n_steps, spec, _VOTE_PRECISION)
+    curvatures = _share_of_curvatures(spec) if spec.has_curvatures else 0.0
+    shares = descent.shares_of_steps(share - votes - curvatures, n_steps, _GROWTH)
+    change = sensitivity.row_sum if spec.unit.is_whole else sensitivity.response_sum
+    shape = (spec.rank * sum(spec.matrix_shape) + spec.fit_intercept,)
+    steps = descent.plan_descent(spec, shares, votes, change, follows=_SPREAD, shape=shape)
+    if not spec.has_curvatures:
+        return steps
+    share = curvatures / n_steps
+    return tuple(
+        step._replace(curvature=_plan_curvature(spec, f"curvature {number}", share))
+        for number, step in enumerate(steps, start=1)
+    )
+
+
+def _share_of_curvatures(spec: TraceSpec) -> float:
+    limits = _LEAST_SHARE, _LARGEST_CURVATURE_SHARE
+    facts = 2 * spec.n_iter, spec.n_units, spec.cost.mu
+    return share_for_counts(*facts, precision=_CURVATURE_PRECISION, limits=limits)
+
+
+def _plan_curvature(spec: TraceSpec, name: str, share: float) -> Release:
+    """Plan a histogram of the curvatures of records; without noise, their sum."""
+    if not spec.cost.is_private:
+        any_change = partial(float, math.inf)
+        return spec.cost.release(name, "gaussian", share, any_change, {}, shape=(1,))
+    change, shape = partial(sensitivity.histograms, 1, spec.unit.adjacency), (1, N_POWERS)
+    return spec.cost.release(name, "gaussian", share, change, {}, shape=shape)

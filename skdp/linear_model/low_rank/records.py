@@ -1,0 +1,629 @@
+"""Sums over the records of a trace regression: clipped vectors, scales, centers, curvatures."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from skdp.data.matrices import Design, RankOneMatrices
+from skdp.data.parts import Targets
+from skdp.data.people import People, mass_of
+from skdp.data.reduce import map_sum
+from skdp.data.sources import Source
+from skdp.linalg.matrices import Coordinates, FixedRank, Matrices, project_coordinates
+from skdp.linalg.norms import GridCounts, bin_counts
+from skdp.linear_model._descent import OTHER_UNITS_OF_Y, n_within
+from skdp.privacy import PrivacyBudget, Release
+from skdp.privacy.clipping import NO_CLIPPING, clip_weights, weighting_to
+from skdp.privacy.releases import SCALE_GRID, Search, warnings_for_ends
+
+# ------------------------------
+# The records of a regression, and sums of clipped vectors over them.
+
+#: Returns coordinates of a block of matrices, and the factors to multiply them by.
+Vectors = Callable[[slice, Matrices], tuple[Coordinates, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Records:
+    """Measurement matrices with their responses; a null record has the response NaN.
+
+    `intercept` is the coordinate that each matrix has for the intercept; 0 if there is none.
+    """
+
+    design: Design
+    responses: Targets
+    intercept: float
+
+
+def clipped_sum(
+    design: Design, vectors: Vectors, level: float, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum vectors clipped to a norm; return also how many were not clipped.
+
+    Vectors that are not finite contribute nothing, and are not counted.
+    """
+    return tuple(design.map_sum(partial(_clipped, vectors=vectors, level=level), size + 1))
+
+
+def _clipped(
+    records: slice, matrices: Matrices, vectors: Vectors, level: float
+) -> tuple[np.ndarray, Any]:
+    coordinates, factors = vectors(records, matrices)
+    # The vector is multiplied out before its norm is taken: a product of two norms may underflow
+    # where the vector does not, and would then bound nothing.
+    coordinates.multiply(factors)
+    norms = coordinates.norms()
+    weights = clip_weights(norms, level, coordinates.size)
+    kept = n_within(norms, level, matrices.mass)
+    return coordinates.weighted_sum(matrices.added(weights)), kept
+
+
+# ------------------------------
+# Weights that keep a few long public matrices from ruling all others; they cost no privacy.
+
+# Outliers exceed a quantile so many times; this fraction of the sizes exceeds the quantile. No
+# larger fraction is left out, as so many values are hardly errors. Not studied.
+_LARGEST_FRACTION = 0.05
+_LONGEST = 5.0
+# Coordinates so many times as long as the median are left out: beside them, rounding would lose the
+# others. Not studied.
+_LONGEST_COORDINATES = 1e3
+
+
+def outlier_threshold(sizes: np.ndarray) -> float:
+    """Compute the size above which values are outliers among those that are not 0."""
+    positive = sizes[(sizes > 0) & (sizes <= NO_CLIPPING)]
+    if positive.size == 0:
+        return NO_CLIPPING
+    reached = np.quantile(positive, 1 - _LARGEST_FRACTION, method="lower")
+    return float(min(_LONGEST * reached, NO_CLIPPING))
+
+
+def inlier_mask(design: Design) -> np.ndarray:
+    """Mark the matrices that are not much longer than all but a few.
+
+    Entries of sparse factors are first divided by the median of their column, as the units of
+    columns may differ.
+    """
+    sides = [side for side, size in enumerate(design.matrix_shape) if size > 1]
+    if isinstance(design.source, RankOneMatrices) and all(map(design.is_sparse, sides)):
+        parts = (design.source.left, design.source.right)
+        maps = [_inverse_sizes(part) if issparse(part) else None for part in parts]
+        design = design.mapped(*maps)
+    norms = design.norms()
+    return norms <= outlier_threshold(norms)
+
+
+def _inverse_sizes(part: csr_array) -> np.ndarray:
+    """Compute one over the median size of the stored entries of each column; 1 for none."""
+    sizes = np.abs(part.data)
+    order = np.lexsort((sizes, part.indices))
+    counts = np.bincount(part.indices, minlength=part.shape[1])
+    inverses = np.ones(part.shape[1])
+    is_kept = counts > 0
+    # Sizes are sorted within each column. These are the places of the lower medians.
+    middles = (np.cumsum(counts) - counts + (counts - 1) // 2)[is_kept]
+    medians = sizes[order[middles]].astype(np.float64)
+    is_usable = (medians > 1 / NO_CLIPPING) & (medians <= NO_CLIPPING)
+    inverses[is_kept] = 1 / np.where(is_usable, medians, 1.0)
+    return inverses
+
+
+def downweight_long_rows(lengths: np.ndarray, *, downweights: bool) -> np.ndarray:
+    """Return weights that shorten long vectors to the median length of those that are not 0.
+
+    Vectors that could overflow, or are very much longer than the median, have the weight 0. Without
+    `downweights` only the former do, and all others have the weight 1.
+    """
+    is_usable = (lengths > 0) & (lengths <= NO_CLIPPING)
+    if not downweights or not is_usable.any():
+        return is_usable.astype(np.float64)
+    median = float(np.median(lengths[is_usable]))
+    is_usable &= lengths <= _LONGEST_COORDINATES * median
+    return np.where(is_usable, np.minimum(1.0, median / np.where(is_usable, lengths, 1.0)), 0.0)
+
+
+def sample_rows(design: Design, n_rows: int) -> np.ndarray:
+    """Copy at most `n_rows` evenly spaced rows of matrices that are written out."""
+    assert isinstance(design.source, Source)
+    places = np.linspace(0, design.n_records - 1, min(n_rows, design.n_records)).astype(np.int64)
+    rows = design.source.X[places]
+    return np.array(rows.toarray() if issparse(rows) else rows, dtype=np.float64)
+
+
+# ------------------------------
+# Private scales of the responses and of whole matrices; exact ones of public matrices.
+
+# From 1e-12 to 1e18; smaller values count as 0, in the first bin. Not studied.
+_EXPONENTS = np.arange(-40, 61)
+#: Powers of two by which numbers are counted, and how many there are.
+POWERS = 2.0**_EXPONENTS  # not tuned
+N_POWERS = len(POWERS)
+# The exponents of larger values could overflow. Not studied.
+_LARGEST = 1e300
+# Root mean square of numbers spread evenly in a bin, in units of its power of two, which is the
+# middle of the bin. So the size of an indicator is estimated as nearly 1.
+_SIZE_IN_BIN = math.sqrt(7 / 6)  # not tuned
+# Not studied.
+_LEAST_SPREAD = 1e-12
+# Noise hides some bins. Their responses are taken to have this size, in units of the largest
+# visible bin, as normal responses have. Not studied.
+_HIDDEN_SIZE = 0.6
+# Smallest estimate of the fraction of the responses off the center; not studied.
+_LEAST_FRACTION = 0.02
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The root mean square of centered responses.
+
+    If most are at the center, it is that of the others, and `fraction_off_center` their fraction;
+    a guess if noise hides these and there is no public bound of their size.
+    """
+
+    size: float
+    fraction_off_center: float = 1.0
+    is_guess: bool = False
+
+
+def release_spread(
+    plan: Release,
+    responses: Targets,
+    budget: PrivacyBudget,
+    farthest: float,
+    n_jobs: int | None = None,
+    people: People | None = None,
+) -> Spread:
+    """Release the root mean square of centered responses; noise hides the largest few.
+
+    If most responses are at the center and noise hides all others, it is `farthest`, the public
+    bound of their distance.
+    """
+    # A histogram shows a spread in unknown units at the cost of one release, and noise of a bin
+    # matters only if that bin is hardly filled. A search would pay for many counts, each of which
+    # has to be right.
+    counts = map_sum(responses, partial(_power_counts, people=people), N_POWERS, n_jobs)
+    n_units = len(responses) if people is None else people.n_people
+    released, noise_std = budget.release(plan, counts[np.newaxis])
+    # The margin is wide: a bin of noise alone, many powers too high, would rule the mean square.
+    edge = noise_std / n_units * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
+    noisy = released[0] / n_units
+    fractions = np.where(noisy > edge, noisy, 0.0)
+    largest = int(np.flatnonzero(fractions).max(initial=0))
+    # The first bin gets no warning: it has zeros, such as a centered constant.
+    found = POWERS[[max(largest, 1)]]
+    budget.warnings += warnings_for_ends(plan.name, found, POWERS, OTHER_UNITS_OF_Y)
+    sizes = _SIZE_IN_BIN * POWERS
+    sizes[0] = 0.0
+    hidden = float(np.clip(1 - fractions.sum(), 0.0, 1.0))
+    size = math.sqrt(fractions @ sizes**2 + hidden * (_HIDDEN_SIZE * sizes[largest]) ** 2)
+    at_center = float(fractions[0])
+    if at_center <= 0.5:
+        return Spread(max(size, _LEAST_SPREAD))
+    fraction = max(1 - at_center, _LEAST_FRACTION)
+    if size > 0:
+        return Spread(size / math.sqrt(fraction), fraction)
+    if math.isfinite(farthest):
+        return Spread(farthest, fraction)
+    return Spread(_LEAST_SPREAD, fraction, is_guess=True)
+
+
+def _power_counts(rows: slice, responses: np.ndarray, people: People | None) -> np.ndarray:
+    return count_by_power(responses[:, 0], mass_of(people, rows))
+
+
+def count_by_power(values: np.ndarray, mass: np.ndarray | None = None) -> np.ndarray:
+    """Count values by the nearest power of two of their size; NaN is not counted."""
+    sizes = np.minimum(np.abs(values), _LARGEST)
+    exponents = np.frexp(sizes * math.sqrt(2))[1] - 1
+    bins = np.clip(exponents, _EXPONENTS[0], _EXPONENTS[-1]) - _EXPONENTS[0]
+    bins[sizes == 0] = 0
+    is_there = ~np.isnan(sizes)
+    weights = None if mass is None else mass[is_there]
+    return np.bincount(bins[is_there], weights, N_POWERS).astype(np.float64)
+
+
+def release_norm(
+    search: Search, design: Design, responses: Targets, budget: PrivacyBudget
+) -> float:
+    """Release the median of the norms of the matrices; one with the response NaN is null."""
+    kernel = partial(_norm_counts, responses=responses)
+    counts = design.map_sum(kernel, len(SCALE_GRID) + 1)
+    return budget.quantile(search, GridCounts.of(SCALE_GRID, counts, design.n_records), q=0.5)
+
+
+def _norm_counts(records: slice, matrices: Matrices, responses: Targets) -> np.ndarray:
+    norms = np.where(np.isnan(responses[records]), np.nan, matrices.norms())
+    return bin_counts(norms, np.append(SCALE_GRID, np.inf), matrices.mass).astype(np.float64)
+
+
+def exact_norm(design: Design) -> float:
+    """Compute the median norm of public matrices."""
+    norm = float(np.median(design.norms()))
+    return norm if SCALE_GRID[0] <= norm <= SCALE_GRID[-1] else 1.0
+
+
+# ------------------------------
+# Private covariances of the rows and of the columns of matrices, which whiten them.
+
+# Maps of rows and of columns; None is the identity.
+Maps = list[np.ndarray | None]
+
+# The descent converges even if a curvature is so many times its estimate, as steps soon get
+# shorter. Not studied.
+_TOLERATED = 3.0
+
+
+def release_whitening(
+    plan: Sequence[Release | None],
+    design: Design,
+    responses: Targets,
+    budget: PrivacyBudget,
+    bound: float,
+) -> tuple[Maps, float]:
+    """Release maps that whiten rows and columns, and the smallest variance that they leave.
+
+    The length of gradient steps suits matrices whose entries are uncorrelated. So a fit clips the
+    matrices in norm and releases the sums of :math:`X_i X_i^T` and of :math:`X_i^T X_i`; for
+    vectors, one of these is the second moment and the other is left out. The entries are to have
+    scale 1. A side of length 1 is not mapped. The map of sparse factors is a vector, from the
+    diagonal of their second moment: any other map would make them dense.
+    """
+    maps, least_variance = Maps([None, None]), 1.0
+    for side, moment in _moments(design, responses, bound).items():
+        release, n_vectors = plan[side], design.n_records * design.matrix_shape[1 - side]
+        assert release is not None
+        released, noise_std = budget.release(release, moment, bound, rounding=design.rounding)
+        maps[side], least = whitening_of(released / n_vectors, noise_std / n_vectors)
+        least_variance *= least
+    return maps, least_variance
+
+
+def exact_whitening(design: Design) -> tuple[Maps, float]:
+    """Compute the same maps from public matrices, without their outliers."""
+    is_inlier = inlier_mask(design)
+    is_left_out = Targets.of(np.where(is_inlier, 0.0, np.nan))
+    maps, least_variance = Maps([None, None]), 1.0
+    for side, moment in _moments(design, is_left_out, NO_CLIPPING).items():
+        n_vectors = max(int(np.count_nonzero(is_inlier)), 1) * design.matrix_shape[1 - side]
+        maps[side], least = whitening_of(moment / n_vectors, 0.0)
+        least_variance *= least
+    return maps, least_variance
+
+
+def _moments(design: Design, responses: Targets, bound: float) -> dict[int, np.ndarray]:
+    """Sum the second moments of all sides longer than 1, of clipped matrices, in one reading.
+
+    A record with the response NaN is null.
+    """
+    sides = [side for side, length in enumerate(design.matrix_shape) if length > 1]
+    clipped = weighting_to(bound, design.n_entries)
+    kernel = partial(_second_moments, sides=sides, responses=responses, clipped=clipped)
+    lengths = [(design.matrix_shape[side], 1 if design.is_sparse(side) else 2) for side in sides]
+    size = sum(length**power for length, power in lengths)
+    return dict(zip(sides, design.map_sum(kernel, size), strict=True)) if sides else {}
+
+
+def _second_moments(
+    records: slice,
+    matrices: Matrices,
+    sides: list[int],
+    responses: Targets,
+    clipped: Callable[[np.ndarray], np.ndarray],
+) -> tuple[np.ndarray, ...]:
+    weights = clipped(matrices.norms())
+    weights[np.isnan(responses[records])] = 0.0
+    weights = matrices.half_added(weights)
+    return tuple(matrices.second_moment(side, weights) for side in sides)
+
+
+def diagonal_reach(size: int) -> float:
+    """Bound the largest of so many normal numbers; it is rarely exceeded."""
+    return math.sqrt(2 * math.log(2 * size))
+
+
+def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, float]:
+    """Invert the root of a noisy covariance, or diagonal; return also the variance it may leave.
+
+    That is the smallest variance of the whitened data, as far as the noise lets it be known.
+    """
+    if moment.ndim == 1:
+        edge = noise_std * diagonal_reach(len(moment))
+        variances, least_variance = _cleaned(moment, edge, noise_std**2)
+        return 1 / np.sqrt(variances), least_variance
+    values, vectors = np.linalg.eigh(moment)
+    # The largest eigenvalue of a symmetric noise matrix, and the mean square of all eigenvalues.
+    edge, variance = noise_std * math.sqrt(2 * len(values)), noise_std**2 * (len(values) + 1) / 2
+    variances, least_variance = _cleaned(values, edge, variance)
+    return (vectors / np.sqrt(variances)) @ vectors.T, least_variance
+
+
+def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np.ndarray, float]:
+    """Take the noise out of noisy variances; return also how small one may be after whitening.
+
+    Variances stay as they are if they exceed the median by more than 1.5 times `edge`, the largest
+    value of the noise. The others are shrunk to their mean by the fraction of their variance that
+    is noise. No variance is less than a part of `edge`: if a curvature is estimated too small,
+    steps along it could diverge. The second result is the mean divided by this floor, at most 1.
+    Without noise, what is 1e-13 of the largest or less is rounding.
+    """
+    is_bulk = values <= np.median(values) + 1.5 * edge
+    center = max(float(values[is_bulk].mean()), 0.0)
+    variance = float(np.square(values[is_bulk] - center).mean())
+    contrast = max(0.0, 1 - noise_variance / variance) if variance > 0 else 0.0
+    cleaned = np.where(is_bulk, center + contrast * (values - center), values)
+    floor, largest = max(edge / _TOLERATED, 1e-30), float(values.max())
+    is_small = cleaned <= max(floor, 1e-13 * largest)
+    least = max(floor, 1e-6 * largest)
+    return np.where(is_small, least, cleaned), min(1.0, center / least)
+
+
+# ------------------------------
+# Centers of matrices that are written out: means, shrunk by their noise.
+
+# Matrices are clipped to this multiple of the median of their norms around the last center, as they
+# are for covariances.
+_CENTER_CLIP = 1.3  # not tuned
+# A part of a mean shows if its square exceeds that of its noise by so many standard deviations.
+_CERTAIN = 3.0  # not tuned
+
+
+def release_center(
+    plan: tuple[Search, Release],
+    design: Design,
+    center: np.ndarray,
+    responses: Targets,
+    budget: PrivacyBudget,
+) -> tuple[np.ndarray, float]:
+    """Release what is visible of the mean of matrices around a center, and their median norm.
+
+    The noise is in proportion to the norm, so a mean that is far from the center is rough beside
+    the spread of the matrices: centers come in rounds.
+    """
+    view = replace(design, center=center)
+    norm = release_norm(plan[0], view, responses, budget)
+    level = _CENTER_CLIP * norm if budget.is_private else NO_CLIPPING
+    vectors = partial(_counted_entries, responses=responses)
+    total, _ = clipped_sum(view, vectors, level, design.n_entries)
+    released, noise_std = budget.release(plan[1], total, level, rounding=view.rounding)
+    mean = released.reshape(design.matrix_shape) / design.n_records
+    return visible_mean(mean, noise_std / design.n_records), norm
+
+
+def public_center(design: Design) -> np.ndarray:
+    """Compute the mean of public matrices, without those much longer than all but a few."""
+    center = np.zeros(design.matrix_shape)
+    # The second round tells which are long around the center.
+    for _ in range(2):
+        view = replace(design, center=center)
+        is_inlier = inlier_mask(view)
+        responses = Targets.of(np.where(is_inlier, 0.0, np.nan))
+        vectors = partial(_counted_entries, responses=responses)
+        total, _ = clipped_sum(view, vectors, NO_CLIPPING, design.n_entries)
+        mean = total.reshape(design.matrix_shape) / max(np.count_nonzero(is_inlier), 1)
+        center = center + mean
+    return center
+
+
+def _counted_entries(
+    rows: slice, matrices: Matrices, responses: Targets
+) -> tuple[Coordinates, np.ndarray]:
+    """Return the entries of a block, and factors that are NaN for null records."""
+    return matrices.entries(), np.where(np.isnan(responses[rows]), np.nan, 1.0)
+
+
+def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
+    """Return what is visible of a noisy matrix: its mean, those of rows and columns, and the rest.
+
+    Each is shrunk by the noise that it has in so many directions, and is 0 if that may be all.
+    """
+    rows = np.broadcast_to(noisy.mean(axis=1, keepdims=True), noisy.shape)
+    columns = np.broadcast_to(noisy.mean(axis=0, keepdims=True), noisy.shape)
+    whole = np.full(noisy.shape, noisy.mean())
+    n_rows, n_columns = noisy.shape
+    parts = (
+        (whole, 1),
+        (rows - whole, n_rows - 1),
+        (columns - whole, n_columns - 1),
+        (noisy - rows - columns + whole, (n_rows - 1) * (n_columns - 1)),
+    )
+    return np.asarray(sum(_shrunken(part, size, noise_std) for part, size in parts))
+
+
+def _shrunken(part: np.ndarray, dimension: int, noise_std: float) -> np.ndarray:
+    squares, noise = float(np.square(part).sum()), dimension * noise_std**2
+    if not squares > noise * (1 + _CERTAIN * math.sqrt(2 / max(dimension, 1))):
+        return np.zeros(part.shape)
+    return part * (1 - noise / squares)
+
+
+# ------------------------------
+# Curvatures along released directions, from which lengths of steps follow.
+
+# Where curvatures of matrices of scale 1 lie. Of more bins some would look filled by noise alone.
+_CURVATURES = slice(31, 56)  # from 2**-9 to 2**15; not tuned
+# Mean of numbers spread evenly in a bin, in units of its power of two.
+_MEAN_IN_BIN = 1.06  # not tuned
+# A bin is filled if it and the one below exceed the first number of standard deviations, or if it
+# alone exceeds the second: one bin of noise, many powers too high, would make steps far too short.
+# The mean counts the bins from so many below the highest filled one to the next above: what is
+# lower hardly matters. Not studied beyond digits, sensors and independent entries.
+_PAIR, _ALONE, _BELOW = 2.5, 4.5, 8
+# The curvature is taken to be at least this part of the fraction of unclipped gradients, which is
+# that of uncorrelated entries; and that fraction, at least the second number. Not studied.
+_LEAST, _LEAST_KEPT = 0.8, 0.1
+
+
+def signal_part(squares: float, noise: float, least: float) -> float:
+    """Return the part of the squared length of a gradient that is not noise, as far as known."""
+    return max(least, 1 - noise / squares) if squares > 0 else least
+
+
+def release_curvature(
+    plan: Release,
+    design: Design,
+    vectors: Vectors,
+    along: tuple[FixedRank, float],
+    level: float,
+    kept: float,
+    budget: PrivacyBudget,
+) -> float:
+    r"""Release the curvature of the clipped loss along a unit tangent vector and a shift.
+
+    It is the mean of :math:`w_i \\langle P, Z_i \\rangle^2`, with :math:`w_i` the weight that clips
+    the gradient of a record. A histogram of these numbers by powers of two shows the mean whatever
+    their size, for the sensitivity of one count. Without noise the sum itself is released.
+    """
+    curvatures = partial(_curvatures, vectors=vectors, along=along, level=level)
+    if not budget.is_private:
+        total = design.map_sum(partial(_total_curvature, curvatures=curvatures), 1)
+        # Along no direction, as of a constant, it is 0.
+        return float(budget.release(plan, total)[0][0]) / design.n_records or 1.0
+    counts = design.map_sum(partial(_curvature_counts, curvatures=curvatures), N_POWERS)
+    noisy, noise_std = budget.release(plan, counts[np.newaxis])
+    return _mean_of(noisy[0] / design.n_records, noise_std / design.n_records, kept)
+
+
+def _mean_of(fractions: np.ndarray, noise_std: float, kept: float) -> float:
+    """Estimate the mean of the numbers that a noisy histogram has counted."""
+    fractions, powers = fractions[_CURVATURES], POWERS[_CURVATURES]
+    least = _LEAST * max(kept, _LEAST_KEPT)
+    is_high = fractions > _PAIR * noise_std
+    is_filled = is_high & np.append(False, is_high[:-1]) | (fractions > _ALONE * noise_std)
+    if not is_filled.any():
+        return least / _LEAST
+    top = int(np.flatnonzero(is_filled).max())
+    some = slice(max(top - _BELOW, 0), top + 2)
+    expected = least / _LEAST
+    excess = float(fractions[some] @ powers[some]) * _MEAN_IN_BIN - expected
+    # Of uncorrelated entries the difference from the fraction of unclipped gradients is noise.
+    variance = (noise_std * _MEAN_IN_BIN) ** 2 * float(powers[some] @ powers[some])
+    excess *= max(0.0, 1 - variance / excess**2) if excess else 0.0
+    return max(expected + excess, least)
+
+
+def _curvatures(
+    rows: slice,
+    matrices: Matrices,
+    vectors: Vectors,
+    along: tuple[FixedRank, float],
+    level: float,
+) -> np.ndarray:
+    """Return what each record adds to the curvature; NaN for a null one."""
+    coordinates, factors = vectors(rows, matrices)
+    coordinates.multiply(factors)
+    norms = coordinates.norms()
+    direction, shift = along
+    inner = matrices.tangent(direction, 0.0)[1] + shift
+    curvatures = clip_weights(norms, level, coordinates.size) * inner**2
+    return np.where(np.isfinite(norms) & np.isfinite(curvatures), curvatures, np.nan)
+
+
+def _curvature_counts(
+    rows: slice, matrices: Matrices, curvatures: partial[np.ndarray]
+) -> np.ndarray:
+    return count_by_power(curvatures(rows, matrices), matrices.mass)
+
+
+def _total_curvature(
+    rows: slice, matrices: Matrices, curvatures: partial[np.ndarray]
+) -> np.ndarray:
+    return np.array([np.nansum(matrices.added(curvatures(rows, matrices)))])
+
+
+def public_curvature(
+    design: Design, along: tuple[FixedRank, float], weights: np.ndarray, kept: float
+) -> float:
+    """Compute the curvature along a direction of public matrices, whose residuals are clipped.
+
+    Clipping residuals to `kept` of them takes about half of the curvature that the others have.
+    """
+    inner = design.inner(along[0]) + along[1]
+    inner[(weights == 0) | ~np.isfinite(inner)] = 0.0
+    kept = max(kept, _LEAST_KEPT)
+    return max(float(weights @ inner**2) / design.n_records * (1 + kept) / 2, _LEAST * kept)
+
+
+# ------------------------------
+# Means of rows and of columns of cells, which a matrix of low rank is fitted beside.
+
+# Responses are clipped to so many times their spread.
+_MARGIN_CLIP = 2.0  # not tuned
+
+
+@dataclass(frozen=True)
+class Margins:
+    """What a cell is by its row and its column alone, as a matrix, and what all cells are."""
+
+    matrix: FixedRank
+    offset: float
+
+    @property
+    def are_hidden(self) -> bool:
+        """Whether noise hides them. Else a fit has learned, and loses nothing that is known."""
+        return not (self.matrix.left[:, 0].any() or self.matrix.right[:, 1].any())
+
+
+def release_margins(
+    plan: Release, records: Records, maps: Maps, spread: float, budget: PrivacyBudget
+) -> Margins:
+    """Release sums of responses of rows and of columns; means are shrunk by their noise.
+
+    They are the two parts of a tangent vector at a constant matrix. How often rows and columns are
+    observed is known from the variances that whiten them.
+    """
+    design, (n_rows, n_columns) = records.design, records.design.matrix_shape
+    constant = FixedRank(
+        np.full((n_rows, 1), n_rows**-0.5), np.zeros(1), np.full((n_columns, 1), n_columns**-0.5)
+    )
+    level = min(_MARGIN_CLIP * spread * math.sqrt(n_rows + n_columns), NO_CLIPPING)
+    vectors = partial(_tangents, point=constant, responses=records.responses)
+    total, _ = clipped_sum(design, vectors, level, n_rows + n_columns)
+    # Only projected sums are as short as their norms say.
+    total = project_coordinates(constant, total)
+    released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
+    sums = [one / math.sqrt(len(one)) for one in np.split(released, [n_rows])]
+    # The projection took out of columns what all of them have in common, which rows tell.
+    whole = float(sums[0].sum())
+    sums[1] += whole / n_columns - sums[1].mean()
+    counts = [_counts_of(one, design.n_records) for one in maps]
+    offset = whole / design.n_records
+    residual = spread if math.isfinite(spread) else 0.0
+    rows, columns = (
+        _shrunken_means(s - offset * n, n, residual, noise_std / math.sqrt(len(n)))
+        for s, n in zip(sums, counts, strict=True)
+    )
+    size = math.sqrt(n_rows * n_columns)
+    left = np.column_stack([rows, np.ones(n_rows)]) / size
+    return Margins(
+        FixedRank(left, np.ones(2), np.column_stack([np.ones(n_columns), columns])), offset
+    )
+
+
+def _tangents(
+    rows: slice, matrices: Matrices, point: FixedRank, responses: Targets
+) -> tuple[Coordinates, np.ndarray]:
+    return matrices.tangent(point, 0.0)[0], responses[rows]
+
+
+def _counts_of(roots: np.ndarray | None, n_records: int) -> np.ndarray:
+    """Return how many records rows have, by the inverse roots of their variances."""
+    assert roots is not None
+    variances = 1 / np.square(roots)
+    return n_records * variances / variances.sum()
+
+
+def _shrunken_means(
+    sums: np.ndarray, counts: np.ndarray, spread: float, noise_std: float
+) -> np.ndarray:
+    """Predict means of normal groups from noisy sums of them; 0 if noise may be all."""
+    noise = counts * spread**2 + noise_std**2
+    excess = float(np.square(sums).sum() - noise.sum() * (1 + math.sqrt(2 / len(sums))))
+    variance = max(excess / float(counts @ counts), 0.0)
+    scales = np.square(counts) * variance + noise
+    return np.divide(sums * counts * variance, scales, out=np.zeros(len(sums)), where=scales > 0)

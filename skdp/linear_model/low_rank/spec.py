@@ -1,0 +1,260 @@
+"""The spec of a trace regression: checked parameters, and public facts of the matrices."""
+
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from skdp._validation import AT_LEAST_ONE, check_numbers
+from skdp.data.containers import float_dtype
+from skdp.data.matrices import RankOneMatrices, terms_within
+from skdp.data.parts import RowParts
+from skdp.data.people import depth_of_people
+from skdp.data.reduce import rounding_of_depth, sum_depth
+from skdp.data.sources import Source, as_source, block_starts, depth_of, holds_sparse
+from skdp.exceptions import shown
+from skdp.linalg.matrices import tangent_dimension
+from skdp.linear_model._supervised import Shape
+from skdp.privacy.plan import PrivacyCost
+from skdp.units import ResolvedRecord, ResolvedResponse, ResolvedUnit, ResolvedUser
+
+#: Units by the value of `privacy_unit`.
+UNITS: dict[str, type[ResolvedUnit]] = {
+    "record": ResolvedRecord,
+    "response": ResolvedResponse,
+    "user": ResolvedUser,
+}
+TRACE_CONSTRAINTS: dict[str, Any] = {  # not tuned
+    "rank": [AT_LEAST_ONE],
+    "matrix_shape": [tuple, list, None],
+    "privacy_unit": [StrOptions(set(UNITS))],
+    # Checked with the shape of the matrices.
+    "covariance": "no_validation",
+    "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
+    "init": [StrOptions({"random", "spectral"})],
+}
+# Covariances of rows and of columns.
+Covariance = str | tuple[np.ndarray | None, np.ndarray | None]
+
+
+@dataclass(frozen=True)
+class TraceSpec:
+    """Parameters of a trace regression as plain values, and public facts of the matrices.
+
+    `coef_shape` is the layout of a matrix in X. For matrices of rank one, `factors` tells whether
+    the left and the right factors are sparse. For other matrices it is None; `is_dense` then tells
+    whether the fit writes the matrices out.
+    """
+
+    cost: PrivacyCost
+    unit: ResolvedUnit
+    n_units: int
+    matrix_shape: tuple[int, int]
+    coef_shape: tuple[int, ...]
+    dtype: np.dtype
+    factors: tuple[bool, bool] | None
+    is_dense: bool
+    # Bound of the rounding error of a sum, in units of the largest contribution.
+    rounding: float
+    response_bound: float | None
+    fit_intercept: bool
+    n_iter: int
+    covariance: Covariance
+    rank: int
+    clip_quantile: float | str
+    init: str
+
+    @property
+    def largest_response(self) -> float:
+        """Public bound of the size of a response; inf for none."""
+        return math.inf if self.response_bound is None else self.response_bound
+
+    @property
+    def n_free(self) -> int:
+        """Number of free coefficients, each of which gets noise."""
+        return tangent_dimension(self.matrix_shape, self.rank) + self.fit_intercept
+
+    @property
+    def signal_strength(self) -> float:
+        """Largest signal in units of the noise in all directions."""
+        # A start alone has noise in all entries, once.
+        n_noisy = self.n_free * self.n_iter if self.n_iter else self.n_entries
+        return self.n_units * self.cost.mu / math.sqrt(self.n_free * n_noisy)
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of a matrix."""
+        return math.prod(self.matrix_shape)
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether features can be scaled one by one."""
+        return self.is_dense and min(self.matrix_shape) == 1
+
+    @property
+    def is_centered(self) -> bool:
+        """Whether matrices that are written out are centered as a whole."""
+        return self.is_dense and not self.is_vector and self.fit_intercept
+
+    @property
+    def has_margins(self) -> bool:
+        """Whether means of rows and of columns are fitted first: to cells with an intercept."""
+        is_released = self.covariance == "private" and self.unit.is_whole
+        return is_released and self.are_cells and self.fit_intercept
+
+    @property
+    def has_curvatures(self) -> bool:
+        """Whether the curvature along each step is private, and released."""
+        return min(self.matrix_shape) > 1 and self.unit.is_whole
+
+    @property
+    def are_cells(self) -> bool:
+        """Whether matrices are like cells of a table: both factors are sparse."""
+        return self.factors == (True, True) and min(self.matrix_shape) > 1
+
+
+def smaller(rank: int) -> str:
+    """Name the parameters that reduce the number of free coefficients."""
+    return "a smaller rank or matrix_shape" if rank > 1 else "a smaller matrix_shape"
+
+
+def check_rank(rank: int, shape: tuple[int, int]) -> None:
+    """Refuse a rank that matrices of that shape cannot have."""
+    if rank > min(shape):
+        raise ValueError(
+            f"rank={rank} exceeds the smaller side of the matrices, whose shape is {shape}. Pass a "
+            "smaller rank, or matrix_shape=(n_rows, n_columns): without it 2-D X has matrices of "
+            "shape (n_features, 1)."
+        )
+
+
+def checked_covariance(given: Any, matrix_shape: tuple[int, int]) -> Covariance:
+    """Refuse others than a name, or a pair of covariances, one of which may be None."""
+    if isinstance(given, str) and given in ("private", "identity"):
+        return given
+    sides = given if isinstance(given, tuple | list) else ()
+    if len(sides) != 2 or (sides[0] is None and sides[1] is None):
+        kind = repr(given) if isinstance(given, str) else type(given).__name__
+        raise ValueError(
+            f"covariance, got {kind}, must be 'private', 'identity' or a pair (row_cov, col_cov), "
+            "one of them None at most: (cov, None) for rows of features."
+        )
+    names = ("row_cov", "col_cov")
+    checked = [_checked_side(*side) for side in zip(names, given, matrix_shape, strict=True)]
+    return checked[0], checked[1]
+
+
+def _checked_side(name: str, covariance: Any, size: int) -> np.ndarray | None:
+    if covariance is None:
+        return None
+    try:
+        matrix = check_numbers(covariance, name)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} of covariance is no matrix: {error}") from error
+    is_symmetric = matrix.shape == (size, size) and np.allclose(matrix, matrix.T)
+    if not is_symmetric or np.linalg.eigvalsh(matrix)[0] <= 1e-12 * np.abs(matrix).max():
+        raise ValueError(
+            f"{name} of covariance must be a symmetric and positive definite matrix of shape "
+            f"{(size, size)}, got shape {matrix.shape}."
+        )
+    return matrix
+
+
+# ------------------------------
+# Public facts about matrices.
+
+# A fit writes sparse vectors of at most so many entries out, block by block, so that each feature
+# can have its own center and scale; not studied.
+_LONGEST_WRITTEN_OUT = 64
+
+
+def facts_of(
+    rows: Any, size: tuple[int, int], asked: Any, given: Shape, *, of_people: bool
+) -> dict[str, Any]:
+    """Return public facts about matrices of the shape `asked`, or else `given`."""
+    n_units, n_features = size
+    shape = matrix_shape_of(asked, given, n_features)
+    is_sparse, is_short = holds_sparse(rows), n_features <= _LONGEST_WRITTEN_OUT
+    factors = None
+    if isinstance(rows, RankOneMatrices):
+        factors = issparse(rows.left), issparse(rows.right)
+    elif is_sparse and shape[1] == 1 and not is_short:
+        factors = True, False
+    return {
+        "n_units": n_units,
+        "matrix_shape": shape,
+        "coef_shape": (n_features,) if given is None or factors is not None else shape,
+        "dtype": float_dtype(rows),
+        "rounding": _rounding(rows, size, shape, factors, of_people=of_people),
+        "factors": factors,
+        "is_dense": (not is_sparse and factors is None) or (is_sparse and is_short),
+    }
+
+
+def _rounding(
+    rows: Any,
+    size: tuple[int, int],
+    matrix_shape: tuple[int, int],
+    factors: tuple[bool, bool] | None,
+    *,
+    of_people: bool,
+) -> float:
+    is_sparse, width, within = holds_sparse(rows), size[1], terms_within(matrix_shape)
+    if factors is not None:
+        # The width of the source, which sets the length of its blocks, counts dense columns only.
+        sides = zip(matrix_shape, factors, strict=True)
+        width = sum(length for length, is_sparse in sides if not is_sparse)
+        is_sparse = width == 0
+    if of_people:
+        depth = depth_of_people(size[1], is_sparse=is_sparse, width=width)
+    elif factors is None:
+        depth = depth_of(rows, size, is_sparse=is_sparse)
+    else:
+        depth = sum_depth(block_starts(size[0], width, is_sparse=is_sparse), size[1])
+    return rounding_of_depth(depth + within, size[0])
+
+
+def check_parts(
+    X: Any, factors: tuple[bool, bool] | None, privacy_unit: str, estimator_name: str
+) -> None:
+    """Refuse rows in parts that the estimator cannot fit, by public facts.
+
+    Of rows in parts only sparse ones that are too long to be written out have `factors`.
+    """
+    if not isinstance(X, RowParts):
+        return
+    if privacy_unit == "response":
+        raise ValueError(
+            "X is in parts, but privacy_unit='response' needs public matrices in memory: all of "
+            "them together decide how much weight each has. Pass an array, or "
+            "privacy_unit='record'."
+        )
+    if factors is not None:
+        raise ValueError(
+            f"X is in sparse parts of more than {_LONGEST_WRITTEN_OUT} features, which "
+            f"{estimator_name} does not take: pass dense parts, or one sparse matrix."
+        )
+
+
+def source_of(rows: Any, factors: tuple[bool, bool] | None) -> Source | RankOneMatrices:
+    """Return the source; long sparse vectors become outer products with the number 1."""
+    if isinstance(rows, RankOneMatrices):
+        return rows
+    if factors is not None:
+        return RankOneMatrices(rows, np.ones((rows.shape[0], 1), rows.dtype))
+    return as_source(rows)
+
+
+def matrix_shape_of(asked: Any, given: Shape, n_features: int) -> tuple[int, int]:
+    """Return the shape `asked`, or else `given`; refuse a shape that does not fit X."""
+    if asked is None:
+        return given or (n_features, 1)
+    is_pair = len(asked) == 2 and all(isinstance(n, Integral) and int(n) > 0 for n in asked)
+    if not is_pair or math.prod(asked) != n_features or given not in (None, tuple(asked)):
+        expected = f"{given}" if given else f"two positive integers with the product {n_features}"
+        raise ValueError(f"matrix_shape={shown(asked)} does not fit X: it should be {expected}.")
+    return int(asked[0]), int(asked[1])

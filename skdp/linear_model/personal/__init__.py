@@ -1,0 +1,1 @@
+"""A shared representation, and a head of each user: plan, start, fit."""

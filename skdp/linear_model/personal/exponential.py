@@ -1,0 +1,139 @@
+r"""A representation chosen from public candidates by the exponential mechanism.
+
+With few features and components, random candidates come close to every representation. The loss of
+a candidate U is a sum over users of
+
+.. math:: \min_v \frac{1}{m_j} \sum_i (y_{ij} - \langle U^T x_{ij}, v \rangle)^2 \in [0, \zeta^2],
+
+of responses clipped to size :math:`\zeta`. As v = 0 is allowed, the loss has that range without any
+bound of rows or heads. The published exponent [1]_ has the number of users as a further factor,
+which would void the guarantee. The exponent here is the one that the proof has, with that range in
+the place of a Lipschitz bound.
+
+References
+----------
+.. [1] P. Jain, J. Rush, A. Smith, S. Song, A. Guha Thakurta (2021). "Differentially private model
+   personalization". NeurIPS.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.utils import gen_batches
+
+from skdp.data.users import UserBatch, Users
+from skdp.linalg.norms import row_squares
+from skdp.linear_model._descent import OTHER_UNITS_OF_Y
+from skdp.linear_model.personal.fit import best_priors
+from skdp.linear_model.personal.plan import SIZES, PersonalSpec, level_with_noise
+from skdp.linear_model.personal.start import (
+    Prior,
+    SharedModel,
+    ridge_coefficients,
+    root_mean_squares,
+)
+from skdp.privacy import PrivacyBudget, Release, sensitivity
+from skdp.privacy.releases import warnings_for_ends
+
+# Not studied.
+_N_CANDIDATES = 1000
+_BOUND_SHARE, _CANDIDATE_SHARE, _PRIOR_SHARE = 0.2, 0.65, 0.15
+# Fraction of the users whose responses are smaller than the released size. At one half, points far
+# above lose as many votes as points far below, and far more than at a large fraction, where most
+# of the grid, which has no users, would be nearly as good.
+_QUANTILE = 0.5  # not tuned
+# The bound of the responses, in units of that size.
+_BOUND_FACTOR = 2.5  # not studied
+# Pairs: a mix of the prior, and the variance of the noise in units of that of a coefficient.
+_PRIORS = tuple((mix, noise) for mix in (0.0, 0.3, 1.0) for noise in (0.03, 0.3))  # not studied
+# Relative to the squared size of the features: far above rounding errors.
+_PENALTY = 1e-9  # not tuned
+_CHUNK_ENTRIES = 1 << 20  # not studied
+
+
+class ExponentialReleases(NamedTuple):
+    """Choices of the exponential mechanism, in this order."""
+
+    bound: Release
+    representation: Release
+    prior: Release
+
+
+def plan_exponential(spec: PersonalSpec) -> ExponentialReleases:
+    """Plan three choices: of a bound, of a representation, and of a prior."""
+    release, by, counts = spec.cost.release, "exponential", sensitivity.count_distance
+    losses = partial(sensitivity.loss_range, adjacency=spec.unit.adjacency)
+    bound = release("response bound", by, _BOUND_SHARE, counts, {}, shape=SIZES.shape)
+    follows, shape = bound.name, (_N_CANDIDATES,)
+    chosen = release("representation", by, _CANDIDATE_SHARE, losses, follows=follows, shape=shape)
+    prior = release("prior", by, _PRIOR_SHARE, losses, {"largest": 1.0}, shape=(len(_PRIORS),))
+    return ExponentialReleases(bound, chosen, prior)
+
+
+def solve_exponential(
+    spec: PersonalSpec,
+    plan: ExponentialReleases,
+    users: Users,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> SharedModel:
+    """Choose a bound of the responses, then a representation, then the prior of its heads."""
+    size, k = users.n_features, spec.n_components
+    typical = _release_size(plan.bound, users, budget)
+    bound = level_with_noise(_BOUND_FACTOR * typical, budget)
+    users.clip_responses(bound)
+    candidates = np.linalg.qr(generator.normal(size=(_N_CANDIDATES, size, k)))[0]
+    losses = _losses(users, candidates, bound)
+    chosen = budget.choose(plan.representation, losses, bound**2, rounding=users.rounding)
+    zeros = np.zeros(size)
+    prior = Prior(zeros, candidates[chosen], np.full(k, typical**2 / k), 0.0, typical**2 / k)
+    choices = users.map_users(partial(best_priors, prior=prior, choices=_PRIORS))
+    votes = np.bincount(choices[np.isfinite(choices)].astype(np.intp), minlength=len(_PRIORS))
+    winner = budget.choose(plan.prior, -votes)
+    return SharedModel(zeros, 0.0, None, prior.changed(*_PRIORS[winner]), 0.0)
+
+
+def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> float:
+    """Choose a size that the responses of half of the users do not exceed."""
+    sizes = users.map_users(root_mean_squares)
+    below = np.searchsorted(np.sort(sizes[np.isfinite(sizes)]), SIZES, side="right")
+    # Sizes beyond an end of the grid count as that end. Otherwise, if all sizes are beyond it, all
+    # points would have the same loss.
+    below[-1] = np.count_nonzero(np.isfinite(sizes))
+    losses = np.abs(below - _QUANTILE * users.n_users)
+    losses[0] = max(_QUANTILE * users.n_users - below[0], 0.0)
+    chosen = budget.choose(release, losses)
+    budget.warnings += warnings_for_ends(release.name, SIZES[[chosen]], SIZES, OTHER_UNITS_OF_Y)
+    return float(SIZES[chosen])
+
+
+def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
+    """Sum the losses of all candidates over the users."""
+    kernel = partial(_batch_losses, candidates=candidates, bound=bound)
+    return np.asarray(users.map_sum(kernel, len(candidates)))
+
+
+def _batch_losses(_: slice, batch: UserBatch, candidates: np.ndarray, bound: float) -> np.ndarray:
+    n_candidates, _, k = candidates.shape
+    losses = np.empty(n_candidates)
+    for chosen in gen_batches(n_candidates, max(_CHUNK_ENTRIES // (batch.responses.size * k), 1)):
+        errors = _errors(batch, candidates[chosen])
+        # Errors that overflow count as the largest there can be.
+        errors[~(errors <= bound**2)] = bound**2
+        losses[chosen] = np.maximum(errors, 0.0).sum(axis=1)
+    return losses
+
+
+def _errors(batch: UserBatch, candidates: np.ndarray) -> np.ndarray:
+    """Compute the mean squared error of each user with its best head for each candidate."""
+    features = batch.rows @ candidates[:, np.newaxis]
+    n_candidates, n_users, length, k = features.shape
+    stacked = features.reshape(-1, length, k)
+    responses = np.broadcast_to(batch.responses, (n_candidates, n_users, length))
+    responses = responses.reshape(-1, length)
+    # Hardly any penalty, as the loss is that of the best head.
+    heads = ridge_coefficients(stacked, responses, np.finfo(float).tiny, least=_PENALTY)
+    residuals = responses - (stacked @ heads[:, :, np.newaxis])[:, :, 0]
+    squares = row_squares(residuals).reshape(n_candidates, n_users)
+    return np.asarray(squares / batch.counts)

@@ -1,0 +1,569 @@
+"""From users and a budget to the released model: gradients, alternating steps, heads."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from scipy.special import chdtri
+
+from skdp.data.users import UserBatch, Users, map_batch
+from skdp.exceptions import counted
+from skdp.linalg.norms import bin_counts, row_norms, row_squares
+from skdp.linear_model._descent import DescentStep, followed_level, n_within, release_vote
+from skdp.linear_model.personal.plan import (
+    PRIORS,
+    AltminReleases,
+    HeadReleases,
+    MeanReleases,
+    PersonalReleases,
+    PersonalSpec,
+    level_with_noise,
+    loses_digits,
+    release_level,
+)
+from skdp.linear_model.personal.start import (
+    Prior,
+    SharedModel,
+    Start,
+    UserLevels,
+    aligned,
+    features_of,
+    leave_one_out_errors_by_features,
+    leave_one_out_errors_by_kernels,
+    moment_norms,
+    release_mean_model,
+    release_response_center,
+    release_row_center,
+    release_start,
+    release_user_levels,
+    release_user_whitening,
+    ridge_coefficients,
+)
+from skdp.privacy import Plan, PrivacyBudget, Release
+from skdp.privacy.clipping import NO_CLIPPING, clip_weights
+from skdp.privacy.releases import Search
+from skdp.units import ResolvedRow
+
+# ------------------------------
+# Gradient steps on the representation.
+
+# Not studied.
+_GRADIENT_QUANTILE = 0.35
+_STEP_SIZE = 1.0
+# The first level, in units of the root mean square of what is clipped, for normal users.
+_FIRST_LEVEL = 0.8  # not studied
+# Largest ratio of a level to the first one, and of the first one to a level.
+_LEVEL_RANGE = 1e9  # not studied
+# Without noise: a step is the last one if sines of angles to the span before are this small.
+_MOST_EXACT_STEPS, _AT_REST = 500, 1e-5  # not studied
+
+
+def descend(
+    steps: Sequence[DescentStep], start: Start, users: Users, budget: PrivacyBudget
+) -> Start:
+    """Run all steps, whatever the data.
+
+    Every user fits a head to all of its rows, anew in every step. At these best heads, the gradient
+    of the loss in the representation is also that of the smallest loss over all heads. The wanted
+    representation minimizes this loss, so neither rows nor users have to be set aside. A step
+    releases the sum of the gradients, clipped user by user, and how many were not clipped; the clip
+    level of the next step follows that count. `alternate` releases the normal equations of all
+    unknowns instead. FedRep (L. Collins, H. Hassani, A. Mokhtari, S. Shakkottai, 2021,
+    :arxiv:`2102.07078`) has such gradients; the clipping and the accounting are ours.
+    """
+    level = _first_level(start)
+    limits = level / _LEVEL_RANGE, level * _LEVEL_RANGE
+    for step in steps:
+        used = level_with_noise(level, budget)
+        total, n_kept = _clipped_gradient(users, start.prior, used)
+        released, _ = budget.release(step.gradient, total, used, rounding=users.rounding)
+        start = _moved(start, released / users.n_users)
+        kept, _ = release_vote(step.vote, n_kept, users.n_users, budget)
+        level = followed_level(level, kept, _GRADIENT_QUANTILE, limits)
+    if budget.is_private or not steps:
+        return start
+
+    def exact_step(start: Start) -> Start:
+        """Take a step along the whole gradient."""
+        gradient, _ = _clipped_gradient(users, start.prior, NO_CLIPPING)
+        return _moved(start, gradient / users.n_users)
+
+    return _settled(start, exact_step)
+
+
+def _settled(start: Start, exact_step: Callable[[Start], Start]) -> Start:
+    """Repeat a step until the representation rests: without noise, steps cost nothing."""
+    for _ in range(_MOST_EXACT_STEPS):
+        before, start = start.prior.basis, exact_step(start)
+        after = start.prior.basis
+        if np.linalg.norm(after - before @ (before.T @ after)) <= _AT_REST:
+            break
+    return start
+
+
+def _first_level(start: Start) -> float:
+    """Guess the length of a gradient from what is released."""
+    prior = start.prior
+    size, k = prior.basis.shape
+    variance = (prior.noise_variance + prior.variances.sum()) / start.row_count
+    return float(_FIRST_LEVEL * np.sqrt(size * k * variance))
+
+
+def _moved(start: Start, gradient: np.ndarray) -> Start:
+    """Take a step along the gradient in coordinates of unit prior variance."""
+    prior = start.prior
+    moved = prior.basis - _STEP_SIZE * gradient / np.sqrt(prior.variances)
+    return start.with_basis(oriented_basis(moved))
+
+
+def oriented_basis(matrix: np.ndarray) -> np.ndarray:
+    """Return an orthonormal basis whose signs follow the columns."""
+    basis, triangle = np.linalg.qr(matrix)
+    return basis * np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
+
+
+def _clipped_gradient(users: Users, prior: Prior, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Sum the gradients, each clipped as a whole; return also how many were not clipped."""
+    kernel = partial(_clipped_products, prior=prior, level=level)
+    return tuple(users.map_sum(kernel, prior.basis.size + 1))
+
+
+def _clipped_products(
+    _: slice, batch: UserBatch, prior: Prior, level: float
+) -> tuple[np.ndarray, Any]:
+    slopes, heads, norms = map_batch(partial(_gradients, prior=prior), batch)
+    weights = clip_weights(norms, level, prior.basis.size)
+    # Values that overflow have the weight 0, and 0 times infinity would be NaN.
+    is_null = weights == 0
+    slopes[is_null], heads[is_null] = 0.0, 0.0
+    return (slopes * weights[:, np.newaxis]).T @ heads, n_within(norms, level)
+
+
+def _gradients(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
+    r"""Compute the slopes u and heads h of the gradients :math:`u_j h_j^T`, and their norms.
+
+    :math:`u_j = (I - U U^T) X_j^T r_j / m_j` for the residuals r at the head h.
+    """
+    features, responses = features_of(batch, prior)
+    heads = ridge_coefficients(features, responses, prior.noise_variance)
+    residuals = features @ heads[:, :, np.newaxis] - responses[:, :, np.newaxis]
+    slopes = residuals.transpose(0, 2, 1) @ batch.rows / batch.counts[:, np.newaxis, np.newaxis]
+    # Aligned, so that the rounding of a user does not depend on who is before it in the batch.
+    slopes = aligned(slopes[:, 0])[:, np.newaxis]
+    inside = aligned((slopes @ prior.basis)[:, 0])[:, np.newaxis]
+    heads = heads[:, : len(prior.variances)]
+    slopes = (slopes - inside @ prior.basis.T)[:, 0]
+    slope_norms, head_norms = row_norms(slopes), row_norms(heads)
+    is_extreme = loses_digits(slope_norms) | loses_digits(head_norms)
+    return slopes, heads, np.where(is_extreme, np.inf, slope_norms * head_norms)
+
+
+# ------------------------------
+# Alternating minimization on perturbed normal equations.
+
+_TERM_QUANTILE = 0.5  # not studied
+
+
+def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyBudget) -> Start:
+    r"""Run all steps, whatever the data.
+
+    With all heads :math:`v_j` fixed the best representation solves a linear system in its d k
+    entries,
+
+    .. math:: \sum_j (v_j v_j^T) \otimes \frac{X_j^T X_j}{m_j}\, \mathrm{vec}\,U
+              = \sum_j \mathrm{vec}\Big(\frac{X_j^T y_j}{m_j} v_j^T\Big),
+
+    and each step releases both sides. Unlike the published method (P. Jain, J. Rush, A. Smith, S.
+    Song, A. Guha Thakurta, 2021, "Differentially private model personalization", NeurIPS), every
+    step uses all rows of all users. It clips each user as a whole, both sides by the same factor.
+    Unless there are very many users, noise makes the system indefinite, so a step raises small
+    eigenvalues before it solves it.
+    """
+    # Clip levels of both sides, once for all steps, as heads keep their scale.
+    norms = users.map_users(partial(_norms, prior=start.prior))
+    levels = (
+        release_level(plan.matrix_norm, norms[:, 0], _TERM_QUANTILE, budget),
+        release_level(plan.product_norm, norms[:, 1], _TERM_QUANTILE, budget),
+    )
+    for of_matrix, of_sides in plan.steps:
+        total, products = _clipped_sums(users, start.prior, levels)
+        matrix, noise_std = budget.release(of_matrix, total, levels[0], rounding=users.rounding)
+        sides, _ = budget.release(of_sides, products, levels[1], rounding=users.rounding)
+        start = _solved(start, matrix, sides, noise_std)
+    if budget.is_private or not plan.steps:
+        return start
+    return _settled(start, lambda now: _solved(now, *_clipped_sums(users, now.prior, levels), 0.0))
+
+
+def _norms(batch: UserBatch, prior: Prior) -> np.ndarray:
+    return np.column_stack(_terms(batch, prior)[2:])
+
+
+def _terms(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
+    """Fit the heads of a batch; return these, the products of both sides, and the norms of both."""
+    features, responses = features_of(batch, prior)
+    heads = ridge_coefficients(features, responses, prior.noise_variance)
+    k = len(prior.variances)
+    # The representation need not explain what intercepts do.
+    of_intercepts = features[:, :, k:] @ heads[:, k:, np.newaxis]
+    responses = responses - of_intercepts[:, :, 0]
+    products = (responses[:, np.newaxis] @ batch.rows)[:, 0] / batch.counts[:, np.newaxis]
+    heads = heads[:, :k] * np.sqrt(prior.variances)
+    head_norms, moments, sizes = row_norms(heads), moment_norms(batch), row_norms(products)
+    # Such users contribute nothing: a product of norms that lost digits would bound nothing.
+    is_extreme = loses_digits(head_norms) | loses_digits(moments) | loses_digits(sizes)
+    matrix_norms = np.where(is_extreme, np.inf, np.square(head_norms) * moments)
+    product_norms = np.where(is_extreme, np.inf, head_norms * sizes)
+    return heads, products, matrix_norms, product_norms
+
+
+def _clipped_sums(
+    users: Users, prior: Prior, levels: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum both sides over users, each clipped as a whole."""
+    size, k = prior.basis.shape
+    kernel = partial(_clipped_terms, prior=prior, levels=levels)
+    matrix, products = users.map_sum(kernel, (size * k) ** 2 + size * k)
+    return matrix.reshape(size * k, size * k), products.ravel()
+
+
+def _clipped_terms(
+    _: slice, batch: UserBatch, prior: Prior, levels: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum the terms of the users of a batch, a pair of components at a time."""
+    size, k = prior.basis.shape
+    heads, products, matrix_norms, product_norms = map_batch(partial(_terms, prior=prior), batch)
+    weights = np.minimum(
+        clip_weights(matrix_norms, levels[0], (size * k) ** 2),
+        clip_weights(product_norms, levels[1], size * k),
+    )
+    # Values that overflow have the weight 0, and 0 times infinity would be NaN.
+    is_null = weights == 0
+    heads[is_null], products[is_null] = 0.0, 0.0
+    weighted = weights[:, np.newaxis] * heads
+    matrix, rows = np.empty((k, size, k, size)), batch.rows.reshape(-1, size)
+    for i, j in np.ndindex(k, k):
+        factors = weighted[:, i] * heads[:, j] / batch.counts
+        scaled = batch.rows * factors[:, np.newaxis, np.newaxis]
+        matrix[i, :, j] = scaled.reshape(-1, size).T @ rows
+    return matrix, weighted.T @ products
+
+
+def _solved(start: Start, matrix: np.ndarray, sides: np.ndarray, noise_std: float) -> Start:
+    """Solve a system in which noise may have made some eigenvalues small or negative."""
+    values, vectors = np.linalg.eigh(matrix)
+    floor = max(noise_std * np.sqrt(2 * len(values)), 1e-12 * float(values[-1]), 1e-200)
+    solution = vectors @ ((vectors.T @ sides) / np.maximum(values, floor))
+    basis = solution.reshape(start.prior.basis.shape, order="F")
+    return start.with_basis(oriented_basis(basis))
+
+
+# ------------------------------
+# Variances of noise and of intercepts, from what the representation leaves of the responses.
+
+# The median of the squares of standard normal numbers.
+_MEDIAN_SQUARE = float(chdtri(1, 0.5))  # not tuned
+
+
+def release_scales(
+    plan: tuple[Search, ...], start: Start, users: Users, budget: PrivacyBudget
+) -> Start:
+    """Release the variances of noise and of intercepts that half of the users exceed, if planned.
+
+    Eigenvalues at the start tell them only roughly, which is good enough for steps. Each search
+    finds a factor of the variance before. Without as many rows as it takes, a user is for 1.
+    """
+    for search, (name, ratios) in zip(plan, _RATIOS.items(), strict=False):
+        prior = start.prior
+        values = users.map_users(partial(ratios, prior=prior))
+        variance = getattr(prior, name) * budget.quantile(search, values, q=0.5)
+        start = replace(start, prior=replace(prior, **{name: variance}))
+    return start
+
+
+def _noise_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
+    r"""Estimate the variance of noise of each user, in units of that of the prior.
+
+    The squares that least squares on the representation leave of m responses are that variance
+    times :math:`\chi^2` of m - k or, with an intercept, m - k - 1 degrees of freedom.
+    """
+    features, responses = features_of(batch, prior)
+    heads = ridge_coefficients(features, responses, np.finfo(float).tiny)
+    squares = row_squares(responses - (features @ heads[:, :, np.newaxis])[:, :, 0])
+    freedom = batch.counts - features.shape[2]
+    usual = chdtri(np.maximum(freedom, 1.0), 0.5) * prior.noise_variance
+    return np.where(freedom > 0, squares / usual, 1.0)
+
+
+def _intercept_ratios(batch: UserBatch, prior: Prior) -> np.ndarray:
+    """Estimate the variance of intercepts from that of each user, in units of that of the prior.
+
+    Without a prior of its own, an intercept is known up to a normal error of a variance v, which
+    follows from the rows. Its square is the sum of both variances times the square of a standard
+    normal number.
+    """
+    features, responses = features_of(batch, prior)
+    freedom = batch.counts - features.shape[2]
+    features = np.ascontiguousarray(features[:, :, : len(prior.variances)])
+
+    def sums_beyond(sides: np.ndarray) -> np.ndarray:
+        """Sum what the best heads leave of the sides."""
+        heads = ridge_coefficients(features, sides, prior.noise_variance)
+        left = sides - (features @ heads[:, :, np.newaxis])[:, :, 0]
+        return np.asarray((batch.is_row[:, np.newaxis] @ left[:, :, np.newaxis])[:, 0, 0])
+
+    weights = sums_beyond(batch.is_row)
+    squares = np.square(sums_beyond(responses) / weights) / _MEDIAN_SQUARE
+    ratios = (squares - prior.noise_variance / weights) / prior.intercept_variance
+    return np.where(freedom > 0, ratios, 1.0)
+
+
+# What is released, in this order.
+_RATIOS: dict[str, Callable[..., np.ndarray]] = {
+    "noise_variance": _noise_ratios,
+    "intercept_variance": _intercept_ratios,
+}
+
+
+# ------------------------------
+# Heads, fitted to users' own rows beyond the mean model, and the vote on their prior.
+
+Choices = tuple[tuple[float, float], ...]
+
+# In standard deviations of a count, and as a fraction of the users: not studied.
+_LEAD, _LEAD_OF_NONE, _CLOSE = 2.0, 0.15, 0.02
+
+
+def choose_prior(
+    vote: Release, start: Start, rough: float, users: Users, budget: PrivacyBudget
+) -> Start:
+    """Release which prior predicts most users best: each response from others of the same user.
+
+    Some of what the components leave is signal, if users differ in other directions, too. With a
+    mix, the noise is taken to lie between the `rough` variance and what the components leave.
+    """
+    part = min(math.sqrt(rough / start.prior.noise_variance), 1.0)
+    choices = tuple((mix, factor * part if mix > 0 else factor) for mix, factor in PRIORS)
+    best = users.map_users(partial(best_priors, prior=start.prior, choices=choices))
+    counts, noise_std = budget.release(vote, bin_counts(best, np.arange(len(choices))))
+    lead = counts - np.array([_handicap(*choice, users.n_users, noise_std) for choice in choices])
+    return replace(start, prior=start.prior.changed(*choices[int(np.argmax(lead))]))
+
+
+def _handicap(mix: float, noise_factor: float, n_users: int, count_std: float) -> float:
+    """Compute by how many votes a choice has to win.
+
+    It costs more to trust a representation that is noise than to distrust a good one. And the votes
+    for any useful prior are split among several of them. Where none helps, chance makes a head that
+    follows the responses closely the best for many users: such a prior has to win by twice as much.
+    """
+    if mix > 0:
+        return 2 * _LEAD_OF_NONE * n_users if noise_factor < _CLOSE else 0.0
+    return _LEAD * count_std + (_LEAD_OF_NONE * n_users if noise_factor > 1 else 0.0)
+
+
+def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
+    """Fit a head to the rows of every user, as given: coefficients and intercepts."""
+    users.shift_rows(model.center)
+    if model.whitening is not None:
+        users.multiply_rows(model.whitening)
+    users.shift_responses(model.response_center)
+    lift, mean = _lift(model)
+    models = users.map_users(partial(_lifted, model=model, lift=lift)) + mean
+    # The rest is the padding of the lift.
+    return models[:, : users.n_features], models[:, users.n_features]
+
+
+def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
+    """Return a map of heads to coefficients and intercepts for original rows, and their mean.
+
+    The length is even, so that the numbers of every user start at a multiple of 16 bytes.
+    """
+    prior = model.prior
+    coefficients = np.vstack([prior.root().T, prior.mean])
+    if model.whitening is not None:
+        coefficients = coefficients @ model.whitening
+    table = np.column_stack([coefficients, -coefficients @ model.center])
+    lift, mean = table[:-1], table[-1]
+    mean[-1] += model.response_center
+    if prior.intercept_variance > 0:
+        of_intercept = np.zeros_like(mean)
+        of_intercept[-1] = np.sqrt(prior.intercept_variance)
+        lift = np.vstack([lift, of_intercept])
+    padding = (0, len(mean) % 2)
+    return np.pad(lift, ((0, 0), padding)), np.pad(mean, padding)
+
+
+def _lifted(batch: UserBatch, model: SharedModel, lift: np.ndarray) -> np.ndarray:
+    """Return what the head of each user adds to the mean coefficients and intercept."""
+    features, responses = features_of(batch, model.prior)
+    if not features.shape[2]:
+        return np.zeros((len(features), lift.shape[1]))
+    heads = ridge_coefficients(features, responses, model.prior.noise_variance)
+    # One product per user: in a common one, the rounding of a user would depend on the others.
+    return np.asarray((heads[:, np.newaxis] @ lift)[:, 0])
+
+
+def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
+    """Return which prior predicts each user best, leaving one response out at a time."""
+    errors = _errors_of_long if batch.rows.shape[1] > batch.rows.shape[2] else _errors
+    return np.argmin(errors(batch, prior, choices), axis=0).astype(np.float64)
+
+
+def _errors_of_long(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
+    """Compute the errors of users with more rows than features."""
+    priors = (prior.changed(*choice) for choice in choices)
+    errors = [
+        leave_one_out_errors_by_features(*features_of(batch, one), batch.counts, one.noise_variance)
+        for one in priors
+    ]
+    return np.stack(errors)
+
+
+def _errors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
+    """Compute the errors from kernels of the rows; a mix of priors has a mix of two kernels."""
+    counts = batch.counts
+    features, responses = features_of(batch, prior)
+    inside = features @ features.transpose(0, 2, 1)
+    everywhere = prior.spread * (batch.rows @ batch.rows.transpose(0, 2, 1))
+    is_row = batch.is_row[:, :, np.newaxis]
+    everywhere += prior.intercept_variance * (is_row * batch.is_row[:, np.newaxis, :])
+    everywhere -= inside
+    all_errors = []
+    for mix, factor in choices:
+        noise_variance = factor * prior.noise_variance
+        if mix == 0:
+            # Without a mix the features are few, and no kernel is needed.
+            errors = leave_one_out_errors_by_features(features, responses, counts, noise_variance)
+        else:
+            kernel = inside + mix * everywhere
+            errors = leave_one_out_errors_by_kernels(kernel, responses, counts, noise_variance)
+        all_errors.append(errors)
+    return np.stack(all_errors)
+
+
+# ------------------------------
+# Warnings, from public facts and released values.
+
+# With a smaller signal, a representation is no better than none. The signal is the ratio of the
+# largest eigenvalues of a sum of products, if all users agreed, and of its noise. Not studied.
+_LEAST_SIGNAL = 3.0
+
+
+def warnings_for_users(spec: PersonalSpec, plan: Plan) -> Iterator[str]:
+    """Warn of fits without ids, and of those whose noise is larger than any signal."""
+    if not spec.cost.is_private:
+        return
+    if isinstance(spec.unit, ResolvedRow):
+        yield (
+            "There are no ids of users: every row is taken for a user of its own, and somebody "
+            "with several rows is protected only one row at a time. Pass groups, or users, to "
+            "fit, or user_column; require_groups=True turns this warning into an error."
+        )
+    if spec.solver == "exponential":
+        return
+    centers = {"the rows": plan.parts.row_center, "the responses": plan.parts.response_center}
+    hidden = [what for what, releases in centers.items() if not releases]
+    if spec.fit_intercept and hidden:
+        # Noise would hide these centers, which are not released.
+        yield (
+            f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are "
+            f"too few to find the center of {' and '.join(hidden)}, which is taken to be 0. "
+            "Subtract a public guess of it, or pass more of them or a larger epsilon."
+        )
+    signal = _signal(spec, plan.parts.model)
+    if signal < _LEAST_SIGNAL:
+        yield (
+            f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are "
+            f"too few for {counted(spec.n_features, 'feature')}: the noise is as large as any "
+            f"signal. Pass at least {_LEAST_SIGNAL / signal:.2g} times as many, a larger epsilon, "
+            "or fewer features."
+        )
+
+
+def warnings_for_model(model: SharedModel, spec: PersonalSpec) -> Iterator[str]:
+    """Warn if the representation does not stand out from the noise, or helps few users."""
+    yield from model.warnings
+    if spec.is_pooled:
+        return
+    if model.snr < 1 and spec.solver != "exponential":
+        yield (
+            f"The weakest component, of {spec.n_components}, does not stand out from the noise "
+            f"(snr_ is {model.snr:.2g}, below 1). Pass fewer n_components, a larger epsilon, or "
+            "more users."
+        )
+    if model.prior.mix == 1:
+        yield (
+            "Most users are predicted best without the representation (prior_mix_ is 1): a ridge "
+            "regression for each user alone is as good, and needs no budget. Try more users, a "
+            "larger epsilon, or more or fewer n_components."
+        )
+
+
+def _signal(spec: PersonalSpec, plan: MeanReleases | HeadReleases) -> float:
+    """Compute the signal of users who all agree, in units of the noise, from public facts only."""
+    if isinstance(plan, MeanReleases):
+        release, size = plan.mean_products, spec.n_features
+    else:
+        release, size = plan.products, 2 * spec.n_features
+    change = release.sensitivity_for(1.0)
+    noise_std = spec.cost.noise_std(release.mechanism, change, release.share)
+    return spec.n_units / (noise_std * math.sqrt(size))
+
+
+# ------------------------------
+# The fit.
+
+
+def solve_personal(
+    spec: PersonalSpec,
+    plan: PersonalReleases,
+    users: Users,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> SharedModel:
+    """Release scales, then the representation, then how far heads should trust it."""
+    center, response_center = np.zeros(users.n_features), 0.0
+    if plan.response_center:
+        response_center = release_response_center(plan.response_center, users, budget)
+        users.shift_responses(response_center)
+    row_count = 1.0
+    if plan.row_count is not None:
+        point = budget.quantile(plan.row_count, users.map_users(attrgetter("counts")), q=0.5)
+        # The median may be anywhere between the point and the next lower one, its half.
+        row_count = max(point / np.sqrt(2), 1.0)
+    levels = UserLevels()
+    if plan.user_levels:
+        levels = release_user_levels(plan.user_levels, users, row_count, budget)
+    for round_of_center in plan.row_center:
+        shift = release_row_center(round_of_center, users, budget)
+        users.shift_rows(shift)
+        center = center + shift
+    whitening: np.ndarray | None = None
+    warnings: tuple[str, ...] = ()
+    if plan.user_moment is not None:
+        whitening, warnings = release_user_whitening(plan.user_moment, users, budget)
+        users.multiply_rows(whitening)
+    model = plan.model
+    if isinstance(model, MeanReleases):
+        start = release_mean_model(spec, model, users, budget)
+    else:
+        fitted = release_start(spec, model, users, row_count, levels, budget)
+        if isinstance(model.steps, AltminReleases):
+            fitted = alternate(model.steps, fitted, users, budget)
+        else:
+            fitted = descend(model.steps, fitted, users, budget)
+        rough = fitted.prior.noise_variance
+        fitted = release_scales(model.scales, fitted, users, budget)
+        start = choose_prior(model.prior_vote, fitted, rough, users, budget)
+        if start.prior.noise_variance > fitted.prior.noise_variance:
+            # Users voted for so much noise that their heads are nearly 0.
+            warnings += (
+                "Most users are predicted best by the mean model: their heads add little to it. "
+                "Pass n_components=0 to fit the mean model alone.",
+            )
+    return SharedModel(center, response_center, whitening, start.prior, start.snr, warnings)

@@ -1,0 +1,458 @@
+"""What a personal regression is asked for, and its releases, from public facts."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from skdp._estimator import check_not_pure
+from skdp._validation import AT_LEAST_ONE
+from skdp.data.reduce import map_sum
+from skdp.data.sources import as_source
+from skdp.linear_model import _descent as descent
+from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
+from skdp.privacy import PrivacyBudget, Release, sensitivity
+from skdp.privacy.clipping import NO_CLIPPING, clip_rows
+from skdp.privacy.plan import PrivacyCost, left_of, plan_sum, share_for_counts
+from skdp.privacy.releases import Search, search_steps
+from skdp.units import ResolvedUnit
+
+#: Constraints of parameters that scikit-learn checks.
+PERSONAL_CONSTRAINTS: dict[str, Any] = {  # not tuned
+    "n_components": [Interval(Integral, 0, None, closed="left")],
+    "user_column": [Integral, str, None],
+    "require_groups": ["boolean"],
+    "fit_intercept": ["boolean"],
+    "mean_head": ["boolean"],
+    "decorrelate": ["boolean"],
+    "solver": [StrOptions({"gradient", "altmin", "exponential"})],
+    "n_iter": [Interval(Integral, 0, 100, closed="both")],
+    "max_rows_per_user": [AT_LEAST_ONE, None],
+}
+# Largest number of unknowns of "altmin", whose square is the size of a matrix: not studied.
+_LARGEST_ALTMIN = 500
+# Largest number of unknowns that random candidates can cover: not studied.
+_LARGEST_EXPONENTIAL = 8
+_NEEDS_NOISE = ("fit_intercept", "mean_head", "decorrelate")
+
+
+@dataclass(frozen=True)
+class PersonalSpec:
+    """Parameters of a personal regression as plain values, and public facts."""
+
+    # A user, or a row if there are no ids.
+    unit: ResolvedUnit
+    n_units: int
+    # Without a column of ids.
+    n_features: int
+    dtype: np.dtype
+    cost: PrivacyCost
+    n_components: int
+    fit_intercept: bool
+    mean_head: bool
+    decorrelate: bool
+    solver: str
+    n_iter: int
+    max_rows_per_user: int | None
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether all users share one model."""
+        return self.n_components == 0
+
+
+def checked_spec(spec: PersonalSpec) -> PersonalSpec:
+    """Refuse parameters that contradict each other or the facts."""
+    k, n_features = spec.n_components, spec.n_features
+    if k > n_features:
+        raise ValueError(
+            f"n_components={k} must be at most n_features={n_features}, the number of features."
+        )
+    if k == 0 and not spec.mean_head:
+        raise ValueError(
+            "n_components=0 fits the mean model alone, which mean_head=False leaves out; pass "
+            "mean_head=True, or a positive n_components."
+        )
+    if spec.solver == "exponential":
+        _check_choice(spec)
+    else:
+        check_not_pure(f"solver={spec.solver!r}", spec.cost, "solver='exponential', or ")
+    size = k * n_features
+    if spec.solver == "altmin" and size > _LARGEST_ALTMIN:
+        raise ValueError(
+            f"solver='altmin' with n_components={k} and {n_features} features has {size} "
+            f"unknowns, but takes at most {_LARGEST_ALTMIN}; pass solver='gradient'."
+        )
+    return spec
+
+
+def _check_choice(spec: PersonalSpec) -> None:
+    """Refuse parameters that solver="exponential" cannot fit."""
+    size = spec.n_components * spec.n_features
+    if not 1 <= size <= _LARGEST_EXPONENTIAL:
+        raise ValueError(
+            f"solver='exponential' with n_components={spec.n_components} and "
+            f"{spec.n_features} features has {size} unknowns, but takes 1 to "
+            f"{_LARGEST_EXPONENTIAL}; pass solver='gradient'."
+        )
+    asked = [name for name in _NEEDS_NOISE if getattr(spec, name)]
+    if asked:
+        raise ValueError(
+            f"solver='exponential' releases no noisy sums, and takes no {asked[0]}=True; pass "
+            f"{', '.join(f'{name}=False' for name in asked)}."
+        )
+
+
+# ------------------------------
+# Public grids of searches, and the priors that users vote on.
+
+#: For norms in unknown units, by factors of the root of 2; a search takes 7 counts. Not studied.
+SIZES = 2.0 ** (np.arange(-64, 64) / 2)
+#: The same for norms in squares of unknown units, by factors of 2; 7 counts.
+SQUARES = 2.0 ** np.arange(-63, 65)  # not studied
+#: Pairs: the part of the prior variance that is spread over all directions, and a factor of the
+#: noise variance. If users differ in all directions, most of what seemed to be noise is signal. If
+#: they hardly differ at all, most of what seemed to be signal is noise. `choose_prior` makes the
+#: factors of mixes smaller. Not studied.
+PRIORS = ((0.0, 1.0), (0.03, 1.0), (0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.01), (0.0, 100.0))
+#: For norms in units of their likely size, by factors of the fourth root of 2; 4 counts.
+RELATIVE_SIZES = 2.0 ** (np.arange(-11, 5) / 4)  # not studied
+#: For variances in units of an earlier estimate, by factors of the root of 2; 6 counts.
+VARIANCE_RATIOS = 2.0 ** (np.arange(-42, 22) / 2)  # not studied
+#: For parts of a whole, of which the middles of bins are the squares of odd numbers; 4 counts.
+PARTS = np.square(np.arange(1, 17) / 16)  # not studied
+# For numbers of rows of a user, by powers of 2; 4 counts.
+_ROW_COUNTS = 2.0 ** np.arange(16)  # not studied
+
+
+def row_counts(max_rows_per_user: int | None) -> np.ndarray:
+    """Return the public grid for the number of rows of a user."""
+    if max_rows_per_user is None:
+        return _ROW_COUNTS
+    # No longer than the other grid: a longer one would take more counts.
+    points = _ROW_COUNTS[:-1]
+    return np.append(points[points < max_rows_per_user], float(max_rows_per_user))
+
+
+# ------------------------------
+# Levels to which whole users are clipped, and averages without the known part of noise.
+
+#: How clearly a center of rows, and a mean of products, must exceed noise: see `above_noise`.
+#: Not studied.
+CENTER_CERTAINTY, MEAN_CERTAINTY = 3.0, 1.5
+# Factors of other sizes contribute nothing, as products with them might lose digits.
+_SIZES = (1e-150, 1e150)  # not tuned
+
+
+def level_with_noise(size: float, budget: PrivacyBudget) -> float:
+    """Return the level to clip to, a released size; without noise nothing is clipped."""
+    return size if budget.is_private else NO_CLIPPING
+
+
+def release_level(search: Search, norms: np.ndarray, q: float, budget: PrivacyBudget) -> float:
+    """Release a quantile of norms, to clip to."""
+    return level_with_noise(budget.quantile(search, norms, q=q), budget)
+
+
+def clipped_total(values: np.ndarray, level: float) -> np.ndarray:
+    """Sum vectors, one of each user, clipped to norm `level`."""
+    kernel = partial(_total, level=level)
+    return np.asarray(map_sum(as_source(values), kernel, values.shape[1]))
+
+
+def clipped_moment(values: np.ndarray, level: float) -> np.ndarray:
+    """Sum the outer products of vectors, one of each user, clipped to norm `level`."""
+    kernel = partial(_moment, level=level)
+    return np.asarray(map_sum(as_source(values), kernel, values.shape[1] ** 2))
+
+
+def _total(_: slice, values: np.ndarray, level: float) -> np.ndarray:
+    return np.asarray(clip_rows(values.copy(), level).sum(axis=0))
+
+
+def _moment(_: slice, values: np.ndarray, level: float) -> np.ndarray:
+    clipped = clip_rows(values.copy(), level)
+    return clipped.T @ clipped
+
+
+def loses_digits(sizes: np.ndarray) -> np.ndarray:
+    """Mark factors so large or small that products with them might lose digits."""
+    return ~((sizes >= _SIZES[0]) & (sizes <= _SIZES[1]) | (sizes == 0))
+
+
+def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: int) -> np.ndarray:
+    """Shrink a noisy average by the fraction of its squared length that noise has (James-Stein).
+
+    An average no longer than noise is likely to be becomes 0. `noise_std` is the standard deviation
+    of the noise along each of `size` dimensions.
+    """
+    length = float(np.linalg.norm(average))
+    # Noise is longer with a probability of exp(-certainty**2 / 2) at most.
+    if length <= noise_std * (np.sqrt(size) + certainty):
+        return np.zeros_like(average)
+    return average * (1 - size * np.square(noise_std / length))
+
+
+# ------------------------------
+# The releases and their shares, from public facts.
+
+# Not studied one by one: benchmarks/personalization measures all together.
+# Wanted noise of a count as a fraction of the users, limits of its share, and a cheap share.
+_SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
+_VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
+_CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02
+# With more noise than this, in units of the clip level, a mean is of no use: of rows, of responses.
+_LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3  # not studied
+# Number of refinements of the median of the responses.
+_N_REFINEMENTS = 2  # not studied
+_MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26  # not studied
+_PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)  # not studied
+# With one model for all: the share of the moment, and about that of the mean products.
+_POOLED_MOMENT_SHARE, _POOLED_MEAN_SHARE = 0.4, 0.5  # not studied
+# Wanted noise of a mean, in units of the level that users are clipped to.
+_MEAN_NOISE, _LARGEST_MEAN_CLIP = 0.1, 8.0  # not studied
+_GROWTH = 1.5  # not studied
+
+
+class ClippedSum(NamedTuple):
+    """A clip level, and the sum of vectors or matrices of users, clipped to it."""
+
+    norm: Search
+    total: Release
+
+
+class AltminReleases(NamedTuple):
+    """In each step a matrix and a right-hand side of normal equations, at the same clip levels."""
+
+    matrix_norm: Search
+    product_norm: Search
+    steps: tuple[tuple[Release, Release], ...]
+
+
+class MeanReleases(NamedTuple):
+    """One model for all, from the mean of users' products of rows and responses."""
+
+    product_norm: Search
+    mean_products: Release
+
+
+class HeadReleases(NamedTuple):
+    """A representation, and the prior of the heads on it."""
+
+    product_norm: Search
+    products: Release
+    mean_products: Release | None  # None if noise would hide it
+    head_norm: Search
+    steps: tuple[descent.DescentStep, ...] | AltminReleases
+    scales: tuple[Search, ...]  # variances of noise and of intercepts; () if counts are dear
+    prior_vote: Release
+
+
+class PersonalReleases(NamedTuple):
+    """Releases of a personal regression, in this order."""
+
+    response_center: tuple[Search, ...] | ClippedSum  # a median; a mean; () if noise hides both
+    row_count: Search | None
+    user_levels: tuple[Search, ...]  # of means of responses, and of responses; () without
+    row_center: tuple[ClippedSum, ...]  # each corrects the one before; () if noise hides it
+    user_moment: ClippedSum | None
+    model: MeanReleases | HeadReleases
+
+
+def plan_personal(spec: PersonalSpec) -> PersonalReleases:
+    """Plan all releases in their order: those before the model, and those of the model."""
+    before = (
+        _plan_response_center(spec),
+        *_plan_levels(spec),
+        _plan_row_center(spec),
+        _plan_user_moment(spec),
+    )
+    # Decorrelated rows have no units, and their products with responses have those of y.
+    remedy = descent.OTHER_UNITS_OF_Y if spec.decorrelate else descent.OTHER_UNITS
+    norm = _search(spec, "product norm", remedy=remedy)
+    if not spec.is_pooled:
+        return PersonalReleases(*before, model=_plan_heads(spec, before, norm))
+    mean = _mean_products(spec, left_of(before, norm), norm)
+    return PersonalReleases(*before, model=MeanReleases(norm, mean))
+
+
+def mean_clip(spec: PersonalSpec) -> float:
+    """Return the clip level of the mean products, relative to the level of their second moment.
+
+    A low level harms a mean more than a second moment, of which only the directions matter. A high
+    level is right if the noise of the mean is small beside it.
+    """
+    share = _POOLED_MEAN_SHARE if spec.is_pooled else _MEAN_SHARE
+    noise_std = _noise_of_mean(spec, share) * math.sqrt(spec.n_features)
+    return float(np.clip(_MEAN_NOISE / max(noise_std, 1e-9), 1.0, _LARGEST_MEAN_CLIP))
+
+
+def _plan_response_center(spec: PersonalSpec) -> tuple[Search, ...] | ClippedSum:
+    """Plan a median, which works in any units but takes more counts, or else a mean."""
+    if not spec.fit_intercept:
+        return ()
+    if _counts_are_cheap(spec):
+        return descent.plan_median(spec.cost, _count_share(spec), descent.ANY_SIZE, _N_REFINEMENTS)
+    if _noise_of_mean(spec, _RESPONSE_SHARE) > _LARGEST_RESPONSE_NOISE:
+        return ()
+    norm = _level(spec, f"{descent.RESPONSE_CENTER} norm", descent.OTHER_UNITS_OF_Y)
+    total = _sum(spec, descent.RESPONSE_CENTER, _RESPONSE_SHARE, norm, sensitivity.row_sum)
+    return ClippedSum(norm, total)
+
+
+def _plan_levels(spec: PersonalSpec) -> tuple[Search | None, tuple[Search, ...]]:
+    """Plan how many rows users have and, with intercepts, how far the levels of users differ."""
+    if spec.is_pooled or spec.max_rows_per_user == 1:
+        return None, ()
+    count = _search(spec, "row count", row_counts(spec.max_rows_per_user))
+    if not spec.fit_intercept:
+        return count, ()
+    level = _search(spec, "user level", remedy=descent.OTHER_UNITS_OF_Y)
+    return count, (level, _search(spec, "response part", PARTS))
+
+
+def _plan_row_center(spec: PersonalSpec) -> tuple[ClippedSum, ...]:
+    """Plan the rounds that release the center of the rows.
+
+    The noise of the first round is proportional to the distance of the rows from 0. If counts are
+    cheap, there is a second round, whose noise is proportional to the error of the first.
+    """
+    n_rounds = 1 + _counts_are_cheap(spec)
+    size, share = spec.n_features, _CENTER_SHARE / n_rounds
+    noise_std = _noise_of_mean(spec, share) * (math.sqrt(size) + CENTER_CERTAINTY)
+    if not spec.fit_intercept or noise_std > _LARGEST_NOISE:
+        return ()
+    rounds = list[ClippedSum]()
+    for number in range(1, 1 + n_rounds):
+        norm = _level(spec, f"row center norm {number}", OTHER_UNITS_OF_X)
+        total = _sum(spec, f"row center {number}", share, norm, sensitivity.row_sum, size)
+        rounds.append(ClippedSum(norm, total))
+    return tuple(rounds)
+
+
+def _plan_user_moment(spec: PersonalSpec) -> ClippedSum | None:
+    """Plan the second moment that decorrelates features, if wanted."""
+    if not spec.decorrelate:
+        return None
+    norm = _level(spec, "user moment norm", OTHER_UNITS_OF_X, SQUARES)
+    share = _POOLED_MOMENT_SHARE if spec.is_pooled else _MOMENT_SHARE
+    shape = (spec.n_features,) * 2
+    total = _sum(spec, "user moment", share, norm, sensitivity.user_moment, *shape)
+    return ClippedSum(norm, total)
+
+
+def _plan_heads(spec: PersonalSpec, before: Any, norm: Search) -> HeadReleases:
+    """Plan a start and steps, which share the rest of the budget, and a vote."""
+    mean, certainty = None, math.sqrt(spec.n_components) + MEAN_CERTAINTY
+    if spec.mean_head and _noise_of_mean(spec, _MEAN_SHARE) * certainty <= _LARGEST_NOISE:
+        mean = _mean_products(spec, _MEAN_SHARE, norm)
+    head_norm, vote = _search(spec, "head norm", RELATIVE_SIZES), _plan_vote(spec)
+    scales = _plan_scales(spec)
+    left = left_of(before, norm, mean, head_norm, scales, vote)
+    share = min(_PRODUCT_SHARE, left / 2) if spec.n_iter else left
+    shape = (spec.n_features,) * 2
+    products = _sum(spec, "products", share, norm, sensitivity.second_moment, *shape)
+    steps = _plan_steps(spec, left - share, head_norm)
+    return HeadReleases(norm, products, mean, head_norm, steps, scales, vote)
+
+
+def _plan_scales(spec: PersonalSpec) -> tuple[Search, ...]:
+    """Plan the variances of noise and intercepts, if users may have rows that tell of them."""
+    size = spec.n_components + spec.fit_intercept
+    most = spec.max_rows_per_user
+    if not _counts_are_cheap(spec) or (most is not None and most <= size):
+        return ()
+    names = ("noise variance", "intercept variance")[: 1 + spec.fit_intercept]
+    return tuple(_search(spec, name, VARIANCE_RATIOS) for name in names)
+
+
+def _plan_vote(spec: PersonalSpec) -> Release:
+    """Plan the counts of users whom each prior predicts best."""
+    share = _share_of_counts(2, spec, _PRIOR_PRECISION, _PRIOR_LIMITS)
+    change, shape = partial(sensitivity.histogram, spec.unit.adjacency), (len(PRIORS),)
+    return spec.cost.release("prior vote", "gaussian", share, change, {}, shape=shape)
+
+
+def _plan_steps(
+    spec: PersonalSpec, share: float, norm: Search
+) -> tuple[descent.DescentStep, ...] | AltminReleases:
+    """Plan the steps: a gradient and a count each, or normal equations."""
+    if not spec.n_iter:
+        return ()
+    if spec.solver == "altmin":
+        return _plan_altmin(spec, share)
+    votes = _share_of_counts(spec.n_iter, spec, _VOTE_PRECISION, _VOTE_LIMITS)
+    shares = descent.shares_of_steps(share - votes, spec.n_iter, _GROWTH)
+    change, shape = sensitivity.row_sum, (spec.n_features, spec.n_components)
+    return descent.plan_descent(spec, shares, votes, change, follows=norm.name, shape=shape)
+
+
+def _plan_altmin(spec: PersonalSpec, share: float) -> AltminReleases:
+    """Plan the normal equations of each step, and the clip levels of users' terms."""
+    matrix_norm = _level(spec, "normal matrix norm", descent.OTHER_UNITS_OF_Y, SQUARES)
+    product_norm = _level(spec, "normal product norm", descent.OTHER_UNITS_OF_Y, SQUARES)
+    size = spec.n_features * spec.n_components
+    rest, steps = left_of(matrix_norm, product_norm, total=share), list[tuple[Release, Release]]()
+    for step, both in enumerate(descent.shares_of_steps(rest, spec.n_iter, _GROWTH), start=1):
+        of_matrix = f"normal matrix {step}", both / 2, matrix_norm, sensitivity.user_moment
+        of_sides = f"normal products {step}", both / 2, product_norm, sensitivity.row_sum
+        steps.append((_sum(spec, *of_matrix, size, size), _sum(spec, *of_sides, size)))
+    return AltminReleases(matrix_norm, product_norm, tuple(steps))
+
+
+def _mean_products(spec: PersonalSpec, share: float, norm: Search) -> Release:
+    size = spec.n_features
+    return _sum(spec, "mean products", share, norm, sensitivity.row_sum, size)
+
+
+def _noise_of_mean(spec: PersonalSpec, share: float) -> float:
+    """Compute the noise std of a mean over users, in units of the clip level."""
+    change = sensitivity.row_sum(1.0, spec.unit.adjacency)
+    return spec.cost.noise_std("gaussian", change, share) / spec.n_units
+
+
+def _share_of_counts(
+    count: int, spec: PersonalSpec, precision: float, limits: tuple[float, float]
+) -> float:
+    n_units, mu = spec.n_units, spec.cost.mu
+    return share_for_counts(count, n_units, mu, precision=precision, limits=limits)
+
+
+def _count_share(spec: PersonalSpec) -> float:
+    """Compute the share of one count of a search."""
+    return _share_of_counts(1, spec, _SEARCH_PRECISION, _COUNT_LIMITS)
+
+
+def _counts_are_cheap(spec: PersonalSpec) -> bool:
+    return _count_share(spec) <= _CHEAP_COUNT
+
+
+def _search(
+    spec: PersonalSpec, name: str, grid: np.ndarray = SIZES, remedy: str | None = None
+) -> Search:
+    """Plan a search over a grid; its share follows from the number of users."""
+    share = search_steps(len(grid)) * _count_share(spec)
+    return spec.cost.search(name, share, grid, remedy=remedy)
+
+
+def _level(spec: PersonalSpec, name: str, remedy: str, grid: Any = SIZES) -> Search:
+    """Plan the search of a clip level; without noise nothing is clipped, and no warning needed."""
+    return _search(spec, name, grid, remedy if spec.cost.is_private else None)
+
+
+def _sum(
+    spec: PersonalSpec,
+    name: str,
+    share: float,
+    norm: Search,
+    change: Callable[..., float],
+    *shape: int,
+) -> Release:
+    """Plan a sum over users of vectors or symmetric matrices, clipped to a norm."""
+    mechanism = "symmetric_gaussian" if len(shape) == 2 else "gaussian"
+    return plan_sum(spec, name, share, shape, norm.name, change, mechanism)

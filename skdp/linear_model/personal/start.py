@@ -1,0 +1,543 @@
+"""The model of a personal regression, and what comes before its steps: levels, whitening, start."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from scipy.special import fdtri, ndtri
+
+from skdp.data.parts import Targets
+from skdp.data.users import UserBatch, Users
+from skdp.linalg.norms import row_norms, row_squares
+from skdp.linear_model._descent import median_of_responses
+from skdp.linear_model.low_rank.records import whitening_of
+from skdp.linear_model.personal.plan import (
+    CENTER_CERTAINTY,
+    MEAN_CERTAINTY,
+    PARTS,
+    ClippedSum,
+    HeadReleases,
+    MeanReleases,
+    PersonalSpec,
+    above_noise,
+    clipped_moment,
+    clipped_total,
+    level_with_noise,
+    mean_clip,
+    release_level,
+)
+from skdp.privacy import PrivacyBudget, Release
+from skdp.privacy.clipping import clip_weights
+from skdp.privacy.releases import Search
+
+# ------------------------------
+# The released model, and ridge regressions of many users at once.
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A normal prior of a user's coefficients and intercept, for centered and whitened rows."""
+
+    # Coefficients of the mean model.
+    mean: np.ndarray
+    # Columns: orthonormal directions in which users differ.
+    basis: np.ndarray
+    # Variances of the coordinates in the basis.
+    variances: np.ndarray
+    intercept_variance: float
+    # Variance of the noise of a response.
+    noise_variance: float
+    # Share of the variance that is spread evenly over all directions.
+    mix: float = 0.0
+
+    @property
+    def spread(self) -> float:
+        """Variance in each direction at a mix of 1, which leaves the trace the same."""
+        return float(self.variances.sum()) / len(self.basis)
+
+    def changed(self, mix: float, noise_factor: float) -> "Prior":
+        """Return the prior with another mix, and its noise variance multiplied by a factor."""
+        return replace(self, mix=mix, noise_variance=noise_factor * self.noise_variance)
+
+    def root(self) -> np.ndarray:
+        """Return a root of the covariance: a column per component or, with a mix, symmetric."""
+        if self.mix == 0:
+            return self.basis * np.sqrt(self.variances)
+        outside = self.mix * self.spread
+        inside = np.sqrt((1 - self.mix) * self.variances + outside)
+        symmetric = (self.basis * (inside - np.sqrt(outside))) @ self.basis.T
+        symmetric[np.diag_indices(len(symmetric))] += np.sqrt(outside)
+        return symmetric
+
+
+@dataclass(frozen=True)
+class SharedModel:
+    """All that is released: a representation, a mean model, and a prior of heads."""
+
+    center: np.ndarray
+    response_center: float
+    # Centered rows are multiplied by it; None for the identity.
+    whitening: np.ndarray | None
+    prior: Prior
+    # How far the weakest component stands out, in units of the largest eigenvalue of the noise.
+    snr: float
+    warnings: tuple[str, ...] = ()
+
+
+# ------------------------------
+# Ridge regressions of many users at once, each from its own rows.
+
+# None of these functions raises: values that overflow count as 0, and every matrix is made definite
+# before it is inverted, as a singular one would raise an error for all users of a batch.
+
+# Added to the diagonal, in units of the trace: far above rounding errors, too little to matter.
+_RIDGE = 1e-11  # not tuned
+
+
+def ridge_coefficients(
+    features: np.ndarray, responses: np.ndarray, penalty: float, least: float = _RIDGE
+) -> np.ndarray:
+    """Compute the coefficients of every user; 0 for users whose products overflow."""
+    across = features.transpose(0, 2, 1)
+    if features.shape[2] <= features.shape[1]:
+        solved = _solved(across @ features, across @ responses[:, :, None], penalty, least)
+        return aligned(solved[:, :, 0])
+    solved = _solved(features @ across, responses[:, :, None], penalty, least)
+    return aligned(_finite(across @ solved)[:, :, 0])
+
+
+def leave_one_out_errors_by_kernels(
+    kernels: np.ndarray, responses: np.ndarray, counts: np.ndarray, penalty: float
+) -> np.ndarray:
+    """Compute the mean squared error if each response is predicted from the user's others.
+
+    `kernels` are the prior covariances of the predictions. Errors that overflow are 0.
+    """
+    # The residual of a prediction without row i is (K^-1 y)_i / (K^-1)_ii.
+    inverses = _inverses(kernels, penalty)
+    weighted = (inverses @ responses[:, :, None])[:, :, 0]
+    residuals = weighted / np.diagonal(inverses, axis1=1, axis2=2)
+    return _mean_squares(residuals, counts)
+
+
+def leave_one_out_errors_by_features(
+    features: np.ndarray, responses: np.ndarray, counts: np.ndarray, penalty: float
+) -> np.ndarray:
+    """Compute the same from features, which is faster if they are fewer than the rows."""
+    across = features.transpose(0, 2, 1)
+    inner = features @ _inverses(across @ features, penalty)
+    predicted = (inner @ (across @ responses[:, :, None]))[:, :, 0]
+    leverages = np.einsum("bij,bij->bi", inner, features)
+    return _mean_squares((responses - predicted) / (1 - leverages), counts)
+
+
+def aligned(values: np.ndarray) -> np.ndarray:
+    """Return the same numbers, with each row at a multiple of 16 bytes.
+
+    On some processors the order of a sum depends on where its numbers start.
+    """
+    n_rows, size = values.shape
+    if size % 2 == 0:
+        return values
+    padded = np.zeros((n_rows, size + 1))[:, :size]
+    padded[:] = values
+    return padded
+
+
+def _solved(matrices: np.ndarray, sides: np.ndarray, penalty: float, least: float) -> np.ndarray:
+    """Solve positive systems; the solution is 0 if something overflows."""
+    is_bad = _make_definite(matrices, penalty, least) | ~np.isfinite(sides).all(axis=(1, 2))
+    if is_bad.any():
+        sides = np.where(is_bad[:, None, None], 0.0, sides)
+    return _finite(np.linalg.solve(matrices, sides))
+
+
+def _inverses(matrices: np.ndarray, penalty: float) -> np.ndarray:
+    _make_definite(matrices, penalty, _RIDGE)
+    return np.linalg.inv(matrices)
+
+
+def _make_definite(matrices: np.ndarray, penalty: float, least: float) -> np.ndarray:
+    """Add a penalty to Gram matrices, in place; mark those that overflow, which become 0 first."""
+    diagonal = np.arange(matrices.shape[1])
+    traces = np.trace(matrices, axis1=1, axis2=2)
+    is_bad = ~(np.isfinite(matrices).all(axis=(1, 2)) & np.isfinite(traces))
+    matrices[is_bad], traces[is_bad] = 0.0, 0.0
+    matrices[:, diagonal, diagonal] += (penalty + least * traces)[:, np.newaxis]
+    return is_bad
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    """Set all values that are not finite to 0."""
+    if not np.isfinite(values).all():
+        values[~np.isfinite(values)] = 0.0
+    return values
+
+
+def _mean_squares(residuals: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    return _finite(row_squares(residuals) / counts)
+
+
+# ------------------------------
+# The center of rows and of responses, from the means of the users.
+
+_CENTER_QUANTILE = 0.6  # not studied
+# A mean of responses counts as 0 if it is less than so many standard deviations of its noise. It
+# also counts as 0 if it is less than that fraction of the clip level, unless it exceeds twice the
+# first limit: noise may have made the level too high, and a high level adds much noise. Not
+# studied.
+_LEAST_NOISE_OF_MEANS, _LEAST_LEVEL = 2.0, 0.5
+
+
+def release_row_center(plan: ClippedSum, users: Users, budget: PrivacyBudget) -> np.ndarray:
+    """Release the mean of the users' mean rows, shrunk by the part that is noise."""
+    means = users.map_users(_mean_rows)
+    level = release_level(plan.norm, row_norms(means), _CENTER_QUANTILE, budget)
+    total = clipped_total(means, level)
+    released, noise_std = budget.release(plan.total, total, level, rounding=users.rounding)
+    center, noise_std = released / users.n_users, noise_std / users.n_users
+    return above_noise(center, noise_std, CENTER_CERTAINTY, len(center))
+
+
+def release_response_center(
+    plan: tuple[Search, ...] | ClippedSum, users: Users, budget: PrivacyBudget
+) -> float:
+    """Release the median or the mean of the users' mean responses; a mean in the noise is 0."""
+    means = users.map_users(mean_responses)
+    if not isinstance(plan, ClippedSum):
+        return median_of_responses(plan, Targets.of(means), budget)
+    level = release_level(plan.norm, np.abs(means), _CENTER_QUANTILE, budget)
+    total = clipped_total(means[:, np.newaxis], level)[0]
+    released, noise_std = budget.release(plan.total, total, level, rounding=users.rounding)
+    center, noise_std = float(released) / users.n_users, noise_std / users.n_users
+    least = _LEAST_NOISE_OF_MEANS * noise_std
+    return center if abs(center) > max(least, min(_LEAST_LEVEL * level, 2 * least)) else 0.0
+
+
+def _mean_rows(batch: UserBatch) -> np.ndarray:
+    sums = batch.is_row[:, np.newaxis, :] @ batch.rows
+    return np.asarray(sums[:, 0] / batch.counts[:, np.newaxis])
+
+
+def mean_responses(batch: UserBatch) -> np.ndarray:
+    """Average the responses of each user."""
+    sums = batch.is_row[:, np.newaxis, :] @ batch.responses[:, :, np.newaxis]
+    return np.asarray(sums[:, 0, 0] / batch.counts)
+
+
+# ------------------------------
+# How far the levels of users differ, beyond what their rows explain.
+
+_LEVEL_QUANTILE = 0.6  # not studied
+# Ratio of a grid point to the geometric middle of the values that a search rounds up to it.
+_ABOVE = 2.0**0.25  # not tuned
+# Half of the distance of the roots of two points of `PARTS`.
+_HALF_A_PART = 0.5 / len(PARTS)  # not tuned
+_LEAST_RESPONSE_VARIANCE = 1e-200  # not tuned
+
+
+@dataclass(frozen=True)
+class UserLevels:
+    """Variances of responses: between the levels of users, and within users."""
+
+    between: float = 0.0
+    within: float = 1.0
+
+    def of_users(self, batch: UserBatch) -> np.ndarray:
+        """Estimate the level of each user: its mean response, shrunk."""
+        trust = self.between / (self.between + self.within / batch.counts)
+        return np.asarray(trust * mean_responses(batch))
+
+
+def release_user_levels(
+    plan: tuple[Search, ...], users: Users, row_count: float, budget: PrivacyBudget
+) -> UserLevels:
+    r"""Release the typical size of a user's mean response, and how much of it is no level.
+
+    The mean of m responses has a variance M: that between levels, and w / m of the variance w
+    within users. In the mean square of the m responses, what is beside the mean is :math:`(w / m)
+    \chi^2_{m-1}`. So over the square of the mean it is :math:`u (m - 1) F_{m-1, 1}` for the part
+    u = w / (m M) of M that is no level, whatever the size of M is for a user.
+    """
+    (of_size, of_part), (means, parts) = plan, users.map_users(_means_and_parts).T
+    size = budget.quantile(of_size, means, q=_LEVEL_QUANTILE) / _ABOVE
+    part = (math.sqrt(budget.quantile(of_part, parts, q=0.5)) - _HALF_A_PART) ** 2
+    of_means = (size / float(ndtri((1 + _LEVEL_QUANTILE) / 2))) ** 2
+    if row_count == 1:  # few users have more rows, which alone tell levels
+        part = 1.0
+    within = max(max(row_count, 2.0) * part * of_means, _LEAST_RESPONSE_VARIANCE)
+    return UserLevels((1 - part) * of_means, within)
+
+
+def _means_and_parts(batch: UserBatch) -> np.ndarray:
+    """Return how far from 0 the mean response of each user is, and which part shows no level."""
+    means = np.abs(mean_responses(batch))
+    beside = np.maximum(np.square(root_mean_squares(batch)) - np.square(means), 0.0)
+    m = np.maximum(batch.counts, 2.0)
+    usual = (m - 1) * fdtri(m - 1, 1.0, 0.5) * np.square(means)
+    # At most 1, which is where the parts end: a quotient by a mean of 0 would overflow.
+    parts = beside / np.maximum(np.maximum(usual, beside), _LEAST_RESPONSE_VARIANCE)
+    # A single response shows nothing.
+    return np.column_stack([means, np.where(batch.counts > 1, parts, 1.0)])
+
+
+def root_mean_squares(batch: UserBatch) -> np.ndarray:
+    """Compute the root mean square of the responses of each user."""
+    return np.asarray(np.sqrt(row_squares(batch.responses) / batch.counts))
+
+
+# ------------------------------
+# A map that decorrelates features, from the second moments of the users.
+
+_WHITENING_QUANTILE, _CERTAINTY = 0.5, 3.0  # not studied
+# Features whose variance is less than this fraction of the largest are small: not studied.
+_SMALL = 0.1
+_HIDDEN = (
+    "Noise hides the variances of the features: they are taken to be 1, and the features to be "
+    "uncorrelated. Pass decorrelate=False if you know that they are, a larger epsilon, or more "
+    "users."
+)
+
+
+def release_user_whitening(
+    plan: ClippedSum, users: Users, budget: PrivacyBudget
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Release the mean of the users' second moments; return its denoised inverse root.
+
+    That is the identity if noise hides even the mean variance of all features.
+    """
+    norms = users.map_users(moment_norms)
+    level = release_level(plan.norm, norms, _WHITENING_QUANTILE, budget)
+    weights = clip_weights(norms, level, users.n_features**2)
+    total = users.map_sum(partial(_weighted_moment, weights=weights), users.n_features**2)
+    released, noise_std = budget.release(plan.total, total, level, rounding=users.rounding)
+    released, noise_std = released / users.n_users, noise_std / users.n_users
+    mean_std = noise_std / np.sqrt(users.n_features)
+    if np.diagonal(released).mean() <= _CERTAINTY * mean_std:
+        return np.eye(users.n_features), (_HIDDEN,)
+    return whitening_of(released, noise_std)[0], _warnings(released, noise_std)
+
+
+def moment_norms(batch: UserBatch) -> np.ndarray:
+    r"""Compute the Frobenius norm of :math:`X_j^T X_j / m_j` for each user.
+
+    :math:`X_j X_j^T / m_j` has the same norm, so the smaller of both is formed.
+    """
+    rows, across = batch.rows, batch.rows.transpose(0, 2, 1)
+    products = rows @ across if rows.shape[1] <= rows.shape[2] else across @ rows
+    return row_norms(products.reshape(len(products), -1)) / batch.counts
+
+
+def _weighted_moment(_: slice, batch: UserBatch, weights: np.ndarray) -> np.ndarray:
+    scaled = batch.rows * (weights[batch.slots] / batch.counts)[:, np.newaxis, np.newaxis]
+    n_features = batch.rows.shape[2]
+    return scaled.reshape(-1, n_features).T @ batch.rows.reshape(-1, n_features)
+
+
+def _warnings(moment: np.ndarray, noise_std: float) -> tuple[str, ...]:
+    """Warn of features so small beside the others that noise hides them."""
+    variances = np.diagonal(moment)
+    edge = noise_std * np.sqrt(2 * len(variances))
+    is_lost = (variances < edge) & (variances + 2 * noise_std < _SMALL * variances.max())
+    n_lost = int(np.count_nonzero(is_lost))
+    if n_lost == 0:
+        return ()
+    return (
+        "Features too small beside the others to stand out from noise, which hardly take part in "
+        f"the fit: {n_lost} of {len(variances)}. If the units of features differ, or some lie far "
+        "from 0, put DPStandardScaler(privacy_unit='user') before this step in a DPPipeline, or "
+        "divide them by public guesses of their spreads.",
+    )
+
+
+# ------------------------------
+# The spectral start: directions in which users differ.
+
+_PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
+# The variance of a component is at least this fraction of the first one's: not studied.
+_LEAST_VARIANCE = 0.1
+# The noise variance of a response is at least this fraction of the variance of predictions, with
+# noisy eigenvalues and with exact ones. The estimate from noisy eigenvalues may be far too small,
+# and heads would then follow noise. Not studied.
+_LEAST_NOISE, _LEAST_OF_EXACT = 0.15, 0.01
+_INTERCEPT_VARIANCE = 0.05  # not studied
+_TINY = 1e-200
+
+
+@dataclass(frozen=True)
+class Start:
+    """A prior to start from; the shrinkage of its mean depends on its basis."""
+
+    prior: Prior
+    # Mean of the products of rows and responses.
+    mean_products: np.ndarray
+    # Standard deviation of their errors along each direction.
+    mean_noise_std: float
+    # Typical number of rows of a user.
+    row_count: float
+    # How far the weakest component stands out from the noise.
+    snr: float
+
+    def with_basis(self, basis: np.ndarray) -> "Start":
+        """Return the start with another basis."""
+        mean = _shrunk_mean(basis, self.mean_products, self.mean_noise_std)
+        return replace(self, prior=replace(self.prior, basis=basis, mean=mean))
+
+
+def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, noise_std: float) -> np.ndarray:
+    """Shrink the mean of the products to the mean model, inside and outside the basis."""
+    inside = basis @ (basis.T @ mean_products)
+    size, k = basis.shape
+    outside = above_noise(mean_products - inside, noise_std, MEAN_CERTAINTY, size - k)
+    return above_noise(inside, noise_std, MEAN_CERTAINTY, k) + outside
+
+
+def release_mean_model(
+    spec: PersonalSpec, plan: MeanReleases, users: Users, budget: PrivacyBudget
+) -> Start:
+    """Release only the mean of the products: one model for all."""
+    products, size = _release_size(plan.product_norm, users, UserLevels(), budget)
+    mean = _release_mean(spec, plan.mean_products, products, size, users, budget)
+    basis = np.zeros((users.n_features, 0))
+    prior = Prior(_shrunk_mean(basis, *mean), basis, np.zeros(0), 0.0, 1.0)
+    return Start(prior, *mean, 1.0, 0.0)
+
+
+def release_start(
+    spec: PersonalSpec,
+    plan: HeadReleases,
+    users: Users,
+    row_count: float,
+    levels: UserLevels,
+    budget: PrivacyBudget,
+) -> Start:
+    r"""Release the sum of the outer products, their mean, and the scale of heads.
+
+    For uncorrelated rows of a user with coefficients :math:`\theta_j` the product
+    :math:`s_j = X_j^T y_j / m_j` of rows and responses has the mean :math:`\theta_j`. The mean of
+    :math:`s_j s_j^T` is :math:`\theta_j \theta_j^T` times a number near 1, plus a multiple of the
+    identity. The leading eigenvectors of its sum over users are the representation. Unlike the
+    published initialization (P. Jain, J. Rush, A. Smith, S. Song, A. Guha Thakurta, 2021,
+    "Differentially private model personalization", NeurIPS), this one clips users, not pairs of
+    rows, and uses all rows together.
+    """
+    products, size = _release_size(plan.product_norm, users, levels, budget)
+    level = level_with_noise(size, budget)
+    total = clipped_moment(products, level)
+    released, noise_std = budget.release(plan.products, total, level, rounding=users.rounding)
+    mean = np.zeros(users.n_features), 0.0
+    if plan.mean_products is not None:
+        mean = _release_mean(spec, plan.mean_products, products, size, users, budget)
+    moment = released / users.n_users
+    spread = moment - _outer_of_mean(moment, *mean)
+    prior, snr = _spectral(spread, noise_std / users.n_users, mean, row_count, spec)
+    start = _with_scale(plan.head_norm, Start(prior, *mean, row_count, snr), users, budget)
+    intercept = max(start.prior.intercept_variance, levels.between)
+    return replace(start, prior=replace(start.prior, intercept_variance=intercept))
+
+
+def _release_size(
+    search: Search, users: Users, levels: UserLevels, budget: PrivacyBudget
+) -> tuple[np.ndarray, float]:
+    """Compute the products, and release a size that most of their norms exceed."""
+    products = users.map_users(partial(_products, levels=levels))
+    return products, budget.quantile(search, row_norms(products), q=_PRODUCT_QUANTILE)
+
+
+def _products(batch: UserBatch, levels: UserLevels) -> np.ndarray:
+    responses = batch.responses
+    if levels.between > 0:
+        responses = responses - levels.of_users(batch)[:, np.newaxis] * batch.is_row
+    sums = batch.rows.transpose(0, 2, 1) @ responses[:, :, np.newaxis]
+    return sums[:, :, 0] / batch.counts[:, np.newaxis]
+
+
+def _release_mean(
+    spec: PersonalSpec,
+    release: Release,
+    products: np.ndarray,
+    size: float,
+    users: Users,
+    budget: PrivacyBudget,
+) -> tuple[np.ndarray, float]:
+    """Release the mean of clipped products; return also the std of its errors."""
+    level = level_with_noise(size * mean_clip(spec), budget)
+    total = clipped_total(products, level)
+    released, noise_std = budget.release(release, total, level, rounding=users.rounding)
+    # Besides the noise there is the sampling error of the mean, for products of that size in random
+    # directions.
+    error = size / np.sqrt(users.n_users * users.n_features)
+    return released / users.n_users, float(np.hypot(noise_std / users.n_users, error))
+
+
+def _spectral(
+    moment: np.ndarray,
+    noise_std: float,
+    mean: tuple[np.ndarray, float],
+    row_count: float,
+    spec: PersonalSpec,
+) -> tuple[Prior, float]:
+    """Estimate the prior, and the snr of its weakest component, from a noisy second moment."""
+    k, size = spec.n_components, len(moment)
+    values, vectors = np.linalg.eigh(moment)
+    # Contiguous, as a copy of it would be: products with both then have the same bits.
+    values, basis = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :k])
+    # With all directions in the basis, none shows the noise: half of the smallest value stands in.
+    bulk = float(values[k:].mean()) if k < size else float(values[-1]) / 2
+    largest = max(float(values[0]) - bulk, _TINY)
+    variances = np.maximum(values[:k] - bulk, _LEAST_VARIANCE * largest)
+    total = float(variances.sum())
+    least = _LEAST_NOISE if noise_std > 0 else _LEAST_OF_EXACT
+    noise_variance = max(bulk * row_count - total, least * total)
+    intercept = _INTERCEPT_VARIANCE * total / k if spec.fit_intercept else 0.0
+    edge = noise_std * np.sqrt(2 * size)
+    snr = float((values[k - 1] - bulk) / edge) if edge > 0 else np.inf
+    return Prior(_shrunk_mean(basis, *mean), basis, variances, intercept, noise_variance), snr
+
+
+def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise_std: float) -> np.ndarray:
+    """Return what the mean adds to the second moment, no more than the moment has there."""
+    value = above_noise(mean, noise_std, 0.0, len(moment))
+    square = float(value @ value)
+    if square == 0:
+        return np.zeros_like(moment)
+    direction = value / np.sqrt(square)
+    along = float(direction @ moment @ direction)
+    typical = float(np.median(np.linalg.eigvalsh(moment)))
+    return np.outer(direction, direction) * min(square, max(along - typical, 0.0))
+
+
+def _with_scale(search: Search, start: Start, users: Users, budget: PrivacyBudget) -> Start:
+    """Release the scale of heads, and multiply all variances of the prior by its square.
+
+    Clipped products show less variance than there is, and gradient steps are too long if a variance
+    is estimated too small.
+    """
+    prior = start.prior
+    sizes = users.map_users(partial(_head_sizes, prior=prior))
+    expected = np.sqrt(prior.variances.sum())
+    factor = budget.quantile(search, sizes / expected, q=_HEAD_QUANTILE) ** 2
+    scaled = replace(
+        prior,
+        variances=factor * prior.variances,
+        intercept_variance=factor * prior.intercept_variance,
+        noise_variance=factor * prior.noise_variance,
+    )
+    return replace(start, prior=scaled)
+
+
+def _head_sizes(batch: UserBatch, prior: Prior) -> np.ndarray:
+    features, responses = features_of(batch, prior)
+    heads = ridge_coefficients(features, responses, prior.noise_variance)
+    return row_norms(heads[:, : len(prior.variances)] * np.sqrt(prior.variances))
+
+
+def features_of(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
+    """Return features whose coefficients have prior variance 1, and the responses to explain."""
+    both = batch.rows @ np.column_stack([prior.root(), prior.mean])
+    responses = batch.responses - both[:, :, -1]
+    if prior.intercept_variance == 0:
+        return both[:, :, :-1], responses
+    both[:, :, -1] = np.sqrt(prior.intercept_variance) * batch.is_row
+    return both, responses

@@ -1,0 +1,644 @@
+"""Which estimators are private, learn nothing, are not fitted, hold others, or are refused."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from inspect import getclosurevars, signature
+from itertools import chain
+from numbers import Real
+from operator import attrgetter
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn import config_context
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, clone
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.compose._column_transformer import _is_empty_column_selection
+from sklearn.frozen import FrozenEstimator
+from sklearn.kernel_approximation import AdditiveChi2Sampler
+from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    SplineTransformer,
+)
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import _BaseComposition, available_if
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._estimator import PrivateEstimator, check_unwatched
+from skdp._validation import SeededEstimator, by_chunks, in_parts
+from skdp.data.containers import checked_container
+from skdp.exceptions import is_called_by
+from skdp.privacy import PrivacySpent
+
+# ------------------------------
+# Which steps of an estimator are private, learn nothing, or are not fitted.
+
+
+@cache
+def _stateless() -> dict[type, dict[str, Callable[[Any], bool]]]:
+    """Return the classes that learn nothing, some only where parameters say all.
+
+    Their subclasses may learn. The tag requires_fit=False is no proof: a Gaussian process has it,
+    too.
+    """
+    # Imputers take long to import, neighbors and all.
+    from sklearn.feature_extraction import FeatureHasher
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+    from sklearn.impute import SimpleImputer
+
+    functions = ("analyzer", "preprocessor", "strip_accents", "tokenizer")
+    encoder = {
+        "categories": lambda given: not isinstance(given, str),
+        **dict.fromkeys(("min_frequency", "max_categories"), lambda given: given is None),
+    }
+    values = ("unknown_value", "encoded_missing_value")
+    return {
+        **{kind: {} for kind in (AdditiveChi2Sampler, Binarizer, FeatureHasher)},
+        **{kind: {} for kind in (FunctionTransformer, HashingVectorizer, Normalizer)},
+        PolynomialFeatures: {},
+        CountVectorizer: {
+            "vocabulary": lambda given: given is not None,
+            "input": lambda given: given == "content",
+            **dict.fromkeys(functions, lambda given: not callable(given)),
+        },
+        OneHotEncoder: {**encoder, "handle_unknown": lambda given: given in ("error", "ignore")},
+        OrdinalEncoder: {
+            **encoder,
+            "handle_unknown": lambda given: given in ("error", "use_encoded_value"),
+            **dict.fromkeys(values, lambda given: isinstance(given, Real) and math.isfinite(given)),
+        },
+        SplineTransformer: {
+            "knots": lambda given: not isinstance(given, str),
+            "extrapolation": lambda given: given != "error",
+        },
+        SimpleImputer: {
+            "strategy": lambda given: given == "constant",
+            "add_indicator": lambda given: not given,
+        },
+    }
+
+
+# What to take in the place of steps that learn without privacy, by the names of their classes. A
+# sparse or robust regression has no twin: ours is least squares.
+_TWINS = {
+    name: twin
+    for twin, names in {
+        "DPLinearRegression": ("LinearRegression", "Ridge", "RidgeCV"),
+        "DPLogisticRegression": ("LogisticRegression", "LogisticRegressionCV"),
+        "DPPCA": ("IncrementalPCA", "PCA"),
+        "DPStandardScaler": ("RobustScaler", "StandardScaler"),
+        "DPStandardScaler, or a FunctionTransformer with public ends of the columns": (
+            "MaxAbsScaler",
+            "MinMaxScaler",
+        ),
+        "DPTruncatedSVD": ("TruncatedSVD",),
+        "plain functions": ("FunctionTransformer", "HashingVectorizer"),
+        "HashingVectorizer, or CountVectorizer(vocabulary=[...]) of texts and without functions": (
+            "CountVectorizer",
+            "TfidfVectorizer",
+        ),
+        "OneHotEncoder(categories=[...])": ("OneHotEncoder",),
+        "OrdinalEncoder(categories=[...]), with finite unknown_value and encoded_missing_value if "
+        "there are any": ("OrdinalEncoder",),
+        "knots that are an array, and no extrapolation='error'": ("SplineTransformer",),
+        'SimpleImputer(strategy="constant"), or DPStandardScaler(missing="mean")': (
+            "IterativeImputer",
+            "KNNImputer",
+            "SimpleImputer",
+        ),
+    }.items()
+    for name in names
+}
+
+
+class SharedBudget:
+    """Marks an estimator of steps that share its budget: it has one record, and no step has."""
+
+    steps: Any
+    shares: Any
+
+
+def has_budget(estimator: Any) -> bool:
+    """Tell whether an estimator has a budget of its own."""
+    return isinstance(estimator, PrivateEstimator | SharedBudget)
+
+
+def private_steps(estimator: Any) -> dict[str, Any]:
+    """Return what has a budget within an estimator, by prefixes such as ``"dppca__"`` or ""."""
+    if has_budget(estimator):
+        return {"": estimator}
+    if is_passed_through(estimator) or not isinstance(estimator, BaseEstimator):
+        return {}
+    parameters = estimator.get_params(deep=True)
+    # What these hold is not fitted, or has no budget of its own.
+    whole = tuple(
+        f"{name}__"
+        for name, value in parameters.items()
+        if is_passed_through(value) or isinstance(value, SharedBudget)
+    )
+    return {
+        f"{name}__": value
+        for name, value in parameters.items()
+        if has_budget(value) and not name.startswith(whole)
+    }
+
+
+def is_stateless(step: Any) -> bool:
+    """Tell whether an estimator learns nothing from the rows that it is fitted to."""
+    return type(step) in _stateless() and not (calls_objects(step) or learning_parameters(step))
+
+
+def learning_parameters(step: Any) -> list[str]:
+    """List the parameters by which a class of those learns, or refuses single rows."""
+    conditions = _stateless().get(type(step), {})
+    given = {name: getattr(step, name) for name in conditions}
+    if refuses_rows(step):
+        values = [value for column in given["categories"] for value in column]
+        if not any(value is None or value != value for value in values):
+            # Then no number stands for what is unknown or missing.
+            given = {name: value for name, value in given.items() if not name.endswith("_value")}
+    return [f"{name}={value!r}" for name, value in given.items() if not conditions[name](value)]
+
+
+def calls_objects(step: Any) -> bool:
+    """Tell whether a class that may learn nothing calls what may have learned or keep rows."""
+    return type(step) in _stateless() and not _is_plain(step.get_params(deep=False))
+
+
+# What is called and learns nothing, beside functions.
+_PLAIN = (BuiltinFunctionType, MethodDescriptorType, np.ufunc, type(np.mean), type)
+
+
+def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
+    """Tell whether parameters are made of values and plain functions, as far as can be seen.
+
+    Other objects that are called, as methods of estimators and caches, may learn or keep rows.
+    """
+    held: Iterable[Any] = given if isinstance(given, list | tuple) else ()
+    if hasattr(given, "fit") and hasattr(given, "get_params"):
+        return is_stateless(given)
+    if isinstance(given, Mapping):
+        held = given.values()
+    elif isinstance(given, partial):
+        held = given.func, given.args, given.keywords
+    elif isinstance(given, FunctionType):
+        used = getclosurevars(given)
+        # Functions of modules, which it may call, are not looked into.
+        named = [one for one in used.globals.values() if hasattr(one, "get_params")]
+        held = used.nonlocals, named, given.__defaults__, given.__kwdefaults__, vars(given)
+    elif callable(given):
+        return isinstance(given, _PLAIN)
+    return id(given) in met or all(_is_plain(one, met | {id(given)}) for one in held)
+
+
+def instead_of(step: Any) -> str:
+    """Name what to take in the place of a step that may learn without privacy."""
+    return _TWINS.get(type(step).__name__, "a private step, or one that learns nothing")
+
+
+def is_passed_through(step: Any) -> bool:
+    """Tell whether a fit leaves a step as it is: it is frozen, "passthrough", "drop" or None."""
+    is_none = step is None or (isinstance(step, str) and step in ("passthrough", "drop"))
+    # A subclass may fit what it holds.
+    return is_none or type(step) is FrozenEstimator
+
+
+# Behind a private step an error or a warning would tell of single rows. There stand only classes
+# that take each row by itself, and every finite number; their subclasses may do anything.
+_OF_ALL_ROWS = (Binarizer, Normalizer, PolynomialFeatures, SplineTransformer)
+OF_ALL_ROWS = (
+    "Binarizer, Normalizer, PolynomialFeatures, SplineTransformer with an array of knots, and "
+    "ColumnTransformer of these, 'passthrough' and 'drop'"
+)
+
+
+def takes_all_rows(step: Any) -> bool:
+    """Tell whether a step takes each row by itself, and refuses none: it may follow private ones.
+
+    Whether its parameters fit is tried with the largest numbers: `made_of_extremes`.
+    """
+    if is_columns(step):
+        are_given = not any(callable(columns) for *_, columns in step.transformers)
+        parts = [part for _, part in HOLDERS[ColumnTransformer].given(step)]
+        return are_given and not any(map(is_columns, parts)) and all(map(takes_all_rows, parts))
+    if step is None or isinstance(step, str):
+        return step in (None, "passthrough", "drop")
+    return type(step) in _OF_ALL_ROWS and is_stateless(step)
+
+
+def stands_wrong(steps: Sequence[tuple[str, Any]]) -> str:
+    """Name a step that follows a private one and may refuse single rows; "" if there is none."""
+    is_behind = False
+    for name, step in steps:
+        if is_behind and not (takes_all_rows(step) or private_steps(step)):
+            return name
+        is_behind = is_behind or bool(private_steps(step))
+    return ""
+
+
+def copied(step: Any) -> Any:
+    """Clone what a fit would change."""
+    return step if is_passed_through(step) else clone(step)
+
+
+def keeps_columns(step: Any) -> bool:
+    """Tell whether a step leaves as many columns as it gets, in their order: their names hold."""
+    if is_passed_through(step):
+        return type(step) is not FrozenEstimator
+    # An imputer that is accepted keeps empty columns.
+    is_imputer = type(step).__name__ == "SimpleImputer" and is_stateless(step)
+    is_declared = getattr(step, "feature_names_out", None) == "one-to-one"
+    return is_imputer or is_declared or isinstance(step, OneToOneFeatureMixin)
+
+
+# ------------------------------
+# What holds other estimators, and is known to fit each of them once.
+
+
+class Parts(NamedTuple):
+    """How to list the parts of a kind of estimator, by their names: before a fit, and after it."""
+
+    given: Callable[[Any], Sequence[tuple[str, Any]]]
+    fitted: Callable[[Any], Sequence[tuple[str, Any]]]
+
+
+def _given_columns(holder: Any) -> list[tuple[str, Any]]:
+    parts = [(name, part) for name, part, _ in holder.transformers]
+    return [*parts, ("remainder", holder.remainder)]
+
+
+def _fitted_columns(holder: Any) -> list[tuple[str, Any]]:
+    check_is_fitted(holder)
+    return [(name, part) for name, part, _ in fitted_parts(holder)]
+
+
+def fitted_parts(holder: Any) -> list[tuple[str, Any, Any]]:
+    """List the names, the transformers and the columns of a fitted ColumnTransformer."""
+    # Old versions of scikit-learn warn where the columns of a remainder are looked at.
+    kept = [one for one in holder.transformers_ if type(one[1]) is not str or one[1] != "drop"]
+    # Those that are given no columns are not fitted.
+    return [one for one in kept if not _is_empty_column_selection(one[2])]
+
+
+def _in_attributes(*names: str) -> Parts:
+    """List the parts that attributes hold; after a fit these have the same names with a "_"."""
+
+    def _fitted(holder: Any) -> list[tuple[str, Any]]:
+        check_is_fitted(holder)
+        return [(name, getattr(holder, f"{name}_")) for name in names]
+
+    return Parts(lambda holder: [(name, getattr(holder, name)) for name in names], _fitted)
+
+
+_steps, _transformers = attrgetter("steps"), attrgetter("transformer_list")
+#: By exact class: a subclass may fit its parts more often, and keep more.
+HOLDERS: dict[type, Parts] = {
+    ColumnTransformer: Parts(_given_columns, _fitted_columns),
+    FeatureUnion: Parts(_transformers, _transformers),
+    # Its threshold is given, or that of the method which it calls.
+    FixedThresholdClassifier: _in_attributes("estimator"),
+    Pipeline: Parts(_steps, _steps),
+    TransformedTargetRegressor: _in_attributes("transformer", "regressor"),
+}
+
+
+def fitted_once(estimator: Any) -> list[Any]:
+    """List the private estimators that one fit fits; refuse what may fit them more often."""
+    if has_budget(estimator):
+        return [estimator]
+    if parts := HOLDERS.get(type(estimator)):
+        return [step for _, part in parts.given(estimator) for step in fitted_once(part)]
+    if private_steps(estimator):
+        raise ValueError(
+            f"How often {type(estimator).__name__} fits its private steps is not counted. Keep a "
+            "ledger, which counts the fits that are made."
+        )
+    return []
+
+
+# ------------------------------
+# Encoders that refuse unknown categories: they take these until the rows have been checked.
+
+# What a fit puts in the place of handle_unknown="error", and of unknown_value.
+_LENIENT: dict[type, dict[str, Any]] = {  # not tuned
+    OneHotEncoder: {"handle_unknown": "ignore"},
+    OrdinalEncoder: {"handle_unknown": "use_encoded_value", "unknown_value": -1},
+}
+
+
+class _Instead(str):
+    """Stands for "error" while a pipeline is fitted; scikit-learn sees a string like others."""
+
+    __slots__ = ()
+
+
+def refuses_rows(step: Any) -> bool:
+    """Tell whether an encoder refuses unknown categories, or does so once a fit has ended."""
+    given = getattr(step, "handle_unknown", None) if type(step) in _LENIENT else None
+    return given == "error" or isinstance(given, _Instead)
+
+
+def leaves_of(estimator: Any, *, is_fitted: bool) -> Iterator[Any]:
+    """Yield what holders hold, holders within holders too."""
+    parts = HOLDERS.get(type(estimator))
+    if parts is None:
+        yield estimator
+        return
+    for _, part in parts.fitted(estimator) if is_fitted else parts.given(estimator):
+        yield from leaves_of(part, is_fitted=is_fitted)
+
+
+def refuses_unknown(estimator: Any, *, is_fitted: bool = False) -> bool:
+    """Tell whether an encoder within an estimator refuses unknown categories."""
+    return any(map(refuses_rows, leaves_of(estimator, is_fitted=is_fitted)))
+
+
+def lenient(estimator: Any) -> Any:
+    """Return an estimator whose encoders take all rows, and whose imputers keep all columns."""
+    if isinstance(estimator, SharedBudget):
+        steps = [(name, lenient(step)) for name, step in estimator.steps]
+        return clone(estimator).set_params(steps=steps)
+    if not any(map(_instead, leaves_of(estimator, is_fitted=False))):
+        return estimator
+    changed = clone(estimator)
+    for step in leaves_of(changed, is_fitted=False):
+        if given := _instead(step):
+            step.set_params(**given)
+    return changed
+
+
+def _instead(step: Any) -> dict[str, Any]:
+    if refuses_rows(step):
+        given = _LENIENT[type(step)]
+        return {**given, "handle_unknown": _Instead(given["handle_unknown"])}
+    return {"keep_empty_features": True} if type(step).__name__ == "SimpleImputer" else {}
+
+
+def make_strict(estimator: Any) -> Any:
+    """Let the encoders of a fitted estimator refuse unknown categories, as they were asked to."""
+    leaves = partial(leaves_of, estimator)
+    for step in chain(leaves(is_fitted=False), leaves(is_fitted=True)):
+        if isinstance(getattr(step, "handle_unknown", None), _Instead):
+            step.set_params(**{**dict.fromkeys(_LENIENT[type(step)]), "handle_unknown": "error"})
+    return estimator
+
+
+# ------------------------------
+# A ColumnTransformer, and its private parts.
+
+
+def is_columns(step: Any) -> bool:
+    """Tell whether a step transforms columns apart."""
+    return type(step) is ColumnTransformer
+
+
+def last_of(part: Any) -> Any:
+    """Return the last step of a Pipeline; any other part is its own."""
+    return part.steps[-1][1] if type(part) is Pipeline and part.steps else part
+
+
+def private_parts(step: Any) -> list[tuple[str, Any, Any]]:
+    """Return the name, the estimator and the columns of each part that ends with a private step."""
+    return [one for one in step.transformers if has_budget(last_of(one[1]))]
+
+
+def is_plain_pipeline(part: Any) -> bool:
+    """Tell whether a part is a pipeline without cache, or columns of its own."""
+    is_plain = type(part) is Pipeline and part.memory is None and bool(part.steps)
+    return is_plain and not any(is_columns(step) for _, step in part.steps)
+
+
+def ending_with(part: Any, last: Any) -> Any:
+    """Put another estimator in the place of the last step of a part."""
+    if type(part) is not Pipeline:
+        return last
+    return Pipeline([*part.steps[:-1], (part.steps[-1][0], last)])
+
+
+# ------------------------------
+# Methods that go to the fitted estimator that another one holds.
+
+
+def _delegates(name: str) -> Callable[[Any], bool]:
+    """Make a check whether what is held, or before a fit its pattern, has a method."""
+
+    def _has(holder: Any) -> bool:
+        getattr(holder._held(), name)
+        return True
+
+    return _has
+
+
+def _delegated(name: str, does: str) -> Any:
+    """Make a method that takes rows, and leaves them to the method of the fitted estimator."""
+
+    def _method(self: Any, X: Any) -> Any:
+        return self._applied(name, X)
+
+    _method.__name__, _method.__qualname__ = name, f"DelegatesMixin.{name}"
+    _method.__doc__ = f"""{does}, as the fitted estimator does.
+
+        Parameters
+        ----------
+        X : {{array-like, RowBlocks, dask collection}} of shape (n_samples, n_features)
+            Rows, as the `{name}` of the fitted estimator takes them.
+
+        Returns
+        -------
+        ndarray, or for a RowBlocks or a dask collection what is computed when it is read
+            What that returns, which the guarantee does not cover.
+        """
+    return available_if(_delegates(name))(by_chunks(_method))
+
+
+class DelegatesMixin(SeededEstimator):
+    """Predicts, transforms and scores with a fitted estimator that it holds."""
+
+    privacy_spent_: PrivacySpent
+    # Not every last step takes them.
+    __metadata_request__score: ClassVar[dict[str, Any]] = {"users": False}
+
+    @abstractmethod
+    def _held(self) -> Any:
+        """Return the fitted estimator, or before a fit its pattern."""
+
+    @abstractmethod
+    def _pattern(self) -> Any:
+        """Return what is fitted."""
+
+    predict = _delegated("predict", "Predict")
+    predict_proba = _delegated("predict_proba", "Predict probabilities")
+    predict_log_proba = _delegated("predict_log_proba", "Predict logarithms of probabilities")
+    decision_function = _delegated("decision_function", "Compute the decision function")
+    score_samples = _delegated("score_samples", "Score rows")
+    transform = _delegated("transform", "Transform rows")
+    inverse_transform = _delegated("inverse_transform", "Map transformed rows back")
+
+    @available_if(_delegates("transform"))
+    def fit_transform(self, X: Any, y: Any = None, *, users: Any = None) -> Any:
+        """Fit, and transform the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to protect.
+        y : array-like of shape (n_samples,) or None, default=None
+            Their responses.
+        users : array-like of shape (n_samples,) or None, default=None
+            Whose each row is, where all private steps have ``privacy_unit="user"``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            The rows transformed, which the guarantee does not cover.
+        """
+        return self.fit(X, y, users=users).transform(X)
+
+    @available_if(_delegates("get_feature_names_out"))
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Get the names of the transformed features.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Names of the features of X.
+
+        Returns
+        -------
+        ndarray of str
+            Their names.
+        """
+        return self._fitted().get_feature_names_out(input_features)
+
+    @available_if(_delegates("score"))
+    def score(self, X: Any, y: Any = None, *, users: Any = None) -> float:
+        """Score rows with the fitted estimator.
+
+        Parameters
+        ----------
+        X : {array-like, RowBlocks, dask collection} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,) or None, default=None
+            Their responses, for a dask collection in the same chunks; None for rows in parts, which
+            bring theirs along.
+        users : array-like of shape (n_samples,) or None, default=None
+            Whose each row is, for a last step whose own `score` takes that.
+
+        Returns
+        -------
+        float
+            What its own `score` returns, which the guarantee does not cover.
+
+        Raises
+        ------
+        ValueError
+            If the last step takes no `users` and got some.
+        """
+        last, (X, y) = last_of(self._fitted()), in_parts(X, y)
+        if users is not None and "users" not in signature(last.score).parameters:
+            raise ValueError(
+                f"users must be None: {type(last).__name__}.score takes none, and scores each row."
+            )
+        given = {} if users is None else {"users": users}
+        return float(self._applied("score", X, *(() if y is None else (y,)), **given))
+
+    @property
+    def classes_(self) -> Any:
+        """Class labels of a classifier."""
+        return self._fitted().classes_
+
+    def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:
+        """Call a method of the fitted estimator; where it predicts, steps hand on arrays."""
+        output = {} if "transform" in name else {"transform_output": "default"}
+        with config_context(**output):
+            return getattr(self._fitted(), name)(checked_container(X), *more, **users)
+
+    def _fitted(self) -> Any:
+        check_is_fitted(self)
+        return self._held()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "privacy_spent_")
+
+    def __sklearn_tags__(self) -> Any:
+        return get_tags(self._pattern())
+
+
+# ------------------------------
+# What is against a step that shares a budget.
+
+
+def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
+    """Say why a step cannot be kept private; `is_behind` if it follows a private one."""
+    is_private = isinstance(estimator, PrivateEstimator)
+    where = f"Step {name!r}: " if name else "estimator: "
+    check_unwatched(where, estimator)
+    if isinstance(estimator, DelegatesMixin):
+        yield (
+            f"{where}a {type(estimator).__name__} has a budget of its own, which is not that of "
+            "the whole. Put what it fits in its place."
+        )
+        return
+    if isinstance(estimator, type):
+        yield f"{where}{estimator.__name__} is a class: pass {estimator.__name__}()."
+        return
+    if not (hasattr(estimator, "fit") or is_passed_through(estimator)):
+        yield f"{where}a {type(estimator).__name__} is no estimator, as it has no fit."
+        return
+    if isinstance(estimator, FrozenEstimator):
+        check_is_fitted(estimator)
+    may_refuse = is_behind and not (is_private or takes_all_rows(estimator))
+    if may_refuse and (is_stateless(estimator) or type(estimator) is FrozenEstimator):
+        yield (
+            f"{where}{type(estimator).__name__} may refuse single rows, and behind a private step "
+            "its error would tell of them: put it before the first private step. What may follow "
+            f"one is {OF_ALL_ROWS}."
+        )
+    elif is_columns(estimator):
+        for part, one in HOLDERS[ColumnTransformer].given(estimator):
+            if is_columns(one):
+                yield f"{where}a ColumnTransformer within another is not supported."
+            elif is_plain_pipeline(one):
+                check_unwatched(where, one)
+                yield from _not_private_within(f"{name}__{part}", one)
+            elif not has_budget(one):
+                yield from not_private(f"{name}__{part}", one, is_behind=False)
+    elif not (is_private or is_stateless(estimator) or is_passed_through(estimator)):
+        kind, holds_steps = type(estimator).__name__, isinstance(estimator, _BaseComposition)
+        nested = f" A {kind} within a Pipeline is no step: put its steps there." * holds_steps
+        learns = f"{kind} may learn from the rows without privacy"
+        if given := ", ".join(learning_parameters(estimator)):
+            learns = f"{kind} with {given} may learn from the rows, or refuse single ones"
+        yield (
+            f"{where}{learns}. Use {instead_of(estimator)}, "
+            f"or wrap an estimator fitted on public rows in sklearn.frozen.FrozenEstimator.{nested}"
+        )
+    for parameter in ("ledger", "random_state") if is_private else ():
+        if getattr(estimator, parameter) is not None:
+            remedy = "pass it to the whole instead."
+            if is_called_by("sklearn.ensemble._bagging"):
+                remedy = "bagging sets seeds, which can be guessed. Fit one model."
+            yield f"{where}{parameter} must be None: {remedy}"
+    if is_private and estimator.delta == 0:
+        yield f"{where}delta must be positive, got 0."
+
+
+def _not_private_within(path: str, part: Pipeline) -> Iterator[str]:
+    """Say why the steps of a part cannot be kept private; a private one is a step of its own."""
+    for inner, one in part.steps:
+        if not private_steps(one):
+            yield from not_private(f"{path}__{inner}", one, is_behind=False)
+        elif one is not last_of(part) or not has_budget(one):
+            yield (
+                f"Step '{path}__{inner}': a private step must be the last of a Pipeline in a "
+                "ColumnTransformer. Put what follows it behind the ColumnTransformer."
+            )

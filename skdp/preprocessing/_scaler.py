@@ -1,0 +1,443 @@
+"""Private scaling of columns."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import partial
+from numbers import Real
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._estimator import Data, PrivateEstimator, check_not_pure
+from skdp._validation import (
+    by_chunks,
+    check_features,
+    check_rows_of,
+    check_rows_or_blocks,
+    check_transformed,
+    feature_names,
+    transformed,
+)
+from skdp.data.containers import finite, float_dtype
+from skdp.data.parts import RowBlocks
+from skdp.data.people import keyed_by_people, people_of, rounding_of_units
+from skdp.data.rows import Rows, checked_digest
+from skdp.data.sources import as_source, holds_sparse
+from skdp.exceptions import counted, shortened
+from skdp.linalg.norms import with_data
+from skdp.preprocessing.intervals import OTHER_UNITS_OF_X, checked_interval
+from skdp.preprocessing.scales import (
+    MOST_NOISE,
+    Scales,
+    ScaleSpec,
+    has_odd_squares,
+    plan_scales_by_share,
+    release_scales,
+    warnings_for_hidden,
+)
+from skdp.privacy import Plan
+from skdp.units import ResolvedRow, ResolvedUser
+
+__all__ = ["DPStandardScaler"]
+
+# ------------------------------
+# Rows in the units of released scales, and back; sparse rows stay sparse.
+
+
+class Scaling(NamedTuple):
+    """Functions that scale each column of arrays and of CSR matrices, and undo that."""
+
+    center: np.ndarray
+    scale: np.ndarray
+    is_centered: bool
+    clip: float
+    fills: bool
+
+    def apply(self, X: Any) -> Any:
+        """Scale and clip rows; without centering a 0 stays 0. Gaps are filled with centers."""
+        return _by_column(X, self._scaled)
+
+    def undo(self, X: Any) -> Any:
+        """Take rows back to the units of the data."""
+        return _by_column(X, self._restored)
+
+    def _scaled(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        center, scale = self.center[columns], self.scale[columns]
+        if self.fills:
+            values = np.where(np.isnan(values), center, values)
+        if self.is_centered:
+            values, center = values - center, np.zeros(len(center))
+        if self.clip < math.inf:
+            reach = self.clip * scale
+            low, high = np.minimum(center - reach, 0.0), np.maximum(center + reach, 0.0)
+            values = np.clip(values, low, high)
+        return np.asarray(values / scale)
+
+    def _restored(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        restored = values * self.scale[columns]
+        return restored + self.center[columns] if self.is_centered else restored
+
+
+def _by_column(X: Any, change: Any) -> Any:
+    """Change stored entries by a function of them and of their columns, in double precision."""
+    dtype = float_dtype(X)
+    with np.errstate(all="ignore"):
+        if issparse(X):
+            changed = change(X.data.astype(np.float64), X.indices)
+            return with_data(X, finite(changed.astype(dtype)))
+        changed = change(np.asarray(X, np.float64), np.arange(X.shape[1]))
+        return finite(changed.astype(dtype))
+
+
+# ------------------------------
+# Warnings of public facts, and of released values.
+
+
+def warnings_for_plan(spec: ScaleSpec, plan: Plan) -> Iterator[str]:
+    """Warn if noise will hide most centers and scales."""
+    noise_std = plan.releases[-1].noise_std
+    if spec.cost.is_private and noise_std is not None and noise_std > MOST_NOISE:
+        yield (
+            f"With epsilon={spec.cost.epsilon:g}, {spec.n_units} {spec.unit.counted} and "
+            f"{counted(spec.n_features, 'column')}, noise hides most centers and scales: its "
+            f"standard deviation is {noise_std:.2f} of half the interval of a column. Use "
+            f"{_remedy(spec)}."
+        )
+
+
+def warnings_for_scales(scales: Scales, spec: ScaleSpec, names: Sequence[Any]) -> Iterator[str]:
+    """Warn of columns whose scale, or place, noise hides, or that floats cannot square."""
+    if spec.cost.is_private:
+        is_hidden = scales.is_flat | scales.are_hidden()
+        yield from warnings_for_hidden(is_hidden, f"Use {_remedy(spec)}.")
+    elif (is_odd := has_odd_squares(scales)).any():
+        odd = shortened([str(names[column]) for column in np.flatnonzero(is_odd).tolist()])
+        yield (
+            "Columns that are too large or too small for floats to hold their squares, and are not "
+            f"well scaled: {is_odd.sum()} of {len(names)} ({odd}). {OTHER_UNITS_OF_X}"
+        )
+
+
+def _remedy(spec: ScaleSpec) -> str:
+    better = "" if spec.interval is None else " that fit better, and"
+    return (
+        f"more {spec.unit.counted}, fewer columns, or a larger epsilon. Pass bounds{better} "
+        "that are known without looking at X"
+    )
+
+
+class ColumnEstimator(PrivateEstimator):
+    """A private estimator that begins with centers and scales of the columns of X."""
+
+    bounds: Any
+    missing: Any
+    privacy_unit: Any
+    _kind: ClassVar[type[ScaleSpec]] = ScaleSpec
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateEstimator._parameter_constraints,
+        "privacy_unit": [StrOptions({"row", "user"})],
+        # `checked_interval` checks it.
+        "bounds": "no_validation",
+        "missing": [StrOptions({"refuse", "mean"})],
+    }
+
+    def _validate(self, X: Any, y: Any, users: Any = None) -> tuple[ScaleSpec, Data]:
+        self._check_gaps(X)
+        checked = check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=self._finite)
+        people = people_of(users, checked, self.privacy_unit)
+        n_units = checked.shape[0] if people is None else people.n_people
+        # The checked X has lost the names of its features.
+        names = feature_names(X)
+        spec = self._spec_of(n_units, checked.shape[1], like=checked, names=names)
+        check_features(X, self, reset=True)
+        source = as_source(checked)
+        digest = checked_digest(source, self.n_jobs, is_seeded=self._is_seeded)
+        return spec, (Rows(source, self.n_jobs, people=people), keyed_by_people(digest, people))
+
+    def _spec_like(self, n_samples: int, n_features: int, like: Any) -> ScaleSpec:
+        return self._spec_of(n_samples, n_features, like=like, names=feature_names(like))
+
+    def _spec_of(
+        self, n_units: int, n_features: int, *, like: Any, names: Sequence[Any] | None
+    ) -> ScaleSpec:
+        """Refuse parameters that contradict each other or the public facts."""
+        is_sparse = holds_sparse(like)
+        self._check_sparse(is_sparse)
+        check_not_pure(type(self).__name__, self._cost())
+        interval = checked_interval(self.bounds, n_features, names)
+        is_user, shape = self.privacy_unit == "user", (n_units, n_features)
+        return self._asked(
+            self._kind,
+            unit=(ResolvedUser if is_user else ResolvedRow)(self.adjacency),
+            n_units=n_units,
+            n_features=n_features,
+            rounding=rounding_of_units(like, shape, are_people=is_user, is_sparse=is_sparse),
+            interval=interval,
+            has_gaps=self._takes_gaps,
+        )
+
+    @abstractmethod
+    def _check_sparse(self, is_sparse: bool) -> None:
+        """Refuse sparse rows that would become dense."""
+
+    @property
+    def _takes_gaps(self) -> bool:
+        return bool(self.missing != "refuse")
+
+    @property
+    def _finite(self) -> Any:
+        """What scikit-learn calls the numbers that are taken."""
+        return "allow-nan" if self._takes_gaps else True
+
+    def _check_gaps(self, X: Any) -> None:
+        if self._takes_gaps and (isinstance(X, RowBlocks) or holds_sparse(X)):
+            raise ValueError(
+                'missing="mean" takes dense rows in memory, no sparse ones and no parts: pass an '
+                'array or a data frame, or missing="refuse" and rows whose gaps public constants '
+                "fill."
+            )
+
+
+# "auto" clips entries to so many standard deviations, up to this number of rows times mu over that
+# of columns, and then to more, by its square root.
+_CLIP, _STRONG = 5.0, 300.0  # benchmarks/sweep/sweep.md, jobs "components" and "classes"
+
+
+class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
+    """Standardize columns by centers and scales that are differentially private.
+
+    Publishes a mean and a variance of every column under (epsilon, delta)-differential privacy for
+    rows, and scales rows by these. With ``epsilon=inf`` and ``bounds=None`` it computes what
+    :class:`sklearn.preprocessing.StandardScaler` does.
+
+    Parameters
+    ----------
+    with_mean : bool, default=True
+        Whether `transform` subtracts the means. Sparse rows need ``False``.
+    epsilon : float, default=1.0
+        Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
+        ``inf`` switches the noise off.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
+        number of units.
+    privacy_unit : {"row", "user"}, default="row"
+        What is protected: one row, or a user with all of its rows, each of which then counts once.
+        `fit` takes `users` then.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
+        which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
+    bounds : dict, list of pairs, pair of floats or of arrays (n_features,), or None, default=None
+        Public ends ``(low, high)`` of every column, in its units, between which entries are clipped
+        for the fit: by the names of a data frame, as ``{"age": (18, 90)}``; a list of such tuples,
+        in the order of the columns; or all lower and all upper ends. They must be known without
+        looking at X: its smallest and largest entries are **not** public. They may be generous:
+        they limit what one row can do, and finding the spread inside costs little. Sizes are at
+        most 1e100, and the ends at least 1e-100 apart. ``None`` finds intervals privately, for
+        three eighths of the budget or, if a column is narrow beside its distance from 0, for half.
+    clip : float, "auto" or None, default="auto"
+        Size that scaled entries are clipped to in `transform`, in standard deviations from the
+        mean. Without centering the interval is extended to 0, which stays 0. ``"auto"`` is 5, or
+        more where rows and budget are many for the columns, and ``inf`` with ``epsilon=inf``: what
+        follows then loses more by clipping than to its noise. ``None`` does not clip.
+    missing : {"refuse", "mean"}, default="refuse"
+        What becomes of NaN in dense rows in memory. "mean" leaves it out of the means and
+        variances, releases with them a count of the other entries of each column, and fills in the
+        released mean in `transform`. No constant has to be known, as by
+        ``SimpleImputer(strategy="constant")``, which is the other public way.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
+    n_jobs : int or None, default=None
+        Threads that share the data; no number depends on it. ``None`` uses the threads of BLAS.
+    random_state : int, RandomState or Generator instance or None, default=None
+        ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
+        ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
+        one that can be guessed voids the guarantee.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+        Means of the columns, with their entries clipped. Covered by the guarantee.
+    var_ : ndarray of shape (n_features,)
+        Variances of the columns. Covered by the guarantee.
+    scale_ : ndarray of shape (n_features,)
+        What `transform` divides by: square roots of `var_`, or 1 for a constant column if there is
+        no noise. Covered by the guarantee.
+    clip_ : float
+        What `transform` clips to; ``inf`` if it does not clip. Public.
+    n_samples_seen_ : int
+        Number of rows. Public.
+    privacy_spent_ : PrivacySpent
+        Record of every release. Public.
+    n_features_in_ : int
+        Number of features. Public.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if X has names that are strings. Public.
+
+    See Also
+    --------
+    sklearn.preprocessing.StandardScaler : The same without privacy.
+    DPLogisticRegression, DPPCA : What may follow.
+
+    Notes
+    -----
+    **Privacy.** Unit: one row. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly
+    in Gaussian differential privacy. Entries are clipped to `bounds`, or to intervals that are
+    found privately. Released: with `bounds` the mean of each column and of its square and, with
+    ``missing="mean"``, how many entries it has. Then, without `bounds` or of columns whose spread
+    within them noise hides, counts of the entries by sign and power of two and, of columns that may
+    be narrow beside their distance from 0, by place in their intervals. Last, means and mean
+    squares again, in the intervals that were found. `plan` lists every release before a fit,
+    `privacy_spent_` afterwards. Assumed public: the shape of X, its dtype, whether it is dense or
+    sparse, feature names, and parameters. Infinity is refused, and without ``missing="mean"`` also
+    NaN, which tells that there are none. Not covered: what `transform` and `fit_transform` return,
+    a noise-free function of the rows; and the running time.
+
+    Means and variances are drawn to those of all columns as far as noise hides the differences.
+    Mathematics and proofs: :doc:`/scaling`. There is no ``partial_fit``. Readings of rows: two, and
+    one more with `bounds`, up to five more if columns are narrow, and one that checks them.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdp import DPStandardScaler
+    >>> X = load_digits().data
+    >>> scaler = DPStandardScaler(bounds=(0, 16), epsilon=4.0).fit(X)
+    >>> scaler.transform(X).shape
+    (1797, 64)
+    >>> round(scaler.privacy_spent_.epsilon_at(1e-6), 3)
+    4.0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **ColumnEstimator._parameter_constraints,
+        "with_mean": ["boolean"],
+        "clip": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), None],
+    }
+
+    def __init__(
+        self,
+        *,
+        with_mean: bool = True,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        privacy_unit: str = "row",
+        adjacency: str = "replace",
+        bounds: Any = None,
+        clip: float | str | None = "auto",
+        missing: str = "refuse",
+        ledger: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.with_mean = with_mean
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.bounds = bounds
+        self.clip = clip
+        self.missing = missing
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, *, users: Any = None) -> Self:
+        """Find the means and variances, spending the whole budget.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
+            Rows to protect; sparse ones with ``with_mean=False`` only.
+        y : None
+            Ignored.
+        users : {array-like, dask collection} of shape (n_samples,), list of arrays or None, \
+                default=None
+            Whose each row is, for ``privacy_unit="user"``: ids of one kind, integers or strings;
+            of rows in parts also a list with an array for each part.
+
+        Returns
+        -------
+        DPStandardScaler
+            The fitted estimator.
+        """
+        return self._fit(X, users=users)
+
+    @by_chunks
+    def transform(self, X: Any) -> Any:
+        """Center and scale rows, and clip them. Not covered by the guarantee.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
+            Rows; sparse ones with ``with_mean=False`` only.
+
+        Returns
+        -------
+        ndarray, CSR matrix, RowBlocks or dask array of shape (n_samples, n_features)
+            The rows in the units of the scales, in the kind of container that was given.
+        """
+        self._check_sparse(holds_sparse(X))
+        self._check_gaps(X)
+        checked = check_rows_of(X, self, ensure_all_finite=self._finite)
+        return transformed(checked, self._scaling.apply)
+
+    @by_chunks
+    def inverse_transform(self, X: Any) -> Any:
+        """Take rows back to the units of the data; what was clipped stays clipped.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, RowBlocks, dask collection} of shape (n_samples, n_features)
+            Scaled rows.
+
+        Returns
+        -------
+        ndarray, CSR matrix, RowBlocks or dask array of shape (n_samples, n_features)
+            The rows in the units of the data, in the kind of container that was given.
+        """
+        check_is_fitted(self)
+        self._check_sparse(holds_sparse(X))
+        rows = check_transformed(X, self.n_features_in_, type(self).__name__)
+        return transformed(rows, self._scaling.undo)
+
+    def _check_sparse(self, is_sparse: bool) -> None:
+        if is_sparse and self.with_mean:
+            raise ValueError(
+                "A sparse X cannot be centered without becoming dense: pass with_mean=False, or a "
+                "dense X, as a ColumnTransformer with sparse_threshold=0 makes it."
+            )
+
+    _plan = staticmethod(partial(plan_scales_by_share, share=1.0))
+    _warnings = staticmethod(warnings_for_plan)
+
+    def _solve(self, spec: ScaleSpec, plan: Any, view: Any, budget: Any, generator: Any) -> Scales:
+        shape = spec.n_units, spec.n_features
+        return release_scales(plan, view, shape, spec.interval, budget)
+
+    def _set_attributes(self, result: Scales, spec: ScaleSpec) -> Iterator[str]:
+        self.mean_, self.var_ = result.center, result.variance
+        is_constant = result.is_flat & (not spec.cost.is_private)
+        self.scale_ = np.where(is_constant, 1.0, np.sqrt(result.variance))
+        self.n_samples_seen_ = spec.n_units
+        strength = spec.n_units * spec.cost.mu / spec.n_features
+        auto = _CLIP * math.sqrt(max(1.0, strength / _STRONG))
+        self.clip_: float = auto if isinstance(self.clip, str) else self.clip or math.inf
+        names = getattr(self, "feature_names_in_", range(spec.n_features))
+        return warnings_for_scales(result, spec, names)
+
+    @property
+    def _scaling(self) -> Scaling:
+        return Scaling(self.mean_, self.scale_, bool(self.with_mean), self.clip_, self._takes_gaps)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not (self.with_mean or self._takes_gaps)
+        tags.input_tags.allow_nan = self._takes_gaps
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,595 @@
+"""Private centers and scales of columns: what is released, and what follows from it."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdp.data.reduce import BlockView
+from skdp.preprocessing.intervals import (
+    _IN_TAIL,
+    N_BINS,
+    Intervals,
+    Place,
+    are_narrow,
+    are_points,
+    counting,
+    counts_inside,
+    intervals_within,
+    is_visible,
+    place_size,
+    place_size_within,
+    place_within,
+    sized_intervals,
+    summing,
+    warnings_for_sizes,
+    zoomed_intervals,
+)
+from skdp.privacy import PrivacyBudget, Release, sensitivity
+from skdp.privacy.plan import AnyOf, PrivacyCost
+from skdp.units import ResolvedUnit
+
+# ------------------------------
+# The plan: releases and their shares, from public facts.
+
+# Largest number of bins of all columns together, for the memory; and limits of the number of bins
+# of one column, as powers of two.
+_ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
+# The joint noise of too many bins hides where most rows are. They are at most so many times the
+# squared ratio of the rows to the noise of one bin: benchmarks/trace_regression/scales.md.
+_CLEAR = 0.1
+# With more noise in a bin, in units of the entries of a narrow column, looks show too little.
+_MOST_NOISE_OF_BIN = 0.25  # benchmarks/trace_regression/looks.md
+#: Looks at narrow columns; each shrinks their intervals: benchmarks/trace_regression/looks.md.
+N_LOOKS = 5
+# What a number that is not missing adds to the count beside the moments of its column. A larger
+# one makes the count more exact, but the sensitivity for zero_out larger.
+_PRESENCE = 0.5  # not studied
+#: Larger noise of a mean, in units of half an interval, hides most centers and scales.
+MOST_NOISE = 0.1  # not studied
+_SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in intervals"
+_LOOKS = _SIZES, _PLACED, *(f"closer {_PLACED} {n}" for n in range(1, N_LOOKS))  # not tuned
+_ROUGH_MOMENTS = "rough column moments"
+# Parts of the share of all releases: of the signed sizes, and of places in intervals.
+_SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
+# With bounds: the part of the share that tells which columns noise hides.
+_ROUGH = 0.2  # benchmarks/scaling/bounds.md
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleSpec:
+    """Public facts of columns whose centers and scales are asked for."""
+
+    cost: PrivacyCost
+    unit: ResolvedUnit
+    n_units: int
+    n_features: int
+    rounding: float  # bound for a sum of rows, in units of the largest contribution
+    has_gaps: bool = False  # whether entries may be missing, and are then counted
+    interval: tuple[np.ndarray, np.ndarray] | None  # public ends of each column, or None
+
+
+class CenteredReleases(NamedTuple):
+    """Without noise and bounds: the moments around 0, and around the means that these give."""
+
+    rough: Release
+    moments: Release
+
+
+class ZoomedReleases(NamedTuple):
+    """Where a column may be far from 0 beside its width: places come first."""
+
+    places: tuple[Release, ...]
+    moments: Release
+
+
+class SizedReleases(NamedTuple):
+    """How columns are found whose spread nothing tells, in this order."""
+
+    sizes: Release
+    branches: AnyOf  # the moments alone, or a `ZoomedReleases`
+
+
+class BoundedReleases(NamedTuple):
+    """With bounds: the moments within them, and what these leave to do."""
+
+    rough: Release
+    branches: AnyOf  # the moments again, or a `SizedReleases` of the columns that noise hides
+
+
+#: Releases of scales; with bounds and without noise it is one.
+ScaleReleases = Release | CenteredReleases | SizedReleases | BoundedReleases
+
+
+def plan_scales_by_share(
+    spec: ScaleSpec, share: float, of_sizes: float = _SIZES_SHARE
+) -> ScaleReleases:
+    """Plan all releases in their order, for one share of the budget."""
+    sizes, places = of_sizes * share, _PLACES_SHARE * share
+    return plan_scales(spec, sizes=sizes, places=places, moments=share - sizes)
+
+
+def plan_scales(spec: ScaleSpec, *, sizes: float, places: float, moments: float) -> ScaleReleases:
+    """Plan all releases in their order; those of places take their share from the moments."""
+    if not spec.cost.is_private:
+        return _plan_exact(spec, sizes + moments)
+    if spec.interval is None:
+        return _plan_sized(spec, sizes, places, moments)
+    rough, left = _ROUGH * (sizes + moments), 1 - _ROUGH
+    again = _plan_moments(spec, left * (sizes + moments))
+    searched = _plan_sized(spec, left * sizes, left * places, left * moments)
+    return BoundedReleases(_plan_moments(spec, rough, _ROUGH_MOMENTS), AnyOf((again, searched)))
+
+
+def _plan_exact(spec: ScaleSpec, share: float) -> ScaleReleases:
+    """Plan moments without noise: within bounds, or around means that come first."""
+    if spec.interval is not None:
+        return _plan_moments(spec, share)
+    any_change, shape = partial(float, math.inf), (2 + spec.has_gaps, spec.n_features)
+    releases = (
+        spec.cost.release(name, "gaussian", share / 2, any_change, {}, shape=shape)
+        for name in (_ROUGH_MOMENTS, _MOMENTS)
+    )
+    return CenteredReleases(*releases)
+
+
+def _plan_sized(spec: ScaleSpec, sizes: float, places: float, moments: float) -> SizedReleases:
+    """Plan the search for intervals, of all columns or of those that released values say."""
+    change = partial(sensitivity.histograms, adjacency=spec.unit.adjacency)
+    shape = (spec.n_features, N_BINS)
+    release = partial(spec.cost.release, _SIZES, "gaussian", sizes, change, shape=shape)
+    known = {"n_columns": spec.n_features}
+    first = release(known) if spec.interval is None else release(follows=_ROUGH_MOMENTS)
+    closer, left = _plan_places(spec, places / N_LOOKS), moments - places
+    zoomed = ZoomedReleases(closer, _plan_moments(spec, left))
+    return SizedReleases(first, AnyOf((_plan_moments(spec, moments), zoomed)))
+
+
+def _plan_moments(spec: ScaleSpec, share: float, name: str = _MOMENTS) -> Release:
+    """Plan the mean of each column and of its square, in its interval."""
+    change = partial(_moment_change, spec=spec)
+    known, shape = {"rounding": spec.rounding}, (2 + spec.has_gaps, spec.n_features)
+    return spec.cost.release(name, "gaussian", share, change, known, shape=shape)
+
+
+def _plan_places(spec: ScaleSpec, share: float) -> tuple[Release, ...]:
+    """Plan histograms of equal bins, for all columns or for those that are zoomed."""
+    change = partial(sensitivity.histograms, adjacency=spec.unit.adjacency)
+    noise_std = spec.cost.noise_std("gaussian", change(spec.n_features), share)
+    most = min(_ALL_PLACES / spec.n_features, _CLEAR * (spec.n_units / noise_std) ** 2)
+    shape = spec.n_features, 1 << int(np.clip(math.log2(most), *_PLACES))
+    first, *others = (
+        spec.cost.release(name, "gaussian", share, change, follows=before, shape=shape)
+        for before, name in pairwise(_LOOKS)
+    )
+    return first, *(replace(one, may_be_skipped=True) for one in others)
+
+
+def _moment_change(rounding: float, spec: ScaleSpec) -> float:
+    adjacency, presence = spec.unit.adjacency, _PRESENCE * spec.has_gaps
+    change = sensitivity.column_moments(spec.n_features, adjacency, rounding, presence)
+    return change / spec.n_units
+
+
+# ------------------------------
+# Moments of columns, and which columns noise hides within their bounds.
+
+# A variance of fewer standard deviations of its noise is unclear.
+_UNCLEAR = 6.0  # benchmarks/scaling/bounds.md
+# Within bounds has to stay unknown so many times the part of the rows that a search overlooks, or
+# the search is not worth its share.
+_PRICE = 4.5  # benchmarks/scaling/bounds.md
+# More than the rounding of weights.
+_ABOVE = 1 + 1e-12  # not tuned
+# Variance, in the found interval, of a column that was searched for.
+_USUAL = 0.1  # not studied
+
+
+class Moments(NamedTuple):
+    """Released means of t and of t^2 - 1/2 in each column, and the noise of each column.
+
+    Where entries may be missing, a third row has the part of them that is there.
+    """
+
+    means: np.ndarray
+    noise_std: np.ndarray
+
+    def averaged(self, other: "Moments", is_same: np.ndarray) -> "Moments":
+        """Average with later moments, by the noise of each, where the intervals are the same."""
+        own = np.where(is_same, self.noise_std**-2.0, 0.0)
+        precision = own + other.noise_std**-2.0
+        means = other.means + own / precision * (self.means - other.means)
+        return Moments(means, precision**-0.5)
+
+    def of_present(self, n_rows: int) -> "Moments":
+        """Divide by the part of the entries that are there, one at least, if they are counted."""
+        present = self.present(n_rows)
+        return Moments(self.means[:2] / present, self.noise_std / present)
+
+    def present(self, n_rows: int) -> np.ndarray:
+        """Return the part of the entries that are there; all, if they are not counted."""
+        if len(self.means) == 2:
+            return np.ones(len(self.noise_std))
+        return np.clip(self.means[2] / _PRESENCE, 1 / n_rows, 1.0)
+
+    def variances(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the variances of t, and the noise of each."""
+        squares = np.minimum(self.means[0] ** 2, 1.0)
+        # On average, noise adds its variance to the square of a mean m, and 2 m e with its error e.
+        variances = self.means[1] + 0.5 - self.means[0] ** 2 + self.noise_std**2
+        # No variance exceeds that of as many entries at both ends as give this mean.
+        variances = np.minimum(variances, 1 - squares + self.noise_std)
+        return variances, self.noise_std * np.sqrt(1 + 4 * squares)
+
+
+def hidden_columns(
+    rough: Moments, plan: BoundedReleases, n_rows: int, budget: PrivacyBudget
+) -> np.ndarray:
+    """Tell which columns to search for within their bounds: none, if that would find less.
+
+    A column is hidden if noise may be much of its variance. What bounds alone will leave unknown of
+    the variance of a usual hidden column is compared with the part of the rows that a search
+    overlooks.
+    """
+    variances, noise_std = rough.variances()
+    is_hidden = variances < _UNCLEAR * noise_std
+    n_hidden = int(is_hidden.sum())
+    if not n_hidden:
+        return is_hidden
+    again, search = plan.branches.branches
+    usual = float(np.median(variances[is_hidden]))
+    usual = max(usual, float(np.mean(noise_std[is_hidden])) / math.sqrt(n_hidden))
+    unknown = again.noise_std * float(np.mean((noise_std / rough.noise_std)[is_hidden])) / usual
+    overlooked = _IN_TAIL * _noise_std_of_bin(search.sizes, n_hidden, budget) / n_rows
+    return is_hidden & (_PRICE * overlooked < unknown)
+
+
+def _noise_std_of_bin(release: Release, n_columns: int, budget: PrivacyBudget) -> float:
+    change = release.sensitivity_for(n_columns=n_columns)
+    return budget.cost.noise_std(release.mechanism, change, release.share)
+
+
+def weights_of(variances: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
+    """Weigh columns so that their variances have about the same relative error.
+
+    The mean square is 1, and no more: then a row changes all moments together by as much as without
+    weights.
+    """
+    weights = np.clip(variances, np.maximum(noise_std, _LEAST_VARIANCE), 1.0) ** -0.5
+    return weights / (math.sqrt(np.mean(weights**2)) * _ABOVE)
+
+
+# ------------------------------
+# From released moments to centers and scales: noise is taken out, as far as it can be.
+
+# Least variance under noise, in units of the squared half of an interval.
+_LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
+# A variance of so many standard deviations of what noise leaves open may be none at all.
+_HIDDEN = 2.0  # not studied
+# A flat column is a constant if what noise leaves open is less than that, in units of the squared
+# half of an interval: on one-hot tables with few rows .05 loses up to .4 of R2. Not studied beyond.
+_LITTLE = 0.025
+# If so large a part of the columns shows nothing, noise hides it, and it may tell much together.
+_MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
+# Columns of numbers at both ends of an interval alone have the variance 1 - m^2 for the mean m;
+# others have less. Not studied.
+_AT_ENDS = 0.5
+# Without noise, what is smaller than this, relative to the terms of the variance, is rounding: a
+# million equal rows left 127 eps at most.
+_ROUNDING = 256 * np.finfo(np.float64).eps  # not tuned
+# Least deviation, in steps of the type of the data at the center: coefficients in units of less
+# are lost in the rounding of predictions.
+_FINEST = 64  # not tuned
+
+
+class Scales(NamedTuple):
+    """Centers and variances of columns, as far as noise tells.
+
+    A column that `is_flat` hardly varies, and one that `is_void` shows nothing but 0. `off_usual`
+    are the fractions of the entries that differ from the usual one, 1 where unknown. `presence` are
+    those of the entries that are there, with the standard deviation of their noise. Of columns that
+    are narrow beside their distance from 0, one that `is_point` is as narrow as can be seen, and
+    one that `is_unclear` is flat after looks that noise has blurred. A flat column `is_constant` if
+    noise is too small to hide more. Centers have noise of `center_std`.
+    """
+
+    center: np.ndarray
+    variance: np.ndarray
+    is_flat: np.ndarray
+    is_void: np.ndarray
+    off_usual: np.ndarray
+    presence: Any = 1.0
+    presence_std: Any = 0.0
+    is_point: Any = False
+    is_unclear: Any = False
+    is_constant: Any = False
+    center_std: Any = 0.0
+
+    def show_nothing(self) -> np.ndarray:
+        """Tell which columns are not told from constants, which beside an intercept tell nothing.
+
+        Where many show nothing, noise hides what they have, and they may tell much together.
+        """
+        nothing = self.is_constant | self.is_void
+        return np.asarray(self.is_point | (nothing & (nothing.mean() < _MANY)))
+
+    def are_hidden(self) -> np.ndarray:
+        """Tell which columns noise hides: what they tell is lost, unless they are constants."""
+        return np.asarray(self.is_void | self.is_point | self.is_unclear)
+
+
+def warnings_for_hidden(which: np.ndarray, remedy: str) -> Iterator[str]:
+    """Warn of columns that noise hides if they are so many that a model misses what they tell."""
+    if np.mean(which) >= _MANY:
+        yield (
+            "Noise hides how a third of the columns vary, or more: what they tell may be lost, and "
+            f"numbers beyond those that it shows are cut. {remedy}"
+        )
+
+
+def scales_of(
+    intervals: Intervals, moments: Moments, is_void: np.ndarray, off_usual: np.ndarray | None
+) -> Scales:
+    """Compute centers and variances from the means of t and of t^2 - s.
+
+    Each is shrunk toward its mean over all columns by the fraction of its spread that is noise. A
+    fraction `off_usual` that is NaN, or all of them if there are none, follow from the moments.
+    """
+    largest, noise_std = intervals.largest, moments.noise_std
+    means, squares = moments.means[0], moments.means[1] + intervals.shift
+    # On average, noise adds its variance to the square of a mean.
+    variances = squares - means**2 + noise_std**2
+    # The variance of 2 m e is added, for a mean m with the noise e.
+    is_noisy = bool(np.any(noise_std))
+    noise = noise_std * np.sqrt(1 + 4 * np.minimum(means**2, 1.0))
+    means, _ = _shrunk_to_mean(means, noise_std)
+    variances, kept = _shrunk_to_mean(variances, noise)
+    deviation = np.sqrt(kept) * noise
+    least = np.maximum(deviation, _LEAST_VARIANCE) if is_noisy else 0.0
+    center = intervals.middle + intervals.half * np.clip(means, -largest, largest)
+    # The mean over all columns has noise, too, though less.
+    left = noise * np.sqrt(kept + (1 - kept) / len(variances))
+    is_flat = variances <= np.maximum(_HIDDEN * left, least)
+    if not is_noisy:
+        is_flat = variances <= _ROUNDING * np.maximum(means**2, 1.0)
+    variances = np.clip(variances, least, largest**2)
+    at_ends = _off_usual(means, variances)
+    off_usual = at_ends if off_usual is None else np.where(np.isnan(off_usual), at_ends, off_usual)
+    is_constant = is_flat & (_HIDDEN * left < _LITTLE)
+    variances *= intervals.half**2
+    known = {"is_constant": is_constant, "center_std": intervals.half * noise_std}
+    return Scales(center, variances, is_flat, is_void, off_usual, **known)
+
+
+def visible_variances(found: Scales, dtype: np.dtype) -> np.ndarray:
+    """Raise variances to what numbers of this type can show so far from 0; none stay none."""
+    least = (_FINEST * np.finfo(dtype).eps * found.center) ** 2
+    return np.where(found.variance > 0, np.maximum(found.variance, least), 0.0)
+
+
+def _off_usual(means: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Tell how rare the rarer end is, in columns whose entries are mostly at the ends."""
+    means = np.clip(means, -1.0, 1.0)
+    is_at_ends = variances > _AT_ENDS * (1 - means**2)
+    return np.where(is_at_ends, (1 - np.abs(means)) / 2, 1.0)
+
+
+def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any]:
+    """Shrink values toward their mean; return also the fraction of the differences that is kept."""
+    if not np.any(noise_std):
+        return values, 1.0
+    mean, spread = float(np.mean(values)), float(np.var(values))
+    kept = np.maximum(0.0, 1 - noise_std**2 / spread) if spread > 0 else 0.0 * noise_std
+    return mean + kept * (values - mean), kept
+
+
+# ------------------------------
+# From columns to centers and scales: intervals, if they are not public, and moments in them.
+
+# Without noise and bounds, entries farther from the mean are clipped: their squares would overflow.
+# A mean itself is first looked for in this unit.
+_LARGEST, _LARGE_UNIT = 1e150, 2.0**511  # not tuned
+# A larger deviation shows that entries were clipped, and the square of a smaller one loses digits.
+_DEVIATIONS = 1e-150, 1e-5 * _LARGEST  # not tuned
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Where sums over rows come from, and where they leave."""
+
+    view: BlockView
+    n_rows: int
+    n_columns: int
+    budget: PrivacyBudget
+
+    def counts(self, place: Place, n_bins: int, is_chosen: np.ndarray) -> Any:
+        """Count the entries of the chosen columns by bin; `place` knows no others."""
+        chosen = np.flatnonzero(is_chosen)
+        return self.view.map_sum(counting(place, n_bins, chosen), len(chosen) * n_bins)
+
+
+def release_scales(
+    plan: ScaleReleases,
+    view: BlockView,
+    shape: tuple[int, int],
+    interval: tuple[np.ndarray, np.ndarray] | None,
+    budget: PrivacyBudget,
+) -> Scales:
+    """Release what the plan has, and compute centers and variances from it."""
+    columns = _Columns(view, *shape, budget)
+    if isinstance(plan, SizedReleases):
+        return _release_found(plan, columns)
+    if isinstance(plan, CenteredReleases):
+        return _release_exact(plan, columns)
+    assert interval is not None
+    outer = Intervals.of(*interval)
+    if isinstance(plan, Release):
+        return _scales(outer, _release_moments(plan, outer, columns), columns)
+    rough = _release_moments(plan.rough, outer, columns)
+    is_hidden = hidden_columns(rough.of_present(columns.n_rows), plan, columns.n_rows, budget)
+    return _release_within(plan, outer, rough, is_hidden, columns)
+
+
+def _release_exact(plan: CenteredReleases, columns: _Columns) -> Scales:
+    """Compute moments around means, without noise."""
+    ones = np.ones(columns.n_columns)
+    around = Intervals(0 * ones, _LARGE_UNIT * ones, _LARGEST)
+    rough = _scales(around, _release_moments(plan.rough, around, columns), columns)
+    around = Intervals(rough.center, ones, _LARGEST)
+    found = _scales(around, _release_moments(plan.moments, around, columns), columns)
+    # What scikit-learn takes for rounding of a sum.
+    rounding = columns.n_rows * np.finfo(np.float64).eps
+    is_flat = found.variance <= rounding * found.variance + (rounding * found.center) ** 2
+    is_cut = found.variance > _DEVIATIONS[1] ** 2
+    return found._replace(is_flat=is_flat, center=np.where(is_cut, rough.center, found.center))
+
+
+def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
+    """Find an interval for each column, and release moments in these."""
+    n_rows, budget = columns.n_rows, columns.budget
+    sizes = columns.view.map_sum(counting(place_size, N_BINS), columns.n_columns * N_BINS)
+    counts, noise_std = budget.release(plan.sizes, sizes)
+    n_present = np.full(columns.n_columns, float(n_rows))
+    if plan.branches.branches[0].shape[0] > 2:  # of numbers that are not missing, too
+        seen = np.where(is_visible(counts, noise_std), counts, 0.0).sum(axis=1)
+        n_present = np.clip(seen, 1.0, n_rows)
+    intervals, is_void = sized_intervals(counts, noise_std, n_present)
+    budget.warnings += warnings_for_sizes(plan.sizes.name, intervals)
+    inside = counts_inside(counts, *intervals.ends)
+    closer = _closer(plan.branches, intervals, n_present, are_narrow(intervals), columns, inside)
+    moments = _release_moments(closer.moments, closer.intervals, columns)
+    off_usual = _off_zero(counts, n_present)
+    return closer.marked(_scales(closer.intervals, moments, columns, is_void, off_usual))
+
+
+def _release_within(
+    plan: BoundedReleases,
+    outer: Intervals,
+    rough: Moments,
+    is_hidden: np.ndarray,
+    columns: _Columns,
+) -> Scales:
+    """Spend what is left on all columns again, once the hidden ones are found within bounds."""
+    again, search = plan.branches.branches
+    closer, off_usual = _Closer(again, outer), None
+    is_void = is_at_end = np.zeros_like(is_hidden)
+    if is_hidden.any():
+        place = partial(place_size_within, outer=outer.of_columns(is_hidden))
+        found = columns.counts(place, N_BINS, is_hidden)
+        found, noise_std = columns.budget.release(search.sizes, found, n_columns=len(found))
+        counts = np.zeros((columns.n_columns, N_BINS))
+        counts[is_hidden] = found
+        n_present = columns.n_rows * rough.present(columns.n_rows)
+        found = intervals_within(counts, noise_std, outer, is_hidden, n_present)
+        intervals, is_void, is_at_end = found
+        off_usual = np.where(is_hidden, _off_zero(counts, n_present), np.nan)
+        is_narrow = is_hidden & are_narrow(intervals)
+        inside = counts_inside(counts, *intervals.ends)
+        closer = _closer(search.branches, intervals, n_present, is_narrow, columns, inside)
+    present = rough.of_present(columns.n_rows)
+    variances = np.where(is_hidden, _USUAL, present.variances()[0])
+    weights = weights_of(variances, present.noise_std)
+    moments = _release_moments(closer.moments, closer.intervals, columns, weights)
+    averaged = rough.averaged(moments, closer.intervals.half == outer.half)
+    scales = closer.marked(_scales(closer.intervals, averaged, columns, is_void, off_usual))
+    return scales._replace(is_point=scales.is_point | is_at_end)
+
+
+def has_odd_squares(found: Scales) -> np.ndarray:
+    """Tell of which columns floats do not hold the squares, without noise and bounds."""
+    deviation = np.sqrt(found.variance)
+    size = np.maximum(np.abs(found.center), deviation)
+    return (deviation > _DEVIATIONS[1]) | ((size > 0) & (size < _DEVIATIONS[0]))
+
+
+def _off_zero(counts: np.ndarray, n_present: np.ndarray) -> np.ndarray:
+    return np.clip(1 - counts[:, 0] / n_present, 0.0, 1.0)
+
+
+class _Closer(NamedTuple):
+    """Which moments to release, in which intervals, and what of narrow columns was seen.
+
+    A column `is_point` if it is as narrow as the last look can show, and `is_blurred` if it is
+    narrow and noise blurs the looks, or is too much for any.
+    """
+
+    moments: Release
+    intervals: Intervals
+    is_point: Any = False
+    is_blurred: Any = False
+    is_narrow: Any = False
+
+    def marked(self, found: Scales) -> Scales:
+        """Mark columns that are points, and flat ones that noise blurs.
+
+        Of narrow columns only a point is a constant: another flat one has too long an interval.
+        """
+        return found._replace(
+            is_point=self.is_point,
+            is_unclear=self.is_blurred & found.is_flat,
+            is_constant=found.is_constant & ~np.broadcast_to(self.is_narrow, found.center.shape),
+        )
+
+
+def _closer(
+    branches: AnyOf,
+    intervals: Intervals,
+    n_present: np.ndarray,
+    is_narrow: np.ndarray,
+    columns: _Columns,
+    sizes: np.ndarray,
+) -> _Closer:
+    """Release where the entries of narrow columns lie in their intervals, and shrink these.
+
+    Counts of `sizes` inside of the intervals bound what these may leave out. A look is of those
+    columns alone whose intervals may still shrink, and is left out if there are none. If a bin
+    would show little but noise, there is no look, and moments get their share.
+    """
+    alone, zoomed = branches.branches
+    n_narrow, most_noise = int(is_narrow.sum()), _MOST_NOISE_OF_BIN * (is_narrow * n_present).max()
+    if not n_narrow or _noise_std_of_bin(zoomed.places[0], n_narrow, columns.budget) > most_noise:
+        return _Closer(alone, intervals, is_blurred=is_narrow, is_narrow=is_narrow)
+    wide, is_open, is_blurred = intervals, is_narrow, np.zeros_like(is_narrow)
+    for n_looks, places in enumerate(zoomed.places, start=1):
+        n_bins, before, is_seen = places.shape[1], intervals, is_open
+        place = partial(
+            place_within,
+            intervals=before.of_columns(is_seen),
+            wide=wide.of_columns(is_seen),
+            n_bins=n_bins,
+        )
+        counts = columns.counts(place, n_bins, is_seen)
+        counts, noise_std = columns.budget.release(places, counts, n_columns=len(counts))
+        intervals, is_open = zoomed_intervals(before, is_seen, counts, noise_std, n_present, sizes)
+        is_blurred |= is_seen & (_CLEAR * (n_present / noise_std) ** 2 < n_bins)
+        if not is_open.any():
+            columns.budget.skip(*zoomed.places[n_looks:])
+            break
+    is_point = is_seen & are_points(intervals, before, n_bins)
+    return _Closer(zoomed.moments, intervals, is_point, is_blurred, is_narrow)
+
+
+def _release_moments(
+    release: Release, intervals: Intervals, columns: _Columns, weights: Any = 1.0
+) -> Moments:
+    kernel = summing(intervals, _PRESENCE * (release.shape[0] > 2))
+    sums = columns.view.map_sum(kernel, math.prod(release.shape))
+    means, noise_std = columns.budget.release(release, sums * weights / columns.n_rows)
+    return Moments(means / weights, noise_std / weights * np.ones(columns.n_columns))
+
+
+def _scales(
+    intervals: Intervals,
+    moments: Moments,
+    columns: _Columns,
+    is_void: Any = False,
+    off_usual: np.ndarray | None = None,
+) -> Scales:
+    found, are_void = moments.of_present(columns.n_rows), np.full(columns.n_columns, is_void)
+    scales = scales_of(intervals, found, are_void, off_usual)
+    present_std = moments.noise_std * (len(moments.means) > 2) / _PRESENCE
+    return scales._replace(presence=moments.present(columns.n_rows), presence_std=present_std)
