@@ -407,7 +407,7 @@ class ExplainedVarianceDisplay(_Display):
 class PrivacyBudgetDisplay(_Display):
     """What each release, or each fit of a ledger, takes of the budget.
 
-    Make one with `from_plan`, `from_spent` or `from_ledger`.
+    Make one with `from_plan` or `from_ledger`.
 
     Parameters
     ----------
@@ -452,13 +452,13 @@ class PrivacyBudgetDisplay(_Display):
 
     @classmethod
     def from_plan(cls, plan: Plan | PrivacySpent, *, ax: Any = None) -> "PrivacyBudgetDisplay":
-        """Draw what a fit will release.
+        """Draw what a fit will release, or has released.
 
         Parameters
         ----------
-        plan : Plan
-            What the `plan` of an estimator has returned. Of several ways, the usual one is drawn.
-            Of a fitted estimator, its `privacy_spent_`.
+        plan : Plan or PrivacySpent
+            What the `plan` of an estimator has returned, of which the default branch is drawn; or
+            the `privacy_spent_` of a fitted estimator, or that estimator.
         ax : matplotlib Axes or None, default=None
             Where to draw; None for a new figure.
 
@@ -474,24 +474,6 @@ class PrivacyBudgetDisplay(_Display):
         names, shares = zip(*shares_by_name(plan.releases), strict=True)
         title = f"({plan.epsilon:.4g}, {plan.delta:.4g})-DP per {plan.unit}"
         return cls(names, shares, title=title).plot(ax)
-
-    @classmethod
-    def from_spent(cls, spent: PrivacySpent, *, ax: Any = None) -> "PrivacyBudgetDisplay":
-        """Draw what a fit has released.
-
-        Parameters
-        ----------
-        spent : PrivacySpent
-            The `privacy_spent_` of a fitted estimator, or that estimator.
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None for a new figure.
-
-        Returns
-        -------
-        PrivacyBudgetDisplay
-            The display, drawn.
-        """
-        return cls.from_plan(spent, ax=ax)
 
     @classmethod
     def from_ledger(cls, ledger: PrivacyLedger, *, ax: Any = None) -> "PrivacyBudgetDisplay":

@@ -81,7 +81,7 @@ def test_error_bars_are_those_of_the_estimator_and_there_may_be_no_floor(ax):
 def test_plans_and_records_show_the_same_shares(pca, ax):
     plan = pca.plan(n_samples=400, n_features=6)
     planned = PrivacyBudgetDisplay.from_plan(plan, ax=ax)
-    spent = PrivacyBudgetDisplay.from_spent(pca, ax=Figure().add_subplot())
+    spent = PrivacyBudgetDisplay.from_plan(pca, ax=Figure().add_subplot())
     assert planned.names == spent.names == ("mean", "second moment")
     widths = [[bar.get_width() for bar in shown.bars_] for shown in (planned, spent)]
     assert widths[0] == widths[1]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from harness import null_row
 from scipy.sparse import csr_array, issparse
+from scipy.special import ndtri
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
@@ -25,7 +26,7 @@ from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts, digest, holds_sparse
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import clip_weights
-from skdp.privacy.noise import certain_part
+from skdp.privacy.noise import lattice_step
 from skdp.privacy.plan import AnyOf, PrivacyCost
 from skdp.testing._recording import Group
 from skdp.units import ResolvedRow
@@ -129,6 +130,17 @@ def release_mean(spec, way, rows, budget):
         return np.zeros_like(mean)
     direction = mean / length if length else mean
     return noisy * budget.release(way.direction, direction, certain, rounding).value
+
+
+def certain_part(released, noise_std, failure):
+    """Bound the value behind a release from below, except with probability at most `failure`.
+
+    The release is lowered by the quantile of Gaussian noise, and by one step of the lattice, since
+    rounding raises a release by up to half a step.
+    """
+    if noise_std == 0:
+        return released
+    return released + noise_std * float(ndtri(failure)) - lattice_step(noise_std)
 
 
 def count_long(rows, bound):

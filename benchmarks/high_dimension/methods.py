@@ -223,7 +223,8 @@ def separate(data: Data, budget: PrivacyBudget, generator: np.random.Generator) 
     counts = np.maximum(counts, 0.0)
     change = np.maximum(edges**2 - edges[:, None] ** 2, 0.0) @ counts
     trace = np.minimum(edges**2, edges[:, None] ** 2) @ counts
-    scale = budget.noise_std(sensitivity.second_moment(1.0, budget.adjacency), SHARE * part)
+    moved = sensitivity.second_moment(1.0, budget.adjacency)
+    scale = budget.cost.noise_std("gaussian", moved, SHARE * part)
     of_matrix = edges**2 * scale * d / np.sqrt(2)
     # In squares at most four times the trace times the largest eigenvalue of the noise.
     of_eigenvectors = np.sqrt(4 * trace * edges**2 * scale * np.sqrt(2 * d))

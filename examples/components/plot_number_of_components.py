@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
 from skdp import DPPCA, PrivacyWarning
-from skdp.privacy import PrivacyBudget
+from skdp.privacy import PrivacyCost
 
 X = load_digits().data
 n_samples, n_features = X.shape
@@ -38,8 +38,7 @@ row_norm = 40.0
 sensitivity = np.sqrt(2) * row_norm**2
 mean_share = 0.15
 
-budget = PrivacyBudget(**settings, unit="row", adjacency="replace")
-noise_std = budget.noise_std(sensitivity, share=1 - mean_share)
+noise_std = PrivacyCost(**settings).noise_std("symmetric_gaussian", sensitivity, 1 - mean_share)
 error = noise_std / (n_samples - 1)
 edge = error * np.sqrt(n_features / 2)
 print(f"known in advance: error {error:.2f}, edge {edge:.1f}")

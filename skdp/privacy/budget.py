@@ -32,15 +32,6 @@ from skdp.privacy.releases import (
 )
 from skdp.privacy.sensitivity import ADJACENCIES
 
-__all__ = [
-    "SKIPPED",
-    "InitialNoiseSums",
-    "PrivacyBudget",
-    "fixed_point_unit",
-    "is_skipped",
-    "to_counts",
-]
-
 # ------------------------------
 # Sums in fixed point whose noise is added before the data, which arrive in pieces.
 
@@ -470,41 +461,6 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             mechanism = "laplace" if self.cost.is_pure else "gaussian"
             line = Release(SKIPPED, mechanism, release.share)
             self._publish(self._book(release, 1.0, (0,), line), np.zeros(0))
-
-    def noise_std(
-        self,
-        sensitivity: float,
-        share: float,
-        *,
-        mechanism: str = "gaussian",
-        joint_entries: int = 1,
-    ) -> float:
-        """Return the standard deviation of the noise that a release would get.
-
-        Parameters
-        ----------
-        sensitivity : float
-            Sensitivity of the release.
-        share : float
-            Its share of the square of mu, or of epsilon if delta is 0.
-        mechanism : str, default="gaussian"
-            Which noise, as in :class:`skdp.privacy.Release`.
-        joint_entries : int, default=1
-            How many entries share one draw of noise: for ``"laplace"`` 1, or the number of columns
-            of a matrix; for ``"spherical"`` all entries. Gaussian noise does not depend on it.
-
-        Returns
-        -------
-        float
-            Standard deviation in an entry, in the units of the sensitivity; 0 if `epsilon` is
-            infinite.
-
-        Raises
-        ------
-        BudgetError
-            If delta is 0 and the noise is Gaussian.
-        """
-        return self.cost.noise_std(mechanism, float(sensitivity), float(share), int(joint_entries))
 
     # Releases without a plan, declared and made at once: one method for each mechanism.
 

@@ -9,20 +9,6 @@ from scipy.sparse import csr_array, issparse
 
 from skdp.linalg.norms import row_norms, with_data
 
-__all__ = [
-    "NO_CLIPPING",
-    "SMALLEST_BOUND",
-    "SMALLEST_WEIGHT",
-    "binarize",
-    "clip_entries",
-    "clip_rows",
-    "clip_weights",
-    "clipped",
-    "keep_largest",
-    "shift_entries",
-    "weighting_to",
-]
-
 # Squares of bounds, and numbers computed from these, must stay normal floating-point numbers.
 SMALLEST_BOUND = 1e-100  # not tuned
 #: Largest bound; it stands for no clipping. The squares of longer vectors could overflow.

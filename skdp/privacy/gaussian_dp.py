@@ -28,7 +28,7 @@ References
 import math
 from collections.abc import Callable, Iterable
 
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr, ndtri
 
 from skdp.privacy.precision import checked_delta, checked_nonnegative
@@ -38,7 +38,6 @@ __all__ = [
     "compose_tails",
     "delta_at",
     "epsilon_at",
-    "epsilon_from_rho",
     "mu_from_epsilon_delta",
     "rho_from_mu",
     "true_positives_at",
@@ -305,59 +304,6 @@ def true_positives_at(mu: float, false_positives: float, delta_tail: float = 0.0
     mu, rate = checked_nonnegative("mu", mu), checked_delta(false_positives)
     found = 1.0 if math.isinf(mu) else float(ndtr(mu + float(ndtri(rate)))) * (1 + _SAFETY)
     return min(1.0, _add_up(found, _checked_tail(delta_tail)))
-
-
-def epsilon_from_rho(rho: float, delta: float) -> float:
-    r"""Epsilon of a rho-zCDP mechanism, by the optimal Renyi order of [1]_.
-
-    .. math:: \epsilon = \min_{\alpha > 1} \alpha\rho
-              + \frac{\log(1/(\alpha\delta))}{\alpha - 1} + \log(1 - 1/\alpha).
-
-    Parameters
-    ----------
-    rho : float
-        Dimensionless, ``rho >= 0``.
-    delta : float
-        Probability, ``0 < delta < 1``.
-
-    Returns
-    -------
-    float
-        The epsilon, rounded up.
-
-    Raises
-    ------
-    ValueError
-        If ``rho`` is negative or ``delta`` not in (0, 1).
-
-    References
-    ----------
-    .. [1] C. Canonne, G. Kamath, T. Steinke (2020). "The discrete Gaussian for differential
-       privacy". NeurIPS. :arxiv:`2004.00010`
-
-    Examples
-    --------
-    >>> from skdp.privacy.gaussian_dp import epsilon_from_rho
-    >>> round(epsilon_from_rho(0.03, 1e-5), 3)
-    0.99
-    """
-    rho, delta = checked_nonnegative("rho", rho), float(delta)
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie in (0, 1), got {delta!r}.")
-    if rho == 0:
-        return 0.0
-    if math.isinf(rho):
-        return math.inf
-
-    def _epsilon_of(log_order_minus_1: float) -> float:
-        excess = math.exp(log_order_minus_1)
-        order = 1 + excess
-        return order * rho - math.log(order * delta) / excess + math.log(excess / order)
-
-    # Every order gives a valid epsilon, so that an inexact minimum is on the safe side.
-    center = 0.5 * math.log(-math.log(delta) / rho)
-    best = minimize_scalar(_epsilon_of, bounds=(center - 20, center + 20), method="bounded")
-    return max(0.0, float(best.fun)) * (1 + _SAFETY)
 
 
 def _log_excess(mu: float, epsilon: float, delta: float) -> float:

@@ -12,30 +12,6 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy.special import ndtri
 
-__all__ = [
-    "CHOICE",
-    "SCALE_MARGIN",
-    "GuessableSeed",
-    "NoiseSource",
-    "algorithm_generator",
-    "certain_part",
-    "checked_value",
-    "derived_seed",
-    "digest_of",
-    "distinct_entries",
-    "draw",
-    "draw_seed",
-    "joint_entries",
-    "largest_size",
-    "lattice_step",
-    "may_be_guessed",
-    "round_to_lattice",
-    "spherical_laplace",
-    "standard_normal",
-    "symmetric_normal",
-    "with_noise",
-]
-
 # ------------------------------
 # Rounding to a public lattice: low bits tell nothing of the value behind the noise.
 
@@ -95,17 +71,6 @@ def largest_size(mechanism: str, mu_or_epsilon: float, joint_entries: int = 1) -
         return 2e7 * mu_or_epsilon
     # A product may become infinite, where a power would raise an error.
     return root * root
-
-
-def certain_part(released: float, noise_std: float, failure: float) -> float:
-    """Bound the value behind a release from below, except with probability at most `failure`.
-
-    The release is lowered by the quantile of Gaussian noise, and by one step of the lattice, since
-    rounding raises a release by up to half a step.
-    """
-    if noise_std == 0:
-        return released
-    return released + noise_std * float(ndtri(failure)) - lattice_step(noise_std)
 
 
 # ------------------------------

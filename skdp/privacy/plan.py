@@ -16,21 +16,6 @@ from skdp.privacy import gaussian_dp, pure_dp, sensitivity
 from skdp.privacy.noise import CHOICE, SCALE_MARGIN, distinct_entries, joint_entries, largest_size
 from skdp.privacy.releases import Release, Search, as_html, printed, search_steps, summaries
 
-__all__ = [
-    "SHARE_TOLERANCE",
-    "AnyOf",
-    "Plan",
-    "PrivacyCost",
-    "default_branch",
-    "growing_shares",
-    "largest_epsilon",
-    "left_of",
-    "nodes_behind",
-    "nodes_of",
-    "plan_sum",
-    "share_for_counts",
-]
-
 # Relative size of the first step down from an epsilon that rounding has raised.
 _LEAST_STEP = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")

@@ -8,8 +8,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-__all__ = ["as_python", "checked_delta", "checked_nonnegative", "in_double_precision"]
-
 _PLAIN = (float, int, bool, str, NoneType)
 P = ParamSpec("P")
 R = TypeVar("R")

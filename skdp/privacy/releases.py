@@ -12,21 +12,6 @@ import numpy as np
 from skdp.exceptions import BudgetError
 from skdp.privacy import gaussian_dp, pure_dp
 
-__all__ = [
-    "SCALE_GRID",
-    "PrivacySpent",
-    "Release",
-    "Released",
-    "Search",
-    "as_html",
-    "printed",
-    "search_quantile",
-    "search_steps",
-    "shares_by_name",
-    "summaries",
-    "warnings_for_ends",
-]
-
 # ------------------------------
 # Private quantiles: a noisy binary search over a public grid.
 

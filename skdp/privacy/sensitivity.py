@@ -31,47 +31,6 @@ import numpy as np
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.privacy.precision import in_double_precision
 
-__all__ = [
-    "calibration",
-    "class_moment",
-    "clipped_projection",
-    "clipped_squares",
-    "column_moments",
-    "count",
-    "count_distance",
-    "counts",
-    "edge_core",
-    "edge_mean",
-    "edge_mean_l1",
-    "edge_product",
-    "edge_product_l1",
-    "edge_squares",
-    "entry_core",
-    "entry_mean",
-    "entry_product",
-    "entry_squares",
-    "entry_step",
-    "frobenius_product",
-    "histogram",
-    "histograms",
-    "interaction_mean",
-    "interaction_product",
-    "interaction_squares",
-    "loss_range",
-    "projected_spectrum",
-    "response_moment",
-    "response_sum",
-    "row_sum",
-    "second_moment",
-    "short_row",
-    "short_row_product",
-    "short_row_rmatmul",
-    "short_row_squares",
-    "spectral_product",
-    "symmetric_edge_core",
-    "user_moment",
-]
-
 ADJACENCIES = ("replace", "zero_out")
 
 

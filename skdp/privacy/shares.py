@@ -25,8 +25,6 @@ from skdp.privacy.noise import distinct_entries, draw, lattice_step
 from skdp.privacy.plan import Plan, PrivacyCost
 from skdp.privacy.releases import PrivacySpent, Release, Released
 
-__all__ = ["Exchange", "ShareBudget", "ShareLayout", "Shares", "counts_of", "numbers_of"]
-
 # What rounding adds to the counts of s owners is paid for up to (root m) ** 2 numbers in all, where
 # m is the mu of the release: a little below the constant of the proof.
 _ROOT = 6e6  # not tuned

@@ -150,7 +150,7 @@ class PrivacyCase:  # numpydoc ignore=PR02
     null : callable, default=None
         Makes a context in which fits take the unit that neighbors exchange, of the first row, for
         null, for adjacency ``"zero_out"``. None stands for ``"replace"``.
-    reach : float, default=0.5
+    tightness : float, default=0.5
         Part of its sensitivity by which every release has to be seen to move.
     expected_failures : dict, default={}
         Names of checks that fail, each with the reason.
@@ -166,7 +166,7 @@ class PrivacyCase:  # numpydoc ignore=PR02
     >>> import numpy as np
     >>> from skdp.testing import PrivacyCase
     >>> from skdp import DPPCA
-    >>> PrivacyCase(DPPCA(2, epsilon=100.0), (np.eye(9),)).reach
+    >>> PrivacyCase(DPPCA(2, epsilon=100.0), (np.eye(9),)).tightness
     0.5
     """
 
@@ -174,7 +174,7 @@ class PrivacyCase:  # numpydoc ignore=PR02
     data: Arguments
     neighbours: Callable[..., Iterable[Arguments]] = replaced_rows
     null: Callable[[], AbstractContextManager[Any]] | None = None
-    reach: float = 0.5
+    tightness: float = 0.5
     expected_failures: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -261,7 +261,7 @@ class Subject:
 
     def is_reached(self, worst: dict[str, float]) -> bool:
         """Whether an attack got far, by the largest movement of every release."""
-        return min(worst.values()) >= self.case.reach
+        return min(worst.values()) >= self.case.tightness
 
     def may_share_noise(self, one: np.ndarray, other: np.ndarray) -> bool:
         """Whether fits to two datasets may have these noises."""

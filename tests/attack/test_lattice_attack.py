@@ -65,7 +65,7 @@ def release(mechanism, value, shape=None):
     noise = NoiseSource(SECRET, (mechanism, value))
     budget = PrivacyBudget(1.0, 1e-6, unit="row", adjacency="replace", noise_source=noise)
     joint = {"laplace": shape[-1] if len(shape) > 1 else 1, "spherical": math.prod(shape)}
-    unit = budget.noise_std(1.0, 1.0, mechanism=mechanism, joint_entries=joint.get(mechanism, 1))
+    unit = budget.cost.noise_std(mechanism, 1.0, 1.0, joint.get(mechanism, 1))
     noisy, scale = getattr(budget, mechanism)(
         "copies", np.full(shape, value), sensitivity=SCALE / unit, share=1.0
     )

@@ -42,7 +42,7 @@ def test_the_likelihood_ratio_is_bounded_and_that_of_the_print_is_not(adjacency)
     candidates = np.linalg.qr(generator.normal(size=(200, 3, 1)))[0]
     budget = PrivacyBudget(1.0, 0.0, unit="user", adjacency=adjacency)
     change = sensitivity.loss_range(BOUND**2, adjacency)
-    scale = budget.noise_std(change, 1.0, mechanism="exponential")
+    scale = budget.cost.noise_std("exponential", change, 1.0)
     exponent = math.pi / math.sqrt(6) / scale
     factor = {"replace": 2, "zero_out": 1}[adjacency]
     assert exponent == pytest.approx(1 / (factor * BOUND**2), rel=2e-4)

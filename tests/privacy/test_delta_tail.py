@@ -31,7 +31,8 @@ def test_mu_is_that_of_what_the_tail_leaves_of_delta():
     budget, rest = open_budget(delta=1e-6, delta_tail=4e-7), open_budget(delta=6e-7, delta_tail=0.0)
     assert budget.cost.mu == pytest.approx(rest.cost.mu, rel=1e-12)
     assert budget.cost.mu < open_budget(delta_tail=0.0).cost.mu
-    assert budget.noise_std(3.0, 0.5) == pytest.approx(rest.noise_std(3.0, 0.5), rel=1e-12)
+    stds = [one.cost.noise_std("gaussian", 3.0, 0.5) for one in (budget, rest)]
+    assert stds[0] == pytest.approx(stds[1], rel=1e-12)
 
 
 @pytest.mark.parametrize("part", [1e-9, 0.5, 0.999999])

@@ -19,7 +19,7 @@ def budget(epsilon=1.0, delta=1e-6, seed=None):
 
 def eta_of(spent_budget, share):
     """What a share buys: the largest change of the log-odds of a set of options."""
-    scale = spent_budget.noise_std(1.0, share, mechanism="exponential")
+    scale = spent_budget.cost.noise_std("exponential", 1.0, share)
     return math.pi / math.sqrt(6) / scale
 
 

@@ -27,7 +27,7 @@ def test_the_budget_is_spent_before_there_are_data():
     counts = budget.sums_with_initial_noise(sums, unit=2.0**-40, correlation=ONCE)
     (release,) = budget.spent().releases
     assert (release.name, release.share, release.sensitivity) == ("sums", 0.25, 2.0)
-    assert release.noise_std == budget.noise_std(2.0, 0.25)
+    assert release.noise_std == budget.cost.noise_std("gaussian", 2.0, 0.25)
     assert counts.counts.dtype == np.int64
     with pytest.raises(BudgetError, match="asks for a share"):
         budget.sums_with_initial_noise(replace(sums, share=0.8), unit=1.0, correlation=ONCE)
@@ -97,7 +97,7 @@ def test_counts_are_rounded_and_wrap_around(unit):
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0, 1e6, np.inf])
 def test_the_unit_is_far_below_the_noise_and_leaves_room_above(epsilon):
-    scale = opened(epsilon).noise_std(1.0, 0.35)
+    scale = opened(epsilon).cost.noise_std("gaussian", 1.0, 0.35)
     sums = [
         Release("", "gaussian", 0.5, sensitivity=size, noise_std=size * scale)
         for size in (1.0, 3.0)

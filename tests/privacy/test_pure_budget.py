@@ -52,7 +52,7 @@ def test_noise_scale_is_the_standard_deviation_of_an_entry(delta):
         released = release("value", np.zeros(shape), sensitivity=5.0, share=0.25)
         assert released.value.shape == shape
         assert released.noise_std == pytest.approx(MARGIN * 5.0 / epsilon * math.sqrt(variance))
-        scale = budget.noise_std(5.0, 0.25, mechanism=release.__name__, joint_entries=variance - 1)
+        scale = budget.cost.noise_std(release.__name__, 5.0, 0.25, variance - 1)
         assert released.noise_std == scale
 
 
@@ -83,7 +83,7 @@ def test_gaussian_noise_is_refused_before_the_data_are_read():
     with pytest.raises(BudgetError, match="delta=0 admits laplace, spherical and exponential"):
         budget.cost.search("name", 0.5, np.ones(4))
     with pytest.raises(BudgetError, match="got 'gaussian'"):
-        budget.noise_std(1.0, 0.5)
+        budget.cost.noise_std("gaussian", 1.0, 0.5)
     assert budget.spent().releases == ()
     budget.laplace("all is left", 0.0, sensitivity=1.0, share=1.0)
 

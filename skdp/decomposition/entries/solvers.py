@@ -269,7 +269,8 @@ class NoisyMatrix:
             return best
         cut, least, floor, found = self._cut, math.inf, 0.0, best
         while True:
-            std = self._budget.noise_std(change_of(self._norms(found)), release.share)
+            change = change_of(self._norms(found))
+            std = self._budget.cost.noise_std("gaussian", change, release.share)
             noise = release.shape[0] * std**2 / _AVERAGED
             lost = float(np.sum(np.square(basis - found))) / basis.shape[1]
             floor = floor or noise
