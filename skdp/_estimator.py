@@ -11,7 +11,7 @@ from functools import partial
 from inspect import signature
 from numbers import Integral, Real
 from types import SimpleNamespace
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -238,6 +238,16 @@ _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
 # Default of all constructors.
 _DEFAULT_DELTA = 1e-6  # not studied
 
+#: Called with the record of a plan, before its first release.
+Charge = Callable[[PrivacySpent], None]
+
+
+class Part(NamedTuple):
+    """What a pipeline or search hands to a step, in place of what its parameters say."""
+
+    cost: PrivacyCost
+    charge: Charge | None = None
+
 
 class BudgetMixin(checks.PlainParametersMixin):
     """Parameters of a budget, and the one way to open it, for fits and streams."""
@@ -255,8 +265,11 @@ class BudgetMixin(checks.PlainParametersMixin):
     ) -> PrivacyBudget:
         """Open the budget of a plan, which charges the ledger for `what`."""
         plan.check_memory()
-        charge = None if self.ledger is None else partial(self.ledger.charge, what=what)
-        return PrivacyBudget.of(plan, noise_source, charge)
+        return PrivacyBudget.of(plan, noise_source, self._charge_for(what))
+
+    def _charge_for(self, what: str) -> Charge | None:
+        """Return what charges the ledger for `what`."""
+        return None if self.ledger is None else partial(self.ledger.charge, what=what)
 
 
 class RequestsUsersMixin:
@@ -283,6 +296,8 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     # Of the last fit, for its card: texts of all warnings, and the public number of units.
     _said: list[str]
     _n_units: int
+    # Set on the clone that a pipeline or search fits as a step, until the fit has ended.
+    _part: Part | None = None
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BudgetMixin._parameter_constraints,
         "n_jobs": [Integral, None],
@@ -422,8 +437,13 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         """Return which fraction of delta a fit reserves, whatever the data."""
         return 0.0
 
+    def _charge_for(self, what: str) -> Charge | None:
+        return super()._charge_for(what) if self._part is None else self._part.charge
+
     def _cost(self) -> PrivacyCost:
         """Return what a fit may spend. No other code of a fit reads epsilon and delta."""
+        if self._part is not None:
+            return self._part.cost
         epsilon, delta = float(as_python(self.epsilon)), float(as_python(self.delta))
         reserved = delta * self._reserved_part() if math.isfinite(epsilon) else 0.0
         return PrivacyCost(epsilon, delta, reserved)
@@ -440,7 +460,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     @property
     def _is_seeded(self) -> bool:
         """Whether noise is drawn from a seed."""
-        return self.random_state is not None and math.isfinite(self.epsilon)
+        return self.random_state is not None and self._cost().is_private
 
     def _noise_source(self, seed: int | None, digest: Callable[[], Any]) -> NoiseSource:
         """Key the noise by the seed, the data, the class and the parameters.
@@ -448,7 +468,8 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         Fits that differ in any of these must not share noise: the difference of their releases
         would be free of it. `digest` hashes all data of the fit, which takes a pass over them.
         """
-        return NoiseSource(seed, (type(self).__name__, parameters_by_value(self), digest()))
+        part = () if self._part is None else (self._part.cost.mu, self._part.cost.delta_tail)
+        return NoiseSource(seed, (type(self).__name__, parameters_by_value(self), digest(), *part))
 
 
 class PlannedEstimator(PrivateEstimator):
@@ -460,11 +481,12 @@ class PlannedEstimator(PrivateEstimator):
     ``enforced=False``, because a word is no proof: :func:`skdp.testing.check_privacy` attacks it.
 
     A subclass has the parameters `epsilon` and `delta`; a method ``plan(n_samples, n_features)``
-    that declares all releases, with ``PrivacyCost(self.epsilon, self.delta)`` and
+    that declares all releases of the `cost`, a :class:`skdp.privacy.PrivacyCost`, with
     ``enforced=False``; and a method ``fit(X, y=None)`` that refuses bad data first, then opens its
-    budget by `open_budget`, and sets ``privacy_spent_``. Behind other private steps `fit` and
-    `transform` take any finite rows. Units other than rows, and another adjacency, are class
-    attributes `privacy_unit` and `adjacency`.
+    budget by `open_budget`, and sets ``privacy_spent_``. `cost` is made of the parameters, or it is
+    the part of a whole that a pipeline or a search hands to its step. Behind other private steps
+    `fit` and `transform` take any finite rows. Units other than rows, and another adjacency, are
+    class attributes `privacy_unit` and `adjacency`.
 
     See Also
     --------
@@ -480,12 +502,12 @@ class PlannedEstimator(PrivateEstimator):
     --------
     >>> import numpy as np
     >>> from skdp import PlannedEstimator, make_dp_pipeline
-    >>> from skdp.privacy import Plan, PrivacyCost
+    >>> from skdp.privacy import Plan
     >>> class Positive(PlannedEstimator):
     ...     def __init__(self, *, epsilon=1.0, delta=1e-6):
     ...         self.epsilon, self.delta = epsilon, delta
     ...     def plan(self, n_samples, n_features):
-    ...         cost, known = PrivacyCost(self.epsilon, self.delta), {"n": n_features}
+    ...         cost, known = self.cost, {"n": n_features}
     ...         what = "positive", "gaussian", 1.0, lambda n: n ** 0.5, known
     ...         count = cost.release(*what, shape=(n_features,))
     ...         return Plan(cost, count, unit="row", adjacency="replace", enforced=False)
@@ -523,6 +545,11 @@ class PlannedEstimator(PrivateEstimator):
             All releases of the fit, in order.
         """
 
+    @property
+    def cost(self) -> PrivacyCost:
+        """What a fit may spend: of `epsilon` and `delta`, or what a pipeline hands to its step."""
+        return self._cost()
+
     def open_budget(self, plan: Plan) -> PrivacyBudget:
         """Open the budget of a plan; a ledger is charged with its first release.
 
@@ -548,7 +575,7 @@ class PlannedEstimator(PrivateEstimator):
         declared = self._cost(), self.privacy_unit, self.adjacency, False
         if (plan.cost, plan.unit, plan.adjacency, plan.enforced) != declared:
             raise ValueError(
-                f"plan of {type(self).__name__} must have PrivacyCost(self.epsilon, self.delta), "
+                f"plan of {type(self).__name__} must have self.cost, {declared[0]}, "
                 f"unit={self.privacy_unit!r}, adjacency={self.adjacency!r} and enforced=False, got "
                 f"{plan.cost}, unit={plan.unit!r}, adjacency={plan.adjacency!r} and "
                 f"enforced={plan.enforced}."

@@ -156,7 +156,7 @@ class SpendsTheTail(ClippedMean):
     """Plans with the part of delta that it has set aside."""
 
     def _plan(self, spec):
-        return plan_mean(replace(spec, cost=replace(spec.cost, delta_tail=0.0)))
+        return plan_mean(replace(spec, cost=replace(spec.cost, delta_tail=0.0, mu=None)))
 
 
 class QuotesData(ClippedMean):

@@ -5,7 +5,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdp import PlannedEstimator
-from skdp.privacy import Plan, PrivacyCost
+from skdp.privacy import Plan
 from skdp.testing import PrivacyCase, parametrize_with_privacy_checks
 
 
@@ -19,7 +19,7 @@ class PrivateQuantileTransformer(OneToOneFeatureMixin, TransformerMixin, Planned
 
     def plan(self, n_samples, n_features):
         """List what a fit would release: from public facts, before there are data."""
-        cost = PrivacyCost(self.epsilon, self.delta)
+        cost = self.cost
         shape = n_features, len(self.edges) + 1
         counts = cost.release(
             "counts", "gaussian", 1.0, self._change, {"n": n_features}, shape=shape

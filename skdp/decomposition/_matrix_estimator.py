@@ -434,7 +434,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             return ResolvedRow(self.adjacency)
         if isinstance(given, str) and given == "user" and ResolvedUser in self._support:
             return ResolvedUser(self.adjacency)
-        return supported_unit(given, self.adjacency, float(self.epsilon), self._support, name)
+        return supported_unit(given, self.adjacency, self._cost().epsilon, self._support, name)
 
     def _check_unused_bounds(self, given_unit: str, *, has_bases: bool) -> None:
         """Refuse unused bounds: of norms if the solver has bases, else the bound on bases."""

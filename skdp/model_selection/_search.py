@@ -15,7 +15,7 @@ from skdp._validation import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks
 from skdp.data.containers import checked_container
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.model_selection import _score as score
-from skdp.pipeline._candidates import BudgetSplit, Candidate, params_for_mu
+from skdp.pipeline._candidates import BudgetSplit, Candidate
 from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
 from skdp.pipeline._fitting import (
     Fits,
@@ -29,7 +29,6 @@ from skdp.pipeline._fitting import (
 from skdp.pipeline._rules import SharedBudget
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import derived_seed, draw_seed
-from skdp.privacy.plan import PrivacyCost
 
 # With more fits neither the fits nor the choice are reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
@@ -179,10 +178,10 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
 
 def _choice_plan(search: Fits, *, is_bounded: bool) -> Plan | None:
     """Plan the choice, which refuses a mu that is too small; None if there is nothing to choose."""
-    mu, n_candidates = search.split.choice_mu, len(search.candidates)
-    if not mu:
+    share, n_candidates = search.split.choice, len(search.candidates)
+    if not share:
         return None
-    cost = PrivacyCost(**params_for_mu(mu, search.cost.delta))
+    cost = search.split.cost.share_of(share, search.cost.delta)
     unit, adjacency = common_unit(search.steps), adjacency_of(search.steps)
     return score.plan_choice(n_candidates, cost, unit, adjacency, is_bounded=is_bounded)
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from skdp._estimator import PlannedEstimator
+from skdp._estimator import Charge, Part, PlannedEstimator
 from skdp.data.containers import float_dtype
 from skdp.data.parts import RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
@@ -30,7 +29,7 @@ from skdp.pipeline._rules import (
     private_parts,
 )
 from skdp.preprocessing import DPStandardScaler
-from skdp.privacy.plan import PrivacyCost, largest_epsilon
+from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
 
 # ------------------------------
@@ -121,7 +120,7 @@ def path_of(
     steps: Sequence[Step],
     X: Any,
     y: Any,
-    epsilon: float,
+    cost: PrivacyCost,
     is_planned: bool,
     n_fitted: int | None,
     n_units: int | None,
@@ -147,7 +146,7 @@ def path_of(
             for refusal in not_private(step.name, configured, is_behind=is_checked):
                 raise ValueError(refusal)
         if step.is_private:
-            configured.set_params(epsilon=epsilon)
+            configured._part = Part(cost)
             configured._validate_params()
             if not is_planned and isinstance(configured, PrivateClassifier):
                 configured._classes_and_codes(y)
@@ -270,11 +269,6 @@ def _value_key(value: Any) -> Hashable:
 # Share of the choice: where one release serves all candidates, and where several fits are needed.
 _CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied
 _FINAL_PARTS = 9  # not studied
-# Part of given shares that is left, so that the records compose to no more than the whole, rounded
-# up as they are.
-_MARGIN = 4e-9  # not tuned
-# Factor by which delta is lowered until the epsilon of a fit is positive, and the least delta.
-_DELTA_FACTOR, _LEAST_DELTA = 1e-2, 1e-290  # not tuned
 
 
 class FitBudgets(NamedTuple):
@@ -282,12 +276,13 @@ class FitBudgets(NamedTuple):
 
     name: str
     shares: dict[int, float]  # of the square of `mu`, by the number of the step
-    mu: float  # of everything together
+    whole: PrivacyCost  # of everything together
     delta: float
 
-    def mu_of(self, number: int) -> float:
+    def part_of(self, number: int, step: Any, charge: Charge | None = None) -> Part:
         """Return what a fit of the step of that number may spend."""
-        return self.mu * math.sqrt(self.shares[number])
+        tail = self.delta * step._reserved_part() if self.whole.is_private else 0.0
+        return Part(self.whole.share_of(self.shares[number], self.delta, tail), charge)
 
 
 class BudgetSplit(NamedTuple):
@@ -296,7 +291,7 @@ class BudgetSplit(NamedTuple):
     n_fits: dict[int, int]  # fits of each private step, by its number
     search: FitBudgets  # for the fits of the search
     final: FitBudgets  # for the last fits, of the steps that have one
-    choice_mu: float  # 0 if there is nothing to choose
+    choice: float  # share of the choice; 0 if there is nothing to choose
     cost: PrivacyCost  # of everything together, with what the fits reserve of delta
 
 
@@ -321,7 +316,7 @@ def split_budget(
     fit_delta = cost.delta / (sum(n_fits.values()) + sum(n_last.values()))
     tails = {i: _largest_tail(steps[i], i, candidates, fit_delta) for i in n_fits}
     delta_tail = math.fsum((n_fits[i] + n_last[i]) * tail for i, tail in tails.items())
-    whole = replace(cost, delta_tail=delta_tail)
+    whole = PrivacyCost(cost.epsilon, cost.delta, delta_tail if cost.is_private else 0.0)
     choice = _CHOICE_OF_SEVERAL if max(n_fits.values()) > 1 else _CHOICE_OF_ONE
     choice = choice if len(candidates) > 1 else 0.0
     # Shares of the square of mu, because squares of mu add up.
@@ -330,34 +325,19 @@ def split_budget(
     last = {i: _FINAL_PARTS * part for i, part in parts.items() if n_last[i]}
     return BudgetSplit(
         n_fits,
-        search=FitBudgets("fit", parts, whole.mu, fit_delta),
-        final=FitBudgets("last fit", last, whole.mu, fit_delta),
-        # Not mu * 0, which is NaN where mu is infinite.
-        choice_mu=whole.mu * math.sqrt(choice) if choice else 0.0,
+        search=FitBudgets("fit", parts, whole, fit_delta),
+        final=FitBudgets("last fit", last, whole, fit_delta),
+        choice=choice,
         cost=whole,
     )
-
-
-def params_for_mu(mu: float, delta: float, delta_tail: float = 0.0) -> dict[str, float]:
-    """Return an epsilon and a delta, as parameters, that together spend that mu, rounded down.
-
-    Where epsilon would be 0 at that delta, a smaller delta is taken, and `delta_tail` shrinks in
-    proportion.
-    """
-    if math.isinf(mu):
-        return {"epsilon": math.inf, "delta": delta}
-    reserved_part = delta_tail / delta
-    while delta > _LEAST_DELTA:
-        if (epsilon := largest_epsilon(mu, delta, reserved_part * delta)) > 0:
-            return {"epsilon": epsilon, "delta": delta}
-        delta *= _DELTA_FACTOR
-    raise ValueError(f"epsilon is too small to be shared: a fit would get mu={mu!r}.")
 
 
 def _shares(steps: Sequence[Step], n_fits: dict[int, int]) -> dict[int, float]:
     """Return the share of each step; equal shares where a step is given an infinite epsilon."""
     if all(steps[i].share is not None for i in n_fits):
-        return {i: (steps[i].share or 0.0) * (1 - _MARGIN) for i in n_fits}
+        given = {i: steps[i].share or 0.0 for i in n_fits}
+        # Rounding may take their sum above 1.
+        return {i: share / max(1.0, math.fsum(given.values())) for i, share in given.items()}
     squares = {i: steps[i].estimator._cost().mu ** 2 for i in n_fits}
     total = math.fsum(squares.values())
     if not math.isfinite(total):
@@ -367,5 +347,5 @@ def _shares(steps: Sequence[Step], n_fits: dict[int, int]) -> dict[int, float]:
 
 def _largest_tail(step: Step, number: int, candidates: Sequence[Candidate], delta: float) -> float:
     """Return the largest part of that delta that a fit of a step may reserve."""
-    asked = ({**one.of_steps[number], "epsilon": 1.0, "delta": delta} for one in candidates)
-    return max(clone(step.estimator).set_params(**one)._cost().delta_tail for one in asked)
+    asked = (configured_step(step, one.of_steps[number]) for one in candidates)
+    return delta * max(one._reserved_part() for one in asked)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,6 @@ from skdp.pipeline._candidates import (
     FitBudgets,
     Place,
     candidates_of,
-    params_for_mu,
     path_of,
     split_budget,
 )
@@ -74,8 +73,8 @@ class Fits:
     # whose the rows are where whole users are protected, and that as an argument of every fit
     people: People | None = None
     users: dict[str, Any] = field(default_factory=dict)
-    # charged by the first fit, for all of them
-    ledger: Any = None
+    # called by the first fit, for all of them
+    charge: _estimator.Charge | None = None
     records: list[PrivacySpent] = field(default_factory=list)  # of the private fits so far
     # the fitted steps of each model, by its ``id``
     fitted: dict[int, list[Any]] = field(default_factory=dict)
@@ -170,7 +169,7 @@ def search_of(
                 _open(search)
     n_fitted = len(search.before) if search.opened else None
     n_units = n_planned if search.people is None else search.people.n_people
-    asked = cost.epsilon, n_planned is not None, n_fitted, n_units, search.users
+    asked = cost, n_planned is not None, n_fitted, n_units, search.users
     search.paths = [path_of(one, steps, search.rows, targets, *asked) for one in candidates]
     if len(candidates) > 1:
         _estimator.announce_fits(sum(search.split.n_fits.values()) + len(search.split.final.shares))
@@ -322,10 +321,7 @@ def _configured(search: Fits, number: int, candidate: int, budgets: FitBudgets) 
     step = search.steps[number]
     configured = composition.configured_step(step, search.candidates[candidate].of_steps[number])
     if step.is_private:
-        # A step says which part of delta it reserves only at a finite epsilon.
-        configured.set_params(epsilon=1.0, delta=budgets.delta)
-        tail = configured._cost().delta_tail
-        configured.set_params(**params_for_mu(budgets.mu_of(number), budgets.delta, tail))
+        configured._part = budgets.part_of(number, configured)
     return configured
 
 
@@ -357,7 +353,7 @@ def _fit_step(
     opened = search.opened.pop(number, None)
     label, configured, data = opened or (*_labeled(search, candidates, number, budgets), None)
     # The first fit charges all, before its first release; the others charge nothing.
-    configured[0].ledger, search.ledger = search.ledger, None
+    configured[0]._part, search.charge = configured[0]._part._replace(charge=search.charge), None
     with _estimator.fitted_within(configured[0], label):
         rows = composition.rows_of_step(step, X, search.people)
         corrects = _corrects_scales(search, before, configured[0], number, budgets)
@@ -433,8 +429,8 @@ def _assembled(search: Fits, fitted: Sequence[Any]) -> Any:
 # ------------------------------
 # What pipelines and searches have in common: one budget, one charge, one record.
 
-# By how much, relatively, rounding may let the sum of what was spent exceed the whole.
-_ROUNDING = 1e-9  # not tuned
+# By how much, relatively, the sum of what was spent may exceed the whole: it is rounded up by half.
+_ROUNDING = 2e-9  # not tuned
 
 
 class SpendsOneBudget(_estimator.Watched, holders.DelegatesMixin):
@@ -465,9 +461,8 @@ class SpendsOneBudget(_estimator.Watched, holders.DelegatesMixin):
         whole = replace(PrivacyBudget.of(plan, NoiseSource(search.seed)).spent(), mu=cost.mu)
         if self.ledger is not None:
             name = f"{type(self).__name__}.fit, {n_units} {whole.unit}s"
-            charge = self.ledger.charge
-            # Stands for the ledger of the first fit, which would charge its own part.
-            search.ledger = SimpleNamespace(charge=lambda part, what: charge(whole, what=name))
+            # The first fit, which would charge its own part, charges the whole.
+            search.charge = lambda _: self.ledger.charge(whole, what=name)
         return whole
 
     def _set_features(self, model: Any) -> None:
@@ -509,11 +504,9 @@ def with_one_record(model: Any, search: Fits, spent: PrivacySpent, ledger: Any) 
             part.privacy_spent_ = spent
             # Another fit of the part costs what its parameters say. The seed, which would let
             # anybody subtract the noise, is not kept.
-            asked = {name: getattr(step.estimator, name) for name in ("epsilon", "delta")}
             if step.name in search.lack_classes:
-                asked["classes"] = None
-            part.set_params(**asked)
-            part.ledger, part.random_state = ledger, None
+                part.set_params(classes=None)
+            part._part, part.ledger, part.random_state = None, ledger, None
             # What follows from public facts is said of the whole.
             if search.chooses_within(number):
                 part._said = []

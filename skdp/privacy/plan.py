@@ -16,6 +16,8 @@ from skdp.privacy import gaussian_dp, pure_dp, sensitivity
 from skdp.privacy.noise import CHOICE, SCALE_MARGIN, distinct_entries, joint_entries, largest_size
 from skdp.privacy.releases import Release, Search, as_html, printed, search_steps, summaries
 
+# Relative size of a step up from an epsilon that rounding has lowered.
+_EPSILON_STEP = 1e-9  # not tuned
 # Relative size of the first step down from an epsilon that rounding has raised.
 _LEAST_STEP = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
@@ -41,16 +43,14 @@ class PrivacyCost:  # numpydoc ignore=PR02
         `delta`. No share is taken from it.
     part : float, default=1.0
         Factor that multiplies every declared share: the releases may be one part of a larger fit.
-
-    Attributes
-    ----------
-    mu : float
-        Gaussian differential privacy that the whole cost buys.
+    mu : float or None, default=None
+        Gaussian differential privacy that the whole cost buys. ``None`` takes all that `epsilon`,
+        `delta` and `delta_tail` admit; :meth:`share_of` gives less.
 
     Raises
     ------
     ValueError
-        If `epsilon`, `delta` or `delta_tail` is out of range.
+        If `epsilon`, `delta` or `delta_tail` is out of range, or `mu` exceeds what they admit.
 
     Examples
     --------
@@ -66,13 +66,51 @@ class PrivacyCost:  # numpydoc ignore=PR02
     delta: float
     delta_tail: float = 0.0
     part: float = 1.0
-    mu: float = field(init=False)
+    mu: float = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         # Solved even if the privacy is pure, since this checks the range of all three numbers.
-        mu = _solved_mu(self.epsilon, self.delta, self.delta_tail)
-        mu = pure_dp.mu_from_epsilon(self.epsilon) if self.is_pure else mu
+        most = _solved_mu(self.epsilon, self.delta, self.delta_tail)
+        most = pure_dp.mu_from_epsilon(self.epsilon) if self.is_pure else most
+        mu = most if self.mu is None else self.mu
+        if not 0 <= mu <= most:
+            raise ValueError(
+                f"mu must be at most {most!r}, which epsilon={self.epsilon!r}, delta={self.delta!r}"
+                f" and delta_tail={self.delta_tail!r} admit, got {mu!r}."
+            )
         object.__setattr__(self, "mu", mu)
+
+    def share_of(self, share: float, delta: float, delta_tail: float = 0.0) -> "PrivacyCost":
+        """Return the cost of one of several fits that have this cost together.
+
+        Parameters
+        ----------
+        share : float
+            Part of the square of mu that the fit gets.
+        delta : float
+            Part of delta that it gets, and may reserve from. It must be positive.
+        delta_tail : float, default=0.0
+            Part of that which it reserves. Those of all fits add to that of this cost.
+
+        Returns
+        -------
+        PrivacyCost
+            The cost, whose mu is exact. Its epsilon, rounded up, is what that mu has at that delta.
+
+        Raises
+        ------
+        ValueError
+            If noise would be switched off: with a delta of 0, no epsilon is large enough.
+        """
+        if not self.is_private:
+            return PrivacyCost(math.inf, delta)
+        mu = self.mu * math.sqrt(share)
+        epsilon = max(gaussian_dp.epsilon_at(mu, delta, delta_tail), sys.float_info.min)
+        if math.isinf(epsilon):
+            raise ValueError(f"mu={mu!r} at delta={delta!r} has no finite epsilon.")
+        while _solved_mu(epsilon, delta, delta_tail) < mu:
+            epsilon *= 1 + _EPSILON_STEP
+        return PrivacyCost(epsilon, delta, delta_tail, mu=mu)
 
     @property
     def is_private(self) -> bool:

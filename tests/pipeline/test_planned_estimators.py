@@ -26,7 +26,7 @@ from skdp import (
     to_sklearn,
 )
 from skdp.model_selection import DPGridSearch
-from skdp.privacy import PrivacyBudget
+from skdp.privacy import PrivacyBudget, PrivacyCost
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -105,6 +105,24 @@ def test_it_is_a_step_and_the_pipeline_spends_once(steps, n_columns):
     assert pickle.loads(pickle.dumps(model)).privacy_spent_ == spent
 
 
+def test_its_cost_is_what_it_is_handed_and_what_its_parameters_say_elsewhere():
+    seen = []
+
+    class Seen(Quantiles):
+        def fit(self, X, y=None):
+            seen.append(self.cost)
+            return super().fit(X, y)
+
+    model = make_dp_pipeline(Seen(), DPPCA(2), epsilon=2.0, shares={"seen": 0.36}).fit(X)
+    whole = PrivacyCost(2.0, 1e-6)
+    assert seen[-1].mu == pytest.approx(0.6 * whole.mu, rel=1e-15)
+    assert seen[-1].delta == 5e-7
+    # The fitted step stays what its parameters say, for another fit of it alone.
+    assert model.named_steps["seen"].cost == PrivacyCost(1.0, 1e-6)
+    model.named_steps["seen"].fit(X)
+    assert seen[-1] == PrivacyCost(1.0, 1e-6)
+
+
 def test_it_is_a_part_of_columns():
     parts = ColumnTransformer([("q", Quantiles(), ["a", "b"]), ("s", DPStandardScaler(), ["c"])])
     model = make_dp_pipeline(parts, DPPCA(2)).fit(pd.DataFrame(X, columns=list("abc")))
@@ -165,7 +183,7 @@ def test_a_plan_of_another_cost_is_refused_before_anything_is_spent():
         lambda: type("OfUsers", (Quantiles,), {"privacy_unit": "user"})().fit(X),
         lambda: Enforced().fit(X),
     ):
-        with pytest.raises(ValueError, match="must have PrivacyCost"):
+        with pytest.raises(ValueError, match=r"must have self\.cost"):
             refused()
 
 
