@@ -350,6 +350,13 @@ _GUESSES = {
     "response": "which of two responses a person gave",
     "user": "that a person is in the data",
 }
+# Fields of the registry of deployments that a publisher has to fill in.
+_OF_PUBLISHER = (
+    *("name", "data_curators", "description", "intended_use", "data_product_region"),
+    "publication_date",
+)
+_MODEL = {"model_name": "Central", "release_type": "One release"}
+_MODEL |= {"data_source_type": "Static", "access_type": "Non-interactive"}
 _CENTRAL = "central: whoever ran the fit has read the data, each owner of a Federation its own rows"
 _NOT_COVERED = "Not covered: the running time, and predictions for private rows and their scores."
 _FALSE = 0.01  # not tuned
@@ -485,6 +492,68 @@ class ModelCard:  # numpydoc ignore=PR02
             "versions": self.versions,
         }
         return {key: _as_json(one) for key, one in told.items()}
+
+    def registry_entry(
+        self, slug: str, *, authors: Iterable[str], **product: Any
+    ) -> dict[str, Any]:
+        """Return a draft for the registry of deployments of differential privacy, by its schema.
+
+        It is that of https://github.com/opendp/deployments-registry-data, as of 2026. Of what a
+        card cannot know, edit what is otherwise: one release of static data, to which nobody else
+        sends queries. As text for a pull request take ``json.dumps``, which is YAML, too.
+
+        Parameters
+        ----------
+        slug : str
+            What the registry makes the address of.
+        authors : iterable of str
+            Who fills in the entry.
+        **product : object
+            Fields of ``basic``: `name`, `data_curators` (a list of dicts with `data_curator_name`
+            and `data_curator_type`), `description`, `intended_use`, `data_product_region` and
+            `publication_date`, as YYYY-MM-DD, have no default.
+
+        Returns
+        -------
+        dict
+            The entry, ready for JSON.
+
+        Raises
+        ------
+        ValueError
+            If a field lacks, or the model is not private.
+        """
+        if missing := [name for name in _OF_PUBLISHER if name not in product]:
+            raise ValueError(f"registry_entry needs {', '.join(missing)}, which no card can know.")
+        if not self.report.is_private:
+            raise ValueError(f"An entry needs a guarantee. {self.report.verdict}.")
+        spent, assumed = self.spent, self.as_dict()["assumptions"]
+        mechanisms = ", ".join(dict.fromkeys(one.mechanism for one in spent.releases))
+        given = {"epsilon": spent.epsilon, "delta": spent.delta}
+        loss = {
+            "privacy_unit": spent.unit,
+            "privacy_unit_details": f"adjacency {spent.adjacency!r}, as skdp defines it",
+            "privacy_parameters": {name: one for name, one in given.items() if one},
+            "privacy_parameters_details": f"mu={spent.mu:.5g} (Gaussian DP). {self.meaning}",
+            "number_of_privacy_units": self.n_units,
+        }
+        deployment = {
+            "basic": {"data_product_type": "Machine learning model", **product},
+            "dp_variant": {
+                "variant_name": "Approximate DP" if spent.delta else "Pure DP",
+                "unprotected_quantities": f"Public: {assumed}. {_NOT_COVERED}",
+            },
+            "privacy_loss": {name: one for name, one in loss.items() if one is not None},
+            "deployment_model": {"trust_assumptions": _CENTRAL, **_MODEL},
+            "implementation": {
+                "mechanisms": f"{mechanisms} of skdp {self.versions['skdp']}; noise {self._noise}, "
+                "released numbers rounded to a public lattice",
+                "composition": repr(spent),
+                "additional_information": self.notes,
+            },
+            "administrative": {"status": "Draft", "registry_authors": [*authors], "tier": 2},
+        }
+        return {"url_slug": slug, "deployment": deployment}
 
     @property
     def _noise(self) -> str:

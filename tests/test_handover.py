@@ -43,7 +43,7 @@ from skdp import (
 from skdp.datasets import make_interactions
 from skdp.model_selection import DPGridSearch
 from skdp.testing._recording import RecordingBudget, fit_with, said_by, scripted_budget
-from skdp.units import Interaction, SpectralChange
+from skdp.units import Entry, Interaction, SpectralChange
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -522,6 +522,74 @@ def test_a_card_has_what_was_assumed_in_full_and_folds_the_parameters():
     assert "running time" in text
     assert "## Notes\n\nKept for a year.\n" in text
     assert "## Notes" not in str(model_card(model))
+
+
+# Of the schema of the registry of deployments: the fields that our entries have, and what may stand
+# in some.
+REGISTRY = {
+    "basic": {
+        *("name", "data_curators", "description", "intended_use", "data_product_type"),
+        *("data_product_region", "data_product_sector", "publication_date"),
+    },
+    "dp_variant": {"variant_name", "data_domain", "unprotected_quantities"},
+    "privacy_loss": {
+        *("privacy_unit", "privacy_unit_details", "number_of_privacy_units"),
+        *("privacy_parameters", "privacy_parameters_details"),
+    },
+    "deployment_model": {
+        *("model_name", "trust_assumptions", "release_type", "data_source_type", "access_type"),
+    },
+    "implementation": {
+        *("preprocessing_and_hyperparameter_tuning", "mechanisms", "composition"),
+        *("post_processing", "justification", "utility", "additional_information"),
+    },
+    "administrative": {"evidence_sources", "status", "registry_authors", "tier"},
+}
+CHOICES = {
+    "data_product_type": {"Summary statistics", "Machine learning model", "Dataset"},
+    "variant_name": {"Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom"},
+    "model_name": {"Local", "Central", "Shuffle", "Federated"},
+    "release_type": {"One release", "Many releases"},
+    "data_source_type": {"Static", "Dynamic"},
+    "access_type": {"Interactive", "Non-interactive"},
+    "status": {"Draft", "Pending"},
+    "tier": {1, 2, 3},
+}
+PRODUCT = {
+    "name": "Digits",
+    "data_curators": [{"data_curator_name": "We", "data_curator_type": "Nonprofit"}],
+    **dict.fromkeys(("description", "intended_use", "data_product_region"), "text"),
+    "publication_date": "2026-01-31",
+}
+
+
+@pytest.mark.parametrize("is_pure", [False, True])
+def test_an_entry_of_the_registry_follows_its_schema(is_pure):
+    model = DPPCA(2, row_norm=9.0).fit(X)
+    if is_pure:
+        unit = Entry((0.0, 1.0))
+        model = DPTruncatedSVD(1, privacy_unit=unit, delta=0.0, epsilon=9.0).fit(np.abs(X) % 1)
+    card = model_card(model, notes="Made up.")
+    entry = json.loads(json.dumps(card.registry_entry("digits", authors=["me"], **PRODUCT)))
+    assert entry.keys() == {"url_slug", "deployment"}
+    assert entry["deployment"].keys() == REGISTRY.keys()
+    for section, fields in entry["deployment"].items():
+        assert fields.keys() <= REGISTRY[section]
+        assert all(fields[name] in CHOICES[name] for name in fields.keys() & CHOICES.keys())
+    loss = entry["deployment"]["privacy_loss"]
+    expected = {"epsilon": 9.0} if is_pure else {"epsilon": 1.0, "delta": 1e-6}
+    assert loss["privacy_parameters"] == expected
+    assert loss["privacy_unit"] == model.privacy_spent_.unit
+    assert card.meaning in loss["privacy_parameters_details"]
+
+
+def test_an_entry_of_the_registry_needs_a_guarantee_and_what_no_card_knows():
+    card = model_card(DPPCA(2, row_norm=9.0).fit(X))
+    with pytest.raises(ValueError, match="needs data_curators, description, intended_use"):
+        card.registry_entry("digits", authors=["me"], name="Digits")
+    open_card = model_card(DPPCA(2, epsilon=np.inf).fit(X))
+    with pytest.raises(ValueError, match="An entry needs a guarantee"):
+        open_card.registry_entry("digits", authors=["me"], **PRODUCT)
 
 
 @pytest.mark.parametrize(

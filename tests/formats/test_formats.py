@@ -1,7 +1,9 @@
 """Models that were handed over, in formats that are no pickles: ONNX and skops."""
 
 import importlib.util
+import textwrap
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -94,6 +96,16 @@ def test_every_cell_with_a_twin_is_the_same_in_onnx(family, cell):
         # A column that is narrow beside its distance from 0 loses digits.
         size = np.max(np.abs(model.mean_) / model.scale_)
     assert_same_in_onnx(model, rows, size)
+
+
+def test_the_recipe_with_columns_works_as_pasted():
+    """From numbers and texts in a data frame to a runtime; it ends with a comparison."""
+    pytest.importorskip("pandas")
+    page = Path(__file__).parents[2] / "docs" / "recipes" / "publish.rst"
+    _, _, after = page.read_text().partition("From private rows to probabilities of a runtime::\n")
+    lines = after.split("\n\nA twin carries")[0]
+    with warnings.catch_warnings(action="ignore"):
+        exec(textwrap.dedent(lines), {})
 
 
 def test_skops_trusts_what_is_handed_over(model):
