@@ -8,8 +8,9 @@ from scipy.sparse import csr_array
 from sklearn.utils import _safe_indexing, gen_batches
 
 from skdp._validation import AT_LEAST_ONE, validate_plain
-from skdp.data.containers import with_text, without_warnings
+from skdp.data.containers import with_text
 from skdp.data.people import check_users, checked_ids, kind_of_ids
+from skdp.data.workers import without_warnings
 from skdp.exceptions import warn_of_privacy
 
 __all__ = ["InteractionTable", "interaction_table", "top_items"]

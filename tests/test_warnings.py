@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import skdp
-from skdp.data.containers import without_warnings
+from skdp.data.workers import without_warnings
 from skdp.exceptions import _given_once
 from skdp.model_selection import DPGridSearch, epsilon_curve, private_score
 from skdp.units import Update

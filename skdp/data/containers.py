@@ -1,89 +1,21 @@
 """Checks and conversions of a container before anything else is done with it."""
 
 import os
-import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from copy import copy
 from datetime import date, timedelta
 from functools import partial
 from itertools import pairwise
 from numbers import Integral, Number
 from typing import Any, TypeAlias, TypeVar
-from weakref import WeakSet
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse import issparse
 
-from skdp.exceptions import PrivacyWarning, shortened, shown
+from skdp.exceptions import shortened, shown
 from skdp.linalg.norms import rows_of, with_data
-
-# ------------------------------
-# Whether the parts of a sparse matrix fit together.
-
-
-def fits_together(X: Any) -> bool:
-    """Tell whether all indices of a sparse matrix are within its shape and its other parts.
-
-    scipy trusts them without a check, and its `check_format` misses starts that fall where nothing
-    is stored. This takes a few passes over the indices and none over the values. LIL, DOK and DIA
-    are copied.
-
-    Parameters
-    ----------
-    X : sparse matrix
-        In any format of scipy.
-
-    Returns
-    -------
-    bool
-        False where scipy, or a product, might read or write memory that X does not own.
-    """
-    if X.format in ("bsr", "csc", "csr"):
-        return _fits_compressed(X)
-    # scipy checks the indices of the other formats where it makes COO of them.
-    return _fits_coo(X.tocoo(copy=False))
-
-
-def _fits_compressed(X: Any) -> bool:
-    """Check CSR, CSC or BSR; in BSR, lines and columns are those of blocks."""
-    shape, starts, indices, data = (1, *X.shape)[-2:], X.indptr, X.indices, X.data
-    sides = data.shape[1:] if X.format == "bsr" else (1, 1)
-    if len(sides) != 2 or 0 in sides or any(np.remainder(shape, sides)):
-        return False
-    n_lines, length = np.floor_divide(shape, sides)[:: -1 if X.format == "csc" else 1]
-    if not _are_lists(starts, indices) or not _is_array(data, 3 if X.format == "bsr" else 1):
-        return False
-    if len(starts) != n_lines + 1 or len(indices) != len(data):
-        return False
-    if starts[0] != 0 or starts[-1] > len(indices) or (starts[1:] < starts[:-1]).any():
-        return False
-    # Entries behind the end of the last line do not belong to X.
-    return _are_within(indices[: starts[-1]], length)
-
-
-def _fits_coo(X: Any) -> bool:
-    # One-dimensional arrays have no `row`, and old versions of scipy have no `coords`.
-    coordinates = X.coords if hasattr(X, "coords") else (X.row, X.col)
-    if not _are_lists(*coordinates) or not _is_array(X.data, 1):
-        return False
-    axes = zip(coordinates, X.shape, strict=True)
-    return all(len(each) == len(X.data) and _are_within(each, length) for each, length in axes)
-
-
-def _is_array(values: Any, n_dimensions: int) -> bool:
-    return isinstance(values, np.ndarray) and values.ndim == n_dimensions
-
-
-def _are_lists(*parts: Any) -> bool:
-    """Tell whether these are one-dimensional arrays of integers."""
-    return all(_is_array(part, 1) and part.dtype.kind in "iu" for part in parts)
-
-
-def _are_within(indices: np.ndarray, length: int) -> bool:
-    return not len(indices) or bool(indices.min() >= 0 and indices.max() < length)
-
 
 # ------------------------------
 # Checks of a container: all data enter through here.
@@ -182,69 +114,6 @@ def loaded(loader: Callable[[], T], name: str, hint: str) -> T:
     return with_text(text, loader, prefix=f"{name}: ")
 
 
-class _Request:
-    """One request for silence by a thread; it ends when the object is gone."""
-
-    def __init__(self) -> None:
-        self.thread = threading.get_ident()
-
-
-_requests, _lock = WeakSet[_Request](), threading.RLock()
-
-
-def _after_fork() -> None:
-    # Other threads do not go on in the forked process: they would never end their requests.
-    for request in [*_requests]:
-        if request.thread != threading.get_ident():
-            _requests.discard(request)
-    _lock.release()
-
-
-if hasattr(os, "register_at_fork"):
-    _AFTER = {"after_in_parent": _lock.release, "after_in_child": _after_fork}
-    os.register_at_fork(before=_lock.acquire, **_AFTER)
-
-
-class _WhileRequested(type):
-    """Lets a category of warnings hold all but those of skdp, which are public; or none at all."""
-
-    def __subclasscheck__(cls, category: type) -> bool:
-        return bool(_requests) and not issubclass(category, PrivacyWarning)
-
-
-class _Silenced(metaclass=_WhileRequested):
-    """What is silenced: nothing, once nobody requests it, wherever copies of the filter remain."""
-
-
-_FILTER: Any = ("ignore", None, _Silenced, None, 0)  # of any line; not tuned
-
-
-@contextmanager
-def without_warnings() -> Iterator[None]:
-    """Silence the functions that load or make rows, whose warnings may tell values.
-
-    In threads, which share the filters of warnings, a function cannot do that for itself, and
-    `catch_warnings` would restore in one thread the filters that another one has set.
-    """
-    request = _Request()
-    try:
-        with _lock:
-            _requests.add(request)
-            if (filters := _filters())[:1] != [_FILTER]:
-                filters.insert(0, _FILTER)
-        yield
-    finally:
-        with _lock:
-            _requests.discard(request)
-            while not _requests and _FILTER in _filters():
-                _filters().remove(_FILTER)
-
-
-def _filters() -> Any:
-    # From Python 3.14 on, a context may have filters of its own.
-    return getattr(warnings, "_get_filters", lambda: warnings.filters)()
-
-
 def checked_container(X: Any) -> Any:
     """Refuse a container that must not even be converted.
 
@@ -273,9 +142,30 @@ def checked_container(X: Any) -> Any:
     if isinstance(X, np.ndarray) and X.dtype.names:
         raise ValueError(RECORDS)
     refuse_masked(X)
-    if issparse(X) and not with_text(INVALID_SPARSE, lambda: fits_together(X)):
-        raise ValueError(INVALID_SPARSE)
+    if issparse(X):
+        with_text(INVALID_SPARSE, partial(_check_parts, X))
     return X
+
+
+def _check_parts(X: Any) -> None:
+    """Raise an error if parts of a sparse matrix do not fit together: scipy trusts them."""
+    if is_compressed := X.format in ("bsr", "csc", "csr"):
+        X = copy(X)  # scipy may change what it checks
+        indices = X.indptr, X.indices
+    else:
+        # scipy checks the indices of the other formats where it makes COO of them.
+        X = X.tocoo(copy=False)
+        # One-dimensional arrays have no `row`, and old versions of scipy have no `coords`.
+        indices = X.coords if hasattr(X, "coords") else (X.row, X.col)
+    if not all(isinstance(one, np.ndarray) and one.dtype.kind == "i" for one in indices):
+        raise ValueError
+    if not is_compressed:
+        sparse.coo_array((X.data, indices), shape=X.shape)
+        return
+    X.check_format(full_check=True)
+    # scipy compares starts only where something is stored.
+    if (X.indptr[1:] < X.indptr[:-1]).any():
+        raise ValueError
 
 
 def is_collection(X: Any) -> bool:

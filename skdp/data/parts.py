@@ -32,8 +32,8 @@ from skdp.data.containers import (
     paths_of,
     refuse_other_columns,
     with_text,
-    without_warnings,
 )
+from skdp.data.workers import without_warnings
 from skdp.exceptions import shown
 
 # ------------------------------

@@ -16,8 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skdp.data.containers import without_warnings
-from skdp.data.workers import run_in_threads, thread_count
+from skdp.data.workers import run_in_threads, thread_count, without_warnings
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
 # All leaves together hold at most so many numbers, 64 MB, unless there are only two.

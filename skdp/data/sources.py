@@ -18,7 +18,6 @@ from skdp.data.containers import (
     blocks_at,
     hide_error_text,
     is_mapped,
-    without_warnings,
 )
 from skdp.data.parts import (
     PartResults,
@@ -28,7 +27,7 @@ from skdp.data.parts import (
     mapped_blocks,
     refused_if_not_finite,
 )
-from skdp.data.workers import run_in_threads, thread_count
+from skdp.data.workers import run_in_threads, thread_count, without_warnings
 from skdp.linalg.norms import with_data
 
 _CACHED_BYTES = 1 << 20  # not studied

@@ -6,12 +6,12 @@ import pickle
 import platform
 import sys
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
-from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakSet
 
@@ -21,67 +21,172 @@ import scipy.linalg
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController, threadpool_info
 
-from skdp.data.containers import without_warnings
+from skdp.exceptions import PrivacyWarning
 
 # ------------------------------
-# Threads that share a pass over rows; meanwhile matrix products have one thread.
+# Settings of the whole process, for as long as a thread requests them.
 
 T = TypeVar("T")
 
 
 class _Request:
-    """One request for a single thread; it ends when the object is gone."""
+    """One request of a setting by a thread; it ends when the object is gone."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
 
 
-class _BlasLimit:
-    """Limits the matrix products of some libraries to one thread while anybody requests it.
+class _Setting:
+    """A setting of the whole process that lasts while any thread requests it.
 
-    An interrupt cannot leave the limit in place: a request whose object is gone is forgotten, and
-    the next one that ends restores the limits from before.
+    An interrupt cannot leave it in place: a request whose object is gone is forgotten, and the next
+    one that ends restores what was before. So `start` and `stop` may be called twice.
     """
 
+    def __init__(self, start: Callable[[], None], stop: Callable[[], None]) -> None:
+        self._start, self._stop = start, stop
+        self._lock, self.requests = threading.RLock(), WeakSet[_Request]()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        request = _Request()
+        try:
+            with self._lock:
+                self.requests.add(request)
+                self._start()
+            yield
+        finally:
+            with self._lock:
+                self.requests.discard(request)
+                self._stop_if_unrequested()
+
+    def _stop_if_unrequested(self) -> None:
+        if not self.requests:
+            self._stop()
+
+    def _after_fork(self) -> None:
+        # Other threads do not go on in the forked process: they would never end their requests.
+        own = (one for one in [*self.requests] if one.thread == threading.get_ident())
+        self._lock, self.requests = threading.RLock(), WeakSet(own)
+        self._stop_if_unrequested()
+
+
+# ------------------------------
+# Warnings of the functions that load or make rows, which may tell values.
+
+
+class _WhileRequested(type):
+    """Lets a category of warnings hold all but those of skdp, which are public; or none at all."""
+
+    def __subclasscheck__(cls, category: type) -> bool:
+        return bool(_SILENCE.requests) and not issubclass(category, PrivacyWarning)
+
+
+class _Silenced(metaclass=_WhileRequested):
+    """What is silenced: nothing, once nobody requests it, wherever copies of the filter remain."""
+
+
+_FILTER: Any = ("ignore", None, _Silenced, None, 0)  # of any line; not tuned
+
+
+def _filters() -> Any:
+    # From Python 3.14 on, a context may have filters of its own.
+    return getattr(warnings, "_get_filters", lambda: warnings.filters)()
+
+
+def _silence() -> None:
+    if (filters := _filters())[:1] != [_FILTER]:
+        filters.insert(0, _FILTER)
+
+
+def _unsilence() -> None:
+    while _FILTER in _filters():
+        _filters().remove(_FILTER)
+
+
+_SILENCE = _Setting(_silence, _unsilence)
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Silence the functions that load or make rows, whose warnings may tell values.
+
+    In threads, which share the filters of warnings, a function cannot do that for itself, and
+    `catch_warnings` would restore in one thread the filters that another one has set.
+    """
+    with _SILENCE():
+        yield
+
+
+# ------------------------------
+# Matrix products have one thread: with another number of them, results may round otherwise.
+
+
+@cache
+def _libraries(*, shared: bool) -> tuple[Any, ...]:
+    """Find the BLAS libraries whose limit all threads share, or those with one for each thread."""
+    # The result is cached: looking for the libraries takes longer than many a pass. Only OpenBLAS
+    # with threads of its own keeps one limit for the whole process.
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    own = [
+        one.internal_api != "openblas" or getattr(one, "threading_layer", None) == "openmp"
+        for one in libraries
+    ]
+    return tuple(one for one, is_own in zip(libraries, own, strict=True) if is_own != shared)
+
+
+class _Limit:
+    """Limits libraries to one thread; `before` has the limits from before, if it does."""
+
     def __init__(self, *, shared: bool) -> None:
-        self.is_shared = shared
-        self._lock = threading.RLock()
-        self._requests: WeakSet[_Request] = WeakSet()
-        self._original: list[int] | None = None
+        self.is_shared, self.before = shared, list[int]()
 
-    def enter(self, request: _Request) -> None:
-        """Set the limit, and remember those from before, if no other request has."""
-        with self._lock:
-            self._requests.add(request)
-            if self._original is None:
-                libraries = _libraries(shared=self.is_shared)
-                self._original = _limits_of(libraries)
-                _set_limits(libraries, [1] * len(libraries), self._original)
+    def current(self) -> list[int]:
+        return [library.num_threads for library in _libraries(shared=self.is_shared)]
 
-    def leave(self, request: _Request) -> None:
-        """End a request; the last one restores the limits from before."""
-        with self._lock:
-            self._requests.discard(request)
-            if not self._requests and self._original is not None:
-                libraries = _libraries(shared=self.is_shared)
-                _set_limits(libraries, self._original, [1] * len(libraries))
-                self._original = None
+    def start(self) -> None:
+        self.before = self.before or self.current()
+        self._set([1] * len(self.before))
 
-    def original(self) -> list[int]:
-        """Return what the limits are without any request."""
-        with self._lock:
-            return self._original or _limits_of(_libraries(shared=self.is_shared))
+    def stop(self) -> None:
+        self._set(self.before)
+        self.before = []
 
-    def after_fork(self) -> None:
-        """Restore the limits in a new process, which has none of the threads that requested one."""
-        self._lock, self._requests = threading.RLock(), WeakSet()
-        self.leave(_Request())
+    def _set(self, limits: list[int]) -> None:
+        for library, limit in zip(_libraries(shared=self.is_shared), limits, strict=False):
+            if limit != library.num_threads:
+                # Newer versions of threadpoolctl let only one thread set a limit that all share.
+                clear = getattr(library, "clear_controlling_thread", lambda **_: None)
+                clear(force=True)
+                library.set_num_threads(limit)
+                clear(force=True)
 
 
-class _BlasLimitOfThread(_BlasLimit, threading.local):
+class _LimitOfThread(_Limit, threading.local):
     """The same for libraries that have a limit in every thread."""
 
 
-_LIMITS = _BlasLimit(shared=True), _BlasLimitOfThread(shared=False)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_LIMITS[0].after_fork)
+_SHARED, _OWN = _Limit(shared=True), _LimitOfThread(shared=False)
+_ONE_THREAD = _Setting(_SHARED.start, _SHARED.stop)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Give matrix products one thread."""
+    with _ONE_THREAD():
+        is_outermost = not _OWN.before
+        try:
+            _OWN.start()
+            yield
+        finally:
+            if is_outermost:
+                _OWN.stop()
+
+
+# ------------------------------
+# Threads that share a pass over rows.
 
 
 def thread_count(n_jobs: int | None) -> int:
@@ -90,7 +195,7 @@ def thread_count(n_jobs: int | None) -> int:
     # If n_jobs is None, the caller may have set this number by joblib.
     if n_jobs is not None or n_threads != 1:
         return n_threads
-    return max(1, *_LIMITS[0].original(), *_LIMITS[1].original())
+    return max(1, *(n for limit in (_SHARED, _OWN) for n in limit.before or limit.current()))
 
 
 def run_in_threads(calls: Iterable[Callable[[], T]], n_threads: int) -> Generator[T, None, None]:
@@ -133,55 +238,6 @@ def on_one_thread(call: Callable[[], T]) -> T:
     # Rows that overflow become null. A warning of numpy would tell of single rows.
     with one_blas_thread(), np.errstate(all="ignore"):
         return call()
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Give matrix products one thread: with another number of them, results may round otherwise."""
-    request = _Request()
-    limits = [limit for limit in _LIMITS if _libraries(shared=limit.is_shared)]
-    try:
-        for limit in limits:
-            limit.enter(request)
-        yield
-    finally:
-        try:
-            for limit in limits:
-                limit.leave(request)
-        finally:
-            # Leave again, in case the first attempt was interrupted.
-            for limit in limits:
-                limit.leave(request)
-
-
-@cache
-def _libraries(*, shared: bool) -> tuple[Any, ...]:
-    """Find the BLAS libraries whose limit all threads share, or those with one for each thread."""
-    # The result is cached: looking for the libraries takes longer than many a pass.
-    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
-    return tuple(library for library in libraries if _is_shared(library) == shared)
-
-
-def _is_shared(library: Any) -> bool:
-    # Only OpenBLAS with threads of its own keeps one limit for the whole process.
-    is_openmp = getattr(library, "threading_layer", None) == "openmp"
-    return bool(library.internal_api == "openblas" and not is_openmp)
-
-
-def _limits_of(libraries: tuple[Any, ...]) -> list[int]:
-    # A function of its own: `enter` would hold its lock for good if a signal interrupted a
-    # comprehension within its `with`.
-    return list(map(attrgetter("num_threads"), libraries))
-
-
-def _set_limits(libraries: tuple[Any, ...], limits: list[int], current: list[int]) -> None:
-    for library, limit, before in zip(libraries, limits, current, strict=True):
-        if limit != before:
-            # Newer versions of threadpoolctl let only one thread set a limit that all share.
-            clear = getattr(library, "clear_controlling_thread", lambda **_: None)
-            clear(force=True)
-            library.set_num_threads(limit)
-            clear(force=True)
 
 
 # ------------------------------

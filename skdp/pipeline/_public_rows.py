@@ -7,9 +7,9 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.utils import _safe_indexing
 
-from skdp.data.containers import without_warnings
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowBlocks
+from skdp.data.workers import without_warnings
 
 # Public rows come in twos, because some functions treat a single row differently.
 TWICE = 2  # not tuned

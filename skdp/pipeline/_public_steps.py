@@ -40,10 +40,10 @@ from skdp.data.containers import (
     types_of,
     with_nan,
     with_text,
-    without_warnings,
 )
 from skdp.data.parts import RowBlocks, mapped_blocks
 from skdp.data.people import People
+from skdp.data.workers import without_warnings
 from skdp.exceptions import shortened
 from skdp.linalg.norms import with_data
 from skdp.pipeline import _public_rows as twos

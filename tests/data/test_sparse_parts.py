@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skdp.data.containers import canonical_csr, checked_container, fits_together, plain_csr
+from skdp.data.containers import canonical_csr, checked_container, plain_csr
 
 FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
 generator = np.random.default_rng(0)
@@ -24,19 +24,19 @@ def made(form, values=ROWS):
 )
 def test_right_matrices_of_every_format_are_taken(form, values):
     for matrix in (made(form, values), sp.csr_matrix(values).asformat(form)):
-        assert fits_together(matrix)
+        checked_container(matrix)
         np.testing.assert_array_equal(canonical_csr(matrix).toarray(), values)
 
 
 def test_large_blocks_wide_indices_and_entries_to_spare_are_taken():
-    assert fits_together(sp.bsr_array(ROWS, blocksize=(3, 4)))
+    checked_container(sp.bsr_array(ROWS, blocksize=(3, 4)))
     wide = made("csr")
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
-    assert fits_together(wide)
+    checked_container(wide)
     spare = made("csr")
     spare.indices = np.append(spare.indices, 99).astype(np.int32)
     spare.data = np.append(spare.data, np.nan)
-    assert fits_together(spare)
+    checked_container(spare)
     np.testing.assert_array_equal(plain_csr(spare).toarray(), ROWS)
 
 
@@ -118,20 +118,22 @@ def test_what_leads_out_of_a_matrix_is_found(form, name):
 def test_blocks_that_do_not_fill_the_matrix_are_found(shape):
     matrix = made("bsr")
     matrix.data = np.ones(shape)
-    assert not fits_together(matrix)
+    with pytest.raises(ValueError, match="parts that do not fit together"):
+        checked_container(matrix)
 
 
 @pytest.mark.parametrize("form", ["bsr", "csc", "csr"])
 def test_starts_that_fall_are_found_where_nothing_is_stored(form):
     matrix = made(form, np.zeros((4, 4)))
     matrix.indptr[1] = 10**6
-    assert not fits_together(matrix)
+    with pytest.raises(ValueError, match="parts that do not fit together"):
+        checked_container(matrix)
 
 
 def test_nothing_is_copied():
     matrix = sp.random(20_000, 50, density=0.5, random_state=0, format="csr")
     tracemalloc.start()
-    assert fits_together(matrix)
+    checked_container(matrix)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.05 * matrix.data.nbytes

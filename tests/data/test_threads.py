@@ -162,7 +162,7 @@ def points_of(function, number):
 def locks_are_free():
     """Whether another thread can have the lock of the limit that threads share."""
     with ThreadPoolExecutor(1) as other:
-        lock = workers._LIMITS[0]._lock
+        lock = workers._ONE_THREAD._lock
         is_free = other.submit(lock.acquire, timeout=10).result()
         if is_free:
             other.submit(lock.release).result()
@@ -260,10 +260,26 @@ def test_results_come_in_order_and_calls_that_nobody_waits_for_are_dropped():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_fork_has_the_limits_from_before():
-    with one_blas_thread():
+def test_a_fork_has_the_limit_of_its_own_thread_only():
+    begun, may_end = threading.Event(), threading.Event()
+
+    def limited():
+        with one_blas_thread():
+            begun.set()
+            may_end.wait(60)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(limited)
+        assert begun.wait(60)
         child = os.fork()
         if child == 0:
-            os._exit(limits() != {2})
-        assert os.waitpid(child, 0)[1] == 0
+            found = [limits()]
+            with one_blas_thread():
+                found.append(limits())
+                if (grandchild := os.fork()) == 0:
+                    os._exit(limits() != {1})
+                found.append(os.waitpid(grandchild, 0)[1])
+            os._exit([*found, limits()] != [{2}, {1}, 0, {2}])
         assert limits() == {1}
+        may_end.set()
+    assert os.waitpid(child, 0)[1] == 0
