@@ -5,38 +5,41 @@ A sum goes from `sum_in_graph` through `_sum_of_part`, a task for each chunk, to
 """
 
 import asyncio
+import io
 import math
+import os
 import pickle
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from contextvars import ContextVar
-from functools import lru_cache, partial
-from itertools import chain
+from functools import cache, lru_cache, partial
 from operator import methodcaller
 from typing import Any, NamedTuple, NoReturn
 from uuid import uuid4
 
 import dask.array as da
 import numpy as np
+import scipy
 from dask.base import optimize
 from dask.core import flatten
-from dask.delayed import Delayed
-from dask.highlevelgraph import HighLevelGraph
-from dask.optimization import cull
+from dask.delayed import Delayed, delayed
 from scipy import sparse
+from threadpoolctl import threadpool_info
 
 from skdp.data import containers, workers
 from skdp.data.parts import PartResults, RowParts, composed, read_block, refused_if_not_finite
 from skdp.data.reduce import Kernel, part_sum, tree_sum
 
+try:  # what newer versions of joblib depend on
+    from cloudpickle import CloudPickler
+except ImportError:
+    from joblib.externals.cloudpickle import CloudPickler
+
 # ------------------------------
 # A pass over chunks of dask: one task for each, and a tree of additions.
 
-try:
-    from dask import _task_spec
-except ImportError:  # it is not public: without it, what makes a chunk stays a task of its own
-    _task_spec = None  # type: ignore[assignment]
-
-Graph = dict[Any, Any]
 # A power of two. The overhead of a task is as long as several additions of small sums.
 _ADDED_AT_ONCE = 8  # not tuned
 # Blocks of the task in this thread, by the names of their collections.
@@ -54,32 +57,19 @@ class Chunks:
             for key, value in dict(collection.__dask_graph__()).items()
             if hasattr(type(value), "cancel")
         }
-        self.graph: Graph = {**futures, **dict(optimized.__dask_graph__())}
+        self.graph = {**futures, **dict(optimized.__dask_graph__())}
         self.keys = list(flatten(optimized.__dask_keys__()))
         # Unique for ever: workers remember what they have unpickled.
         self.name = uuid4().hex
 
-    def load(self, number: int) -> Any:
-        """Compute one block in this process; passes do not: tasks are given their blocks."""
-        return computed(Delayed(self.keys[number], self.graph))
+    def delayed(self, number: int) -> Delayed:
+        """Return one block as the result of a task."""
+        return Delayed(self.keys[number], self.graph)
 
 
-def _block_of(chunks: Any, number: int) -> Any:
-    return chunks.load(number)
-
-
-class _Given:
-    """Takes the place of `Chunks` in a worker: the one block that the task was given."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def load(self, _: int) -> Any:
-        return _BLOCKS.get()[self.name]
-
-
-def _name_of_chunks(value: Any) -> str | None:
-    return value.name if isinstance(value, Chunks) else None
+def _block_of(chunks: Chunks | str, number: int) -> Any:
+    """Compute a block, or find it by the name of its chunks in a task, which was given it."""
+    return _BLOCKS.get()[chunks] if isinstance(chunks, str) else computed(chunks.delayed(number))
 
 
 def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int]) -> Any:
@@ -105,35 +95,26 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
     object
         The sum, in the one tree.
     """
-    shared, found = workers.pickled((source, kernel, size), _name_of_chunks)
-    graph, top = pass_graph(shared, found, numbers, name_of(kernel))
-    _, total = pickle.loads(computed(Delayed(top, HighLevelGraph.from_collections(top, graph))))
-    return workers.refused_if_failed(total)
-
-
-def pass_graph(
-    shared: bytes, found: Mapping[str, Chunks], numbers: Sequence[int], name: str
-) -> tuple[Graph, Any]:
-    """Make the graph of a pass, and tell the key of its result.
-
-    What all tasks share, released values too, is the result of a task: dask sends it to each worker
-    once, and makes it again if a worker dies.
-    """
-    token = uuid4().hex
-    prefix, shared_key = f"skdp-{name}-{token}", f"skdp-shared-{token}"
-    call = partial(_sum_of_part, tuple(found), workers.this_process())
-    graph: Graph = {}
-    for chunks in found.values():
-        graph |= chunks.graph
-    leaves = {
-        (prefix, number): (call, shared_key, part, *(one.keys[number] for one in found.values()))
+    shared, found = pickled((source, kernel, size))
+    token, client = uuid4().hex, this_process()
+    # What all tasks share, released values too, is the result of a task: dask sends it to each
+    # worker once, and makes it again if a worker dies.
+    given = delayed(bytes)(shared, dask_key_name=f"skdp-shared-{token}")
+    function, prefix = delayed(_sum_of_part), f"skdp-{name_of(kernel)}-{token}"
+    sums = [
+        function(
+            {name: chunks.delayed(number) for name, chunks in found.items()},
+            client,
+            given,
+            part,
+            dask_key_name=f"{prefix}-{part}",
+        )
         for part, number in enumerate(numbers)
-    }
-    graph[shared_key] = (bytes, shared)
-    graph |= leaves
-    top = _tree(graph, list(leaves), f"skdp-add-{token}")
-    graph, _ = cull(graph, [top])
-    return graph if _task_spec is None else _fused(graph, leaves), top
+    ]
+    _, total = pickle.loads(computed(in_tree(sums, f"skdp-add-{token}"), optimize_graph=True))
+    if isinstance(total, Exception):
+        raise total
+    return total
 
 
 def name_of(kernel: Any) -> str:
@@ -146,74 +127,40 @@ def name_of(kernel: Any) -> str:
     return str(getattr(kernel, "__name__", "sum")).strip("_<>").replace("_", "-")
 
 
-def _tree(graph: Graph, keys: list[Any], prefix: str) -> Any:
-    """Add a tree of additions to a graph, and return its top.
-
-    Whole powers of two are added at a time, as a binary tree: so all together are the one of
-    :mod:`skdp.data.reduce`.
-    """
-    level = 0
-    while len(keys) > 1:
-        groups = [keys[i : i + _ADDED_AT_ONCE] for i in range(0, len(keys), _ADDED_AT_ONCE)]
-        sums = {(prefix, level, i): (_added, *group) for i, group in enumerate(groups)}
-        # A single key that is left over waits for the next level.
-        keys = [*sums] if len(groups[-1]) > 1 else [*sums][:-1] + groups[-1]
-        graph |= {key: sums[key] for key in keys if key in sums}
-        level += 1
-    return keys[0]
-
-
-def _fused(graph: Graph, leaves: Iterable[Any]) -> Graph:
-    """Fuse each leaf with the tasks that only this leaf needs: chunks are summed where they are."""
-    graph = _task_spec.convert_legacy_graph(graph)
-    kinds = _task_spec.Task, _task_spec.Alias
-    needed_by: dict[Any, set[Any]] = {}
-    for key, node in graph.items():
-        for one in node.dependencies:
-            needed_by.setdefault(one, set()).add(key)
-    fused = dict(graph)
-    for leaf in leaves:
-        inside = [leaf]
-        for key in inside:  # it grows on the way
-            for one in graph[key].dependencies:
-                is_own = isinstance(graph.get(one), kinds) and needed_by[one] <= {*inside}
-                if is_own and one not in inside and not graph[one].block_fusion:
-                    inside.append(one)
-        nodes = [fused.pop(key) for key in inside]
-        fused[leaf] = _task_spec.Task.fuse(*nodes, key=leaf) if len(nodes) > 1 else nodes[0]
-    return fused
+def in_tree(sums: list[Any], prefix: str) -> Any:
+    """Add up results of tasks, whole powers of two at a time: the tree of `skdp.data.reduce`."""
+    while len(sums) > 1:
+        groups = [sums[i : i + _ADDED_AT_ONCE] for i in range(0, len(sums), _ADDED_AT_ONCE)]
+        sums = [
+            # A single one that is left over waits for the next level.
+            delayed(_added)(*one, dask_key_name=f"{prefix}-{len(sums)}-{i}") if one[1:] else one[0]
+            for i, one in enumerate(groups)
+        ]
+    return sums[0]
 
 
 def _sum_of_part(
-    names: tuple[str, ...], client: tuple[str, int], shared: bytes, part: int, *blocks: Any
+    blocks: dict[str, Any], client: tuple[str, int], shared: bytes, part: int
 ) -> bytes:
-    token = _BLOCKS.set(dict(zip(names, blocks, strict=True)))
+    token = _BLOCKS.set(blocks)
     try:
-        return workers.answer(lambda: partial(part_sum, *_unpickled(shared), part=part), client)
+        return answer(lambda: partial(part_sum, *_unpickled(shared), part=part), client)
     finally:
         _BLOCKS.reset(token)
-
-
-@lru_cache(maxsize=4)  # not tuned: passes that may run at the same time
-def _unpickled(shared: bytes) -> tuple[Any, Kernel, int]:
-    """Unpickle the arguments that all tasks of a pass share, once in a worker."""
-    source, kernel, size = workers.unpickled(shared, _Given)
-    return source, kernel, size
 
 
 def _added(*results: bytes) -> bytes:
     """Add up results, unless one has failed or they come from machines that are not alike."""
     machines, values = zip(*map(pickle.loads, results), strict=True)
-    failures = (value for value in values if isinstance(value, workers.Failure))
-    others = (workers.unlike(machines[0], machine) for machine in machines)
-    failure = next(filter(None, chain(failures, others)), None)
+    failure = next((value for value in values if isinstance(value, Exception)), None)
+    failure = failure or unlike(machines)
     return pickle.dumps((machines[0], failure or tree_sum(values)))
 
 
-def computed(result: Any) -> Any:
+def computed(result: Any, *, optimize_graph: bool = False) -> Any:
     """Compute a result with the scheduler that is active; errors lose their text."""
     try:
-        return result.compute(optimize_graph=False)
+        return result.compute(optimize_graph=optimize_graph)
     except (Exception, asyncio.CancelledError) as error:
         kind = type(error).__name__
     raise RuntimeError(
@@ -222,6 +169,131 @@ def computed(result: Any) -> Any:
         "X.partitions[i].compute() shows, or a worker or the scheduler is gone: often memory was "
         "short, and smaller chunks help."
     )
+
+
+# ------------------------------
+# What workers of dask are sent, and what they send back.
+
+_OF_BLAS = ("internal_api", "version", "architecture", "threading_layer")
+
+
+class _Pickler(CloudPickler):
+    """Takes chunks apart, of which it pickles the names; keeps strides of arrays."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.found: dict[str, Chunks] = {}
+
+    def persistent_id(self, value: Any) -> str | None:
+        """Return the name of chunks."""
+        if not isinstance(value, Chunks):
+            return None
+        self.found[value.name] = value
+        return value.name
+
+    def reducer_override(self, value: Any) -> Any:
+        """Keep the strides of an array."""
+        if type(value) not in (np.ndarray, np.memmap) or value.dtype.hasobject or not value.size:
+            return super().reducer_override(value)
+        order: Any = "F" if value.flags.fnc else "C"
+        if value.strides == np.empty(value.shape, value.dtype, order).strides:
+            return NotImplemented
+        return _with_strides, (value.tobytes(), value.dtype, value.shape, value.strides)
+
+
+def _with_strides(
+    values: bytes, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> np.ndarray:
+    """Make an array with its own strides: pickle forgets them, and products may round otherwise."""
+    steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
+    first = -sum(step for step in steps if step < 0)
+    memory = np.zeros(first + sum(step for step in steps if step > 0) + dtype.itemsize, np.uint8)
+    array = np.ndarray(shape, dtype, memory.data, first, strides)
+    array[...] = np.frombuffer(values, dtype).reshape(shape)
+    return array
+
+
+class _Unpickler(pickle.Unpickler):
+    """Leaves names in place of chunks."""
+
+    def persistent_load(self, name: str) -> str:
+        return name
+
+
+def pickled(value: Any) -> tuple[bytes, dict[str, Chunks]]:
+    """Pickle a value; return the bytes, and the chunks within by their names."""
+    file = io.BytesIO()
+    pickler = _Pickler(file)
+    try:
+        pickler.dump(value)
+        return file.getvalue(), pickler.found
+    except Exception as error:
+        kind = type(error).__name__
+    raise ValueError(
+        f"What a pass needs cannot be sent to other processes: pickling raises {kind}. Pass "
+        "functions that can be pickled, or leave the pass to threads of this process."
+    )
+
+
+@lru_cache(maxsize=4)  # not tuned: passes that may run at the same time
+def _unpickled(shared: bytes) -> tuple[Any, Kernel, int]:
+    """Unpickle the arguments that all tasks of a pass share, once in a worker."""
+    source, kernel, size = _Unpickler(io.BytesIO(shared)).load()
+    return source, kernel, size
+
+
+def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -> bytes:
+    """Compute the result of a call in a worker, or its error, and say what machine that is."""
+    # Errors are returned, because dask would print them. Only another process is silenced: in
+    # this one, other threads may have warnings.
+    with nullcontext() if this_process() == client else workers.without_warnings():
+        return pickle.dumps((_machine(), _result(unpickle)))
+
+
+def this_process() -> tuple[str, int]:
+    """Tell this process from those of other machines, too."""
+    return platform.node(), os.getpid()
+
+
+def _result(unpickle: Callable[[], Callable[[], Any]]) -> Any:
+    missing = ": it needs all modules of this process, in the same versions"
+    try:
+        call = unpickle()
+        missing = ""
+        return workers.on_one_thread(call)
+    except (Exception, SystemExit) as error:
+        # The texts of these types are ours, once there is a call.
+        if type(error) in (ValueError, MemoryError) and not missing:
+            return type(error)(str(error))
+        return RuntimeError(f"A worker has raised {type(error).__name__}{missing}.")
+
+
+@cache
+def _machine() -> dict[str, Any]:
+    """Return the facts that the last bit of a result depends on."""
+    core: Any = getattr(np, "_core", None) or np.core  # until numpy 2
+    features = core._multiarray_umath.__cpu_features__
+    of_blas = [one for one in threadpool_info() if one["user_api"] == "blas"]
+    return {
+        "skdp": sys.modules["skdp"].__version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "libc": platform.libc_ver(),
+        "BLAS": {tuple(map(one.get, _OF_BLAS)) for one in of_blas},
+        "CPU features": {name for name, is_there in features.items() if is_there},
+    }
+
+
+def unlike(machines: Sequence[dict[str, Any]]) -> RuntimeError | None:
+    """Refuse workers of several kinds: their sums may differ in the last bit."""
+    first, *others = machines
+    names = [name for name in first if any(one[name] != first[name] for one in others)]
+    text = (
+        f"The workers are not alike. They differ in: {', '.join(names)}. Sums may then differ in "
+        "their last bit, and the guarantee would not hold: use workers of one kind, with the same "
+        "versions."
+    )
+    return RuntimeError(text) if names else None
 
 
 # ------------------------------

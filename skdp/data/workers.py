@@ -1,25 +1,20 @@
-"""Where a pass runs: in threads of this process, or in workers of dask."""
+"""Threads that share a pass over rows, and what holds in the process meanwhile."""
 
-import io
 import os
-import pickle
-import platform
 import sys
 import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 import numpy as np
-import scipy
-import scipy.linalg
 from joblib import effective_n_jobs
-from threadpoolctl import ThreadpoolController, threadpool_info
+from threadpoolctl import ThreadpoolController
 
 from skdp.exceptions import PrivacyWarning
 
@@ -238,162 +233,3 @@ def on_one_thread(call: Callable[[], T]) -> T:
     # Rows that overflow become null. A warning of numpy would tell of single rows.
     with one_blas_thread(), np.errstate(all="ignore"):
         return call()
-
-
-# ------------------------------
-# What workers of dask are sent, and what they send back.
-
-try:  # what newer versions of joblib depend on
-    from cloudpickle import CloudPickler
-except ImportError:
-    from joblib.externals.cloudpickle import CloudPickler
-
-_OF_BLAS = ("internal_api", "version", "architecture", "threading_layer")
-Facts = dict[str, frozenset[str]]
-
-
-class Failure(NamedTuple):
-    """An error of a worker, whose text tells no value."""
-
-    kind: type[Exception]
-    text: str
-
-
-class _Pickler(CloudPickler):
-    """Puts values that have a key into `apart`, does not pickle them; keeps strides of arrays."""
-
-    apart: dict[Any, Any]
-    key_of: Callable[[Any], Any]
-
-    def persistent_id(self, value: Any) -> Any:
-        """Return the key of a value that is not pickled, or None."""
-        if (key := self.key_of(value)) is not None:
-            self.apart[key] = value
-        return key
-
-    def reducer_override(self, value: Any) -> Any:
-        """Keep the strides of an array."""
-        if type(value) not in (np.ndarray, np.memmap) or value.dtype.hasobject or not value.size:
-            return super().reducer_override(value)
-        order: Any = "F" if value.flags.fnc else "C"
-        if value.strides == np.empty(value.shape, value.dtype, order).strides:
-            return NotImplemented
-        return _with_strides, (value.tobytes(), value.dtype, value.shape, value.strides)
-
-
-def _with_strides(
-    values: bytes, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]
-) -> np.ndarray:
-    """Make an array with its own strides: pickle forgets them, and products may round otherwise."""
-    steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
-    first = -sum(step for step in steps if step < 0)
-    memory = np.zeros(first + sum(step for step in steps if step > 0) + dtype.itemsize, np.uint8)
-    array = np.ndarray(shape, dtype, memory.data, first, strides)
-    array[...] = np.frombuffer(values, dtype).reshape(shape)
-    return array
-
-
-class _Unpickler(pickle.Unpickler):
-    of_key: Callable[[Any], Any]
-
-    def persistent_load(self, key: Any) -> Any:
-        return self.of_key(key)
-
-
-def pickled(
-    value: Any, key_of: Callable[[Any], Any] = lambda _: None
-) -> tuple[bytes, dict[Any, Any]]:
-    """Pickle a value; return the bytes and, by their keys, the values within that have a key."""
-    file = io.BytesIO()
-    pickler = _Pickler(file)
-    pickler.apart, pickler.key_of = {}, key_of
-    try:
-        pickler.dump(value)
-        return file.getvalue(), pickler.apart
-    except Exception as error:
-        kind = type(error).__name__
-    raise ValueError(
-        f"What a pass needs cannot be sent to other processes: pickling raises {kind}. Pass "
-        "functions that can be pickled, or leave the pass to threads of this process."
-    )
-
-
-def unpickled(data: bytes, of_key: Callable[[Any], Any]) -> Any:
-    """Unpickle a value; `of_key` returns what takes the place of the values with keys."""
-    unpickler = _Unpickler(io.BytesIO(data))
-    unpickler.of_key = of_key
-    return unpickler.load()
-
-
-def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -> bytes:
-    """Compute the result of a call in a worker, and say what kind of machine that is."""
-    # Errors are returned, because dask would print them. Only another process is silenced: in
-    # this one, other threads may have warnings.
-    with nullcontext() if this_process() == client else without_warnings():
-        return pickle.dumps((_machine(), _result(unpickle)))
-
-
-def this_process() -> tuple[str, int]:
-    """Tell this process from those of other machines, too."""
-    return platform.node(), os.getpid()
-
-
-def _result(unpickle: Callable[[], Callable[[], Any]]) -> Any:
-    try:
-        call = unpickle()
-    except Exception as error:
-        return Failure(
-            ValueError,
-            f"A worker cannot unpickle what it is to compute, and raises {type(error).__name__}: "
-            "it needs all modules, in the same versions.",
-        )
-    try:
-        return on_one_thread(call)
-    except (Exception, SystemExit) as error:
-        for kind in (ValueError, MemoryError):  # ours
-            if type(error) is kind:
-                return Failure(kind, str(error))
-        return Failure(RuntimeError, f"A worker has raised {type(error).__name__}.")
-
-
-@cache
-def _machine() -> Facts:
-    """Return the facts that the last bit of a result depends on."""
-    core: Any = getattr(np, "_core", None) or np.core  # until numpy 2
-    features = core._multiarray_umath.__cpu_features__
-    return {
-        "skdp": frozenset([sys.modules["skdp"].__version__]),
-        "numpy": frozenset([np.__version__]),
-        "scipy": frozenset([scipy.__version__]),
-        "libc": frozenset(platform.libc_ver()),
-        "BLAS": frozenset(
-            " ".join(str(library.get(name)) for name in _OF_BLAS)
-            for library in threadpool_info()
-            if library["user_api"] == "blas"
-        ),
-        "CPU features": frozenset(name for name, is_there in features.items() if is_there),
-    }
-
-
-def unlike(expected: Facts, facts: Facts) -> Failure | None:
-    """Refuse workers of several kinds: their sums may differ in the last bit."""
-    names = [
-        f"{name} ({', '.join(sorted(expected[name] ^ facts[name]))})"
-        for name in expected
-        if expected[name] != facts[name]
-    ]
-    if not names:
-        return None
-    return Failure(
-        RuntimeError,
-        f"The workers are not alike. They differ in: {'; '.join(names)}. Sums may then differ in "
-        "their last bit, and the guarantee would not hold: use workers of one kind, with the same "
-        "versions.",
-    )
-
-
-def refused_if_failed(result: Any) -> Any:
-    """Return what a worker has computed, or raise what it says has failed."""
-    if isinstance(result, Failure):
-        raise result.kind(result.text)
-    return result

@@ -163,5 +163,5 @@ def test_no_task_of_a_fit_raises_whatever_rows_hold():
             pytest.raises(ValueError, match=r"NaN|Part 0"),
         ):
             DPPCA(2).fit(rows)
-        # Two chunks, one addition, and what all share.
-        assert len(ended) == 4, name
+        # Two chunks and their sums, one addition, and what all share.
+        assert len(ended) == 6, name

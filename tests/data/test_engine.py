@@ -12,7 +12,7 @@ from joblib import Parallel, delayed
 from scipy.sparse import csr_array
 
 from skdp import DPPCA, RowBlocks
-from skdp.data import workers
+from skdp.data import dask_rows
 from skdp.data.rows import RowCache, Rows
 from skdp.data.sources import as_source
 
@@ -69,12 +69,12 @@ def test_fits_in_processes_of_joblib_find_the_same_bits(solver):
 
 
 def test_a_machine_is_described_by_what_rounding_depends_on():
-    machine = workers._machine()
-    assert machine["numpy"] == {np.__version__}
+    machine = dask_rows._machine()
+    assert machine["numpy"] == np.__version__
     assert machine == pickle.loads(pickle.dumps(machine))
     assert {name for name, facts in machine.items() if not facts} <= {"BLAS"}
     assert len(machine["CPU features"]) > 1
-    assert not any(os.sep in fact for facts in machine.values() for fact in facts)
+    assert os.sep not in str(machine)
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_an_error_of_a_worker_becomes_its_answer(error, expected):
     def call():
         raise error
 
-    _, failure = pickle.loads(workers.answer(lambda: call, ("client", 0)))
-    with pytest.raises(expected[0], match=expected[1]):
-        workers.refused_if_failed(failure)
+    _, failure = pickle.loads(dask_rows.answer(lambda: call, ("client", 0)))
+    assert type(failure) is expected[0]
+    assert str(failure).startswith(expected[1])
 
 
 def test_another_process_warns_of_nothing():
@@ -102,7 +102,7 @@ def test_another_process_warns_of_nothing():
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _, result = pickle.loads(workers.answer(lambda: loud, ("client", 0)))
+        _, result = pickle.loads(dask_rows.answer(lambda: loud, ("client", 0)))
     assert np.isinf(result).all()
 
 
@@ -118,14 +118,14 @@ def test_another_process_warns_of_nothing():
     ],
 )
 def test_arrays_are_sent_with_their_strides(array):
-    sent = pickle.loads(workers.pickled(array)[0])
+    sent = pickle.loads(dask_rows.pickled(array)[0])
     assert (sent.strides, sent.dtype) == (array.strides, array.dtype)
     np.testing.assert_array_equal(sent, array)
 
 
 def test_what_cannot_be_sent_is_refused():
     with pytest.raises(ValueError, match="cannot be sent to other processes: pickling raises"):
-        workers.pickled(threading.Lock())
+        dask_rows.pickled(threading.Lock())
 
 
 def test_what_is_learned_on_the_way_is_not_sent():
