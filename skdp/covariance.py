@@ -192,8 +192,10 @@ def _joint_gram(block: Any, center: np.ndarray, scale: np.ndarray, reach: Reach)
 # ------------------------------
 # From the moment to covariances.
 
-# Least part of the rows, by weight, that clipping can have left.
-_LEAST_WEIGHT = 0.05  # not studied
+# Least part of the rows, by weight, that clipping can have left; the usual one, and its deviation.
+_LEAST_WEIGHT, _USUAL, _SPREAD = 0.05, 0.85, 0.15  # not studied
+# With more noise in its location, in units of its scale, it is hidden where a column lies.
+_MOST_NOISE = 0.4  # not studied
 # What an eigenvalue of the scaled covariance is at least, in edges of the noise, unless the trace
 # leaves less; and what those that noise hides are on average, at least.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
@@ -216,10 +218,13 @@ def covariances_of(moment: Moment, *, is_centered: bool) -> Covariances:
     rows, which are shortened, have more than their part of the variance, of which about as much is
     lost once more.
     """
-    weight = max(float(moment.matrix[-1, -1]), _LEAST_WEIGHT)
     presence, presence_std = moment.scales.presence, moment.scales.presence_std
     is_there = 1 - float(np.prod(1 - presence))
-    kept = min(weight / is_there, 1.0)
+    weight, noise_square = float(moment.matrix[-1, -1]), 2 * moment.noise_std**2
+    # Noise may exceed the weight, of which less is known then than of most tables.
+    weight += noise_square / (noise_square + _SPREAD**2) * (_USUAL * is_there - weight)
+    weight = float(np.clip(weight, _LEAST_WEIGHT * is_there, is_there))
+    kept = weight / is_there
     joint, noise_std = moment.matrix / weight, moment.noise_std / weight / kept
     of_presence, presence = presence_std / presence, np.minimum(presence / is_there, 1.0)
     pairs = np.outer(presence, presence)
@@ -240,13 +245,15 @@ def covariances_of(moment: Moment, *, is_centered: bool) -> Covariances:
     hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     repaired *= np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
-    location = _location(moment, moment.center + moment.scale * mean, noise_std * kept / presence)
+    mean, of_noise = moment.center + moment.scale * mean, noise_std * kept / presence
+    location, location_std = _location(moment, mean, of_noise)
     correlations = correlations_of(repaired)
     matrix, noise = finite(units * repaired), finite(units * noise)
     square = np.square(moment.scale)
     left = np.diag(matrix) + _NOISE_OF_LEFT * np.diag(noise)
     left = np.where(varies, np.clip(left / np.where(square > 0, square, 1.0), _LEAST_RATIO, 1), 1.0)
-    return Covariances(finite(location), matrix, finite(correlations), noise, kept, left)
+    known = matrix, finite(correlations), noise, kept, left
+    return Covariances(finite(location), location_std, *known)
 
 
 def _repaired(values: np.ndarray, edge: float) -> np.ndarray:
@@ -258,17 +265,22 @@ def _repaired(values: np.ndarray, edge: float) -> np.ndarray:
     return raised
 
 
-def _location(moment: Moment, mean: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
+def _location(
+    moment: Moment, mean: np.ndarray, noise_std: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Weigh the mean of clipped rows and the center of the scales, which is noisier but unbiased.
 
-    How far they are apart, beyond the noise of both, is the bias of the first.
+    How far they are apart, beyond the noise of both, is the bias of the first. Return also the
+    noise that is left, which is infinite where it hides the place of a column.
     """
     if not moment.noise_std or not np.any(moment.center):
-        return mean
+        return mean, np.zeros(len(mean))
     own, other = np.square(moment.scale * noise_std), np.square(moment.scales.center_std)
     error = own + np.maximum(np.square(mean - moment.center) - own - other, 0.0)
     part = error / np.maximum(error + other, np.finfo(np.float64).tiny)
-    return np.asarray(mean + part * (moment.center - mean))
+    stds = 1 / np.sqrt(1 / own + 1 / other)
+    stds[(stds > _MOST_NOISE * moment.scale) | np.isinf(other)] = math.inf
+    return mean + part * (moment.center - mean), stds
 
 
 def correlations_of(covariance: np.ndarray) -> np.ndarray:
@@ -331,6 +343,9 @@ class DPCovariance(ColumnEstimator):
         Covariances of the columns, in their units, positive semidefinite. Covered by the guarantee.
     location_ : ndarray of shape (n_features,)
         Means of the columns, or zeros with `assume_centered`. Covered by the guarantee.
+    location_noise_std_ : ndarray of shape (n_features,)
+        Standard deviation of the noise in `location_`, infinite where it hides where a column lies.
+        Such a column has no regression. Covered by the guarantee.
     correlation_ : ndarray of shape (n_features, n_features)
         Correlations of the columns. Covered by the guarantee.
     scale_ : ndarray of shape (n_features,)
@@ -683,7 +698,14 @@ class DPCovariance(ColumnEstimator):
         columns = self._columns(on, without=at)
         if at in columns:
             raise ValueError(f"on has the target {target!r}, which would predict itself.")
-        parts = self.location_, self.covariance_, self.correlation_, self.noise_std_
+        if np.isinf(self.location_noise_std_[at]):
+            raise ValueError(
+                f"Noise hides where the target {shown(target)} lies, and predictions could be "
+                "anywhere: fit with a larger epsilon, fewer columns, or bounds that are known "
+                "without looking at X."
+            )
+        location = self.location_, self.location_noise_std_
+        parts = *location, self.covariance_, self.correlation_, self.noise_std_
         released = Covariances(*parts, self.kept_, self.left_)
         return regress(released, columns, at, alpha / self.n_samples_seen_), columns
 
@@ -743,7 +765,8 @@ class DPCovariance(ColumnEstimator):
 
     def _set_attributes(self, result: Moment, spec: ScaleSpec) -> Iterator[str]:
         found = covariances_of(result, is_centered=self.assume_centered)
-        self.location_, self.covariance_ = found.location, found.matrix
+        self.location_, self.location_noise_std_ = found.location, found.location_std
+        self.covariance_ = found.matrix
         self.correlation_, self.noise_std_ = found.correlations, found.noise_std
         self.scale_ = np.sqrt(np.diag(found.matrix))
         self.presence_, self.kept_, self.left_ = result.scales.presence, found.kept, found.left

@@ -319,3 +319,23 @@ def test_a_column_of_zeros_tells_nothing(epsilon):
     for _ in range(40):
         model = skdp.DPCovariance(epsilon=epsilon).fit(rows).regression(4)
         assert abs(model[-1].coef_[3]) < 0.01
+
+
+def test_a_target_whose_place_noise_hides_has_no_regression():
+    # A fit predicted numbers near 0 for responses near 180,000, with R2 below -7 in each of 30.
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(1500, 100))
+    rows = np.column_stack([X, 180_000 + 60_000 * X[:, 0]])
+    for seed in range(4):
+        made = skdp.DPCovariance(epsilon=0.25, random_state=SECRET + seed)
+        warned_by(lambda made=made: made.fit(rows))
+        assert np.isinf(made.location_noise_std_[-1])
+        with pytest.raises(ValueError, match="where the target 100 lies"):
+            made.regression(100)
+
+
+def test_noise_of_locations_is_known():
+    made = skdp.DPCovariance(epsilon=1.0, random_state=SECRET).fit(TABLE)
+    in_scales = made.location_noise_std_ / made.scale_
+    assert np.all((in_scales > 0) & (in_scales < 0.1))
+    np.testing.assert_array_equal(EXACT.location_noise_std_, 0.0)

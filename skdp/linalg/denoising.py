@@ -312,6 +312,7 @@ class Covariances(NamedTuple):
     """What follows from a released moment, in the units of the columns."""
 
     location: np.ndarray
+    location_std: np.ndarray  # of its noise; infinite where it is hidden where a column lies
     matrix: np.ndarray
     correlations: np.ndarray
     noise_std: np.ndarray  # standard deviation of the noise in each entry of the matrix

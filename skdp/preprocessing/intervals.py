@@ -281,6 +281,9 @@ _NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
 # Visible bins have to hold this part of the rows, or a column keeps its bounds; if it has none,
 # other such columns help. Those of one sign of a column around 0 hold less.
 _HELD = 0.55  # benchmarks/scaling/bounds.md
+# A column may be 0 in all rows if so many standard deviations of the noise of a count are missing,
+# or fewer, which have to be this part of the rows at most.
+_MISSING, _FEW_MISSING = 2.0, 0.15  # not studied
 # Columns that show nothing but 0 are taken to be so large.
 _SIZE_OF_VOID = 1.0  # not studied
 
@@ -332,6 +335,13 @@ def sized_intervals(
     # Such columns show nothing but 0: any interval will do.
     is_void = high <= low
     return Intervals.of(low, np.where(is_void, 1.0, high)), is_void
+
+
+def are_zeros(counts: np.ndarray, noise_std: float, n_rows: np.ndarray) -> np.ndarray:
+    """Tell which columns have nothing but 0, as far as counts of sizes show."""
+    missing, hidden = n_rows - counts[:, 0], _MISSING * noise_std
+    seen = is_visible(counts[:, 1:], noise_std).any(axis=1)
+    return np.asarray((missing < hidden) & (hidden < _FEW_MISSING * n_rows) & ~seen)
 
 
 def intervals_within(

@@ -17,6 +17,7 @@ from skdp.preprocessing.intervals import (
     Place,
     are_narrow,
     are_points,
+    are_zeros,
     counting,
     counts_inside,
     intervals_within,
@@ -278,6 +279,8 @@ _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
 # Columns of numbers at both ends of an interval alone have the variance 1 - m^2 for the mean m;
 # others have less. Not studied.
 _AT_ENDS = 0.5
+# A mean so far from the middle, in units of half an interval, may be that of entries beyond it.
+_AT_END = 0.6  # not studied
 # Without noise, what is smaller than this, relative to the terms of the variance, is rounding: a
 # million equal rows left 127 eps at most.
 _ROUNDING = 256 * np.finfo(np.float64).eps  # not tuned
@@ -454,8 +457,8 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     sizes = columns.view.map_sum(counting(place_size, N_BINS), columns.n_columns * N_BINS)
     counts, noise_std = budget.release(plan.sizes, sizes)
     n_present = np.full(columns.n_columns, float(n_rows))
+    seen = np.where(is_visible(counts, noise_std), counts, 0.0).sum(axis=1)
     if plan.branches.branches[0].shape[0] > 2:  # of numbers that are not missing, too
-        seen = np.where(is_visible(counts, noise_std), counts, 0.0).sum(axis=1)
         n_present = np.clip(seen, 1.0, n_rows)
     intervals, is_void = sized_intervals(counts, noise_std, n_present)
     budget.warnings += warnings_for_sizes(plan.sizes.name, intervals)
@@ -463,7 +466,13 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     closer = _closer(plan.branches, intervals, n_present, are_narrow(intervals), columns, inside)
     moments = _release_moments(closer.moments, closer.intervals, columns)
     off_usual = _off_zero(counts, n_present)
-    return closer.marked(_scales(closer.intervals, moments, columns, is_void, off_usual))
+    found = closer.marked(_scales(closer.intervals, moments, columns, is_void, off_usual))
+    is_constant = found.is_constant | are_zeros(counts, noise_std, n_present)
+    # A column that shows few rows has the interval of others, and may lie beyond it.
+    means = moments.of_present(n_rows).means[0]
+    is_beyond = (np.abs(means) > _AT_END) & (seen < n_present / 2)
+    center_std = np.where(is_beyond, math.inf, found.center_std)
+    return found._replace(is_constant=is_constant, center_std=center_std)
 
 
 def _release_within(
@@ -476,7 +485,7 @@ def _release_within(
     """Spend what is left on all columns again, once the hidden ones are found within bounds."""
     again, search = plan.branches.branches
     closer, off_usual = _Closer(again, outer), None
-    is_void = is_at_end = np.zeros_like(is_hidden)
+    is_void = is_at_end = is_zero = np.zeros_like(is_hidden)
     if is_hidden.any():
         place = partial(place_size_within, outer=outer.of_columns(is_hidden))
         found = columns.counts(place, N_BINS, is_hidden)
@@ -487,6 +496,7 @@ def _release_within(
         found = intervals_within(counts, noise_std, outer, is_hidden, n_present)
         intervals, is_void, is_at_end = found
         off_usual = np.where(is_hidden, _off_zero(counts, n_present), np.nan)
+        is_zero = is_hidden & are_zeros(counts, noise_std, n_present)
         is_narrow = is_hidden & are_narrow(intervals)
         inside = counts_inside(counts, *intervals.ends)
         closer = _closer(search.branches, intervals, n_present, is_narrow, columns, inside)
@@ -496,7 +506,8 @@ def _release_within(
     moments = _release_moments(closer.moments, closer.intervals, columns, weights)
     averaged = rough.averaged(moments, closer.intervals.half == outer.half)
     scales = closer.marked(_scales(closer.intervals, averaged, columns, is_void, off_usual))
-    return scales._replace(is_point=scales.is_point | is_at_end)
+    is_constant = scales.is_constant | is_zero
+    return scales._replace(is_point=scales.is_point | is_at_end, is_constant=is_constant)
 
 
 def has_odd_squares(found: Scales) -> np.ndarray:

@@ -150,3 +150,19 @@ def test_a_constant_column_in_single_precision_is_not_lost_in_rounding(value):
     X = np.column_stack([rng.normal(size=4000), np.full(4000, value)]).astype(np.float32)
     y = 2 * X[:, 0] + rng.normal(size=4000)
     assert DPLinearRegression(epsilon=5.0, random_state=0).fit(X, y).score(X, y) > 0.75
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+@pytest.mark.parametrize("bounds", [None, (-50, 50)])
+def test_a_column_of_zeros_among_many_tells_nothing(bounds):
+    # Without bounds half of such coefficients exceeded the twentieth part of a deviation of y.
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(4000, 20))
+    X[:, -1] = 0.0
+    y = X @ generator.normal(size=20) + 0.3 * generator.normal(size=4000)
+    fits = [
+        DPLinearRegression(epsilon=0.25, bounds=bounds, random_state=seed).fit(X, y)
+        for seed in range(10)
+    ]
+    assert np.mean([abs(fit.coef_[-1]) < 0.05 * y.std() for fit in fits]) >= 0.7
+    assert np.mean([fit.score(X, y) for fit in fits]) > 0.4
