@@ -23,7 +23,6 @@ from skdp.linalg.matrices import (
     Matrices,
     OuterMatrices,
     Vectors,
-    condition_of,
     in_rows,
     one_by_one,
     order_of,
@@ -479,7 +478,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
         """
         within, longest = terms_within(self.matrix_shape), 1.0
         if self.are_vectors and self.row_map is not None:
-            within, longest = math.ceil(self.n_entries**1.5), condition_of(self.row_map)
+            within, longest = math.ceil(self.n_entries**1.5), float(np.linalg.cond(self.row_map))
         if self.people is not None:
             source, width = self.source, None
             if isinstance(source, RankOneMatrices):

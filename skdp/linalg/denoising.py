@@ -176,29 +176,24 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     rows = values @ (whiten @ axes)
     scales = np.geomspace(_SMALLEST_SCALE, max(n_rows / 4, 4.0), _N_SCALES)
     variances = scales[:, None] * signal
-    likelihood = _likelihood(rows, variances)
-    posterior = likelihood * _fit_weights(likelihood[:: max(n_rows // _SAMPLE, 1)])
-    posterior /= np.maximum(posterior.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    # Densities of rows under N(0, 1 + variances), divided by the largest of each row.
+    log_likelihood = np.square(rows) @ (-0.5 / (1 + variances)).T
+    log_likelihood -= 0.5 * np.log(1 + variances).sum(axis=1)
+    log_likelihood -= log_likelihood.max(axis=1, keepdims=True)
+    likelihood = np.exp(log_likelihood, out=log_likelihood)
+    sample = likelihood[:: max(n_rows // _SAMPLE, 1)]
+    posterior = likelihood * _mixture_weights(sample, np.ones(len(sample)), _N_STEPS)
+    posterior /= np.maximum(posterior.sum(axis=1, keepdims=True), _TINY)
     rows *= posterior @ (variances / (1 + variances))
     return rows @ (axes.T @ color)
 
 
-def _likelihood(rows: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """Compute densities of rows under N(0, 1 + variances), divided by the largest of each row."""
-    total = 1 + variances
-    log_likelihood = np.square(rows) @ (-0.5 / total).T
-    log_likelihood -= 0.5 * np.log(total).sum(axis=1)
-    log_likelihood -= log_likelihood.max(axis=1, keepdims=True)
-    return np.exp(log_likelihood, out=log_likelihood)
-
-
-def _fit_weights(likelihood: np.ndarray) -> np.ndarray:
+def _mixture_weights(likelihood: np.ndarray, counts: np.ndarray, n_steps: int) -> np.ndarray:
     """Fit the weights of a mixture by expectation maximization, beginning with equal ones."""
-    n_rows, n_scales = likelihood.shape
-    weights = np.full(n_scales, 1 / n_scales)
-    for _ in range(_N_STEPS):
-        density = np.maximum(likelihood @ weights, np.finfo(float).tiny)
-        weights *= (1 / density) @ likelihood / n_rows
+    weights = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
+    for _ in range(n_steps):
+        density = np.maximum(likelihood @ weights, _TINY)
+        weights *= (counts / density) @ likelihood / counts.sum()
     return weights
 
 
@@ -240,9 +235,7 @@ def _posterior_means(values: np.ndarray) -> np.ndarray:
     grid = np.linspace(0, _REACH + 1, _PER_UNIT * (_REACH + 1) + 1)
     # Densities up to a factor for each number, which cancels.
     likelihood = np.exp(grid * (rounded[:, np.newaxis] / _PER_UNIT - grid / 2))
-    prior = np.full(len(grid), 1 / len(grid))
-    for _ in range(_N_STEPS_OF_MEANS):
-        prior *= likelihood.T @ (counts / (likelihood @ prior)) / counts.sum()
+    prior = _mixture_weights(likelihood, counts, _N_STEPS_OF_MEANS)
     return np.asarray(((likelihood @ (prior * grid)) / (likelihood @ prior))[places])
 
 

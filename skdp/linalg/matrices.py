@@ -1,7 +1,7 @@
 """Matrices of fixed rank, blocks of measurement matrices, and sums over these blocks."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias
 
@@ -152,15 +152,15 @@ class Massed:
 
     def added(self, values: np.ndarray) -> np.ndarray:
         """Multiply values of rows, about to be summed, by the mass of their rows."""
-        if self.mass is None:
-            return values
-        return self.mass.reshape(-1, *[1] * (values.ndim - 1)) * values
+        return values if self.mass is None else _times_rows(self.mass, values)
 
     def half_added(self, values: np.ndarray) -> np.ndarray:
         """Multiply both factors of a sum of products of rows by this: by the root of the mass."""
-        if self.mass is None:
-            return values
-        return np.sqrt(self.mass).reshape(-1, *[1] * (values.ndim - 1)) * values
+        return values if self.mass is None else _times_rows(np.sqrt(self.mass), values)
+
+
+def _times_rows(factors: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return factors.reshape(-1, *[1] * (values.ndim - 1)) * values
 
 
 #: One vector for each matrix of a block: its tangent coordinates, or all of its entries. A fit
@@ -231,7 +231,13 @@ class DenseMatrices(Massed):
 
         Callers have to project the sum of the coordinates by `project_coordinates`.
         """
-        along, beside = self._along(point.right), self._across(point.left)
+        along = self._times(self.values, self.scale * _mapped(point.right, self.column_map))
+        along, left = _mapped(along, self.row_map), self.scale * _mapped(point.left, self.row_map)
+        if self.mass is not None and self.values.shape[2] == 1:
+            beside = one_by_one(self.values[:, :, 0], left)[:, :, np.newaxis]
+        else:
+            beside = left.T @ self.values
+        beside = beside if self.column_map is None else beside @ self.column_map
         core = self._times(beside, point.right)
         beside -= self._times(core, point.right.T)
         inner = np.einsum("ijj,j->i", core, point.values)
@@ -240,10 +246,6 @@ class DenseMatrices(Massed):
             parts.append(np.full((len(self), 1), intercept))
         return DenseCoordinates(_joined(parts)), inner
 
-    def _along(self, basis: np.ndarray) -> np.ndarray:
-        products = self._times(self.values, self.scale * _mapped(basis, self.column_map))
-        return products if self.row_map is None else self.row_map @ products
-
     def _times(self, values: np.ndarray, right: np.ndarray) -> np.ndarray:
         if self.mass is not None and values.shape[2] > 1:
             # A copy of the basis in another process has this layout, too.
@@ -251,18 +253,9 @@ class DenseMatrices(Massed):
         # All at once, which takes less time; of a single column no product has a sum that rounds.
         return (values.reshape(-1, values.shape[2]) @ right).reshape(*values.shape[:2], -1)
 
-    def _after(self, left: np.ndarray, values: np.ndarray) -> np.ndarray:
-        if self.mass is not None and values.shape[2] == 1:
-            return one_by_one(values[:, :, 0], left)[:, :, np.newaxis]
-        return np.asarray(left.T @ values)
-
-    def _across(self, basis: np.ndarray) -> np.ndarray:
-        products = self._after(self.scale * _mapped(basis, self.row_map), self.values)
-        return products if self.column_map is None else products @ self.column_map
-
     def _mapped(self) -> np.ndarray:
         """Map the matrices, without their scale."""
-        values = self.values if self.row_map is None else self.row_map @ self.values
+        values = _mapped(self.values, self.row_map)
         return values if self.column_map is None else values @ self.column_map
 
 
@@ -290,7 +283,7 @@ class Vectors(DenseMatrices):
         if self.row_map is None:
             return super().norms()
         products = self._times_each(self.scale * self.row_map)
-        margin = 2 * (len(self.row_map) + 4) ** 1.5 * UNIT_ROUNDOFF * condition_of(self.row_map)
+        margin = 2 * (len(self.row_map) + 4) ** 1.5 * UNIT_ROUNDOFF * np.linalg.cond(self.row_map)
         return np.asarray(row_norms(products) * (1 + margin) + _LOST)
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
@@ -299,7 +292,8 @@ class Vectors(DenseMatrices):
         inner = self._times_each(of_rows)[:, 0]
         total = partial(self._total, sign=float(point.right[0, 0]))
         lengths = np.hypot(self.norms(), intercept) if self.lengths is None else self.lengths
-        return LazyCoordinates(lengths, total, len(of_rows) + 1, intercept), inner
+        size = len(of_rows) + 1 + (intercept > 0)
+        return LazyCoordinates(lengths, total, size, intercept), inner
 
     def _times_each(self, right: np.ndarray) -> np.ndarray:
         return self.rows @ right if self.mass is None else one_by_one(self.rows, right)
@@ -312,28 +306,19 @@ class Vectors(DenseMatrices):
         return np.concatenate([sign * self.scale * _mapped(total, self.row_map), [0.0]])
 
 
-def condition_of(symmetric: np.ndarray) -> float:
-    """Return how much longer a map makes one vector than another, at most."""
-    return float(np.linalg.cond(symmetric))
-
-
+@dataclass(eq=False)
 class LazyCoordinates:
     """Vectors that are never written out, of which only norms and sums are computed.
 
-    `weighted_sum` adds the vectors up with given weights. An intercept is the last coordinate of
-    each, and `norms` are upper bounds on their norms with it.
+    `total` adds the vectors up with given weights. An intercept is the last coordinate of each, and
+    `lengths` are upper bounds on their norms with it.
     """
 
-    def __init__(
-        self,
-        norms: np.ndarray,
-        weighted_sum: Callable[[np.ndarray], np.ndarray],
-        size: int,
-        intercept: float = 0.0,
-    ) -> None:
-        self._norms, self._weighted_sum, self._intercept = norms, weighted_sum, intercept
-        self._factors: np.ndarray | float = 1.0
-        self.size = size + (intercept > 0)
+    lengths: np.ndarray
+    total: Callable[[np.ndarray], np.ndarray]
+    size: int  # with the intercept
+    intercept: float = 0.0
+    _factors: np.ndarray | float = field(default=1.0, init=False)
 
     def multiply(self, factors: np.ndarray) -> None:
         """Multiply each vector by its factor; what is not finite then counts as null."""
@@ -343,14 +328,14 @@ class LazyCoordinates:
 
     def norms(self) -> np.ndarray:
         """Compute upper bounds of the norms; NaN for null vectors."""
-        return np.asarray(np.abs(self._factors) * self._norms)
+        return np.asarray(np.abs(self._factors) * self.lengths)
 
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
         """Add up the vectors, each with its weight; null vectors have the weight 0."""
         is_null, weights = weights == 0, weights * self._factors
         weights[is_null] = 0.0
-        total = self._weighted_sum(weights)
-        return np.concatenate([total, [self._intercept * weights.sum()] * (self._intercept > 0)])
+        of_intercept = [self.intercept * weights.sum()] * (self.intercept > 0)
+        return np.concatenate([self.total(weights), of_intercept])
 
 
 class OuterMatrices(Massed):
@@ -364,7 +349,10 @@ class OuterMatrices(Massed):
         self, left: Any, right: Any, scale: float = 1.0, mass: np.ndarray | None = None
     ) -> None:
         if mass is not None:
-            left, right = _in_doubles(left), _in_doubles(right)
+            # Dense factors in doubles: NumPy may sum others in parts that begin within a row.
+            left, right = (
+                one if issparse(one) else np.asarray(one, np.float64) for one in (left, right)
+            )
         self.left, self.right, self.scale, self.mass = left, right, scale, mass
         self._left_norms, self._right_norms = _factor_norms(left), _factor_norms(right)
         self._is_null = (self._left_norms == 0) | (self._right_norms == 0)
@@ -420,15 +408,14 @@ class OuterMatrices(Massed):
             return np.concatenate([part.ravel() for part in parts])
 
         inner = self.scale * np.einsum("ij,ij,j->i", across, along, point.values)
-        size = point.left.size + point.right.size
+        size = point.left.size + point.right.size + (intercept > 0)
         return LazyCoordinates(np.hypot(norms, intercept), _weighted_sum, size, intercept), inner
 
     def _norms_outside(self, inside: np.ndarray) -> np.ndarray:
         """Bound the norms of the right factors outside a subspace from those inside."""
         lengths = np.where(self._right_norms > 0, self._right_norms, 1.0)
-        margin = _MARGIN * (self.right.shape[1] + 4)
-        squares = np.maximum(1 - (inside / lengths) ** 2, 0.0) + margin
-        return self._right_norms * np.sqrt(squares)
+        squares = np.maximum(1 - (inside / lengths) ** 2, 0.0)
+        return self._right_norms * np.sqrt(squares + _MARGIN * (self.right.shape[1] + 4))
 
     def _thin(self, factors: Any, basis: np.ndarray) -> np.ndarray:
         if self.mass is None:
@@ -457,11 +444,6 @@ def one_by_one(factors: Any, right: np.ndarray) -> np.ndarray:
     return np.asarray((np.ascontiguousarray(right.T) @ in_rows(factors)[:, :, None])[:, :, 0])
 
 
-def _in_doubles(factors: Any) -> Any:
-    """Convert dense factors: NumPy may sum others in parts that begin within a row."""
-    return factors if issparse(factors) else np.asarray(factors, np.float64)
-
-
 def laid_out(factors: Any) -> Any:
     """Lay out factors of several matrices so that none depends on its place."""
     # Columns of doubles are left where they are, even as parts of longer ones.
@@ -485,9 +467,7 @@ def in_rows(factors: Any) -> Any:
     Strides of other orders follow from the number of rows, and NumPy converts other types in parts
     that may begin within a row.
     """
-    if issparse(factors):
-        return factors
-    return np.ascontiguousarray(factors, np.float64)
+    return factors if issparse(factors) else np.ascontiguousarray(factors, np.float64)
 
 
 def _factor_norms(factors: Any) -> np.ndarray:

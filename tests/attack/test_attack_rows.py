@@ -71,7 +71,9 @@ def test_hill_climbing_finds_no_worse_neighbor(cell):
 
 @pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize(
-    "cell", [Cell(model, solver) for model in ("svd", "pca") for solver in SOLVERS], ids=str
+    "cell",
+    [Cell(model, solver) for model in ("svd", "pca", "pca, centered again") for solver in SOLVERS],
+    ids=str,
 )
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_other_containers_keep_the_sensitivity(container, cell):

@@ -94,13 +94,15 @@ def decompose(
     # Symmetric noise has half the variance off the diagonal, and that moves the eigenvalues.
     off_diagonal_std = float(np.hypot(noise_std * np.sqrt(0.5), error))
     penalty = feature_penalty(np.diag(noisy), noise_std, n_components)
-    eigenvalues, vectors = np.linalg.eigh(_less_diagonal(noisy, penalty))
+    eigenvalues, vectors = np.linalg.eigh(noisy - np.diag(penalty))
     vectors = vectors[:, ::-1]
     second_moments = eigenvalues[::-1] + penalty @ np.square(vectors)
     vectors, second_moments = _turned(noisy, vectors, second_moments, n_components or 0)
-    cleaned = second_moments - _pushes(second_moments, off_diagonal_std) - error
+    # Only those of the components that were asked for descend.
+    in_order = np.sort(second_moments)[::-1]
+    cleaned = second_moments - eigenvalue_pushes(in_order, off_diagonal_std) - error
     edge = _edge_with_center(noise_edge(off_diagonal_std, len(noisy)), error, len(noisy))
-    errors, angles = noise_errors(np.sort(second_moments)[::-1], off_diagonal_std, edge)
+    errors, angles = noise_errors(in_order, off_diagonal_std, edge)
     return Factors(
         components=vectors.T,
         eigenvalues=squared_bound * descending(cleaned),
@@ -137,18 +139,6 @@ def _turned(
     values, turn = np.linalg.eigh(span.T @ matrix @ span)
     vectors = np.hstack([span @ turn[:, ::-1], vectors[:, n_turned:]])
     return vectors, np.append(values[::-1], second_moments[n_turned:])
-
-
-def _pushes(second_moments: np.ndarray, off_diagonal_std: float) -> np.ndarray:
-    """Estimate the pushes of noise; only the first second moments descend, so all are sorted."""
-    return eigenvalue_pushes(np.sort(second_moments)[::-1], off_diagonal_std)
-
-
-def _less_diagonal(matrix: np.ndarray, penalty: np.ndarray) -> np.ndarray:
-    """Return a copy of the matrix with `penalty` subtracted from its diagonal."""
-    matrix = matrix.copy()
-    matrix.flat[:: len(matrix) + 1] -= penalty
-    return matrix
 
 
 # ------------------------------
@@ -193,18 +183,22 @@ def decompose_with_axis(
     noisy, noise_std, squared_bound = noisy / unit, noise_std / unit, squared_bound * unit
     along, off_diagonal_std = noisy @ axis, noise_std * np.sqrt(0.5)
     value = float(axis @ along)
-    cross = _shrunk_deviation(along - value * axis, off_diagonal_std)
+    cross = along - value * axis
+    # Shrunk by the part of its squared length that noise alone has.
+    length = max(float(np.linalg.norm(cross)), np.finfo(np.float64).tiny)
+    cross *= max(1.0 - (len(cross) - 1) * np.square(off_diagonal_std / length), 0.0)
     deflation = cross / np.sqrt(value)
     # The diagonal of what is left without the axis and the deflated vector.
     rest = np.diag(noisy) - axis * (2 * along - value * axis) - np.square(deflation)
     penalty = feature_penalty(rest, noise_std, n_components)
-    eigenvalues, vectors = _decompose_rest(_less_diagonal(noisy, penalty), axis, deflation)
+    eigenvalues, vectors = _decompose_rest(noisy - np.diag(penalty), axis, deflation)
     second_moments = eigenvalues + penalty @ np.square(vectors)
     deflated = noisy - np.outer(deflation, deflation)
     vectors, second_moments = _turned(deflated, vectors, second_moments, (n_components or 1) - 1)
     # Noise raises an eigenvalue by a push. It also turns the vector, which then captures one push
     # less than the true eigenvalue. So it captures two pushes less than the noisy eigenvalue.
-    captured = second_moments - 2 * _pushes(second_moments, off_diagonal_std)
+    pushes = eigenvalue_pushes(np.sort(second_moments)[::-1], off_diagonal_std)
+    captured = second_moments - 2 * pushes
     values, components = _joined(value, axis + cross / value, axis, descending(captured), vectors)
     return Factors(
         components=components,
@@ -213,15 +207,6 @@ def decompose_with_axis(
         eigenvalue_noise=squared_bound * noise_std,
         n_above_noise=1 + int(np.sum(second_moments > noise_edge(off_diagonal_std, len(noisy)))),
     )
-
-
-def _shrunk_deviation(cross: np.ndarray, off_diagonal_std: float) -> np.ndarray:
-    """Shrink a noisy vector toward 0, by the part of its squared length that noise alone has."""
-    length = float(np.linalg.norm(cross))
-    noise_ratio = (len(cross) - 1) * np.square(
-        off_diagonal_std / max(length, np.finfo(np.float64).tiny)
-    )
-    return max(1.0 - noise_ratio, 0.0) * cross
 
 
 def _decompose_rest(

@@ -49,13 +49,10 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
     _check_bounds(spec)
     if not spec.cost.is_private:
         # Without noise no bound is estimated, and a bound that is None clips nothing.
-        row_norm, mean_norm = spec.row_norm, spec.mean_norm
-        is_centered = isinstance(spec.center, str)
-        spec = replace(
-            spec,
-            row_norm=math.inf if row_norm is None else row_norm,
-            mean_norm=math.inf if mean_norm is None and is_centered else mean_norm,
-        )
+        if spec.row_norm is None:
+            spec = replace(spec, row_norm=math.inf)
+        if spec.mean_norm is None and isinstance(spec.center, str):
+            spec = replace(spec, mean_norm=math.inf)
     n_rows, n_features = spec.shape
     n_components, solver = spec.n_components, spec.solver
     if not isinstance(n_components, Integral):

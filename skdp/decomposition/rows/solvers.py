@@ -45,10 +45,17 @@ def solve_covariance(
     :doi:`10.1145/2591796.2591883`), with noise that is isotropic in the Frobenius inner product.
     The d x d matrix is released once; its whole spectrum is free post-processing.
     """
-    moment, rounding = rows.gram()
-    released = budget.release(second_moment, moment, rows.bound, rounding=rounding)
+    released = release_sum(second_moment, rows.gram(), rows, budget)
     decomposed = partial(decomposition, *released)
     return replace(decomposed(n_components=n_components), decompose=decomposed)
+
+
+def release_sum(
+    release: Release, with_rounding: tuple[np.ndarray, float], rows: Rows, budget: PrivacyBudget
+) -> Released:
+    """Release a sum over clipped rows."""
+    exact, rounding = with_rounding
+    return budget.release(release, exact, rows.bound, rounding=rounding)
 
 
 # ------------------------------
@@ -159,37 +166,35 @@ def solve_adaptive(
     main error, because clipping adds an error of its own.
     """
     moment = rows.gram()
-    estimate = _release_moment(plan.second_moment, rows, budget, moment)
+    estimate = _in_squared_bounds(release_sum(plan.second_moment, moment, rows, budget), rows)
     values, basis = leading_eigenvectors(estimate.value, plan.clipped_squares.shape[1])
-    squares = _release_squares(plan.clipped_squares, rows, budget, basis)
+    weighting = partial(_level_weights, bound=rows.bound, n_features=basis.shape[1])
+    clipped = rows.subsample(_PROBE_ROWS).clipped_squares(basis, weighting)
+    squares = release_sum(plan.clipped_squares, clipped, rows, budget).value
     level = _choose_level(squares[:, :n_components], budget.adjacency)
     more, refinement = plan.rest.branches
     if level is None or not _can_be_refined(values[:n_components], estimate):
         for release in more:
-            estimate = _average(estimate, _release_moment(release, rows, budget, moment))
+            released = release_sum(release, moment, rows, budget)
+            estimate = _average(estimate, _in_squared_bounds(released, rows))
         return decomposition(*estimate, squared_bound=rows.bound**2, n_components=n_components)
     for step in refinement.steps:
         columns, _ = release_product(step, rows, budget, basis, level * rows.bound)
         estimate = _refine(estimate, basis, *_in_squared_bounds(columns, rows))
-        basis = _turn_to_leading(estimate.value, basis)
+        # The basis is nearly that of the leading eigenvectors.
+        for _ in range(_N_TURNS):
+            basis = orthonormal_basis(estimate.value @ basis)
+        _, turn = eigh(basis.T @ estimate.value @ basis, check_finite=False)
+        basis = with_fixed_signs(basis @ turn[:, ::-1])
     return _release_variances(refinement.variances, rows, budget, moment, basis[:, :n_components])
 
 
-def _release_moment(
-    release: Release, rows: Rows, budget: PrivacyBudget, moment: tuple[np.ndarray, float]
-) -> Released:
-    """Release the second moment, in units of the squared bound.
+def _in_squared_bounds(released: Released, rows: Rows) -> Released:
+    """Express a release in units of the squared bound; overwrite it.
 
     The rounding of centered sparse rows may raise its noise by many powers of ten, and its square
     may then overflow. So callers divide the noise first, and square the ratio.
     """
-    exact, rounding = moment
-    released = budget.release(release, exact, rows.bound, rounding=rounding)
-    return _in_squared_bounds(released, rows)
-
-
-def _in_squared_bounds(released: Released, rows: Rows) -> Released:
-    """Express a release in units of the squared bound; overwrite it."""
     noisy, noise_std = released
     squared_bound = rows.bound**2
     noisy /= squared_bound
@@ -205,24 +210,8 @@ def _average(first: Released, second: Released) -> Released:
     return Released(matrix, first.noise_std * np.sqrt(weight))
 
 
-def _turn_to_leading(matrix: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Turn a basis that is nearly the leading eigenvectors to them, without a decomposition."""
-    for _ in range(_N_TURNS):
-        basis = orthonormal_basis(matrix @ basis)
-    _, turn = eigh(basis.T @ matrix @ basis, check_finite=False)
-    return with_fixed_signs(basis @ turn[:, ::-1])
-
-
-def _release_squares(
-    release: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray
-) -> np.ndarray:
-    """Release the squared coordinates in `basis`, summed over rows, for each clip level."""
-    weighting = partial(_level_weights, bound=rows.bound, n_features=basis.shape[1])
-    squares, rounding = rows.subsample(_PROBE_ROWS).clipped_squares(basis, weighting)
-    return budget.release(release, squares, rows.bound, rounding=rounding).value
-
-
 def _level_weights(norms: np.ndarray, bound: float, n_features: int) -> np.ndarray:
+    """Weigh rows so that their squares, clipped at each level, count in units of the level."""
     weights = [clip_weights(norms, bound * level, n_features) for level in _LEVELS]
     return np.array(weights) / _LEVELS[:, None]
 
@@ -347,7 +336,8 @@ def solve_power(
     for step in plan.steps:
         (product, product_std), rows = release_step(step, rows, sample, budget, basis)
         basis = orthonormal_basis(product)
-    moment, moment_std = release_projected_moment(plan.projected_moment, rows, budget, basis)
+    projected = rows.projected_moment(basis)
+    moment, moment_std = release_sum(plan.projected_moment, projected, rows, budget)
     # Rayleigh-Ritz: the eigenvectors within the basis.
     eigenvalues, turn = eigh(moment[:-1, :-1], check_finite=False)
     return Factors(
@@ -394,18 +384,6 @@ def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
     return int(np.sum(np.linalg.svd(noisy, compute_uv=False) > edge))
 
 
-def release_projected_moment(
-    projected_moment: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray
-) -> Released:
-    """Release the second moment of the projections, and the trace outside the basis as last entry.
-
-    The rest of the last row and column is constant and costs nothing. In this form symmetric noise
-    has the same standard deviation on the whole diagonal.
-    """
-    moment, rounding = rows.projected_moment(basis)
-    return budget.release(projected_moment, moment, rows.bound, rounding=rounding)
-
-
 # ------------------------------
 # Power iteration orthogonal to the released mean, which joins the basis in the end.
 
@@ -438,11 +416,16 @@ def solve_guided_power(
         basis = orthonormal_basis(_without_axis(axis, columns))
         (noisy, noise_std), rows = release_step(step, rows, sample, budget, basis)
         noisy = _without_axis(axis, noisy)
-        columns = _shrunk_by_group(noisy, noise_std, groups)
+        # Their signs do not matter: the basis that is made of these columns has its own.
+        columns = np.asarray(noisy @ np.linalg.svd(noisy, full_matrices=False)[2].T)
+        for group in groups:
+            energy = np.mean(np.square(columns[group] / noise_std), axis=0)
+            columns[group] *= np.maximum(1 - 1 / np.maximum(energy, 1e-12), _LEAST_KEPT)
     n_above_noise = int(positive_mean.excess > 0) + count_above_edge(noisy, noise_std)
     # Rayleigh-Ritz in the span of the mean and the columns, with the mean as the guide.
     basis = orthonormal_basis(np.column_stack([positive_mean.axis, columns]))
-    noisy, noise_std = release_projected_moment(plan.projected_moment, rows, budget, basis)
+    projected = rows.projected_moment(basis)
+    noisy, noise_std = release_sum(plan.projected_moment, projected, rows, budget)
     total, inner = float(np.trace(noisy)), noisy[:-1, :-1].copy()
     # The second moment along the mean is at least n times its squared length, which may be known
     # more precisely. A value below its noise would make the deflation arbitrary.
@@ -466,18 +449,16 @@ def _groups(axis: np.ndarray) -> list[np.ndarray]:
     return np.split(np.argsort(-axis, kind="stable"), ends[ends < len(axis)])
 
 
-def _shrunk_by_group(noisy: np.ndarray, noise_std: float, groups: list[np.ndarray]) -> np.ndarray:
-    """Turn columns to their singular vectors, and shrink them in groups where they are noise."""
-    # The singular vectors may have any signs: the basis that is made of these columns has its own.
-    columns = np.asarray(noisy @ np.linalg.svd(noisy, full_matrices=False)[2].T)
-    for group in groups:
-        energy = np.mean(np.square(columns[group] / noise_std), axis=0)
-        columns[group] *= np.maximum(1 - 1 / np.maximum(energy, 1e-12), _LEAST_KEPT)
-    return columns
-
-
 # ------------------------------
 # The solver whose releases a plan has, and the mean that may guide it.
+
+# The mean of rows that suit the matrix has a squared length between these, in squared bounds, and
+# weighs like a constant on at least this part of the features.
+_HELD_BY_MEAN = {
+    "zero_out": (0.25, 0.6),
+    "replace": (0.25, 0.8),
+}  # benchmarks/diagonal_prior/wide.md
+_LEAST_SPREAD = 0.1  # benchmarks/diagonal_prior/wide.md
 
 
 def solve_clipped(
@@ -508,7 +489,12 @@ def solve_guided(
     """Release the mean of rows that are mostly positive, and the components that it guides."""
     way, guide = branches[-1], branches[0].means[0]
     mean = PositiveMean(*release_mean(guide, clipped, budget), guide.share)
-    if _suits_matrix(mean, rows.bound, budget.adjacency):
+    # Little is held where rows have few entries and their products with a basis are short, and
+    # little is left to find where much is held. In both cases clipped projections have less noise.
+    # Where few features hold most, the iteration gains by its groups.
+    least, most = _HELD_BY_MEAN[budget.adjacency]
+    holds_much = least <= mean.excess * (mean.noise_std / rows.bound) ** 2 <= most
+    if holds_much and mean.axis.sum() ** 2 >= _LEAST_SPREAD * len(mean.mean):
         way = branches[0]
     if isinstance(way.solver, rows_plan.PowerReleases):
         again = way.means[1]
@@ -518,24 +504,3 @@ def solve_guided(
         guided = partial(decompose_guided, axis=mean.axis)
         factors = solve_clipped(spec, way.solver, rows, budget, generator, guided)
     return replace(factors, mean=mean.mean, mean_noise_variance=mean.noise_std**2)
-
-
-# The mean of rows that suit the matrix has a squared length between these, in squared bounds, and
-# weighs like a constant on at least this part of the features.
-_HELD_BY_MEAN = {
-    "zero_out": (0.25, 0.6),
-    "replace": (0.25, 0.8),
-}  # benchmarks/diagonal_prior/wide.md
-_LEAST_SPREAD = 0.1  # benchmarks/diagonal_prior/wide.md
-
-
-def _suits_matrix(mean: PositiveMean, bound: float, adjacency: str) -> bool:
-    """Tell whether a mean guides the matrix, or the iteration, by what it holds of its rows.
-
-    Little is held where rows have few entries and their products with a basis are short, and little
-    is left to find where much is held. In both cases clipped projections have less noise. Where few
-    features hold most, the iteration gains by its groups.
-    """
-    least, most = _HELD_BY_MEAN[adjacency]
-    is_between = least <= mean.excess * (mean.noise_std / bound) ** 2 <= most
-    return is_between and mean.axis.sum() ** 2 >= _LEAST_SPREAD * len(mean.mean)
