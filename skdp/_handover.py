@@ -291,18 +291,13 @@ def _pipeline_of(steps: Iterable[tuple[str, Any]], *, is_public: bool = False) -
         if "feature_names_in_" in getattr(first, "__dict__", ()):
             names = first.feature_names_in_
             first.feature_names_in_ = np.array([_OUR_NAME.sub("", one) for one in names], object)
-        if type(first) is MinMaxScaler:
-            for _, before in twins:
-                _make_dense(before)
+        # What made sparse rows makes dense ones: a clip takes no others.
+        for _, before in twins if type(first) is MinMaxScaler else ():
+            if type(before) is OneHotEncoder:
+                before.sparse_output = False
+            elif type(before) is ColumnTransformer:
+                before.sparse_threshold, before.sparse_output_ = 0, False
     return Pipeline(twins)
-
-
-def _make_dense(twin: Any) -> None:
-    """Let what made sparse rows make dense ones: a clip takes no others."""
-    if type(twin) is OneHotEncoder:
-        twin.sparse_output = False
-    elif type(twin) is ColumnTransformer:
-        twin.sparse_threshold, twin.sparse_output_ = 0, False
 
 
 def _holder_of_twins(holder: Any, *, is_public: bool) -> Any:

@@ -29,7 +29,7 @@ from skdp.pipeline._rules import DelegatesMixin, last_of
 from skdp.privacy import sensitivity
 from skdp.privacy.plan import Plan, PrivacyCost
 from skdp.privacy.precision import as_python
-from skdp.privacy.releases import PrivacySpent, shares_by_name
+from skdp.privacy.releases import PrivacySpent, runs_of
 
 __all__ = [
     "CorrelationDisplay",
@@ -471,7 +471,7 @@ class PrivacyBudgetDisplay(_Display):
         if not isinstance(plan, Plan | PrivacySpent):
             got = type(plan).__name__
             raise TypeError(f"Pass what plan(X.shape) returns, or privacy_spent_, got a {got}.")
-        names, shares = zip(*shares_by_name(plan.releases), strict=True)
+        names, shares, _ = zip(*runs_of(plan.releases), strict=True)
         title = f"({plan.epsilon:.4g}, {plan.delta:.4g})-DP per {plan.unit}"
         return cls(names, shares, title=title).plot(ax)
 

@@ -12,9 +12,10 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.utils import check_scalar
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import check_unwatched, parameters_by_value, plan_of
-from skdp._validation import check_sizes
+from skdp._validation import AT_LEAST_ONE, validate_plain
 from skdp.data.rows import AgreedRows
 from skdp.data.sources import holds_sparse, largest_depth
 from skdp.decomposition import DPPCA, DPTruncatedSVD
@@ -27,8 +28,16 @@ from skdp.privacy.releases import PrivacySpent
 from skdp.privacy.shares import Exchange, ShareBudget, ShareLayout, Shares
 from skdp.units import ONE_ROW_EACH, Interaction, ResolvedRow
 
-UNITS = ("row", "owner")
-AGGREGATORS = ("masked", "trusted", "none")
+_NOT_NEGATIVE = Interval(Integral, 0, None, closed="left")  # not tuned
+_CONSTRAINTS: dict[str, Any] = {
+    "n_features": [AT_LEAST_ONE],
+    "owners": [AT_LEAST_ONE],
+    "unit": [StrOptions({"row", "owner"})],
+    "aggregator": [StrOptions({"masked", "trusted", "none"})],
+    "colluding": [_NOT_NEGATIVE],
+    "seed": [_NOT_NEGATIVE],
+    "sparse": ["boolean"],
+}
 # Bound on the rows of an owner who is a unit. Their number is private, and the rounding of their
 # sum depends on it.
 _MOST_ROWS = 1 << 24  # not tuned
@@ -73,7 +82,7 @@ class Agreement:
 
     @property
     def layouts(self) -> list[ShareLayout]:
-        """The layouts of the releases of the default path."""
+        """The layouts of the releases of the default branch."""
         return [self.shares.planned(self.plan.cost, release) for release in self.plan.releases]
 
 
@@ -89,11 +98,14 @@ def agree(
     sparse: bool,
 ) -> Agreement:
     """Check the facts that owners agree on, and plan the fit without data."""
-    _check_choice("unit", unit, UNITS)
-    _check_choice("aggregator", aggregator, AGGREGATORS)
-    _check_sizes(n_features, owners, colluding, seed)
-    if not isinstance(sparse, bool | np.bool_):
-        raise TypeError(f"sparse must be True or False, got {type(sparse).__name__}.")
+    given = {"n_features": n_features, "owners": owners, "unit": unit, "aggregator": aggregator}
+    given |= {"colluding": colluding, "seed": seed, "sparse": sparse}
+    validate_plain(_CONSTRAINTS, given, "Federation")
+    if colluding >= owners:
+        raise ValueError(
+            f"colluding={colluding} of {owners} owners leaves nobody to protect: it must be "
+            "smaller than owners."
+        )
     _check_estimator(estimator, unit)
     n_rows = _checked_n_rows(n_rows, owners, unit)
     # Sums of small numpy integers would wrap.
@@ -109,10 +121,13 @@ def agree(
         spec = replace(spec, unit=ResolvedOwner(spec.unit.adjacency))
     plan = plan_of(spec, estimator._plan(spec))
     n_honest = 1 if aggregator == "none" else owners - colluding
-    shares = Shares(owners, n_honest, spec.n_units, _largest_of(spec))
-    for release in {line for path in plan.branches for line in path}:
+    # Bounds the entries of a sum of products of rows, where clipping is off without noise.
+    largest = spec.n_units * float(getattr(spec, "row_norm", None) or 1.0) ** 2
+    shares = Shares(owners, n_honest, spec.n_units, largest)
+    for release in {line for branch in plan.branches for line in branch}:
         # Refuses releases that rounding or words cannot hold, before anybody reads data.
         shares.planned(plan.cost, release)
+    versions = sys.modules["skdp"].__version__, np.__version__
     model = type(estimator).__name__, parameters_by_value(estimator)
     facts = (n_rows, n_features, owners, unit, aggregator, colluding, seed, bool(sparse))
     return Agreement(
@@ -125,7 +140,7 @@ def agree(
         seed=seed,
         most_rows=most_rows,
         depth=depth,
-        digest=digest_of("skdp federation", *_versions(), *model, *facts),
+        digest=digest_of("skdp federation", *versions, *model, *facts),
     )
 
 
@@ -135,22 +150,6 @@ def agreement_of(federation: Any) -> Agreement:
     if not isinstance(agreement, Agreement):
         raise TypeError(f"federation must be a Federation, got {type(federation).__name__}.")
     return agreement
-
-
-def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {choices}, got {value!r}.")
-
-
-def _check_sizes(n_features: int, owners: int, colluding: int, seed: int) -> None:
-    check_sizes(n_features=n_features, owners=owners)
-    check_scalar(colluding, "colluding", Integral, min_val=0)
-    check_scalar(seed, "seed", Integral, min_val=0)
-    if colluding >= owners:
-        raise ValueError(
-            f"colluding={colluding} of {owners} owners leaves nobody to protect: it must be "
-            "smaller than owners."
-        )
 
 
 def _check_estimator(estimator: Any, unit: str) -> None:
@@ -216,15 +215,6 @@ def _spec_of(
                 "up in fixed point. Pass a bound that clips no row."
             )
     return spec
-
-
-def _largest_of(spec: MatrixSpec) -> float:
-    """Bound the entries of a sum of products of rows, where clipping is off without noise."""
-    return spec.n_units * float(getattr(spec, "row_norm", None) or 1.0) ** 2
-
-
-def _versions() -> tuple[str, str]:
-    return sys.modules["skdp"].__version__, np.__version__
 
 
 # ------------------------------

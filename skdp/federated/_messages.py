@@ -44,7 +44,7 @@ def pack(kind: str, fields: Mapping[str, Any], *arrays: np.ndarray) -> bytes:
 
     All is little-endian, whatever the machine. Equal messages have equal bytes.
     """
-    little = [np.asarray(one, dtype=_little_endian(one)) for one in arrays]
+    little = [one.astype(one.dtype.newbyteorder("<"), copy=False) for one in arrays]
     described = [[one.dtype.str, list(one.shape)] for one in little]
     head = _encode({**fields, "kind": kind, "arrays": described})
     body = b"".join([head, *(one.tobytes() for one in little)])
@@ -81,19 +81,13 @@ def check_all_owners(entries: Any, n_owners: int) -> None:
     A name that stands twice would take a mask off, and a list without some owners would show the
     sum of the others.
     """
-    is_of_all = isinstance(entries, list) and len(entries) == n_owners
-    if not is_of_all or not all(map(_is_entry_of, range(n_owners), entries)):
+    are_pairs = isinstance(entries, list) and all(
+        isinstance(one, list) and len(one) == 2 and type(one[0]) is int for one in entries
+    )
+    if not are_pairs or [number for number, _ in entries] != list(range(n_owners)):
         raise FederationError(
             f"A list of owners must name each of the {n_owners} owners once, in ascending order."
         )
-
-
-def _little_endian(array: np.ndarray) -> np.dtype:
-    """Return the type of integers in a message."""
-    dtype = np.asarray(array).dtype.newbyteorder("<")
-    if dtype.str not in _SUMS | _WORDS:
-        raise TypeError(f"A message holds integers of 32 or 64 bits, got {dtype}.")
-    return dtype
 
 
 def _encode(head: Mapping[str, Any]) -> bytes:
@@ -150,14 +144,6 @@ def _read_arrays(
     if sum(size * dtype.itemsize for dtype, size in types) != len(body):
         raise FederationError("Field 'arrays' of a message is not of the size of what follows.")
     return [np.frombuffer(body, dtype, size) for dtype, size in types]
-
-
-def _is_entry_of(number: int, entry: Any) -> bool:
-    """Whether an entry is a pair that begins with this int; True and 1.0 are no ints."""
-    match entry:
-        case [named, _]:
-            return type(named) is int and named == number
-    return False
 
 
 def _is_below(number: Any, limit: float) -> bool:

@@ -50,7 +50,8 @@ class OwnerState:
         if not path.exists():
             raise _written_by_others(path)
         states = {"old": self._saved, "new": self._text()}
-        with connected(path, partial(_not_written, path)) as database:
+        text = f"state={str(path)!r} cannot be written, and nothing leaves: "
+        with connected(path, lambda why: OSError(f"{text}{why}.")) as database:
             if database.execute(_SAVE, states).rowcount != 1:
                 raise _written_by_others(path)
         self._saved = states["new"]
@@ -103,10 +104,6 @@ def _written_by_others(path: Path) -> FederationError:
         f"state={str(path)!r} was written or removed by somebody else: one owner at a time goes on "
         "with it."
     )
-
-
-def _not_written(path: Path, error: Exception) -> OSError:
-    return OSError(f"state={str(path)!r} cannot be written, and nothing leaves: {error}.")
 
 
 def _not_read(path: Path, error: Exception) -> FederationError:

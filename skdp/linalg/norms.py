@@ -139,7 +139,8 @@ def _view(kind: Any, shape: tuple[int, int], data: np.ndarray, *places: np.ndarr
 class GridCounts(NamedTuple):
     """How many of the values of `n_units` units do not exceed each point of a public grid.
 
-    The counts are exact: only a budget may release them.
+    The counts are exact: only a budget may release them. They are no integers where units have
+    weights: one that moved past an integer would count as a whole one or none.
     """
 
     grid: np.ndarray
@@ -169,11 +170,6 @@ class GridCounts(NamedTuple):
         n_zeros = self.up_to_points[0]
         in_order = np.append(self.up_to_points[1:] - n_zeros, self.up_to_points[-1])
         return GridCounts(np.roll(self.grid, -1), in_order, self.n_units)
-
-    def up_to(self, point: float) -> float:
-        """Return how many values are counted up to a point, in the order of the grid."""
-        # Not as an int: weights of a person that moved past it would count as a whole one or none.
-        return float(self.up_to_points[np.argmax(self.grid == point)])
 
 
 def bin_counts(

@@ -27,7 +27,6 @@ from skdp.privacy.releases import (
     Release,
     Released,
     Search,
-    search_quantile,
     warnings_for_ends,
 )
 from skdp.privacy.sensitivity import ADJACENCIES
@@ -144,6 +143,15 @@ SKIPPED = "skipped"
 def is_skipped(name: str) -> bool:
     """Tell whether a record has this name for what did not take place, also in a named step."""
     return name == SKIPPED or name.endswith(f": {SKIPPED}")
+
+
+def _check_mechanism(release: Release, mechanism: str) -> None:
+    """Refuse a release with another mechanism."""
+    if release.mechanism != mechanism:
+        raise BudgetError(
+            f"Release {release.name!r} must have the mechanism {mechanism!r}, got "
+            f"{release.mechanism!r}."
+        )
 
 
 class PrivacyBudget:  # numpydoc ignore=PR02
@@ -351,7 +359,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         ValueError
             If the losses are not finite numbers in one dimension; nothing has been spent then.
         """
-        release.check_mechanism(CHOICE)
+        _check_mechanism(release, CHOICE)
         return int(self.release(release, losses, *facts, **more).value)
 
     def quantile(
@@ -392,19 +400,21 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         if not isinstance(values, GridCounts):
             n_units = len(values) if n_units is None else n_units
             values = GridCounts.in_all(search.grid, values, n_units)
-        lines = search.lines()
         if self._nodes is None:
             # A search is paid for as a whole: none of its counts is released unless all can be.
             self._check_share(search.name, search.share)
         counts = self.search_counts[search.name] = {}
-        # A search that has ended early counts up to its last point again, which changes nothing.
-        found = search_quantile(
-            lambda step, point: counts.setdefault(
-                point, float(self.release(lines[step], values.up_to(point)).value)
-            ),
-            values.grid,
-            float(q) * values.n_units,
-        )
+        target, low, high = float(q) * values.n_units, 0, len(values.grid) - 1
+        # Their number is fixed: a search that has ended early counts up to its last point again,
+        # which changes nothing.
+        for line in search.lines():
+            middle = (low + high) // 2
+            noisy = float(self.release(line, values.up_to_points[middle]).value)
+            if counts.setdefault(values.grid[middle], noisy) >= target:
+                high = middle
+            else:
+                low = min(middle + 1, high)
+        found = float(values.grid[high])
         if search.remedy is not None:
             ends = warnings_for_ends(search.name, np.array([found]), values.grid, search.remedy)
             self.warnings += ends
@@ -437,7 +447,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         BudgetError
             If `release` would raise it.
         """
-        release.check_mechanism("gaussian")
+        _check_mechanism(release, "gaussian")
         shape = release.shape[-2:]
         booked = self._book(release, release.sensitivity_for(), (correlation.horizon, *shape))
         return self._start(booked, shape, unit, correlation)

@@ -226,9 +226,8 @@ def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
     variance 1, r is sqrt(dimension + 1). A row of one entry has the Laplace law.
     """
     if dimension == 1:
-        rows = _two_sided(n_rows, key, _laplace_quantile).reshape(-1, 1)
-        rows *= math.sqrt(0.5)
-        return rows
+        logarithms = _two_sided(n_rows, key, lambda tail, out: np.log(2 * tail, out=out))
+        return logarithms.reshape(-1, 1) * math.sqrt(0.5)
     rows = standard_normal(n_rows * dimension, _hash(key, ("direction",)))
     rows = rows.reshape(n_rows, dimension)
     norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
@@ -292,11 +291,6 @@ def _two_sided(
         sign_bits = part.view(np.uint64)
         sign_bits ^= words << np.uint64(63)
     return out
-
-
-def _laplace_quantile(probability: np.ndarray, out: np.ndarray) -> None:
-    np.multiply(probability, 2.0, out=out)
-    np.log(out, out=out)
 
 
 def _gamma(size: int, shape: int, key: bytes) -> np.ndarray:

@@ -19,25 +19,6 @@ from skdp.privacy import gaussian_dp, pure_dp
 SCALE_GRID = np.geomspace(1e-12, 1e12, 1024)  # not studied
 
 
-def search_quantile(
-    noisy_count: Callable[[int, float], Any], grid: np.ndarray, target: float
-) -> float:
-    """Find the first grid point whose noisy count is at least `target`, or else the last point.
-
-    ``noisy_count(step, point)`` releases how many values do not exceed a point. Steps are counted
-    from 0; their number does not depend on the data.
-    """
-    low, high = 0, len(grid) - 1
-    # The number of steps is fixed: a search that has ended early stays where it is.
-    for step in range(search_steps(len(grid))):
-        middle = (low + high) // 2
-        if noisy_count(step, grid[middle]) >= target:
-            high = middle
-        else:
-            low = min(middle + 1, high)
-    return float(grid[high])
-
-
 def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: str) -> list[str]:
     """Warn of released points that are an end of their grid; the `remedy` is a sentence."""
     smallest, largest = grid.min(), grid.max()
@@ -147,25 +128,6 @@ class Release:  # numpydoc ignore=PR02
             )
         return change
 
-    def check_mechanism(self, mechanism: str) -> None:
-        """Refuse another mechanism.
-
-        Parameters
-        ----------
-        mechanism : str
-            The only mechanism that is accepted.
-
-        Raises
-        ------
-        BudgetError
-            If the release has another.
-        """
-        if self.mechanism != mechanism:
-            raise BudgetError(
-                f"Release {self.name!r} must have the mechanism {mechanism!r}, got "
-                f"{self.mechanism!r}."
-            )
-
 
 @dataclass(frozen=True)
 class Search(Release):  # numpydoc ignore=PR02
@@ -267,9 +229,18 @@ class Released(NamedTuple):  # numpydoc ignore=PR02
     noise_std: float
 
 
-def summaries(releases: Iterable[Release]) -> list[tuple[str, str]]:
-    """Return the name of each release, search or run, and its numbers as far as they are known."""
-    return [_summary(key[0], list(group)) for key, group in groupby(releases, _group_key)]
+def runs_of(releases: Iterable[Release]) -> list[tuple[str, float, Release]]:
+    """Return the name and the share of each release, search or run of like ones; and the first."""
+    runs = []
+    for (group, *_), like in groupby(releases, _group_key):
+        first, *others = like
+        name = first.name
+        if others and group.endswith(" "):
+            name = f"{name} ... {others[-1].name.removeprefix(group)}"
+        elif others:
+            name = f"{group}, {len(others) + 1} times"
+        runs.append((name, math.fsum(one.share for one in (first, *others)), first))
+    return runs
 
 
 def _group_key(release: Release) -> tuple[str, str, float | None, float | None, str]:
@@ -279,28 +250,14 @@ def _group_key(release: Release) -> tuple[str, str, float | None, float | None, 
     return name, release.mechanism, release.sensitivity, release.noise_std, release.follows
 
 
-def shares_by_name(releases: Iterable[Release]) -> list[tuple[str, float]]:
-    """Return the name and the share of each release, search or run."""
-    runs = [(key[0], list(group)) for key, group in groupby(releases, _group_key)]
-    return [(_name(group, run), _share(run)) for group, run in runs]
-
-
-def _share(releases: list[Release]) -> float:
-    return math.fsum(release.share for release in releases)
-
-
-def _name(group: str, releases: list[Release]) -> str:
-    first, last = releases[0].name, releases[-1].name.removeprefix(group)
-    if len(releases) == 1:
-        return first
-    return f"{first} ... {last}" if group.endswith(" ") else f"{group}, {len(releases)} times"
-
-
-def _summary(group: str, releases: list[Release]) -> tuple[str, str]:
-    first, share, name = releases[0], _share(releases), _name(group, releases)
-    if first.sensitivity is None:
-        return name, f"{share:>8.4f}  follows {first.follows}"
-    return name, f"{share:>8.4f}{first.sensitivity:>13.4g}{first.noise_std:>13.4g}"
+def summaries(releases: Iterable[Release]) -> list[tuple[str, str]]:
+    """Return the name of each run of releases, and its numbers as far as they are known."""
+    return [
+        (name, f"{share:>8.4f}  follows {first.follows}")
+        if first.sensitivity is None
+        else (name, f"{share:>8.4f}{first.sensitivity:>13.4g}{first.noise_std:>13.4g}")
+        for name, share, first in runs_of(releases)
+    ]
 
 
 # ------------------------------
@@ -516,11 +473,12 @@ class PrivacySpent:  # numpydoc ignore=PR02
         return {**vars(self), **lists, "seeded": self.seeded, "rho": self.rho}
 
     @classmethod
-    def _from_dict(cls, told: dict[str, Any]) -> "PrivacySpent":
+    def _from_dict(cls, record: dict[str, Any]) -> "PrivacySpent":
         """Make the record that `as_dict` has made a dict of."""
-        given = {one.name: told[one.name] for one in fields(cls)}
-        given["releases"] = tuple(Release(**one) for one in told["releases"])
-        return cls(**{**given, "seed_fingerprints": tuple(told["seed_fingerprints"])})
+        given = {one.name: record[one.name] for one in fields(cls)}
+        releases = tuple(Release(**one) for one in record["releases"])
+        fingerprints = tuple(record["seed_fingerprints"])
+        return cls(**{**given, "releases": releases, "seed_fingerprints": fingerprints})
 
     @property
     def _notes(self) -> list[str]:

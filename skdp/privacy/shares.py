@@ -64,7 +64,10 @@ class Shares:
                 f"Release {release.name!r} has no noise and no bound: sums of several owners need "
                 "a finite row_norm."
             )
-        step = lattice_step(std) if std > 0 else _step_without_noise(largest)
+        # A bound that kernels round to either side of a power of two has one step without noise. It
+        # is never 0: the least positive float where the bound is hardly larger.
+        exponent = math.frexp(largest * _ABOVE)[1] - _BITS_WITHOUT_NOISE
+        step = lattice_step(std) if std > 0 else math.ldexp(1.0, max(exponent, -1074))
         # A sum of null units is 0, and changing each unit once leads to any dataset.
         limit = largest / step + 1
         if not limit + _REACH * self.n_owners < 2.0**62:
@@ -164,16 +167,6 @@ def numbers_of(counts: np.ndarray, layout: ShareLayout) -> np.ndarray:
     numbers = np.zeros(layout.shape)
     numbers[np.triu_indices(len(numbers))] = flat
     return numbers + np.triu(numbers, 1).T
-
-
-def _step_without_noise(largest: float) -> float:
-    """Choose the step of a sum by its bound.
-
-    A bound that kernels round to either side of a power of two has one step. It is never 0: the
-    least positive float where the bound is hardly larger.
-    """
-    exponent = math.frexp(largest * _ABOVE)[1] - _BITS_WITHOUT_NOISE
-    return math.ldexp(1.0, max(exponent, -1074))
 
 
 def _distinct(values: np.ndarray, layout: ShareLayout) -> np.ndarray:

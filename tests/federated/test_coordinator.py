@@ -10,6 +10,7 @@ import parties
 import pytest
 from scipy import sparse
 
+import skdp
 from skdp import DPPCA, DPTruncatedSVD, FederationError, PrivacyWarning
 from skdp.federated import Coordinator
 from skdp.federated._masks import Story
@@ -103,7 +104,7 @@ def test_owners_who_were_told_two_sums_stop_the_fit(aggregator, number):
 
 def test_an_owner_of_another_version_is_refused(monkeypatch):
     federation = parties.a_federation()
-    monkeypatch.setattr("skdp.federated._agreement._versions", lambda: ("0.0", "0.0"))
+    monkeypatch.setattr(skdp, "__version__", "0.0")
     owners = parties.owners_of(federation)
     owners[1] = parties.an_owner(parties.a_federation(), 1)
     with pytest.raises(FederationError, match="another agreement"):

@@ -95,12 +95,6 @@ def test_numbers_are_aligned_and_little_endian():
     assert array.flags.aligned
 
 
-@pytest.mark.parametrize("array", [np.zeros(2), np.zeros(2, bool), np.zeros(2, "i2"), ["a"]])
-def test_only_integers_of_words_are_written(array):
-    with pytest.raises(TypeError, match="32 or 64 bits"):
-        pack("end", {}, np.asarray(array))
-
-
 def test_what_is_no_json_is_not_written():
     with pytest.raises(ValueError, match="JSON"):
         pack("end", {"release": np.nan})

@@ -7,26 +7,29 @@ from skdp.exceptions import BudgetError
 from skdp.linalg.norms import GridCounts, bin_counts, quantile_from_counts
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.noise import NoiseSource
-from skdp.privacy.releases import SCALE_GRID, search_quantile, search_steps
+from skdp.privacy.releases import SCALE_GRID, search_steps
 from skdp.testing._recording import RecordingBudget, ReplayBudget, farthest
 
 
-class Counter:
-    """Answers with the exact count plus noise, and keeps which steps it saw."""
+class NoisyCounts(RecordingBudget):
+    """Answers with the exact count plus noise of some size."""
 
-    def __init__(self, noise=0.0):
-        self.generator, self.noise, self.steps = np.random.default_rng(0), noise, []
+    noise = 0.0
 
-    def __call__(self, step, exact):
-        self.steps.append(step)
-        return exact + self.noise * self.generator.normal()
+    def _answer(self, release, value, place):
+        return value + self.noise * np.random.default_rng(place).normal()
 
 
-def found_by(values, q, grid, counter):
-    def noisy_count(step, point):
-        return counter(step, np.count_nonzero(values <= point))
+def search_of(values, grid, noise=0.0, q=0.5):
+    """Search; return what was found, and how many counts were released."""
+    budget = NoisyCounts(math.inf, 1e-6, unit="row", adjacency="replace")
+    budget.noise = noise
+    found = budget.quantile(budget.cost.search("spread", 1.0, grid), values, q=q)
+    return found, len(budget.released)
 
-    return search_quantile(noisy_count, grid, q * len(values))
+
+def found_by(values, q, grid):
+    return search_of(values, grid, q=q)[0]
 
 
 def quantile_by_the_rule(values, q, grid):
@@ -50,7 +53,7 @@ def make_data(seed):
 def test_search_without_noise_finds_the_first_point_that_enough_values_reach(q):
     for seed in range(200):
         values, grid = make_data(seed)
-        found = found_by(values, q, grid, Counter())
+        found = found_by(values, q, grid)
         assert found == quantile_by_the_rule(values, q, grid)
 
 
@@ -58,22 +61,22 @@ def test_search_without_noise_finds_the_first_point_that_enough_values_reach(q):
 def test_search_reaches_every_point_of_the_grid(n_points):
     grid = np.arange(1.0, n_points + 1)
     for point in grid:
-        assert found_by(np.full(9, point), 0.5, grid, Counter()) == point
+        assert found_by(np.full(9, point), 0.5, grid) == point
 
 
 def test_values_on_neither_side_of_the_grid_give_its_ends():
     grid = np.array([1.0, 2.0, 4.0])
-    assert found_by(np.zeros(5), 0.5, grid, Counter()) == 1.0
-    assert found_by(np.full(5, 1e9), 0.5, grid, Counter()) == 4.0
-    assert found_by(np.full(5, np.inf), 0.5, grid, Counter()) == 4.0
-    assert found_by(np.full(5, np.nan), 0.5, grid, Counter()) == 4.0
+    assert found_by(np.zeros(5), 0.5, grid) == 1.0
+    assert found_by(np.full(5, 1e9), 0.5, grid) == 4.0
+    assert found_by(np.full(5, np.inf), 0.5, grid) == 4.0
+    assert found_by(np.full(5, np.nan), 0.5, grid) == 4.0
 
 
 def test_null_units_keep_their_part_of_n():
     # Two of four values lie below 2; without the null unit two of three would.
     values, grid = np.array([1.0, 2.0, 3.0, np.nan]), np.array([1.0, 2.0, 3.0])
-    assert found_by(values, 0.5, grid, Counter()) == 2.0
-    assert found_by(values, 0.6, grid, Counter()) == 3.0
+    assert found_by(values, 0.5, grid) == 2.0
+    assert found_by(values, 0.6, grid) == 3.0
 
 
 @pytest.mark.parametrize("n_points", [1, 2, 7, 64, 65, 1024])
@@ -90,9 +93,9 @@ def test_number_of_noisy_counts_does_not_depend_on_the_data(n_points):
     ]
     for values in datasets:
         for noise in (0.0, 1e6):
-            counter = Counter(noise)
-            assert found_by(values, 0.5, grid, counter) in grid
-            assert counter.steps == list(range(n_steps))
+            found, n_counts = search_of(values, grid, noise)
+            assert found in grid
+            assert n_counts == n_steps
 
 
 def open_budget(make=PrivacyBudget, epsilon=1.0, seed=None, adjacency="replace"):
