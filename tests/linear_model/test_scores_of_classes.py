@@ -32,11 +32,11 @@ def scores_of(slope, size, noise=0.1):
     return Scores(slopes, np.zeros(1), np.zeros(1), np.zeros(1), size, noise)
 
 
-def length_with(noise_std, slope, n_records=20_000):
-    """Records of one feature, whose log odds are twice that."""
+def length_with(noise_std, slope, n_records=20_000, true=2.0):
+    """Records of one feature, whose log odds are `true` times that."""
     generator = np.random.default_rng(0)
     rows = generator.normal(size=(n_records, 1))
-    codes = (2 * rows[:, 0] + generator.logistic(size=n_records) > 0).astype(int)
+    codes = (true * rows[:, 0] + generator.logistic(size=n_records) > 0).astype(int)
     noise = noise_std * n_records * generator.normal(size=len(FACTORS))
     budget = SimpleNamespace(release=lambda _, value: (value + noise, noise_std * n_records))
     view, scores = view_of(rows, codes), scores_of(slope, slope)
@@ -49,6 +49,13 @@ def test_scores_get_the_length_with_the_least_loss(slope):
     found = length_with(1e-4, slope)
     assert found.factor * slope == pytest.approx(2, rel=0.2)
     assert 0.3 < found.least_gain / found.whole < 0.5
+
+
+@pytest.mark.parametrize("true", [8.0, 20.0, 40.0])
+def test_long_scores_of_the_right_length_keep_it(true):
+    """They became twice as long, at any budget."""
+    found = length_with(1e-5, true, true=true)
+    assert 0.7 < found.factor < 1.6
 
 
 def test_where_noise_hides_what_scores_gain_they_are_short():

@@ -396,8 +396,9 @@ _FLATTER = 0.5  # benchmarks/classification/momentum.md
 # differ vary more than others that are hidden.
 _MOST_TOLD, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
 _STD_OF_HIDDEN = 0.7  # not tuned
-# With so much strength for each free score, and so many records a feature, steps lead too short.
-_SURE, _MANY = 250.0, 30.0  # benchmarks/sweep/sweep.md, job "classes"
+# With so many records a feature steps tend to lead too short: the momentum is then as large as may
+# be up to 1 less this number, divided by the strength for each free score.
+_MANY, _LESS_THAN_FULL = 25.0, 4.0  # benchmarks/sweep/sweep.md, job "classes"
 
 
 @dataclass(frozen=True)
@@ -438,9 +439,10 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
         for momentum in _MOMENTA
         if pace.step * curvatures.max() < 1 + 1 / (1 + 2 * momentum) or momentum == 0
     ]
-    is_sure = spec.strength >= _SURE * n_free_scores(spec.n_columns)
-    if is_sure and spec.n_units >= _MANY * spec.n_features:
-        return paces[-1].momentum
+    if spec.n_units >= _MANY * spec.n_features:
+        least = 1 - _LESS_THAN_FULL * n_free_scores(spec.n_columns) / spec.strength
+        n_short = sum(pace.momentum <= least for pace in paces[1:])
+        paces = paces[n_short:]
     told, curvature = told_of(start, white), curvature_at(start[-1])
     return min(
         paces, key=partial(_excess, spec, curvature, seen_spread(white, _MARGIN), told)

@@ -26,11 +26,14 @@ from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_rows
 
 # How far the guessed factor may be off, as a part of it, and at least of the second number.
-_FACTOR_STD, _LEAST_GUESS = 0.7, 0.3  # benchmarks/sweep/sweep.md, job "classes"
+_FACTOR_STD, _LEAST_GUESS = 0.7, 0.6  # benchmarks/sweep/sweep.md, job "classes"
 # The least guess. So many standard deviations of what is left unknown count as losses. Scores of
 # that size cost nothing, and still rank records; and the least factor.
-_LEAST_FACTOR, _CAUTION = 0.05, 2.0  # benchmarks/sweep/sweep.md, job "classes"
+_LEAST_FACTOR, _CAUTION = 0.05, 2.5  # benchmarks/sweep/sweep.md, job "classes"
 _SMALL, _SMALLEST_FACTOR = 0.1, 0.02  # not studied
+# What noise adds to the squares of the two values that a curve through all losses has beyond a
+# parabola, with seven standard deviations more.
+_NOISE_OF_BEND = 16.0  # benchmarks/sweep/sweep.md, job "classes"
 _TINY = np.finfo(float).tiny
 
 
@@ -109,18 +112,26 @@ def length_of(
     likely = guessed + weight * (found - guessed) + _CAUTION * math.sqrt(weight * variance)
     smallest = min(1.0, max(_SMALLEST_FACTOR, _SMALL / scores.size))
     factors = np.geomspace(smallest, FACTORS[-1], 160)
-    losses = scores.size * factors * _between(likely, factors)
+    losses = scores.size * factors * _between(likely, factors, weight**2 * len(FACTORS) * variance)
     best = int(losses.argmin())
     lost = fraction_std**2 * float(np.sum(1 / (fractions + fraction_std))) / 2
     return Length(float(factors[best]), -float(losses[best]) - lost, whole)
 
 
-def _between(values: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    """Fit a parabola of the logarithm of factors, and go on in a line below the least."""
-    parabola = np.polynomial.Polynomial.fit(np.log(FACTORS), values, 2)
-    least, second = parabola(np.log(FACTORS[:2]))
+def _between(values: np.ndarray, factors: np.ndarray, variance: float) -> np.ndarray:
+    """Fit a parabola of the logarithm of factors, and go on in a line below the least.
+
+    It bends to the values as far as these differ from it by more than noise of that `variance`.
+    """
+    places = np.log(FACTORS)
+    parabola = np.polynomial.Polynomial.fit(places, values, 2)
+    beyond = values - parabola(places)
+    square = max(float(beyond @ beyond), _TINY)
+    bend = max(0.0, 1 - _NOISE_OF_BEND * variance / square)
+    curve = parabola + bend * np.polynomial.Polynomial.fit(places, beyond, 4)
+    least, second = curve(places[:2])
     line = least + (second - least) / (FACTORS[1] - FACTORS[0]) * (factors - FACTORS[0])
-    return np.where(factors < FACTORS[0], line, parabola(np.log(factors)))
+    return np.where(factors < FACTORS[0], line, curve(np.log(factors)))
 
 
 # Kernels.
