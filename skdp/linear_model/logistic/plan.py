@@ -397,7 +397,8 @@ _FLATTER = 0.5  # benchmarks/classification/momentum.md
 _MOST_TOLD, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
 _STD_OF_HIDDEN = 0.7  # not tuned
 # With so many records a feature steps tend to lead too short: the momentum is then as large as may
-# be up to 1 less this number, divided by the strength for each free score.
+# be up to 1 less this number, divided by the strength for each free score, and that by how much
+# less curved the loss is than with equal classes.
 _MANY, _LESS_THAN_FULL = 25.0, 4.0  # benchmarks/sweep/sweep.md, job "classes"
 
 
@@ -439,11 +440,12 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
         for momentum in _MOMENTA
         if pace.step * curvatures.max() < 1 + 1 / (1 + 2 * momentum) or momentum == 0
     ]
+    told, curvature = told_of(start, white), curvature_at(start[-1])
     if spec.n_units >= _MANY * spec.n_features:
-        least = 1 - _LESS_THAN_FULL * n_free_scores(spec.n_columns) / spec.strength
+        strength = spec.strength / n_free_scores(spec.n_columns) * curvature * spec.n_classes
+        least = 1 - _LESS_THAN_FULL / strength
         n_short = sum(pace.momentum <= least for pace in paces[1:])
         paces = paces[n_short:]
-    told, curvature = told_of(start, white), curvature_at(start[-1])
     return min(
         paces, key=partial(_excess, spec, curvature, seen_spread(white, _MARGIN), told)
     ).momentum
