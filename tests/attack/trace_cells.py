@@ -323,6 +323,8 @@ TOO_SMALL = {
     "curvatures of outer products": ("histograms", "curvature", Cell("outer")),
     "curvatures without one": ("histograms", "curvature 2", Cell("one-hot", adjacency="zero_out")),
     "sums of rows and columns": ("row_sum", "row and column sums", Cell("one-hot")),
+    "sums of residuals": ("row_sum", "residual row and column sums", Cell("one-hot")),
+    "histograms of residuals": ("histograms", "residual spread", Cell("one-hot")),
     "means of matrices": ("row_sum", "matrix mean 1", Cell("matrices")),
     "means around a center": ("row_sum", "matrix mean 3", Cell("far matrices", epsilon=2e3)),
     "means without one": (

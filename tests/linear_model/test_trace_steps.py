@@ -1,5 +1,6 @@
 """Steps of released length, and centers of matrices: images, sensors, offsets."""
 
+import math
 import warnings
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from skdp import DPTraceRegressor, RankOneMatrices
+from skdp.datasets import make_trace_regression
 from skdp.linear_model.low_rank.records import _mean_of, count_by_power, signal_part, visible_mean
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -137,3 +139,16 @@ def test_rare_responses_that_are_too_few_are_warned_of():
             DPTraceRegressor(epsilon=epsilon, random_state=SECRET).fit(X, y)
         told = any("Most responses are the same" in str(one.message) for one in caught)
         assert told == is_warned
+
+
+@pytest.mark.parametrize(("epsilon", "most"), [(16.0, 0.035), (math.inf, 0.025)])
+def test_means_of_rows_and_columns_take_nothing_from_a_matrix_of_low_rank(epsilon, most):
+    """The second means correct the first ones, which are means over cells that happen to be seen.
+
+    With epsilon 16, fits with 50 seeds have had errors of .026 at most; with the first means alone
+    .04 and more are usual.
+    """
+    X, y, M = make_trace_regression(16_000, (16, 16), design="completion", random_state=0)
+    model = DPTraceRegressor(2, epsilon=epsilon, random_state=SECRET).fit(X, y)
+    truth = X.toarray() @ M.ravel()
+    assert np.std(model.predict(X) - truth) < most * np.std(truth)

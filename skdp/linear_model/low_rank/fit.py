@@ -375,17 +375,24 @@ def solve_trace(
     if rest.response_spread is not None:
         farthest = bound + abs(center)
         spread = release_spread(rest.response_spread, responses, budget, farthest, n_jobs, people)
-    margins = None
+    margins, maps = None, [transform.row_map, transform.column_map]
     if rest.margins is not None:
-        records, maps = Records(scaled, responses, 0.0), [transform.row_map, transform.column_map]
+        records = Records(scaled, responses, 0.0)
         margins = release_margins(rest.margins, records, maps, spread.size, budget)
-        of_margins = scaled.inner(margins.matrix) + margins.offset
-        responses = Targets.of(np.asarray(responses) - of_margins)
+        responses = _without(scaled, margins.matrix, margins.offset, responses)
     design = scaled.mapped(transform.row_map, transform.column_map).measured(view.intercept)
     records = Records(design, responses, view.intercept)
     estimate = _descend(spec, rest, records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)
-    if margins is not None:
+    if margins is not None and rest.last_margins is not None:
+        responses = _without(design, estimate.point, estimate.offset * view.intercept, responses)
+        # The first means hold what the matrix of low rank was to find, where cells are few.
+        left = math.inf
+        if rest.last_spread is not None:
+            facts = responses, budget, farthest, n_jobs, people
+            left = release_spread(rest.last_spread, *facts).size
+        records = Records(scaled, responses, 0.0)
+        margins += release_margins(rest.last_margins, records, maps, left, budget)
         both = point.minus(margins.matrix.with_values(-transform.multiplier * np.ones(2)))
         point = both.orthonormal().leading(min(spec.rank + 2, *spec.matrix_shape))
         offset += margins.offset
@@ -399,6 +406,11 @@ def solve_trace(
         bounds=transform.bounds,
         start_ratios=estimate.start_ratios,
     )
+
+
+def _without(design: Design, point: FixedRank, offset: float, responses: Targets) -> Targets:
+    """Return what released coefficients leave of responses."""
+    return Targets.of(np.asarray(responses) - design.inner(point) - offset)
 
 
 def _centered(responses: np.ndarray, center: float, bound: float) -> np.ndarray:

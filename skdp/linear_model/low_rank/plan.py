@@ -52,8 +52,9 @@ _GROWTH = 1.2
 _CURVATURE_PRECISION, _LARGEST_CURVATURE_SHARE = 0.035, 0.08
 # Shares of the means of matrices: around 0, and around the last two centers. Not studied.
 _MEAN_SHARES = 0.01, 0.02, 0.03
-# Share of the sums of responses of rows and columns. Not studied beyond ratings.
-_MARGINS_SHARE = 0.3
+# Shares of the sums of responses of rows and columns, and of those of residuals. Not studied beyond
+# ratings.
+_MARGINS_SHARES = 0.2, 0.1
 # Name of the norm around 0, and the largest share of each of the others.
 _NORM, _LARGEST_SHARE_OF_NORM = "matrix norm", 0.02  # not tuned
 # Name of the release that the sensitivities of gradients follow from.
@@ -83,6 +84,9 @@ class FittedReleases(NamedTuple):
     # A random start has none.
     start: Release | None
     steps: tuple[descent.DescentStep, ...]
+    # The spread of what the steps leave of responses of cells, and the same sums of it.
+    last_spread: Release | None
+    last_margins: Release | None
 
 
 class TraceReleases(NamedTuple):
@@ -121,14 +125,15 @@ def _plan_fit(
 ) -> FittedReleases:
     norm = _plan_norm(spec, _norm_name(len(centers) + has_center)) if has_norm else None
     spread = _plan_spread(spec) if spec.cost.is_private else None
-    others = centers, norm, _plan_covariances(spec), spread, _plan_margins(spec)
-    start, share = None, left_of(before, others)
+    margins, *last = _plan_margins(spec)
+    others = centers, norm, _plan_covariances(spec), spread, margins
+    start, share = None, left_of(before, others, last)
     if spec.init == "spectral":
         of_start = _START_SHARE if spec.n_iter else share
         facts = of_start, (spec.n_entries,), _SPREAD, sensitivity.row_sum
         start, share = plan_sum(spec, "start", *facts), share - of_start
     steps = _plan_steps(spec, share) if spec.n_iter else ()
-    return FittedReleases(*others, start, steps)
+    return FittedReleases(*others, start, steps, *last)
 
 
 def _share_of_counts(count: int, spec: TraceSpec, precision: float = _PRECISION) -> float:
@@ -152,19 +157,25 @@ def _plan_center(spec: TraceSpec) -> tuple[Search, ...]:
     return descent.plan_median(spec.cost, share / count, grid, n_refinements)
 
 
-def _plan_spread(spec: TraceSpec) -> Release:
+def _plan_spread(spec: TraceSpec, name: str = _SPREAD) -> Release:
     least = _share_of_counts(2, spec, _BIN_PRECISION)
     fine = _share_of_counts(2, spec, _FINE_PRECISION)
     share = max(least, min(fine, _SPARE_SHARE))
     change, shape = partial(sensitivity.histograms, 1, spec.unit.adjacency), (1, N_POWERS)
-    return spec.cost.release(_SPREAD, "gaussian", share, change, {}, shape=shape)
+    return spec.cost.release(name, "gaussian", share, change, {}, shape=shape)
 
 
-def _plan_margins(spec: TraceSpec) -> Release | None:
+def _plan_margins(spec: TraceSpec) -> tuple[Release | None, ...]:
+    """Plan the sums of rows and columns; at the end, a spread of residuals and their sums."""
     if not spec.has_margins:
-        return None
-    facts = _MARGINS_SHARE, (sum(spec.matrix_shape),), _SPREAD, sensitivity.row_sum
-    return plan_sum(spec, "row and column sums", *facts)
+        return None, None, None
+    name, (first, last), shape = "row and column sums", _MARGINS_SHARES, (sum(spec.matrix_shape),)
+    spread = _plan_spread(spec, "residual spread") if spec.cost.is_private else None
+    return (
+        plan_sum(spec, name, first, shape, _SPREAD, sensitivity.row_sum),
+        spread,
+        plan_sum(spec, f"residual {name}", last, shape, "residual spread", sensitivity.row_sum),
+    )
 
 
 def _plan_norm(spec: TraceSpec, name: str) -> Search:

@@ -568,6 +568,11 @@ class Margins:
         """Whether noise hides them. Else a fit has learned, and loses nothing that is known."""
         return not (self.matrix.left[:, 0].any() or self.matrix.right[:, 1].any())
 
+    def __add__(self, other: "Margins") -> "Margins":
+        left = self.matrix.left + other.matrix.left * [1, 0]
+        right = self.matrix.right + other.matrix.right * [0, 1]
+        return Margins(FixedRank(left, np.ones(2), right), self.offset + other.offset)
+
 
 def release_margins(
     plan: Release, records: Records, maps: Maps, spread: float, budget: PrivacyBudget
