@@ -1,4 +1,4 @@
-"""Ways to find singular vectors when one entry or one edge is protected, for `captured.py`.
+"""Ways to find singular vectors when one entry or one edge is protected, for studies.
 
 The synthetic matrices of the sweeps have entries far beyond any bounds that would leave them as
 they are with a step of 1. For those the step is *promised*: a unit here clips nothing and charges
@@ -18,8 +18,7 @@ from scipy.sparse.linalg import svds
 from skdp import DPTruncatedSVD, units
 from skdp.decomposition._spec import SUPPORT
 from skdp.decomposition.entries import solvers as entries_solvers
-from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
-from skdp.units import Entry, MatrixUnit, ResolvedEdge, ResolvedEntry, ResolvedSpectralChange
+from skdp.units import Entry, MatrixUnit, ResolvedEdge, ResolvedEntry
 
 DELTA = 1e-6
 # Printed here, hence good for repeatable tables and for nothing else.
@@ -45,33 +44,11 @@ class PromisedEdge(_Promised, ResolvedEdge):
     """One entry and its mirror image move by at most 1."""
 
 
-class WorstEntry(PromisedEntry):
-    """The same, charged as if all of a basis stood in one row."""
-
-    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
-        return 1.0
-
-    def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
-        return 1.0
-
-
-class SmallMatrix(ResolvedSpectralChange):
-    r"""A symmetric change C with :math:`\sum_i \|C_i\|_1^2 \le 1`, for arXiv:2411.01931.
-
-    The change of C Z is at most the largest row norm of Z, which a diagonal entry attains.
-    """
-
-    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
-        return min(float(norms.max()), 1.0)
-
-
 # They go with what the units go with that they are made from.
 SUPPORT.update(
     {
         PromisedEntry: SUPPORT[ResolvedEntry],
         PromisedEdge: SUPPORT[ResolvedEdge],
-        WorstEntry: SUPPORT[ResolvedEntry],
-        SmallMatrix: SUPPORT[ResolvedSpectralChange],
     }
 )
 
@@ -137,18 +114,6 @@ def plain_iteration() -> ExitStack:
         patch.object(entries_solvers, "shrink_rows", lambda rows, covariance: rows)
     )
     return changes
-
-
-def pair_noise(n: int, seed: int, epsilon: float) -> np.ndarray:
-    """Draw noise for a symmetric matrix whose pairs of entries move by at most 1."""
-    random = np.random.default_rng([KEY, seed])
-    N = np.triu(random.normal(size=(n, n))) / mu_from_epsilon_delta(epsilon, DELTA)
-    return N + np.triu(N, 1).T
-
-
-def noise_on_pairs(X: np.ndarray, k: int, seed: int, epsilon: float) -> Found:
-    """Perturb a symmetric matrix, one draw for each pair of nodes: the input solver for edges."""
-    return Found(*top_triplets(X + pair_noise(len(X), seed, epsilon), k))
 
 
 def top_triplets(X: Any, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

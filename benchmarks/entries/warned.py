@@ -1,7 +1,7 @@
 r"""Whether a fit that found nothing says so, where one entry, edge or interaction is protected.
 
 A fit warns if fewer components stand out from the noise than were asked for. Here that is compared
-with what the components capture, on matrices unlike those of `captured.py`, beside the rule that
+with what the components capture, on matrices of many kinds, beside the rule that
 knows the edge of the noise alone. Run
 
     python -m benchmarks.entries.warned          # some 3 minutes on one core
@@ -17,9 +17,9 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from benchmarks.entries.measures import hub_graph
 from benchmarks.entries.methods import KEY, top_triplets
 from benchmarks.report import parser_for, table
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, units
@@ -103,6 +103,22 @@ def heavy_degrees(random: np.random.Generator) -> np.ndarray:
 def communities(random: np.random.Generator) -> np.ndarray:
     seed = int(random.integers(2**31))
     return make_block_graph(500, n_communities=3, random_state=seed)[0].toarray()
+
+
+def hub_graph(n: int, degree: int, seed: int) -> sparse.csr_array:
+    """Grow a graph in which new nodes prefer those of many edges (Barabasi and Albert, 1999)."""
+    random = np.random.default_rng(seed)
+    ends = list(range(degree))
+    edges = []
+    for node in range(degree, n):
+        partners: set[int] = set()
+        while len(partners) < degree:
+            partners.add(int(ends[random.integers(len(ends))]))
+        edges += [(node, partner) for partner in partners]
+        ends += [*partners, *[node] * degree]
+    rows, columns = np.array(edges).T
+    upper = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n, n))
+    return sparse.csr_array(upper + upper.T)
 
 
 def hubs(random: np.random.Generator) -> np.ndarray:

@@ -524,13 +524,12 @@ pairs of items: 13 GB for all of Gowalla, where only steps were run.
 
 ## Interactions
 
-`DPTruncatedSVD(privacy_unit=Interaction())` protects one interaction, as the paper does, in 6 to 22
-steps, with up to 16 columns more as the budget grows; its lines are means of two runs. To the best
-directions of msweb its error is .22 at epsilon 1, where exact accounting in three steps has .33,
-.09 at 10 and .05 at 30, where no three steps come below .22. On MovieLens 100k it is .04 better
-than exact accounting at epsilon 1, and .18 at 30; one release of whole users is better from epsilon
-300 on. On the most visited places of Gowalla it is .60 at epsilon 1, .50 at 10 and .04 at 1000. In
-six steps, whose products were averaged, it was .51 at 10 and .68 from 1000 on.
+`DPTruncatedSVD(privacy_unit=Interaction())` protects one interaction, as the paper does. Where
+users are many for the items and the budget, it releases the whole second moment; else it takes 6 to
+22 steps, with up to 16 columns more as the budget grows. To the best directions of msweb its error
+is .15 at epsilon 1, where exact accounting in three steps has .33, and .02 at 10, where no three
+steps come below .22; in steps alone it was .22 and .09. On MovieLens 100k it is .04 better than
+exact accounting at epsilon 1, and .18 at 30.
 """
 FACTOR_TEXT = """\
 ## Which epsilon reaches an error

@@ -60,8 +60,8 @@ class DPPCA(MatrixEstimator):
         memory; only it accepts an `n_components` that is not an int. ``"adaptive"`` refines that
         matrix where it pays; ``"power"`` iterates, in O(n_samples + n_features * n_components).
         For other units ``"alternating"``, ``"power"`` and ``"deflation"`` multiply released bases
-        by X, and ``"input"`` adds noise to every entry. ``"auto"`` chooses by public facts:
-        :ref:`solvers`, :ref:`solvers-of-units`.
+        by X, and ``"input"`` adds noise to every entry; interactions take "power" or "covariance".
+        ``"auto"`` chooses by public facts: :ref:`solvers`, :ref:`solvers-of-units`.
     n_iter : int or "auto", default="auto"
         For "power", "alternating" and "deflation": number of steps, 1 to 100. ``"auto"`` is 3 for
         rows, 6 to 22 by the budget for interactions, else 5 to 8.
@@ -378,9 +378,9 @@ class DPTruncatedSVD(MatrixEstimator):
         memory; ``"adaptive"`` refines it where that pays; ``"power"`` iterates, in
         O(n_samples + n_features * n_components) memory.
         For other units ``"alternating"``, ``"power"`` and ``"deflation"`` multiply released bases
-        by X, and ``"input"`` adds noise to every entry. ``"auto"`` chooses by public facts and,
-        for rows, by the released count of those that are mostly positive: :ref:`solvers`,
-        :ref:`solvers-of-units`.
+        by X, and ``"input"`` adds noise to every entry; interactions take "power" or "covariance".
+        ``"auto"`` chooses by public facts and, for rows, by the released count of those that are
+        mostly positive: :ref:`solvers`, :ref:`solvers-of-units`.
     n_iter : int or "auto", default="auto"
         For "power", "alternating" and "deflation": number of steps, 1 to 100. ``"auto"`` is 3 for
         rows, 4 or 5 if guided, 6 to 22 by the budget for interactions, else 5 to 8. A number here

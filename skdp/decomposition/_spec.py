@@ -161,7 +161,7 @@ SUPPORT: dict[type[units.ResolvedUnit], Support] = {
     ),
     units.ResolvedSparseRow: Support({"alternating": 5}, centered=("alternating",)),
     # Its matrix is a second moment, so that one step multiplies by the rows twice.
-    units.ResolvedInteraction: Support({"power": 6}, count=math.prod),
+    units.ResolvedInteraction: Support({"power": 6, "covariance": 0}, count=math.prod),
     units.ResolvedSpectralChange: Support({"power": 8}, pure=("power",)),
 }
 

@@ -456,7 +456,8 @@ def interaction_product(norms: np.ndarray, degree_floor: int) -> float:
     :math:`\|s\| \le \min(\sqrt{d - 1}, (d - 1) m)` and :math:`\|s + x\| \le \min(\sqrt d, d m)`.
     For :math:`d \le f` row k changes by :math:`(s + x)/f`, the others by :math:`x/f`: at most the
     first term, at d = f. For :math:`d > f` the squared change is
-    :math:`\|x\|^2/d + \|s\|^2/(d (d - 1))`: at most the second, at d = f + 1.
+    :math:`\|x\|^2/d + \|s\|^2/(d (d - 1))`: at most the second, at d = f + 1. With Z the identity,
+    m = 1, this is the sensitivity of the second moment itself.
     """
     largest, floor = float(norms.max()) ** 2, float(degree_floor)
     below = min(1 / floor, largest) + (floor - 1) * largest / floor**2

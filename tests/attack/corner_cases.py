@@ -21,7 +21,7 @@ SOLVERS = {
     "short row": ("auto", "alternating"),
     "entry": ("auto", "alternating", "deflation", "input"),
     "edge": ("auto", "power", "deflation", "alternating"),
-    "interaction": ("auto", "power"),
+    "interaction": ("auto", "power", "covariance"),
     "spectral": ("auto", "power"),
 }
 MATRICES = ("vectors", "sparse vectors", "3-D", "flat", "float32", "map", "rank one", "cells")

@@ -142,6 +142,7 @@ def _cells():
     for model in ("svd", "pca, not centered"):
         for degree_floor in (1, 3):
             yield Cell("interaction", "power", model, degree_floor=degree_floor)
+            yield Cell("interaction", "covariance", model, degree_floor=degree_floor)
     for model in ("svd", "pca, not centered"):
         for is_pure in (False, True):
             for size in (None, 1e9, 1e12):

@@ -109,8 +109,10 @@ def short_rows(cell, basis, generator):
 def interaction_neighbors(cell, X, bases, generator):
     """One interaction more, of a user with about as many as the floor."""
     found = []
+    # A moment that is released whole is its product with the identity.
+    right = bases[0] or [np.eye(X.shape[1])]
     for degree in range(cell.degree_floor + 4):
-        basis = bases[0][degree % len(bases[0])]
+        basis = right[degree % len(right)]
         item = longest_rows(basis)[0]
         # Those in the direction of the item, which add up.
         similarity = basis @ basis[item]

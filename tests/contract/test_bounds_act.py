@@ -54,7 +54,7 @@ SOLVERS = {
     "row": ("auto", "covariance", "adaptive", "power"),
     "entry": ("auto", "alternating", "deflation", "input"),
     "edge": ("auto", "power", "deflation", "alternating"),
-    "interaction": ("auto", "power"),
+    "interaction": ("auto", "power", "covariance"),
     "sparse row": ("auto", "alternating"),
     "spectral": ("auto", "power"),
 }

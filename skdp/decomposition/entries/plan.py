@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdp.decomposition._spec import MEAN, EntriesSpec, check_solver
+from skdp.decomposition._spec import MEAN, EntriesSpec, check_solver, rank_of
 from skdp.linalg.norms import LEAST_ROUNDING
 from skdp.privacy import Release
 from skdp.units import MatrixUnit
@@ -32,14 +32,21 @@ _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the 
 # strength. benchmarks/papers/decentralized_power_method.md
 _STRENGTH_PER_MORE, _MOST_MORE, _STRENGTH_OF_MOMENTS = 1000.0, 16, 0.25
 # From this length of the shorter side on, an iteration does better than noise on every entry:
-# benchmarks/entries/captured.md, "Small matrices: which solver".
+# benchmarks/entries/choices.md, "Small matrices: which solver".
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
+# The second moment of interactions is released whole, up to so many items, if its mean eigenvalue,
+# at most, is so many times the noise in an entry and the root of the number of components.
+_LARGEST_MOMENT, _LEAST_STRENGTH = 2000, 3.0  # benchmarks/entries/choices.md
 
 
 def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
     """Refuse contradictory parameters, and resolve "auto", from public facts only."""
     support, (n_rows, n_features) = spec.support, spec.shape
-    _check_zeros(spec)
+    if spec.is_sparse and not spec.unit.admits_zero:
+        raise ValueError(
+            f"X is sparse, but the bounds of {spec.given_unit} exclude its zeros; pass "
+            "zero_is_missing=True, bounds that include 0, or a dense X."
+        )
     if spec.unit.is_symmetric and n_rows != n_features:
         raise ValueError(
             f"{spec.given_unit} needs a symmetric matrix, got one of shape {spec.shape}; "
@@ -91,15 +98,6 @@ def _strength(spec: EntriesSpec) -> float:
     return mu * largest / math.sqrt(of_product * of_transposed)
 
 
-def _check_zeros(spec: EntriesSpec) -> None:
-    """Refuse bounds of entries that exclude the zeros of a sparse X."""
-    if spec.is_sparse and not spec.unit.admits_zero:
-        raise ValueError(
-            f"X is sparse, but the bounds of {spec.given_unit} exclude its zeros; pass "
-            "zero_is_missing=True, bounds that include 0, or a dense X."
-        )
-
-
 def _check_center(spec: EntriesSpec) -> None:
     """Refuse centering where the matrix would not stay symmetric."""
     support, solver, given = spec.support, spec.solver, spec.given_unit
@@ -139,8 +137,18 @@ def _choose_solver(spec: EntriesSpec, basis_size: int) -> str:
     is_small = side < _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * basis_size
     if "input" in support.steps and not spec.cost.is_pure and is_small:
         return "input"
+    if "covariance" in support.steps and not spec.cost.is_pure and _is_strong(spec):
+        return "covariance"
     usable = tuple(support.steps) if spec.center is None else support.centered
     return next(name for name in usable if not spec.cost.is_pure or name in support.pure)
+
+
+def _is_strong(spec: EntriesSpec) -> bool:
+    """Whether the whole second moment is likely to stand out from noise on all its entries."""
+    n_rows, n_columns = spec.shape
+    noise = spec.unit.whole(spec.shape) * math.sqrt(rank_of(spec))
+    is_small = n_columns <= _LARGEST_MOMENT
+    return is_small and spec.cost.mu * n_rows >= _LEAST_STRENGTH * noise * n_columns
 
 
 def _check_coherence_bound(spec: EntriesSpec, solver: str) -> None:
@@ -187,10 +195,8 @@ def plan_entries(spec: EntriesSpec) -> EntryReleases:
     mean = _plan_mean(spec, mean_share) if mean_share else None
     total = _plan_total(spec, total_share) if total_share else None
     share = 1 - math.fsum([mean_share, total_share])
-    if spec.solver == "input":
-        change = partial(float, unit.whole(spec.shape) * (1 + LEAST_ROUNDING))
-        entries = cost.release("matrix", "gaussian", share, change, {}, shape=spec.shape)
-        return EntryReleases(mean, total, entries)
+    if spec.solver in ("input", "covariance"):
+        return EntryReleases(mean, total, _plan_whole(spec, share))
     core_share = _CORE_SHARE
     if cost.is_pure or not unit.follows_rows:
         core_share = _LARGER_CORE_SHARE
@@ -253,6 +259,18 @@ def _squares_change(unit: MatrixUnit, point: np.ndarray, rounding: float) -> flo
     if not unit.is_second_moment:
         slack = slack * unit.largest * (unit.largest + 2 * float(np.abs(point).max()))
     return unit.squares(point) * (1 + LEAST_ROUNDING) + slack
+
+
+def _plan_whole(spec: EntriesSpec, share: float) -> Release:
+    """Plan the matrix itself, or the second moment of its rows."""
+    change = partial(_with_rounding, spec.unit.whole(spec.shape))
+    if spec.solver == "input":
+        known = {"rounding": 0.0}
+        return spec.cost.release("matrix", "gaussian", share, change, known, shape=spec.shape)
+    shape, known = (spec.shape[1],) * 2, {"rounding": spec.rounding}
+    return spec.cost.release(
+        "second moment", "symmetric_gaussian", share, change, known, shape=shape
+    )
 
 
 def _with_rounding(change: float, rounding: float) -> float:

@@ -13,6 +13,7 @@ from scipy.special import chdtri, gammainccinv
 from skdp.data.rows import Rows
 from skdp.decomposition._spec import EntriesSpec, Factors, rank_of
 from skdp.decomposition.entries.plan import DeflationReleases, EntryReleases, IterationReleases
+from skdp.decomposition.rows.moments import decompose
 from skdp.linalg.denoising import (
     NoisyProduct,
     ProductAverage,
@@ -23,7 +24,7 @@ from skdp.linalg.denoising import (
     shrunk,
 )
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
-from skdp.linalg.spectrum import orthonormal_basis, random_basis
+from skdp.linalg.spectrum import noise_edge, orthonormal_basis, random_basis
 from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
 from skdp.units import MatrixUnit
@@ -314,6 +315,10 @@ class NoisyMoment(NoisyMatrix):
         """Shape of the matrix, square."""
         return self._rows.n_features, self._rows.n_features
 
+    def with_noise(self, release: Release) -> Released:
+        """Release the moment itself, as Analyze Gauss does for rows."""
+        return self._budget.release(release, *self._rows.gram())
+
     def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:
         product, rounding, _ = self._rows.normal_product(basis, np.asarray)
         return product, self._rows.bound**2 * rounding
@@ -335,7 +340,7 @@ def _is_by_rows(product: Release) -> bool:
 # What the iterations share: bases, and how a basis follows from products.
 
 # Products that are averaged. More would need more memory, and older ones add little.
-N_KEPT = 6  # benchmarks/entries/captured.md, "plain"
+N_KEPT = 6  # benchmarks/entries/choices.md, "last product alone"
 
 
 @dataclass(frozen=True)
@@ -573,11 +578,23 @@ def solve_input(matrix: NoisyMatrix, entries: Release, n_components: int) -> Fac
     )
 
 
+def solve_moment(matrix: NoisyMatrix, moment: Release, n_components: int) -> Factors:
+    """Decompose the noisy second moment: time O(nnz n + n^3), memory O(n^2)."""
+    factors = decompose(*matrix.with_noise(moment), n_components=n_components)
+    assert factors.noisy is not None
+    n, noise_std = matrix.shape[1], factors.off_diagonal_std
+    # The largest eigenvalue of symmetric noise varies more than the norm of other noise.
+    floor = noise_edge(noise_std, n) + _TRACY_WIDOM * noise_std * n ** (-1 / 6)
+    stands_out = factors.noisy[:n_components] > floor
+    stands_out &= are_mostly_signal(factors.eigenvalues[:n_components], noise_std, matrix.shape)
+    return replace(factors, n_above_noise=int(np.sum(stands_out)))
+
+
 # ------------------------------
 # From a raw matrix to released factors.
 
 #: Largest squared row norm of a basis, in units of their mean. The second is for ``delta=0``, where
-#: products are not shrunk and a basis has no columns to spare: benchmarks/entries/cut.md.
+#: products are not shrunk and a basis has no columns to spare: benchmarks/entries/choices.md.
 BASIS_CUT, PURE_CUT = 0.25, 1.0
 
 
@@ -671,5 +688,5 @@ def _decompose(
     if isinstance(plan, DeflationReleases):
         return solve_deflation(matrix, plan, generator, is_symmetric=unit.is_symmetric)
     if isinstance(plan, Release):
-        return solve_input(matrix, plan, rank)
+        return (solve_moment if unit.is_second_moment else solve_input)(matrix, plan, rank)
     return solve_iteration(matrix, plan, generator, rank, is_definite=unit.is_second_moment)

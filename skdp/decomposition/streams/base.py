@@ -35,6 +35,7 @@ from skdp.privacy.plan import PrivacyCost
 # Updates of a matrix: how a stream, or a shard of it, takes them safely.
 
 _NO_SUCH_CELL = "rows and columns must be integers, indices of a matrix of shape {} from 0."
+_NOT_FINITE = "values must be finite."
 _BUSY = (
     "an update or a release of it is not finished, and may have been interrupted, so that another "
     "one could add the same twice"
@@ -81,7 +82,10 @@ class UpdateReceiver:
         shape = self._shape
         # Not isinstance: an instance of a subclass may compare as it likes, and get past the bound.
         if type(rows) is type(columns) is int and type(values) is float:
-            _check_cell(rows, columns, values, shape)
+            if not (0 <= rows < shape[0] and 0 <= columns < shape[1]):
+                raise ValueError(_NO_SUCH_CELL.format(shape))
+            if not math.isfinite(values):
+                raise ValueError(_NOT_FINITE)
             with self._lock, ExclusiveWrite(self) as state:
                 state.add_one(rows, columns, values)
             return
@@ -180,13 +184,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _check_cell(row: int, column: int, value: float, shape: tuple[int, int]) -> None:
-    if not (0 <= row < shape[0] and 0 <= column < shape[1]):
-        raise ValueError(_NO_SUCH_CELL.format(shape))
-    if not math.isfinite(value):
-        raise ValueError("values must be finite.")
-
-
 def _checked_updates(
     rows: Any, columns: Any, values: Any, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -210,7 +207,7 @@ def _checked_updates(
     with np.errstate(all="ignore"):
         numbers = numbers.astype(np.float64, copy=False)
     if not np.isfinite(numbers).all():
-        raise ValueError("values must be finite.")
+        raise ValueError(_NOT_FINITE)
     return places[0], places[1], numbers
 
 
@@ -398,7 +395,12 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     def _start(self, correlation: PrefixNoise) -> None:
         """Check the parameters, draw the sketches, and spend the budget on noise."""
         UpdateReceiver.__init__(self)
-        self._shape = _checked_shape(self.shape, int(self.n_components))
+        self._shape = checked_shape(self.shape)
+        if self.n_components > min(self._shape):
+            raise ValueError(
+                f"n_components={self.n_components} must be at most the smaller side of "
+                f"shape={self.shape!r}."
+            )
         unit = self._resolved_unit()
         self._sketches = self._draw_sketches(unit)
         # Part of delta: the probability that a sketch lengthens a change by more than its bound.
@@ -557,13 +559,3 @@ def _checked_key(key: Any) -> bytes:
             f"got {type(key).__name__}{size}."
         )
     return key
-
-
-def _checked_shape(shape: Any, n_components: int) -> tuple[int, int]:
-    """Return the shape; refuse a side that is shorter than the number of components."""
-    checked = checked_shape(shape)
-    if n_components > min(checked):
-        raise ValueError(
-            f"n_components={n_components} must be at most the smaller side of shape={shape!r}."
-        )
-    return checked

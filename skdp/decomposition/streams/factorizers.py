@@ -179,7 +179,8 @@ class DPStreamingFactorizer(BaseStream):
         """
         n_rows, n_columns = self._shape
         # Converts before it takes the lock: the conversion may wait for threads that need the lock.
-        X = _checked_rows(X)
+        # Entries of one cell are not added up, as each of them is clipped by itself.
+        X = redact_errors(check_array)(X, accept_sparse="coo", dtype=INPUT["dtype"], input_name="X")
         if X.shape[1] != n_columns:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but shape={self._shape} has {n_columns}."
@@ -305,12 +306,6 @@ class DPStreamingFactorizer(BaseStream):
                 "sketch_sensitivity='worst_case'."
             )
         return may_be_secret and self.sketch_sensitivity != "worst_case"
-
-
-@redact_errors
-def _checked_rows(X: Any) -> Any:
-    """Validate rows; entries of one cell are not added up, as each of them is clipped by itself."""
-    return check_array(X, accept_sparse="coo", dtype=INPUT["dtype"], input_name="X")
 
 
 class DPContinualFactorizer(BaseStream):

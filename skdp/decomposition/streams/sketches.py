@@ -157,21 +157,18 @@ def plan_stream(spec: StreamSpec, count_unit: float = 0.0) -> SketchReleases:
     """
     unit, sketches, correlation = spec.unit, spec.sketches, spec.correlation
     change = unit.change if isinstance(unit, ResolvedFrobeniusChange) else unit.step
-    change += count_unit / sketches.right.unit * _rounded_cells(unit, sketches.shape)
+    if not isinstance(unit, ResolvedUpdate):
+        # Updates are within their bound after rounding, too. Else the difference in a cell may
+        # increase by a step.
+        is_whole = isinstance(unit, ResolvedFrobeniusChange)
+        n_cells = math.prod(sketches.shape) if is_whole else 1
+        change += count_unit / sketches.right.unit * math.sqrt(n_cells)
     sizes = sketches.right.shape[1], sketches.left.shape[1]
     right, left = (
         change * _gain(unit, sketch, tail, is_secret=sketches.is_secret) * correlation.sensitivity
         for sketch, tail in zip((sketches.right, sketches.left), sketches.tails, strict=True)
     )
     return planned_sketches(spec.cost, sketches.shape, sizes, (right, left), correlation.horizon)
-
-
-def _rounded_cells(unit: StreamUnit, shape: tuple[int, int]) -> float:
-    """Return the root of the number of cells whose difference rounding may increase by a step."""
-    if isinstance(unit, ResolvedUpdate):
-        # Values are within their bound after rounding, too.
-        return 0.0
-    return math.sqrt(math.prod(shape)) if isinstance(unit, ResolvedFrobeniusChange) else 1.0
 
 
 def _gain(unit: StreamUnit, sketch: Sketch, tail: float, *, is_secret: bool) -> float:
@@ -333,7 +330,11 @@ def fit_sketches(
     singular_values = np.zeros(n_components)
     if rank == 0:
         return FixedRank(right.basis, singular_values, left.basis), 0
-    rows, columns = _least_squares(right, left, right.basis[:, :rank])
+    rows = right.basis[:, :rank]
+    columns = np.linalg.lstsq(left.project(rows), left.values.T, rcond=None)[0].T
+    for _ in range(_N_STEPS):
+        rows = _fitted(right, left, columns)
+        columns = _fitted(left, right, rows)
     fit = FixedRank(rows, np.ones(rank), columns).orthonormal()
     # Noise has lengthened the components in the right sketch: shorten them by as much.
     signal = np.sqrt(np.maximum(1 - np.square(right.edge / right.spectrum[:rank]), 0.0))
@@ -369,15 +370,6 @@ def _side(released: Released, sketch: Sketch, n_components: int) -> Side:
         basis=vectors[:, :n_components],
         edge=gaussian_norm(released.value.shape, noise_std),
     )
-
-
-def _least_squares(right: Side, left: Side, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Fit the factors of both sides in turns, beginning with an orthonormal basis for the rows."""
-    columns = np.linalg.lstsq(left.project(rows), left.values.T, rcond=None)[0].T
-    for _ in range(_N_STEPS):
-        rows = _fitted(right, left, columns)
-        columns = _fitted(left, right, rows)
-    return rows, columns
 
 
 def _fitted(whole: Side, sketched: Side, other: np.ndarray) -> np.ndarray:
