@@ -191,11 +191,13 @@ def _known_n_components(estimator: DPPCA | DPTruncatedSVD, most: int) -> int:
 def _noise_of(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int) -> _Noise:
     """Read the standard deviations of the noise off the plan."""
     plan = _checked_plan(estimator, n_samples, n_features).parts
-    # Without centering the components do not depend on the mean.
+    branch = plan.branches.branches[0]
+    # Rows may be centered twice. Without centering the components do not depend on the mean.
+    mean = None if plan.center is None else (plan.center, *branch.means)[-1]
     return _Noise(
         # The plan has the std on the diagonal, which is larger by the square root of 2.
-        off_diagonal_std=_known_std(plan.branches.branches[0].solver) * math.sqrt(0.5),
-        mean_std=0.0 if plan.center is None else _known_std(plan.center),
+        off_diagonal_std=_known_std(branch.solver) * math.sqrt(0.5),
+        mean_std=0.0 if mean is None else _known_std(mean),
     )
 
 
