@@ -98,11 +98,11 @@ def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> floa
     """Choose a size that the responses of half of the users do not exceed."""
     sizes = users.map_users(root_mean_squares)
     below = np.searchsorted(np.sort(sizes[np.isfinite(sizes)]), SIZES, side="right")
+    wanted = _QUANTILE * users.n_users
+    losses = np.abs(below - wanted)
     # Sizes beyond an end of the grid count as that end. Otherwise, if all sizes are beyond it, all
     # points would have the same loss.
-    below[-1] = np.count_nonzero(np.isfinite(sizes))
-    losses = np.abs(below - _QUANTILE * users.n_users)
-    losses[0] = max(_QUANTILE * users.n_users - below[0], 0.0)
+    losses[[0, -1]] = max(wanted - below[0], 0.0), max(below[-2] - wanted, 0.0)
     chosen = budget.choose(release, losses)
     budget.warnings += warnings_for_ends(release.name, SIZES[[chosen]], SIZES, OTHER_UNITS_OF_Y)
     return float(SIZES[chosen])
