@@ -153,13 +153,13 @@ class DPTraceRegressor(PrivateRegressor):
         Public bound on the size of a response, in the units of y; larger responses are clipped to
         it, which saves noise. ``None`` bounds nothing: what responses contribute is clipped anyway.
         From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
-    covariance : {"private", "identity"} or pair of array-like, default="private"
-        Covariances by which the matrices are whitened. ``"private"`` releases the scale of the
-        entries, and covariances of rows and columns. ``"identity"``: you promise uncorrelated
-        entries with mean 0 and variance 1. ``(row_cov, col_cov)``: public covariances of the
-        entries of a column, of shape (d1, d1), and of a row, of shape (d2, d2), one of which may be
-        None; the means of the matrices must be 0. The last two spend nothing. When to pass which:
-        :doc:`/user_guide/low_rank_regression`.
+    covariance : {"private", "identity"}, pair of array-like, or ndarray, default="private"
+        Covariances by which the matrices are whitened. ``"private"`` releases a scale, and those of
+        rows and columns. ``"identity"``: you promise uncorrelated entries with mean 0 and variance
+        1. ``(row_cov, col_cov)``: public covariances of the entries of a column, of shape (d1, d1),
+        and of a row, of shape (d2, d2); one may be None. An array of shape (d1 * d2, d1 * d2): that
+        of all entries, unless X is `RankOneMatrices`. All but the first need means of 0, and spend
+        nothing: :doc:`/user_guide/low_rank_regression`.
     fit_intercept : bool, default=True
         Whether to fit an intercept. The responses are then centered by a private median.
     n_iter : int or "auto", default="auto"
@@ -230,11 +230,11 @@ class DPTraceRegressor(PrivateRegressor):
     No assumption about the data is made.
 
     After the check, and a digest if there is a seed, a fit reads X ``2 * n_iter + 3`` times: for a
-    norm, a mean, both covariances, and twice in every step, whose length follows from the curvature
-    along it; five times more if matrices are far from 0, and with ``privacy_unit="response"`` ``3 *
-    n_iter + 8`` times. A spectral start reads X once more. Rows of features are read once a step,
-    and up to six times more for scales. Rows in parts are matrices of `matrix_shape`; sparse ones
-    are taken up to 64 features, or with a `matrix_shape` of more than one column.
+    norm, a mean, both covariances, and twice a step; five times more if matrices are far from 0,
+    and with ``privacy_unit="response"`` ``3 * n_iter + 8`` times. A spectral start reads X once
+    more. Rows of features are read once a step, and up to six times more for scales. Rows in parts
+    are matrices of `matrix_shape`; sparse ones are taken up to 64 features, or with a
+    `matrix_shape` of more than one column.
 
     The descent, a Riemannian gradient descent, and its start follow Zha (2024,
     :arxiv:`2403.15999`): see :doc:`/trace_regression`, also for proofs, time and memory.
@@ -332,7 +332,7 @@ class DPTraceRegressor(PrivateRegressor):
         check_parts(rows, facts["factors"], self.privacy_unit, type(self).__name__)
         check_rank(self.rank, facts["matrix_shape"])
         facts["unit"] = UNITS[self.privacy_unit](self.adjacency)
-        facts["covariance"] = checked_covariance(self.covariance, facts["matrix_shape"])
+        facts["covariance"] = checked_covariance(self.covariance, facts)
         if self.n_iter == 0 and self.init != "spectral":
             raise ValueError("n_iter=0 is for init='spectral' alone: other starts are 0.")
         if self.n_iter == "auto":

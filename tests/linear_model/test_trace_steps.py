@@ -45,6 +45,39 @@ def test_steps_on_images_are_not_too_long(unit):
     assert scored(X, y, epsilon=4.0, privacy_unit=unit) > 0.6
 
 
+def correlated_with(covariance, seed, shape=(6, 8), n=8000):
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(n, len(covariance))) @ np.linalg.cholesky(covariance).T
+    M = generator.normal(size=(shape[0], 2)) @ generator.normal(size=(2, shape[1]))
+    y = X @ M.ravel()
+    return X.reshape(n, *shape), M, y + 0.1 * y.std() * generator.normal(size=n)
+
+
+def test_a_covariance_of_all_entries_is_that_of_rows_and_columns_where_it_is_their_product():
+    sides = np.diag(np.geomspace(0.3, 3, 6)), np.eye(8) + 0.5
+    X, _, y = correlated_with(np.kron(*sides), 0)
+    parameters = {"epsilon": np.inf, "random_state": SECRET, "n_iter": 10}
+    one, other = (
+        DPTraceRegressor(2, covariance=given, **parameters).fit(X, y)
+        for given in (sides, np.kron(*sides))
+    )
+    assert np.allclose(one.coef_, other.coef_, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("unit", ["record", "response"])
+def test_a_covariance_of_all_entries_spares_what_rows_and_columns_cannot_tell(unit):
+    basis = np.linalg.qr(np.random.default_rng(1).normal(size=(48, 48)))[0]
+    covariance = (basis * np.geomspace(0.1, 10, 48)) @ basis.T
+    X, M, y = correlated_with((covariance + covariance.T) / 2, 0)
+    parameters = {"epsilon": 1.0, "privacy_unit": unit, "random_state": SECRET}
+    with_it, without = (
+        np.linalg.norm(DPTraceRegressor(2, covariance=given, **parameters).fit(X, y).coef_ - M)
+        for given in (covariance, "private")
+    )
+    assert with_it < 0.1 * np.linalg.norm(M)
+    assert with_it < without / 2
+
+
 def test_an_offset_of_all_entries_costs_little():
     X, y = sensors(0)
     assert scored(X + 37, y, epsilon=1.0) > 0.8
@@ -152,3 +185,27 @@ def test_means_of_rows_and_columns_take_nothing_from_a_matrix_of_low_rank(epsilo
     model = DPTraceRegressor(2, epsilon=epsilon, random_state=SECRET).fit(X, y)
     truth = X.toarray() @ M.ravel()
     assert np.std(model.predict(X) - truth) < most * np.std(truth)
+
+
+def is_said_not_to_converge(X, y, seed=0, **parameters):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        DPTraceRegressor(2, random_state=SECRET + seed, **parameters).fit(X, y)
+    return "has not converged" in "".join(str(one.message) for one in caught)
+
+
+@pytest.mark.parametrize("unit", ["record", "response"])
+@pytest.mark.parametrize("epsilon", [1.0, 256.0])
+def test_too_few_steps_are_warned_of(unit, epsilon):
+    # R2 is .4 and .6, where ten steps have .99.
+    X = digits(0)
+    y = X[:, :, 4:].sum(axis=(1, 2))
+    for n_iter in (1, 2):
+        assert is_said_not_to_converge(X, y, n_iter=n_iter, epsilon=epsilon, privacy_unit=unit)
+
+
+@pytest.mark.parametrize("unit", ["record", "response"])
+def test_steps_that_are_enough_are_not_warned_of(unit):
+    for epsilon in (1.0, 256.0):
+        for X, y in (sensors(0), make_trace_regression(8000, (12, 12), random_state=0)[:2]):
+            assert not is_said_not_to_converge(X, y, epsilon=epsilon, privacy_unit=unit)

@@ -12,9 +12,12 @@ from scipy.special import ndtri
 from skdp.data.parts import Targets
 from skdp.linalg.matrices import (
     Coordinates,
+    DenseCoordinates,
+    DenseMatrices,
     FixedRank,
     Matrices,
     inner_product,
+    one_by_one,
     project_coordinates,
     retract,
     tangent_dimension,
@@ -44,14 +47,30 @@ from skdp.privacy.clipping import NO_CLIPPING
 class ClippedGradient(NamedTuple):
     """The sum of the clipped gradients of all records; the last coordinate is for an intercept.
 
-    Its sensitivity follows from the public or released `facts`. `n_kept` gradients, or residuals,
-    were not clipped. Public weights made the sum shorter by the factor `gain`.
+    The other coordinates are whitened by the symmetric map `whitening`, if any. Its sensitivity
+    follows from the public or released `facts`. `n_kept` gradients, or residuals, were not clipped.
+    Public weights made the sum shorter by the factor `gain`.
     """
 
     total: np.ndarray
     facts: tuple[float, ...]
     n_kept: np.ndarray
     gain: float = 1.0
+    whitening: np.ndarray | None = None
+
+
+def tangent_whitening(point: FixedRank, covariance: np.ndarray | None) -> np.ndarray | None:
+    """Return the symmetric map to tangent coordinates that are uncorrelated, of variance 1."""
+    if covariance is None:
+        return None
+    units = DenseMatrices(np.eye(len(covariance)).reshape(-1, *point.shape))
+    coordinates, _ = units.tangent(point, 0.0)
+    assert isinstance(coordinates, DenseCoordinates)
+    moment = coordinates.values.T @ covariance @ coordinates.values
+    values, vectors = np.linalg.eigh(moment)
+    # Coordinates are more than the tangent space has dimensions.
+    inside = slice(-tangent_dimension(point.shape, point.rank), None)
+    return np.asarray((vectors[:, inside] / np.sqrt(values[inside])) @ vectors[:, inside].T)
 
 
 @dataclass
@@ -76,20 +95,20 @@ class Clipping(ABC):
         """Return the curvature of the loss along a released gradient; None if it is not wanted."""
 
     @abstractmethod
-    def _sum(self, point: FixedRank, vectors: Vectors, level: float, size: int) -> ClippedGradient:
+    def _sum(self, vectors: Vectors, level: float, size: int) -> ClippedGradient:
         """Sum the clipped gradients, which `vectors` gives as coordinates and residuals."""
 
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
         """Sum the gradients at a released point and intercept."""
         size = point.left.size + point.right.size + self.has_intercept
-        gradient = self._sum(point, self._vectors(point, offset), level, size)
-        return gradient._replace(total=self._projected(point, gradient.total))
+        whitening = tangent_whitening(point, self.records.covariance)
+        gradient = self._sum(self._vectors(point, offset, whitening), level, size)
+        total = self._projected(point, gradient.total)
+        return gradient._replace(total=total, whitening=whitening)
 
-    def _vectors(self, point: FixedRank, offset: float) -> Vectors:
-        responses, intercept = self.records.responses, self.records.intercept
-        return partial(
-            _coordinates, point=point, offset=offset, responses=responses, intercept=intercept
-        )
+    def _vectors(self, point: FixedRank, offset: float, whitening: np.ndarray | None) -> Vectors:
+        at_point = partial(_coordinates, point=point, offset=offset, whitening=whitening)
+        return partial(at_point, records=self.records)
 
     def _projected(self, point: FixedRank, total: np.ndarray) -> np.ndarray:
         """Project a sum back on the tangent space: rounding moves single vectors out of it."""
@@ -111,11 +130,12 @@ class RecordClipping(Clipping):
         """Release the curvature along a gradient."""
         if plan is None:
             return None
-        vectors, design = self._vectors(gradient.point, gradient.offset), self.records.design
+        at = gradient.point, gradient.offset, gradient.whitening
+        vectors, design = self._vectors(*at), self.records.design
         where = gradient.unit_step(self.records.intercept), level, gradient.kept
         return release_curvature(plan, design, vectors, *where, budget)
 
-    def _sum(self, point: FixedRank, vectors: Vectors, level: float, size: int) -> ClippedGradient:
+    def _sum(self, vectors: Vectors, level: float, size: int) -> ClippedGradient:
         total, n_kept = clipped_sum(self.records.design, vectors, level, size)
         return ClippedGradient(total, (level,), n_kept)
 
@@ -148,9 +168,9 @@ class ResponseClipping(Clipping):
         weights, along = self._weights / gradient.gain, gradient.unit_step(self.records.intercept)
         return public_curvature(design, along, weights, gradient.kept)
 
-    def _sum(self, point: FixedRank, vectors: Vectors, level: float, size: int) -> ClippedGradient:
-        design, intercept = self.records.design, self.records.intercept
-        lengths = design.map_rows(partial(_lengths, point=point, intercept=intercept))
+    def _sum(self, vectors: Vectors, level: float, size: int) -> ClippedGradient:
+        design = self.records.design
+        lengths = design.map_rows(partial(_lengths, vectors=vectors))
         downweights = level < NO_CLIPPING
         if downweights:
             lengths[~self._is_inlier] = 0.0
@@ -175,16 +195,21 @@ def _coordinates(
     *,
     point: FixedRank,
     offset: float,
-    responses: Targets,
-    intercept: float,
+    whitening: np.ndarray | None,
+    records: Records,
 ) -> tuple[Coordinates, np.ndarray]:
     """Return coordinates of a block and its residuals."""
-    coordinates, inner = matrices.tangent(point, intercept)
-    return coordinates, inner + intercept * offset - responses[rows]
+    coordinates, inner = matrices.tangent(point, records.intercept)
+    if whitening is not None:
+        assert isinstance(coordinates, DenseCoordinates)
+        values = coordinates.values[:, : len(whitening)]
+        times = np.matmul if matrices.mass is None else one_by_one
+        values[:] = times(values, whitening)
+    return coordinates, inner + records.intercept * offset - records.responses[rows]
 
 
-def _lengths(_: slice, matrices: Matrices, point: FixedRank, intercept: float) -> np.ndarray:
-    return matrices.tangent(point, intercept)[0].norms()
+def _lengths(rows: slice, matrices: Matrices, vectors: Vectors) -> np.ndarray:
+    return vectors(rows, matrices)[0].norms()
 
 
 def _clipped_residuals(
@@ -241,8 +266,12 @@ def release_start(
     products = partial(_products, responses=records.responses)
     total, _ = clipped_sum(design, products, level, design.n_entries)
     released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
-    mean = released.reshape(design.matrix_shape) / design.n_records
-    whole, noise_std = truncate(mean, min(mean.shape)), float(noise_std) / design.n_records
+    mean, noise_std = released / design.n_records, float(noise_std) / design.n_records
+    if records.covariance is not None:
+        inverse = np.linalg.inv(records.covariance)
+        mean, noise_std = inverse @ mean, noise_std * _rms_factor(inverse, len(inverse))
+    mean = mean.reshape(design.matrix_shape)
+    whole = truncate(mean, min(mean.shape))
     ratios = None
     if budget.is_private:
         # Entries of variance 1, times responses that have nothing to do with them.
@@ -274,6 +303,10 @@ _LEAST_LEVEL = 1e-9
 _LAST_VOTES = 3
 _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
+# Nor if the last two steps are longer than this part of the coefficients. A squared gradient first
+# loses so many times its noise: where that is most of it, more steps would cost more than they
+# bring. Not studied beyond images, sensors, independent entries and cells.
+_LAST_MOVES, _MOVED, _NOISE_OF_MOVES = 2, 0.25, 4.0
 # Without noise it has not converged if the last gradient is longer than this part of the first one;
 # not studied.
 _LEFT = 0.05
@@ -302,8 +335,9 @@ class Estimate:
 class _Gradient(NamedTuple):
     """A released mean gradient: along `direction` at a point, and `slope` at an intercept.
 
-    `kept` is the released fraction of the records that were not clipped. Clipping makes the loss
-    flatter by about that fraction, `flattening`.
+    `size` is its length, with the slope, in coordinates that `whitening` has mapped. `kept` is the
+    released fraction of the records that were not clipped. Clipping makes the loss flatter by about
+    that fraction, `flattening`.
     """
 
     point: FixedRank
@@ -311,15 +345,12 @@ class _Gradient(NamedTuple):
     coordinates: np.ndarray
     direction: FixedRank
     slope: float
+    size: float
     noise_std: np.float64
     kept: float
     vote_std: float
     gain: float
-
-    @property
-    def size(self) -> float:
-        """Its length, with the slope."""
-        return math.hypot(float(np.linalg.norm(self.coordinates)), self.slope)
+    whitening: np.ndarray | None
 
     def unit_step(self, intercept: float) -> tuple[FixedRank, float]:
         """Return the unit vector along it: a matrix, and a shift of all predictions."""
@@ -372,7 +403,7 @@ def descend(
     full_length = _STEP / quantile if clips else 1.0
     offset, level = 0.0, largest
     before: _Gradient | None = None
-    length, steepest, votes, sizes = 0.0, 0.0, [], []
+    length, steepest, votes, sizes, moves = 0.0, 0.0, [], [], list[float]()
     for step in plan:
         gradient = _release_gradient(step, clipping, (point, offset, level), budget)
         votes.append((gradient.kept, gradient.vote_std))
@@ -380,6 +411,8 @@ def descend(
         curvature = clipping.curvature(step.curvature, gradient, level, budget)
         if curvature is not None:
             noise = dimension * float(gradient.noise_std) ** 2
+            clear = max(gradient.size**2 - _NOISE_OF_MOVES * noise, 0.0)
+            moves.append(math.sqrt(clear) / curvature)
             part = signal_part(gradient.size**2, noise, least_part)
             length, decay = part / curvature, 1 - part * least_curvature
         else:
@@ -392,14 +425,19 @@ def descend(
         point = retract(point, gradient.coordinates, -length)
         point = within_norm(point, largest_coefficients)
         offset -= length * gradient.slope
-        variance = decay**2 * variance + np.square(length * gradient.noise_std)
+        noise_std = gradient.noise_std
+        if gradient.whitening is not None:
+            noise_std = noise_std * _rms_factor(gradient.whitening, dimension)
+        variance = decay**2 * variance + np.square(length * noise_std)
         if clips:
             limits = _LEAST_LEVEL * largest, largest
             level = followed_level(level, gradient.kept, quantile, limits)
     estimate = _cut(point, offset, math.sqrt(variance) * least_ratio)
     if votes and clips and (warnings := _warnings(votes, quantile)):
         return replace(estimate, warnings=warnings)
-    if sizes and not clips and sizes[-1] > _LEFT * sizes[0]:
+    last = math.sqrt(np.mean(np.square(moves[-_LAST_MOVES:]))) if moves and clips else 0.0
+    is_moving = last > _MOVED * float(np.linalg.norm(point.values))
+    if is_moving or (sizes and not clips and sizes[-1] > _LEFT * sizes[0]):
         return replace(estimate, warnings=(_NOT_CONVERGED,))
     return estimate
 
@@ -412,7 +450,7 @@ def _release_gradient(
 ) -> _Gradient:
     """Release the mean gradient at a point, and which fraction of the records was not clipped."""
     point, offset, level = where
-    total, facts, n_kept, gain = clipping.gradient(point, offset, level)
+    total, facts, n_kept, gain, whitening = clipping.gradient(point, offset, level)
     design = clipping.records.design
     released, noise_std = budget.release(plan.gradient, total, *facts, rounding=design.rounding)
     divisor = design.n_records * gain
@@ -422,8 +460,17 @@ def _release_gradient(
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
     coordinates = project_coordinates(point, coordinates)
+    size = math.hypot(float(np.linalg.norm(coordinates)), slope)
+    if whitening is not None:
+        coordinates = project_coordinates(point, whitening @ coordinates)
     direction = tangent_vector(point, coordinates)
-    return _Gradient(point, offset, coordinates, direction, slope, noise_std, kept, vote_std, gain)
+    known = kept, vote_std, gain, whitening
+    return _Gradient(point, offset, coordinates, direction, slope, size, noise_std, *known)
+
+
+def _rms_factor(symmetric: np.ndarray, dimension: int) -> float:
+    """Return by what a map multiplies the std of noise, in the mean of so many directions."""
+    return float(np.linalg.norm(symmetric)) / math.sqrt(dimension)
 
 
 def _warnings(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:

@@ -54,7 +54,8 @@ class Transform:
     S, the `multiplier`, is a number or, for vectors, one for each entry. `least_variance` is the
     smallest variance of the fitted matrices along any direction, as far as it is known. Entries of
     :math:`(X_i - C) \circ S` are clipped to the sizes in `largest`, unless that is None.
-    `are_rare` tells whether most features have their usual value in most of the records.
+    `are_rare` tells whether most features have their usual value in most of the records. If a
+    covariance of all entries is public, `covariance` is that of the fitted matrices.
     """
 
     center: np.ndarray | None = None
@@ -64,6 +65,7 @@ class Transform:
     least_variance: float = 1.0
     are_rare: bool = False
     largest: np.ndarray | None = None
+    covariance: np.ndarray | None = None
 
     def scaled(self, design: Design) -> Design:
         r"""Return a view of :math:`(X_i - C) \circ S`, clipped: centered and scaled, not mapped."""
@@ -107,6 +109,15 @@ def inverse_root(covariance: np.ndarray) -> np.ndarray:
     """Compute the inverse of the symmetric root of a positive definite matrix."""
     values, vectors = np.linalg.eigh(covariance)
     return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
+
+
+def mapped_by(covariance: np.ndarray, shape: tuple[int, int]) -> Transform:
+    """Map matrices by the mean covariances of their rows and columns, which whiten them in part."""
+    of_pairs, n_columns = covariance.reshape(*shape, *shape), shape[1]
+    row_map = inverse_root(np.einsum("ijkj->ik", of_pairs) / n_columns)
+    column_map = inverse_root(np.einsum("ijil->jl", of_pairs) * n_columns / np.trace(covariance))
+    both = np.kron(row_map, column_map)
+    return Transform(row_map=row_map, column_map=column_map, covariance=both @ covariance @ both)
 
 
 # ------------------------------
@@ -381,7 +392,7 @@ def solve_trace(
         margins = release_margins(rest.margins, records, maps, spread.size, budget)
         responses = _without(scaled, margins.matrix, margins.offset, responses)
     design = scaled.mapped(transform.row_map, transform.column_map).measured(view.intercept)
-    records = Records(design, responses, view.intercept)
+    records = Records(design, responses, view.intercept, transform.covariance)
     estimate = _descend(spec, rest, records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)
     if margins is not None and rest.last_margins is not None:
@@ -431,6 +442,8 @@ def _transform(
     Return also a view of the matrices that is centered and scaled, but not yet mapped.
     """
     if not isinstance(spec.covariance, str):
+        if len(spec.covariance) == 1 and spec.covariance[0] is not None:
+            return mapped_by(spec.covariance[0], spec.matrix_shape), design
         maps = [None if side is None else inverse_root(side) for side in spec.covariance]
         return Transform(row_map=maps[0], column_map=maps[1]), design
     if spec.covariance == "identity":
@@ -586,4 +599,6 @@ def _largest_coefficients(
 def _is_white(transform: Transform, shape: tuple[int, int]) -> bool:
     """Tell whether all sides longer than 1 are whitened."""
     maps = (transform.row_map, transform.column_map)
-    return all(m is not None for m, n in zip(maps, shape, strict=True) if n > 1)
+    return transform.covariance is None and all(
+        m is not None for m, n in zip(maps, shape, strict=True) if n > 1
+    )

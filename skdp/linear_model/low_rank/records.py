@@ -33,11 +33,13 @@ class Records:
     """Measurement matrices with their responses; a null record has the response NaN.
 
     `intercept` is the coordinate that each matrix has for the intercept; 0 if there is none.
+    `covariance` is that of all entries, if it is public and no identity.
     """
 
     design: Design
     responses: Targets
     intercept: float
+    covariance: np.ndarray | None = None
 
 
 def clipped_sum(

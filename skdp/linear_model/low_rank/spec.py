@@ -1,6 +1,7 @@
 """The spec of a trace regression: checked parameters, and public facts of the matrices."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -37,8 +38,8 @@ TRACE_CONSTRAINTS: dict[str, Any] = {  # not tuned
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
     "init": [StrOptions({"random", "spectral"})],
 }
-# Covariances of rows and of columns.
-Covariance = str | tuple[np.ndarray | None, np.ndarray | None]
+# Of rows and of columns, or a single one of all entries in C order.
+Covariance = str | tuple[np.ndarray | None, ...]
 
 
 @dataclass(frozen=True)
@@ -132,34 +133,42 @@ def check_rank(rank: int, shape: tuple[int, int]) -> None:
         )
 
 
-def checked_covariance(given: Any, matrix_shape: tuple[int, int]) -> Covariance:
-    """Refuse others than a name, or a pair of covariances, one of which may be None."""
+def checked_covariance(given: Any, facts: dict[str, Any]) -> Covariance:
+    """Refuse others than a name, a pair of covariances, or one of all entries."""
     if isinstance(given, str) and given in ("private", "identity"):
         return given
-    sides = given if isinstance(given, tuple | list) else ()
+    shape, is_pair = facts["matrix_shape"], isinstance(given, tuple | list)
+    if not is_pair and np.ndim(given) == 2 and facts["factors"] is None:
+        whole = _checked_matrix("covariance", given, math.prod(shape))
+        if min(shape) > 1:
+            return (whole,)
+        # Of vectors, all entries are one side.
+        return (whole, None) if shape[1] == 1 else (None, whole)
+    sides: Sequence[Any] = given if is_pair else ()
     if len(sides) != 2 or (sides[0] is None and sides[1] is None):
         kind = repr(given) if isinstance(given, str) else type(given).__name__
         raise ValueError(
-            f"covariance, got {kind}, must be 'private', 'identity' or a pair (row_cov, col_cov), "
-            "one of them None at most: (cov, None) for rows of features."
+            f"covariance, got {kind}, must be 'private', 'identity', a pair (row_cov, col_cov), "
+            "one of them None at most: (cov, None) for rows of features; or, of arrays, the "
+            f"covariance of all entries in C order, an array of shape {(math.prod(shape),) * 2}."
         )
-    names = ("row_cov", "col_cov")
-    checked = [_checked_side(*side) for side in zip(names, given, matrix_shape, strict=True)]
-    return checked[0], checked[1]
+    names = ("row_cov of covariance", "col_cov of covariance")
+    return tuple(
+        None if side is None else _checked_matrix(name, side, size)
+        for name, side, size in zip(names, sides, shape, strict=True)
+    )
 
 
-def _checked_side(name: str, covariance: Any, size: int) -> np.ndarray | None:
-    if covariance is None:
-        return None
+def _checked_matrix(name: str, covariance: Any, size: int) -> np.ndarray:
     try:
         matrix = check_numbers(covariance, name)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} of covariance is no matrix: {error}") from error
+        raise ValueError(f"{name} is no matrix: {error}") from error
     is_symmetric = matrix.shape == (size, size) and np.allclose(matrix, matrix.T)
     if not is_symmetric or np.linalg.eigvalsh(matrix)[0] <= 1e-12 * np.abs(matrix).max():
         raise ValueError(
-            f"{name} of covariance must be a symmetric and positive definite matrix of shape "
-            f"{(size, size)}, got shape {matrix.shape}."
+            f"{name} must be a symmetric and positive definite matrix of shape {(size, size)}, "
+            f"got shape {matrix.shape}."
         )
     return matrix
 
