@@ -4,6 +4,7 @@ import inspect
 import pickle
 from unittest.mock import patch
 
+import cloudpickle
 import numpy as np
 from family_case import FamilyCase, of_family, planned, properties_of
 from in_parts import in_parts, stacked, whole
@@ -89,7 +90,7 @@ def a_seed_repeats_a_fit(family, cell):
     leaves, arguments = reduce._chain_sums, family.arguments(family.ordinary(cell))
 
     def leaves_of_copies(kernel, *blocks):
-        return leaves(pickle.loads(pickle.dumps(kernel)), *blocks)
+        return leaves(pickle.loads(cloudpickle.dumps(kernel)), *blocks)
 
     first = cell(random_state=SECRET).fit(*arguments)
     with patch.object(reduce, "_chain_sums", leaves_of_copies):

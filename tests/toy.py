@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import PrivateEstimator
 from skdp._validation import check_features, check_rows, check_rows_of
-from skdp.data.reduce import sum_rounding
+from skdp.data.reduce import rounding_of_depth, sum_depth
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts, digest, holds_sparse
 from skdp.privacy import Release, sensitivity
@@ -81,7 +81,7 @@ def plan_mean(spec):
     """Plan all releases, from public facts."""
     release, shape = spec.cost.release, (spec.n_features,)
     starts = block_starts(spec.n_units, spec.n_features, is_sparse=spec.is_sparse)
-    known = {"rounding": sum_rounding(starts, spec.n_features)}
+    known = {"rounding": rounding_of_depth(sum_depth(starts, spec.n_features), int(starts[-1]))}
     change = spec.change
     turned = {"follows": "mean length", "shape": shape, "may_be_skipped": True}
     return MeanReleases(

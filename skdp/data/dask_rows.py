@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from contextvars import ContextVar
 from functools import cache, lru_cache, partial
-from operator import methodcaller
 from typing import Any, NamedTuple, NoReturn
 from uuid import uuid4
 
@@ -100,14 +99,14 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
     # What all tasks share, released values too, is the result of a task: dask sends it to each
     # worker once, and makes it again if a worker dies.
     given = delayed(bytes)(shared, dask_key_name=f"skdp-shared-{token}")
-    function, prefix = delayed(_sum_of_part), f"skdp-{name_of(kernel)}-{token}"
+    function = delayed(_sum_of_part)
     sums = [
         function(
             {name: chunks.delayed(number) for name, chunks in found.items()},
             client,
             given,
             part,
-            dask_key_name=f"{prefix}-{part}",
+            dask_key_name=f"skdp-sum-{token}-{part}",
         )
         for part, number in enumerate(numbers)
     ]
@@ -115,16 +114,6 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
     if isinstance(total, Exception):
         raise total
     return total
-
-
-def name_of(kernel: Any) -> str:
-    """Name a kernel, for the keys of its tasks."""
-    while isinstance(kernel, partial):
-        inner = kernel.keywords.get("kernel", kernel.keywords.get("function"))
-        kernel = kernel.func if inner is None else inner
-    if isinstance(kernel, methodcaller):
-        return str(kernel.__reduce__()[1][0])
-    return str(getattr(kernel, "__name__", "sum")).strip("_<>").replace("_", "-")
 
 
 def in_tree(sums: list[Any], prefix: str) -> Any:
@@ -477,9 +466,13 @@ def _parts(loaders: Any, lengths: Any, facts: _Facts, targets: Any = None) -> Ro
 def _parts_of_frame(X: Any, y: Any, facts: _Facts) -> RowParts:
     both = X if y is None else _with_target(X, y)
     # Frames, and no arrays, in spite of `meta`: rows and targets are read together.
-    blocks = both.map_partitions(_itself, meta=np.empty((0, both.shape[1])), enforce_metadata=False)
+    blocks = both.map_partitions(
+        lambda frame: frame, meta=np.empty((0, both.shape[1])), enforce_metadata=False
+    )
     n_parts = blocks.numblocks[0]
-    counted = blocks.map_blocks(_length, dtype=int, chunks=((1,) * n_parts, (1,)))
+    counted = blocks.map_blocks(
+        lambda frame: np.array([[len(frame)]]), dtype=int, chunks=((1,) * n_parts, (1,))
+    )
     loaders = _loaders(blocks)
     names = list(both.columns)
     rows = [partial(_rows_of, load, names, facts) for load in loaders]
@@ -537,14 +530,6 @@ def _target_of(load: Callable[[], Any], names: list[Any]) -> np.ndarray:
     frame = load()
     containers.refuse_other_columns(list(frame.columns), names)
     return np.asarray(frame.iloc[:, -1])
-
-
-def _itself(frame: Any) -> Any:
-    return frame
-
-
-def _length(frame: Any) -> np.ndarray:
-    return np.array([[len(frame)]])
 
 
 def _never_loaded() -> NoReturn:

@@ -14,8 +14,8 @@ from scipy import sparse
 from scipy.sparse import issparse
 
 from skdp.data import containers
-from skdp.data.people import People, mass_of, rounding_of_people
-from skdp.data.reduce import BlockView, on_block, part_ranges, sum_rounding
+from skdp.data.people import People, depth_of_people, mass_of
+from skdp.data.reduce import BlockView, on_block, part_ranges, rounding_of_depth, sum_depth
 from skdp.data.sources import HELD_BYTES, Source, block_starts
 from skdp.linalg.matrices import (
     DenseMatrices,
@@ -460,7 +460,8 @@ class Design(BlockView):  # numpydoc ignore=PR02
         # While pieces are joined there are two copies.
         if 2 * 8 * math.prod(self.source.shape) > HELD_BYTES:
             return self
-        rows = self.map_rows(on_block(_copied_entries))
+        # Copies, as the next piece is written to the same array.
+        rows = self.map_rows(on_block(lambda matrices: entries_of(matrices).copy()))
         return replace(self, source=Source(rows), multiplier=1.0, center=None, largest=None)
 
     def measured(self, intercept: float) -> "Design":
@@ -479,14 +480,14 @@ class Design(BlockView):  # numpydoc ignore=PR02
         within, longest = terms_within(self.matrix_shape), 1.0
         if self.are_vectors and self.row_map is not None:
             within, longest = math.ceil(self.n_entries**1.5), float(np.linalg.cond(self.row_map))
-        if self.people is not None:
-            source, width = self.source, None
-            if isinstance(source, RankOneMatrices):
-                width = source.dense_width
-            is_sparse = width == 0 or bool(getattr(source, "is_sparse", False))
-            shape, widths = (self.n_records, self.n_entries), (width, within)
-            return rounding_of_people(shape, *widths, longest, is_sparse=is_sparse)
-        return sum_rounding(self.block_starts, self.width, part_ranges(self), within, longest)
+        if self.people is None:
+            depth = sum_depth(self.block_starts, self.width, part_ranges(self))
+        else:
+            width = getattr(self.source, "dense_width", None)
+            is_sparse = width == 0 or bool(getattr(self.source, "is_sparse", False))
+            depth = depth_of_people(self.n_entries, is_sparse=is_sparse, width=width)
+        # The contribution of a matrix is a sum itself.
+        return rounding_of_depth(depth + within, self.n_records, longest)
 
     @property
     def are_vectors(self) -> bool:
@@ -499,12 +500,14 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
     def inner(self, point: FixedRank) -> np.ndarray:
         """Compute the inner product of each matrix with a point."""
-        return self.map_rows(partial(_inner, point=point))
+        return self.map_rows(on_block(lambda matrices: matrices.tangent(point, 0.0)[1]))
 
     def clipped_inner(self, point: np.ndarray, bounds: np.ndarray) -> np.ndarray:
         """Compute the inner product of each matrix, clipped entry by entry, with a point."""
         written_out = replace(self, writes_factors_out=True)
-        return written_out.map_rows(partial(_clipped_inner, point=point, bounds=bounds))
+        return written_out.map_rows(
+            on_block(lambda matrices: np.clip(entries_of(matrices), *bounds) @ point)
+        )
 
     @property
     def _piece_length(self) -> int:
@@ -590,18 +593,3 @@ def _finite(rows: np.ndarray) -> np.ndarray:
     """Set rows to 0 that have overflowed."""
     rows[~np.isfinite(rows).all(axis=1)] = 0.0
     return rows
-
-
-def _copied_entries(matrices: Matrices) -> np.ndarray:
-    # The next piece is written to the same array.
-    return entries_of(matrices).copy()
-
-
-def _inner(_: slice, matrices: Matrices, point: FixedRank) -> np.ndarray:
-    return matrices.tangent(point, 0.0)[1]
-
-
-def _clipped_inner(
-    _: slice, matrices: Matrices, point: np.ndarray, bounds: np.ndarray
-) -> np.ndarray:
-    return np.clip(entries_of(matrices), *bounds) @ point

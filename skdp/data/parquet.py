@@ -82,7 +82,12 @@ def row_groups(
     names = [name for name in first if name != y]
     is_single = all(pa.types.is_float32(first[name]) for name in names if name not in lists)
     dtype = np.dtype(np.float32 if is_single else np.float64)
-    made = [one for name in names for one in _names_made(name, lists.get(name))]
+    # Columns of categories are named as by `OneHotEncoder`.
+    made = [
+        one
+        for name in names
+        for one in ([f"{name}_{value}" for value in lists[name]] if name in lists else [name])
+    ]
     load = partial(_encoded_rows, lists=lists) if lists else _rows
     return (
         [partial(load, *group, names, dtype) for group in groups],
@@ -125,11 +130,6 @@ def _checked_lists(categories: Any) -> dict[str, list[str]]:
 
 def _listed(values: Any) -> list[Any]:
     return [] if isinstance(values, str) or not hasattr(values, "__iter__") else list(values)
-
-
-def _names_made(name: str, values: list[str] | None) -> list[str]:
-    """Name the columns of a feature; those of categories as `OneHotEncoder` does."""
-    return [name] if values is None else [f"{name}_{value}" for value in values]
 
 
 def _checked_names(columns: Any, y: Any) -> list[str] | None:
@@ -203,23 +203,16 @@ def _rows(path: str, group: int, names: list[str], dtype: np.dtype) -> np.ndarra
         rows = np.empty((file.metadata.row_group(group).num_rows, len(names)), dtype)
         for first in range(0, len(names), _COLUMNS):
             table = file.read_row_group(group, names[first : first + _COLUMNS], use_threads=False)
-            columns = [_numbers(table.column(name)) for name in names[first : first + _COLUMNS]]
-            _fill(rows[:, first : first + _COLUMNS], columns)
+            columns = [
+                # What is missing becomes NaN.
+                (one.cast(pa.uint8()) if pa.types.is_boolean(one.type) else one).to_numpy()
+                for one in map(table.column, names[first : first + _COLUMNS])
+            ]
+            # Some rows of all columns at a time, which stay in the cache.
+            for start in range(0, len(rows), _ROWS):
+                for place, column in enumerate(columns, first):
+                    rows[start : start + _ROWS, place] = column[start : start + _ROWS]
     return rows
-
-
-def _fill(rows: np.ndarray, columns: list[np.ndarray]) -> None:
-    """Write columns side by side, some rows at a time, which stay in the cache."""
-    for start in range(0, len(rows), _ROWS):
-        some = slice(start, start + _ROWS)
-        for place, column in enumerate(columns):
-            rows[some, place] = column[some]
-
-
-def _numbers(column: Any) -> np.ndarray:
-    """Convert a column of numbers; what is missing becomes NaN."""
-    is_boolean = pa.types.is_boolean(column.type)
-    return np.asarray((column.cast(pa.uint8()) if is_boolean else column).to_numpy())
 
 
 def _encoded_rows(

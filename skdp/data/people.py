@@ -14,7 +14,7 @@ import numpy as np
 from skdp.data.containers import checked_container, hide_error_text, is_collection
 from skdp.data.parts import RowParts
 from skdp.data.reduce import rounding_of_depth
-from skdp.data.sources import largest_depth, rounding_of
+from skdp.data.sources import depth_of, largest_depth
 
 # ------------------------------
 # What each row of a person counts.
@@ -197,29 +197,15 @@ def depth_of_people(n_features: int, *, is_sparse: bool, width: int | None = Non
     return largest_depth(MOST_ROWS, n_features, is_sparse=is_sparse, width=width) + _MORE_ADDITIONS
 
 
-def rounding_of_people(
-    shape: tuple[int, int],
-    width: int | None = None,
-    within: int = 0,
-    longest: float = 1.0,
-    *,
-    is_sparse: bool,
-) -> float:
-    """Bound the rounding of sums over so many people, whatever rows they have.
-
-    What `within` and `longest` are, `sum_rounding` tells.
-    """
-    depth = depth_of_people(shape[1], is_sparse=is_sparse, width=width) + within
-    return rounding_of_depth(depth, shape[0], longest)
-
-
 def rounding_of_units(
     like: Any, shape: tuple[int, int], *, are_people: bool, is_sparse: bool
 ) -> float:
     """Bound the rounding of sums over so many people, or over rows like these."""
     if are_people:
-        return rounding_of_people(shape, is_sparse=is_sparse)
-    return rounding_of(like, shape, is_sparse=is_sparse)
+        depth = depth_of_people(shape[1], is_sparse=is_sparse)
+    else:
+        depth = depth_of(like, shape, is_sparse=is_sparse)
+    return rounding_of_depth(depth, shape[0])
 
 
 # ------------------------------

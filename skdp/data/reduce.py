@@ -28,7 +28,7 @@ _MORE_ADDITIONS = 3  # not tuned
 
 #: Maps the rows that a block stands for, and the block, to an array, to `Counts`, to values
 #: `PerRow`, or to a tuple of these. Values of rows are joined, others added up. A kernel is a pure
-#: function. It can be pickled, as other processes may run it. Whatever rows hold, it raises no
+#: function. cloudpickle can pickle it, as other processes may run it. Whatever rows hold, it raises no
 #: error.
 Kernel = Callable[[slice, Any], Any]
 #: Takes the sums of the groups of a pass, and their number; yields them as they arrive.
@@ -88,15 +88,7 @@ class Counts:
 
 def on_block(function: Callable[[Any], Any]) -> Kernel:
     """Make a kernel of a function of the block alone, such as ``methodcaller("norms")``."""
-    return partial(_on_block, function=function)
-
-
-def _on_block(_: slice, block: Any, function: Callable[[Any], Any]) -> Any:
-    return function(block)
-
-
-def _per_row(rows: slice, block: Any, kernel: Kernel) -> PerRow:
-    return PerRow(kernel(rows, block))
+    return lambda _, block: function(block)
 
 
 class BlockView:
@@ -119,7 +111,7 @@ class BlockView:
 
     def map_rows(self, kernel: Kernel) -> Any:
         """Join the values that a kernel gives for the rows of each block."""
-        return map_sum(self, partial(_per_row, kernel=kernel), 0, self.n_jobs)
+        return map_sum(self, lambda rows, block: PerRow(kernel(rows, block)), 0, self.n_jobs)
 
 
 def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -> Any:
@@ -218,21 +210,6 @@ def largest_sum_depth(longest: int, n_blocks: int, width: int) -> int:
     length = _leaf_length(n_blocks, _most_numbers(width))
     n_leaves = min(_most_leaves(_most_numbers(width)), n_blocks)
     return longest + length + (n_leaves - 1).bit_length() + _MORE_ADDITIONS
-
-
-def sum_rounding(
-    starts: np.ndarray,
-    width: int,
-    parts: Sequence[range] | None = None,
-    within: int = 0,
-    longest: float = 1.0,
-) -> float:
-    """Bound the rounding error of a sum over blocks, in units of the largest contribution.
-
-    The contribution of a row may be a sum itself, of `within` terms, and be made shorter, by up to
-    the factor `longest`, after it has been added up.
-    """
-    return rounding_of_depth(sum_depth(starts, width, parts) + within, int(starts[-1]), longest)
 
 
 def rounding_of_depth(depth: int, n_units: int, longest: float = 1.0) -> float:

@@ -472,7 +472,8 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`, to (n_features, n_columns) numbers."""
-        return self.map_sum(partial(_rmatmul, left=left), self.n_features * left.shape[1])
+        size = self.n_features * left.shape[1]
+        return self.map_sum(lambda rows, block: block.rmatmul(left[rows]), size)
 
     def dense(self) -> np.ndarray:
         """Write the raw rows out as an array, of shape (n_rows, n_features)."""
@@ -504,7 +505,12 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
     def projection_counts(self, basis: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """Count the norms of the rows times `basis` in each bin; null rows are counted nowhere."""
-        return self.map_sum(partial(_projection_counts, basis=basis, edges=edges), len(edges))
+
+        def kernel(rows: slice, block: Block) -> np.ndarray:
+            norms = _projection_norms(rows, block, basis)
+            return bin_counts(norms, edges, block.mass).astype(np.float64)
+
+        return self.map_sum(kernel, len(edges))
 
     def subsample(self, at_most: int) -> "Rows":
         """Return a view of every k-th row, with the smallest k that leaves no more than `at_most`.
@@ -551,7 +557,11 @@ class Rows(BlockView):  # numpydoc ignore=PR02
             The same view, with the norms of its rows in its cache if all passes have the same.
         """
         keeps_norms = self.source.is_repeatable
-        kernel = partial(_normal_product, basis=basis, clip=clip, keeps_norms=keeps_norms)
+
+        def kernel(_: slice, block: Block) -> tuple[np.ndarray, PerRow | None]:
+            product = block.rmatmul(clip(block.matmul(basis)))
+            return product, PerRow(block.norms()) if keeps_norms else None
+
         product, norms = self.map_sum(kernel, basis.size)
         return product, self._rounding(1), replace(self, cache=self.cache._replace(norms=norms))
 
@@ -574,7 +584,12 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         rounding : float
             Bound on their rounding error.
         """
-        kernel = partial(_clipped_squares, basis=basis, weighting=weighting)
+
+        def kernel(_: slice, block: Block) -> np.ndarray:
+            projections = block.matmul(basis)
+            weights = weighting(row_norms(projections))
+            return np.asarray(weights @ block.added(np.square(projections)))
+
         return self.map_sum(kernel, basis.size), self._rounding(2, basis.shape[1])
 
     def projected_moment(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
@@ -635,10 +650,6 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return self.n_rows * one * max(1.0, self.bound / level)
 
 
-def _rmatmul(rows: slice, block: Block, left: np.ndarray) -> np.ndarray:
-    return block.rmatmul(left[rows])
-
-
 def norm_counts(_: slice, block: Block, grid: np.ndarray) -> np.ndarray:
     """Count the norms in the bins of a grid, and in one more those beyond; NaN is nowhere."""
     return bin_counts(block.norms(), np.append(grid, np.inf), block.mass).astype(np.float64)
@@ -649,35 +660,12 @@ def n_mostly_positive(_: slice, block: Block) -> np.ndarray:
     return np.asarray(block.added(block.are_mostly_positive()).sum())
 
 
-def _normal_product(
-    _: slice,
-    block: Block,
-    basis: np.ndarray,
-    clip: Callable[[np.ndarray], np.ndarray],
-    keeps_norms: bool,
-) -> tuple[np.ndarray, PerRow | None]:
-    product = block.rmatmul(clip(block.matmul(basis)))
-    return product, PerRow(block.norms()) if keeps_norms else None
-
-
 def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
     # The other rows of a person may put a row in any place. Its bin must be the same there.
     matmul = block.matmul if block.mass is None else block.matmul_anywhere
     norms = row_norms(matmul(basis))
     norms[block.is_null] = np.nan
     return norms
-
-
-def _projection_counts(
-    rows: slice, block: Block, basis: np.ndarray, edges: np.ndarray
-) -> np.ndarray:
-    norms = _projection_norms(rows, block, basis)
-    return bin_counts(norms, edges, block.mass).astype(np.float64)
-
-
-def _clipped_squares(_: slice, block: Block, basis: np.ndarray, weighting: Weighting) -> np.ndarray:
-    projections = block.matmul(basis)
-    return np.asarray(weighting(row_norms(projections)) @ block.added(np.square(projections)))
 
 
 def _projected_moment(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
@@ -778,11 +766,11 @@ def open_rows(
     bound, weighting = first or (None, None)
     keeps_norms = rows.source.is_repeatable
     kernels = (
-        _norms if keeps_norms else None,
+        (lambda _, block: PerRow(block.norms())) if keeps_norms else None,
         None if keeps_norms or grid is None else partial(norm_counts, grid=grid),
         _n_not_finite,
         n_mostly_positive if needs_signs else None,
-        None if weighting is None else partial(_weighted_total, weighting=weighting),
+        None if weighting is None else (lambda _, block: block.weighted(weighting).total()),
         digest_kernel(rows.source) if is_seeded else None,
     )
     size = max(rows.n_features, 0 if grid is None else len(grid))
@@ -804,14 +792,6 @@ def open_rows(
 
 def _all_of(rows: slice, block: Any, kernels: tuple[Kernel | None, ...]) -> tuple[Any, ...]:
     return tuple(None if kernel is None else kernel(rows, block) for kernel in kernels)
-
-
-def _weighted_total(_: slice, block: Block, weighting: Weighting) -> np.ndarray:
-    return block.weighted(weighting).total()
-
-
-def _norms(_: slice, block: Block) -> PerRow:
-    return PerRow(block.norms())
 
 
 def _n_not_finite(_: slice, block: Any) -> np.ndarray:

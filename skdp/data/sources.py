@@ -24,6 +24,7 @@ from skdp.data.parts import (
     RowBlocks,
     RowParts,
     Targets,
+    composed,
     mapped_blocks,
     refused_if_not_finite,
 )
@@ -138,17 +139,11 @@ def _whole(source: Source, start: int, stop: int) -> np.ndarray:
     return np.concatenate([block for _, block in source.blocks(range(start, stop))])
 
 
-def rounding_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> float:
-    """Bound the rounding error of sums over the rows of X, or of data like X of that shape.
-
-    It is a bound in units of the largest contribution of a row. All that matters is public: the
-    shape, and of a `RowParts` the lengths of its parts.
-    """
-    return reduce.rounding_of_depth(depth_of(X, shape, is_sparse=is_sparse), shape[0])
-
-
 def depth_of(X: Any, shape: tuple[int, int], *, is_sparse: bool) -> int:
-    """Bound the longest chain of additions in these sums, from the same facts."""
+    """Bound the longest chain of additions in sums over the rows of X, or of data of that shape.
+
+    All that matters is public: the shape, and of a `RowParts` the lengths of its parts.
+    """
     if isinstance(X, RowParts) and X.shape == shape:
         source = Source(X)
         return reduce.sum_depth(source.block_starts, shape[1], reduce.part_ranges(source))
@@ -248,26 +243,15 @@ def sum_of_results(
     """
     if isinstance(results, np.ndarray):
         return function(slice(0, len(results)), results)
-    kernel = partial(_of_block, results=results.function, function=function)
-    return reduce.map_sum(as_source(results.rows), kernel, size, n_jobs)
+    made: Any = composed(refused_if_not_finite, results.function)
+    source = as_source(results.rows)
+    return reduce.map_sum(source, lambda rows, block: function(rows, made(block)), size, n_jobs)
 
 
 def mean_of_results(results: PartResults | np.ndarray, n_jobs: int | None) -> float:
     """Average the numbers that are the results for rows."""
-    return float(sum_of_results(results, _total, 1, n_jobs)) / len(results)
-
-
-def _total(_: slice, results: np.ndarray) -> np.ndarray:
-    return np.asarray(results.sum())
-
-
-def _of_block(
-    rows: slice,
-    block: Any,
-    results: Callable[[Any], np.ndarray],
-    function: Callable[[slice, np.ndarray], Any],
-) -> Any:
-    return function(rows, results(refused_if_not_finite(block)))
+    total = sum_of_results(results, lambda _, values: np.asarray(values.sum()), 1, n_jobs)
+    return float(total) / len(results)
 
 
 # ------------------------------

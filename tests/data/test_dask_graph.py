@@ -140,7 +140,7 @@ def test_one_task_sums_a_chunk(source):
         found = map_sum(as_source(rows_in_parts(X)), on_block(total), D)
     names = Counter(map(key_split, seen.results))
     # Additions of eight and of two sums, and what all share.
-    assert names == {"skdp-total": 9, "skdp-add": 2, "skdp-shared": 1}
+    assert names == {"skdp-sum": 9, "skdp-add": 2, "skdp-shared": 1}
     np.testing.assert_allclose(found, X.compute().sum(axis=0))
 
 
@@ -175,7 +175,7 @@ def test_a_kernel_that_fails_gives_a_status_and_raises_in_no_task():
     results = [
         pickle.loads(result)[1]
         for key, result in seen.results.items()
-        if key_split(key) in ("skdp-refusing", "skdp-add")
+        if key_split(key) in ("skdp-sum", "skdp-add")
     ]
     # All tasks ran to their end.
     assert len(results) == 7 + 1

@@ -10,7 +10,7 @@ import pytest
 
 from skdp.data import reduce
 from skdp.data.parts import RowBlocks
-from skdp.data.reduce import PerRow, map_sum, sum_depth, sum_rounding
+from skdp.data.reduce import PerRow, map_sum, rounding_of_depth, sum_depth
 from skdp.data.sources import as_source, block_starts
 
 SIZES = [*range(1, 20), 31, 32, 33, 100]
@@ -187,7 +187,9 @@ def test_rounding_of_a_million_rows_is_within_its_bound(case, leaf_numbers, monk
     size = 1 if leaf_numbers > 1 else 64**2
     # In sequence within a block, as a sum over an axis is.
     found = map_sum(source, functools.partial(np_sum, np.cumsum), size)
-    assert abs(Fraction(float(found)) - exact) <= sum_rounding(source.block_starts, 1)
+    assert abs(Fraction(float(found)) - exact) <= rounding_of_depth(
+        sum_depth(source.block_starts, 1), source.block_starts[-1]
+    )
 
 
 def np_sum(function, rows, block):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skdp.data.reduce import PerRow, sum_rounding
+from skdp.data.reduce import PerRow, rounding_of_depth, sum_depth
 from skdp.data.sources import block_starts
 from skdp.data.users import LARGEST_VALUE, Users, padded_lengths
 from skdp.linear_model.personal import start as personal_start
@@ -190,4 +190,5 @@ def test_rounding_of_users_is_enough_for_arrays_of_their_statistics(n_users, n_f
     users.n_users = n_users
     users.block_starts = np.append(np.arange(0, n_users, 1024), n_users)
     for width in (1, n_features):
-        assert users.rounding >= sum_rounding(block_starts(n_users, width, is_sparse=False), width)
+        depth = sum_depth(block_starts(n_users, width, is_sparse=False), width)
+        assert users.rounding >= rounding_of_depth(depth, n_users)

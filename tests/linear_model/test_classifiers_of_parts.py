@@ -11,8 +11,8 @@ from in_parts import in_parts
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression, DPTraceClassifier, RowBlocks
-from skdp.data.reduce import PerRow
-from skdp.data.sources import depth_of, rounding_of
+from skdp.data.reduce import PerRow, rounding_of_depth
+from skdp.data.sources import depth_of
 from skdp.linear_model._supervised import given_classes, known_codes
 from skdp.testing._recording import Group, farthest_of, fit_with, record, replay, scripted_budget
 
@@ -130,7 +130,7 @@ def test_the_rounding_of_many_parts_is_theirs(kind):
     load = partial(np.broadcast_to, np.zeros(6), (10**6, 6))
     rows = RowBlocks.from_partitions([load] * 1000, [10**6] * 1000, 6)
     spec = model._spec_like(n, 6, rows)
-    assert spec.rounding == rounding_of(rows, (n, 6), is_sparse=False)
+    assert spec.rounding == rounding_of_depth(depth_of(rows, (n, 6), is_sparse=False), n)
     assert spec.depth == depth_of(rows, (n, 6), is_sparse=False)
     assert spec.depth != model._spec_like(n, 6, None).depth
     plans = [model.plan(n, 6, like=like).releases[0].sensitivity for like in (rows, None)]
