@@ -55,8 +55,7 @@ from skdp.privacy.noise import GuessableSeed, may_be_guessed
 from skdp.privacy.precision import as_python
 
 # ------------------------------
-# Whether scikit-learn prints an estimator or wraps it, or joblib caches its fit, judged by the call
-# stack.
+# Whether scikit-learn prints an estimator, judged by the call stack.
 
 
 class _Hidden:
@@ -82,16 +81,6 @@ def is_printing() -> bool:
         if module == "sklearn.utils._pprint" or function == "_get_params_html":
             return True
     return False
-
-
-def is_caching() -> bool:
-    """Whether `__getstate__` was called by joblib to look up the cached result of a fit.
-
-    joblib hashes data and parameters for that. Others that hash an estimator repeat no fit.
-    """
-    return any(
-        outer[0] == "joblib.memory" and inner[1] == "hash" for inner, outer in pairwise(callers())
-    )
 
 
 # ------------------------------
@@ -250,7 +239,12 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         return parameters
 
     def __getstate__(self) -> dict[str, Any]:
-        if is_caching():
+        # joblib hashes data and parameters to look up the cached result of a fit. Others that hash
+        # an estimator repeat no fit.
+        if any(
+            outer[0] == "joblib.memory" and inner[1] == "hash"
+            for inner, outer in pairwise(callers())
+        ):
             raise ValueError(
                 f"A cache, such as memory of a Pipeline, would repeat a fit of "
                 f"{type(self).__name__} where the data are the same, noise and all: two results "
@@ -363,25 +357,19 @@ def _redacted(error: Exception, X: Any) -> Exception:
     # An error of foreign code may fail to print itself.
     with suppress(Exception):
         text = str(error)
-    kinds: Any = [kind for kind in (TypeError, MemoryError) if isinstance(error, kind)]
-    if not (message := known_text(error)):
-        kinds, message = {*kinds} - {TypeError}, text if text in SAFE_TEXTS else UNREADABLE
+    known = None if _is_foreign(error) else _KNOWN.match(text)
+    kind: type[Exception] = MemoryError if isinstance(error, MemoryError) else ValueError
+    if known is None:
+        message = text if text in SAFE_TEXTS else UNREADABLE
+    else:
+        kind = TypeError if isinstance(error, TypeError) else kind
+        # A list of names, one a line, ends without a period.
+        message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
+        message += "".join(hint for sign, hint in _HINTS.items() if sign in message)
     if message.startswith(_OF_COLUMNS):
         with suppress(Exception):
             flaw = f" {said_of(kinds_of(X), message)}".rstrip()
-    return next(iter(kinds), ValueError)(message + flaw)
-
-
-def known_text(error: Exception) -> str:
-    """Return the part of the text of an error that is known to tell no values; "" if none is."""
-    known = None
-    with suppress(Exception):
-        known = _KNOWN.match(str(error))
-    if known is None or _is_foreign(error):
-        return ""
-    # A list of names, one a line, ends without a period.
-    message = re.sub(r"\A(.*?)\.?\Z", r"\1.", known.group().rstrip())
-    return message + "".join(hint for sign, hint in _HINTS.items() if sign in message)
+    return kind(message + flaw)
 
 
 def _is_foreign(error: Exception) -> bool:
@@ -604,22 +592,17 @@ def by_chunks(
             return method(self, X, *args, **kwargs)
         from skdp.data.dask_rows import mapped_by_chunks
 
-        if method.__name__ == "transform":
-            _check_output(self)
+        container = _get_output_config("transform", self)["dense"]
+        is_wrapped = method.__name__ == "transform" and _auto_wrap_is_configured(self)
+        if is_wrapped and container != "default":
+            # scikit-learn would gather the array.
+            raise ValueError(
+                f"set_output(transform={container!r}) would gather an array of dask in memory: "
+                "leave it at 'default', and make a data frame by "
+                "dask.dataframe.from_dask_array(result, columns=estimator.get_feature_names_out())."
+            )
         return mapped_by_chunks(
             lambda rows: method(self, rows, *args, **kwargs), X, method.__name__
         )
 
     return cast(Callable[Concatenate[Any, Any, P], Any], named(_by_chunks))
-
-
-def _check_output(estimator: Any) -> None:
-    """Refuse to make data frames of an array of dask: scikit-learn would gather it."""
-    is_wrapped = _auto_wrap_is_configured(estimator)
-    container = _get_output_config("transform", estimator)["dense"]
-    if is_wrapped and container != "default":
-        raise ValueError(
-            f"set_output(transform={container!r}) would gather an array of dask in memory: leave "
-            "it at 'default', and make a data frame by dask.dataframe.from_dask_array(result, "
-            "columns=estimator.get_feature_names_out())."
-        )

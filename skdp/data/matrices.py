@@ -314,11 +314,9 @@ def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
         if len(key) != 2 or key[1] is not Ellipsis:
             raise IndexError("RankOneMatrices are indexed by rows alone, not by columns.")
         key = key[0]
-    if isinstance(key, Integral):
-        row = range(n_rows)[int(key)]
-        return slice(row, row + 1)
-    if isinstance(key, slice):
-        rows = range(n_rows)[key]
+    if isinstance(key, Integral | slice):
+        rows: Any = range(n_rows)[key]
+        rows = range(rows, rows + 1) if isinstance(rows, int) else rows
         if rows.step == 1:
             return slice(rows.start, rows.start + len(rows))
         return np.arange(rows.start, rows.stop, rows.step)

@@ -28,7 +28,7 @@ _MORE_ADDITIONS = 3  # not tuned
 
 #: Maps the rows that a block stands for, and the block, to an array, to `Counts`, to values
 #: `PerRow`, or to a tuple of these. Values of rows are joined, others added up. A kernel is a pure
-#: function. cloudpickle can pickle it, as other processes may run it. Whatever rows hold, it raises no
+#: function. cloudpickle pickles it, as other processes may run it. Whatever rows hold, it raises no
 #: error.
 Kernel = Callable[[slice, Any], Any]
 #: Takes the sums of the groups of a pass, and their number; yields them as they arrive.
