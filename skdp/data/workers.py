@@ -136,20 +136,20 @@ class _Limit:
     """Limits libraries to one thread; `before` has the limits from before, if it does."""
 
     def __init__(self, *, shared: bool) -> None:
-        self.is_shared, self.before = shared, list[int]()
+        self.is_shared, self.before = shared, tuple[int, ...]()
 
-    def current(self) -> list[int]:
-        return [library.num_threads for library in _libraries(shared=self.is_shared)]
+    def current(self) -> tuple[int, ...]:
+        return tuple(library.num_threads for library in _libraries(shared=self.is_shared))
 
     def start(self) -> None:
         self.before = self.before or self.current()
-        self._set([1] * len(self.before))
+        self._set((1,) * len(self.before))
 
     def stop(self) -> None:
         self._set(self.before)
-        self.before = []
+        self.before = ()
 
-    def _set(self, limits: list[int]) -> None:
+    def _set(self, limits: tuple[int, ...]) -> None:
         for library, limit in zip(_libraries(shared=self.is_shared), limits, strict=False):
             if limit != library.num_threads:
                 # Newer versions of threadpoolctl let only one thread set a limit that all share.
