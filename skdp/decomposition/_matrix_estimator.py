@@ -237,12 +237,11 @@ _VISIBLE = 4.0  # not studied
 def warnings_for_units(factors: Factors, n_features: int) -> list[str]:
     """Warn if nearly all of the released variance is that of few columns, and name the scaler.
 
-    Where noise hides components that are missed, columns in very different units may be why.
+    Asked where noise hides components that are missed: columns in very different units may be why.
     Variances that noise hides count as 0, as components that do not stand out are left out.
     """
     n_visible = factors.n_above_noise
-    is_private = factors.eigenvalue_noise > 0
-    if not is_private or not n_visible or len(factors.eigenvalues) < n_features:
+    if not n_visible or len(factors.eigenvalues) < n_features:
         return []
     components, eigenvalues = factors.components[:n_visible], factors.eigenvalues[:n_visible]
     variances = np.sort(eigenvalues @ np.square(components))[::-1]

@@ -263,24 +263,15 @@ def _log_evidence(eigenvalues: np.ndarray, rank: int, n_rows: int) -> float:
     log_fit = -n_rows / 2 * (np.log(kept).sum() + len(rest) * np.log(noise_variance))
     n_angles = n_features * rank - rank * (rank + 1) / 2
     log_volume = np.log(2 * np.pi) * (n_angles + rank) / 2
-    return float(
-        log_prior
-        + log_fit
-        + log_volume
-        - _log_curvature(eigenvalues, rank, noise_variance, n_rows) / 2
-        - rank * np.log(n_rows) / 2
-    )
+    curvature = _log_curvature(eigenvalues, rank, noise_variance, n_rows)
+    return float(log_prior + log_fit + log_volume - curvature / 2 - rank * np.log(n_rows) / 2)
 
 
 def _log_curvature(eigenvalues: np.ndarray, rank: int, noise_variance: float, n_rows: int) -> float:
     """Log determinant of the Hessian of the evidence in the angles of the subspace."""
-    flattened = np.concatenate(
-        [eigenvalues[:rank], np.full(len(eigenvalues) - rank, noise_variance)]
-    )
-    first, second = np.triu_indices(len(eigenvalues), 1)
-    among_kept = first < rank
-    first, second = first[among_kept], second[among_kept]
-    terms = (1 / flattened[second] - 1 / flattened[first]) * (
-        eigenvalues[first] - eigenvalues[second]
-    )
+    flattened = eigenvalues.copy()
+    flattened[rank:] = noise_variance
+    first, second = np.triu_indices(rank, 1, len(eigenvalues))
+    gaps = eigenvalues[first] - eigenvalues[second]
+    terms = (1 / flattened[second] - 1 / flattened[first]) * gaps
     return float(np.sum(np.log(np.maximum(terms, np.finfo(np.float64).tiny)) + np.log(n_rows)))

@@ -10,6 +10,7 @@ from skdp import DPPCA, DPLowRankFactorizer, DPStandardScaler, DPTruncatedSVD
 from skdp.data.sources import Source
 from skdp.decomposition.rows import solvers as rows_solvers
 from skdp.decomposition.rows.plan import PROBE_LEVELS
+from skdp.privacy import Released
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -76,3 +77,12 @@ def test_rows_are_read_twice_more_to_refine(is_refined, n_readings, monkeypatch)
     monkeypatch.setattr(rows_solvers, "_choose_level", lambda *_: PROBE_LEVELS[1])
     monkeypatch.setattr(rows_solvers, "_can_be_refined", lambda *_: is_refined)
     assert readings(DPPCA(2, solver="adaptive", **GIVEN)) == n_readings
+
+
+@pytest.mark.parametrize(("loss", "is_refined"), [(0.0035, False), (0.02, True)])
+def test_a_matrix_that_noise_costs_little_is_not_refined(loss, is_refined):
+    """Clipping the projections may cost a hundredth of the captured variance."""
+    values, n_features, first = np.array([1.0, 0.8]), 500, 0.3
+    noise_std = np.sqrt(2 * loss * values.sum() / (first * n_features * np.sum(1 / values)))
+    estimate = Released(np.eye(n_features), noise_std)
+    assert rows_solvers._can_be_refined(values, estimate) == is_refined

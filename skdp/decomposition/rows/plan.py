@@ -342,7 +342,10 @@ def _plan_ways(spec: RowsSpec, share: float, center: Release | None) -> Iterator
         return
     mean = _plan_mean(spec, MEAN, _MEAN_SHARE)
     yield Way((mean,), None, _plan_solver(spec, share - _MEAN_SHARE))
-    first, more = _guide_shares(spec)
+    # The weaker the signal, the more goes to the mean, which is the last thing that noise hides.
+    signal = math.sqrt(_signal_to_noise(spec))
+    first = float(np.clip(_GUIDE_FACTOR / signal, *_GUIDE_LIMITS))
+    more = float(np.clip(_ITERATED_FACTOR / signal, *_ITERATED_LIMITS)) - first
     guide, share = _plan_mean(spec, "guiding mean 1", first), share - first
     for solver in spec.guided_solvers:
         if solver == "power":
@@ -375,17 +378,6 @@ def _plan_solver(spec: RowsSpec, share: float) -> SolverReleases:
     if spec.solver == "adaptive" and spec.cost.is_private:
         return _plan_adaptive(spec, share)
     return _plan_moment(spec, share, "second moment")
-
-
-def _guide_shares(spec: RowsSpec) -> tuple[float, float]:
-    """Return the shares of the guiding mean, and of its second release for the power method.
-
-    The weaker the signal, the more goes to the mean, which is the last thing that noise hides.
-    """
-    signal = math.sqrt(_signal_to_noise(spec))
-    first = float(np.clip(_GUIDE_FACTOR / signal, *_GUIDE_LIMITS))
-    both = float(np.clip(_ITERATED_FACTOR / signal, *_ITERATED_LIMITS))
-    return first, both - first
 
 
 def _plan_mean(
