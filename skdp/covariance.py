@@ -25,7 +25,6 @@ from skdp.data.rows import DenseBlock, Rows
 from skdp.data.sources import mean_of_results
 from skdp.exceptions import counted, shortened, shown, warn_of_privacy
 from skdp.linalg.denoising import (
-    Covariances,
     Estimate,
     Regression,
     check_visible,
@@ -70,41 +69,27 @@ class CovarianceReleases(NamedTuple):
     moment: Release
 
 
-class Reach(NamedTuple):
-    """What rows, in units of the scales and with a 1 at the end, are clipped to."""
-
-    norm: float
-    entry: float
-
-
 def strength_of(spec: ScaleSpec) -> float:
     """Return n mu / d, which the accuracy of a moment of scaled columns follows."""
     return spec.n_units * spec.cost.mu / spec.n_features
 
 
-def reach_of(spec: ScaleSpec) -> Reach:
-    """Choose what rows are clipped to; without noise nothing is."""
+def clip_of(spec: ScaleSpec) -> tuple[float, float]:
+    """Choose to what rows in units of the scales, with a 1 at the end, and entries are clipped."""
     if not spec.cost.is_private:
-        return Reach(NO_CLIPPING, math.inf)
+        return NO_CLIPPING, math.inf
     factor = float(np.clip((strength_of(spec) / _WEAK) ** 0.25, 1.0, _LARGEST_FACTOR))
-    return Reach(factor * math.sqrt(spec.n_features + 1), _ENTRY * factor**2)
-
-
-def _scales_share(spec: ScaleSpec) -> float:
-    least, largest = _SCALES_SHARES
-    if not spec.cost.is_private:
-        return least
-    return float(np.clip(least * math.sqrt(_WEAK / strength_of(spec)), least, largest))
+    return factor * math.sqrt(spec.n_features + 1), _ENTRY * factor**2
 
 
 def plan_covariance(spec: ScaleSpec) -> CovarianceReleases:
     """Plan all releases, in order."""
-    share = _scales_share(spec)
+    least, largest = _SCALES_SHARES
+    share = float(np.clip(least * math.sqrt(_WEAK / strength_of(spec)), least, largest))
     scales = plan_scales_by_share(spec, share, _OF_SIZES)
     change = partial(_moment_change, n_units=spec.n_units, adjacency=spec.unit.adjacency)
-    known = {"row_norm": reach_of(spec).norm, "rounding": spec.rounding}
-    if not spec.cost.is_private:
-        known["row_norm"] = math.inf
+    row_norm = clip_of(spec)[0] if spec.cost.is_private else math.inf
+    known = {"row_norm": row_norm, "rounding": spec.rounding}
     shape = (spec.n_features + 1,) * 2
     moment = spec.cost.release(
         "scaled second moment", "symmetric_gaussian", 1 - share, change, known, shape=shape
@@ -163,29 +148,31 @@ def release_moment(
     are_points = scales.is_point if spec.cost.is_private else scales.is_flat
     is_constant = np.broadcast_to(are_points, center.shape) & (not is_centered)
     divisor = np.where(is_constant, np.inf, scale)
-    kernel = partial(_joint_gram, center=center, scale=divisor, reach=reach_of(spec))
+    row_norm, entry = clip_of(spec)
+    kernel = partial(_joint_gram, center=center, scale=divisor, row_norm=row_norm, entry=entry)
     total = view.map_sum(on_block(kernel), (spec.n_features + 1) ** 2)
     released, noise_std = budget.release(plan.moment, total / spec.n_units)
-    far = reach_of(spec).entry * scale
     shows_nothing = scales.show_nothing() & spec.cost.is_private & (not is_centered)
-    known = scales, is_constant, shows_nothing, np.stack([center - far, center + far])
+    ends = np.stack([center - entry * scale, center + entry * scale])
+    known = scales, is_constant, shows_nothing, ends
     return Moment(center, scale, released, noise_std * math.sqrt(0.5), *known)
 
 
-def _joint_gram(block: Any, center: np.ndarray, scale: np.ndarray, reach: Reach) -> np.ndarray:
+def _joint_gram(
+    block: Any, center: np.ndarray, scale: np.ndarray, row_norm: float, entry: float
+) -> np.ndarray:
     """Sum the outer products of scaled and clipped rows with a 1; gaps become 0.
 
     A row that has nothing but gaps is null, and counts nowhere.
     """
     rows = np.asarray(block.raw, np.float64)
     joint = np.ones((len(rows), rows.shape[1] + 1))
-    joint[:, :-1] = np.clip((rows - center) / scale, -reach.entry, reach.entry)
+    joint[:, :-1] = np.clip((rows - center) / scale, -entry, entry)
     is_gap = np.isnan(joint)
     is_null = is_gap[:, :-1].all(axis=1)
     joint[is_gap] = 0.0
     norms = np.where(is_null, np.nan, row_norms(joint))
-    weighting = weighting_to(reach.norm, joint.shape[1])
-    clipped = DenseBlock(joint, None, joint).weighted(weighting, norms)
+    clipped = DenseBlock(joint, None, joint).weighted(weighting_to(row_norm, joint.shape[1]), norms)
     return (clipped if block.mass is None else clipped.with_mass(block.mass)).gram()
 
 
@@ -208,7 +195,7 @@ _NOISE_OF_LEFT, _LEAST_RATIO = 1.0, 0.01  # not studied
 _LEAST_SEEN = 4.0  # not studied
 
 
-def covariances_of(moment: Moment, *, is_centered: bool) -> Covariances:
+def attributes_of(moment: Moment, *, is_centered: bool) -> dict[str, Any]:
     r"""Compute means and covariances, positive semidefinite, in the units of the columns.
 
     A sum over pairs of columns i and j has only the rows that have both. If gaps are at random, it
@@ -247,13 +234,27 @@ def covariances_of(moment: Moment, *, is_centered: bool) -> Covariances:
     repaired *= np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
     mean, of_noise = moment.center + moment.scale * mean, noise_std * kept / presence
     location, location_std = _location(moment, mean, of_noise)
-    correlations = correlations_of(repaired)
+    # A constant is correlated with itself alone.
+    stds = np.sqrt(np.diag(repaired))
+    stds = np.where(stds > 0, stds, 1.0)
+    correlations = np.clip(repaired / np.outer(stds, stds), -1.0, 1.0)
+    np.fill_diagonal(correlations, 1.0)
     matrix, noise = finite(units * repaired), finite(units * noise)
     square = np.square(moment.scale)
     left = np.diag(matrix) + _NOISE_OF_LEFT * np.diag(noise)
     left = np.where(varies, np.clip(left / np.where(square > 0, square, 1.0), _LEAST_RATIO, 1), 1.0)
-    known = matrix, finite(correlations), noise, kept, left
-    return Covariances(finite(location), location_std, *known)
+    return {
+        "location_": finite(location),
+        "location_noise_std_": location_std,
+        "covariance_": matrix,
+        "correlation_": finite(correlations),
+        "scale_": np.sqrt(np.diag(matrix)),
+        "noise_std_": noise,
+        "presence_": moment.scales.presence,
+        "kept_": kept,
+        "left_": left,
+        "feature_bounds_": moment.ends,
+    }
 
 
 def _repaired(values: np.ndarray, edge: float) -> np.ndarray:
@@ -281,15 +282,6 @@ def _location(
     stds = 1 / np.sqrt(1 / own + 1 / other)
     stds[(stds > _MOST_NOISE * moment.scale) | np.isinf(other)] = math.inf
     return mean + part * (moment.center - mean), stds
-
-
-def correlations_of(covariance: np.ndarray) -> np.ndarray:
-    """Divide covariances by standard deviations; a constant is correlated with itself alone."""
-    stds = np.sqrt(np.diag(covariance))
-    stds = np.where(stds > 0, stds, 1.0)
-    correlations = np.clip(covariance / np.outer(stds, stds), -1.0, 1.0)
-    np.fill_diagonal(correlations, 1.0)
-    return correlations
 
 
 # ------------------------------
@@ -552,7 +544,10 @@ class DPCovariance(ColumnEstimator):
             A fitted estimator of scikit-learn. Of a private fit it is the last step of a pipeline,
             behind a ``FunctionTransformer`` that clips rows to `feature_bounds_`, as the fit did.
         """
-        given = {} if alpha is None else {"alpha": _checked_alpha(alpha)}
+        is_number = isinstance(alpha, Real) and not isinstance(alpha, bool)
+        if alpha is not None and not (is_number and 0 <= alpha < math.inf):
+            raise ValueError(f"alpha={shown(alpha)} must be a finite number, at least 0, or None.")
+        given = {} if alpha is None else {"alpha": float(alpha)}
         found, columns = self._regress(target, on, **given)
         has_intercept = not self.assume_centered
         kind = Ridge if given else LinearRegression
@@ -704,10 +699,8 @@ class DPCovariance(ColumnEstimator):
                 "anywhere: fit with a larger epsilon, fewer columns, or bounds that are known "
                 "without looking at X."
             )
-        location = self.location_, self.location_noise_std_
-        parts = *location, self.covariance_, self.correlation_, self.noise_std_
-        released = Covariances(*parts, self.kept_, self.left_)
-        return regress(released, columns, at, alpha / self.n_samples_seen_), columns
+        penalty = alpha / self.n_samples_seen_
+        return regress(self.covariance_, self.noise_std_, columns, at, penalty), columns
 
     def _place(self, parameter: str, column: Any) -> int:
         """Return the place of a column that is given by its name or place."""
@@ -751,26 +744,15 @@ class DPCovariance(ColumnEstimator):
         twin.precision_ = self.get_precision()
         return twin
 
-    def _check_sparse(self, is_sparse: bool) -> None:
-        if is_sparse:
-            raise ValueError(
-                "A sparse X cannot be centered without becoming dense: pass a dense X, as a "
-                "ColumnTransformer with sparse_threshold=0 makes it."
-            )
-
     _plan, _warnings = staticmethod(plan_covariance), staticmethod(warnings_for_covariance)
 
     def _solve(self, spec: ScaleSpec, plan: Any, view: Any, budget: Any, generator: Any) -> Moment:
         return release_moment(plan, spec, view, budget, is_centered=self.assume_centered)
 
     def _set_attributes(self, result: Moment, spec: ScaleSpec) -> Iterator[str]:
-        found = covariances_of(result, is_centered=self.assume_centered)
-        self.location_, self.location_noise_std_ = found.location, found.location_std
-        self.covariance_ = found.matrix
-        self.correlation_, self.noise_std_ = found.correlations, found.noise_std
-        self.scale_ = np.sqrt(np.diag(found.matrix))
-        self.presence_, self.kept_, self.left_ = result.scales.presence, found.kept, found.left
-        self.feature_bounds_ = result.ends
+        found = attributes_of(result, is_centered=self.assume_centered)
+        for name, value in found.items():
+            setattr(self, name, value)
         self.n_samples_seen_ = spec.n_units
         names = getattr(self, "feature_names_in_", range(spec.n_features))
         return warnings_for_scales(result.scales, spec, names)
@@ -784,13 +766,6 @@ class DPCovariance(ColumnEstimator):
 def _distances(location: np.ndarray, precision: np.ndarray, rows: np.ndarray) -> np.ndarray:
     centered = rows - location
     return np.asarray(np.einsum("ij,jk,ik->i", centered, precision, centered, optimize=True))
-
-
-def _checked_alpha(alpha: Any) -> float:
-    is_number = isinstance(alpha, Real) and not isinstance(alpha, bool)
-    if not is_number or not 0 <= alpha < math.inf:
-        raise ValueError(f"alpha={shown(alpha)} must be a finite number, at least 0, or None.")
-    return float(alpha)
 
 
 def _set_components(pca: PCA, matrix: np.ndarray, k: int, n_rows: int) -> None:

@@ -39,7 +39,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "_LEAST_OF_FEATURES": (0.075, 0.025),
     },
     "bias weighs 1": {"_BIAS": 1.0},
-    "reach of 2": {"_REACH": 2.0},
+    "reach of 2": {"_CLIP_NORM": 2.0},
 }
 TEXT = """# Least squares
 

@@ -301,18 +301,6 @@ _PENALTY = 0.3  # benchmarks/covariance/covariance.md
 _VISIBLE = 1.5  # benchmarks/covariance/intervals.md
 
 
-class Covariances(NamedTuple):
-    """What follows from a released moment, in the units of the columns."""
-
-    location: np.ndarray
-    location_std: np.ndarray  # of its noise; infinite where it is hidden where a column lies
-    matrix: np.ndarray
-    correlations: np.ndarray
-    noise_std: np.ndarray  # standard deviation of the noise in each entry of the matrix
-    kept: float  # mean squared factor by which rows were shortened
-    left: np.ndarray  # part of the variance of each column, by its scale, that clipping left
-
-
 class Regression(NamedTuple):
     """Coefficients, and what is known of their errors."""
 
@@ -330,7 +318,11 @@ class Regression(NamedTuple):
 
 
 def regress(
-    covariances: Covariances, columns: Sequence[int], target: int, penalty: float
+    covariance: np.ndarray,
+    noise_std: np.ndarray,
+    columns: Sequence[int],
+    target: int,
+    penalty: float,
 ) -> Regression:
     r"""Solve the normal equations with a `penalty` on the diagonal, beside that of the noise.
 
@@ -339,7 +331,7 @@ def regress(
     noise hides from having large coefficients.
     """
     chosen = np.ix_([*columns, target], [*columns, target])
-    moment, noise_std = covariances.matrix[chosen], covariances.noise_std[chosen]
+    moment, noise_std = covariance[chosen], noise_std[chosen]
     added = _edges(noise_std[:-1, :-1]) * _PENALTY + penalty
     matrix = moment[:-1, :-1] + np.diag(added)
     units = np.sqrt(np.diag(matrix))

@@ -1,7 +1,6 @@
 """Private scaling of columns."""
 
 import math
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import partial
 from numbers import Real
@@ -73,9 +72,8 @@ class Scaling(NamedTuple):
         if self.is_centered:
             values, center = values - center, np.zeros(len(center))
         if self.clip < math.inf:
-            reach = self.clip * scale
-            low, high = np.minimum(center - reach, 0.0), np.maximum(center + reach, 0.0)
-            values = np.clip(values, low, high)
+            far = self.clip * scale
+            values = np.clip(values, np.minimum(center - far, 0), np.maximum(center + far, 0))
         return np.asarray(values / scale)
 
     def _restored(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -181,9 +179,14 @@ class ColumnEstimator(PrivateEstimator):
             has_gaps=self._takes_gaps,
         )
 
-    @abstractmethod
     def _check_sparse(self, is_sparse: bool) -> None:
         """Refuse sparse rows that would become dense."""
+        if is_sparse and getattr(self, "with_mean", True):
+            others = "with_mean=False, or " if hasattr(self, "with_mean") else ""
+            raise ValueError(
+                f"A sparse X cannot be centered without becoming dense: pass {others}a dense X, as "
+                "a ColumnTransformer with sparse_threshold=0 makes it."
+            )
 
     @property
     def _takes_gaps(self) -> bool:
@@ -405,13 +408,6 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         self._check_sparse(holds_sparse(X))
         rows = check_transformed(X, self.n_features_in_, type(self).__name__)
         return transformed(rows, self._scaling.undo)
-
-    def _check_sparse(self, is_sparse: bool) -> None:
-        if is_sparse and self.with_mean:
-            raise ValueError(
-                "A sparse X cannot be centered without becoming dense: pass with_mean=False, or a "
-                "dense X, as a ColumnTransformer with sparse_threshold=0 makes it."
-            )
 
     _plan = staticmethod(partial(plan_scales_by_share, share=1.0))
     _warnings = staticmethod(warnings_for_plan)

@@ -17,7 +17,6 @@ from skdp.data.rows import Block
 from skdp.exceptions import shortened, shown
 from skdp.linalg.matrices import DenseMatrices
 from skdp.privacy.clipping import NO_CLIPPING, SMALLEST_BOUND
-from skdp.privacy.releases import warnings_for_ends
 
 # ------------------------------
 # Public intervals of columns, checked.
@@ -156,12 +155,6 @@ class Intervals(NamedTuple):
         """Keep the intervals of some columns."""
         return Intervals(self.middle[chosen], self.half[chosen], self.largest)
 
-    def units(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Turn entries into t; NaN stays."""
-        units = values - self.middle[columns]
-        units /= self.half[columns]
-        return np.clip(units, -self.largest, self.largest, out=units)
-
 
 def counting(place: Place, n_bins: int, chosen: np.ndarray | None = None) -> Kernel:
     """Make a kernel that counts the entries of each column by bin: (n_columns, n_bins) numbers.
@@ -230,7 +223,9 @@ def _terms(
     mass: np.ndarray | None = None,
 ) -> list[np.ndarray]:
     """Return what each entry adds to the sums of its column; NaN adds nothing to any."""
-    units = intervals.units(values, columns)
+    units = values - intervals.middle[columns]
+    units /= intervals.half[columns]
+    np.clip(units, -intervals.largest, intervals.largest, out=units)
     squares = np.square(units)
     squares -= intervals.shift
     terms = [units, squares, *[np.full(units.shape, presence)] * bool(presence)]
@@ -270,6 +265,8 @@ OTHER_UNITS_OF_X = "Pass X in other units: divide it by a public guess of its si
 # Powers of two from 1e-12 to 1e18.
 _FIRST, _LAST = -40, 60  # not studied
 _N_POWERS = _LAST - _FIRST + 1  # not tuned
+#: What ends the first bin, and what begins after the last one.
+ENDS = 2.0 ** np.array([_FIRST + 1, _LAST + 1])  # not tuned
 #: Bins of a column: 0, the positive powers, and the negative ones.
 N_BINS = 2 * _N_POWERS + 1  # not tuned
 # Noise alone makes a bin visible in one of so many histograms of sizes, whose bins are all units
@@ -327,16 +324,6 @@ def _least_visible(n_counts: int, caution: float = _CAUTION) -> float:
     return math.sqrt(2 * math.log(caution * n_counts))
 
 
-def sized_intervals(
-    counts: np.ndarray, noise_std: float, n_rows: np.ndarray
-) -> tuple[Intervals, np.ndarray]:
-    """Find an interval for each column, and the columns that show nothing but 0."""
-    low, high = _hulls(counts, noise_std, n_rows)
-    # Such columns show nothing but 0: any interval will do.
-    is_void = high <= low
-    return Intervals.of(low, np.where(is_void, 1.0, high)), is_void
-
-
 def are_zeros(counts: np.ndarray, noise_std: float, n_rows: np.ndarray) -> np.ndarray:
     """Tell which columns have nothing but 0, as far as counts of sizes show."""
     missing, hidden = n_rows - counts[:, 0], _MISSING * noise_std
@@ -361,7 +348,7 @@ def intervals_within(
     # What noise shows beyond bounds is no entry.
     counts = np.where(is_inside, counts, 0.0)
     low, high = least.copy(), most.copy()
-    low[is_hidden], high[is_hidden] = _hulls(counts[is_hidden], noise_std, n_rows[is_hidden])
+    low[is_hidden], high[is_hidden] = hulls(counts[is_hidden], noise_std, n_rows[is_hidden])
     n_held = counts_inside(counts, low, high).sum(axis=1)
     is_void = is_hidden & (low == 0) & (high == 0)
     # On the side of 0 on which most of the bounds is, as of counts.
@@ -385,7 +372,7 @@ def counts_inside(counts: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.n
     return np.where((lowest >= low[:, np.newaxis]) & (highest <= high[:, np.newaxis]), counts, 0.0)
 
 
-def _hulls(
+def hulls(
     counts: np.ndarray, noise_std: float, n_rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of the hull of all bins of each column that noise does not hide.
@@ -428,13 +415,6 @@ def _are_shown(scores: np.ndarray) -> np.ndarray:
         beside = np.pad(shown[:, 1:], ((0, 0), (2, 1)))
         shown |= stands_out & (beside[:, 2:] | beside[:, :-2])
     return shown
-
-
-def warnings_for_sizes(name: str, intervals: Intervals) -> list[str]:
-    """Warn of columns that reach the first or the last bin, beyond which sizes are unknown."""
-    far = np.abs(intervals.middle) + intervals.half
-    ends = 2.0 ** np.array([_FIRST + 1, _LAST + 1])
-    return warnings_for_ends(name, far, ends, OTHER_UNITS_OF_X)
 
 
 # ------------------------------

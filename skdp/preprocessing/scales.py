@@ -12,7 +12,9 @@ import numpy as np
 from skdp.data.reduce import BlockView
 from skdp.preprocessing.intervals import (
     _IN_TAIL,
+    ENDS,
     N_BINS,
+    OTHER_UNITS_OF_X,
     Intervals,
     Place,
     are_narrow,
@@ -20,18 +22,18 @@ from skdp.preprocessing.intervals import (
     are_zeros,
     counting,
     counts_inside,
+    hulls,
     intervals_within,
     is_visible,
     place_size,
     place_size_within,
     place_within,
-    sized_intervals,
     summing,
-    warnings_for_sizes,
     zoomed_intervals,
 )
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.plan import AnyOf, PrivacyCost
+from skdp.privacy.releases import warnings_for_ends
 from skdp.units import ResolvedUnit
 
 # ------------------------------
@@ -296,8 +298,9 @@ class Scales(NamedTuple):
     are the fractions of the entries that differ from the usual one, 1 where unknown. `presence` are
     those of the entries that are there, with the standard deviation of their noise. Of columns that
     are narrow beside their distance from 0, one that `is_point` is as narrow as can be seen, and
-    one that `is_unclear` is flat after looks that noise has blurred. A flat column `is_constant` if
-    noise is too small to hide more. Centers have noise of `center_std`.
+    one that `is_unclear` is flat after looks that noise has blurred. Other flat ones are constant
+    if noise is too small to hide more, and so are those that are 0 as far as counts show. Centers
+    have noise of `center_std`, which is infinite if a column may lie beyond its interval.
     """
 
     center: np.ndarray
@@ -334,16 +337,14 @@ def warnings_for_hidden(which: np.ndarray, remedy: str) -> Iterator[str]:
         )
 
 
-def scales_of(
-    intervals: Intervals, moments: Moments, is_void: np.ndarray, off_usual: np.ndarray | None
-) -> Scales:
+def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
     """Compute centers and variances from the means of t and of t^2 - s.
 
-    Each is shrunk toward its mean over all columns by the fraction of its spread that is noise. A
-    fraction `off_usual` that is NaN, or all of them if there are none, follow from the moments.
+    Each is shrunk toward its mean over all columns by the fraction of its spread that is noise.
     """
-    largest, noise_std = intervals.largest, moments.noise_std
-    means, squares = moments.means[0], moments.means[1] + intervals.shift
+    is_counted, of_present = len(moments.means) > 2, moments.of_present(n_rows)
+    largest, noise_std = intervals.largest, of_present.noise_std
+    means, squares = of_present.means[0], of_present.means[1] + intervals.shift
     # On average, noise adds its variance to the square of a mean.
     variances = squares - means**2 + noise_std**2
     # The variance of 2 m e is added, for a mean m with the noise e.
@@ -360,25 +361,26 @@ def scales_of(
     if not is_noisy:
         is_flat = variances <= _ROUNDING * np.maximum(means**2, 1.0)
     variances = np.clip(variances, least, largest**2)
-    at_ends = _off_usual(means, variances)
-    off_usual = at_ends if off_usual is None else np.where(np.isnan(off_usual), at_ends, off_usual)
-    is_constant = is_flat & (_HIDDEN * left < _LITTLE)
-    variances *= intervals.half**2
-    known = {"is_constant": is_constant, "center_std": intervals.half * noise_std}
-    return Scales(center, variances, is_flat, is_void, off_usual, **known)
+    # In columns whose entries are mostly at the ends, the rarer end is not the usual one.
+    means = np.clip(means, -1.0, 1.0)
+    is_at_ends = variances > _AT_ENDS * (1 - means**2)
+    return Scales(
+        center,
+        variances * intervals.half**2,
+        is_flat,
+        is_void=np.zeros_like(is_flat),
+        off_usual=np.where(is_at_ends, (1 - np.abs(means)) / 2, 1.0),
+        presence=moments.present(n_rows),
+        presence_std=moments.noise_std * is_counted / _PRESENCE,
+        is_constant=is_flat & (_HIDDEN * left < _LITTLE),
+        center_std=intervals.half * noise_std,
+    )
 
 
 def visible_variances(found: Scales, dtype: np.dtype) -> np.ndarray:
     """Raise variances to what numbers of this type can show so far from 0; none stay none."""
     least = (_FINEST * np.finfo(dtype).eps * found.center) ** 2
     return np.where(found.variance > 0, np.maximum(found.variance, least), 0.0)
-
-
-def _off_usual(means: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """Tell how rare the rarer end is, in columns whose entries are mostly at the ends."""
-    means = np.clip(means, -1.0, 1.0)
-    is_at_ends = variances > _AT_ENDS * (1 - means**2)
-    return np.where(is_at_ends, (1 - np.abs(means)) / 2, 1.0)
 
 
 def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any]:
@@ -431,7 +433,7 @@ def release_scales(
     assert interval is not None
     outer = Intervals.of(*interval)
     if isinstance(plan, Release):
-        return _scales(outer, _release_moments(plan, outer, columns), columns)
+        return scales_of(outer, _release_moments(plan, outer, columns), columns.n_rows)
     rough = _release_moments(plan.rough, outer, columns)
     is_hidden = hidden_columns(rough.of_present(columns.n_rows), plan, columns.n_rows, budget)
     return _release_within(plan, outer, rough, is_hidden, columns)
@@ -441,9 +443,9 @@ def _release_exact(plan: CenteredReleases, columns: _Columns) -> Scales:
     """Compute moments around means, without noise."""
     ones = np.ones(columns.n_columns)
     around = Intervals(0 * ones, _LARGE_UNIT * ones, _LARGEST)
-    rough = _scales(around, _release_moments(plan.rough, around, columns), columns)
+    rough = scales_of(around, _release_moments(plan.rough, around, columns), columns.n_rows)
     around = Intervals(rough.center, ones, _LARGEST)
-    found = _scales(around, _release_moments(plan.moments, around, columns), columns)
+    found = scales_of(around, _release_moments(plan.moments, around, columns), columns.n_rows)
     # What scikit-learn takes for rounding of a sum.
     rounding = columns.n_rows * np.finfo(np.float64).eps
     is_flat = found.variance <= rounding * found.variance + (rounding * found.center) ** 2
@@ -460,19 +462,26 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     seen = np.where(is_visible(counts, noise_std), counts, 0.0).sum(axis=1)
     if plan.branches.branches[0].shape[0] > 2:  # of numbers that are not missing, too
         n_present = np.clip(seen, 1.0, n_rows)
-    intervals, is_void = sized_intervals(counts, noise_std, n_present)
-    budget.warnings += warnings_for_sizes(plan.sizes.name, intervals)
+    low, high = hulls(counts, noise_std, n_present)
+    # Such columns show nothing but 0: any interval will do.
+    is_void = high <= low
+    intervals = Intervals.of(low, np.where(is_void, 1.0, high))
+    far = np.abs(intervals.middle) + intervals.half
+    budget.warnings += warnings_for_ends(plan.sizes.name, far, ENDS, OTHER_UNITS_OF_X)
     inside = counts_inside(counts, *intervals.ends)
     closer = _closer(plan.branches, intervals, n_present, are_narrow(intervals), columns, inside)
     moments = _release_moments(closer.moments, closer.intervals, columns)
-    off_usual = _off_zero(counts, n_present)
-    found = closer.marked(_scales(closer.intervals, moments, columns, is_void, off_usual))
+    found = closer.marked(scales_of(closer.intervals, moments, n_rows))
     is_constant = found.is_constant | are_zeros(counts, noise_std, n_present)
     # A column that shows few rows has the interval of others, and may lie beyond it.
     means = moments.of_present(n_rows).means[0]
     is_beyond = (np.abs(means) > _AT_END) & (seen < n_present / 2)
-    center_std = np.where(is_beyond, math.inf, found.center_std)
-    return found._replace(is_constant=is_constant, center_std=center_std)
+    return found._replace(
+        is_void=is_void,
+        off_usual=np.clip(1 - counts[:, 0] / n_present, 0.0, 1.0),
+        is_constant=is_constant,
+        center_std=np.where(is_beyond, math.inf, found.center_std),
+    )
 
 
 def _release_within(
@@ -484,8 +493,8 @@ def _release_within(
 ) -> Scales:
     """Spend what is left on all columns again, once the hidden ones are found within bounds."""
     again, search = plan.branches.branches
-    closer, off_usual = _Closer(again, outer), None
     is_void = is_at_end = is_zero = np.zeros_like(is_hidden)
+    closer = _Closer(again, outer, is_void, is_void)
     if is_hidden.any():
         place = partial(place_size_within, outer=outer.of_columns(is_hidden))
         found = columns.counts(place, N_BINS, is_hidden)
@@ -495,7 +504,6 @@ def _release_within(
         n_present = columns.n_rows * rough.present(columns.n_rows)
         found = intervals_within(counts, noise_std, outer, is_hidden, n_present)
         intervals, is_void, is_at_end = found
-        off_usual = np.where(is_hidden, _off_zero(counts, n_present), np.nan)
         is_zero = is_hidden & are_zeros(counts, noise_std, n_present)
         is_narrow = is_hidden & are_narrow(intervals)
         inside = counts_inside(counts, *intervals.ends)
@@ -505,9 +513,12 @@ def _release_within(
     weights = weights_of(variances, present.noise_std)
     moments = _release_moments(closer.moments, closer.intervals, columns, weights)
     averaged = rough.averaged(moments, closer.intervals.half == outer.half)
-    scales = closer.marked(_scales(closer.intervals, averaged, columns, is_void, off_usual))
-    is_constant = scales.is_constant | is_zero
-    return scales._replace(is_point=scales.is_point | is_at_end, is_constant=is_constant)
+    scales = closer.marked(scales_of(closer.intervals, averaged, columns.n_rows))
+    return scales._replace(
+        is_void=is_void,
+        is_point=scales.is_point | is_at_end,
+        is_constant=scales.is_constant | is_zero,
+    )
 
 
 def has_odd_squares(found: Scales) -> np.ndarray:
@@ -515,10 +526,6 @@ def has_odd_squares(found: Scales) -> np.ndarray:
     deviation = np.sqrt(found.variance)
     size = np.maximum(np.abs(found.center), deviation)
     return (deviation > _DEVIATIONS[1]) | ((size > 0) & (size < _DEVIATIONS[0]))
-
-
-def _off_zero(counts: np.ndarray, n_present: np.ndarray) -> np.ndarray:
-    return np.clip(1 - counts[:, 0] / n_present, 0.0, 1.0)
 
 
 class _Closer(NamedTuple):
@@ -530,19 +537,16 @@ class _Closer(NamedTuple):
 
     moments: Release
     intervals: Intervals
+    is_narrow: np.ndarray
+    is_blurred: np.ndarray
     is_point: Any = False
-    is_blurred: Any = False
-    is_narrow: Any = False
 
     def marked(self, found: Scales) -> Scales:
-        """Mark columns that are points, and flat ones that noise blurs.
-
-        Of narrow columns only a point is a constant: another flat one has too long an interval.
-        """
+        """Mark points. Another narrow column that is flat has too long an interval."""
         return found._replace(
             is_point=self.is_point,
-            is_unclear=self.is_blurred & found.is_flat,
-            is_constant=found.is_constant & ~np.broadcast_to(self.is_narrow, found.center.shape),
+            is_unclear=found.is_flat & self.is_blurred,
+            is_constant=found.is_constant & ~self.is_narrow,
         )
 
 
@@ -563,7 +567,7 @@ def _closer(
     alone, zoomed = branches.branches
     n_narrow, most_noise = int(is_narrow.sum()), _MOST_NOISE_OF_BIN * (is_narrow * n_present).max()
     if not n_narrow or _noise_std_of_bin(zoomed.places[0], n_narrow, columns.budget) > most_noise:
-        return _Closer(alone, intervals, is_blurred=is_narrow, is_narrow=is_narrow)
+        return _Closer(alone, intervals, is_narrow, is_narrow)
     wide, is_open, is_blurred = intervals, is_narrow, np.zeros_like(is_narrow)
     for n_looks, places in enumerate(zoomed.places, start=1):
         n_bins, before, is_seen = places.shape[1], intervals, is_open
@@ -581,7 +585,7 @@ def _closer(
             columns.budget.skip(*zoomed.places[n_looks:])
             break
     is_point = is_seen & are_points(intervals, before, n_bins)
-    return _Closer(zoomed.moments, intervals, is_point, is_blurred, is_narrow)
+    return _Closer(zoomed.moments, intervals, is_narrow, is_blurred, is_point)
 
 
 def _release_moments(
@@ -591,16 +595,3 @@ def _release_moments(
     sums = columns.view.map_sum(kernel, math.prod(release.shape))
     means, noise_std = columns.budget.release(release, sums * weights / columns.n_rows)
     return Moments(means / weights, noise_std / weights * np.ones(columns.n_columns))
-
-
-def _scales(
-    intervals: Intervals,
-    moments: Moments,
-    columns: _Columns,
-    is_void: Any = False,
-    off_usual: np.ndarray | None = None,
-) -> Scales:
-    found, are_void = moments.of_present(columns.n_rows), np.full(columns.n_columns, is_void)
-    scales = scales_of(intervals, found, are_void, off_usual)
-    present_std = moments.noise_std * (len(moments.means) > 2) / _PRESENCE
-    return scales._replace(presence=moments.present(columns.n_rows), presence_std=present_std)

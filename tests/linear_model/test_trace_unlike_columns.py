@@ -160,7 +160,7 @@ def test_noise_makes_no_constants():
     means[:, 0] = -1, 0.5
     for noise_std, is_constant in ((1e-3, True), (0.02, False)):
         moments = Moments(means, np.full(8, noise_std))
-        found = scales_of(intervals, moments, np.zeros(8, bool), None)
+        found = scales_of(intervals, moments, 1000)
         assert found.is_flat[0]
         assert found.show_nothing()[0] == is_constant
     assert not found._replace(is_void=np.ones(8, bool)).show_nothing().any()

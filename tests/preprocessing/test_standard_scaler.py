@@ -18,10 +18,10 @@ from skdp.preprocessing.intervals import (
     N_BINS,
     Intervals,
     counting,
+    hulls,
     intervals_within,
     place_size,
     place_within,
-    sized_intervals,
     summing,
 )
 from skdp.preprocessing.scales import Moments, weights_of
@@ -333,7 +333,7 @@ def counts_of(scores, noise_std=10.0):
 
 
 def ends_of(scores, n=250.0):
-    return [*np.concatenate(sized_intervals(counts_of(scores), 10.0, np.full(1, n))[0].ends)]
+    return [*np.concatenate(hulls(counts_of(scores), 10.0, np.full(1, n)))]
 
 
 def test_a_lone_bin_that_noise_may_have_filled_is_no_unit():
@@ -352,8 +352,7 @@ def assert_no_unit_of_noise(n_histograms):
     counts[:, place_size(np.array([0.7, -0.7, 1.5, -1.5]), np.zeros(4))] = 150
     for _ in range(n_histograms):
         noisy = counts + 10 * random.standard_normal(counts.shape)
-        found, _ = sized_intervals(noisy, 10.0, np.full(20, 600.0))
-        assert np.max(np.abs(found.middle) + found.half) <= 8
+        assert np.max(np.abs(hulls(noisy, 10.0, np.full(20, 600.0)))) <= 8
 
 
 def test_normal_columns_have_no_unit_of_noise():
@@ -451,19 +450,17 @@ def test_every_number_fills_one_bin_whose_ends_hold_it(number, sign):
     column = np.full((9, 1), sign * number)
     counts = Rows(as_source(column)).map_sum(counting(place_size, N_BINS), N_BINS)
     assert sorted(counts[0])[-2:] == [0, 9]
-    intervals, is_void = sized_intervals(counts, 0.1, np.full(1, 9))
-    assert is_void[0] == (number == 0)
-    largest = 2.0**61
-    distance = abs(np.clip(sign * number, -largest, largest) - intervals.middle[0])
-    assert distance <= intervals.half[0] or number == 0
+    (low,), (high,) = hulls(counts, 0.1, np.full(1, 9))
+    assert (high <= low) == (number == 0)
+    assert low <= np.clip(sign * number, -(2.0**61), 2.0**61) <= high
 
 
 def test_bins_with_few_of_the_rows_make_no_column_narrow():
     counts, sizes = np.zeros((4, N_BINS)), np.array([0.7, -0.7, 1.5, -1.5])
     # Noise shows one of four bins, another in each column, and their average all four.
     counts[:, place_size(sizes, np.zeros(4))] = 200 + 60 * np.eye(4)
-    low, high = sized_intervals(counts, 50.0, np.full(4, 1400))[0].ends
-    np.testing.assert_array_equal([low, high], [[-2] * 4, [2] * 4])
+    ends = hulls(counts, 50.0, np.full(4, 1400))
+    np.testing.assert_array_equal(ends, [[-2] * 4, [2] * 4])
 
 
 @pytest.mark.covered(at_most=14)

@@ -20,9 +20,8 @@ from skdp.linear_model.low_rank.records import N_POWERS
 from skdp.preprocessing.scales import ScaleReleases, ScaleSpec, plan_scales
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING
-from skdp.privacy.plan import PrivacyCost, left_of, plan_sum, share_for_counts
+from skdp.privacy.plan import left_of, plan_sum, share_for_counts
 from skdp.privacy.releases import Search
-from skdp.units import ResolvedUnit
 
 # With fewer units than that, times mu, not even the center of the responses is found: it gets all.
 _HOPELESS = 60.0  # benchmarks/least_squares/least_squares.md
@@ -68,24 +67,16 @@ CALIBRATED = 3.0  # not studied
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeastSquaresSpec:
+class LeastSquaresSpec(ScaleSpec):
     """Parameters of a linear regression as plain values, and public facts of the records."""
 
-    cost: PrivacyCost
-    unit: ResolvedUnit
-    n_units: int
-    n_features: int
     dtype: np.dtype
-    # Of sums over the records: a bound of their rounding error, in units of the largest
-    # contribution, and the longest chain of additions.
-    rounding: float
-    depth: int
+    depth: int  # the longest chain of additions of a sum over the records
     # Whether rows stay sparse; they are not centered then.
     is_sparse: bool
     response_bound: float | None
     fit_intercept: bool
     n_iter: int | str
-    interval: tuple[np.ndarray, np.ndarray] | None  # public ends of features, or None
 
     @property
     def n_free(self) -> int:
@@ -185,13 +176,13 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
         return LeastSquaresReleases(center, spread, None, None, (), None)
     responses = _plan_center(spec, of_center), _plan_spread(spec, of_responses - of_center)
     sizes, places = _OF_SIZES[spec.is_weak] * of_features, _OF_PLACES * of_features
-    features = plan_scales(
-        _scale_spec(spec), sizes=sizes, places=places, moments=of_features - sizes
-    )
+    features = plan_scales(spec, sizes=sizes, places=places, moments=of_features - sizes)
     left = left_of(responses, features)
     moment, calibration = None, None
     if spec.has_moment:
-        moment = _plan_moment(spec, _MOMENT_SHARE * left)
+        bound = spec.row_norm if spec.cost.is_private else math.inf
+        facts = _MOMENT_SHARE * left, (spec.n_free + 1,) * 2, bound, sensitivity.response_moment
+        moment = plan_sum(spec, _MOMENT, *facts, "symmetric_gaussian")
     if spec.cost.is_private and spec.is_weak:
         change = partial(sensitivity.calibration, CALIBRATED, spec.unit.adjacency)
         known = {"rounding": spec.rounding}
@@ -200,17 +191,6 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
     others = left_of(responses, features, moment, calibration)
     steps = _plan_steps(spec, others, _SIZES_SHARE * left)
     return LeastSquaresReleases(*responses, features, moment, steps, calibration)
-
-
-def _scale_spec(spec: LeastSquaresSpec) -> ScaleSpec:
-    return ScaleSpec(
-        cost=spec.cost,
-        unit=spec.unit,
-        n_units=spec.n_units,
-        n_features=spec.n_features,
-        rounding=spec.rounding,
-        interval=spec.interval,
-    )
 
 
 def _plan_center(spec: LeastSquaresSpec, share: float) -> tuple[Search, ...]:
@@ -232,13 +212,6 @@ def _plan_spread(spec: LeastSquaresSpec, share: float) -> Release:
     share = share_for_counts(2, *facts, precision=_FINE_BIN, limits=(_LEAST_SHARE, share))
     change, shape = partial(sensitivity.histograms, 1, spec.unit.adjacency), (1, N_POWERS)
     return spec.cost.release(RESPONSE_SPREAD, "gaussian", share, change, {}, shape=shape)
-
-
-def _plan_moment(spec: LeastSquaresSpec, share: float) -> Release:
-    shape = (spec.n_free + 1,) * 2
-    bound = spec.row_norm if spec.cost.is_private else math.inf
-    change, mechanism = sensitivity.response_moment, "symmetric_gaussian"
-    return plan_sum(spec, _MOMENT, share, shape, bound, change, mechanism)
 
 
 def steps_alone(spec: LeastSquaresSpec) -> int:

@@ -56,11 +56,6 @@ class Scaling:
         reach = self.largest / np.where(self.multiplier > 0, self.multiplier, 1.0)
         return np.stack([center - reach, center + reach])
 
-    @property
-    def _of_columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        center = np.zeros(len(self.multiplier)) if self.center is None else self.center
-        return center, self.multiplier, self.largest
-
     def mapped(self, raw: Any, out: np.ndarray | None = None) -> Any:
         """Map a block of rows, dense ones into the first rows of `out`."""
         if self.is_sparse:
@@ -70,7 +65,9 @@ class Scaling:
             return csr_array(hstack([rows, np.ones((rows.shape[0], 1))])) if self.has_one else rows
         assert out is not None
         joint, size = out[: raw.shape[0]], len(self.multiplier)
-        rows, of_columns = raw.toarray() if issparse(raw) else raw, self._of_columns
+        rows = raw.toarray() if issparse(raw) else raw
+        center = np.zeros(size) if self.center is None else self.center
+        of_columns = center, self.multiplier, self.largest
         if size > SHORT_ROW:
             _standardize(joint[:, :size], rows, *of_columns)
         else:
@@ -200,17 +197,8 @@ def scaling_by(found: Scales, spec: LeastSquaresSpec) -> Scaling:
     if center is None:
         squares = squares + found.center**2
     multiplier = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
-    multiplier[left_out(found, spec)] = 0.0
+    if is_centered:  # What a constant does, the intercept does; exact moments round in bounds.
+        is_exact = found.is_flat & (spec.interval is not None)
+        multiplier[found.show_nothing() if spec.cost.is_private else is_exact] = 0.0
     largest = np.where(found.is_void, min(1.0, spec.entry), spec.entry)
-    if not spec.cost.is_private:
-        largest = np.full_like(multiplier, math.inf)
     return Scaling(center, multiplier, largest, spec.fit_intercept, spec.is_sparse)
-
-
-def left_out(found: Scales, spec: LeastSquaresSpec) -> np.ndarray:
-    """Tell which features are constant, as far as can be told; an intercept does what they do."""
-    if spec.cost.is_private:
-        are_constant = found.show_nothing()
-    else:  # In exact moments within bounds constants round.
-        are_constant = found.is_flat & (spec.interval is not None)
-    return are_constant & (spec.fit_intercept and not spec.is_sparse)

@@ -30,7 +30,7 @@ from skdp.privacy.clipping import NO_CLIPPING, clip_weights
 # Gradient steps on whitened rows.
 
 # Whitened rows are clipped to so many root mean square norms.
-_REACH = 4.0  # benchmarks/least_squares/least_squares.md
+_CLIP_NORM = 4.0  # benchmarks/least_squares/least_squares.md
 # Weight of the squared bias of clipped gradients beside that of noise.
 _BIAS = 0.1  # benchmarks/least_squares/least_squares.md
 # A count stands out if it exceeds so many standard deviations of its noise; and the visible counts
@@ -59,22 +59,15 @@ class WhitenedRecords:
     def of_rows(self) -> Kernel:
         """Kernel that gives factors of rows, weighted responses, and norms of whitened rows.
 
-        All are 0 for null records. There are no factors if rows have been multiplied by them.
+        Last are factors times weights of rows. All are 0 for null records. There are no factors if
+        rows have been multiplied by them.
         """
         if self.found is not None:
             return partial(_found, values=self.found)
-        return self.measuring(with_weights=False)
-
-    def measuring(self, *, with_weights: bool) -> Kernel:
-        """Make the kernel that finds these, and perhaps the factors times weights of rows."""
         bound = self.view.bound
+        clip_norm = _CLIP_NORM * self.white.size if bound < NO_CLIPPING else math.inf
         return partial(
-            _of_rows,
-            responses=self.responses,
-            white=self.white,
-            reach=_REACH * self.white.size if bound < NO_CLIPPING else math.inf,
-            bound=bound,
-            with_weights=with_weights,
+            _of_rows, responses=self.responses, white=self.white, clip_norm=clip_norm, bound=bound
         )
 
     def gradient(
@@ -101,12 +94,10 @@ def whitened(view: Records, white: Whitening) -> WhitenedRecords:
     records = WhitenedRecords(view, view.responses, white)
     if not view.source.is_repeatable:
         return records
-    rows, is_written_out = view.source.X, view.scaling is None
-    measuring = records.measuring(with_weights=is_written_out)
-    found = view.map_sum(partial(_each_of_rows, measuring=measuring), 0)
-    if not is_written_out:
+    found = view.map_sum(partial(_each_of_rows, of_rows=records.of_rows), 0)
+    if view.scaling is not None:
         return replace(records, found=found)
-    *of_rows, factors = found
+    rows, factors = view.source.X, found[-1]
     if issparse(rows):
         rows = with_data(rows, rows.data * np.repeat(factors, np.diff(rows.indptr)))
         rows.data[~np.isfinite(rows.data)] = 0.0
@@ -114,11 +105,11 @@ def whitened(view: Records, white: Whitening) -> WhitenedRecords:
         rows *= factors[:, np.newaxis]
         rows[factors == 0] = 0.0
     plain = Rows(Source(rows), view.n_jobs, people=view.people)
-    return replace(records, view=plain, found=(None, *of_rows[1:]))
+    return replace(records, view=plain, found=(None, *found[1:]))
 
 
-def _each_of_rows(rows: slice, block: Block, measuring: Kernel) -> tuple[PerRow, ...]:
-    return tuple(map(PerRow, measuring(rows, block)))
+def _each_of_rows(rows: slice, block: Block, of_rows: Kernel) -> tuple[PerRow, ...]:
+    return tuple(map(PerRow, of_rows(rows, block)))
 
 
 def _found(rows: slice, _: Block, values: tuple[np.ndarray | None, ...]) -> list[np.ndarray | None]:
@@ -126,19 +117,12 @@ def _found(rows: slice, _: Block, values: tuple[np.ndarray | None, ...]) -> list
 
 
 def _of_rows(
-    rows: slice,
-    block: Block,
-    responses: Targets,
-    white: Whitening,
-    reach: float,
-    bound: float,
-    with_weights: bool,
+    rows: slice, block: Block, responses: Targets, white: Whitening, clip_norm: float, bound: float
 ) -> list[np.ndarray]:
     norms = whitened_norms(block, white.root, None, largest=white.largest, bound=bound)
-    factors = clip_weights(norms, reach, len(white.root))
-    found = [factors, block.weights * responses[rows], factors * norms]
-    found += [factors * block.weights] * with_weights
-    is_null = factors == 0
+    factors = clip_weights(norms, clip_norm, len(white.root))
+    weights, is_null = block.weights, factors == 0
+    found = [factors, weights * responses[rows], factors * norms, factors * weights]
     for one in found:
         one[is_null] = 0.0
     return found
@@ -147,7 +131,7 @@ def _of_rows(
 def _clipped_gradient(
     rows: slice, block: Block, slopes: np.ndarray, of_rows: Kernel, level: float, counts: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    factors, responses, norms = of_rows(rows, block)
+    factors, responses, norms, _ = of_rows(rows, block)
     predicted = _predicted(block, slopes, factors)
     errors = np.subtract(responses, predicted, out=predicted)
     sizes = np.abs(errors)
@@ -320,7 +304,7 @@ def calibrate(
 
 
 def _calibration(rows: slice, block: Block, slopes: np.ndarray, of_rows: Kernel) -> np.ndarray:
-    factors, responses, _ = of_rows(rows, block)
+    factors, responses, *_ = of_rows(rows, block)
     bound = CALIBRATED * (1 - 1e-12)
     predicted = np.clip(_predicted(block, slopes, factors), -bound, bound)
     if factors is not None:
