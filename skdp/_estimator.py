@@ -93,13 +93,17 @@ class Progress:
 
     def __init__(self, estimator: Any, context: Any, *, hides_groups: bool) -> None:
         self.estimator, self.context = estimator, context
-        # Whether all groups of a pass are told as one: their number tells that of the rows.
+        # Whether all groups of a pass are shown as one: their number tells that of the rows.
         self.hides_groups = hides_groups
 
     def __call__(self, groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
         """Yield the sums of the groups of a pass; the pass is a task, and each group a subtask."""
-        n_told = 1 if self.hides_groups else n_groups
-        task, group = self.begin(self.subtask(_next_of(self.budget), n_told)), None
+        # Named after the releases that may come next.
+        nodes = self.budget._nodes or () if self.budget else ()
+        names = dict.fromkeys(one.name.partition(", count")[0] for one, _ in nodes)
+        name = " or ".join(names) or ("closing" if self.budget else "opening")
+        n_shown = 1 if self.hides_groups else n_groups
+        task, group = self.begin(self.subtask(name, n_shown)), None
         for number in range(1, n_groups + 1):
             if group is None:
                 group = self.begin(task.subcontext(f"group {number}"))
@@ -192,14 +196,6 @@ def opened_within(*, hides_groups: bool) -> AbstractContextManager[None]:
         return nullcontext()
     task = whole.subtask("opening", None)
     return report(whole.estimator, task, lambda: None, hides_groups=hides_groups)
-
-
-def _next_of(budget: PrivacyBudget | None) -> str:
-    """Name a pass by the releases that may come next."""
-    if budget is None:
-        return "opening"
-    names = dict.fromkeys(one.name.partition(", count")[0] for one, _ in budget._nodes or ())
-    return " or ".join(names) or "closing"
 
 
 def check_unwatched(
@@ -726,13 +722,14 @@ _NOT_RELEASED = {_RECORD, "feature_names_in_", "n_features_in_"}
 def carrying(model: Any, maker: Any) -> Any:
     """Let a model carry the record of the fit that it was made of; other classes may keep more."""
     if type(maker).__module__.partition(".")[0] == "skdp":
-        told: dict[str, Any] = {"class": type(maker).__name__, "made": _fingerprint(model)}
-        told |= {
+        facts = {
+            "class": type(maker).__name__,
+            "made": _fingerprint(model),
             "record": maker.privacy_spent_.as_dict(),
             "n_units": getattr(maker, "_n_units", None),
+            "warnings": list(getattr(maker, "_said", ())),
         }
-        told["warnings"] = list(getattr(maker, "_said", ()))
-        setattr(model, _RECORD, json.dumps(told))
+        setattr(model, _RECORD, json.dumps(facts))
     return model
 
 
@@ -744,10 +741,10 @@ def carried(model: Any) -> tuple[PrivacySpent | None, str, list[str], int | None
     text = getattr(model, "__dict__", {}).get(_RECORD)
     if text is None:
         return None
-    told = json.loads(text)
-    is_as_made = told["made"] == _fingerprint(model)
-    spent = PrivacySpent._from_dict(told["record"]) if is_as_made else None
-    return spent, told["class"], told["warnings"], told["n_units"]
+    facts = json.loads(text)
+    is_as_made = facts["made"] == _fingerprint(model)
+    spent = PrivacySpent._from_dict(facts["record"]) if is_as_made else None
+    return spent, facts["class"], facts["warnings"], facts["n_units"]
 
 
 def _fingerprint(model: Any) -> str:

@@ -446,8 +446,8 @@ class ModelCard:  # numpydoc ignore=PR02
     @property
     def warnings(self) -> list[str]:
         """The privacy warnings of all fits, each after the path of its step."""
-        told = ((step.path, one) for step in self.report.steps for one in step.warnings)
-        return [f"{path}: {one}" if path else one for path, one in told]
+        steps = self.report.steps
+        return [": ".join(filter(None, (one.path, text))) for one in steps for text in one.warnings]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the card as plain numbers, strings, lists and dicts, ready for JSON.
@@ -460,7 +460,7 @@ class ModelCard:  # numpydoc ignore=PR02
             What the model is, the verdict, the guarantee, and the whole record.
         """
         steps = self.report.steps
-        told = {
+        facts = {
             "model": self.model,
             "meaning": self.meaning,
             "attack": {
@@ -486,7 +486,7 @@ class ModelCard:  # numpydoc ignore=PR02
             "record": self.spent.as_dict(),
             "versions": self.versions,
         }
-        return {key: _as_json(one) for key, one in told.items()}
+        return {key: _as_json(one) for key, one in facts.items()}
 
     def registry_entry(
         self, slug: str, *, authors: Iterable[str], **product: Any

@@ -530,7 +530,7 @@ class PrivacyBudgetDisplay(_Display):
 # Scores of private rows, counted in bins.
 
 # The finite edges reach so many standard deviations to either side of the mean.
-_REACH = 2.5  # not studied
+_HALF_WIDTH = 2.5  # not studied
 # Least standard deviation, as a part of the mean, of scores that are not centered.
 _LEAST = 0.25  # not studied
 # Probability with which any cell that is drawn may be noise alone.
@@ -737,7 +737,7 @@ def _edges_of(pca: Any, components: Any, n_bins: int) -> np.ndarray:
         spread = np.maximum(np.sqrt(pca.explained_variance_[axes]), _LEAST * np.abs(middle))
     else:
         spread = np.ones(2) if pca.whiten else pca._whitening_stds()[axes]
-    around = np.outer(np.linspace(-_REACH, _REACH, n_bins - 1), spread + (spread == 0))
+    around = np.outer(np.linspace(-_HALF_WIDTH, _HALF_WIDTH, n_bins - 1), spread + (spread == 0))
     return np.asarray(middle + around).T
 
 

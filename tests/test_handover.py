@@ -42,7 +42,7 @@ from skdp import (
 )
 from skdp.datasets import make_interactions
 from skdp.model_selection import DPGridSearch
-from skdp.testing._recording import RecordingBudget, fit_with, said_by, scripted_budget
+from skdp.testing._recording import RecordingBudget, fit_with, messages_of, scripted_budget
 from skdp.units import Entry, Interaction, SpectralChange
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -440,7 +440,7 @@ def test_other_data_with_the_same_releases_give_the_same_card(family):
 
 def told_on_card(model):
     """All that a card says, and what is said meanwhile."""
-    card, said = said_by(lambda: model_card(model))
+    card, said = messages_of(lambda: model_card(model))
     return json.dumps(card.as_dict()), str(card), said
 
 
@@ -449,7 +449,7 @@ def told_of(model):
     model.__class__ = next(kind for kind in type(model).__mro__ if kind in TWINS)
     if not getattr(model, "with_mean", True):
         model.clip_ = np.inf
-    twin, said = said_by(lambda: to_sklearn(model))
+    twin, said = messages_of(lambda: to_sklearn(model))
     return pickle.dumps(twin), said
 
 
@@ -680,7 +680,7 @@ def test_a_card_warns(parameters, told):
     ids=["components", "scaler", "classes", "pipeline", "search"],
 )
 def test_a_card_has_all_warnings_of_the_fit_even_if_a_filter_hides_them(model):
-    _, (said, *_) = said_by(lambda: model.fit(np.zeros_like(X), LABELS))
+    _, (said, *_) = messages_of(lambda: model.fit(np.zeros_like(X), LABELS))
     card = model_card(model)
     # Steps stand in either text by names of another form.
     shown = [line.partition(": ")[2] or line for line in card.warnings]

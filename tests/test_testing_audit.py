@@ -503,7 +503,7 @@ def test_what_the_class_keeps_is_seen(keep):
         def _default(self, row, rows=[]):  # noqa: B006
             rows.append(row)
 
-        _look_at = keep
+        _before_release = keep
 
     found = find_data_dependent_attributes(fit_of(Kept), *rows(), random_state=0)
     assert any(one.where.startswith("class") for one in found)
@@ -526,6 +526,6 @@ def of_logger(X):
     ],
 )
 def test_what_is_said_is_seen_whoever_hears_it(say):
-    kind = type("Says", (mistakes.NoisyMean,), {"_look_at": lambda self, X: say(X)})
+    kind = type("Says", (mistakes.NoisyMean,), {"_before_release": lambda self, X: say(X)})
     (found,) = find_data_dependent_attributes(fit_of(kind), *rows(), random_state=0)
     assert found.where == "printed text"

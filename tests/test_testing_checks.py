@@ -313,7 +313,7 @@ WORDS = {
     SAID["layout"]: r": ones_ differs in two fits that have to be the same$",
     SAID["order"]: r": the order of attributes differs in two fits that have to be the same$",
     KINDS["a variable"]: r": out of a fit leads os\.putenv b?'A_ROW_OF_SKDP'$",
-    WarnsOfTheHuge: r": a neighbor has \['a row is clipped', ''\] said in place of \[''\]$",
+    WarnsOfTheHuge: r": a neighbor has \['a row is clipped', ''\] in place of \[''\]$",
 }
 
 

@@ -1,6 +1,6 @@
 """How long the way of a fit is: functions and files before its first noise, and kinds of carriers.
 
-`python -m benchmarks.house.ways --write` writes what stands behind "After" in ways.md, and without
+`python -m benchmarks.house.ways --write` writes what stands behind "Now" in ways.md, and without
 `--write` prints it. With `--tree NAME` it prints the calls of one case before the first noise, each
 function once where it is first entered.
 
@@ -28,7 +28,7 @@ import skdp
 from skdp.units import Edge, Entry, FrobeniusChange, Interaction, Unit
 
 ROOT = str(Path(skdp.__file__).parent)
-PAGE, AFTER = Path(__file__).with_suffix(".md"), "## After"
+PAGE, NOW = Path(__file__).with_suffix(".md"), "## Now"
 _INNER = ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<module>", "<lambda>")
 _VIEWS = ("skdp.data.", "skdp.linalg.")
 _NOTHING_RELEASED = ("datasets",)
@@ -264,8 +264,8 @@ def main() -> None:
             lines += [f"{n:6} {name}" for name, n in way.carriers[1].most_common()]
     lines += ["", *totals(names)]
     if arguments.write:
-        before = PAGE.read_text().partition(AFTER)[0]
-        PAGE.write_text("\n".join([before + AFTER, "", *lines, ""]))
+        before = PAGE.read_text().partition(NOW)[0]
+        PAGE.write_text("\n".join([before + NOW, "", *lines, ""]))
     else:
         print("\n".join(lines))
 

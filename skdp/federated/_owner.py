@@ -476,8 +476,8 @@ class Owner:
 
     def _run(self, charge: Callable[[Any], None] | None = None) -> None:
         """Run up to the first release whose sum is not in the state."""
-        kept = (np.frombuffer(from_text(text), "<i8") for text in self._state.sums)
-        sums = [total.astype(np.int64) for total in kept]
+        stored = (np.frombuffer(from_text(text), "<i8") for text in self._state.sums)
+        sums = [total.astype(np.int64) for total in stored]
         self._story = masks.Story(self._agreement.digest, keys_of(self._state), sums)
         self._fit = RunningFit(partial(run_fit, self._agreement, self._rows, charge=charge), sums)
         # The thread holds no reference to this object, and ends with it.

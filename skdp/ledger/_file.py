@@ -30,14 +30,6 @@ _SAFETY = 1e-12  # not tuned
 
 
 @dataclass(frozen=True)
-class Cost:
-    """The cost of a fit, in units of a limit."""
-
-    spent: int  # units of the square of mu; of epsilon, if delta is 0
-    tails: int  # units of delta, for events after which nothing is promised
-
-
-@dataclass(frozen=True)
 class Limit:
     """The guarantee that all fits together keep, and its mu."""
 
@@ -58,15 +50,19 @@ class Limit:
             return cls(epsilon, delta, pure_dp.mu_from_epsilon(epsilon))
         return cls(epsilon, delta, gaussian_dp.mu_from_epsilon_delta(epsilon, delta))
 
-    def cost_of(self, record: Any) -> Cost:
-        """Compute the cost of a fit from its record, rounded up; refuse fits without privacy."""
+    def cost_of(self, record: Any) -> tuple[int, int]:
+        """Compute the cost of a fit from its record, rounded up; refuse fits without privacy.
+
+        Units of the square of mu, or of epsilon if delta is 0; and units of delta, for events after
+        which nothing is promised.
+        """
         if not 0 <= record.mu < math.inf:
             raise BudgetError("A fit with epsilon=inf has no privacy, and no cost to charge.")
         if self.delta == 0:
             if record.delta or record.delta_tail:
                 raise BudgetError("The ledger has delta=0: charge only fits with delta=0 to it.")
-            return Cost(_units(Fraction(float(record.epsilon)), Fraction(self.epsilon)), 0)
-        return Cost(self._units_of(float(record.mu)), self.units_of_tail(float(record.delta_tail)))
+            return _units(Fraction(float(record.epsilon)), Fraction(self.epsilon)), 0
+        return self._units_of(float(record.mu)), self.units_of_tail(float(record.delta_tail))
 
     def units_of_tail(self, delta_tail: float) -> int:
         """Express a part of delta in units, rounded up."""
@@ -74,7 +70,7 @@ class Limit:
             return 0
         return math.ceil(Fraction(delta_tail) / Fraction(self.delta) * WHOLE)
 
-    def room_beside(self, tails: int) -> int:
+    def units_beside(self, tails: int) -> int:
         """Compute how many units may be spent besides `tails` units of delta, rounded down."""
         if tails == 0:
             return WHOLE
@@ -84,7 +80,7 @@ class Limit:
         if delta_tail >= self.delta:
             return -1
         mu = gaussian_dp.mu_from_epsilon_delta(self.epsilon, self.delta, delta_tail)
-        # mu was rounded down by twice as much. A fit with exactly this tail must have room.
+        # mu was rounded down by twice as much. A fit with exactly this tail must fit in.
         mu *= 1 + _LESS_SAFETY
         return min(WHOLE, math.floor(Fraction(mu) ** 2 / Fraction(self.mu) ** 2 * WHOLE))
 
@@ -109,14 +105,14 @@ class Limit:
             less *= 2
         return min(epsilon, self.epsilon) if delta <= self.delta else epsilon
 
-    def epsilon_of_sum(self, cost: Cost) -> tuple[float, float]:
+    def epsilon_of_sum(self, spent: int, tails: int) -> tuple[float, float]:
         """Compute mu, and epsilon at the delta of the limit, of a total cost, rounded up."""
-        share = cost.spent / WHOLE
+        share = spent / WHOLE
         if self.delta == 0:
             epsilon = share * self.epsilon * (1 + _SAFETY)
             return pure_dp.mu_from_epsilon(epsilon), epsilon
         mu = self.mu * math.sqrt(share) * (1 + _SAFETY)
-        tail = cost.tails / WHOLE * self.delta
+        tail = tails / WHOLE * self.delta
         return mu, gaussian_dp.epsilon_at(mu, self.delta, tail)
 
     def _units_of(self, mu: float) -> int:

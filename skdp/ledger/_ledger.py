@@ -66,7 +66,7 @@ _OF_SEARCHES = " The search would go on with its next candidate: pass error_scor
 
 def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> str:
     """Return the text of a refusal, which says what is left."""
-    left = limit.epsilon_of_fit(limit.room_beside(head["tails"]) - head["spent"])
+    left = limit.epsilon_of_fit(limit.units_beside(head["tails"]) - head["spent"])
     more = f" It also reserves {spent.delta_tail:.4g} of delta: a smaller delta reserves less."
     more *= bool(spent.delta_tail)
     return (
@@ -86,17 +86,14 @@ def check_note(note: Any) -> None:
 # The printed report of a ledger.
 
 
-def limit_of(head: dict[str, Any]) -> file.Limit:
-    """Return the limit of a ledger."""
-    return file.Limit(head["epsilon"], head["delta"], head["mu"])
-
-
-def report_of(path: str, head: dict[str, Any], charges: Sequence[dict[str, Any]]) -> str:
+def report_of(
+    path: str, head: dict[str, Any], limit: file.Limit, charges: Sequence[dict[str, Any]]
+) -> str:
     """Format the limit, what is left of it, and a line for each charge."""
-    limit, delta, units = limit_of(head), head["delta"], head["units"].replace("\n", " or ")
-    _, epsilon = limit.epsilon_of_sum(file.Cost(head["spent"], head["tails"]))
-    room = limit.room_beside(head["tails"]) - head["spent"]
-    one, ten = limit.epsilon_of_fit(room), limit.epsilon_of_fit(room // 10)
+    delta, units = head["delta"], head["units"].replace("\n", " or ")
+    _, epsilon = limit.epsilon_of_sum(head["spent"], head["tails"])
+    left = limit.units_beside(head["tails"]) - head["spent"]
+    one, ten = limit.epsilon_of_fit(left), limit.epsilon_of_fit(left // 10)
     lines = [
         f"{path}: {head['dataset']!r}, per {units}, adjacency {head['adjacency']!r}",
         f"limit ({head['epsilon']:g}, {delta:g})-DP; spent ({epsilon:.4g}, {delta:g})-DP, "
@@ -176,7 +173,7 @@ class PrivacyLedger:
         check_note(note)
         self.path, self.note = os.path.abspath(os.fsdecode(path)), note
         self._uuid: str | None = None
-        with self._opened() as (_, head):
+        with self._opened() as (_, head, _):
             self._uuid = head["uuid"]
 
     @classmethod
@@ -280,18 +277,17 @@ class PrivacyLedger:
             name = type(spent).__name__
             raise TypeError(f"spent must be the record of a fit, its privacy_spent_, got {name}.")
         check_note(note)
-        with self._opened(writes=True) as (database, head):
+        with self._opened(writes=True) as (database, head, limit):
             file.check_sums(database, head, self.path)
             of_fits, answered = file.attached(database, "fit"), file.attached(database, "answered")
             if fit is not None and fit in set(of_fits.values()) - set(answered.values()):
                 return
             check_kind(head, spent)
-            limit = limit_of(head)
-            cost = limit.cost_of(spent)
-            room = limit.room_beside(head["tails"] + cost.tails) - head["spent"]
-            if cost.spent > room:
+            units, tails = limit.cost_of(spent)
+            if head["spent"] + units > limit.units_beside(head["tails"] + tails):
                 raise BudgetError(refusal(self.path, spent, limit, head))
-            row = {"time": _now(), "what": str(what), "unit": spent.unit, **vars(cost)}
+            row: dict[str, Any] = {"time": _now(), "what": str(what), "unit": spent.unit}
+            row |= {"spent": units, "tails": tails}
             row |= {name: float(getattr(spent, name)) for name in NUMBERS}
             row |= {name: bool(getattr(spent, name)) for name in ("seeded", "enforced")}
             insert(database, "charge", row)
@@ -302,7 +298,7 @@ class PrivacyLedger:
 
     def _mark_answered(self, fit: str) -> None:
         """Mark a fit whose answer leaves: the next charge of its id counts again."""
-        with self._opened(writes=True) as (database, _):
+        with self._opened(writes=True) as (database, _, _):
             file.mark_answered(database, fit)
             database.execute("COMMIT")
 
@@ -335,9 +331,8 @@ class PrivacyLedger:
         """
         if not isinstance(n_fits, Integral) or n_fits < 1:
             raise ValueError(f"n_fits must be an int of at least 1, got {shown(n_fits)}.")
-        with self._opened() as (_, head):
-            limit = limit_of(head)
-        own_delta = limit.delta if delta is None else float(delta)
+        with self._opened() as (_, head, limit):
+            own_delta = limit.delta if delta is None else float(delta)
         if limit.delta == 0 and own_delta:
             raise ValueError(f"delta must be 0, as that of the ledger, got {own_delta!r}.")
         if not 0 <= own_delta < 1 or not 0 <= delta_tail <= own_delta / 2:
@@ -346,8 +341,8 @@ class PrivacyLedger:
                 f"delta={own_delta!r} and delta_tail={delta_tail!r}."
             )
         tails = head["tails"] + int(n_fits) * limit.units_of_tail(delta_tail)
-        room = limit.room_beside(tails) - head["spent"]
-        return limit.epsilon_of_fit(room // int(n_fits), own_delta, float(delta_tail))
+        left = limit.units_beside(tails) - head["spent"]
+        return limit.epsilon_of_fit(left // int(n_fits), own_delta, float(delta_tail))
 
     def spent(self) -> tuple[float, float, float]:
         """Return what has been spent.
@@ -366,9 +361,9 @@ class PrivacyLedger:
         LedgerError
             If the file cannot be read.
         """
-        with self._opened() as (_, head):
-            cost = file.Cost(head["spent"], head["tails"])
-            return *limit_of(head).epsilon_of_sum(cost), head["spent"] / file.WHOLE
+        with self._opened() as (_, head, limit):
+            of_sum = limit.epsilon_of_sum(head["spent"], head["tails"])
+            return *of_sum, head["spent"] / file.WHOLE
 
     def entries(self) -> list[dict[str, Any]]:
         """List all charges.
@@ -383,7 +378,7 @@ class PrivacyLedger:
         LedgerError
             If the file cannot be read.
         """
-        with self._opened() as (database, _):
+        with self._opened() as (database, _, _):
             return file.read_charges(database, self.path)
 
     def report(self) -> str:
@@ -399,8 +394,8 @@ class PrivacyLedger:
         LedgerError
             If the file cannot be read.
         """
-        with self._opened() as (database, head):
-            return report_of(self.path, head, file.read_charges(database, self.path))
+        with self._opened() as (database, head, limit):
+            return report_of(self.path, head, limit, file.read_charges(database, self.path))
 
     def verify(self) -> None:
         """Check that the file is sound, and that its totals are the sums of its charges.
@@ -410,21 +405,20 @@ class PrivacyLedger:
         LedgerError
             If they are not.
         """
-        with self._opened() as (database, head):
+        with self._opened() as (database, head, limit):
             if rows_of(database, "PRAGMA integrity_check") != [{"integrity_check": "ok"}]:
                 raise LedgerError(f"{self.path!r} is damaged.")
             file.check_sums(database, head, self.path)
-            limit = limit_of(head)
             for charge in file.read_charges(database, self.path):
-                cost = limit.cost_of(SimpleNamespace(**charge))
+                units, tails = limit.cost_of(SimpleNamespace(**charge))
                 # Different versions of the functions round otherwise.
                 rounding = max(1, charge["spent"] >> 24)
-                is_alike = abs(cost.spent - charge["spent"]) <= rounding
-                if not is_alike or cost.tails != charge["tails"]:
+                is_alike = abs(units - charge["spent"]) <= rounding
+                if not is_alike or tails != charge["tails"]:
                     raise LedgerError(f"{self.path!r} is damaged: charge {charge['id']} is wrong.")
 
     @contextmanager
-    def _opened(self, *, writes: bool = False) -> Iterator[tuple[Any, dict[str, Any]]]:
+    def _opened(self, *, writes: bool = False) -> Iterator[tuple[Any, dict[str, Any], file.Limit]]:
         """Open the file, and check that it is the file that this object was made for."""
         with file.open_file(self.path, writes=writes) as database:
             if writes:
@@ -433,7 +427,7 @@ class PrivacyLedger:
             head = file.read_head(database, self.path)
             if self._uuid not in (None, head["uuid"]):
                 raise LedgerError(f"{self.path!r} is another ledger than the one it was.")
-            yield database, head
+            yield database, head, file.Limit(head["epsilon"], head["delta"], head["mu"])
 
     def __sklearn_clone__(self) -> "PrivacyLedger":
         return self

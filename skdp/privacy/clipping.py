@@ -118,9 +118,9 @@ def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> cs
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order)) - np.repeat(rows.indptr[:-1], counts)
     # A copy: removing zeros would overwrite the places of the entries, which `rows` shares.
-    kept = with_data(rows, np.where(rank < n_entries, rows.data, 0)).copy()
-    kept.eliminate_zeros()
-    return kept
+    largest = with_data(rows, np.where(rank < n_entries, rows.data, 0)).copy()
+    largest.eliminate_zeros()
+    return largest
 
 
 def _representable(lower: float, upper: float, dtype: np.dtype) -> tuple[Any, Any]:

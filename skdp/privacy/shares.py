@@ -30,7 +30,7 @@ from skdp.privacy.releases import PrivacySpent, Release, Released
 _ROOT = 6e6  # not tuned
 # Farthest a share of the noise reaches, in steps: 37.6 standard deviations of 32 steps at most, and
 # one for both roundings.
-_REACH = 1205  # not tuned
+_FARTHEST = 1205  # not tuned
 # Without noise, 2**60 steps span the largest sum.
 _BITS_WITHOUT_NOISE = 60  # not tuned
 # More than the rounding of any kernel of BLAS.
@@ -70,7 +70,7 @@ class Shares:
         step = lattice_step(std) if std > 0 else math.ldexp(1.0, max(exponent, -1074))
         # A sum of null units is 0, and changing each unit once leads to any dataset.
         limit = largest / step + 1
-        if not limit + _REACH * self.n_owners < 2.0**62:
+        if not limit + _FARTHEST * self.n_owners < 2.0**62:
             raise BudgetError(
                 f"Release {release.name!r} does not fit into words of 64 bits at its mu of "
                 f"{sensitivity / noise_std:.3g}; pass a smaller epsilon."
@@ -125,7 +125,7 @@ class ShareLayout:
     @property
     def largest(self) -> int:
         """Bound of the sum of the counts of owners with no more units in all than agreed."""
-        return self.limit + _REACH * self.n_owners
+        return self.limit + _FARTHEST * self.n_owners
 
     @property
     def words(self) -> np.dtype:

@@ -21,7 +21,7 @@ Arguments = tuple[Any, ...]
 _LARGEST = np.finfo(np.float64).max
 
 
-def _odd_rows(first: np.ndarray) -> Iterator[np.ndarray]:
+def _extreme_rows(first: np.ndarray) -> Iterator[np.ndarray]:
     """Give rows that break what is not careful: any scale, opposite, across; and random ones."""
     size, generator = len(first), np.random.default_rng(0)
     signs, axis = (-1.0) ** np.arange(size), np.eye(size)[-1]
@@ -39,15 +39,15 @@ def _has_labels(values: np.ndarray) -> bool:
     return values.dtype.kind != "f" or is_whole
 
 
-def _odd_units(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
+def _extreme_units(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
     """Give units of one row: of each array a row, a label that there is, or a number far out."""
     far_out = np.array([0.0, 1e9, -1e9, 1e300, -_LARGEST])
     targets = [np.unique(one) if _has_labels(one) else far_out for one in arrays]
     matrices = [one[0] for one in arrays if one.ndim > 1]
-    for number, row in enumerate(_odd_rows(np.ravel(matrices[0]) if matrices else np.zeros(1))):
+    for number, row in enumerate(_extreme_rows(np.ravel(matrices[0]) if matrices else np.zeros(1))):
         yield [
-            row.reshape(one.shape[1:]) if one.ndim > 1 else odd[number % len(odd)]
-            for one, odd in zip(arrays, targets, strict=True)
+            row.reshape(one.shape[1:]) if one.ndim > 1 else values[number % len(values)]
+            for one, values in zip(arrays, targets, strict=True)
         ]
 
 
@@ -59,7 +59,7 @@ def _exchanged(arrays: Sequence[Any], is_own: np.ndarray, unit: Any, count: int)
 
 
 def replaced_rows(*arguments: Any, place: int = 0) -> list[Arguments]:
-    """Exchange a row, or a record of several arrays, for odd ones.
+    """Exchange a row, or a record of several arrays, for extreme ones.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def replaced_rows(*arguments: Any, place: int = 0) -> list[Arguments]:
            [1., 1.]])
     """
     is_own = np.arange(len(arguments[0])) == place
-    return [_exchanged(arguments, is_own, unit, 1) for unit in _odd_units(arguments)]
+    return [_exchanged(arguments, is_own, unit, 1) for unit in _extreme_units(arguments)]
 
 
 def replaced_users(*arguments: Any, place: int = 0) -> list[Arguments]:
@@ -111,7 +111,7 @@ def replaced_users(*arguments: Any, place: int = 0) -> list[Arguments]:
     ((32, 2), array([7, 8]))
     """
     *arrays, users = arguments
-    units = [[*unit, users[place]] for unit in _odd_units(arrays)]
+    units = [[*unit, users[place]] for unit in _extreme_units(arrays)]
     is_own = users == users[place]
     return [_exchanged(arguments, is_own, unit, count) for unit in units for count in (1, 30)]
 

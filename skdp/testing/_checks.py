@@ -117,15 +117,17 @@ def a_null_unit_contributes_nothing(case: Subject) -> None:
 
 def all_that_is_told_follows_the_releases(case: Subject) -> None:
     """Other data that are answered with the same releases give the same fit, and say the same."""
-    (original, budget), told = fits.said_by(lambda: _recorded(case))
+    (original, budget), messages = fits.messages_of(lambda: _recorded(case))
     scripted = fits.scripted_budget(budget.released)
 
     others = [(fits.Group.make_null, one) for one in case.strangers()]
     others += [(one.make_null, one.origin or one.datasets[0]) for one in case.groups()]
     for make_null, data in others:
         with make_null():
-            (again, _), said = fits.said_by(partial(fits.fit_with, case.make(), data, scripted))
-        assert said == told, f"{said} was said in place of {told}"
+            (again, _), found = fits.messages_of(
+                partial(fits.fit_with, case.make(), data, scripted)
+            )
+        assert found == messages, f"{found} in place of {messages}"
         fits.assert_same_fit(again, original)
 
 
@@ -288,11 +290,11 @@ def _reached_from(value: Any, ends: set[int]) -> dict[int, Any]:
     while todo:
         one = todo.pop()
         # Other threads end when they will, and what is theirs goes with them.
-        held = [vars(one)] if isinstance(one, threading.local) else gc.get_referents(one)
+        referents = [vars(one)] if isinstance(one, threading.local) else gc.get_referents(one)
         # As few calls of `id` as can be: whoever listens to Python is told of each.
-        names = list(map(id, held))
+        names = list(map(id, referents))
         reached[id(one)] = one, hash(one.tobytes()) if isinstance(one, np.ndarray) else names
-        for name, other in zip(names, held, strict=True):
+        for name, other in zip(names, referents, strict=True):
             if name not in ends and not isinstance(other, type | ModuleType):
                 todo.append(other)
                 ends.add(name)
@@ -363,9 +365,9 @@ def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
     for place, bad in itertools.product(range(len(case.data)), (np.nan, np.inf)):
         data = case.spoiled(place, bad)
         if data is not None:
-            told = _refusal(estimator, data)
-            assert "NaN" in told or "inf" in told, f"the error does not say what is wrong: {told}"
-            assert not any(one in told for one in telling), f"the error tells of data: {told}"
+            text = _refusal(estimator, data)
+            assert "NaN" in text or "inf" in text, f"the error does not say what is wrong: {text}"
+            assert not any(one in text for one in telling), f"the error tells of data: {text}"
             assert all_of(vars(estimator)) == before, "a refused fit has left something"
 
 

@@ -10,7 +10,7 @@ from scipy.stats import fisher_exact, spearmanr
 
 from skdp.testing import _audit as fits
 from skdp.testing._audit import Fit, Part, columns_of_fits, parts_of
-from skdp.testing._recording import said_by
+from skdp.testing._recording import messages_of
 
 # A finding of a statistical test comes by chance this often, over all outputs.
 _CHANCE = 1e-9  # not tuned
@@ -297,30 +297,30 @@ def find_data_dependent_attributes(
     data_max_: differs between both datasets, whatever the seed; it is the max of columns
     """
     seeds = fits.seeds_of(_N_SEEDS, random_state)
-    told = [[_told(fit, one, seed) for seed in seeds] for one in (data, neighbour)]
+    observed = [[_observed(fit, one, seed) for seed in seeds] for one in (data, neighbour)]
     both = [_statistics(one) for one in (data, neighbour)]
     statistics = {name: [one.get(name) for one in both] for name in both[0]}
-    names = dict.fromkeys(name for one in told[0] + told[1] for name in one)
-    values = {name: [[one.get(name) for one in side] for side in told] for name in names}
+    names = dict.fromkeys(name for one in observed[0] + observed[1] for name in one)
+    values = {name: [[one.get(name) for one in side] for side in observed] for name in names}
     faults = {name: _fault(one, statistics) for name, one in values.items()}
     return [Finding(name, what) for name, what in faults.items() if what]
 
 
-def _told(fit: Fit, data: Any, seed: int) -> dict[str, Part]:
+def _observed(fit: Fit, data: Any, seed: int) -> dict[str, Part]:
     """Fit, and return all that is told, by name."""
-    said: dict[str, Any] = {}
+    texts: dict[str, Any] = {}
 
     def tell() -> Any:
         try:
             return fit(data, seed)
         except Exception as error:
-            said["error"] = f"{type(error).__name__}: {error}"
+            texts["error"] = f"{type(error).__name__}: {error}"
 
-    result, (*warned, text) = said_by(tell)
+    result, (*warned, text) = messages_of(tell)
     of_classes = [fits.attributes_of_class(base) for base in type(result).__mro__[:-1]]
-    said |= {"warnings": "\n".join(warned), "printed text": text, "class": of_classes}
-    told = {**dict(parts_of(said)), **dict(parts_of(result))}
-    return {name or "output": part for name, part in told.items()}
+    texts |= {"warnings": "\n".join(warned), "printed text": text, "class": of_classes}
+    parts = {**dict(parts_of(texts)), **dict(parts_of(result))}
+    return {name or "output": part for name, part in parts.items()}
 
 
 def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) -> str:
@@ -332,8 +332,8 @@ def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) ->
     forms = [{one.form for one in side} for side in parts]
     both = [*forms[0], *forms[1]]
     if len({*both}) > 1:
-        told = "is {} with one dataset, and {} with the other one".format(*both)
-        return told if len(both) == 2 else ""
+        text = "is {} with one dataset, and {} with the other one".format(*both)
+        return text if len(both) == 2 else ""
     firsts = [side[0].numbers for side in parts]
     numbers = np.array([[np.ravel(one.numbers) for one in side] for side in parts])
     bits = np.ascontiguousarray(numbers)[..., None].view(np.uint8)

@@ -174,29 +174,29 @@ def replay(make: Callable[[], Any], data: Any, script: Iterable[np.ndarray]) -> 
     return fit_with(make(), data, scripted_budget(script))[1]
 
 
-def said_by(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
+def messages_of(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
     """Return what a function returns, and all that it says: warnings, prints, log records."""
-    told, logger, write = io.StringIO(), logging.getLogger(), os.write
+    output, logger, write = io.StringIO(), logging.getLogger(), os.write
     log = logging.Formatter(logging.BASIC_FORMAT)
 
     def _write(file: int, data: Any) -> int:
-        told.write(repr(bytes(data)))
+        output.write(repr(bytes(data)))
         return write(file, data)
 
     with (
         warnings.catch_warnings(record=True, action="always") as caught,
-        contextlib.redirect_stdout(told),
-        contextlib.redirect_stderr(told),
-        patch.multiple(sys, __stdout__=told, __stderr__=told),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(output),
+        patch.multiple(sys, __stdout__=output, __stderr__=output),
         patch.object(os, "write", _write),
         # Of all loggers, whatever handlers they have.
-        patch.object(logging.Logger, "handle", lambda _, one: told.write(log.format(one) + "\n")),
+        patch.object(logging.Logger, "handle", lambda _, one: output.write(log.format(one) + "\n")),
         contextlib.ExitStack() as after,
     ):
         after.callback(logger.setLevel, logger.level)
         logger.setLevel(1)
         result = fit()
-    return result, [*(str(warning.message) for warning in caught), told.getvalue()]
+    return result, [*(str(warning.message) for warning in caught), output.getvalue()]
 
 
 # Ways out of a process, as Python names them to those who listen, and what shows that a file is
@@ -232,7 +232,7 @@ def leaving(ledger: Any = None) -> Iterator[list[str]]:
 @lru_cache
 def _listen_to_python() -> None:
     # Who listens cannot stop, and is told of every `id`.
-    sys.addaudithook(lambda *told: [one(*told) for one in _listeners])
+    sys.addaudithook(lambda *event: [one(*event) for one in _listeners])
 
 
 @contextlib.contextmanager
@@ -296,9 +296,9 @@ def contents_of(estimator: Any) -> dict[str, Any]:
     is_stream = "skdp.decomposition.streams.base" in {base.__module__ for base in kind.__mro__}
     left_out = estimator.get_params(deep=False).keys() | {"fit"}
     left_out |= OF_ONE_OBJECT if is_stream else set()
-    held = {name: one for name, one in vars(estimator).items() if name not in left_out}
-    order = {ORDER: " ".join(held), "__class__": f"{kind.__module__}.{kind.__qualname__}"}
-    return dict(all_of(dict(sorted(held.items())) | order))
+    contents = {name: one for name, one in vars(estimator).items() if name not in left_out}
+    order = {ORDER: " ".join(contents), "__class__": f"{kind.__module__}.{kind.__qualname__}"}
+    return dict(all_of(dict(sorted(contents.items())) | order))
 
 
 # ------------------------------
@@ -330,13 +330,13 @@ def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> d
         origins = [] if group.origin is None else [group.origin]
         script = record(make_estimator, [*origins, *group.datasets][0]).released
         answer = partial(fit_with, kind=scripted_budget(script))
-        fits = [said_by(partial(answer, make_estimator(), one)) for one in group.datasets]
+        fits = [messages_of(partial(answer, make_estimator(), one)) for one in group.datasets]
         with group.make_null():
-            fits += [said_by(partial(answer, make_estimator(), one)) for one in origins]
+            fits += [messages_of(partial(answer, make_estimator(), one)) for one in origins]
         contents = contents_of(fits[0][0][0])
-        for (estimator, _), told in fits[1:]:
+        for (estimator, _), messages in fits[1:]:
             assert_holds(estimator, contents)
-            assert told == fits[0][1], f"a neighbor has {told} said in place of {fits[0][1]}"
+            assert messages == fits[0][1], f"a neighbor has {messages} in place of {fits[0][1]}"
         budgets = [budget for (_, budget), _ in fits]
         n_replays = len(group.datasets)
         for name, ratio in farthest(budgets[:n_replays], *budgets[n_replays:]).items():

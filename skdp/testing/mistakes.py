@@ -62,11 +62,11 @@ class NoisyMean:
         NoisyMean
             The estimator itself.
         """
-        self._look_at(X)
+        self._before_release(X)
         self.mean_ = self._with_noise(self._clipped(X).mean(axis=0), 2 / len(X) / self.mu, X)
         return self
 
-    def _look_at(self, X: np.ndarray) -> None:
+    def _before_release(self, X: np.ndarray) -> None:
         """Do nothing; some mistakes do."""
 
     def _clipped(self, X: np.ndarray) -> np.ndarray:
@@ -126,28 +126,28 @@ class PlainNoise(NoisyMean):
 class ExactAttribute(NoisyMean):
     """Sets a statistic that has no noise."""
 
-    def _look_at(self, X: np.ndarray) -> None:
+    def _before_release(self, X: np.ndarray) -> None:
         self.data_max_ = X.max(axis=0)
 
 
 class LeakedShape(NoisyMean):
     """Tells by a shape how many rows are long."""
 
-    def _look_at(self, X: np.ndarray) -> None:
+    def _before_release(self, X: np.ndarray) -> None:
         self.long_rows_ = np.zeros(np.count_nonzero(np.linalg.norm(X, axis=1) > 1))
 
 
 class KeptRow(NoisyMean):
     """Remembers a row."""
 
-    def _look_at(self, X: np.ndarray) -> None:
+    def _before_release(self, X: np.ndarray) -> None:
         self._first = X[0].copy()
 
 
 class WarnsOfData(NoisyMean):
     """Warns if a row is long."""
 
-    def _look_at(self, X: np.ndarray) -> None:
+    def _before_release(self, X: np.ndarray) -> None:
         if np.linalg.norm(X, axis=1).max() > 1:
             warnings.warn("X has long rows.", UserWarning, stacklevel=3)
 
@@ -155,7 +155,7 @@ class WarnsOfData(NoisyMean):
 class PrintsData(NoisyMean):
     """Prints a number of the data."""
 
-    def _look_at(self, X: np.ndarray) -> None:
+    def _before_release(self, X: np.ndarray) -> None:
         print(f"Largest number: {X.max():.3f}")
 
 

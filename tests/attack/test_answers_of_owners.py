@@ -13,7 +13,7 @@ from skdp.federated._agreement import view_of
 from skdp.federated._masks import signed
 from skdp.federated._messages import pack
 from skdp.ledger import PrivacyLedger
-from skdp.testing._recording import said_by
+from skdp.testing._recording import messages_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -95,7 +95,7 @@ def all_said(cell, lie):
         for X in rows:
             ledger = Charges()
             owner = Owner(federation, OWNER, cell.contain(X), ledger=ledger)
-            said.append((*said_by(lambda: asked_of(owner, story)), ledger.charged))  # noqa: B023
+            said.append((*messages_of(lambda: asked_of(owner, story)), ledger.charged))  # noqa: B023
             assert isinstance(owner.estimator_, type(story.model))
     return said
 

@@ -161,10 +161,10 @@ def only_the_number_of_people_is_told(kind):
         patch("skdp.linear_model.logistic.fit.LEAST_ROUNDING", 0.0),
     ):
         few, many = (_people_with(n_rows) for n_rows in (FEW, MANY))
-        (_, budget), _ = _recording.said_by(lambda: _fit(kind, few, _recording.RecordingBudget))
+        (_, budget), _ = _recording.messages_of(lambda: _fit(kind, few, _recording.RecordingBudget))
         script = _recording.scripted_budget(budget.released)
-        (first, one), told = _recording.said_by(lambda: _fit(kind, few, script))
-        (second, other), told_of_many = _recording.said_by(lambda: _fit(kind, many, script))
+        (first, one), told = _recording.messages_of(lambda: _fit(kind, few, script))
+        (second, other), told_of_many = _recording.messages_of(lambda: _fit(kind, many, script))
     assert told == told_of_many
     assert one.spent().releases == other.spent().releases
     _recording.assert_same_fit(second, first)

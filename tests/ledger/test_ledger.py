@@ -189,18 +189,18 @@ def test_the_report_is_printed_by_a_command(tmp_path, ledger, capsys, monkeypatc
 
 def test_costs_are_whole_numbers_rounded_up():
     limit = Limit.of(4.0, 1e-6)
-    assert limit.cost_of(a_fit(4.0)).spent == WHOLE
-    assert limit.cost_of(Fit(1e-200)).spent == 1
+    assert limit.cost_of(a_fit(4.0))[0] == WHOLE
+    assert limit.cost_of(Fit(1e-200))[0] == 1
     for parts in (2, 3, 7, 1000, 10**6):
-        part = limit.cost_of(Fit(limit.mu / math.sqrt(parts))).spent
+        part, _ = limit.cost_of(Fit(limit.mu / math.sqrt(parts)))
         assert abs(parts * part - WHOLE) <= parts + WHOLE * 1e-15
         # Never too little: what is told is computed from the sum.
         assert part >= WHOLE / parts * (1 - 1e-15)
-    assert limit.room_beside(WHOLE) < 0
-    assert limit.room_beside(0) == WHOLE
-    rooms = [limit.room_beside(int(share * WHOLE)) for share in (0.1, 0.5, 0.9, 0.9999)]
-    assert rooms == sorted(rooms, reverse=True)
-    assert rooms[-1] > 0
+    assert limit.units_beside(WHOLE) < 0
+    assert limit.units_beside(0) == WHOLE
+    units = [limit.units_beside(int(share * WHOLE)) for share in (0.1, 0.5, 0.9, 0.9999)]
+    assert units == sorted(units, reverse=True)
+    assert units[-1] > 0
 
 
 @pytest.mark.covered
