@@ -290,7 +290,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     """An estimator whose `fit` spends a privacy budget."""
 
     # Of the last fit, for its card: texts of all warnings, and the public number of units.
-    _said: list[str]
+    _warnings_given: list[str]
     _n_units: int
     # Set on the clone that a pipeline or search fits as a step, until the fit has ended.
     _part: Part | None = None
@@ -354,7 +354,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         """Set the fitted attributes; return warnings that follow from released values."""
         warnings = [*self._set_attributes(result, spec), *budget.warnings]
         self.privacy_spent_ = budget.spent()
-        self._said = [*self._public_warnings(spec, budget.plan), *warnings]
+        self._warnings_given = [*self._public_warnings(spec, budget.plan), *warnings]
         self._n_units = int(spec.n_units)
         return warnings
 
@@ -601,7 +601,7 @@ class PlannedEstimator(PrivateEstimator):
     def _keep(self, spec: Any, result: Any, budget: Any) -> list[str]:
         if self.privacy_spent_.enforced:
             raise ValueError(f"fit of {type(self).__name__} must call self.open_budget(plan).")
-        self._said, self._n_units = [], spec.n_units
+        self._warnings_given, self._n_units = [], spec.n_units
         return []
 
 
@@ -727,7 +727,7 @@ def carrying(model: Any, maker: Any) -> Any:
             "made": _fingerprint(model),
             "record": maker.privacy_spent_.as_dict(),
             "n_units": getattr(maker, "_n_units", None),
-            "warnings": list(getattr(maker, "_said", ())),
+            "warnings": list(getattr(maker, "_warnings_given", ())),
         }
         setattr(model, _RECORD, json.dumps(facts))
     return model

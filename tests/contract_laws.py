@@ -31,7 +31,7 @@ def check_kept(family, cell, estimator):
     assert all(after[name] is parameters[name] for name in parameters)
     kept = vars(estimator).keys() - parameters.keys()
     # Texts of warnings, and the public number of units: fits have them, streams do not.
-    told = {"_said", "_n_units"} & kept
+    told = {"_warnings_given", "_n_units"} & kept
     assert kept == family.released(cell) | family.public(cell) | told
     documented = inspect.getdoc(type(estimator)).splitlines()
     n_units, n_features = family.n_units(arguments), estimator.n_features_in_

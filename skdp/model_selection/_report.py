@@ -333,7 +333,10 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
     status = NOT_PRIVATE if note else PRIVATE
     if not note and others:
         note = AS_DECLARED
-    said, n_units = tuple(getattr(estimator, "_said", ())), getattr(estimator, "_n_units", None)
+    said, n_units = (
+        tuple(getattr(estimator, "_warnings_given", ())),
+        getattr(estimator, "_n_units", None),
+    )
     name = type(estimator).__name__
     return PrivacyStep(path, name, status, (record,), note, record.seeded, said, n_units)
 

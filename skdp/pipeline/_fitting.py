@@ -361,7 +361,7 @@ def _fit_step(
         warnings, scales = fit_together(configured, *given, corrects_scales=corrects)
     search.scales |= {id(one): scales for one in configured}
     for one, messages in zip(configured, warnings, strict=True):
-        one._said = search.told(number, budgets, messages)
+        one._warnings_given = search.told(number, budgets, messages)
     search.keep(configured[0].privacy_spent_, label)
     return configured
 
@@ -453,10 +453,12 @@ class SpendsOneBudget(_estimator.Watched, holders.DelegatesMixin):
             # How many rows they have is private.
             n_units, counted = search.people.n_people, "users"
         self._n_units = n_units
-        self._said = _estimator.warnings_for_settings(cost, counted, n_units, self.random_state)
-        self._said += [LABELS_BECOME_PUBLIC] * bool(search.lack_classes)
-        self._said += warnings_for_fits(search)
-        warn_of_privacy(*self._said)
+        self._warnings_given = _estimator.warnings_for_settings(
+            cost, counted, n_units, self.random_state
+        )
+        self._warnings_given += [LABELS_BECOME_PUBLIC] * bool(search.lack_classes)
+        self._warnings_given += warnings_for_fits(search)
+        warn_of_privacy(*self._warnings_given)
         plan = search.planned(cost, ())
         whole = replace(PrivacyBudget.of(plan, NoiseSource(search.seed)).spent(), mu=cost.mu)
         if self.ledger is not None:
@@ -509,6 +511,6 @@ def with_one_record(model: Any, search: Fits, spent: PrivacySpent, ledger: Any) 
             part._part, part.ledger, part.random_state = None, ledger, None
             # What follows from public facts is said of the whole.
             if search.chooses_within(number):
-                part._said = []
-            warnings += part._said
+                part._warnings_given = []
+            warnings += part._warnings_given
     return warnings

@@ -141,10 +141,17 @@ def test_what_is_published_follows_what_is_released(name):
     assert one.best_params_ == other.best_params_
     assert one.privacy_spent_ == other.privacy_spent_
     assert vars(one).keys() == vars(other).keys()
-    assert one._said == other._said
+    assert one._warnings_given == other._warnings_given
     assert set(vars(one)) == {
         *one.get_params(deep=False),
-        *("_n_units", "_said", "best_estimator_", "best_index_", "best_params_", "cv_results_"),
+        *(
+            "_n_units",
+            "_warnings_given",
+            "best_estimator_",
+            "best_index_",
+            "best_params_",
+            "cv_results_",
+        ),
         *("n_distinct_fits_", "n_features_in_", "privacy_spent_"),
     }
     last = one.best_estimator_, other.best_estimator_

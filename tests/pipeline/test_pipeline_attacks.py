@@ -212,7 +212,7 @@ def test_what_is_published_follows_what_is_released(name, container):
         assert set(vars(one)) == set(vars(other))
         assert set(vars(one)) == {
             *one.get_params(deep=False),
-            *{"n_features_in_", "pipeline_", "privacy_spent_", "_said", "_n_units"},
+            *{"n_features_in_", "pipeline_", "privacy_spent_", "_warnings_given", "_n_units"},
         }
         for ours, theirs in zip(one.pipeline_, other.pipeline_, strict=True):
             assert vars(ours).keys() == vars(theirs).keys()
