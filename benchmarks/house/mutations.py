@@ -26,36 +26,47 @@ from mutations import (  # noqa: E402
 TITLE = f"""\
 # What the laws on the covered cells notice
 
-Written by `python -m benchmarks.house.mutations --write`. Each line is a mistake: something that is
-declared {TOO_LITTLE:g} times what it is. "Cells" are those of the cover in which it is made, and
-the last column has the first one in which the law of neighbors fails.
+Written by `python -m benchmarks.house.mutations --write`, in some five minutes. A mistake is
+something that is declared {TOO_LITTLE:g} times what it is. It is noticed if the law of neighbors
+fails in a cell of the cover in which it is made.
 
 """
-COLUMNS = ("what is too small", "cells", "noticed in")
+OF_SENSITIVITIES = ("sensitivity that is too small", "cells", "noticed in")
+OF_RELEASES = ("solver", "releases", "not noticed, each alone")
 
 
-def rows():
-    """Yield a line for each mistake."""
+def table_of(columns, rows):
+    """Write a table."""
+    return "\n".join([line(columns), line(["---"] * len(columns)), *map(line, rows)])
+
+
+def sensitivities():
+    """Yield a line for each sensitivity, with the first cell in which it is noticed."""
     for name, cells in sorted(uses_of_sensitivities().items()):
         with wrong_sensitivity(name):
-            yield f"`sensitivity.{name}`", str(len(cells)), first_to_notice(cells)
+            found = first_to_notice(cells)
+        yield name, str(len(cells)), f"{found[0].name}: {found[1]}" if found else "NOWHERE"
+
+
+def releases():
+    """Yield a line for each solver, with the names of releases that are noticed nowhere."""
     for family, solver in solvers():
-        for name, cells in releases_of(family, solver).items():
+        cells, missed = releases_of(family, solver), []
+        for name in cells:
             with wrong_release(name):
-                what = ", ".join(filter(None, (family.name, solver, name)))
-                yield what, str(len(cells)), first_to_notice((family, cell) for cell in cells)
+                if first_to_notice((family, cell) for cell in cells[name]) is None:
+                    missed.append(name)
+        yield ", ".join(filter(None, (family.name, solver))), str(len(cells)), ", ".join(missed)
 
 
 def main():
     arguments = parser_for(__doc__, write="replace mutations.md").parse_args()
     warnings.simplefilter("ignore")
-    lines = [line(COLUMNS), line(["---"] * len(COLUMNS))]
-    for what, n_cells, cell in rows():
-        noticed = "NOWHERE" if cell is None else f"{cell[0].name}: {cell[1]}"
-        lines.append(line((what, n_cells, noticed)))
-        print(lines[-1], flush=True)
+    tables = table_of(OF_SENSITIVITIES, sensitivities()), table_of(OF_RELEASES, releases())
+    text = TITLE + "\n\n".join(tables) + "\n"
+    print(text)
     if arguments.write:
-        (HERE / "mutations.md").write_text(TITLE + "\n".join(lines) + "\n")
+        (HERE / "mutations.md").write_text(text)
 
 
 if __name__ == "__main__":
