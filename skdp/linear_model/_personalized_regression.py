@@ -813,21 +813,15 @@ class DPPersonalizedRegressor(
 
     def _shared_model(self) -> SharedModel:
         """Return the released model in the coordinates of whitened rows, as in the fit."""
-        basis, mean = self.components_.T.astype(np.float64), self.coef_.astype(np.float64)
+        released = self.components_.T, self.coef_, self.prior_variances_, self.mean_
+        basis, mean, variances, center = (each.astype(np.float64) for each in released)
         whitening = None
         if self.whitening_ is not None:
             whitening = self.whitening_.astype(np.float64)
             both = np.linalg.solve(whitening, np.column_stack([basis, mean]))
             basis, mean = both[:, :-1].astype(np.float64), both[:, -1].astype(np.float64)
-        prior = Prior(
-            mean,
-            basis,
-            self.prior_variances_.astype(np.float64),
-            self.intercept_variance_,
-            self.noise_variance_,
-            self.prior_mix_,
-        )
-        center = self.mean_.astype(np.float64)
+        noise = self.intercept_variance_, self.noise_variance_, self.prior_mix_
+        prior = Prior(mean, basis, variances, *noise)
         response_center = self.intercept_ + float(center @ self.coef_)
         return SharedModel(center, response_center, whitening, prior, self.snr_)
 

@@ -115,8 +115,13 @@ class SupervisedEstimator(PrivateEstimator):
     def _validate(self, X: Any, y: Any, users: Any = None) -> tuple[Any, Data]:
         name, (rows, shape) = type(self).__name__, self._read(X)
         refuse_stream(rows, name)
-        is_factored = isinstance(rows, RankOneMatrices)
-        checked = checked_factors(rows) if is_factored else held(check_rows_or_blocks(rows, name))
+        if isinstance(rows, RankOneMatrices):
+            rows.check()
+            if len(rows) == 0:
+                raise ValueError("X has 0 sample(s), while a minimum of 1 is required.")
+            checked = rows
+        else:
+            checked = held(check_rows_or_blocks(rows, name))
         targets = self._targets(checked, y)
         check_consistent_length(checked, targets)
         people = people_of(users, checked, self.privacy_unit)
@@ -146,14 +151,6 @@ class SupervisedEstimator(PrivateEstimator):
     @abstractmethod
     def _spec_of(self, rows: Any, size: tuple[int, int], shape: Shape, *, names: Any) -> Any:
         """Return the spec of a fit to so many rows and features, or to matrices of a shape."""
-
-
-def checked_factors(X: RankOneMatrices) -> RankOneMatrices:
-    """Refuse matrices of rank one that no estimator can be fitted to."""
-    X.check()
-    if len(X) == 0:
-        raise ValueError("X has 0 sample(s), while a minimum of 1 is required.")
-    return X
 
 
 # ------------------------------

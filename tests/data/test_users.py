@@ -185,7 +185,7 @@ def test_blocks_are_worked_on_at_a_time_and_come_in_their_order(monkeypatch):
 @pytest.mark.parametrize("n_users", [1, 1000, 1025, 5000, 10**6, 10**8])
 @pytest.mark.parametrize("n_features", [1, 2, 50, 86, 300, 2000])
 def test_rounding_of_users_is_enough_for_arrays_of_their_statistics(n_users, n_features):
-    # What `clipped_total` and `clipped_moment` add up has longer blocks.
+    # What `clipped_sum` adds up has longer blocks.
     users = Users(np.zeros((1, n_features)), np.zeros(1), np.zeros(1, np.intp), 1)
     users.n_users = n_users
     users.block_starts = np.append(np.arange(0, n_users, 1024), n_users)

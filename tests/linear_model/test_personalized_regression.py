@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 import skdp
 from skdp.data.users import Users
-from skdp.linear_model.personal.fit import _errors, _errors_of_long
+from skdp.linear_model.personal.fit import _errors
 from skdp.linear_model.personal.plan import PRIORS
 from skdp.linear_model.personal.start import (
     Prior,
@@ -347,8 +347,9 @@ def test_leave_one_out_errors_by_kernels_are_those_of_refits(n_rows):
     basis = np.linalg.qr(np.random.default_rng(0).normal(size=(N_FEATURES, 2)))[0]
     prior = Prior(np.ones(N_FEATURES), basis, np.array([2.0, 0.5]), 0.1, 0.4)
     (batch,) = users.batches
-    found = _errors(batch, prior, PRIORS)
-    np.testing.assert_allclose(found, _errors_of_long(batch, prior, PRIORS), rtol=1e-6)
+    found = _errors(batch, prior, PRIORS, by_kernels=True)
+    of_long = _errors(batch, prior, PRIORS, by_kernels=False)
+    np.testing.assert_allclose(found, of_long, rtol=1e-6)
     for place, (mix, factor) in enumerate(PRIORS):
         outside = mix * prior.spread
         covariance = basis * ((1 - mix) * prior.variances) @ basis.T + outside * np.eye(N_FEATURES)

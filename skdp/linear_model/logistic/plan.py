@@ -148,9 +148,12 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
         name, shape = "coefficients", (spec.n_features + 1, spec.n_columns)
         exact = spec.cost.release(name, "gaussian", 1.0, change, {}, shape=shape)
         return LogisticReleases(None, None, (), None, exact)
-    norm = plan_norm(spec)
-    moment = _plan_moment(spec, norm)
-    losses = _plan_losses(spec)
+    norm, size = plan_norm(spec), spec.n_features + 1 + spec.n_classes
+    bound = clip_norm(spec) if norm is None else norm.name
+    of_moment = bound, partial(_moment_change, n_classes=spec.n_classes), "symmetric_gaussian"
+    moment = plan_sum(spec, "class moment", _MOMENT_SHARE, (size, size), *of_moment)
+    of_losses = FACTORS.shape, loss_level(spec), sensitivity.row_sum
+    losses = plan_sum(spec, "losses of scores", _LOSSES_SHARE, *of_losses)
     shape, share = (spec.n_features + 1, spec.n_columns), left_of(norm, moment, losses)
     steps = n_steps_of_rows(spec), WHITENED_GRADIENT
     gradients = plan_steps(spec, *steps, share, shape, moment.name)
@@ -195,19 +198,6 @@ def plan_norm(spec: LogisticSpec, name: str = "clip norm") -> Release | None:
     return spec.cost.release(
         name, "exponential", _NORM_SHARE, sensitivity.count_distance, {}, shape=NORMS.shape
     )
-
-
-def _plan_moment(spec: LogisticSpec, norm: Release | None) -> Release:
-    change = partial(_moment_change, n_classes=spec.n_classes)
-    shape = (spec.n_features + 1 + spec.n_classes,) * 2
-    bound = clip_norm(spec) if norm is None else norm.name
-    name, mechanism = "class moment", "symmetric_gaussian"
-    return plan_sum(spec, name, _MOMENT_SHARE, shape, bound, change, mechanism)
-
-
-def _plan_losses(spec: LogisticSpec) -> Release:
-    level, change = loss_level(spec), sensitivity.row_sum
-    return plan_sum(spec, "losses of scores", _LOSSES_SHARE, FACTORS.shape, level, change)
 
 
 def loss_level(spec: LogisticSpec) -> float:
@@ -283,7 +273,9 @@ def whitening_of(
     """
     off_diagonal_std = noise_std * math.sqrt(0.5)
     noisy = moment[:n_features, n_features] / constant
-    mean = _without_noise(noisy, off_diagonal_std / constant)
+    square = float(row_squares(noisy[None])[0])
+    noise = n_features * (off_diagonal_std / constant) ** 2
+    mean = noisy * max(0.0, 1 - noise / square) if square else noisy
     # The second moment around `mean`, not around the noisy mean, which may be longer than the rows.
     shift = np.outer(mean, noisy)
     covariance = moment[:n_features, :n_features] - shift - shift.T + np.outer(mean, mean)
@@ -297,27 +289,16 @@ def whitening_of(
     is_clear = bool(values[-1] > edge and spread.sum() >= 1)
     root, largest = (half + half.T) / 2, 1 / math.sqrt(raised[0])
     variances = np.diag(covariance)
-    are_unlike, is_flat = _are_unlike(variances, noise_std), _are_flat(variances, noise_std)
-    found = mean, root, vectors, spread, largest, reach, is_clear, are_unlike
-    return Whitening(*found, is_flat=is_flat)
-
-
-def _are_flat(variances: np.ndarray, noise_std: float) -> np.ndarray:
-    """Tell which columns hardly vary, if noise is small beside how others do."""
-    is_clear = _VISIBLE * noise_std < _FLAT * np.median(variances)
-    return np.asarray((variances < _UNSEEN * noise_std) & is_clear)
+    is_flat = variances < _UNSEEN * noise_std
+    is_flat &= _VISIBLE * noise_std < _FLAT * np.median(variances)
+    found = mean, root, vectors, spread, largest, reach, is_clear
+    return Whitening(*found, _are_unlike(variances, noise_std), is_flat=is_flat)
 
 
 def _are_unlike(variances: np.ndarray, noise_std: float) -> bool:
     """Tell whether noise hides the median of released variances, and not the largest by far."""
     median = max(float(np.median(variances)), noise_std)
     return bool(median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median)
-
-
-def _without_noise(mean: np.ndarray, noise_std: float) -> np.ndarray:
-    """Shrink a mean toward 0 by the fraction of its squared length that is noise."""
-    square = float(row_squares(mean[None])[0])
-    return mean * max(0.0, 1 - len(mean) * noise_std**2 / square) if square else mean
 
 
 def start_of(moment: np.ndarray, whitening: Whitening, beside: tuple[float, float]) -> np.ndarray:

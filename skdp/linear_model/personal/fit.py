@@ -86,13 +86,8 @@ def descend(
         level = followed_level(level, kept, _GRADIENT_QUANTILE, limits)
     if budget.is_private or not steps:
         return start
-
-    def exact_step(start: Start) -> Start:
-        """Take a step along the whole gradient."""
-        gradient, _ = _clipped_gradient(users, start.prior, NO_CLIPPING)
-        return _moved(start, gradient / users.n_users)
-
-    return _settled(start, exact_step)
+    exact = partial(_clipped_gradient, users, level=NO_CLIPPING)
+    return _settled(start, lambda now: _moved(now, exact(now.prior)[0] / users.n_users))
 
 
 def _settled(start: Start, exact_step: Callable[[Start], Start]) -> Start:
@@ -350,20 +345,14 @@ def choose_prior(
     choices = tuple((mix, factor * part if mix > 0 else factor) for mix, factor in PRIORS)
     best = users.map_users(partial(best_priors, prior=start.prior, choices=choices))
     counts, noise_std = budget.release(vote, bin_counts(best, np.arange(len(choices))))
-    lead = counts - np.array([_handicap(*choice, users.n_users, noise_std) for choice in choices])
+    # By how many votes a choice has to win. It costs more to trust a representation that is noise
+    # than to distrust a good one, and the votes for any useful prior are split among several of
+    # them. Where none helps, chance makes a head that follows the responses closely the best for
+    # many users: such a prior has to win by twice as much.
+    of_none, (mixes, factors) = _LEAD_OF_NONE * users.n_users, np.transpose(choices)
+    unmixed = _LEAD * noise_std + of_none * (factors > 1)
+    lead = counts - np.where(mixes > 0, 2 * of_none * (factors < _CLOSE), unmixed)
     return replace(start, prior=start.prior.changed(*choices[int(np.argmax(lead))]))
-
-
-def _handicap(mix: float, noise_factor: float, n_users: int, count_std: float) -> float:
-    """Compute by how many votes a choice has to win.
-
-    It costs more to trust a representation that is noise than to distrust a good one. And the votes
-    for any useful prior are split among several of them. Where none helps, chance makes a head that
-    follows the responses closely the best for many users: such a prior has to win by twice as much.
-    """
-    if mix > 0:
-        return 2 * _LEAD_OF_NONE * n_users if noise_factor < _CLOSE else 0.0
-    return _LEAD * count_std + (_LEAD_OF_NONE * n_users if noise_factor > 1 else 0.0)
 
 
 def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
@@ -410,40 +399,33 @@ def _lifted(batch: UserBatch, model: SharedModel, lift: np.ndarray) -> np.ndarra
 
 def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
     """Return which prior predicts each user best, leaving one response out at a time."""
-    errors = _errors_of_long if batch.rows.shape[1] > batch.rows.shape[2] else _errors
-    return np.argmin(errors(batch, prior, choices), axis=0).astype(np.float64)
+    by_kernels = batch.rows.shape[1] <= batch.rows.shape[2]
+    errors = _errors(batch, prior, choices, by_kernels=by_kernels)
+    return np.argmin(errors, axis=0).astype(np.float64)
 
 
-def _errors_of_long(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
-    """Compute the errors of users with more rows than features."""
-    priors = (prior.changed(*choice) for choice in choices)
-    errors = [
-        leave_one_out_errors_by_features(*features_of(batch, one), batch.counts, one.noise_variance)
-        for one in priors
-    ]
-    return np.stack(errors)
+def _errors(batch: UserBatch, prior: Prior, choices: Choices, *, by_kernels: bool) -> np.ndarray:
+    """Compute the errors with each choice; a mix of priors has many features, or two kernels.
 
-
-def _errors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
-    """Compute the errors from kernels of the rows; a mix of priors has a mix of two kernels."""
-    counts = batch.counts
+    Kernels are smaller where users have fewer rows than features.
+    """
     features, responses = features_of(batch, prior)
-    inside = features @ features.transpose(0, 2, 1)
-    everywhere = prior.spread * (batch.rows @ batch.rows.transpose(0, 2, 1))
-    is_row = batch.is_row[:, :, np.newaxis]
-    everywhere += prior.intercept_variance * (is_row * batch.is_row[:, np.newaxis, :])
-    everywhere -= inside
-    all_errors = []
-    for mix, factor in choices:
-        noise_variance = factor * prior.noise_variance
-        if mix == 0:
-            # Without a mix the features are few, and no kernel is needed.
-            errors = leave_one_out_errors_by_features(features, responses, counts, noise_variance)
+    if by_kernels:
+        inside = features @ features.transpose(0, 2, 1)
+        everywhere = prior.spread * (batch.rows @ batch.rows.transpose(0, 2, 1))
+        is_row = batch.is_row[:, :, np.newaxis]
+        everywhere += prior.intercept_variance * (is_row * batch.is_row[:, np.newaxis, :])
+        everywhere -= inside
+    errors = []
+    for changed in (prior.changed(*choice) for choice in choices):
+        rest = responses, batch.counts, changed.noise_variance
+        if by_kernels and changed.mix > 0:
+            kernels = inside + changed.mix * everywhere
+            errors.append(leave_one_out_errors_by_kernels(kernels, *rest))
         else:
-            kernel = inside + mix * everywhere
-            errors = leave_one_out_errors_by_kernels(kernel, responses, counts, noise_variance)
-        all_errors.append(errors)
-    return np.stack(all_errors)
+            of_choice = features if changed.mix == 0 else features_of(batch, changed)[0]
+            errors.append(leave_one_out_errors_by_features(of_choice, *rest))
+    return np.stack(errors)
 
 
 # ------------------------------

@@ -159,25 +159,15 @@ def release_level(search: Search, norms: np.ndarray, q: float, budget: PrivacyBu
     return level_with_noise(budget.quantile(search, norms, q=q), budget)
 
 
-def clipped_total(values: np.ndarray, level: float) -> np.ndarray:
-    """Sum vectors, one of each user, clipped to norm `level`."""
-    kernel = partial(_total, level=level)
-    return np.asarray(map_sum(as_source(values), kernel, values.shape[1]))
+def clipped_sum(values: np.ndarray, level: float, *, is_moment: bool = False) -> np.ndarray:
+    """Sum vectors, one of each user, clipped to norm `level`, or their outer products."""
+    kernel = partial(_clipped_sum, level=level, is_moment=is_moment)
+    return np.asarray(map_sum(as_source(values), kernel, values.shape[1] ** (1 + is_moment)))
 
 
-def clipped_moment(values: np.ndarray, level: float) -> np.ndarray:
-    """Sum the outer products of vectors, one of each user, clipped to norm `level`."""
-    kernel = partial(_moment, level=level)
-    return np.asarray(map_sum(as_source(values), kernel, values.shape[1] ** 2))
-
-
-def _total(_: slice, values: np.ndarray, level: float) -> np.ndarray:
-    return np.asarray(clip_rows(values.copy(), level).sum(axis=0))
-
-
-def _moment(_: slice, values: np.ndarray, level: float) -> np.ndarray:
+def _clipped_sum(_: slice, values: np.ndarray, level: float, *, is_moment: bool) -> np.ndarray:
     clipped = clip_rows(values.copy(), level)
-    return clipped.T @ clipped
+    return np.asarray(clipped.T @ clipped if is_moment else clipped.sum(axis=0))
 
 
 def loses_digits(sizes: np.ndarray) -> np.ndarray:
@@ -351,7 +341,11 @@ def _plan_heads(spec: PersonalSpec, before: Any, norm: Search) -> HeadReleases:
     mean, certainty = None, math.sqrt(spec.n_components) + MEAN_CERTAINTY
     if spec.mean_head and _noise_of_mean(spec, _MEAN_SHARE) * certainty <= _LARGEST_NOISE:
         mean = _mean_products(spec, _MEAN_SHARE, norm)
-    head_norm, vote = _search(spec, "head norm", RELATIVE_SIZES), _plan_vote(spec)
+    head_norm = _search(spec, "head norm", RELATIVE_SIZES)
+    # Counts of users whom each prior predicts best.
+    share = _share_of_counts(2, spec, _PRIOR_PRECISION, _PRIOR_LIMITS)
+    counts = partial(sensitivity.histogram, spec.unit.adjacency), {}
+    vote = spec.cost.release("prior vote", "gaussian", share, *counts, shape=(len(PRIORS),))
     scales = _plan_scales(spec)
     left = left_of(before, norm, mean, head_norm, scales, vote)
     share = min(_PRODUCT_SHARE, left / 2) if spec.n_iter else left
@@ -369,13 +363,6 @@ def _plan_scales(spec: PersonalSpec) -> tuple[Search, ...]:
         return ()
     names = ("noise variance", "intercept variance")[: 1 + spec.fit_intercept]
     return tuple(_search(spec, name, VARIANCE_RATIOS) for name in names)
-
-
-def _plan_vote(spec: PersonalSpec) -> Release:
-    """Plan the counts of users whom each prior predicts best."""
-    share = _share_of_counts(2, spec, _PRIOR_PRECISION, _PRIOR_LIMITS)
-    change, shape = partial(sensitivity.histogram, spec.unit.adjacency), (len(PRIORS),)
-    return spec.cost.release("prior vote", "gaussian", share, change, {}, shape=shape)
 
 
 def _plan_steps(

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.special import fdtri, ndtri
@@ -21,8 +22,7 @@ from skdp.linear_model.personal.plan import (
     MeanReleases,
     PersonalSpec,
     above_noise,
-    clipped_moment,
-    clipped_total,
+    clipped_sum,
     level_with_noise,
     mean_clip,
     release_level,
@@ -194,9 +194,7 @@ def release_row_center(plan: ClippedSum, users: Users, budget: PrivacyBudget) ->
     """Release the mean of the users' mean rows, shrunk by the part that is noise."""
     means = users.map_users(_mean_rows)
     level = release_level(plan.norm, row_norms(means), _CENTER_QUANTILE, budget)
-    total = clipped_total(means, level)
-    released, noise_std = budget.release(plan.total, total, level, rounding=users.rounding)
-    center, noise_std = released / users.n_users, noise_std / users.n_users
+    center, noise_std = _release_mean(plan.total, clipped_sum(means, level), level, users, budget)
     return above_noise(center, noise_std, CENTER_CERTAINTY, len(center))
 
 
@@ -208,11 +206,19 @@ def release_response_center(
     if not isinstance(plan, ClippedSum):
         return median_of_responses(plan, Targets.of(means), budget)
     level = release_level(plan.norm, np.abs(means), _CENTER_QUANTILE, budget)
-    total = clipped_total(means[:, np.newaxis], level)[0]
-    released, noise_std = budget.release(plan.total, total, level, rounding=users.rounding)
-    center, noise_std = float(released) / users.n_users, noise_std / users.n_users
+    total = clipped_sum(means[:, np.newaxis], level)[0]
+    released, noise_std = _release_mean(plan.total, total, level, users, budget)
+    center = float(released)
     least = _LEAST_NOISE_OF_MEANS * noise_std
     return center if abs(center) > max(least, min(_LEAST_LEVEL * level, 2 * least)) else 0.0
+
+
+def _release_mean(
+    release: Release, total: Any, level: float, users: Users, budget: PrivacyBudget
+) -> tuple[Any, float]:
+    """Release a sum over users, as a mean; return also the std of its noise."""
+    released, noise_std = budget.release(release, total, level, rounding=users.rounding)
+    return released / users.n_users, noise_std / users.n_users
 
 
 def _mean_rows(batch: UserBatch) -> np.ndarray:
@@ -311,8 +317,7 @@ def release_user_whitening(
     level = release_level(plan.norm, norms, _WHITENING_QUANTILE, budget)
     weights = clip_weights(norms, level, users.n_features**2)
     total = users.map_sum(partial(_weighted_moment, weights=weights), users.n_features**2)
-    released, noise_std = budget.release(plan.total, total, level, rounding=users.rounding)
-    released, noise_std = released / users.n_users, noise_std / users.n_users
+    released, noise_std = _release_mean(plan.total, total, level, users, budget)
     mean_std = noise_std / np.sqrt(users.n_features)
     if np.diagonal(released).mean() <= _CERTAINTY * mean_std:
         return np.eye(users.n_features), (_HIDDEN,)
@@ -398,7 +403,7 @@ def release_mean_model(
 ) -> Start:
     """Release only the mean of the products: one model for all."""
     products, size = _release_size(plan.product_norm, users, UserLevels(), budget)
-    mean = _release_mean(spec, plan.mean_products, products, size, users, budget)
+    mean = _mean_of_products(spec, plan.mean_products, products, size, users, budget)
     basis = np.zeros((users.n_features, 0))
     prior = Prior(_shrunk_mean(basis, *mean), basis, np.zeros(0), 0.0, 1.0)
     return Start(prior, *mean, 1.0, 0.0)
@@ -424,14 +429,13 @@ def release_start(
     """
     products, size = _release_size(plan.product_norm, users, levels, budget)
     level = level_with_noise(size, budget)
-    total = clipped_moment(products, level)
-    released, noise_std = budget.release(plan.products, total, level, rounding=users.rounding)
+    total = clipped_sum(products, level, is_moment=True)
+    moment, noise_std = _release_mean(plan.products, total, level, users, budget)
     mean = np.zeros(users.n_features), 0.0
     if plan.mean_products is not None:
-        mean = _release_mean(spec, plan.mean_products, products, size, users, budget)
-    moment = released / users.n_users
+        mean = _mean_of_products(spec, plan.mean_products, products, size, users, budget)
     spread = moment - _outer_of_mean(moment, *mean)
-    prior, snr = _spectral(spread, noise_std / users.n_users, mean, row_count, spec)
+    prior, snr = _spectral(spread, noise_std, mean, row_count, spec)
     start = _with_scale(plan.head_norm, Start(prior, *mean, row_count, snr), users, budget)
     intercept = max(start.prior.intercept_variance, levels.between)
     return replace(start, prior=replace(start.prior, intercept_variance=intercept))
@@ -453,7 +457,7 @@ def _products(batch: UserBatch, levels: UserLevels) -> np.ndarray:
     return sums[:, :, 0] / batch.counts[:, np.newaxis]
 
 
-def _release_mean(
+def _mean_of_products(
     spec: PersonalSpec,
     release: Release,
     products: np.ndarray,
@@ -463,12 +467,12 @@ def _release_mean(
 ) -> tuple[np.ndarray, float]:
     """Release the mean of clipped products; return also the std of its errors."""
     level = level_with_noise(size * mean_clip(spec), budget)
-    total = clipped_total(products, level)
-    released, noise_std = budget.release(release, total, level, rounding=users.rounding)
+    total = clipped_sum(products, level)
+    mean, noise_std = _release_mean(release, total, level, users, budget)
     # Besides the noise there is the sampling error of the mean, for products of that size in random
     # directions.
     error = size / np.sqrt(users.n_users * users.n_features)
-    return released / users.n_users, float(np.hypot(noise_std / users.n_users, error))
+    return mean, float(np.hypot(noise_std, error))
 
 
 def _spectral(
