@@ -1,6 +1,6 @@
 """The momentum of steps of more than two classes: what is chosen, beside each that may be.
 
-The rule of `linear_model/_logistic_plan.py` chooses from the released moment and public facts. Its
+The rule of `linear_model/logistic/plan.py` chooses from the released moment and public facts. Its
 weights were chosen on letter, digits, fifths of diamonds, ordinary rows of nine classes, crime and
 mnist; fourths of houses, sixths of compactiv, strokes and standardized digits are a check. Columns
 are standardized, with rows that are held out; pixels are divided by the largest, where nothing else

@@ -344,7 +344,7 @@ def _plan_heads(spec: PersonalSpec, before: Any, norm: Search) -> HeadReleases:
     head_norm = _search(spec, "head norm", RELATIVE_SIZES)
     # Counts of users whom each prior predicts best.
     share = _share_of_counts(2, spec, _PRIOR_PRECISION, _PRIOR_LIMITS)
-    counts = partial(sensitivity.histogram, spec.unit.adjacency), {}
+    counts: Any = partial(sensitivity.histogram, spec.unit.adjacency), {}
     vote = spec.cost.release("prior vote", "gaussian", share, *counts, shape=(len(PRIORS),))
     scales = _plan_scales(spec)
     left = left_of(before, norm, mean, head_norm, scales, vote)
