@@ -249,6 +249,8 @@ class BudgetMixin(checks.PlainParametersMixin):
     """Parameters of a budget, and the one way to open it, for fits and streams."""
 
     ledger: Any
+    # Set on the clone that a pipeline or search fits as a step, until the fit has ended.
+    _part: Part | None = None
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **checks.BUDGET,
         **checks.SEED,
@@ -261,11 +263,12 @@ class BudgetMixin(checks.PlainParametersMixin):
     ) -> PrivacyBudget:
         """Open the budget of a plan, which charges the ledger for `what`."""
         plan.check_memory()
-        return PrivacyBudget.of(plan, noise_source, self._charge_for(what))
-
-    def _charge_for(self, what: str) -> Charge | None:
-        """Return what charges the ledger for `what`."""
-        return None if self.ledger is None else partial(self.ledger.charge, what=what)
+        charge: Charge | None = None
+        if self._part is not None:
+            charge = self._part.charge
+        elif self.ledger is not None:
+            charge = partial(self.ledger.charge, what=what)
+        return PrivacyBudget.of(plan, noise_source, charge)
 
 
 class RequestsUsersMixin:
@@ -292,8 +295,6 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     # Of the last fit, for its card: texts of all warnings, and the public number of units.
     _warnings_given: list[str]
     _n_units: int
-    # Set on the clone that a pipeline or search fits as a step, until the fit has ended.
-    _part: Part | None = None
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BudgetMixin._parameter_constraints,
         "n_jobs": [Integral, None],
@@ -341,10 +342,10 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         return self
 
     def _release(
-        self, spec: Any, data: Data, warn: Callable[..., None]
+        self, spec: Any, data: Data, warn: Callable[..., None], plan: Plan | None = None
     ) -> tuple[Any, Any, PrivacyBudget]:
-        """Do what follows the check of the data: plan, warn of public facts, spend."""
-        plan = plan_of(spec, self._plan(spec))
+        """Do what follows the check of the data: plan, unless that was, warn, and spend."""
+        plan = plan or plan_of(spec, self._plan(spec))
         view, budget, generator = self._open(data, spec, plan)
         # Before anything is spent: if warnings are turned into errors, the fit costs nothing.
         warn(*self._public_warnings(spec, plan))
@@ -432,9 +433,6 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     def _reserved_part(self) -> float:
         """Return which fraction of delta a fit reserves, whatever the data."""
         return 0.0
-
-    def _charge_for(self, what: str) -> Charge | None:
-        return super()._charge_for(what) if self._part is None else self._part.charge
 
     def _cost(self) -> PrivacyCost:
         """Return what a fit may spend. No other code of a fit reads epsilon and delta."""
@@ -594,7 +592,7 @@ class PlannedEstimator(PrivateEstimator):
     def _plan(self, spec: Any) -> Any:
         return spec.parts
 
-    def _release(self, spec: Any, data: Any, warn: Any) -> tuple[Any, Any, Any]:
+    def _release(self, spec: Any, data: Any, warn: Any, plan: Any = None) -> tuple[Any, Any, Any]:
         self.fit(*data)
         return spec, None, None
 

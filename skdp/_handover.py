@@ -30,8 +30,8 @@ from skdp.linear_model import DPLinearRegression, DPLogisticRegression
 from skdp.model_selection import DPGridSearch, DPRandomizedSearch, PrivacyReport, privacy_spent
 from skdp.model_selection._report import learned_without_privacy
 from skdp.pipeline import DPPipeline
-from skdp.pipeline._fitting import FEATURE_ATTRIBUTES
 from skdp.pipeline._rules import HOLDERS, instead_of, is_stateless, private_steps
+from skdp.pipeline._run import FEATURE_ATTRIBUTES
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import gaussian_dp
 from skdp.privacy.releases import PrivacySpent, cautions

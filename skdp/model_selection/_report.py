@@ -1,17 +1,24 @@
 """What a fitted pipeline or search has spent, step by step, and whether all of it is private."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, RandomizedSearchCV
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    GroupKFold,
+    GroupShuffleSplit,
+    RandomizedSearchCV,
+)
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -24,20 +31,13 @@ from sklearn.utils.validation import check_is_fitted
 from skdp import covariance, decomposition, linear_model, preprocessing
 from skdp._estimator import PlannedEstimator, PrivateEstimator, carried, check_asks_for_no_data
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
-from skdp.model_selection._planned_fits import (
-    candidate_of,
-    check_splits,
-    composed,
-    planned_cost,
-    records_of,
-    repeated,
-)
+from skdp.exceptions import counted, shown
 from skdp.model_selection._search import BaseDPSearch, DPGridSearch, DPRandomizedSearch
 from skdp.pipeline import DPPipeline
 from skdp.pipeline import _rules as holders
-from skdp.pipeline._composition import innermost
+from skdp.pipeline._composition import innermost, unit_of
 from skdp.preprocessing import DPStandardScaler
-from skdp.privacy import PrivacySpent
+from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release
 from skdp.privacy.noise import may_be_guessed
 from skdp.privacy.releases import as_html
 
@@ -235,7 +235,11 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
     elif told := carried(estimator):
         yield from _steps_of_carried(estimator, path, met, *told)
     elif type(estimator) in (GridSearchCV, RandomizedSearchCV):  # a subclass may fit more often
-        yield from _steps_of_search(estimator, path, met)
+        if not hasattr(estimator, "cv_results_"):
+            raise _not_fitted(estimator)
+        yield _search_itself(estimator, path)
+        if hasattr(estimator, "best_estimator_"):
+            yield from fitted_steps(estimator.best_estimator_, _joined(path, "estimator"), met)
     elif type(estimator) in holders.HOLDERS:
         # What it holds is looked at first: it raises an error if it is not fitted.
         inner = _inner_steps(holders.HOLDERS[type(estimator)].fitted(estimator), path, met)
@@ -311,11 +315,6 @@ def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
     return PrivacyStep(path, name, NOT_PRIVATE, note=note)
 
 
-def _untold(step: PrivacyStep) -> PrivacyStep:
-    """Say that nobody knows what was learned, unless private steps were fitted beside it."""
-    return step._replace(status=UNKNOWN, note=_UNTOLD) if step.note == _LEARNED else step
-
-
 def _unwarned(step: PrivacyStep) -> PrivacyStep:
     is_warning = step.note in (_INVERSE, _UNKNOWN, _NAMED, _EMPTY, _DENSITY)
     return step._replace(status=LEARNS_NOTHING, note="") if is_warning else step
@@ -379,25 +378,18 @@ def _steps_given(estimator: Any, met: _Met) -> Iterator[PrivacyStep]:
             yield from fitted_steps(step, f"{name}, as given", met)
 
 
-def _steps_of_search(search: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
-    """Walk through a search of scikit-learn, and count all fits that it has made."""
-    if not hasattr(search, "cv_results_"):
-        raise _not_fitted(search)
-    yield _search_itself(search, path)
-    if hasattr(search, "best_estimator_"):
-        yield from fitted_steps(search.best_estimator_, _joined(path, "estimator"), met)
-
-
 def _search_itself(search: Any, path: str) -> PrivacyStep:
     """Return the search as a step: what its fits on the folds have cost, and how it chose."""
     candidates, is_counted = search.cv_results_["params"], True
     try:
-        fits = [
-            step for one in candidates for step in holders.fitted_once(candidate_of(search, one))
+        # Estimators among the parameters belong to the user: they are cloned, as the search does.
+        models = [
+            clone(search.estimator).set_params(**clone(one, safe=False)) for one in candidates
         ]
+        fits = [step for model in models for step in holders.fitted_once(model)]
         cost = planned_cost(fits)
         check_splits(search, cost)
-        records = records_of(repeated(cost, int(search.n_splits_)))
+        records = records_of(cost, int(search.n_splits_))
     except ValueError:
         fits, records, is_counted = [], (), False
     seeds = [getattr(step, "random_state", None) for step in fits]
@@ -413,6 +405,57 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
     records = tuple(replace(record, guessable=guessable) for record in records)
     name = type(search).__name__
     return PrivacyStep(path, name, NOT_PRIVATE, records, _note(complaints), seeded)
+
+
+def check_splits(search: Any, records: Iterable[PrivacySpent]) -> None:
+    """Refuse folds of fits that protect users in which one user's rows move those of others.
+
+    Such are all folds by the places or the numbers of rows, as of KFold and of plain GroupKFold:
+    neighboring fits would differ in many users.
+    """
+    splitter = search.cv
+    is_by_ids = isinstance(splitter, GroupShuffleSplit) or (
+        isinstance(splitter, GroupKFold) and getattr(splitter, "shuffle", False)
+    )
+    if not is_by_ids and any(record.unit == "user" for record in records):
+        raise ValueError(
+            f"cv={shown(splitter)} does not split by ids of users alone, so that one user's rows "
+            "move those of others to other folds: pass GroupShuffleSplit, or "
+            "GroupKFold(shuffle=True, random_state=...)."
+        )
+
+
+def planned_cost(steps: Iterable[Any]) -> Counter[PrivacySpent]:
+    """Count the fits of private steps that have the same record; each step is fitted once."""
+    return Counter(map(_planned_record, steps))
+
+
+def records_of(cost: Mapping[PrivacySpent, int], times: int) -> tuple[PrivacySpent, ...]:
+    """Compose equal fits, all of which are made so many times, to one record of one release."""
+    composed = []
+    for record, n in cost.items():
+        name = counted(n * times, "fit") + record.releases[0].name.removeprefix("fit")
+        whole = record.compose(*[record] * (n * times - 1))
+        composed.append(_with_one_release(whole, name))
+    return tuple(composed)
+
+
+def _planned_record(step: Any) -> PrivacySpent:
+    """Return the record of one fit; a single release of sensitivity 1 spends all of it."""
+    step._validate_params()
+    cost, (unit, enforced) = step._cost(), unit_of(step)
+    plan = Plan(cost, (), unit=unit, adjacency=str(step.adjacency), enforced=enforced)
+    whole = replace(PrivacyBudget.of(plan).spent(), mu=cost.mu)
+    return _with_one_release(whole, f"fit of {type(step).__name__}")
+
+
+def _with_one_release(record: PrivacySpent, name: str) -> PrivacySpent:
+    """Set a single release of sensitivity 1, with the noise that spends the whole record."""
+    if record._is_pure:
+        release = Release(name, "laplace", 1.0, math.sqrt(2) / record.epsilon, 1.0)
+    else:
+        release = Release(name, "gaussian", 1.0, 1 / record.mu if record.mu else math.inf, 1.0)
+    return replace(record, releases=(release,))
 
 
 def _note(complaints: dict[str, bool]) -> str:
@@ -493,7 +536,10 @@ class PrivacyReport:  # numpydoc ignore=PR02
     def verdict(self) -> str:
         """What is private and what is not, in a sentence."""
         which = {
-            "no guarantee against anyone who can guess random_state of ": _is_secretly_seeded,
+            # The judgement speaks of a seed that may be guessed.
+            "no guarantee against anyone who can guess random_state of ": lambda step: (
+                step.seeded and not any(record.guessable for record in step.records)
+            ),
             f"private {AS_DECLARED}: ": lambda step: step.note == AS_DECLARED,
             "functions that are not checked, in ": lambda step: step.note == CALLS,
             "bounds or classes promised by the caller, not enforced, in ": self._is_promised,
@@ -640,9 +686,14 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
         if not any(step.records for step in steps) and not hasattr(estimator, "privacy_spent_"):
             check_is_fitted(estimator)
         if records := _distinct(steps):
-            spent = composed(records)
+            # A row of X belongs to a record. A single record is not rounded up.
+            first, *others = records
+            spent = first.compose(*others, same_unit=True) if others else first
         else:
-            steps = [*map(_untold, steps)]
+            # Nobody knows what was learned, unless private steps were fitted beside it.
+            for number, step in enumerate(steps):
+                if step.note == _LEARNED:
+                    steps[number] = step._replace(status=UNKNOWN, note=_UNTOLD)
     except ValueError as error:
         is_fitted = any(step.records or step.note == _LEARNED for step in steps)
         if not is_fitted or NOT_PRIVATE not in {step.status for step in steps}:
@@ -679,8 +730,3 @@ def learned_without_privacy(estimator: Any) -> list[str]:
     """Say what stays in a fitted estimator; other complaints are about its fit, or its cache."""
     steps = fitted_steps(estimator, "", _Met([], {}))
     return _complaints(step for step in steps if step.note in (_COLUMNS, _DENSITY, _EMPTY))
-
-
-def _is_secretly_seeded(step: PrivacyStep) -> bool:
-    # The judgement speaks of a seed that may be guessed.
-    return step.seeded and not any(record.guessable for record in step.records)

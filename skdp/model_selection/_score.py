@@ -258,7 +258,12 @@ SCORING = {"scoring": [StrOptions(SCORES.keys()), None]}
 
 def checked_scoring(scoring: str | None, estimator: Any) -> str:
     """Return the name of a score, by default that of the estimator; refuse one that it lacks."""
-    scoring = _default_scoring(estimator) if scoring is None else scoring
+    if scoring is None and is_classifier(estimator):
+        scoring = "accuracy"
+    elif scoring is None and hasattr(estimator, "predict"):
+        scoring = "neg_mean_squared_error"
+    elif scoring is None:
+        scoring = "log_likelihood" if hasattr(estimator, "score_samples") else "reconstruction"
     if flaw := _flaw_of(scoring, estimator):
         fitting = [repr(one) for one in SCORES if not _flaw_of(one, estimator)]
         which = f"Pass one of {', '.join(fitting)}." if fitting else "No score fits it."
@@ -295,14 +300,6 @@ def check_responses(X: Any, y: Any, scoring: str, name: str) -> None:
 
 def _takes_responses(scoring: str) -> bool:
     return SCORES[scoring].methods[0].startswith("predict")
-
-
-def _default_scoring(estimator: Any) -> str:
-    if is_classifier(estimator):
-        return "accuracy"
-    if hasattr(estimator, "predict"):
-        return "neg_mean_squared_error"
-    return "log_likelihood" if hasattr(estimator, "score_samples") else "reconstruction"
 
 
 def unit_losses(scoring: str, model: Any, X: Any, y: Any, people: People | None) -> np.ndarray:

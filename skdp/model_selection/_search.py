@@ -15,18 +15,19 @@ from skdp._validation import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks
 from skdp.data.containers import checked_container
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.model_selection import _score as score
-from skdp.pipeline._candidates import BudgetSplit, Candidate
-from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
-from skdp.pipeline._fitting import (
-    Fits,
-    SpendsOneBudget,
+from skdp.model_selection._fits import (
+    BudgetSplit,
+    Candidate,
+    Search,
     fit_candidates,
     refit,
     search_of,
-    total,
-    with_one_record,
+    warnings_for_fits,
+    warnings_of_chosen,
 )
+from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
 from skdp.pipeline._rules import SharedBudget
+from skdp.pipeline._run import SpendsOneBudget, assembled, record_of, with_one_record
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import derived_seed, draw_seed
 
@@ -85,27 +86,32 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             search = self._search(X, y, scoring, users)
             choice = _choice_plan(search, is_bounded=score.SCORES[scoring].is_bounded)
             # All warnings from public facts, and all refusals, come before the charge.
-            whole = self._begin(search)
+            whole, charge = self._begin(search.run, search.split.cost, warnings_for_fits(search))
             self._warn_of_many(search.split)
-            models = fit_candidates(search)
+            records: dict[str, PrivacySpent] = {}
+            candidates = fit_candidates(search, charge, records)
             best, warnings = 0, list[str]()
             if choice is not None:
-                judged = (
-                    score.unit_losses(scoring, model, X, y, search.people) for model in models
-                )
-                losses = np.column_stack(list(judged))
-                best, warnings = _chosen(search, losses, choice)
-            model = models[best]
-            if search.split.final.shares:
-                model = refit(search, best, model)
-            spent = total(whole, search.records)
-            warnings = [*with_one_record(model, search, spent, self.ledger), *warnings]
+                models = (assembled(search.run, fitted) for fitted in candidates)
+                people = search.run.people
+                judged = [score.unit_losses(scoring, model, X, y, people) for model in models]
+                losses = np.column_stack(judged)
+                noise = score.noise_for(losses, people, search.run.seed_of("choice"))
+                budget = PrivacyBudget.of(choice, noise)
+                best = score.choose(losses, choice.parts, budget)
+                records["choice"], warnings = budget.spent(), list(budget.warnings)
+            fitted = candidates[best]
+            if search.split.final.of:
+                fitted = refit(search, best, fitted, records)
+            spent = record_of(whole, records)
+            warnings = [*warnings_of_chosen(search, fitted), *warnings]
+            model = with_one_record(search.runs[best], fitted, spent, self.ledger)
             self._set_results(search, best, model, spent)
         # Last: if warnings are turned into errors, the model that was paid for remains.
         warn_of_privacy(*warnings)
         return self
 
-    def _search(self, X: Any, y: Any, scoring: Any, users: Any) -> Fits:
+    def _search(self, X: Any, y: Any, scoring: Any, users: Any) -> Search:
         """Refuse what is not acceptable; return what is to be fitted."""
         refuse_blocks(X, type(self).__name__)
         seed = draw_seed(self.random_state)
@@ -117,7 +123,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         cost, refits = self._cost(), bool(self.refit)
         facts = {"cost": cost, "seed": seed, "refits": refits, "users": users}
         search = search_of(self.estimator, self._grid(seed), X, y, **facts)
-        score.check_responses(X, y, scoring, type(search.steps[-1].estimator).__name__)
+        score.check_responses(X, y, scoring, type(search.run.steps[-1].estimator).__name__)
         return search
 
     def _warn_of_many(self, split: BudgetSplit) -> None:
@@ -154,11 +160,11 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             "skdp.model_selection.private_score releases one, on rows that no fit has used."
         )
 
-    def _set_results(self, search: Fits, best: int, model: Any, spent: PrivacySpent) -> None:
+    def _set_results(self, search: Search, best: int, model: Any, spent: PrivacySpent) -> None:
         # An earlier fit may have set what this one does not.
         self.__dict__.pop("best_estimator_", None)
         self._set_features(model)
-        names = [step.name or "estimator" for step in search.steps]
+        names = [step.name or "estimator" for step in search.run.steps]
         self.best_index_ = best
         self.best_params_ = search.candidates[best].parameters
         self.cv_results_ = _table(search.candidates, best)
@@ -176,23 +182,14 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         return given
 
 
-def _choice_plan(search: Fits, *, is_bounded: bool) -> Plan | None:
+def _choice_plan(search: Search, *, is_bounded: bool) -> Plan | None:
     """Plan the choice, which refuses a mu that is too small; None if there is nothing to choose."""
     share, n_candidates = search.split.choice, len(search.candidates)
     if not share:
         return None
-    cost = search.split.cost.share_of(share, search.cost.delta)
-    unit, adjacency = common_unit(search.steps), adjacency_of(search.steps)
+    cost = search.split.cost.share_of(share, search.split.cost.delta)
+    unit, adjacency = common_unit(search.run.steps), adjacency_of(search.run.steps)
     return score.plan_choice(n_candidates, cost, unit, adjacency, is_bounded=is_bounded)
-
-
-def _chosen(search: Fits, losses: np.ndarray, plan: Plan) -> tuple[int, list[str]]:
-    """Choose privately by the losses of the units; return the warnings of the releases too."""
-    noise = score.noise_for(losses, search.people, search.seed_of("choice"))
-    budget = PrivacyBudget.of(plan, noise)
-    best = score.choose(losses, plan.parts, budget)
-    search.keep(budget.spent(), "choice")
-    return best, list(budget.warnings)
 
 
 def _table(candidates: Sequence[Candidate], best: int) -> dict[str, Any]:

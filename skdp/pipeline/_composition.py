@@ -1,11 +1,10 @@
-"""The steps that share one budget: which are private, their columns, their shares, their checks."""
+"""The steps that share one budget: which are private, their columns, and their checks."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from inspect import signature
-from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn import get_config
@@ -14,13 +13,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_consistent_length
 
-from skdp._estimator import PlannedEstimator, PrivateEstimator
+from skdp._estimator import PlannedEstimator
 from skdp._validation import check_given, feature_names, redact_errors, targets_of
 from skdp.data.containers import finite
 from skdp.data.parts import RowBlocks, RowParts, mapped_blocks
 from skdp.data.people import People
 from skdp.data.rows import checked_digest
-from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import shown
 from skdp.linear_model import DPPersonalizedRegressor
 from skdp.linear_model._logistic_regression import PrivateClassifier
@@ -40,7 +38,6 @@ from skdp.pipeline._public_steps import fitted_to_nothing, of_people, transforme
 from skdp.pipeline._rules import (
     OF_ALL_ROWS,
     SharedBudget,
-    copied,
     is_columns,
     is_passed_through,
     keeps_columns,
@@ -49,96 +46,10 @@ from skdp.pipeline._rules import (
     private_parts,
     takes_all_rows,
 )
-from skdp.preprocessing import DPStandardScaler
+from skdp.pipeline._shares import Step, given_shares
 from skdp.preprocessing.intervals import in_order
 from skdp.privacy.precision import as_python
 from skdp.units import Unit
-
-# ------------------------------
-# A step, and the share that it gets if it is private: a part of the square of mu.
-
-
-class Step(NamedTuple):
-    """A step of the searched pipeline; any other estimator is one step without a name."""
-
-    name: str
-    estimator: Any
-    share: float | None = None  # of the square of mu, where the caller gives shares
-    # which columns of X it is fitted to, if it is a part of a ColumnTransformer that follows, and
-    # the public steps of that part that come before it, as a Pipeline
-    columns: Any = None
-    before: Any = None
-
-    @property
-    def is_private(self) -> bool:
-        """Whether its fits spend budget."""
-        return isinstance(self.estimator, PrivateEstimator)
-
-
-# Shares of steps that others follow: of a scaler, whose columns' ends are public or not, and of
-# components, or what another author has written.
-_KNOWN_ENDS, _UNKNOWN_ENDS, _COMPONENTS = 0.15, 0.25, 0.25  # not studied
-# By how much rounding may take the sum of given shares away from 1.
-_ROUNDING = 1e-9  # not tuned
-
-
-def _shares_of(steps: Sequence[Step], given: Mapping[str, float] | None) -> dict[str, float]:
-    """Return the share of each private step, by name: given, by default, or the rest.
-
-    The parts of a ColumnTransformer, which comes first, split its share. By default that is the
-    largest of theirs.
-    """
-    private = [step for step in steps if step.is_private]
-    wholes = {step.name: step.estimator for step in private if step.columns is None}
-    parts = {step.name: step.estimator for step in private if step.columns is not None}
-    if not parts:
-        return _shares_of_steps(wholes, given)
-    defaults = {name: _default_share(name, part) for name, part in parts.items()}
-    first = next(iter(parts)).partition("__")[0]
-    shares = _shares_of_steps({first: max(defaults.values()), **wholes}, given)
-    whole = shares.pop(first) / math.fsum(defaults.values())
-    return {name: whole * share for name, share in defaults.items()} | shares
-
-
-def _shares_of_steps(
-    private: Mapping[str, Any], given: Mapping[str, float] | None
-) -> dict[str, float]:
-    shares = {}
-    for name, share in (given or {}).items():
-        if name not in private:
-            raise ValueError(
-                f"shares has {name!r}, which is no private step: these are {', '.join(private)}."
-            )
-        is_number = isinstance(share, Real) and not isinstance(share, bool)
-        # Compared before it is rounded, as what is too large is no float, and after.
-        shares[name] = float(share) if is_number and 0 < share <= 1 else 0.0
-        if not shares[name]:
-            raise ValueError(
-                f"shares[{name!r}] must be a number above 0 and at most 1, got {shown(share)}."
-            )
-    *others, last = [name for name in private if name not in shares] or [""]
-    shares |= {name: _default_share(name, private[name]) for name in others}
-    rest = 1 - math.fsum(shares.values())
-    if last and rest > 0:
-        shares[last] = rest
-    elif last or abs(rest) > _ROUNDING:
-        wanted = f"leave a part for {last!r}" if last else "add to 1"
-        raise ValueError(f"shares must {wanted}, got {shares}, with the sum {1 - rest:.6g}.")
-    return {name: shares[name] for name in private}
-
-
-def _default_share(name: str, step: Any) -> float:
-    if isinstance(step, float):
-        return step
-    if isinstance(step, DPStandardScaler):
-        return _UNKNOWN_ENDS if step.bounds is None else _KNOWN_ENDS
-    if isinstance(step, DPPCA | DPTruncatedSVD | PlannedEstimator):
-        return _COMPONENTS
-    raise ValueError(
-        f"Step {name!r}, a {type(step).__name__}, is followed by other private steps and has no "
-        f"share by default: pass shares={{{name!r}: ...}}, a part of the budget."
-    )
-
 
 # ------------------------------
 # Checks of the steps that share a budget, and of the data that they get.
@@ -160,7 +71,7 @@ def steps_of(estimator: Any) -> list[Step]:
     # Called only for what they refuse.
     adjacency_of(steps)
     common_unit(steps)
-    shares = _shares_of(steps, estimator.shares) if isinstance(estimator, SharedBudget) else {}
+    shares = given_shares(steps, estimator.shares) if isinstance(estimator, SharedBudget) else {}
     return [step._replace(share=shares.get(step.name)) for step in steps]
 
 
@@ -228,11 +139,8 @@ def rows_of_step(step: Step, rows: Any, people: People | None = None) -> Any:
     return of_people(partial(transformed, steps), people, rows)
 
 
-def with_names(steps: Sequence[Step], candidates: Sequence[Any], X: Any) -> list[Step]:
-    """Put bounds by names in the order of the columns, where steps before lose the names of X.
-
-    Those that candidates have for a step are changed in place.
-    """
+def with_names(steps: Sequence[Step], X: Any) -> list[Step]:
+    """Put bounds by names in the order of the columns, where steps before lose the names of X."""
     named, names = list[Step](), feature_names(X)
     for number, step in enumerate(steps):
         own = names
@@ -240,13 +148,10 @@ def with_names(steps: Sequence[Step], candidates: Sequence[Any], X: Any) -> list
             are_kept = all(keeps_columns(one) for _, one in step.before.steps)
             own = feature_names(columns_of(X, step.columns)) if are_kept else None
         has_lost = step.before is not None or (number and step.columns is None)
-        if has_lost and own is not None:
-            given = {"bounds": getattr(step.estimator, "bounds", None)}
-            for one in (given, *(candidate.of_steps[number] for candidate in candidates)):
-                if isinstance(one.get("bounds"), Mapping):
-                    one["bounds"] = in_order(one["bounds"], own)
-            if isinstance(given["bounds"], list):
-                step = step._replace(estimator=clone(step.estimator).set_params(**given))
+        bounds = getattr(step.estimator, "bounds", None)
+        if has_lost and own is not None and isinstance(bounds, Mapping):
+            renamed = clone(step.estimator).set_params(bounds=in_order(bounds, own))
+            step = step._replace(estimator=renamed)
         if step.columns is None and not keeps_columns(step.estimator):
             names = None
         named.append(step)
@@ -419,7 +324,13 @@ _UNKNOWN = "what a fit decides, unless it has require_groups=True and no user_co
 def common_unit(steps: Sequence[Step]) -> str:
     """Return the unit that all private steps protect together; refuse units that are no rows."""
     private = [step.estimator for step in steps if step.is_private]
-    units = {unit_of(one)[0] if _tells_its_unit(one) else _UNKNOWN for one in private}
+    # With a column of ids, nobody but the step knows the number of users.
+    units = {
+        unit_of(one)[0]
+        if hasattr(one, "privacy_unit") or (one.require_groups and one.user_column is None)
+        else _UNKNOWN
+        for one in private
+    }
     # A record is a row with its response, where a pipeline is fitted to both.
     unit = "record" if units == {"row", "record"} else " and ".join(sorted(units))
     if unit not in ("row", "record", "response", "user"):
@@ -429,12 +340,6 @@ def common_unit(steps: Sequence[Step]) -> str:
             "require_groups=True to DPPersonalizedRegressor, and privacy_unit='user' to the others."
         )
     return unit
-
-
-def _tells_its_unit(step: Any) -> bool:
-    # With a column of ids, nobody but the step knows the number of users.
-    needs_ids = getattr(step, "require_groups", False) and step.user_column is None
-    return needs_ids or hasattr(step, "privacy_unit")
 
 
 def unit_of(step: Any) -> tuple[str, bool]:
@@ -460,9 +365,3 @@ def unit_of(step: Any) -> tuple[str, bool]:
         unit = given.resolve(step.adjacency, math.inf)
         return unit.name, unit.is_enforced
     return str(given), True
-
-
-def configured_step(step: Step, parameters: dict[str, Any]) -> Any:
-    """Clone a step with the parameters of a candidate; a frozen estimator stays as it is."""
-    one = copied(step.estimator)
-    return one.set_params(**parameters) if parameters else one

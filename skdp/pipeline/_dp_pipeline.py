@@ -10,24 +10,30 @@ from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import _BaseComposition
 
-from skdp._estimator import RequestsUsersMixin, planned_size, restored_on_error
+from skdp._estimator import (
+    RequestsUsersMixin,
+    announce_fits,
+    opened_within,
+    planned_size,
+    restored_on_error,
+)
 from skdp._validation import BUDGET, SEED, check_features, in_parts, public_like
 from skdp.data.containers import checked_container
 from skdp.data.parts import RowBlocks
 from skdp.exceptions import warn_of_privacy, warnings_together
-from skdp.pipeline import _fitting as fitting
-from skdp.pipeline._candidates import Candidate
+from skdp.pipeline import _run as runs
 from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
 from skdp.pipeline._public_rows import plain_rows, shape_of, stand_ins
 from skdp.pipeline._public_steps import transformed
 from skdp.pipeline._rules import SharedBudget, is_columns
+from skdp.pipeline._shares import shares_of
 from skdp.privacy import Plan, PrivacySpent
 from skdp.privacy.noise import draw_seed
 from skdp.privacy.plan import AnyOf, PrivacyCost
 from skdp.privacy.releases import Release
 
 
-class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, fitting.SpendsOneBudget):
+class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.SpendsOneBudget):
     """Fit steps one after the other; all private steps together cost one `epsilon` and `delta`.
 
     Takes the place of :class:`~sklearn.pipeline.Pipeline`, in which each private step costs an
@@ -176,13 +182,20 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, fitting.Spe
         with restored_on_error(self):
             X, y = map(checked_container, in_parts(X, y))
             seed = draw_seed(self.random_state)
-            cost = super()._cost()
-            search = fitting.search_of(self, [{}], X, y, cost=cost, seed=seed, users=users)
-            whole = self._begin(search)
-            (model,) = fitting.fit_candidates(search)
-            spent = fitting.total(whole, search.records)
-            warnings = fitting.with_one_record(model, search, spent, self.ledger)
-            self._keep(model, spent)
+            run = runs.prepare(self, X, y, seed=seed, users=users)
+            shares = shares_of(run.steps, super()._cost())
+            announce_fits(1 + len(shares.of))
+            with opened_within(hides_groups=bool(run.users)):
+                prefix, opened = runs.begin(run, shares)
+            places = runs.places_of(run, shares, prefix, opened)
+            public = runs.warnings_of(run, shares, places)
+            whole, charge = self._begin(run, shares.whole, public)
+            fitted = runs.fit_steps(run, shares, prefix, places, opened, charge)
+            private = {run.steps[i].name: fitted[i] for i in shares.of}
+            warnings = [text for one in private.values() for text in one._warnings_given]
+            records = {name: one.privacy_spent_ for name, one in private.items()}
+            spent = runs.record_of(whole, records)
+            self._keep(runs.with_one_record(run, fitted, spent, self.ledger), spent)
             if isinstance(X, RowBlocks):
                 # The first step may be one without privacy, which sees no names.
                 check_features(X, self, reset=True)
@@ -227,9 +240,12 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, fitting.Spe
         # The layout of rows in parts, of which no value is read, is public.
         if not isinstance(rows, RowBlocks):
             rows = next(stand_ins(rows))
-        cost = super()._cost()
         try:
-            return _plan_of(fitting.search_of(self, [{}], rows, cost=cost, n_planned=n_samples))
+            run = runs.prepare(self, rows, n_planned=n_samples)
+            shares = shares_of(run.steps, super()._cost())
+            places = runs.places_of(run, shares, runs.Prefix((), None, rows))
+            parts = [_within(places[i], run.steps[i].name, share) for i, share in shares.of.items()]
+            return run.planned(shares.whole, tuple(parts))
         except ValueError as error:
             text = f"{error}{told}"
         raise ValueError(text)
@@ -335,27 +351,12 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, fitting.Spe
 
     def _cost(self) -> PrivacyCost:
         """Return what a fit spends, with the part of delta that its steps reserve."""
-        steps = steps_of(self)
-        nothing = Candidate({}, ({},) * len(steps))
-        return fitting.Fits(self, steps, [nothing], None, None, super()._cost()).split.cost
+        return shares_of(steps_of(self), super()._cost()).whole
 
     def _keep(self, pipeline: Pipeline, spent: PrivacySpent) -> None:
         """Set the fitted attributes."""
         self._set_features(pipeline)
         self.pipeline_, self.privacy_spent_ = pipeline, spent
-
-
-def _plan_of(search: fitting.Fits) -> Plan:
-    """Put the plans of all steps together; behind a released width a step is one line."""
-    parts, budgets = [], search.split.search
-    for number, share in budgets.shares.items():
-        name = search.steps[number].name
-        if follows := search.paths[0][number].follows:
-            parts.append(Release(name, "gaussian", share, follows=follows))
-        else:
-            *_, plan = fitting.planned_fit(search, number, 0, budgets)
-            parts.append(_within(plan.parts, name, share))
-    return search.planned(search.split.cost, tuple(parts))
 
 
 def _like_to_pass(steps: Any) -> str:
@@ -379,7 +380,14 @@ def _like_to_pass(steps: Any) -> str:
 
 
 def _within(part: Any, label: str, share: float) -> Any:
-    """Name the releases of a part after their step, and give them a share of the whole."""
+    """Name the releases of a part after their step, and give them a share of the whole.
+
+    Behind a released width a step is one line.
+    """
+    if isinstance(part, runs.Place):
+        if part.follows:
+            return Release(label, "gaussian", share, follows=part.follows)
+        part = part.plan.parts
     if part is None:
         return None
     if isinstance(part, Release):

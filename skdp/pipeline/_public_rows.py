@@ -67,11 +67,6 @@ def plain_rows(rows: Any) -> Any:
     return np.asarray(rows, dtype=np.float64) if is_list else rows
 
 
-def row_twice(rows: Any, number: int) -> Any:
-    """Return one row, two times, in the container of all rows."""
-    return _safe_indexing(rows, [number] * TWICE)
-
-
 def row_among(rows: Any) -> Any:
     """Return the first of two rows among many that are the second one."""
     many = _safe_indexing(rows, [1, 0] + [1] * _OTHERS)

@@ -192,7 +192,8 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
     for odd, pair in product(twos.ODD, [None, *known]):
         is_first = odd is pair is None
         for two in [public.rows] if is_first else stand_ins(rows, odd, pair):
-            several = twos.row_among(two), *(twos.row_twice(two, row) for row in range(TWICE))
+            twice = (_safe_indexing(two, [row] * TWICE) for row in range(TWICE))
+            several = twos.row_among(two), *twice
             among, *alone = made = [_attempt(function, one) for one in several]
             # What makes another form is refused with the rows of which it does.
             if is_first or _form_of(among) == form:

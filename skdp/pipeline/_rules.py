@@ -411,12 +411,6 @@ def private_parts(step: Any) -> list[tuple[str, Any, Any]]:
     return [one for one in step.transformers if has_budget(last_of(one[1]))]
 
 
-def is_plain_pipeline(part: Any) -> bool:
-    """Tell whether a part is a pipeline without cache, or columns of its own."""
-    is_plain = type(part) is Pipeline and part.memory is None and bool(part.steps)
-    return is_plain and not any(is_columns(step) for _, step in part.steps)
-
-
 def ending_with(part: Any, last: Any) -> Any:
     """Put another estimator in the place of the last step of a part."""
     if type(part) is not Pipeline:
@@ -607,7 +601,12 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
         for part, one in HOLDERS[ColumnTransformer].given(estimator):
             if is_columns(one):
                 yield f"{where}a ColumnTransformer within another is not supported."
-            elif is_plain_pipeline(one):
+            elif (
+                type(one) is Pipeline
+                and one.memory is None
+                and one.steps
+                and not any(is_columns(step) for _, step in one.steps)
+            ):
                 check_unwatched(where, one)
                 yield from _not_private_within(f"{name}__{part}", one)
             elif not has_budget(one):

@@ -212,7 +212,7 @@ def test_the_fits_of_candidates_are_tasks_of_that_of_a_search():
 
 
 def test_what_is_read_before_the_first_fit_is_not_read_again():
-    root = followed(DPGridSearch(skdp.DPPCA(**BOUNDS), {}), X)
+    root = followed(skdp.make_dp_pipeline(skdp.DPPCA(**BOUNDS)), X)
     assert root.max_subtasks == 2
     assert names(root) == ["opening", "fit"]
     assert [names(one) for one in subtasks(root)] == [["opening"], ["second moment"]]

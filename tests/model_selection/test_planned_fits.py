@@ -23,7 +23,7 @@ from small_pipelines import (
 
 from skdp import DPLowRankFactorizer, DPPersonalizedRegressor, DPTruncatedSVD
 from skdp.model_selection import privacy_spent
-from skdp.model_selection._planned_fits import planned_cost, records_of, repeated
+from skdp.model_selection._report import planned_cost, records_of
 from skdp.units import Edge, Entry, FrobeniusChange, Interaction, SparseRow, SpectralChange
 
 pytestmark = pytest.mark.filterwarnings(
@@ -57,7 +57,7 @@ def test_a_planned_record_is_that_of_the_plan_and_repeats_as_it_composes(step, t
     for name in ("epsilon", "delta", "unit", "adjacency", "enforced", "delta_tail"):
         assert getattr(one, name) == getattr(plan, name)
     assert one.mu >= plan.mu
-    (whole,) = records_of(repeated(planned_cost([step]), times))
+    (whole,) = records_of(planned_cost([step]), times)
     expected = one.compose(*[one] * (times - 1))
     for name in ("epsilon", "delta", "mu", "delta_tail"):
         assert getattr(whole, name) == pytest.approx(getattr(expected, name), rel=1e-8)
@@ -92,7 +92,7 @@ CELLS = [
 def test_three_fits_cost_what_their_records_compose_to(family, cell):
     arguments = family.arguments(family.ordinary(cell))
     with config_context(enable_metadata_routing=True), family.setting(cell):
-        (told,) = records_of(repeated(planned_cost([cell()]), 3))
+        (told,) = records_of(planned_cost([cell()]), 3)
         record = clone(cell()).fit(*arguments).privacy_spent_
     fits = record.compose(record, record)
     for name in ("unit", "adjacency", "enforced"):

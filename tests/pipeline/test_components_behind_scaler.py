@@ -6,7 +6,7 @@ import pytest
 from skdp import DPPCA, DPLogisticRegression, DPStandardScaler, DPTruncatedSVD, make_dp_pipeline
 from skdp.decomposition.rows.moments import decompose
 from skdp.model_selection import DPGridSearch
-from skdp.pipeline import _fitting as fitting
+from skdp.model_selection._fits import fit_candidates, search_of
 from skdp.privacy.plan import PrivacyCost
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -124,8 +124,8 @@ def test_rows_are_projected_as_those_of_the_fit(monkeypatch):
 
 def models_of(grid):
     pipeline = make_dp_pipeline(DPStandardScaler(), DPPCA(2))
-    search = fitting.search_of(pipeline, grid, table(0), cost=PrivacyCost(2.0, 1e-6))
-    return fitting.fit_candidates(search)
+    search = search_of(pipeline, grid, table(0), cost=PrivacyCost(2.0, 1e-6))
+    return fit_candidates(search, None, {})
 
 
 def test_candidates_of_one_fit_correct_alike_and_others_not_at_all():

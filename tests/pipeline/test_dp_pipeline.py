@@ -279,7 +279,7 @@ def test_an_error_after_the_charge_leaves_what_was_there(ledger, n_releases):
         assert not hasattr(step, "n_features_in_")
 
 
-@pytest.mark.parametrize("place", ["_fitting.with_one_record", "_fitting.warn_of_privacy"])
+@pytest.mark.parametrize("place", ["_run.with_one_record", "_run.warn_of_privacy"])
 def test_killed_before_its_steps_forget_their_seeds_a_fit_leaves_nothing(place):
     pipeline = three(random_state=SEED)
     before = dict(vars(pipeline))

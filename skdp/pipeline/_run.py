@@ -1,0 +1,560 @@
+"""Fit steps one after the other, each private one with its part of one cost."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import _num_samples
+
+from skdp import _estimator
+from skdp._estimator import Charge, PlannedEstimator
+from skdp.data.containers import finite, float_dtype
+from skdp.data.parts import RowBlocks, RowParts, mapped_blocks
+from skdp.data.people import People, ids_in_memory, people_of
+from skdp.data.sources import holds_sparse
+from skdp.decomposition import DPPCA, DPTruncatedSVD
+from skdp.exceptions import warn_of_privacy
+from skdp.linear_model._logistic_regression import PrivateClassifier
+from skdp.linear_model.logistic.fit import LABELS_BECOME_PUBLIC
+from skdp.pipeline import _composition as composition
+from skdp.pipeline import _rules as rules
+from skdp.pipeline._composition import rows_of_step
+from skdp.pipeline._public_rows import stand_ins
+from skdp.pipeline._public_steps import (
+    check_rows_of_columns,
+    fitted_columns,
+    fitted_to_nothing,
+    in_public,
+    made_of_extremes,
+    of_people,
+    refuse_unknown,
+    transformed,
+)
+from skdp.pipeline._shares import Shares, Step
+from skdp.preprocessing import DPStandardScaler
+from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
+from skdp.privacy.noise import NoiseSource, derived_seed
+from skdp.privacy.plan import PrivacyCost
+from skdp.privacy.precision import as_python
+
+#: What scikit-learn's validation sets on an estimator.
+FEATURE_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
+
+# ------------------------------
+# What is fitted, and what is refused before anything is read or spent.
+
+
+@dataclass(frozen=True)
+class Run:
+    """Checked steps, and the rows that they are fitted to."""
+
+    estimator: Any
+    steps: Sequence[Step]
+    X: Any
+    y: Any
+    seed: int | None  # the seeds of all fits are derived from it
+    # names of the steps whose classes are taken from the labels of y
+    lack_classes: Sequence[str]
+    # whose the rows are where whole users are protected, and that as an argument of every fit
+    people: People | None
+    users: Mapping[str, Any]
+    n_planned: int | None  # X is public, and stands for so many rows
+
+    @property
+    def n_units(self) -> int | None:
+        """Number of units, if there is not one for each row."""
+        return self.n_planned if self.people is None else self.people.n_people
+
+    @property
+    def targets(self) -> Any:
+        """The responses, wherever they are."""
+        return self.X.y if isinstance(self.X, RowParts) and self.n_planned is None else self.y
+
+    def planned(self, cost: PrivacyCost, parts: Any) -> Plan:
+        """Plan releases about what all private steps protect."""
+        unit, adjacency = composition.common_unit(self.steps), composition.adjacency_of(self.steps)
+        planned = (isinstance(one.estimator, PlannedEstimator) for one in self.steps)
+        enforced = not (self.lack_classes or any(planned))
+        return Plan(cost, parts, unit=unit, adjacency=adjacency, enforced=enforced)
+
+    def seed_of(self, label: str) -> int | None:
+        """Derive a seed for the fit or choice of that label."""
+        return None if self.seed is None else derived_seed(self.seed, "search", label)
+
+
+def prepare(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    seed: int | None = None,
+    users: Any = None,
+    n_planned: int | None = None,
+) -> Run:
+    """Refuse what is not acceptable, and return the rest.
+
+    With `n_planned`, X is public and stands for so many rows to come, and there is no y. `users`
+    tells whose the rows are.
+    """
+    if isinstance(X, RowBlocks):
+        composition.check_blocks(estimator.steps, X)
+    is_planned = n_planned is not None
+    targets = X.y if isinstance(X, RowParts) and not is_planned else y
+    given, lack_classes = composition.with_classes(estimator, targets)
+    given = rules.lenient(given)
+    steps = composition.steps_of(given)
+    users = ids_in_memory(users)  # once for all fits
+    people = None if is_planned else people_of(users, X, composition.common_unit(steps))
+    if people is not None and isinstance(X, RowBlocks):
+        # Steps take parts block by block, where a row has no place of its own.
+        raise ValueError(
+            "Steps that share a budget protect users with rows in memory only: pass X as an array "
+            "or a sparse matrix, or fit one estimator to rows in parts."
+        )
+    name, first, *_ = next(step for step in steps if step.columns is None)
+    if rules.is_columns(first):
+        check_rows_of_columns(name, first, X, are_private=not is_planned)
+    steps = composition.with_names(steps, X)
+    if not is_planned:
+        composition.check_targets(steps, X, y)
+        _check_categories(steps, X)
+    ids = {} if people is None else {"users": users}
+    return Run(given, steps, X, y, seed, lack_classes, people, ids, n_planned)
+
+
+def _check_categories(steps: Sequence[Step], X: Any) -> None:
+    """Refuse unknown categories before all private steps, where a step asks for that."""
+    for number, step in enumerate(steps):
+        if not any(rules.refuses_unknown(one.estimator) for one in steps[number:]):
+            return
+        # Private parts of a ColumnTransformer stand before it, too.
+        X = refuse_unknown(step.name, step.estimator, X) if step.columns is None else X
+
+
+# ------------------------------
+# What is known of each step before its fit: its plan, and rows like those that it gets.
+
+
+@dataclass(frozen=True)
+class Place:
+    """A step as it will be fitted, and what is known of it before."""
+
+    step: Any
+    # arguments of `_spec_of_size` for private steps, and the spec, where they can be known
+    facts: Any = None
+    spec: Any = None
+    # what decides the width of the rows of the step, if that is released; else ""
+    follows: str = ""
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan of the fit of a private step whose spec is known."""
+        return _estimator.plan_of(self.spec, self.step._plan(self.spec))
+
+
+class Opened(NamedTuple):
+    """A private step that has read its rows, and released nothing; and the data of its fit."""
+
+    step: Any
+    spec: Any
+    rows: Any
+    data: Any
+
+
+class Prefix(NamedTuple):
+    """Fitted steps, the rows that the last one has got, and those that it leaves."""
+
+    fitted: tuple[Any, ...]
+    before: Any
+    rows: Any
+
+
+def handed(run: Run, number: int, shares: Shares, label: str = "") -> Any:
+    """Clone a private step, and hand it what it may spend; with a label, a seed, too."""
+    one = clone(run.steps[number].estimator)
+    one._part = shares.part_of(number, one)
+    # Not every one has it as a parameter.
+    one.random_state = run.seed_of(label) if label else None
+    return one
+
+
+def begin(run: Run, shares: Shares) -> tuple[Prefix, dict[int, Opened]]:
+    """Fit public steps up to the first private one, and let that read its rows.
+
+    The private parts of a ColumnTransformer are the first one together.
+    """
+    prefix, opened = Prefix((), None, run.X), dict[int, Opened]()
+    first = min(shares.of)
+    while len(prefix.fitted) < first:
+        prefix = extended(run, prefix, fit_public(run, prefix))
+    n_parts = sum(step.columns is not None for step in run.steps)
+    for number in range(first, first + max(n_parts, 1)):
+        one = handed(run, number, shares, run.steps[number].name)
+        one._validate_params()
+        rows = rows_of_step(run.steps[number], prefix.rows, run.people)
+        spec, data = one._validate(rows, run.y, **run.users)
+        opened[number] = Opened(one, spec, rows, data)
+    return prefix, opened
+
+
+def places_of(
+    run: Run, shares: Shares, prefix: Prefix, opened: Mapping[int, Opened] = MappingProxyType({})
+) -> list[Place]:
+    """Follow public facts through the steps; refuse what any of their fits would refuse.
+
+    Steps of the prefix are fitted, and those that are `opened` have checked their rows. Up to the
+    first private step `like` is what X becomes. Behind it (`is_checked`) it is public rows of the
+    same kind; where the width is released, it is an upper limit. What predicts leaves None.
+    """
+    places, like, n_rows, is_checked, released = list[Place](), prefix.rows, 0, False, ""
+    is_planned = run.n_planned is not None
+    for number, step in enumerate(run.steps):
+        place = Place(step.estimator)
+        if step.is_private:
+            was = opened.get(number)
+            one = was.step if was else handed(run, number, shares, step.name)
+            one._validate_params()
+            if not is_planned and isinstance(one, PrivateClassifier):
+                one._classes_and_codes(run.targets)
+            if like is None:
+                raise ValueError(
+                    f"Step {step.name!r} follows one that does not say how many columns it "
+                    "returns: let that inherit OneToOneFeatureMixin, or have an int n_components."
+                )
+            rows = was.rows if was else rows_of_step(step, like)
+            if not is_checked:
+                # Rows that pass here stay acceptable: what later steps get is made finite.
+                if not (is_planned or opened):
+                    one._validate(rows, run.y, **run.users)
+                n_rows = run.n_units or _shape_of(rows)[0]
+                is_checked = step.columns is None
+            place = Place(one, None, was.spec if was else None, released)
+            if not was and (width := _shape_of(rows)[1]) is not None:
+                facts = n_rows, width, rows
+                place = Place(one, facts, one._spec_of_size(*facts), released)
+            if place.spec is not None and not released and n_components_of(one) == "data":
+                released = f"{step.name}.n_components"
+        places.append(place)
+        if step.columns is not None or number < len(prefix.fitted):
+            continue
+        if is_checked:
+            behind = _like_behind(place.step, step, n_rows, like, released)
+            like = _in_same_layout(behind, like)
+        elif rules.is_columns(step.estimator) and rules.private_parts(step.estimator):
+            like = _public_result(step.name, in_public(step.estimator), next(stand_ins(like)))
+            n_rows, is_checked = run.n_units or _shape_of(run.X)[0], True
+        else:
+            like = _public_result(step.name, rules.copied(step.estimator), like)
+    return places
+
+
+def _public_result(name: str, step: Any, rows: Any) -> Any:
+    """Send rows through a step that learns nothing, as its fit will."""
+    if rules.is_stateless(step) or rules.is_columns(step):
+        step = fitted_to_nothing(name, step, rows)
+    return transformed([(name, step)], rows)
+
+
+def _shape_of(X: Any) -> tuple[int, int | None]:
+    """Return the number of rows, and of features if X has any."""
+    shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
+    return shape[0], math.prod(shape[1:]) if len(shape) > 1 else None
+
+
+def _like_behind(configured: Any, step: Step, n_rows: int, like: Any, released: str) -> Any:
+    """Return public rows like those that a step leaves, at least as wide; None if it predicts."""
+    if like is None or rules.is_passed_through(configured):
+        return like
+    width, dtype = _shape_of(like)[1] or 0, float_dtype(like)
+    if isinstance(configured, DPStandardScaler):
+        some = np.ones((3, width), dtype)
+        return csr_array(some) if holds_sparse(like) else some
+    if isinstance(configured, PlannedEstimator) and not hasattr(configured, "n_components"):
+        return np.ones((3, width), dtype) if rules.keeps_columns(configured) else None
+    if step.is_private:
+        n_components = n_components_of(configured)
+        most = n_components if isinstance(n_components, int) else min(n_rows, width)
+        return np.ones((3, most), dtype)
+    made_of = partial(made_of_extremes, step.name, clone(configured), is_sparse=holds_sparse(like))
+    if released:
+        # It has to take any number of columns up to that one.
+        made_of(1, dtype)
+    return made_of(width, dtype)
+
+
+def _in_same_layout(made: Any, like: Any) -> Any:
+    """Give public rows the public layout of rows in parts, which sums of them round by."""
+    if made is like or made is None or not isinstance(like, RowParts):
+        return made
+    return mapped_blocks(like, partial(_like_public, made=made), made.shape[1])
+
+
+def _like_public(rows: Any, made: Any) -> Any:
+    """Return as many zeros as rows, dense or sparse."""
+    zeros = np.zeros((rows.shape[0], made.shape[1]), made.dtype)
+    return csr_array(zeros) if holds_sparse(made) else zeros
+
+
+def n_components_of(step: Any) -> Any:
+    """Return the number of components as an int, None for all, or "data" if a fit decides."""
+    n_components = as_python(getattr(step, "n_components", 0))
+    return n_components if n_components is None or isinstance(n_components, int) else "data"
+
+
+def warnings_of(run: Run, shares: Shares, places: Sequence[Place]) -> list[str]:
+    """Plan all steps whose rows are known, which refuses what cannot be paid for; warn of them."""
+    return [
+        text
+        for number in shares.of
+        if (place := places[number]).spec is not None
+        for text in shares.prefixed(
+            number, run.steps[number].name, place.step._warnings(place.spec, place.plan)
+        )
+    ]
+
+
+# ------------------------------
+# The loop over the steps.
+
+
+def fit_steps(
+    run: Run,
+    shares: Shares,
+    prefix: Prefix,
+    places: Sequence[Place],
+    opened: dict[int, Opened],
+    charge: Charge | None,
+) -> tuple[Any, ...]:
+    """Fit the steps behind a prefix; the first private one charges for all of them."""
+    for number in range(len(prefix.fitted), len(run.steps)):
+        if not run.steps[number].is_private:
+            prefix = extended(run, prefix, fit_public(run, prefix))
+            continue
+        name, place = run.steps[number].name, places[number]
+        given = place, name, opened.pop(number, None), charge
+        scales = fit_private(run, prefix, *given, corrects_scales=True).scales
+        place.step._warnings_given, charge = (
+            shares.prefixed(number, name, place.step._warnings_given),
+            None,
+        )
+        prefix = extended(run, prefix, place.step, scales)
+    return prefix.fitted
+
+
+def fit_public(run: Run, prefix: Prefix) -> Any:
+    """Fit the next step, which learns nothing: to public rows, or around its private parts."""
+    step = run.steps[len(prefix.fitted)]
+    if rules.is_passed_through(step.estimator):
+        return step.estimator
+    if not rules.is_columns(step.estimator):
+        return fitted_to_nothing(step.name, clone(step.estimator), prefix.rows)
+    paths = [one.name.partition("__")[2] for one in run.steps]
+    parts = dict(zip(paths, prefix.fitted, strict=False))
+    return fitted_columns(step.name, clone(step.estimator), parts, prefix.rows)
+
+
+class Fitted(NamedTuple):
+    """What a private fit has released, and what others may be made of it."""
+
+    spec: Any
+    result: Any
+    budget: Any
+    scales: np.ndarray | None = None  # by which a scaler right before it is corrected
+
+
+def fit_private(
+    run: Run,
+    prefix: Prefix,
+    place: Place,
+    label: str,
+    opened: Opened | None,
+    charge: Charge | None,
+    *,
+    corrects_scales: bool,
+) -> Fitted:
+    """Fit the next step, which has been handed its part of the cost; `charge` is for the whole.
+
+    Components behind a scaler may correct its scales. The warnings that follow from public facts
+    are left out of those of the step: they have been given before anything is spent.
+    """
+    number, one = len(prefix.fitted), place.step
+    one._part = one._part._replace(charge=charge)
+    if corrects_scales:
+        scaler: Any = prefix.fitted[-1] if prefix.fitted else None
+        are_components = isinstance(one, DPPCA | DPTruncatedSVD)
+        is_behind = isinstance(scaler, DPStandardScaler) and run.steps[number].columns is None
+        # The diagonal of other second moments holds means, too.
+        corrects_scales = are_components and is_behind
+        corrects_scales = corrects_scales and (scaler.with_mean or isinstance(one.center, str))
+    with _estimator.fitted_within(one, label):
+        its = opened.rows if opened else rows_of_step(run.steps[number], prefix.rows, run.people)
+        given = its, run.y, run.users, place, opened
+        return fit_part(one, *given, corrects_scales=corrects_scales)
+
+
+def fit_part(
+    one: Any,
+    X: Any,
+    y: Any = None,
+    users: Mapping[str, Any] = MappingProxyType({}),
+    place: Place | None = None,
+    opened: Opened | None = None,
+    *,
+    corrects_scales: bool = False,
+) -> Fitted:
+    """Fit an estimator, by the plan of its place if that is known; it keeps its own warnings."""
+    n_passes = partial(one._expected_passes, X)
+    with _estimator.restored_on_error(one, n_passes, hides_groups=bool(users)):
+        spec, data = opened[1::2] if opened else one._validate(X, y, **users)
+        plan = place.plan if place is not None and _are_equal(spec, place.spec) else None
+        spec, result, budget = one._release(spec, data, lambda *_: None, plan)
+        if corrects_scales:
+            result = result.of_correlations(spec.n_components)
+        one._warnings_given = one._keep(spec, result, budget)
+    return Fitted(spec, result, budget, result.scales if corrects_scales else None)
+
+
+def _are_equal(spec: Any, planned: Any) -> bool:
+    """Tell whether facts are those that were planned with; of arrays nobody knows."""
+    try:
+        return bool(spec is planned or spec == planned)
+    except ValueError:
+        return False
+
+
+def extended(run: Run, prefix: Prefix, one: Any, scales: np.ndarray | None = None) -> Prefix:
+    """Put one more fitted step behind a prefix, whose scaler it may correct in a copy."""
+    number, fitted, rows = len(prefix.fitted), prefix.fitted, prefix.rows
+    is_last = number == len(run.steps) - 1
+    if scales is not None:
+        # Other candidates keep theirs.
+        scaler = copy(fitted[-1])
+        scaler.scale_ = scaler.scale_ * scales
+        scaler.var_ = np.square(scaler.scale_)
+        fitted = (*fitted[:-1], scaler)
+        rows = None if is_last else _rows_behind(run, number - 1, scaler, prefix.before)
+    behind = None if is_last else _rows_behind(run, number, one, rows)
+    return Prefix((*fitted, one), rows, behind)
+
+
+def _rows_behind(run: Run, number: int, fitted: Any, X: Any) -> Any:
+    """Return what the next step gets."""
+    step = run.steps[number]
+    if step.columns is not None:
+        return X
+    rows = of_people(partial(transformed, [(step.name, fitted)]), run.people, X)
+    if isinstance(rows, RowBlocks):
+        return composition.as_checked(rows, run.steps) if step.is_private else rows
+    # Their public parts have made all rows finite before, of which some may not have been.
+    return finite(rows) if rules.is_columns(step.estimator) else rows
+
+
+# ------------------------------
+# The model and its record.
+
+
+def assembled(run: Run, fitted: Sequence[Any]) -> Any:
+    """Put fitted steps together as they were."""
+    if not run.steps[0].name:
+        return fitted[0]
+    pairs = zip(run.steps, fitted, strict=True)
+    steps = [(step.name, one) for step, one in pairs if step.columns is None]
+    if isinstance(run.estimator, rules.SharedBudget):
+        return Pipeline(steps)
+    return clone(run.estimator).set_params(steps=steps)
+
+
+# By how much, relatively, the sum of what was spent may exceed the whole: it is rounded up by half.
+_ROUNDING = 2e-9  # not tuned
+
+
+def record_of(whole: PrivacySpent, records: Mapping[str, PrivacySpent]) -> PrivacySpent:
+    """Return the record of the whole, with its releases behind the labels of their fits."""
+    labeled = [
+        replace(one, releases=tuple(replace(r, name=f"{label}: {r.name}") for r in one.releases))
+        for label, one in records.items()
+    ]
+    # Steps of one pipeline get the same rows, and a record is a row with its response.
+    composed = labeled[0].compose(*labeled[1:], same_unit=True)
+    is_over = composed.mu > whole.mu * (1 + _ROUNDING)
+    if is_over or composed.delta_tail > whole.delta_tail * (1 + _ROUNDING):
+        raise RuntimeError(f"All fits have spent mu={composed.mu}, and were given {whole.mu}.")
+    return replace(
+        composed,
+        epsilon=whole.epsilon,
+        delta=whole.delta,
+        mu=min(composed.mu, whole.mu),
+        enforced=composed.enforced and whole.enforced,
+        delta_tail=whole.delta_tail,
+    )
+
+
+def with_one_record(run: Run, fitted: Sequence[Any], spent: PrivacySpent, ledger: Any) -> Any:
+    """Assemble a model; give it and its private steps the record of the whole."""
+    for step, one in zip(run.steps, fitted, strict=True):
+        if step.is_private:
+            one.privacy_spent_ = spent
+            # Another fit of the step costs what its parameters say. The seed, which would let
+            # anybody subtract the noise, is not kept.
+            if step.name in run.lack_classes:
+                one.set_params(classes=None)
+            one._part, one.ledger, one.random_state = None, ledger, None
+    model = rules.make_strict(assembled(run, fitted))
+    model.privacy_spent_ = spent
+    return model
+
+
+# ------------------------------
+# What pipelines and searches have in common: one budget, one charge, one record.
+
+
+class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
+    """Spends its whole budget on fits of several steps, and charges a ledger once."""
+
+    epsilon: float
+    delta: float
+    ledger: Any
+
+    def _cost(self) -> PrivacyCost:
+        return PrivacyCost(float(as_python(self.epsilon)), float(as_python(self.delta)))
+
+    def _begin(
+        self, run: Run, cost: PrivacyCost, warnings: Iterable[str]
+    ) -> tuple[PrivacySpent, Charge | None]:
+        """Give the warnings that follow from public facts.
+
+        Return the record of the whole, without its releases, and what charges a ledger with it.
+        """
+        n_units, counted = _num_samples(run.X), "rows"
+        if run.people is not None:
+            # How many rows they have is private.
+            n_units, counted = run.people.n_people, "users"
+        self._n_units = n_units
+        self._warnings_given = _estimator.warnings_for_settings(
+            cost, counted, n_units, self.random_state
+        )
+        self._warnings_given += [LABELS_BECOME_PUBLIC] * bool(run.lack_classes)
+        self._warnings_given += warnings
+        warn_of_privacy(*self._warnings_given)
+        plan = run.planned(cost, ())
+        whole = replace(PrivacyBudget.of(plan, NoiseSource(run.seed)).spent(), mu=cost.mu)
+        if self.ledger is None:
+            return whole, None
+        name = f"{type(self).__name__}.fit, {n_units} {whole.unit}s"
+        # The first fit, which would charge its own part, charges the whole.
+        return whole, lambda _: self.ledger.charge(whole, what=name)
+
+    def _set_features(self, model: Any) -> None:
+        for name in FEATURE_ATTRIBUTES:
+            # An earlier fit may have set what this one does not.
+            self.__dict__.pop(name, None)
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
