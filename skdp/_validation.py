@@ -402,7 +402,7 @@ def check_rows_or_blocks(X: Any, estimator_name: str, *, ensure_all_finite: Any 
         return check_rows(X, estimator_name, ensure_all_finite=ensure_all_finite)
     # The first pass of a fit checks parts.
     if not isinstance(X, RowParts):
-        X.check()
+        X.check(allow_nan=ensure_all_finite == "allow-nan")
     return X
 
 
@@ -486,15 +486,22 @@ def _refuse_sparse(X: Any, accept_sparse: Any) -> None:
         raise TypeError("Sparse data was passed for X, but dense data is required.")
 
 
-def transformed(rows: Any, function: Callable[[Any], Any], n_columns: int | None = None) -> Any:
+def transformed(
+    rows: Any,
+    function: Callable[[Any], Any],
+    n_columns: int | None = None,
+    *,
+    allow_nan: bool = False,
+) -> Any:
     """Map checked rows by a function of each row; blocks are mapped when they are read.
 
     Rows of these that are not finite then become NaN, as later readings must raise nothing. The
-    next opening refuses them.
+    next opening refuses them. The function may take gaps.
     """
     if not isinstance(rows, RowBlocks):
         return function(rows)
-    return mapped_blocks(rows, partial(of_finite, function=function, dtype=rows.dtype), n_columns)
+    of_block = partial(of_finite, function=function, dtype=rows.dtype, allow_nan=allow_nan)
+    return mapped_blocks(rows, of_block, n_columns)
 
 
 def results_of(rows: Any, function: Callable[[Any], np.ndarray]) -> Any:

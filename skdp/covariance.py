@@ -316,10 +316,10 @@ class DPCovariance(ColumnEstimator):
     bounds : dict, list of pairs, pair of floats or of arrays (n_features,), or None, default=None
         As in :class:`DPStandardScaler`.
     missing : {"refuse", "mean"}, default="refuse"
-        What becomes of NaN in dense rows in memory. "mean" leaves it out of means, variances and
-        covariances, which are divided by how many entries the columns have. This is unbiased if
-        gaps are at random: independent of all values, and of the gaps of other columns. Leave rows
-        with nothing but gaps out.
+        What becomes of NaN in dense rows. "mean" leaves it out of means, variances and covariances,
+        which are divided by how many entries the columns have. This is unbiased if gaps are at
+        random: independent of all values, and of the gaps of other columns. Leave rows with nothing
+        but gaps out.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None

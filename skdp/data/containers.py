@@ -456,7 +456,9 @@ def finite(rows: Any) -> Any:
     return np.nan_to_num(array, nan=0.0, posinf=largest, neginf=-largest)
 
 
-def of_finite(rows: Any, function: Callable[[Any], Any], dtype: np.dtype) -> Any:
+def of_finite(
+    rows: Any, function: Callable[[Any], Any], dtype: np.dtype, *, allow_nan: bool = False
+) -> Any:
     """Apply a function that takes each row by itself; rows that are not finite become NaN.
 
     Parameters
@@ -467,6 +469,8 @@ def of_finite(rows: Any, function: Callable[[Any], Any], dtype: np.dtype) -> Any
         Makes finite rows of finite rows.
     dtype : dtype
         Floating-point type of what it is given, and of the result.
+    allow_nan : bool, default=False
+        Whether the function takes rows with NaN, too.
 
     Returns
     -------
@@ -475,12 +479,13 @@ def of_finite(rows: Any, function: Callable[[Any], Any], dtype: np.dtype) -> Any
     """
     with np.errstate(all="ignore"):
         made = function(rows.astype(dtype, copy=False)).astype(dtype, copy=False)
-    return with_nan(made, not_finite_rows(rows))
+    return with_nan(made, not_finite_rows(rows, allow_nan=allow_nan))
 
 
-def not_finite_rows(rows: Any) -> np.ndarray:
-    """Tell which rows, dense or CSR, have an entry that is not finite."""
-    is_finite = np.isfinite(rows.data if issparse(rows) else rows)
+def not_finite_rows(rows: Any, *, allow_nan: bool = False) -> np.ndarray:
+    """Tell which rows, dense or CSR, have an entry that is not finite, or infinite ones alone."""
+    values = rows.data if issparse(rows) else rows
+    is_finite = ~np.isinf(values) if allow_nan else np.isfinite(values)
     if is_finite.all():
         return np.zeros(rows.shape[0], dtype=bool)
     if not issparse(rows):

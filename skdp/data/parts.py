@@ -447,9 +447,9 @@ class RowBlocks(SkdpContainer):
             names. How rows are divided into files and row groups has to be as public as their
             number, so not by country or user.
         columns : sequence of str or None, default=None
-            Names of the features: columns of numbers or booleans without missing values, or those
-            that `categories` names. ``None`` stands for all columns but `y`, and but an index that
-            pandas wrote.
+            Names of the features: columns of numbers or booleans, in which what is missing is NaN,
+            or those that `categories` names. ``None`` stands for all columns but `y`, and but an
+            index that pandas wrote.
         y : str or None, default=None
             Name of the column of responses or labels: numbers, booleans, strings, or categories
             that are strings.
@@ -544,8 +544,13 @@ class RowBlocks(SkdpContainer):
         return f"RowBlocks(shape={self.shape}, dtype={self.dtype})"
 
     @without_warnings()
-    def check(self) -> None:
+    def check(self, *, allow_nan: bool = False) -> None:
         """Read all blocks once, and refuse those that no estimator can use.
+
+        Parameters
+        ----------
+        allow_nan : bool, default=False
+            Whether NaN is taken, for a missing entry.
 
         Raises
         ------
@@ -554,7 +559,7 @@ class RowBlocks(SkdpContainer):
             cannot be read.
         """
         for block in self._checked_blocks():
-            refused_if_not_finite(block)
+            refused_if_not_finite(np.where(np.isnan(block), 0, block) if allow_nan else block)
 
     def _every(self, step: int) -> "RowBlocks":
         """Keep every `step`-th row; a stream stays whole, as each pass has to read all of it."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp.data.containers import MISSING, not_finite_rows
+from skdp.data.containers import CURES, MISSING, not_finite_rows
 from skdp.data.parts import Parts, Targets
 from skdp.data.people import People, depth_of_people
 from skdp.data.reduce import BlockView, Kernel, PerRow, map_sum, on_block, part_ranges, sum_depth
@@ -794,23 +794,31 @@ def _all_of(rows: slice, block: Any, kernels: tuple[Kernel | None, ...]) -> tupl
     return tuple(None if kernel is None else kernel(rows, block) for kernel in kernels)
 
 
-def _n_not_finite(_: slice, block: Any) -> np.ndarray:
+def _n_not_finite(_: slice, block: Any, *, allow_nan: bool = False) -> np.ndarray:
     if isinstance(block, _BaseBlock):
         return block.count_not_finite()
-    return np.asarray(float(not_finite_rows(block).sum()))
+    return np.asarray(float(not_finite_rows(block, allow_nan=allow_nan).sum()))
 
 
 def checked_digest(
-    source: Source | Targets, n_jobs: int | None, *, is_seeded: bool, name: str = "X"
+    source: Source | Targets,
+    n_jobs: int | None,
+    *,
+    is_seeded: bool,
+    name: str = "X",
+    allow_nan: bool = False,
 ) -> Callable[[], bytes | None]:
     """Refuse parts that are not finite, in the one reading that hashes them if noise is keyed.
 
-    Other rows have been checked, and are hashed when the digest is asked for.
+    Other rows have been checked, and are hashed when the digest is asked for. Gaps may be allowed.
     """
     if not isinstance(getattr(source, "X", source), Parts):
         return partial(digest, source)
-    kernels = _n_not_finite, digest_kernel(source) if is_seeded else None
+    n_refused = partial(_n_not_finite, allow_nan=allow_nan)
+    kernels = n_refused, digest_kernel(source) if is_seeded else None
     n_not_finite, digests = map_sum(source, partial(_all_of, kernels=kernels), 1, n_jobs)
+    if n_not_finite and allow_nan:
+        raise ValueError(f"Input {name} contains infinity. {CURES['infinity']}")
     if n_not_finite:
         raise ValueError(f"Input {name} contains NaN or infinity. {MISSING[name]}")
     return lambda: None if digests is None else joined_digest(source, digests)

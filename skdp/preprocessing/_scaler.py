@@ -23,7 +23,6 @@ from skdp._validation import (
     transformed,
 )
 from skdp.data.containers import finite, float_dtype
-from skdp.data.parts import RowBlocks
 from skdp.data.people import keyed_by_people, people_of, rounding_of_units
 from skdp.data.rows import Rows, checked_digest
 from skdp.data.sources import as_source, holds_sparse
@@ -154,7 +153,8 @@ class ColumnEstimator(PrivateEstimator):
         spec = self._spec_of(n_units, checked.shape[1], like=checked, names=names)
         check_features(X, self, reset=True)
         source = as_source(checked)
-        digest = checked_digest(source, self.n_jobs, is_seeded=self._is_seeded)
+        is_seeded, allow_nan = self._is_seeded, self._takes_gaps
+        digest = checked_digest(source, self.n_jobs, is_seeded=is_seeded, allow_nan=allow_nan)
         return spec, (Rows(source, self.n_jobs, people=people), keyed_by_people(digest, people))
 
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> ScaleSpec:
@@ -198,11 +198,10 @@ class ColumnEstimator(PrivateEstimator):
         return "allow-nan" if self._takes_gaps else True
 
     def _check_gaps(self, X: Any) -> None:
-        if self._takes_gaps and (isinstance(X, RowBlocks) or holds_sparse(X)):
+        if self._takes_gaps and holds_sparse(X):
             raise ValueError(
-                'missing="mean" takes dense rows in memory, no sparse ones and no parts: pass an '
-                'array or a data frame, or missing="refuse" and rows whose gaps public constants '
-                "fill."
+                'missing="mean" takes dense rows, no sparse ones: pass these, or missing="refuse" '
+                "and rows whose gaps public constants fill."
             )
 
 
@@ -248,7 +247,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         more where rows and budget are many for the columns, and ``inf`` with ``epsilon=inf``: what
         follows then loses more by clipping than to its noise. ``None`` does not clip.
     missing : {"refuse", "mean"}, default="refuse"
-        What becomes of NaN in dense rows in memory. "mean" leaves it out of the means and
+        What becomes of NaN in dense rows. "mean" leaves it out of the means and
         variances, releases with them a count of the other entries of each column, and fills in the
         released mean in `transform`. No constant has to be known, as by
         ``SimpleImputer(strategy="constant")``, which is the other public way.
@@ -388,7 +387,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         self._check_sparse(holds_sparse(X))
         self._check_gaps(X)
         checked = check_rows_of(X, self, ensure_all_finite=self._finite)
-        return transformed(checked, self._scaling.apply)
+        return transformed(checked, self._scaling.apply, allow_nan=self._takes_gaps)
 
     @by_chunks
     def inverse_transform(self, X: Any) -> Any:

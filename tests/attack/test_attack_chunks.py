@@ -33,7 +33,7 @@ def taken(name, cell):
         return cell.layout in LAYOUTS and "record" in words
     if name == "factors":
         return cell.unit == "row"
-    return not {"parts", "matrices", "gaps"} & words
+    return not {"parts", "matrices"} & words
 
 
 CELLS = [

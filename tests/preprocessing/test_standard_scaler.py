@@ -8,10 +8,19 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from in_parts import in_chunks, in_parts
 from scipy.sparse import csr_array, issparse
+from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
-from skdp import DPLogisticRegression, DPStandardScaler, PrivacyWarning, RowBlocks, make_dp_pipeline
+from skdp import (
+    DPCovariance,
+    DPLogisticRegression,
+    DPStandardScaler,
+    PrivacyWarning,
+    RowBlocks,
+    make_dp_pipeline,
+)
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.preprocessing.intervals import (
@@ -540,14 +549,57 @@ def test_a_column_with_next_to_no_number_is_filled_finitely(n_numbers, epsilon):
     assert np.isfinite(silently(scaler, rows).transform(rows)).all()
 
 
-@pytest.mark.parametrize(
-    "rows", [csr_array(MIXED), RowBlocks.from_partitions([lambda: X[:9]], [9], 4)]
-)
-def test_gaps_are_for_dense_rows_in_memory(rows):
-    model = DPStandardScaler(missing="mean", with_mean=False)
-    with pytest.raises(ValueError, match="takes dense rows in memory"):
-        model.fit(rows)
-    assert not hasattr(model, "mean_")
+def test_gaps_are_for_dense_rows():
+    for rows in (csr_array(MIXED), RowBlocks.from_partitions([lambda: csr_array(MIXED)], [N], 4)):
+        model = DPStandardScaler(missing="mean", with_mean=False)
+        with pytest.raises(ValueError, match="takes dense rows"):
+            model.fit(rows)
+        assert not hasattr(model, "mean_")
+
+
+LENGTHS = [1, 0, 7, len(GAPS) - 8]
+
+
+def gaps_as(kind, rows=GAPS):
+    if kind == "stream":
+        return RowBlocks(lambda: iter(np.array_split(rows, 3)), rows.shape)
+    if kind == "parts":
+        return in_parts(rows, lengths=LENGTHS)
+    return in_chunks(rows, lengths=LENGTHS)[0]
+
+
+@pytest.mark.parametrize("bounds", [None, BOUNDS])
+@pytest.mark.parametrize("kind", ["stream", "parts", "chunks"])
+def test_gaps_of_rows_in_blocks_are_filled_like_those_in_memory(kind, bounds):
+    scaler = DPStandardScaler(epsilon=8.0, missing="mean", bounds=bounds, random_state=SEED)
+    rows = gaps_as(kind)
+    silently(scaler, rows)
+    shared = {"bounds": bounds, "missing": "mean", "random_state": SEED}
+    covariances = [
+        silently(DPCovariance(epsilon=np.inf, **shared), one).covariance_ for one in (rows, GAPS)
+    ]
+    np.testing.assert_allclose(*covariances, rtol=1e-6, atol=1e-9)
+    if kind == "chunks":
+        same = silently(clone(scaler), gaps_as("parts"))
+        assert scaler.mean_.tobytes() + scaler.var_.tobytes() == (
+            same.mean_.tobytes() + same.var_.tobytes()
+        )
+    made, expected = scaler.transform(rows), scaler.transform(GAPS)
+    blocks = [made.compute()] if kind == "chunks" else list(made)
+    np.testing.assert_allclose(np.concatenate(blocks), expected, rtol=1e-12)
+    exact = clone(scaler).set_params(epsilon=np.inf, random_state=None)
+    np.testing.assert_allclose(
+        silently(clone(exact), rows).mean_, silently(clone(exact), GAPS).mean_, rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("kind", ["stream", "parts", "chunks"])
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_infinity_among_gaps_of_blocks_is_refused(kind, value):
+    infinite = GAPS.copy()
+    infinite[5, 3] = value
+    with pytest.raises(ValueError, match="infinity"):
+        DPStandardScaler(missing="mean").fit(gaps_as(kind, infinite))
 
 
 def test_who_takes_gaps_refuses_infinity_and_who_does_not_says_how():
