@@ -11,7 +11,7 @@ from skdp.data.parts import Targets
 from skdp.data.people import People, mass_of
 from skdp.data.reduce import map_sum
 from skdp.linalg.norms import GridCounts, bin_counts
-from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
+from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.plan import PrivacyCost, growing_shares, plan_sum
 from skdp.privacy.releases import Search, search_steps
 
@@ -51,7 +51,8 @@ def level_beyond(fraction: float) -> float:
 # ------------------------------
 # The steps of a descent: their releases, and the clip level that follows a count.
 
-_VOTE = "clip vote"
+#: First words of the names of votes.
+VOTE = "clip vote"
 # benchmarks/trace_regression/errors.md, "The singular value", compares it with 0, which is constant
 # clipping; other rates are not studied.
 _LEVEL_RATE = 2.0
@@ -81,15 +82,10 @@ def plan_descent(
     steps, share = list[DescentStep](), vote_share / len(gradient_shares)
     for step, gradient_share in enumerate(gradient_shares, start=1):
         gradient = plan_sum(spec, f"gradient {step}", gradient_share, shape, follows, change)
-        follows = f"{_VOTE} {step}"
+        follows = f"{VOTE} {step}"
         vote = spec.cost.release(follows, "gaussian", share, sensitivity.count, {})
         steps.append(DescentStep(gradient, vote))
     return tuple(steps)
-
-
-def n_votes(plan: Plan) -> int:
-    """Count the votes of a plan, each taken in the pass of its gradient."""
-    return len({line.name for line in plan.releases if line.name.startswith(_VOTE)})
 
 
 def shares_of_steps(total: float, n_steps: int, growth: float) -> list[float]:

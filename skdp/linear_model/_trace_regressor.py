@@ -17,7 +17,7 @@ from skdp.data.people import People, keyed_by_people
 from skdp.data.rows import checked_digest
 from skdp.data.sources import as_source
 from skdp.linalg.matrices import FixedRank
-from skdp.linear_model._descent import n_votes
+from skdp.linear_model._descent import VOTE
 from skdp.linear_model._supervised import (
     Shape,
     SupervisedEstimator,
@@ -343,8 +343,9 @@ class DPTraceRegressor(PrivateRegressor):
 
     def _n_passes(self, plan: Plan) -> int | None:
         most = super()._n_passes(plan)
-        # One more pass may standardize rows.
-        return None if most is None else most - n_votes(plan) + 1
+        # Each vote is taken in the pass of its gradient. One more pass may standardize rows.
+        votes = {line.name for line in plan.releases if line.name.startswith(VOTE)}
+        return None if most is None else most - len(votes) + 1
 
     def _set_attributes(self, result: Estimate, spec: TraceSpec) -> tuple[str, ...]:
         point, dtype = result.point, spec.dtype

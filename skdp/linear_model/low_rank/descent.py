@@ -103,18 +103,14 @@ class Clipping(ABC):
         size = point.left.size + point.right.size + self.has_intercept
         whitening = tangent_whitening(point, self.records.covariance)
         gradient = self._sum(self._vectors(point, offset, whitening), level, size)
-        total = self._projected(point, gradient.total)
+        # Rounding moves single vectors out of the tangent space.
+        inside = project_coordinates(point, gradient.total[: size - self.has_intercept])
+        total = np.append(inside, gradient.total[len(inside) :])
         return gradient._replace(total=total, whitening=whitening)
 
     def _vectors(self, point: FixedRank, offset: float, whitening: np.ndarray | None) -> Vectors:
         at_point = partial(_coordinates, point=point, offset=offset, whitening=whitening)
         return partial(at_point, records=self.records)
-
-    def _projected(self, point: FixedRank, total: np.ndarray) -> np.ndarray:
-        """Project a sum back on the tangent space: rounding moves single vectors out of it."""
-        if not self.has_intercept:
-            return project_coordinates(point, total)
-        return np.append(project_coordinates(point, total[:-1]), total[-1])
 
 
 class RecordClipping(Clipping):
@@ -170,7 +166,7 @@ class ResponseClipping(Clipping):
 
     def _sum(self, vectors: Vectors, level: float, size: int) -> ClippedGradient:
         design = self.records.design
-        lengths = design.map_rows(partial(_lengths, vectors=vectors))
+        lengths = design.map_rows(lambda rows, matrices: vectors(rows, matrices)[0].norms())
         downweights = level < NO_CLIPPING
         if downweights:
             lengths[~self._is_inlier] = 0.0
@@ -206,10 +202,6 @@ def _coordinates(
         times = np.matmul if matrices.mass is None else one_by_one
         values[:] = times(values, whitening)
     return coordinates, inner + records.intercept * offset - records.responses[rows]
-
-
-def _lengths(rows: slice, matrices: Matrices, vectors: Vectors) -> np.ndarray:
-    return vectors(rows, matrices)[0].norms()
 
 
 def _clipped_residuals(

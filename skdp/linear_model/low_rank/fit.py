@@ -1,7 +1,7 @@
 """A fit of a trace regression: from records and a budget to a released matrix and intercept."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,8 +19,6 @@ from skdp.linear_model.low_rank.plan import FittedReleases, TraceReleases, covar
 from skdp.linear_model.low_rank.records import (
     Records,
     Spread,
-    exact_norm,
-    exact_whitening,
     outlier_threshold,
     public_center,
     release_center,
@@ -33,7 +31,6 @@ from skdp.linear_model.low_rank.records import (
 from skdp.linear_model.low_rank.spec import TraceSpec, smaller
 from skdp.preprocessing.scales import (
     MOST_NOISE,
-    ScaleReleases,
     Scales,
     release_scales,
     visible_variances,
@@ -151,7 +148,9 @@ def standardized_by(found: Scales, spec: TraceSpec) -> Transform:
     else:
         squares = squares + found.center**2
     multiplier = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
-    multiplier = np.where(_left_out(found, spec), 0.0, multiplier).reshape(shape)
+    # Beside an intercept, constants tell nothing. Without noise their moments are exact.
+    is_left_out = found.show_nothing() & (spec.cost.is_private and spec.fit_intercept)
+    multiplier = np.where(is_left_out, 0.0, multiplier).reshape(shape)
     scaled = Transform(center, multiplier, are_rare=_are_rare(found.off_usual))
     if not spec.cost.is_private:
         return scaled
@@ -178,31 +177,24 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
     usual = np.median(sample, axis=0)
     middle = usual if centered else np.zeros(design.n_entries)
     largest = np.array([outlier_threshold(np.abs(column)) for column in (sample - middle).T])
-    inliers = partial(_inlier_differences, middle=middle, largest=largest)
+
+    def _mean_power(power: int, shift: np.ndarray) -> np.ndarray:
+        def _kernel(matrices: Matrices) -> np.ndarray:
+            values = entries_of(matrices)
+            differences = np.where(np.abs(values) <= _LARGEST_USABLE, values, 0.0) - middle
+            inliers = np.where(np.abs(differences) <= largest, differences, 0.0)
+            return np.asarray(((inliers - shift) ** power).sum(axis=0))
+
+        return np.asarray(design.map_sum(on_block(_kernel), design.n_entries) / design.n_records)
+
     shift = np.zeros(design.n_entries)
-    if centered:
-        kernel = on_block(partial(_power_sum, inliers=inliers, shift=shift, power=1))
-        shift = design.map_sum(kernel, design.n_entries) / design.n_records
-    kernel = on_block(partial(_power_sum, inliers=inliers, shift=shift, power=2))
-    squares = design.map_sum(kernel, design.n_entries)
-    spread = np.sqrt(squares / design.n_records)
+    shift = _mean_power(1, shift) if centered else shift
+    spread = np.sqrt(_mean_power(2, shift))
     spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
     are_rare = _are_rare((sample != usual).mean(axis=0))
     shape = design.matrix_shape
     center = (middle + shift).reshape(shape) if centered else None
     return Transform(center, (1 / spread).reshape(shape), are_rare=are_rare)
-
-
-def _power_sum(
-    matrices: Matrices, inliers: Callable[[Matrices], np.ndarray], shift: np.ndarray, power: int
-) -> np.ndarray:
-    return np.asarray(((inliers(matrices) - shift) ** power).sum(axis=0))
-
-
-def _inlier_differences(matrices: Matrices, middle: np.ndarray, largest: np.ndarray) -> np.ndarray:
-    values = entries_of(matrices)
-    differences = np.where(np.abs(values) <= _LARGEST_USABLE, values, 0.0) - middle
-    return np.where(np.abs(differences) <= largest, differences, 0.0)
 
 
 # ------------------------------
@@ -231,13 +223,9 @@ def warnings_for_size(spec: TraceSpec, plan: Plan) -> Iterator[str]:
             f"{counted(spec.n_free, 'coefficient')}: {reason}. Pass some "
             f"{least / strength:.2g} times as many, a larger epsilon, or {_fewer(spec)}."
         )
-    if plan.parts.features is not None:
-        yield from _warnings_for_scales(spec, plan.parts.features)
-
-
-def _warnings_for_scales(spec: TraceSpec, features: ScaleReleases) -> Iterator[str]:
-    """Warn if noise will hide most centers and scales."""
-    noise_std = default_branch(features)[-1].noise_std
+    features = plan.parts.features
+    # Whether noise will hide most centers and scales.
+    noise_std = None if features is None else default_branch(features)[-1].noise_std
     if noise_std is not None and noise_std > MOST_NOISE:
         yield (
             f"{_units(spec)} with epsilon={spec.cost.epsilon:g} are too few to scale "
@@ -251,13 +239,16 @@ def warnings_for_fit(
     spec: TraceSpec, spread: Spread, transform: Transform, n_cut: int
 ) -> Iterator[str]:
     """Warn of scales and singular values that noise hides, from released values."""
+    rare, least = spread.fraction_off_center, _least_signal(spec)
+    is_enough = spec.signal_strength >= least and min(spec.matrix_shape) > 1
     if spread.is_guess:
         yield (
             "Too few responses differ from the median to be distinguished from noise. Pass "
             "response_bound, a public bound of their size, a larger epsilon, or more "
             f"{spec.unit.counted}."
         )
-    elif spec.cost.is_private and _are_too_rare(spec, spread):
+    # A signal is enough that only rare responses make too weak.
+    elif spec.cost.is_private and is_enough and rare < 1 and rare * spec.signal_strength < least:
         yield (
             "Most responses are the same, and those that differ are too few for "
             f"{counted(spec.n_free, 'coefficient')}: predictions may be worse than a constant. "
@@ -277,20 +268,6 @@ def warnings_for_fit(
             f"{cut} coefficients do not stand out from the noise and are 0. Pass "
             f"{_fewer(spec)}, a larger epsilon, or more {spec.unit.counted}."
         )
-
-
-def _left_out(found: Scales, spec: TraceSpec) -> np.ndarray:
-    # Beside an intercept, constants tell nothing. Without noise their moments are exact.
-    is_left_out = spec.cost.is_private and spec.fit_intercept
-    return found.show_nothing() & is_left_out
-
-
-def _are_too_rare(spec: TraceSpec, spread: Spread) -> bool:
-    """Tell whether a signal is enough that only rare responses would make too weak."""
-    if min(spec.matrix_shape) == 1:
-        return False
-    least, rare = _least_signal(spec), spread.fraction_off_center
-    return rare < 1 and rare * spec.signal_strength < least <= spec.signal_strength
 
 
 def _units(spec: TraceSpec) -> str:
@@ -451,11 +428,8 @@ def _transform(
     view = scales.scaled(design)
     # Without noise two steps are usual: a copy would take more time than it saves.
     view = view.held() if spec.cost.is_private else view
-    if spec.unit.is_whole:
-        bound = covariance_bound(spec)
-        maps, least = release_whitening(plan.covariances, view, responses, budget, bound)
-    else:
-        maps, least = exact_whitening(view)
+    bound = covariance_bound(spec)
+    maps, least = release_whitening(plan.covariances, view, responses, budget, bound)
     return replace(scales, row_map=maps[0], column_map=maps[1], least_variance=least), view
 
 
@@ -492,7 +466,8 @@ def _scales(
         return exact_standardization(design, centered=spec.fit_intercept), plain
     else:
         center = public_center(design) if spec.is_centered else None
-        norm = exact_norm(replace(design, center=center))
+        exact = float(np.median(replace(design, center=center).norms()))
+        norm = exact if SCALE_GRID[0] <= exact <= SCALE_GRID[-1] else 1.0
     return Transform(center, math.sqrt(design.n_entries) / norm), plain
 
 
@@ -532,8 +507,7 @@ def _descend(
     quantile = spec.clip_quantile
     if isinstance(quantile, str):
         quantile = _default_quantile(spec, records, spread, transform)
-    # Without whitening the smallest variance is not known: some cells of a table may be rare.
-    is_white = spec.covariance == "identity" or _is_white(transform, spec.matrix_shape)
+    largest, least = _bounds(spec, spread, transform)
     estimate = trace_descent.descend(
         plan.steps,
         clipping,
@@ -541,24 +515,12 @@ def _descend(
         budget,
         spread=spread.size,
         quantile=quantile,
-        largest_coefficients=_largest_coefficients(spec, spread, transform, is_white=is_white),
-        least_curvature=_least_curvature(spec, transform, is_white=is_white),
+        largest_coefficients=largest,
+        least_curvature=least,
         least_ratio=_LEAST_RATIO if spec.has_margins else 1.0,
         least_part=_LEAST_PARTS[spread.fraction_off_center >= _USUAL],
     )
     return replace(estimate, start_ratios=start.ratios)
-
-
-def _is_strong(spec: TraceSpec) -> bool:
-    """Tell whether the lengths of steps need no bound, from public facts."""
-    return min(spec.matrix_shape) > 1 and spec.signal_strength >= _LEAST_SIGNAL
-
-
-def _least_curvature(spec: TraceSpec, transform: Transform, *, is_white: bool) -> float:
-    """Return the smallest curvature along any direction, in units of that along a step."""
-    if _is_strong(spec):
-        return 1.0
-    return transform.least_variance if is_white else 0.0
 
 
 def _default_quantile(
@@ -582,23 +544,21 @@ def _default_quantile(
     return 1 - clipped_fraction(strength, wanted, (_LEAST_CLIPPED, 1 - usual), power=2)
 
 
-def _largest_coefficients(
-    spec: TraceSpec, spread: Spread, transform: Transform, *, is_white: bool
-) -> float:
-    """Bound the norm of coefficients by the spread of the responses.
+def _bounds(spec: TraceSpec, spread: Spread, transform: Transform) -> tuple[float, float]:
+    """Bound the norm of coefficients, and the smallest curvature in units of that along a step.
 
-    For uncorrelated features of variance 1 it is at most the spread of what they explain.
+    The norm is at most the spread of what uncorrelated features of variance 1 explain. Where
+    signals are strong, by public facts, lengths of steps need no bound.
     """
-    if _is_strong(spec):
-        return math.inf
+    if min(spec.matrix_shape) > 1 and spec.signal_strength >= _LEAST_SIGNAL:
+        return math.inf, 1.0
+    maps = zip((transform.row_map, transform.column_map), spec.matrix_shape, strict=True)
+    is_mapped = all(one is not None for one, size in maps if size > 1)
+    # Without whitening the smallest variance is not known: some cells of a table may be rare.
+    is_white = spec.covariance == "identity" or (is_mapped and transform.covariance is None)
+    least = transform.least_variance if is_white else 0.0
     if spec.covariance == "private":
-        return _RELEASED_MARGIN * spread.size / math.sqrt(max(transform.least_variance, 1e-12))
-    return _SPREAD_MARGIN * spread.size if is_white else math.inf
-
-
-def _is_white(transform: Transform, shape: tuple[int, int]) -> bool:
-    """Tell whether all sides longer than 1 are whitened."""
-    maps = (transform.row_map, transform.column_map)
-    return transform.covariance is None and all(
-        m is not None for m, n in zip(maps, shape, strict=True) if n > 1
-    )
+        return _RELEASED_MARGIN * spread.size / math.sqrt(
+            max(transform.least_variance, 1e-12)
+        ), least
+    return _SPREAD_MARGIN * spread.size if is_white else math.inf, least

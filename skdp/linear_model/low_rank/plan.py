@@ -61,11 +61,8 @@ _NORM, _LARGEST_SHARE_OF_NORM = "matrix norm", 0.02  # not tuned
 _SPREAD = descent.RESPONSE_SPREAD
 
 
-class CenterReleases(NamedTuple):
-    """The median norm of matrices around a center, and the mean of what is left there, clipped."""
-
-    norm: Search
-    mean: Release
+# The median norm of matrices around a center, and the mean of what is left there, clipped.
+CenterReleases = tuple[Search, Release]
 
 
 class FittedReleases(NamedTuple):
@@ -125,13 +122,16 @@ def _plan_fit(
 ) -> FittedReleases:
     norm = _plan_norm(spec, _norm_name(len(centers) + has_center)) if has_norm else None
     spread = _plan_spread(spec) if spec.cost.is_private else None
+    is_released = spec.covariance == "private" and spec.unit.is_whole
+    covariances = tuple(_plan_covariance(side, spec) for side in (0, 1)) if is_released else ()
     margins, *last = _plan_margins(spec)
-    others = centers, norm, _plan_covariances(spec), spread, margins
+    others = centers, norm, covariances, spread, margins
     start, share = None, left_of(before, others, last)
     if spec.init == "spectral":
         of_start = _START_SHARE if spec.n_iter else share
-        facts = of_start, (spec.n_entries,), _SPREAD, sensitivity.row_sum
-        start, share = plan_sum(spec, "start", *facts), share - of_start
+        facts = (spec.n_entries,), _SPREAD, sensitivity.row_sum
+        start = plan_sum(spec, "start", of_start, *facts)
+        share -= of_start
     steps = _plan_steps(spec, share) if spec.n_iter else ()
     return FittedReleases(*others, start, steps, *last)
 
@@ -160,7 +160,11 @@ def _plan_center(spec: TraceSpec) -> tuple[Search, ...]:
 def _plan_spread(spec: TraceSpec, name: str = _SPREAD) -> Release:
     least = _share_of_counts(2, spec, _BIN_PRECISION)
     fine = _share_of_counts(2, spec, _FINE_PRECISION)
-    share = max(least, min(fine, _SPARE_SHARE))
+    return _plan_powers(spec, name, max(least, min(fine, _SPARE_SHARE)))
+
+
+def _plan_powers(spec: TraceSpec, name: str, share: float) -> Release:
+    """Plan a histogram by powers of two."""
     change, shape = partial(sensitivity.histograms, 1, spec.unit.adjacency), (1, N_POWERS)
     return spec.cost.release(name, "gaussian", share, change, {}, shape=shape)
 
@@ -188,35 +192,21 @@ def _plan_round(spec: TraceSpec, number: int) -> CenterReleases:
     """Plan a norm around a center, which starts at 0, and the mean of what is left there."""
     norm, shape = _plan_norm(spec, _norm_name(number)), (spec.n_entries,)
     mean = f"matrix mean {number + 1}", _MEAN_SHARES[number], shape, norm.name
-    return CenterReleases(norm, plan_sum(spec, *mean, sensitivity.row_sum))
+    return norm, plan_sum(spec, *mean, sensitivity.row_sum)
 
 
 def _norm_name(number: int) -> str:
     return f"{_NORM} around center {number}" if number else _NORM
 
 
-def _plan_covariances(spec: TraceSpec) -> tuple[Release | None, ...]:
-    if spec.covariance != "private" or not spec.unit.is_whole:
-        return ()
-    return _plan_covariance(0, spec), _plan_covariance(1, spec)
-
-
 def _plan_features(spec: TraceSpec) -> ScaleReleases:
     """Plan the scales of single features, as precise as is wanted, or as shares allow."""
-    n_units, n_features, cost = spec.n_units, spec.n_entries, spec.cost
-    least = _LEAST_FEATURE_SHARE
-    share_for = partial(share_for_counts, n_features, n_units, cost.mu)
+    least, places = _LEAST_FEATURE_SHARE, _PLACES_SHARE
+    share_for = partial(share_for_counts, spec.n_entries, spec.n_units, spec.cost.mu)
     sizes = share_for(precision=_SIZES_PRECISION, limits=(least, _LARGEST_SIZES_SHARE))
     moments = share_for(precision=_MOMENTS_PRECISION, limits=(least, _LARGEST_MOMENTS_SHARE))
-    places = _PLACES_SHARE
-    facts = ScaleSpec(
-        cost=cost,
-        unit=spec.unit,
-        n_units=n_units,
-        n_features=n_features,
-        rounding=spec.rounding,
-        interval=None,
-    )
+    known = {name: getattr(spec, name) for name in ("cost", "unit", "n_units", "rounding")}
+    facts = ScaleSpec(**known, n_features=spec.n_entries, interval=None)
     return plan_scales(facts, sizes=sizes, places=places, moments=moments + places)
 
 
@@ -262,8 +252,11 @@ def covariance_bound(spec: TraceSpec) -> float:
 def _plan_steps(spec: TraceSpec, share: float) -> tuple[descent.DescentStep, ...]:
     """Plan a gradient and a count for each step, with the share that other releases leave."""
     n_steps = spec.n_iter
-    votes = _share_of_counts(n_steps, spec, _VOTE_PRECISION)
-    curvatures = _share_of_curvatures(spec) if spec.has_curvatures else 0.0
+    votes, curvatures = _share_of_counts(n_steps, spec, _VOTE_PRECISION), 0.0
+    if spec.has_curvatures:
+        limits = _LEAST_SHARE, _LARGEST_CURVATURE_SHARE
+        facts = 2 * n_steps, spec.n_units, spec.cost.mu
+        curvatures = share_for_counts(*facts, precision=_CURVATURE_PRECISION, limits=limits)
     shares = descent.shares_of_steps(share - votes - curvatures, n_steps, _GROWTH)
     change = sensitivity.row_sum if spec.unit.is_whole else sensitivity.response_sum
     shape = (spec.rank * sum(spec.matrix_shape) + spec.fit_intercept,)
@@ -277,16 +270,8 @@ def _plan_steps(spec: TraceSpec, share: float) -> tuple[descent.DescentStep, ...
     )
 
 
-def _share_of_curvatures(spec: TraceSpec) -> float:
-    limits = _LEAST_SHARE, _LARGEST_CURVATURE_SHARE
-    facts = 2 * spec.n_iter, spec.n_units, spec.cost.mu
-    return share_for_counts(*facts, precision=_CURVATURE_PRECISION, limits=limits)
-
-
 def _plan_curvature(spec: TraceSpec, name: str, share: float) -> Release:
     """Plan a histogram of the curvatures of records; without noise, their sum."""
-    if not spec.cost.is_private:
-        any_change = partial(float, math.inf)
-        return spec.cost.release(name, "gaussian", share, any_change, {}, shape=(1,))
-    change, shape = partial(sensitivity.histograms, 1, spec.unit.adjacency), (1, N_POWERS)
-    return spec.cost.release(name, "gaussian", share, change, {}, shape=shape)
+    if spec.cost.is_private:
+        return _plan_powers(spec, name, share)
+    return spec.cost.release(name, "gaussian", share, partial(float, math.inf), {}, shape=(1,))

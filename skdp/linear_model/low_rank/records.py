@@ -244,12 +244,6 @@ def _norm_counts(records: slice, matrices: Matrices, responses: Targets) -> np.n
     return bin_counts(norms, np.append(SCALE_GRID, np.inf), matrices.mass).astype(np.float64)
 
 
-def exact_norm(design: Design) -> float:
-    """Compute the median norm of public matrices."""
-    norm = float(np.median(design.norms()))
-    return norm if SCALE_GRID[0] <= norm <= SCALE_GRID[-1] else 1.0
-
-
 # ------------------------------
 # Private covariances of the rows and of the columns of matrices, which whiten them.
 
@@ -274,26 +268,21 @@ def release_whitening(
     matrices in norm and releases the sums of :math:`X_i X_i^T` and of :math:`X_i^T X_i`; for
     vectors, one of these is the second moment and the other is left out. The entries are to have
     scale 1. A side of length 1 is not mapped. The map of sparse factors is a vector, from the
-    diagonal of their second moment: any other map would make them dense.
+    diagonal of their second moment: any other map would make them dense. Without a plan matrices
+    are public, and their moments, without outliers, are exact.
     """
-    maps, least_variance = Maps([None, None]), 1.0
+    maps, least_variance, n_records = Maps([None, None]), 1.0, design.n_records
+    if not plan:
+        is_inlier, bound = inlier_mask(design), NO_CLIPPING
+        responses = Targets.of(np.where(is_inlier, 0.0, np.nan))
+        n_records = max(int(np.count_nonzero(is_inlier)), 1)
     for side, moment in _moments(design, responses, bound).items():
-        release, n_vectors = plan[side], design.n_records * design.matrix_shape[1 - side]
-        assert release is not None
-        released, noise_std = budget.release(release, moment, bound, rounding=design.rounding)
-        maps[side], least = whitening_of(released / n_vectors, noise_std / n_vectors)
-        least_variance *= least
-    return maps, least_variance
-
-
-def exact_whitening(design: Design) -> tuple[Maps, float]:
-    """Compute the same maps from public matrices, without their outliers."""
-    is_inlier = inlier_mask(design)
-    is_left_out = Targets.of(np.where(is_inlier, 0.0, np.nan))
-    maps, least_variance = Maps([None, None]), 1.0
-    for side, moment in _moments(design, is_left_out, NO_CLIPPING).items():
-        n_vectors = max(int(np.count_nonzero(is_inlier)), 1) * design.matrix_shape[1 - side]
-        maps[side], least = whitening_of(moment / n_vectors, 0.0)
+        noise_std, release = 0.0, plan[side] if plan else None
+        if release is not None:
+            released = budget.release(release, moment, bound, rounding=design.rounding)
+            moment, noise_std = released
+        n_vectors = n_records * design.matrix_shape[1 - side]
+        maps[side], least = whitening_of(moment / n_vectors, noise_std / n_vectors)
         least_variance *= least
     return maps, least_variance
 
@@ -434,14 +423,12 @@ def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
         (columns - whole, n_columns - 1),
         (noisy - rows - columns + whole, (n_rows - 1) * (n_columns - 1)),
     )
-    return np.asarray(sum(_shrunken(part, size, noise_std) for part, size in parts))
-
-
-def _shrunken(part: np.ndarray, dimension: int, noise_std: float) -> np.ndarray:
-    squares, noise = float(np.square(part).sum()), dimension * noise_std**2
-    if not squares > noise * (1 + _CERTAIN * math.sqrt(2 / max(dimension, 1))):
-        return np.zeros(part.shape)
-    return part * (1 - noise / squares)
+    found = np.zeros(noisy.shape)
+    for part, dimension in parts:
+        squares, noise = float(np.square(part).sum()), dimension * noise_std**2
+        if squares > noise * (1 + _CERTAIN * math.sqrt(2 / max(dimension, 1))):
+            found += part * (1 - noise / squares)
+    return found
 
 
 # ------------------------------
@@ -482,11 +469,11 @@ def release_curvature(
     their size, for the sensitivity of one count. Without noise the sum itself is released.
     """
     curvatures = partial(_curvatures, vectors=vectors, along=along, level=level)
+    kernel = partial(_summed, values=curvatures, in_bins=budget.is_private)
+    counts = design.map_sum(kernel, N_POWERS if budget.is_private else 1)
     if not budget.is_private:
-        total = design.map_sum(partial(_total_curvature, curvatures=curvatures), 1)
         # Along no direction, as of a constant, it is 0.
-        return float(budget.release(plan, total)[0][0]) / design.n_records or 1.0
-    counts = design.map_sum(partial(_curvature_counts, curvatures=curvatures), N_POWERS)
+        return float(budget.release(plan, counts)[0][0]) / design.n_records or 1.0
     noisy, noise_std = budget.release(plan, counts[np.newaxis])
     return _mean_of(noisy[0] / design.n_records, noise_std / design.n_records, kept)
 
@@ -526,16 +513,14 @@ def _curvatures(
     return np.where(np.isfinite(norms) & np.isfinite(curvatures), curvatures, np.nan)
 
 
-def _curvature_counts(
-    rows: slice, matrices: Matrices, curvatures: partial[np.ndarray]
+def _summed(
+    rows: slice, matrices: Matrices, values: partial[np.ndarray], *, in_bins: bool
 ) -> np.ndarray:
-    return count_by_power(curvatures(rows, matrices), matrices.mass)
-
-
-def _total_curvature(
-    rows: slice, matrices: Matrices, curvatures: partial[np.ndarray]
-) -> np.ndarray:
-    return np.array([np.nansum(matrices.added(curvatures(rows, matrices)))])
+    """Count a number of each record by powers of two, or add these numbers up."""
+    found = values(rows, matrices)
+    if in_bins:
+        return count_by_power(found, matrices.mass)
+    return np.array([np.nansum(matrices.added(found))])
 
 
 def public_curvature(
