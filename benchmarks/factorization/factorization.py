@@ -6,7 +6,7 @@ random vectors with noise, and on ratings of which some are withdrawn. Run
     python -m benchmarks.factorization.factorization                # 10 seeds, some 5 minutes
     python -m benchmarks.factorization.factorization --quick        # 3 seeds, no large matrices
     python -m benchmarks.factorization.factorization --only ratings # sections so named
-    python -m benchmarks.factorization.factorization --write        # its .md and .png beside it
+    python -m benchmarks.factorization.factorization --write        # its .md beside it
 
 MovieLens may not be passed on: it is looked for in the folder that the environment variable
 `SKDP_DATA` names, and left out without it.
@@ -18,7 +18,6 @@ from pathlib import Path
 from benchmarks.data import at_hand
 from benchmarks.factorization.sections import SECTIONS, part, warnings_table
 from benchmarks.report import (
-    Values,
     measured,
     need_two_seeds,
     parser_for,
@@ -31,9 +30,8 @@ SEEDS = 10
 TITLE = """\
 # Low-rank factors, from memory and in one pass
 
-Written by `python -m benchmarks.factorization.factorization --write`; the tables on epsilon and on
-MovieLens are drawn in `factorization.png`, in bands of two standard errors. A cell is mean ±
-standard error of {} seeds. A stream draws its noise from the operating system, so that its numbers
+Written by `python -m benchmarks.factorization.factorization --write`. A cell is mean ± standard
+error of {} seeds. A stream draws its noise from the operating system, so that its numbers
 differ from run to run, by some standard errors.
 
 "Input", "alternating" and "auto" are the solvers of `DPLowRankFactorizer`, which has the matrix in
@@ -84,21 +82,13 @@ are worse than zero, and how many of them say nothing; and those that capture at
 best, and how many of them warn."""
 
 
-def write(text: str, results: dict[str, Values]) -> None:
-    # Needs matplotlib, which nothing else here does.
-    from benchmarks.factorization.figure import draw
-
-    (HERE / "factorization.md").write_text(text)
-    draw(results, HERE / "factorization.png")
-
-
 def main() -> None:
     parser = parser_for(
         __doc__,
         seeds=f"seeds of each cell, default {SEEDS}",
         only="sections with this in their name",
         quick="3 seeds, without the large matrices",
-        write="replace factorization.md and .png",
+        write="replace factorization.md",
     )
     arguments = parser.parse_args()
     n_seeds = seeds_asked_for(arguments, usual=SEEDS, quick=3)
@@ -108,7 +98,7 @@ def main() -> None:
     if arguments.write and not complete:
         parser.error(f"the committed table has all sections and at least {SEEDS} seeds")
 
-    parts, results = [], {}
+    parts, results = list[str](), {}
     for section in sections:
         print(f"{section.name} ...", flush=True)
         measure = partial(section.measure, quick=arguments.quick)
@@ -119,7 +109,8 @@ def main() -> None:
         parts.append(f"{WARNINGS}\n\n{warnings_table(results)}")
         print(parts[-1])
     if arguments.write:
-        write("\n\n".join([TITLE.format(n_seeds).rstrip(), *parts, FINDINGS]), results)
+        text = "\n\n".join([TITLE.format(n_seeds).rstrip(), *parts, FINDINGS])
+        (HERE / "factorization.md").write_text(text)
 
 
 if __name__ == "__main__":

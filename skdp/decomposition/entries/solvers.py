@@ -265,24 +265,23 @@ class NoisyMatrix:
         """
         if self._cut is None:
             return basis
-        best = clip_rows(basis.copy(), self._norm_at(self._cut, basis))
-        if signal is None:
-            return best
-        cut, least, floor, found = self._cut, math.inf, 0.0, best
+        cut, least, floor, best = self._cut, math.inf, 0.0, None
         while True:
+            found = clip_rows(basis.copy(), self._norm_at(cut, basis))
+            if signal is None:
+                return found
             change = change_of(self._norms(found))
             std = self._budget.cost.noise_std("gaussian", change, release.share)
             noise = release.shape[0] * std**2 / _AVERAGED
             lost = float(np.sum(np.square(basis - found))) / basis.shape[1]
             floor = floor or noise
             loss = float(np.mean(noise / (signal + floor))) + _PRICE_OF_CUT * lost
-            if loss < least:
+            if best is None or loss < least:
                 least, best = loss, found
             # No row of an orthonormal basis is longer than 1, but for rounding.
             if self._norm_at(cut, basis) == 1 or lost == 0:
                 return best
             cut *= _CUT_GROWTH
-            found = clip_rows(basis.copy(), self._norm_at(cut, basis))
 
     def _noise_norms(self, basis: np.ndarray) -> np.ndarray:
         """Return the row norms that the noise of a product is scaled for."""
