@@ -757,11 +757,6 @@ class DPCovariance(ColumnEstimator):
         names = getattr(self, "feature_names_in_", range(spec.n_features))
         return warnings_for_scales(result.scales, spec, names)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self._takes_gaps
-        return tags
-
 
 def _distances(location: np.ndarray, precision: np.ndarray, rows: np.ndarray) -> np.ndarray:
     centered = rows - location

@@ -197,6 +197,11 @@ class ColumnEstimator(PrivateEstimator):
         """What scikit-learn calls the numbers that are taken."""
         return "allow-nan" if self._takes_gaps else True
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._takes_gaps
+        return tags
+
     def _check_gaps(self, X: Any) -> None:
         if self._takes_gaps and holds_sparse(X):
             raise ValueError(
@@ -433,6 +438,5 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = not (self.with_mean or self._takes_gaps)
-        tags.input_tags.allow_nan = self._takes_gaps
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

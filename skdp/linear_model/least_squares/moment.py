@@ -1,7 +1,7 @@
 """The joint moment of a least-squares fit: how it whitens rows, and where steps start."""
 
 import math
-from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -51,20 +51,11 @@ class Whitening(NamedTuple):
         return math.sqrt(float(self.spread.sum()))
 
 
-def blocks_of(size: int) -> Iterator[slice]:
-    """Yield dyadic blocks of directions: 1, 1, 2, 4 and so on."""
-    first = 0
-    while first < size:
-        stop = min(size, max(first + 1, 2 * first))
-        yield slice(first, stop)
-        first = stop
-
-
 def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whitening:
     """Whiten by a noisy moment, with the edge of its noise as the least eigenvalue.
 
-    The start is the least-squares solution of whitened rows, whose blocks of directions are shrunk
-    by the noise that is known to be in them, with a margin of one standard deviation (James-Stein).
+    The start is the least-squares solution of whitened rows, whose dyadic blocks are shrunk by the
+    noise that is known to be in them, with a margin of one standard deviation (James-Stein).
     """
     off_diagonal_std, size = noise_std * math.sqrt(0.5), len(moment) - 1
     values, vectors = np.linalg.eigh(moment[:-1, :-1])
@@ -82,7 +73,8 @@ def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whiteni
         left = max(np.trace(moment[:-1, :-1]) - values[~is_hidden].sum(), _LEAST_HIDDEN * size)
         spread[is_hidden] = np.clip(left / is_hidden.sum() / floor, _LEAST_SPREAD, 1.0)
     start, stds = (vectors.T @ cross) / np.sqrt(raised), cross_std / np.sqrt(raised)
-    for block in blocks_of(size):
+    for ends in pairwise([0, *(1 << k for k in range((size - 1).bit_length())), size]):
+        block = slice(*ends)
         noise = np.sum(stds[block] ** 2) + math.sqrt(2 * np.sum(stds[block] ** 4))
         start[block] *= max(0.0, 1 - noise / max(np.sum(start[block] ** 2), 1e-300))
     return Whitening(vectors / np.sqrt(raised), spread, start, is_hidden)
