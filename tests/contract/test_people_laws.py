@@ -16,7 +16,6 @@ from skdp.data.reduce import part_ranges, sum_depth
 from skdp.data.rows import DenseBlock, RowCache, Rows, SparseBlock, _BaseBlock
 from skdp.decomposition import _matrix_estimator
 from skdp.decomposition.rows import fit as rows_fit
-from skdp.linalg.norms import GridCounts
 from skdp.linear_model import _descent
 from skdp.linear_model import _trace_regressor as regressors
 from skdp.linear_model.low_rank import records as trace_records
@@ -131,13 +130,7 @@ MISTAKES = {
     "a mean of rows": ([(Rows, "n_rows", n_rows)], {NEIGHBORS, POISON}),
     "half of the rows": ([(rows_fit, "passes_positivity_test", half_of_all_rows)], {POISON}),
     "weights twice in products": ([(_BaseBlock, "half_added", _BaseBlock.added)], {REPEATED}),
-    "weights as floats": (
-        [
-            (people, "_weights", in_floats),
-            (GridCounts, "up_to", lambda self, x: int(self.up_to_points[self.grid == x][0])),
-        ],
-        {"counts_are_exact"},
-    ),
+    "weights as floats": ([(people, "_weights", in_floats)], {"counts_are_exact"}),
     "rounding of the rows": ([(Rows, "depth", depth)], {TOLD}),
     "people not hashed": (
         [(_matrix_estimator, "keyed_by_people", lambda digest, _: digest)],
