@@ -17,6 +17,7 @@ from skdp.exceptions import shortened
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 from skdp.linear_model._weighted_rows import found_values, whitened_norms
 from skdp.linear_model.logistic.plan import (
+    LEAST_TO_DROP,
     NORMS,
     LabeledRows,
     LogisticReleases,
@@ -27,7 +28,6 @@ from skdp.linear_model.logistic.plan import (
     clip_norm,
     curvature_at,
     curvature_fraction,
-    drops_hidden,
     fractions_of,
     is_norm_guessed,
     joint_moment,
@@ -218,7 +218,7 @@ def descend(
         noisy = budget.release(release, total, level, rounding=rounding).value
         before, weights = weights, ahead - pace.step * centered(noisy) / spec.n_units
         iterates.append(weights)
-    mean = mean_of(iterates, pace, white, drops=drops_hidden(spec))
+    mean = mean_of(iterates, pace, white, drops=spec.strength >= LEAST_TO_DROP)
     return scores_of(mean, start, pace, white)
 
 

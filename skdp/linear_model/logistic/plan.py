@@ -505,25 +505,16 @@ _CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
 # A margin, in standard deviations; and the strengths of two classes and of more below which a
 # signal hardly stands out.
 _MARGIN, _WEAK_OF_TWO, _WEAK_OF_MORE = 2.0, 5.0, 15.0  # benchmarks/classification/constants.md
-# With less strength weights tell something together that single ones of hidden directions do not.
-_LEAST_TO_DROP = 60.0  # benchmarks/classification/unseen.md
-
-
-def is_weak(spec: LogisticSpec) -> bool:
-    """Tell whether a signal as strong as it can be hardly stands out from the noise."""
-    return spec.strength < (_WEAK_OF_TWO if spec.n_classes == 2 else _WEAK_OF_MORE)
+#: With less strength weights tell something together that single ones of hidden directions do not.
+LEAST_TO_DROP = 60.0  # benchmarks/classification/unseen.md
 
 
 def curvature_fraction(spec: LogisticSpec) -> float:
     """Return the curvature of the clipped loss, as a fraction of the largest."""
-    if is_weak(spec):
+    # There the strongest signal hardly stands out from the noise.
+    if spec.strength < (_WEAK_OF_TWO if spec.n_classes == 2 else _WEAK_OF_MORE):
         return _CURVATURE_OF_WEAK
     return min(_LARGEST_CURVATURE, _CURVATURE * level_factor(spec) ** 2)
-
-
-def drops_hidden(spec: LogisticSpec) -> bool:
-    """Tell whether weights of hidden directions are dropped if they may be noise."""
-    return spec.strength >= _LEAST_TO_DROP
 
 
 def mean_of(iterates: list[np.ndarray], pace: Pace, white: Whitening, *, drops: bool) -> np.ndarray:

@@ -130,15 +130,6 @@ PARTS = np.square(np.arange(1, 17) / 16)  # not studied
 _ROW_COUNTS = 2.0 ** np.arange(16)  # not studied
 
 
-def row_counts(max_rows_per_user: int | None) -> np.ndarray:
-    """Return the public grid for the number of rows of a user."""
-    if max_rows_per_user is None:
-        return _ROW_COUNTS
-    # No longer than the other grid: a longer one would take more counts.
-    points = _ROW_COUNTS[:-1]
-    return np.append(points[points < max_rows_per_user], float(max_rows_per_user))
-
-
 # ------------------------------
 # Levels to which whole users are clipped, and averages without the known part of noise.
 
@@ -299,7 +290,11 @@ def _plan_levels(spec: PersonalSpec) -> tuple[Search | None, tuple[Search, ...]]
     """Plan how many rows users have and, with intercepts, how far the levels of users differ."""
     if spec.is_pooled or spec.max_rows_per_user == 1:
         return None, ()
-    count = _search(spec, "row count", row_counts(spec.max_rows_per_user))
+    points, most = _ROW_COUNTS, spec.max_rows_per_user
+    if most is not None:
+        # No longer than the whole grid: a longer one would take more counts.
+        points = np.append(points[:-1][points[:-1] < most], float(most))
+    count = _search(spec, "row count", points)
     if not spec.fit_intercept:
         return count, ()
     level = _search(spec, "user level", remedy=descent.OTHER_UNITS_OF_Y)
