@@ -30,7 +30,7 @@ from skdp.linear_model import DPLinearRegression, DPLogisticRegression
 from skdp.model_selection import DPGridSearch, DPRandomizedSearch, PrivacyReport, privacy_spent
 from skdp.model_selection._report import learned_without_privacy
 from skdp.pipeline import DPPipeline
-from skdp.pipeline._rules import HOLDERS, instead_of, is_stateless, private_steps
+from skdp.pipeline._rules import instead_of, is_stateless, parts_of, private_steps
 from skdp.pipeline._run import FEATURE_ATTRIBUTES
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import gaussian_dp
@@ -152,8 +152,12 @@ def _twin_of(model: Any, *, is_public: bool = False) -> Any:
         return FrozenEstimator(_twin_of(model.estimator, is_public=True))
     if kind is Pipeline:
         return _pipeline_of(model.steps, is_public=is_public)
-    if kind in HOLDERS:
-        return _holder_of_twins(model, is_public=is_public)
+    if (fitted := parts_of(model, is_fitted=True)) is not None:
+        twins = {name: _twin_of(part, is_public=is_public) for name, part in fitted}
+        both = [*(parts_of(model) or ()), *fitted]
+        # A part that got no columns was not fitted. Names of steps are no parts.
+        memo = {id(one): twins.get(name, "drop") for name, one in both if not isinstance(one, str)}
+        return deepcopy(model, memo)
     if is_stateless(model) or (is_public and not private_steps(model)):
         return deepcopy(model)
     raise TypeError(_refusal(model))
@@ -298,16 +302,6 @@ def _pipeline_of(steps: Iterable[tuple[str, Any]], *, is_public: bool = False) -
             elif type(before) is ColumnTransformer:
                 before.sparse_threshold, before.sparse_output_ = 0, False
     return Pipeline(twins)
-
-
-def _holder_of_twins(holder: Any, *, is_public: bool) -> Any:
-    """Copy an estimator of scikit-learn, with twins in the places of its parts."""
-    parts = HOLDERS[type(holder)]
-    twins = {name: _twin_of(part, is_public=is_public) for name, part in parts.fitted(holder)}
-    both = [*parts.given(holder), *parts.fitted(holder)]
-    # A part that got no columns was not fitted. Names of steps are no parts.
-    memo = {id(part): twins.get(name, "drop") for name, part in both if not isinstance(part, str)}
-    return deepcopy(holder, memo)
 
 
 _TWINS: dict[type, Callable[[Any], Any]] = {

@@ -181,7 +181,6 @@ class BudgetSplit(NamedTuple):
     search: Shares  # for the fits of the search
     final: Shares  # for the last fits, of the steps that have one
     choice: float  # share of the choice; 0 if there is nothing to choose
-    cost: PrivacyCost  # of everything together, with what the fits reserve of delta
 
 
 def split_budget(
@@ -213,7 +212,7 @@ def split_budget(
     parts = {i: part / (n_fits[i] + _FINAL_PARTS * n_last[i]) for i, part in parts.items()}
     last = {i: _FINAL_PARTS * part for i, part in parts.items() if n_last[i]}
     fits, last_fits = Shares(whole, parts, delta), Shares(whole, last, delta, "last fit")
-    return BudgetSplit(n_fits, fits, last_fits, choice, whole)
+    return BudgetSplit(n_fits, fits, last_fits, choice)
 
 
 def _shares(steps: Sequence[Step], n_fits: dict[int, int]) -> dict[int, float]:

@@ -98,9 +98,9 @@ def _is_dense(part: Any) -> bool:
     if type(part) is Pipeline:
         steps = [step for _, step in part.steps if step is not None and step != "passthrough"]
         return bool(steps) and _is_dense(steps[-1])
-    if parts := holders.HOLDERS.get(type(part)):
+    if (parts := holders.parts_of(part)) is not None:
         is_made_dense = getattr(part, "sparse_threshold", None) == 0
-        return is_made_dense or all(_is_dense(one) for _, one in parts.given(part))
+        return is_made_dense or all(_is_dense(one) for _, one in parts)
     # A scaler that centers takes no sparse rows.
     is_centered = type(part) in (DPStandardScaler, StandardScaler) and part.with_mean
     return is_centered or type(part) in _GIVES_DENSE
@@ -240,9 +240,9 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
         yield _search_itself(estimator, path)
         if hasattr(estimator, "best_estimator_"):
             yield from fitted_steps(estimator.best_estimator_, _joined(path, "estimator"), met)
-    elif type(estimator) in holders.HOLDERS:
+    elif (parts := holders.parts_of(estimator, is_fitted=True)) is not None:
         # What it holds is looked at first: it raises an error if it is not fitted.
-        inner = _inner_steps(holders.HOLDERS[type(estimator)].fitted(estimator), path, met)
+        inner = _inner_steps(parts, path, met)
         if note := _COMPLAINTS[type(estimator)](estimator):
             yield PrivacyStep(path, type(estimator).__name__, NOT_PRIVATE, note=note)
         yield from inner
@@ -290,9 +290,9 @@ def _steps_of_carried(
     status, note = (NOT_PRIVATE, note) if note else (PRIVATE, f"made of a {maker}")
     yield PrivacyStep(path, name, status, (record,), note, record.seeded, tuple(said), n_units)
     # Those of a DPCovariance call a clip that is its own.
-    parts = holders.HOLDERS.get(type(model))
-    if parts and maker != covariance.DPCovariance.__name__:
-        inner = map(_unwarned, _inner_steps(parts.fitted(model), path, met))
+    if maker != covariance.DPCovariance.__name__:
+        parts = holders.parts_of(model, is_fitted=True) or ()
+        inner = map(_unwarned, _inner_steps(parts, path, met))
         yield from (step for step in inner if step.status in (FROZEN, LEARNS_NOTHING))
 
 

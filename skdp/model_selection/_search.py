@@ -86,7 +86,9 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             search = self._search(X, y, scoring, users)
             choice = _choice_plan(search, is_bounded=score.SCORES[scoring].is_bounded)
             # All warnings from public facts, and all refusals, come before the charge.
-            whole, charge = self._begin(search.run, search.split.cost, warnings_for_fits(search))
+            whole, charge = self._begin(
+                search.run, search.split.search.whole, warnings_for_fits(search)
+            )
             self._warn_of_many(search.split)
             records: dict[str, PrivacySpent] = {}
             candidates = fit_candidates(search, charge, records)
@@ -128,7 +130,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
 
     def _warn_of_many(self, split: BudgetSplit) -> None:
         most = max(split.n_fits.values())
-        if most > _MOST_FITS and split.cost.is_private:
+        if most > _MOST_FITS and split.search.whole.is_private:
             warn_of_privacy(
                 f"The search takes {most} fits of one step, which share its budget. The candidate "
                 "that is best with their noise need not be best with the smaller noise of the last "
@@ -187,7 +189,7 @@ def _choice_plan(search: Search, *, is_bounded: bool) -> Plan | None:
     share, n_candidates = search.split.choice, len(search.candidates)
     if not share:
         return None
-    cost = search.split.cost.share_of(share, search.split.cost.delta)
+    cost = search.split.search.whole.share_of(share, search.split.search.whole.delta)
     unit, adjacency = common_unit(search.run.steps), adjacency_of(search.run.steps)
     return score.plan_choice(n_candidates, cost, unit, adjacency, is_bounded=is_bounded)
 

@@ -7,9 +7,8 @@ from functools import cache, partial
 from inspect import getclosurevars, signature
 from itertools import chain
 from numbers import Real
-from operator import attrgetter
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn import config_context
@@ -228,7 +227,7 @@ def takes_all_rows(step: Any) -> bool:
     """
     if is_columns(step):
         are_given = not any(callable(columns) for *_, columns in step.transformers)
-        parts = [part for _, part in HOLDERS[ColumnTransformer].given(step)]
+        parts = [part for _, part in parts_of(step) or ()]
         return are_given and not any(map(is_columns, parts)) and all(map(takes_all_rows, parts))
     if step is None or isinstance(step, str):
         return step in (None, "passthrough", "drop")
@@ -264,21 +263,32 @@ def keeps_columns(step: Any) -> bool:
 # What holds other estimators, and is known to fit each of them once.
 
 
-class Parts(NamedTuple):
-    """How to list the parts of a kind of estimator, by their names: before a fit, and after it."""
-
-    given: Callable[[Any], Sequence[tuple[str, Any]]]
-    fitted: Callable[[Any], Sequence[tuple[str, Any]]]
-
-
-def _given_columns(holder: Any) -> list[tuple[str, Any]]:
-    parts = [(name, part) for name, part, _ in holder.transformers]
-    return [*parts, ("remainder", holder.remainder)]
+# What parts are called, after a fit with a "_" behind it. The threshold of the first is given, or
+# that of the method which it calls.
+_IN_ATTRIBUTES = {
+    FixedThresholdClassifier: ("estimator",),
+    TransformedTargetRegressor: ("transformer", "regressor"),
+}
 
 
-def _fitted_columns(holder: Any) -> list[tuple[str, Any]]:
-    check_is_fitted(holder)
-    return [(name, part) for name, part, _ in fitted_parts(holder)]
+def parts_of(holder: Any, *, is_fitted: bool = False) -> Sequence[tuple[str, Any]] | None:
+    """List the parts of an estimator by their names; None if it is not known to hold others.
+
+    By exact class: a subclass may fit its parts more often, and keep more.
+    """
+    kind = type(holder)
+    if kind is Pipeline or kind is FeatureUnion:
+        return list(holder.steps if kind is Pipeline else holder.transformer_list)
+    if kind is not ColumnTransformer and kind not in _IN_ATTRIBUTES:
+        return None
+    if is_fitted:
+        check_is_fitted(holder)
+    if kind is not ColumnTransformer:
+        end = "_" if is_fitted else ""
+        return [(name, getattr(holder, name + end)) for name in _IN_ATTRIBUTES[kind]]
+    if is_fitted:
+        return [(name, part) for name, part, _ in fitted_parts(holder)]
+    return [*(one[:2] for one in holder.transformers), ("remainder", holder.remainder)]
 
 
 def fitted_parts(holder: Any) -> list[tuple[str, Any, Any]]:
@@ -289,34 +299,12 @@ def fitted_parts(holder: Any) -> list[tuple[str, Any, Any]]:
     return [one for one in kept if not _is_empty_column_selection(one[2])]
 
 
-def _in_attributes(*names: str) -> Parts:
-    """List the parts that attributes hold; after a fit these have the same names with a "_"."""
-
-    def _fitted(holder: Any) -> list[tuple[str, Any]]:
-        check_is_fitted(holder)
-        return [(name, getattr(holder, f"{name}_")) for name in names]
-
-    return Parts(lambda holder: [(name, getattr(holder, name)) for name in names], _fitted)
-
-
-_steps, _transformers = attrgetter("steps"), attrgetter("transformer_list")
-#: By exact class: a subclass may fit its parts more often, and keep more.
-HOLDERS: dict[type, Parts] = {
-    ColumnTransformer: Parts(_given_columns, _fitted_columns),
-    FeatureUnion: Parts(_transformers, _transformers),
-    # Its threshold is given, or that of the method which it calls.
-    FixedThresholdClassifier: _in_attributes("estimator"),
-    Pipeline: Parts(_steps, _steps),
-    TransformedTargetRegressor: _in_attributes("transformer", "regressor"),
-}
-
-
 def fitted_once(estimator: Any) -> list[Any]:
     """List the private estimators that one fit fits; refuse what may fit them more often."""
     if has_budget(estimator):
         return [estimator]
-    if parts := HOLDERS.get(type(estimator)):
-        return [step for _, part in parts.given(estimator) for step in fitted_once(part)]
+    if (parts := parts_of(estimator)) is not None:
+        return [step for _, part in parts for step in fitted_once(part)]
     if private_steps(estimator):
         raise ValueError(
             f"How often {type(estimator).__name__} fits its private steps is not counted. Keep a "
@@ -349,11 +337,11 @@ def refuses_rows(step: Any) -> bool:
 
 def leaves_of(estimator: Any, *, is_fitted: bool) -> Iterator[Any]:
     """Yield what holders hold, holders within holders too."""
-    parts = HOLDERS.get(type(estimator))
+    parts = parts_of(estimator, is_fitted=is_fitted)
     if parts is None:
         yield estimator
         return
-    for _, part in parts.fitted(estimator) if is_fitted else parts.given(estimator):
+    for _, part in parts:
         yield from leaves_of(part, is_fitted=is_fitted)
 
 
@@ -598,7 +586,7 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
             f"one is {OF_ALL_ROWS}."
         )
     elif is_columns(estimator):
-        for part, one in HOLDERS[ColumnTransformer].given(estimator):
+        for part, one in parts_of(estimator) or ():
             if is_columns(one):
                 yield f"{where}a ColumnTransformer within another is not supported."
             elif (

@@ -60,6 +60,7 @@ class Run:
     steps: Sequence[Step]
     X: Any
     y: Any
+    targets: Any  # the responses, wherever they are
     seed: int | None  # the seeds of all fits are derived from it
     # names of the steps whose classes are taken from the labels of y
     lack_classes: Sequence[str]
@@ -72,11 +73,6 @@ class Run:
     def n_units(self) -> int | None:
         """Number of units, if there is not one for each row."""
         return self.n_planned if self.people is None else self.people.n_people
-
-    @property
-    def targets(self) -> Any:
-        """The responses, wherever they are."""
-        return self.X.y if isinstance(self.X, RowParts) and self.n_planned is None else self.y
 
     def planned(self, cost: PrivacyCost, parts: Any) -> Plan:
         """Plan releases about what all private steps protect."""
@@ -127,7 +123,7 @@ def prepare(
         composition.check_targets(steps, X, y)
         _check_categories(steps, X)
     ids = {} if people is None else {"users": users}
-    return Run(given, steps, X, y, seed, lack_classes, people, ids, n_planned)
+    return Run(given, steps, X, y, targets, seed, lack_classes, people, ids, n_planned)
 
 
 def _check_categories(steps: Sequence[Step], X: Any) -> None:
