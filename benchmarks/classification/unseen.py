@@ -32,7 +32,7 @@ Written by `python -m benchmarks.classification.unseen --write`.
 Log loss of new rows like the {N_ROWS} training rows, and of such that differ from all of these:
 with another value of a constant column, or with a category that had no rows. Means of {N_FITS}
 fits, as they are, and with all coefficients kept of directions in which noise hides how rows
-vary. Such are dropped from a strength of `_LEAST_TO_DROP` = {logistic_plan._LEAST_TO_DROP:g} on:
+vary. Such are dropped from a strength of `LEAST_TO_DROP` = {logistic_plan.LEAST_TO_DROP:g} on:
 with less, and epsilon .25, fourths of parkinsons_updrs lost .05 of their accuracy."""
 
 
