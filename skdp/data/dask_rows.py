@@ -23,7 +23,8 @@ import numpy as np
 import scipy
 from dask.base import optimize
 from dask.core import flatten
-from dask.delayed import Delayed, delayed
+from dask.delayed import Delayed
+from dask.optimization import cull
 from scipy import sparse
 from threadpoolctl import threadpool_info
 
@@ -39,6 +40,7 @@ except ImportError:
 # ------------------------------
 # A pass over chunks of dask: one task for each, and a tree of additions.
 
+Graph = dict[Any, Any]
 # A power of two. The overhead of a task is as long as several additions of small sums.
 _ADDED_AT_ONCE = 8  # not tuned
 # Blocks of the task in this thread, by the names of their collections.
@@ -61,14 +63,14 @@ class Chunks:
         # Unique for ever: workers remember what they have unpickled.
         self.name = uuid4().hex
 
-    def delayed(self, number: int) -> Delayed:
-        """Return one block as the result of a task."""
-        return Delayed(self.keys[number], self.graph)
-
 
 def _block_of(chunks: Chunks | str, number: int) -> Any:
     """Compute a block, or find it by the name of its chunks in a task, which was given it."""
-    return _BLOCKS.get()[chunks] if isinstance(chunks, str) else computed(chunks.delayed(number))
+    return (
+        _BLOCKS.get()[chunks]
+        if isinstance(chunks, str)
+        else computed(Delayed(chunks.keys[number], chunks.graph))
+    )
 
 
 def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int]) -> Any:
@@ -95,43 +97,43 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
         The sum, in the one tree.
     """
     shared, found = pickled((source, kernel, size))
-    token, client = uuid4().hex, this_process()
+    token = uuid4().hex
+    prefix, given = f"skdp-sum-{token}", f"skdp-shared-{token}"
+    call = partial(_sum_of_part, tuple(found), this_process())
     # What all tasks share, released values too, is the result of a task: dask sends it to each
-    # worker once, and makes it again if a worker dies.
-    given = delayed(bytes)(shared, dask_key_name=f"skdp-shared-{token}")
-    function = delayed(_sum_of_part)
-    sums = [
-        function(
-            {name: chunks.delayed(number) for name, chunks in found.items()},
-            client,
-            given,
-            part,
-            dask_key_name=f"skdp-sum-{token}-{part}",
-        )
-        for part, number in enumerate(numbers)
-    ]
-    _, total = pickle.loads(computed(in_tree(sums, f"skdp-add-{token}"), optimize_graph=True))
+    # worker once, and makes it again if a worker dies. Delayed objects would make the same graph,
+    # but in more time than the tasks take.
+    graph: Graph = {given: (bytes, shared)}
+    for chunks in found.values():
+        graph |= chunks.graph
+    for part, number in enumerate(numbers):
+        graph[prefix, part] = (call, given, part, *(one.keys[number] for one in found.values()))
+    top = in_tree(graph, [(prefix, part) for part in range(len(numbers))], f"skdp-add-{token}")
+    graph, _ = cull(graph, [top])
+    _, total = pickle.loads(computed(Delayed(top, graph)))
     if isinstance(total, Exception):
         raise total
     return total
 
 
-def in_tree(sums: list[Any], prefix: str) -> Any:
-    """Add up results of tasks, whole powers of two at a time: the tree of `skdp.data.reduce`."""
-    while len(sums) > 1:
-        groups = [sums[i : i + _ADDED_AT_ONCE] for i in range(0, len(sums), _ADDED_AT_ONCE)]
-        sums = [
-            # A single one that is left over waits for the next level.
-            delayed(_added)(*one, dask_key_name=f"{prefix}-{len(sums)}-{i}") if one[1:] else one[0]
-            for i, one in enumerate(groups)
-        ]
-    return sums[0]
+def in_tree(graph: Graph, keys: list[Any], prefix: str) -> Any:
+    """Add a tree of additions to a graph, and return its top.
+
+    Whole powers of two are added at a time: so all together are the tree of `skdp.data.reduce`.
+    """
+    while len(keys) > 1:
+        groups = [keys[i : i + _ADDED_AT_ONCE] for i in range(0, len(keys), _ADDED_AT_ONCE)]
+        # A single key that is left over waits for the next level.
+        sums = {(prefix, len(keys), i): (_added, *one) for i, one in enumerate(groups) if one[1:]}
+        keys = [*sums, *groups[-1][: len(groups) - len(sums)]]
+        graph |= sums
+    return keys[0]
 
 
 def _sum_of_part(
-    blocks: dict[str, Any], client: tuple[str, int], shared: bytes, part: int
+    names: tuple[str, ...], client: tuple[str, int], shared: bytes, part: int, *blocks: Any
 ) -> bytes:
-    token = _BLOCKS.set(blocks)
+    token = _BLOCKS.set(dict(zip(names, blocks, strict=True)))
     try:
         return answer(lambda: partial(part_sum, *_unpickled(shared), part=part), client)
     finally:
@@ -146,10 +148,10 @@ def _added(*results: bytes) -> bytes:
     return pickle.dumps((machines[0], failure or tree_sum(values)))
 
 
-def computed(result: Any, *, optimize_graph: bool = False) -> Any:
+def computed(result: Any) -> Any:
     """Compute a result with the scheduler that is active; errors lose their text."""
     try:
-        return result.compute(optimize_graph=optimize_graph)
+        return result.compute(optimize_graph=False)
     except (Exception, asyncio.CancelledError) as error:
         kind = type(error).__name__
     raise RuntimeError(

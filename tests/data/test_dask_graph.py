@@ -259,8 +259,9 @@ def test_blocks_of_a_task_are_gone_when_it_ends():
 def test_additions_of_eight_are_the_one_tree(n):
     generator = np.random.default_rng(n)
     values = [generator.normal(size=3) * 10.0 ** generator.integers(-8, 8) for _ in range(n)]
-    sums = [dask.delayed(pickle.dumps)(({}, value)) for value in values]
-    _, found = pickle.loads(dask_rows.in_tree(sums, "add").compute(scheduler="synchronous"))
+    graph = {("value", i): pickle.dumps(({}, value)) for i, value in enumerate(values)}
+    top = dask_rows.in_tree(graph, list(graph), "add")
+    _, found = pickle.loads(dask.get(graph, top))
     assert found.tobytes() == tree_sum(value.copy() for value in values).tobytes()
 
 
