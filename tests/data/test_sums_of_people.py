@@ -23,7 +23,7 @@ from skdp.linear_model._weighted_rows import whitened_norms
 from skdp.linear_model.logistic.fit import _rounding, gradient_level, whitened
 from skdp.linear_model.logistic.plan import LabeledRows, Whitening
 from skdp.linear_model.low_rank.descent import _coordinates
-from skdp.linear_model.low_rank.records import clipped_sum
+from skdp.linear_model.low_rank.records import Records, clipped_sum
 from skdp.preprocessing.intervals import N_BINS, Intervals, counting, place_size, place_within
 from skdp.privacy import sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights, clipped
@@ -390,7 +390,9 @@ def test_matrices_that_are_repeated_change_no_sum(rng, layout):
             for side in (0, 1)
             if shape[side] > 1
         ]
-        vectors = partial(_coordinates, point=point, offset=0.1, responses=targets, intercept=0.5)
+        records = Records(design, targets, 0.5)
+        at_point = {"point": point, "offset": 0.1, "whitening": None, "records": records}
+        vectors = partial(_coordinates, **at_point)
         return [*moments, *clipped_sum(design, vectors, 3.0, sum(shape) + 1)]
 
     often = sums_of_all(values[people][codes], codes)
