@@ -134,7 +134,8 @@ def test_rises_with_bounds_that_are_too_large():
         for bounds in (BOUNDS, {**BOUNDS, "row_norm": 2.0}, {**BOUNDS, "mean_norm": 10.0})
     ]
     assert errors[1] > 2 * errors[0]
-    assert errors[2] > 2 * errors[0]
+    # Where the mean is that noisy, rows are centered again.
+    assert errors[0] < errors[2] < 2 * errors[0]
 
 
 @each_class
