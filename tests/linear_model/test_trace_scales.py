@@ -95,15 +95,18 @@ def make_features(seed):
 
 
 def test_features_are_centered_and_scaled_one_by_one():
+    largest = []
     for seed in SEEDS:
         X = make_features(seed)
         found = found_in(X, seed)
         scaled = (X - found.center[:, 0]) * found.multiplier[:, 0]
         assert np.all(np.abs(scaled.mean(axis=0)) < 0.7)
-        # Rather too small than too large.
         spread = scaled.std(axis=0)
-        assert 0.2 < spread.min() <= spread.max() < 1.5
+        # In one or two of a hundred fits noise leaves a variance so small that it counts as hidden.
+        assert 0.2 < spread.min() <= spread.max() < 2
+        largest.append(spread.max())
         assert found.center.shape == found.multiplier.shape == (4, 1)
+    assert np.median(largest) < 1.2
 
 
 def test_features_without_centers_are_scaled_about_zero():
