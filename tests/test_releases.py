@@ -5,11 +5,11 @@ import re
 from functools import cache
 
 import pytest
-from benchmarks.house.branches import files_of_names, stem
 from covers import single_cover
 from families import FAMILIES
 from family_case import without_values
 
+from benchmarks.house.ways import files_of_names, stem
 from skdp.privacy import Release
 from skdp.privacy.budget import SKIPPED
 

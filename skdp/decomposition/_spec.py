@@ -115,6 +115,8 @@ def choose_rank(
 
 #: Name of the release of the mean of the rows.
 MEAN = "mean"
+#: Name of the release of a second moment.
+MOMENT = "second moment"
 
 
 @dataclass(frozen=True)

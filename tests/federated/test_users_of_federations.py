@@ -41,7 +41,7 @@ def test_what_is_no_number_of_an_owner(number):
 
 @pytest.mark.parametrize("sparse", [None, "no", 1, np.ones(3)])
 def test_sparse_is_a_bool(sparse):
-    with pytest.raises(TypeError, match="sparse must be True or False, got "):
+    with pytest.raises(TypeError, match="The 'sparse' parameter of Federation"):
         a_federation(sparse=sparse)
     assert repr(a_federation(sparse=np.bool_(False))) == repr(a_federation())
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdp.decomposition._spec import MEAN, EntriesSpec, check_solver, rank_of
+from skdp.decomposition._spec import MEAN, MOMENT, EntriesSpec, check_solver, rank_of
 from skdp.linalg.norms import LEAST_ROUNDING
 from skdp.privacy import Release
 from skdp.units import MatrixUnit
@@ -268,9 +268,7 @@ def _plan_whole(spec: EntriesSpec, share: float) -> Release:
         known = {"rounding": 0.0}
         return spec.cost.release("matrix", "gaussian", share, change, known, shape=spec.shape)
     shape, known = (spec.shape[1],) * 2, {"rounding": spec.rounding}
-    return spec.cost.release(
-        "second moment", "symmetric_gaussian", share, change, known, shape=shape
-    )
+    return spec.cost.release(MOMENT, "symmetric_gaussian", share, change, known, shape=shape)
 
 
 def _with_rounding(change: float, rounding: float) -> float:

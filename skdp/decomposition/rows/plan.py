@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdp._estimator import check_finite_bound
-from skdp.decomposition._spec import MEAN, RowsSpec, check_solver, rank_of, rank_or_none
+from skdp.decomposition._spec import MEAN, MOMENT, RowsSpec, check_solver, rank_of, rank_or_none
 from skdp.linalg.norms import UNIT_ROUNDOFF, row_norms
 from skdp.linalg.spectrum import noise_edge
 from skdp.privacy import Plan, Release, sensitivity
@@ -377,7 +377,7 @@ def _plan_solver(spec: RowsSpec, share: float) -> SolverReleases:
     # Without noise there is nothing to refine.
     if spec.solver == "adaptive" and spec.cost.is_private:
         return _plan_adaptive(spec, share)
-    return _plan_moment(spec, share, "second moment")
+    return _plan_moment(spec, share, MOMENT)
 
 
 def _plan_mean(
