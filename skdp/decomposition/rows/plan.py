@@ -450,7 +450,7 @@ def _plan_adaptive(spec: RowsSpec, share: float) -> AdaptiveReleases:
     # One more matrix for each release of the refinement, with the same share: both ways spend
     # alike.
     numbered = enumerate((first, *steps, spectrum), start=1)
-    moment, *more = (_plan_moment(spec, part, f"second moment {n}") for n, part in numbered)
+    moment, *more = (_plan_moment(spec, part, f"{MOMENT} {n}") for n, part in numbered)
     n_levels, size = len(PROBE_LEVELS), spec.basis_size
     change = partial(sensitivity.clipped_squares, n_levels=n_levels, adjacency=spec.unit.adjacency)
     known = None if moment.sensitivity is None else {"row_norm": spec.row_norm}
