@@ -438,7 +438,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         """Return what a fit may spend. No other code of a fit reads epsilon and delta."""
         if self._part is not None:
             return self._part.cost
-        epsilon, delta = float(as_python(self.epsilon)), float(as_python(self.delta))
+        epsilon, delta = as_python(self.epsilon), as_python(self.delta)
         reserved = delta * self._reserved_part() if math.isfinite(epsilon) else 0.0
         return PrivacyCost(epsilon, delta, reserved)
 
@@ -542,6 +542,7 @@ class PlannedEstimator(PrivateEstimator):
     @property
     def cost(self) -> PrivacyCost:
         """What a fit may spend: of `epsilon` and `delta`, or what a pipeline hands to its step."""
+        self._validate_params()
         return self._cost()
 
     def open_budget(self, plan: Plan) -> PrivacyBudget:
@@ -559,13 +560,20 @@ class PlannedEstimator(PrivateEstimator):
 
         Raises
         ------
+        TypeError
+            If it is no plan.
         ValueError
             If the plan is not that of the parameters; nothing has been spent then.
         """
         what = f"{type(self).__name__}.fit"
         return self._open_budget(self._checked(plan), what)
 
-    def _checked(self, plan: Plan) -> Plan:
+    def _checked(self, plan: Any) -> Plan:
+        if not isinstance(plan, Plan):
+            raise TypeError(
+                f"{type(self).__name__} must have a method plan(n_samples, n_features) that "
+                f"returns a Plan, got {type(plan).__name__}."
+            )
         declared = self._cost(), self.privacy_unit, self.adjacency, False
         if (plan.cost, plan.unit, plan.adjacency, plan.enforced) != declared:
             raise ValueError(
@@ -597,8 +605,11 @@ class PlannedEstimator(PrivateEstimator):
         return spec, None, None
 
     def _keep(self, spec: Any, result: Any, budget: Any) -> list[str]:
+        name = type(self).__name__
+        if not hasattr(self, "privacy_spent_"):
+            raise ValueError(f"fit of {name} must set self.privacy_spent_ = budget.spent().")
         if self.privacy_spent_.enforced:
-            raise ValueError(f"fit of {type(self).__name__} must call self.open_budget(plan).")
+            raise ValueError(f"fit of {name} must call self.open_budget(plan).")
         self._warnings_given, self._n_units = [], spec.n_units
         return []
 

@@ -28,7 +28,6 @@ from skdp.pipeline._public_steps import of_people, transformed
 from skdp.pipeline._rules import DelegatesMixin, last_of
 from skdp.privacy import sensitivity
 from skdp.privacy.plan import Plan, PrivacyCost
-from skdp.privacy.precision import as_python
 from skdp.privacy.releases import PrivacySpent, runs_of
 
 __all__ = [
@@ -710,7 +709,7 @@ def score_histogram(
         bins = np.searchsorted(ends, scores[:, int(component)], side="right")
         codes = codes * (len(ends) + 1) + bins
     cells = np.asarray(codes)
-    cost = PrivacyCost(float(as_python(epsilon)), float(as_python(delta)))
+    cost = PrivacyCost(epsilon, delta)
     name, change, known = "score histogram", sensitivity.histogram, {"adjacency": adjacency}
     release = cost.release(name, "gaussian", 1.0, change, known, shape=shape)
     plan = Plan(cost, release, unit=unit, adjacency=adjacency)

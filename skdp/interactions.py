@@ -124,7 +124,10 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
 
 def _ratings(pairs: Any) -> np.ndarray:
     """Return the third column; refuse what is no finite number, and name none."""
-    text = "ratings, the third column of pairs, must be finite numbers, with none missing."
+    text = (
+        "ratings, the third column of pairs, must be finite numbers, with none missing: columns go "
+        "by place, as (user, item, rating)."
+    )
     column = _safe_indexing(pairs, 2, axis=1)
     ratings = with_text(text, lambda: np.asarray(column, dtype=np.float64))
     if not np.isfinite(ratings).all():
@@ -195,6 +198,8 @@ def top_items(
 
     Raises
     ------
+    TypeError
+        If the model has no `inverse_transform`.
     ValueError
         If the model was fitted to other items, or in another order, as far as it knows them,
         `candidates` has an item that `history` has not, or `n` is below 1.
@@ -215,6 +220,11 @@ def top_items(
     {'ann': ['jam']}
     """
     validate_plain({"n": [AT_LEAST_ONE]}, {"n": n}, "top_items")
+    if not hasattr(model, "inverse_transform"):
+        raise TypeError(
+            "model must have transform and inverse_transform, such as a DPTruncatedSVD or DPPCA, "
+            f"got {type(model).__name__}."
+        )
     X, users, items = history
     n_items = getattr(model, "n_features_in_", len(items))
     if n_items != len(items):

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 
-from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, to_sklearn
+from skdp import DPPCA, DPPersonalizedRegressor, DPTruncatedSVD, PrivacyWarning, to_sklearn
 from skdp.datasets import make_interactions
 from skdp.interactions import InteractionTable, interaction_table, top_items
 
@@ -61,7 +61,7 @@ def test_numbers_and_names_may_be_mixed_by_column():
     ("pairs", "more", "told"),
     [
         ([("secret", "tea", 1, 2)], {}, r"two columns, a user and an item, .*shape \(1, 4\)"),
-        ([("secret", "tea", "secret")], {}, "ratings, the third column of pairs, must be finite"),
+        ([("secret", "tea", "secret")], {}, r"must be finite .*\(user, item, rating\)"),
         ([("secret", "tea", np.nan)], {}, "ratings, the third column of pairs, must be finite"),
         ({"secret": "tea"}, {}, r"got shape \(\)"),
         ([("secret", "tea"), (1, "tea")], {}, "users in pairs must be all integers or all strings"),
@@ -183,6 +183,11 @@ def test_other_items_and_numbers_are_refused():
     for n in (0, 1.5):
         with pytest.raises(ValueError, match="'n' parameter of top_items"):
             top_items(model, HISTORY, n)
+
+
+def test_a_model_that_scores_no_items_is_refused():
+    with pytest.raises(TypeError, match="DPPCA, got DPPersonalizedRegressor"):
+        top_items(DPPersonalizedRegressor(), HISTORY, 1)
 
 
 def test_items_before_users_are_refused():

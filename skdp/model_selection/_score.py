@@ -27,7 +27,6 @@ from skdp.pipeline._rules import DelegatesMixin
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
 from skdp.privacy.noise import NoiseSource, draw_seed
 from skdp.privacy.plan import PrivacyCost
-from skdp.privacy.precision import as_python
 from skdp.privacy.releases import SCALE_GRID, Search
 from skdp.privacy.sensitivity import ADJACENCIES
 
@@ -484,7 +483,7 @@ def private_score(
     unit = "user" if users is not None else "row" if y is None else "record"
     people = people_of(users, X, unit)
     losses = unit_losses(scoring, estimator, X, y, people)
-    score, cost = SCORES[scoring], PrivacyCost(float(as_python(epsilon)), float(as_python(delta)))
+    score, cost = SCORES[scoring], PrivacyCost(epsilon, delta)
     parts = _plan(cost, adjacency, is_bounded=score.is_bounded, is_signed=score.is_signed)
     plan = Plan(cost, parts, unit=unit, adjacency=adjacency)
     if parts.level is not None:

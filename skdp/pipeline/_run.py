@@ -520,7 +520,7 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
     ledger: Any
 
     def _cost(self) -> PrivacyCost:
-        return PrivacyCost(float(as_python(self.epsilon)), float(as_python(self.delta)))
+        return PrivacyCost(self.epsilon, self.delta)
 
     def _begin(
         self, run: Run, cost: PrivacyCost, warnings: Iterable[str]

@@ -145,9 +145,14 @@ def is_skipped(name: str) -> bool:
     return name == SKIPPED or name.endswith(f": {SKIPPED}")
 
 
-def _check_mechanism(release: Release, mechanism: str) -> None:
-    """Refuse a release with another mechanism."""
-    if release.mechanism != mechanism:
+def _check_release(release: Any, mechanism: str | None = None) -> None:
+    """Refuse what is no release, and one with another mechanism."""
+    if not isinstance(release, Release):
+        raise TypeError(
+            "release must be one Release, such as plan.parts, or plan.parts[0] if the plan has "
+            f"several, got {type(release).__name__}."
+        )
+    if mechanism not in (None, release.mechanism):
         raise BudgetError(
             f"Release {release.name!r} must have the mechanism {mechanism!r}, got "
             f"{release.mechanism!r}."
@@ -223,7 +228,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     ) -> None:
         if adjacency not in ADJACENCIES:
             raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
-        cost = PrivacyCost(float(epsilon), float(delta), float(delta_tail))
+        cost = PrivacyCost(epsilon, delta, delta_tail)
         plan = Plan(cost, None, unit=unit, adjacency=adjacency, enforced=enforced)
         self._begin(plan, noise_source, charge)
         # Without a plan, the budget takes any releases whose shares add to at most 1.
@@ -325,11 +330,21 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         BudgetError
             If it is not next in the plan; if its share or sensitivity is not positive and finite;
             if all shares would exceed 1; if the mechanism is unknown or needs a positive delta; or
-            if the value has more entries than the share protects against rounding.
+            if the value has more entries than were planned, or than the share protects against
+            rounding.
+        TypeError
+            If it is no release.
         ValueError
             If the mechanism takes no value of that shape.
         """
+        _check_release(release)
         value = checked_value(np.asarray(value, dtype=np.float64), release.mechanism)
+        # Fewer may be left where released values rule some out.
+        if release.shape and value.size > math.prod(release.shape):
+            raise BudgetError(
+                f"Release {release.name!r} has the planned shape {release.shape}, and the value "
+                f"more numbers, with shape {value.shape}."
+            )
         booked = self._book(release, release.sensitivity_for(*facts, **more), value.shape)
         return Released(self._publish(booked, value), booked.noise_std or 0.0)
 
@@ -359,7 +374,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         ValueError
             If the losses are not finite numbers in one dimension; nothing has been spent then.
         """
-        _check_mechanism(release, CHOICE)
+        _check_release(release, CHOICE)
         return int(self.release(release, losses, *facts, **more).value)
 
     def quantile(
@@ -447,7 +462,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         BudgetError
             If `release` would raise it.
         """
-        _check_mechanism(release, "gaussian")
+        _check_release(release, "gaussian")
         shape = release.shape[-2:]
         booked = self._book(release, release.sensitivity_for(), (correlation.horizon, *shape))
         return self._start(booked, shape, unit, correlation)

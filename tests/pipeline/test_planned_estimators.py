@@ -187,6 +187,41 @@ def test_a_plan_of_another_cost_is_refused_before_anything_is_spent():
             refused()
 
 
+class Planless(*Quantiles.__bases__):
+    epsilon, delta = 1.0, 1e-6
+
+    def fit(self, X, y=None):
+        return self
+
+
+class Recordless(Quantiles):
+    def fit(self, X, y=None):
+        super().fit(X)
+        del self.privacy_spent_
+        return self
+
+
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        (Planless, r"must have a method plan\(n_samples, n_features\) .*, got NoneType"),
+        (Recordless, r"must set self\.privacy_spent_ = budget\.spent\(\)"),
+    ],
+)
+def test_a_pipeline_says_what_a_step_lacks(kind, advice):
+    with pytest.raises((TypeError, ValueError), match=f"{kind.__name__} {advice}"):
+        make_dp_pipeline(kind()).fit(X)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"epsilon": one} for one in ("1", "abc", None, True, -1.0)] + [{"delta": "1e-6"}]
+)
+def test_a_budget_that_is_no_number_is_refused_by_its_name(bad):
+    (name,) = bad
+    with pytest.raises(ValueError, match=f"'{name}' parameter of PrivateQuantileTransformer"):
+        Quantiles(**bad).fit(X)
+
+
 def test_what_follows_has_to_know_how_many_columns_there_are():
     assert make_dp_pipeline(DPPCA(2), Unsized()).fit(X).transform(X).shape == (len(X), 1)
     for refused in (lambda one: one.plan(*X.shape), lambda one: one.fit(X)):

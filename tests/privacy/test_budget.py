@@ -49,6 +49,30 @@ def test_noise_has_the_scale_that_the_ledger_says(epsilon):
     assert np.diag(noise).std() == pytest.approx(scale, rel=4 / math.sqrt(2 * 200))
 
 
+def test_what_is_no_release_or_larger_than_planned_is_refused():
+    cost = PrivacyCost(1.0, 1e-6)
+    names = {"name": "gaussian", "choice": "exponential"}
+    parts = tuple(cost.release(*line, 0.5, lambda: 1.0, {}, shape=(3,)) for line in names.items())
+    budget = PrivacyBudget.of(Plan(cost, parts, unit="row", adjacency="replace"))
+    for make in (budget.release, budget.choose):
+        with pytest.raises(TypeError, match=r"plan\.parts\[0\] .*, got tuple"):
+            make(parts, np.zeros(3))
+    with pytest.raises(BudgetError, match=r"planned shape \(3,\).* shape \(9,\)"):
+        budget.release(parts[0], np.zeros(9))
+    assert not budget.spent().releases
+    # Released values may have ruled some out.
+    assert budget.release(parts[0], np.zeros(2)).value.shape == (2,)
+
+
+@pytest.mark.parametrize("make", [PrivacyCost, open_budget])
+@pytest.mark.parametrize("bad", ["1", "abc", None, True, np.True_])
+def test_a_cost_that_is_no_number_is_refused_by_its_name(make, bad):
+    with pytest.raises(TypeError, match="epsilon must be a number"):
+        make(bad, 1e-6)
+    with pytest.raises(TypeError, match="delta must be a number"):
+        make(1.0, bad)
+
+
 def test_the_value_is_left_as_it_was():
     value = np.ones((2, 2))
     for release in (

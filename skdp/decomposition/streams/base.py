@@ -404,7 +404,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         unit = self._resolved_unit()
         self._sketches = self._draw_sketches(unit)
         # Part of delta: the probability that a sketch lengthens a change by more than its bound.
-        cost = PrivacyCost(float(self.epsilon), float(self.delta), math.fsum(self._sketches.tails))
+        cost = PrivacyCost(self.epsilon, self.delta, math.fsum(self._sketches.tails))
         spec = sketches.StreamSpec(unit, self._sketches, correlation, cost)
         warn_of_privacy(*warnings_for_settings(cost, unit.counted, spec.n_units))
         # The noise decides on the unit of the counts, and rounding to that unit then adds to the
