@@ -325,6 +325,8 @@ _HINTS = {
     "Feature names are only supported": " Pass X.rename(columns=str).",
     **{f"Input {name} contains NaN": f" {mend}" for name, mend in MISSING.items()},
     "Input X contains infinity": f" {CURES['infinity']}",
+    "Input y contains infinity": " Cut it off at public ends, as numpy.clip(y, -1e6, 1e6) does; "
+    "before a logarithm above 0, as numpy.log(numpy.clip(y, .01, None)) does.",
     **dict.fromkeys(("not 'Timestamp'", "not 'Period'", "not 'datetime."), f" {TIMES}"),
 }
 # These texts are about entries that are no finite numbers; the error then names the columns.

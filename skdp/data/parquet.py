@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skdp.data.containers import paths_of, with_text
+from skdp.data.containers import RawBlock, paths_of, with_text
 
 try:
     import pyarrow as pa
@@ -37,6 +37,8 @@ def row_groups(
     columns: Sequence[str] | None,
     y: str | None,
     categories: Mapping[str, Sequence[str]] | None,
+    *,
+    sparse_output: bool = True,
 ) -> tuple[Any, ...]:
     """Describe the row groups of files, and make functions that load them.
 
@@ -50,6 +52,8 @@ def row_groups(
         Name of the column of targets.
     categories : mapping of str to sequence of str, or None
         The values of columns of text.
+    sparse_output : bool, default=True
+        Whether rows with `categories` are sparse.
 
     Returns
     -------
@@ -88,7 +92,7 @@ def row_groups(
         for name in names
         for one in ([f"{name}_{value}" for value in lists[name]] if name in lists else [name])
     ]
-    load = partial(_encoded_rows, lists=lists) if lists else _rows
+    load = partial(_encoded_rows, lists=lists, is_sparse=sparse_output) if lists else _rows
     return (
         [partial(load, *group, names, dtype) for group in groups],
         lengths,
@@ -159,7 +163,8 @@ def _types(
     if unused := [name for name in lists if name not in names]:
         raise ValueError(f"categories has {unused[0]!r}, which is no feature of {path}.")
     counts, types = Counter(schema.names), {}
-    for name in [*names, *([] if y is None else [y])]:
+    # A misspelt y would be called a feature that cannot be taken.
+    for name in [*([] if y is None else [y]), *names]:
         if counts[name] != 1:
             times = "two columns" if counts[name] else "no column"
             raise ValueError(f"{path} has {times} {name!r}.")
@@ -216,16 +221,24 @@ def _rows(path: str, group: int, names: list[str], dtype: np.dtype) -> np.ndarra
 
 
 def _encoded_rows(
-    path: str, group: int, names: list[str], dtype: np.dtype, lists: Mapping[str, list[str]]
-) -> sparse.csr_array:
+    path: str,
+    group: int,
+    names: list[str],
+    dtype: np.dtype,
+    lists: Mapping[str, list[str]],
+    *,
+    is_sparse: bool,
+) -> RawBlock:
     """Load rows with a column of 0 and 1 for each category; those in no list have no 1."""
-    parts: list[sparse.csr_array] = []
+    parts: list[Any] = []
     for is_text, run in groupby(names, lists.__contains__):
         if is_text:
             parts += [_one_hot(_texts(path, group, name), lists[name], dtype) for name in run]
         else:
-            parts.append(sparse.csr_array(_rows(path, group, list(run), dtype)))
-    return sparse.csr_array(sparse.hstack(parts, format="csr"))
+            parts.append(_rows(path, group, list(run), dtype))
+    if not is_sparse:
+        return np.hstack([one.toarray() if sparse.issparse(one) else one for one in parts])
+    return sparse.csr_array(sparse.hstack([*map(sparse.csr_array, parts)], format="csr"))
 
 
 def _one_hot(column: Any, values: list[str], dtype: np.dtype) -> sparse.csr_array:

@@ -115,6 +115,8 @@ class Targets(Parts):
     #: Whether every pass reads the same targets.
     is_repeatable = False
     is_sparse = False
+    #: What errors say of the column that has them.
+    column = ""
 
     def __init__(
         self,
@@ -159,17 +161,21 @@ class Targets(Parts):
 
     def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> "Targets":
         """Apply a function that takes each target by itself."""
+        one = copy(self)
+        one._function = composed(self._function, function)
         first, *others = self.parts
         if others or callable(first.loader):
-            return Targets(self.parts, composed(self._function, function), self.pass_over)
+            return one
         # In memory as a whole, they are mapped once for all passes.
         with without_warnings():
-            return Targets.of(Targets(self.parts, function)._load(first))
+            return Targets.of(one._load(first))
 
     @without_warnings()
     def held(self) -> "Targets":
         """Load all once, for rows that are in memory, too."""
-        return Targets([part._replace(loader=self._load(part)) for part in self.parts])
+        one = Targets([part._replace(loader=self._load(part)) for part in self.parts])
+        one.column = self.column
+        return one
 
     def blocks(self, group: range) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield the targets of a group of parts, as columns, with the rows they stand for."""
@@ -178,7 +184,7 @@ class Targets(Parts):
 
     def _load(self, part: Part) -> np.ndarray:
         number, raw, length, _ = part
-        name, function = f"Targets of part {number}", self._function
+        name, function = f"Targets of part {number}{self.column}", self._function
         values = raw
         if type(raw) is not np.ndarray:
             hint = f"Look at y[{number}], or call it."
@@ -432,6 +438,7 @@ class RowBlocks(SkdpContainer):
         y: str | None = None,
         *,
         categories: Mapping[str, Sequence[str]] | None = None,
+        sparse_output: bool = True,
     ) -> "RowBlocks":
         """Make rows of files of Parquet, of which each row group is a part.
 
@@ -455,8 +462,11 @@ class RowBlocks(SkdpContainer):
             that are strings.
         categories : mapping of str to sequence of str, or None, default=None
             Public lists of the values of columns of strings. Such a column becomes one of 0 and 1
-            for each value, named as by `OneHotEncoder`, and rows are sparse. What is missing, or in
-            no list, has 0 in all of them.
+            for each value, named as by `OneHotEncoder`. What is missing, or in no list, has 0 in
+            all of them.
+        sparse_output : bool, default=True
+            Whether rows with `categories` are sparse. Dense ones are for short lists, and for
+            ``DPStandardScaler(missing="mean")``.
 
         Returns
         -------
@@ -472,12 +482,18 @@ class RowBlocks(SkdpContainer):
             If there is no such file.
         ValueError
             If a file is no Parquet file, or has not these columns, of such types, each the same in
-            all files; if a folder or a pattern has no file; or if `categories` are no lists of
-            strings, or name no feature.
+            all files; if a folder or a pattern has no file; if `categories` are no lists of
+            strings, or name no feature; or if `sparse_output` is neither True nor False.
         """
         from skdp.data.parquet import row_groups
 
-        return RowParts(*row_groups(paths, columns, y, categories), is_sparse=bool(categories))
+        if not isinstance(sparse_output, bool):
+            raise ValueError(f"sparse_output must be True or False, got {shown(sparse_output)}.")
+        groups = row_groups(paths, columns, y, categories, sparse_output=sparse_output)
+        rows = RowParts(*groups, is_sparse=bool(categories) and sparse_output)
+        if rows.y is not None:
+            rows.y.column = f", column {y!r}"
+        return rows
 
     @property
     def is_sparse(self) -> bool:

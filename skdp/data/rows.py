@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp.data.containers import CURES, MISSING, not_finite_rows
+from skdp.data.containers import CURES, MISSING, not_finite_rows, said_of
 from skdp.data.parts import Parts, Targets
 from skdp.data.people import People, depth_of_people
 from skdp.data.reduce import BlockView, Kernel, PerRow, map_sum, on_block, part_ranges, sum_depth
@@ -817,8 +817,31 @@ def checked_digest(
     n_refused = partial(_n_not_finite, allow_nan=allow_nan)
     kernels = n_refused, digest_kernel(source) if is_seeded else None
     n_not_finite, digests = map_sum(source, partial(_all_of, kernels=kernels), 1, n_jobs)
-    if n_not_finite and allow_nan:
-        raise ValueError(f"Input {name} contains infinity. {CURES['infinity']}")
     if n_not_finite:
-        raise ValueError(f"Input {name} contains NaN or infinity. {MISSING[name]}")
+        raise not_finite_error(source, n_jobs, name, allow_nan=allow_nan)
     return lambda: None if digests is None else joined_digest(source, digests)
+
+
+def not_finite_error(
+    source: Source | Targets, n_jobs: int | None, name: str = "X", *, allow_nan: bool = False
+) -> ValueError:
+    """Return the error of data in parts; where columns have names, a pass finds which to blame."""
+    text = f"Input {name} contains NaN or infinity. {MISSING[name]}"
+    if allow_nan:
+        text = f"Input {name} contains infinity. {CURES['infinity']}"
+    if names := getattr(getattr(source, "X", None), "feature_names", None):
+        n_missing, n_infinite = map_sum(source, _not_finite_by_column, len(names), n_jobs)
+        kinds = {column: "NaN" for column, n in zip(names, n_missing, strict=True) if n > 0}
+        kinds = {} if allow_nan else kinds
+        kinds |= {column: "infinity" for column, n in zip(names, n_infinite, strict=True) if n > 0}
+        text = f"{text} {said_of(kinds, text)}".rstrip()
+    return ValueError(text)
+
+
+def _not_finite_by_column(_: slice, block: Any) -> tuple[np.ndarray, ...]:
+    """Count what is missing, and what is infinite, in each column."""
+    values, columns = block, np.broadcast_to(np.arange(block.shape[1]), block.shape)
+    if issparse(block):
+        values, columns = block.data, block.indices
+    found = (columns[is_found(values)] for is_found in (np.isnan, np.isinf))
+    return tuple(np.bincount(one, minlength=block.shape[1]).astype(float) for one in found)

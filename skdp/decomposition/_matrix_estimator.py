@@ -20,7 +20,7 @@ from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp.data.containers import checked_container, finite, float_dtype, kinds_of, said_of
 from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts
 from skdp.data.people import keyed_by_people, people_of, rounding_of_units
-from skdp.data.rows import Rows
+from skdp.data.rows import Rows, not_finite_error
 from skdp.data.sources import Source, as_source, digest, holds_sparse
 from skdp.decomposition._spec import (
     SUPPORT,
@@ -495,8 +495,9 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         raw = view_of(as_source(X), self.n_jobs)
         rows, rows_digest = read_rows_once(spec, raw, is_seeded=self._is_seeded)
         if rows.cache.n_not_finite:
-            names = getattr(self, "feature_names_in_", None)
-            kinds = kinds_of(X, names) if isinstance(X, np.ndarray) else {}
+            if not isinstance(X, np.ndarray):
+                raise not_finite_error(raw.source, self.n_jobs)
+            kinds = kinds_of(X, getattr(self, "feature_names_in_", None))
             raise ValueError(f"{NOT_FINITE} {said_of(kinds, NOT_FINITE)}".rstrip())
         return rows, keyed_by_people(lambda: rows_digest, rows.people)
 

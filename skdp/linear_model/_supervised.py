@@ -160,7 +160,7 @@ class SupervisedEstimator(PrivateEstimator):
 def as_numbers(responses: np.ndarray) -> np.ndarray:
     """Convert responses of a part to float64."""
     refuse_times(responses)
-    return np.asarray(responses, dtype=np.float64)
+    return with_text(NO_RESPONSES, partial(np.asarray, responses, np.float64))
 
 
 def as_numbers_or_nan(responses: np.ndarray) -> np.ndarray:

@@ -194,7 +194,8 @@ def check_blocks(steps: Sequence[tuple[str, Any]], X: RowBlocks) -> None:
     if any(is_columns(step) for _, step in steps):
         raise ValueError(
             "A ColumnTransformer does not take rows in parts: let the functions that load these "
-            "choose the columns."
+            "choose the columns; of RowBlocks.from_parquet the parameters columns and categories "
+            "do, and sparse_output=False."
         )
 
 

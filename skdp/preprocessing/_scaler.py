@@ -185,7 +185,8 @@ class ColumnEstimator(PrivateEstimator):
             others = "with_mean=False, or " if hasattr(self, "with_mean") else ""
             raise ValueError(
                 f"A sparse X cannot be centered without becoming dense: pass {others}a dense X, as "
-                "a ColumnTransformer with sparse_threshold=0 makes it."
+                "a ColumnTransformer with sparse_threshold=0 makes it, or RowBlocks.from_parquet "
+                "with sparse_output=False."
             )
 
     @property
@@ -205,7 +206,8 @@ class ColumnEstimator(PrivateEstimator):
     def _check_gaps(self, X: Any) -> None:
         if self._takes_gaps and holds_sparse(X):
             raise ValueError(
-                'missing="mean" takes dense rows, no sparse ones: pass these, or missing="refuse" '
+                'missing="mean" takes dense rows, no sparse ones: pass X.toarray(), or make rows '
+                'by RowBlocks.from_parquet(..., sparse_output=False), or pass missing="refuse" '
                 "and rows whose gaps public constants fill."
             )
 

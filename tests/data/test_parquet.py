@@ -11,9 +11,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from in_parts import in_parts
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder
 
-from skdp import DPPCA, RowBlocks
+from skdp import (
+    DPPCA,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPStandardScaler,
+    RowBlocks,
+    make_dp_pipeline,
+)
 
 NAMES = ["a", "b", "c d", "a.b"]
 CUTS = [0, 1200, 2400, 2401, 5000]
@@ -347,3 +356,86 @@ def test_a_folder_and_a_pattern_stand_for_files_in_the_order_of_their_names(file
     for empty in (folder / "*.none", folder / "none"):
         with pytest.raises((ValueError, OSError), match="none"):
             RowBlocks.from_parquet(empty)
+
+
+def test_a_misspelt_y_is_named_before_columns_that_cannot_be_taken(tmp_path):
+    path = write(tmp_path / "a.parquet", t=["Riga", "Turku"], spent=[1.0, 2.0])
+    with pytest.raises(ValueError, match=r"a\.parquet has no column 'spnt'"):
+        RowBlocks.from_parquet(path, y="spnt")
+
+
+def with_gaps(n):
+    """Columns of some number of rows: numbers with gaps, towns, and a response."""
+    rng = np.random.default_rng(2)
+    age = np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n))
+    towns = rng.choice(np.array([*TOWNS, None], dtype=object), n)
+    return {"age": age, "town": pa.array(towns), "spent": rng.normal(size=n)}
+
+
+def test_dense_columns_of_categories_are_those_of_rows_in_memory(tmp_path):
+    columns = with_gaps(3000)
+    path = write(tmp_path / "a.parquet", row_group_size=1500, **columns)
+    dense = RowBlocks.from_parquet(path, y="spent", categories={"town": TOWNS}, sparse_output=False)
+    sparse = RowBlocks.from_parquet(path, y="spent", categories={"town": TOWNS})
+    encoder = OneHotEncoder(categories=[TOWNS], handle_unknown="ignore", sparse_output=False)
+    towns = encoder.fit_transform(columns["town"].to_numpy(False)[:, None])
+    expected = np.column_stack([columns["age"], towns])
+    blocks = [*dense._raw_blocks()]
+    assert (dense.is_sparse, sparse.is_sparse, blocks[0].flags.c_contiguous) == (False, True, True)
+    assert dense.feature_names == sparse.feature_names == ["age", *(f"town_{t}" for t in TOWNS)]
+    np.testing.assert_array_equal(np.vstack(blocks), expected)
+    pipeline = make_dp_pipeline(
+        DPStandardScaler(bounds=(-4, 4), missing="mean"), DPLinearRegression(), random_state=1 << 70
+    )
+    in_memory = clone(pipeline).fit(in_parts(expected, columns["spent"], lengths=[1500, 1500]))
+    np.testing.assert_array_equal(pipeline.fit(dense)[-1].coef_, in_memory[-1].coef_)
+    with pytest.raises(ValueError, match=r"sparse_output=False"):
+        pipeline.fit(sparse)
+    with pytest.raises(ValueError, match="sparse_output must be True or False, got 'no'"):
+        RowBlocks.from_parquet(path, sparse_output="no")
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DPPCA(1, row_norm=3),
+        DPLinearRegression(),
+        DPLogisticRegression(),
+        DPStandardScaler(with_mean=False),
+    ],
+)
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_gaps_are_named_by_column(tmp_path, ledger, estimator, is_sparse):
+    columns = {**with_gaps(900), "inf": np.full(900, -np.inf), "fine": np.ones(900)}
+    columns["spent"] = np.arange(900) % 2
+    path = write(tmp_path / "a.parquet", row_group_size=300, **columns)
+    rows = RowBlocks.from_parquet(
+        path, y="spent", categories={"town": TOWNS}, sparse_output=is_sparse
+    )
+    with pytest.raises(ValueError, match=r"Column age holds NaN\. Column inf holds infinity") as e:
+        clone(estimator).set_params(ledger=ledger, n_jobs=2).fit(rows)
+    assert "fine" not in str(e.value)
+    assert ledger.spent() == (0, 0, 0)
+
+
+def test_infinity_is_named_where_gaps_are_taken(tmp_path):
+    path = write(tmp_path / "a.parquet", gaps=[np.nan] * 9, long=[np.inf] * 9)
+    with pytest.raises(ValueError, match=r"contains infinity\. .* Column long holds infin") as e:
+        DPStandardScaler(missing="mean").fit(RowBlocks.from_parquet(path))
+    assert "gaps" not in str(e.value)
+
+
+@pytest.mark.parametrize("row_group_size", [50, 100])
+def test_texts_as_responses_are_refused_by_the_name_of_their_column(tmp_path, row_group_size):
+    columns = {"x": np.arange(100.0), "town": ["Riga", "Turku"] * 50}
+    path = write(tmp_path / "a.parquet", row_group_size=row_group_size, **columns)
+    rows = RowBlocks.from_parquet(path, y="town")
+    for model in (DPLinearRegression(), make_dp_pipeline(DPStandardScaler(), DPLinearRegression())):
+        with pytest.raises(ValueError, match=r"part 0, column 'town': y holds texts.*to_numeric"):
+            model.fit(rows)
+
+
+def test_a_column_transformer_is_refused_by_what_takes_its_place(files):
+    columns = ColumnTransformer([("scale", DPStandardScaler(), ["a"])])
+    with pytest.raises(ValueError, match="parameters columns and categories do, and sparse_output"):
+        make_dp_pipeline(columns, DPPCA(1)).fit(RowBlocks.from_parquet(files))

@@ -166,3 +166,12 @@ def test_a_column_of_zeros_among_many_tells_nothing(bounds):
     ]
     assert np.mean([abs(fit.coef_[-1]) < 0.05 * y.std() for fit in fits]) >= 0.7
     assert np.mean([fit.score(X, y) for fit in fits]) > 0.4
+
+
+def test_an_infinite_response_is_refused_with_a_cure(ledger):
+    X, y = rows(200)
+    with np.errstate(divide="ignore"):
+        responses = np.log(np.maximum(y, 0))
+    with pytest.raises(ValueError, match=r"y contains infinity.*numpy\.clip\(y, \.01, None\)"):
+        DPLinearRegression(ledger=ledger).fit(X, responses)
+    assert ledger.spent() == (0, 0, 0)

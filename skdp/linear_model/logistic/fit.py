@@ -10,9 +10,9 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from skdp.data.parts import NOT_FINITE, Targets
+from skdp.data.parts import Targets
 from skdp.data.reduce import Kernel
-from skdp.data.rows import Block, open_rows
+from skdp.data.rows import Block, not_finite_error, open_rows
 from skdp.exceptions import shortened
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 from skdp.linear_model._weighted_rows import found_values, whitened_norms
@@ -401,7 +401,7 @@ def opened(
         grid=_ENDS if is_counted else None,
     )
     if rows.cache.n_not_finite:
-        raise ValueError(NOT_FINITE)
+        raise not_finite_error(rows.source, rows.n_jobs)
     return replace(view, cache=rows.cache), digest
 
 
