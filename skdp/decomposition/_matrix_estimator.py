@@ -84,7 +84,7 @@ class ReconstructionMixin:
 
     @property
     def _middle(self) -> float:
-        """What the approximation adds to the products of the factors."""
+        """The constant that fits to centered entries add to the products of the factors."""
         return 0.0
 
     def _shifted(self, X: Any) -> Any:

@@ -164,14 +164,17 @@ def private_within(estimator: SharedBudget) -> dict[str, Any]:
 
 
 def innermost(steps: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace each pipeline of one budget by the private steps that share it, by their prefixes."""
-    return {
-        prefix + name: one
-        for prefix, step in steps.items()
-        for name, one in (
-            private_within(step) if isinstance(step, SharedBudget) else {"": step}
-        ).items()
-    }
+    """Replace each pipeline of one budget by the private steps that share it.
+
+    A key is a prefix that ends with two underscores, or is empty.
+    """
+    found: dict[str, Any] = {}
+    for prefix, step in steps.items():
+        if isinstance(step, SharedBudget):
+            found |= {prefix + name: one for name, one in private_within(step).items()}
+        else:
+            found[prefix] = step
+    return found
 
 
 def adjacency_of(steps: Sequence[Step]) -> str:

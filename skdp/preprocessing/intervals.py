@@ -138,7 +138,10 @@ class Intervals(NamedTuple):
 
     @property
     def shift(self) -> float:
-        """What is taken off squares: their middle, or nothing where all must stay exact."""
+        """What is subtracted from squares: .5, their middle, so that they change by less.
+
+        Nothing is subtracted where entries are not clipped to 1, as no noise is added there.
+        """
         return 0.5 if self.largest == 1 else 0.0
 
     @classmethod
@@ -198,21 +201,22 @@ def _counts(
 
 
 def _sums(block: Block | DenseMatrices, intervals: Intervals, presence: float) -> np.ndarray:
+    """Sum the terms of a block, a row of sums for each kind of term."""
     values, columns, n_zeros, mass = _entries(block)
     every = np.arange(len(n_zeros))
-    of_zeros = n_zeros * np.stack(_terms(np.zeros(len(every)), every, intervals, presence))
-    if values.ndim == 1:
+    sums = n_zeros * np.stack(_terms(np.zeros(len(every)), every, intervals, presence))
+    if values.ndim == 1:  # stored entries of sparse rows
         terms = _terms(values, columns, intervals, presence, mass)
-        return np.stack([np.bincount(columns, term, len(every)) for term in terms]) + of_zeros
-    # Part by part, in cache: larger arrays would come from the system, which has to clear them. A
-    # line for each column makes longer loops than short rows do.
+        return np.stack([np.bincount(columns, term, len(every)) for term in terms]) + sums
+    # Part by part, in cache: larger arrays would come from the system, which has to clear them. For
+    # few columns a part is copied, so that numpy loops along its rows.
     for first in range(0, values.shape[1], step := max(_PART // len(every), 1)):
         part = values[:, first : first + step]
         part = np.ascontiguousarray(part) if len(every) <= SHORT_ROW else part
         of_part = None if mass is None else mass[first : first + step]
         terms = _terms(part, columns, intervals, presence, of_part)
-        of_zeros += np.stack([term.sum(axis=1) for term in terms])
-    return of_zeros
+        sums += np.stack([term.sum(axis=1) for term in terms])
+    return sums
 
 
 def _terms(

@@ -215,8 +215,10 @@ def clip_norm(spec: LogisticSpec) -> float:
 
 
 def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: str) -> float:
-    beside = weights_beside(row_norm)
-    return sensitivity.class_moment(row_norm, *beside, n_classes, adjacency, rounding)
+    constant, label_weight = weights_beside(row_norm)
+    return sensitivity.class_moment(
+        row_norm, constant, label_weight, n_classes, adjacency, rounding
+    )
 
 
 # ------------------------------
@@ -533,19 +535,20 @@ def mean_of(iterates: list[np.ndarray], pace: Pace, white: Whitening, *, drops: 
 
 
 def kept_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> float:
-    """Return the fraction to keep of the weights of directions in which noise hides how rows vary.
+    """Return the shrinkage of weights along directions in which noise hides how rows vary.
 
-    That is the part of the noise that steps correct if rows vary there by a standard deviation less
-    than seen in the mean; or, if it is more, that of a margin by which weights exceed the noise if
-    rows vary by a margin less. Both are 0 where rows seem not to vary, and weights to be noise.
+    These are the directions whose `spread`, in units of what is visible, is below 1. It is the
+    larger of two cautious estimates. One is the part of the noise that steps correct, if the spread
+    is a standard deviation smaller than released. The other is the excess of the squared weights
+    over the noise of an even smaller spread, in margins.
     """
     n_hidden, n_free = len(weights), n_free_scores(weights.shape[1])
     seen, std = white.spread[white.spread < 1].mean(), 1 / math.sqrt(2 * len(white.mean) * n_hidden)
     spread = np.maximum(0.0, [seen - std, seen - _MARGIN * std, 0.0])
-    less, least, all_of = pace.weight_noise(spread)
-    excess = np.sum(weights**2) / (n_free * n_hidden * least) - 1
+    noise, noise_most, noise_flat = pace.weight_noise(spread)
+    excess = np.sum(weights**2) / (n_free * n_hidden * noise_most) - 1
     in_margins = excess / (_MARGIN * math.sqrt(2 / (n_free * n_hidden)))
-    return float(np.clip(in_margins, 1 - less / all_of, 1.0))
+    return float(np.clip(in_margins, 1 - noise / noise_flat, 1.0))
 
 
 def n_free_scores(n_columns: int) -> int:

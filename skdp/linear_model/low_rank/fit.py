@@ -210,7 +210,7 @@ _LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
 
 
 def warnings_for_size(spec: TraceSpec, plan: Plan) -> Iterator[str]:
-    """Warn of fits whose noise is larger than any signal, from public facts only."""
+    """Warn of too few units for the coefficients or for scales of features, from public facts."""
     if not spec.cost.is_private:
         return
     strength, least = spec.signal_strength, _least_signal(spec)

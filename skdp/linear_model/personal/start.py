@@ -259,13 +259,7 @@ class UserLevels:
 def release_user_levels(
     plan: tuple[Search, ...], users: Users, row_count: float, budget: PrivacyBudget
 ) -> UserLevels:
-    r"""Release the typical size of a user's mean response, and how much of it is no level.
-
-    The mean of m responses has a variance M: that between levels, and w / m of the variance w
-    within users. In the mean square of the m responses, what is beside the mean is :math:`(w / m)
-    \chi^2_{m-1}`. So over the square of the mean it is :math:`u (m - 1) F_{m-1, 1}` for the part
-    u = w / (m M) of M that is no level, whatever the size of M is for a user.
-    """
+    """Release the variances of responses between users and within users."""
     (of_size, of_part), (means, parts) = plan, users.map_users(_means_and_parts).T
     size = budget.quantile(of_size, means, q=_LEVEL_QUANTILE) / _ABOVE
     part = (math.sqrt(budget.quantile(of_part, parts, q=0.5)) - _HALF_A_PART) ** 2
@@ -277,7 +271,13 @@ def release_user_levels(
 
 
 def _means_and_parts(batch: UserBatch) -> np.ndarray:
-    """Return how far from 0 the mean response of each user is, and which part shows no level."""
+    r"""Return the size of each user's mean response, and which part of its square is no level.
+
+    The mean of m responses has a variance M: that between users, and w / m of the variance w within
+    users. The rest of the mean square of the m responses is :math:`(w / m) \chi^2_{m-1}`. So, over
+    the square of the mean, the rest is :math:`u (m - 1) F_{m-1, 1}` for the part u = w / (m M) of
+    M, whatever the size of M is for a user.
+    """
     means = np.abs(mean_responses(batch))
     beside = np.maximum(np.square(root_mean_squares(batch)) - np.square(means), 0.0)
     m = np.maximum(batch.counts, 2.0)
