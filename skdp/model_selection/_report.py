@@ -629,6 +629,9 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     their own. It is called frozen and not counted. If it was fitted to the same rows, then either
     it learned from them without privacy, or its record has to be added with ``compose``.
 
+    A ``FixedThresholdClassifier`` of a frozen classifier has learned nothing besides: its report is
+    that of the classifier.
+
     A ``GridSearchCV`` or ``RandomizedSearchCV`` has fitted every candidate on every fold. All of
     these fits are counted, from its candidates and folds, in addition to the last fit, unless it
     searches over a search or over another estimator that holds private ones. In the record, fits of
@@ -676,8 +679,13 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
         kind = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
         raise TypeError(f"estimator must be a fitted estimator, got {kind}.")
     steps, met, spent = list[PrivacyStep](), _Met([], {}), None
+    model, path = estimator, ""
+    if type(estimator) is FixedThresholdClassifier:
+        frozen = vars(estimator).get("estimator_")
+        if type(frozen) is FrozenEstimator:  # beside it, there is a public threshold alone
+            model, path = frozen.estimator, "estimator"
     try:
-        steps += fitted_steps(estimator, "", met)
+        steps += fitted_steps(model, path, met)
         given = [*_steps_given(estimator, met)]
         steps += given
         for error in met.errors:

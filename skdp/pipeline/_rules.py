@@ -100,6 +100,9 @@ _TWINS = {
             "MinMaxScaler",
         ),
         "DPTruncatedSVD": ("TruncatedSVD",),
+        "it around the whole pipeline or search, with check_inverse=False": (
+            "TransformedTargetRegressor",
+        ),
         "plain functions": ("FunctionTransformer", "HashingVectorizer"),
         "HashingVectorizer, or CountVectorizer(vocabulary=[...]) of texts and without functions": (
             "CountVectorizer",

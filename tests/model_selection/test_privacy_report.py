@@ -204,6 +204,19 @@ def test_a_fixed_threshold_is_private(threshold):
     assert not privacy_spent(make_pipeline(pca(), learned).fit(X, Y > 0)).is_private
 
 
+def test_a_public_threshold_on_a_frozen_model_costs_what_the_model_has_cost():
+    model = skdp.DPLogisticRegression(classes=[0, 1]).fit(X, Y > 0)
+    moved = FixedThresholdClassifier(FrozenEstimator(model), threshold=0.3).fit(X[:2], [0, 1])
+    report = privacy_spent(moved)
+    assert report.is_private
+    assert report.spent == model.privacy_spent_
+    assert [step.path for step in report.steps] == ["estimator"]
+    assert "DPLogisticRegression" in skdp.model_card(moved).as_markdown()
+    learned = FrozenEstimator(LogisticRegression().fit(X, Y > 0))
+    public = FixedThresholdClassifier(learned, threshold=0.3).fit(X, Y > 0)
+    assert not privacy_spent(public).is_private
+
+
 def test_the_best_of_a_search_is_one_fit_and_the_verdict_says_where_the_others_are_counted():
     search = GridSearchCV(pca(), {"n_components": [1, 2]}, cv=2, scoring=lambda *_: 0.0).fit(X)
     best = privacy_spent(search.best_estimator_)

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone, is_classifier
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -508,6 +508,7 @@ REFUSED_STEPS = [
     (DPPipeline([("a", DPPCA(2))]), "'one': a DPPipeline has a budget of its own"),
     (DPGridSearch(DPPCA(2), {}), "a DPGridSearch has a budget of its own"),
     (make_pipeline(DPPCA(2)), "Pipeline within a Pipeline"),
+    (TransformedTargetRegressor(), "Use it around the whole pipeline or search, with check_inv"),
     (make_union(StandardScaler()), r"may learn from the rows without privacy.*\.$"),
     (DPLogisticRegression(classes=["no", "yes"]), "must be the last"),
     (DPStandardScaler(adjacency="zero_out"), "one adjacency"),
