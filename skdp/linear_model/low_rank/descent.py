@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from skdp.data.parts import Targets
 from skdp.linalg.matrices import (
     Coordinates,
     DenseCoordinates,
@@ -33,6 +32,7 @@ from skdp.linear_model.low_rank.records import (
     clipped_sum,
     downweight_long_rows,
     inlier_mask,
+    products,
     public_curvature,
     release_curvature,
     signal_part,
@@ -255,8 +255,8 @@ def release_start(
     """
     design = records.design
     level = min(_START_CLIP * spread * math.sqrt(design.n_entries), NO_CLIPPING)
-    products = partial(_products, responses=records.responses)
-    total, _ = clipped_sum(design, products, level, design.n_entries)
+    vectors = partial(products, responses=records.responses)
+    total, _ = clipped_sum(design, vectors, level, design.n_entries)
     released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
     mean, noise_std = released / design.n_records, float(noise_std) / design.n_records
     if records.covariance is not None:
@@ -271,12 +271,6 @@ def release_start(
         edge = sum(np.sqrt(mean.shape)) + _BEYOND_EDGE
         ratios = whole.values / (math.hypot(noise_std, by_chance) * edge)
     return Start(whole.leading(rank), noise_std, ratios)
-
-
-def _products(
-    rows: slice, matrices: Matrices, responses: Targets
-) -> tuple[Coordinates, np.ndarray]:
-    return matrices.entries(), responses[rows]
 
 
 # ------------------------------

@@ -52,6 +52,14 @@ def clipped_sum(
     return tuple(design.map_sum(partial(_clipped, vectors=vectors, level=level), size + 1))
 
 
+def products(
+    rows: slice, matrices: Matrices, responses: Targets, point: FixedRank | None = None
+) -> tuple[Coordinates, np.ndarray]:
+    """Return entries, or tangent coordinates at a point, and the responses as their factors."""
+    coordinates = matrices.entries() if point is None else matrices.tangent(point, 0.0)[0]
+    return coordinates, responses[rows]
+
+
 def _clipped(
     records: slice, matrices: Matrices, vectors: Vectors, level: float
 ) -> tuple[np.ndarray, Any]:
@@ -189,7 +197,11 @@ def release_spread(
     # A histogram shows a spread in unknown units at the cost of one release, and noise of a bin
     # matters only if that bin is hardly filled. A search would pay for many counts, each of which
     # has to be right.
-    counts = map_sum(responses, partial(_power_counts, people=people), N_POWERS, n_jobs)
+
+    def _kernel(rows: slice, values: np.ndarray) -> np.ndarray:
+        return count_by_power(values[:, 0], mass_of(people, rows))
+
+    counts = map_sum(responses, _kernel, N_POWERS, n_jobs)
     n_units = len(responses) if people is None else people.n_people
     released, noise_std = budget.release(plan, counts[np.newaxis])
     # The margin is wide: a bin of noise alone, many powers too high, would rule the mean square.
@@ -213,10 +225,6 @@ def release_spread(
     if math.isfinite(farthest):
         return Spread(farthest, fraction)
     return Spread(_LEAST_SPREAD, fraction, is_guess=True)
-
-
-def _power_counts(rows: slice, responses: np.ndarray, people: People | None) -> np.ndarray:
-    return count_by_power(responses[:, 0], mass_of(people, rows))
 
 
 def count_by_power(values: np.ndarray, mass: np.ndarray | None = None) -> np.ndarray:
@@ -379,7 +387,8 @@ def release_center(
     view = replace(design, center=center)
     norm = release_norm(plan[0], view, responses, budget)
     level = _CENTER_CLIP * norm if budget.is_private else NO_CLIPPING
-    vectors = partial(_counted_entries, responses=responses)
+    ones = responses.mapped(lambda values: np.where(np.isnan(values), np.nan, 1.0))
+    vectors = partial(products, responses=ones)
     total, _ = clipped_sum(view, vectors, level, design.n_entries)
     released, noise_std = budget.release(plan[1], total, level, rounding=view.rounding)
     mean = released.reshape(design.matrix_shape) / design.n_records
@@ -393,19 +402,11 @@ def public_center(design: Design) -> np.ndarray:
     for _ in range(2):
         view = replace(design, center=center)
         is_inlier = inlier_mask(view)
-        responses = Targets.of(np.where(is_inlier, 0.0, np.nan))
-        vectors = partial(_counted_entries, responses=responses)
+        vectors = partial(products, responses=Targets.of(np.where(is_inlier, 1.0, np.nan)))
         total, _ = clipped_sum(view, vectors, NO_CLIPPING, design.n_entries)
         mean = total.reshape(design.matrix_shape) / max(np.count_nonzero(is_inlier), 1)
         center = center + mean
     return center
-
-
-def _counted_entries(
-    rows: slice, matrices: Matrices, responses: Targets
-) -> tuple[Coordinates, np.ndarray]:
-    """Return the entries of a block, and factors that are NaN for null records."""
-    return matrices.entries(), np.where(np.isnan(responses[rows]), np.nan, 1.0)
 
 
 def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
@@ -468,8 +469,8 @@ def release_curvature(
     the gradient of a record. A histogram of these numbers by powers of two shows the mean whatever
     their size, for the sensitivity of one count. Without noise the sum itself is released.
     """
-    curvatures = partial(_curvatures, vectors=vectors, along=along, level=level)
-    kernel = partial(_summed, values=curvatures, in_bins=budget.is_private)
+    facts = {"vectors": vectors, "along": along, "level": level}
+    kernel = partial(_curvatures, **facts, in_bins=budget.is_private)
     counts = design.map_sum(kernel, N_POWERS if budget.is_private else 1)
     if not budget.is_private:
         # Along no direction, as of a constant, it is 0.
@@ -502,22 +503,18 @@ def _curvatures(
     vectors: Vectors,
     along: tuple[FixedRank, float],
     level: float,
+    *,
+    in_bins: bool,
 ) -> np.ndarray:
-    """Return what each record adds to the curvature; NaN for a null one."""
+    """Count what each record adds to the curvature by powers of two, or add it up."""
     coordinates, factors = vectors(rows, matrices)
     coordinates.multiply(factors)
     norms = coordinates.norms()
     direction, shift = along
     inner = matrices.tangent(direction, 0.0)[1] + shift
     curvatures = clip_weights(norms, level, coordinates.size) * inner**2
-    return np.where(np.isfinite(norms) & np.isfinite(curvatures), curvatures, np.nan)
-
-
-def _summed(
-    rows: slice, matrices: Matrices, values: partial[np.ndarray], *, in_bins: bool
-) -> np.ndarray:
-    """Count a number of each record by powers of two, or add these numbers up."""
-    found = values(rows, matrices)
+    # A null record is not counted.
+    found = np.where(np.isfinite(norms) & np.isfinite(curvatures), curvatures, np.nan)
     if in_bins:
         return count_by_power(found, matrices.mass)
     return np.array([np.nansum(matrices.added(found))])
@@ -574,7 +571,7 @@ def release_margins(
         np.full((n_rows, 1), n_rows**-0.5), np.zeros(1), np.full((n_columns, 1), n_columns**-0.5)
     )
     level = min(_MARGIN_CLIP * spread * math.sqrt(n_rows + n_columns), NO_CLIPPING)
-    vectors = partial(_tangents, point=constant, responses=records.responses)
+    vectors = partial(products, point=constant, responses=records.responses)
     total, _ = clipped_sum(design, vectors, level, n_rows + n_columns)
     # Only projected sums are as short as their norms say.
     total = project_coordinates(constant, total)
@@ -595,12 +592,6 @@ def release_margins(
     return Margins(
         FixedRank(left, np.ones(2), np.column_stack([np.ones(n_columns), columns])), offset
     )
-
-
-def _tangents(
-    rows: slice, matrices: Matrices, point: FixedRank, responses: Targets
-) -> tuple[Coordinates, np.ndarray]:
-    return matrices.tangent(point, 0.0)[0], responses[rows]
 
 
 def _counts_of(roots: np.ndarray | None, n_records: int) -> np.ndarray:
