@@ -55,8 +55,8 @@ _MEAN_SHARES = 0.01, 0.02, 0.03
 # Shares of the sums of responses of rows and columns, and of those of residuals. Not studied beyond
 # ratings.
 _MARGINS_SHARES = 0.2, 0.1
-# Name of the norm around 0, and the largest share of each of the others.
-_NORM, _LARGEST_SHARE_OF_NORM = "matrix norm", 0.02  # not tuned
+# Largest share of a norm around another center than 0.
+_LARGEST_SHARE_OF_NORM = 0.02  # not tuned
 # Name of the release that the sensitivities of gradients follow from.
 _SPREAD = descent.RESPONSE_SPREAD
 
@@ -120,7 +120,7 @@ def _plan_fit(
     has_norm: bool,
     has_center: bool = False,
 ) -> FittedReleases:
-    norm = _plan_norm(spec, _norm_name(len(centers) + has_center)) if has_norm else None
+    norm = _plan_norm(spec, len(centers) + has_center) if has_norm else None
     spread = _plan_spread(spec) if spec.cost.is_private else None
     is_released = spec.covariance == "private" and spec.unit.is_whole
     covariances = tuple(_plan_covariance(side, spec) for side in (0, 1)) if is_released else ()
@@ -164,7 +164,9 @@ def _plan_spread(spec: TraceSpec, name: str = _SPREAD) -> Release:
 
 
 def _plan_powers(spec: TraceSpec, name: str, share: float) -> Release:
-    """Plan a histogram by powers of two."""
+    """Plan a histogram by powers of two; without noise, a sum."""
+    if not spec.cost.is_private:
+        return spec.cost.release(name, "gaussian", share, partial(float, math.inf), {}, shape=(1,))
     change, shape = partial(sensitivity.histograms, 1, spec.unit.adjacency), (1, N_POWERS)
     return spec.cost.release(name, "gaussian", share, change, {}, shape=shape)
 
@@ -182,21 +184,19 @@ def _plan_margins(spec: TraceSpec) -> tuple[Release | None, ...]:
     )
 
 
-def _plan_norm(spec: TraceSpec, name: str) -> Search:
-    share = _share_of_counts(search_steps(len(SCALE_GRID)), spec)
-    share = share if name == _NORM else min(share, _LARGEST_SHARE_OF_NORM)
+def _plan_norm(spec: TraceSpec, number: int) -> Search:
+    """Plan the search for a norm around a center; the first one is 0."""
+    name, share = "matrix norm", _share_of_counts(search_steps(len(SCALE_GRID)), spec)
+    if number:
+        name, share = f"{name} around center {number}", min(share, _LARGEST_SHARE_OF_NORM)
     return spec.cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS_OF_X)
 
 
 def _plan_round(spec: TraceSpec, number: int) -> CenterReleases:
     """Plan a norm around a center, which starts at 0, and the mean of what is left there."""
-    norm, shape = _plan_norm(spec, _norm_name(number)), (spec.n_entries,)
+    norm, shape = _plan_norm(spec, number), (spec.n_entries,)
     mean = f"matrix mean {number + 1}", _MEAN_SHARES[number], shape, norm.name
     return norm, plan_sum(spec, *mean, sensitivity.row_sum)
-
-
-def _norm_name(number: int) -> str:
-    return f"{_NORM} around center {number}" if number else _NORM
 
 
 def _plan_features(spec: TraceSpec) -> ScaleReleases:
@@ -265,13 +265,6 @@ def _plan_steps(spec: TraceSpec, share: float) -> tuple[descent.DescentStep, ...
         return steps
     share = curvatures / n_steps
     return tuple(
-        step._replace(curvature=_plan_curvature(spec, f"curvature {number}", share))
+        step._replace(curvature=_plan_powers(spec, f"curvature {number}", share))
         for number, step in enumerate(steps, start=1)
     )
-
-
-def _plan_curvature(spec: TraceSpec, name: str, share: float) -> Release:
-    """Plan a histogram of the curvatures of records; without noise, their sum."""
-    if spec.cost.is_private:
-        return _plan_powers(spec, name, share)
-    return spec.cost.release(name, "gaussian", share, partial(float, math.inf), {}, shape=(1,))

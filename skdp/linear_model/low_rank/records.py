@@ -469,10 +469,10 @@ def release_curvature(
     the gradient of a record. A histogram of these numbers by powers of two shows the mean whatever
     their size, for the sensitivity of one count. Without noise the sum itself is released.
     """
-    facts = {"vectors": vectors, "along": along, "level": level}
-    kernel = partial(_curvatures, **facts, in_bins=budget.is_private)
-    counts = design.map_sum(kernel, N_POWERS if budget.is_private else 1)
-    if not budget.is_private:
+    in_bins = budget.is_private
+    kernel = partial(_curvatures, vectors=vectors, along=along, level=level, in_bins=in_bins)
+    counts = design.map_sum(kernel, N_POWERS if in_bins else 1)
+    if not in_bins:
         # Along no direction, as of a constant, it is 0.
         return float(budget.release(plan, counts)[0][0]) / design.n_records or 1.0
     noisy, noise_std = budget.release(plan, counts[np.newaxis])
