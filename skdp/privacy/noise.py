@@ -245,11 +245,7 @@ def standard_gumbel(size: int, key: bytes) -> np.ndarray:
     Add b pi / sqrt(6) times these numbers to losses. Then the sum of option j is the smallest one
     with a probability proportional to exp(-loss / b), where the loss is that of option j.
     """
-    draws = np.empty(size)
-    for number, words in enumerate(_words(size, key)):
-        start = number * _CHUNK
-        part = draws[start : start + words.size]
-        _to_fractions(words, key, ("more", start), part)
+    draws = np.concatenate([np.empty(0), *_fractions(size, key)])
     # A Gumbel number is the logarithm of an exponential one. The small numbers decide, and there
     # the fractions are fine. No fraction may be 1: its number would be infinite.
     np.minimum(draws, 1 - 2.0**-53, out=draws)
@@ -296,15 +292,19 @@ def _two_sided(
 def _gamma(size: int, shape: int, key: bytes) -> np.ndarray:
     """Draw from the gamma law of integer `shape`, as sums of `shape` exponentials."""
     sums = np.zeros(size)
-    for number, words in enumerate(_words(size * shape, key)):
-        start = number * _CHUNK
-        exponentials = np.empty(words.size)
-        _to_fractions(words, key, ("more", start), exponentials)
-        np.negative(np.log(exponentials, out=exponentials), out=exponentials)
-        owners = np.arange(start, start + words.size) // shape
+    for number, fractions in enumerate(_fractions(size * shape, key)):
+        owners = (number * _CHUNK + np.arange(fractions.size)) // shape
         first = owners[0]
-        sums[first : owners[-1] + 1] += np.bincount(owners - first, weights=exponentials)
+        sums[first : owners[-1] + 1] += np.bincount(owners - first, weights=-np.log(fractions))
     return sums
+
+
+def _fractions(size: int, key: bytes) -> Iterator[np.ndarray]:
+    """Yield `size` random fractions in (0, 1], in chunks."""
+    for number, words in enumerate(_words(size, key)):
+        fractions = np.empty(words.size)
+        _to_fractions(words, key, ("more", number * _CHUNK), fractions)
+        yield fractions
 
 
 def _to_fractions(
