@@ -213,14 +213,14 @@ def warnings_for_size(spec: TraceSpec, plan: Plan) -> Iterator[str]:
     """Warn of too few units for the coefficients or for scales of features, from public facts."""
     if not spec.cost.is_private:
         return
+    few = f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g} are too few"
     strength, least = spec.signal_strength, _least_signal(spec)
     if strength < least:
         reason = "each record tells about few of these only, and noise easily hides that"
         if strength < _LEAST_SIGNAL:
             reason = "the noise is as large as any signal"
         yield (
-            f"{_units(spec)} with epsilon={spec.cost.epsilon:g} are too few for "
-            f"{counted(spec.n_free, 'coefficient')}: {reason}. Pass some "
+            f"{few} for {counted(spec.n_free, 'coefficient')}: {reason}. Pass some "
             f"{least / strength:.2g} times as many, a larger epsilon, or {_fewer(spec)}."
         )
     features = plan.parts.features
@@ -228,10 +228,9 @@ def warnings_for_size(spec: TraceSpec, plan: Plan) -> Iterator[str]:
     noise_std = None if features is None else default_branch(features)[-1].noise_std
     if noise_std is not None and noise_std > MOST_NOISE:
         yield (
-            f"{_units(spec)} with epsilon={spec.cost.epsilon:g} are too few to scale "
-            f"{counted(spec.n_entries, 'feature')} one by one: noise hides most of the centers "
-            f"and scales. Pass more {spec.unit.counted}, a larger epsilon, or fewer features"
-            ", or fit DPLinearRegression with bounds that are known without looking at X."
+            f"{few} to scale {counted(spec.n_entries, 'feature')} one by one: noise hides most of "
+            f"the centers and scales. Pass more {spec.unit.counted}, a larger epsilon, or fewer "
+            "features, or fit DPLinearRegression with bounds that are known without looking at X."
         )
 
 
@@ -268,10 +267,6 @@ def warnings_for_fit(
             f"{cut} coefficients do not stand out from the noise and are 0. Pass "
             f"{_fewer(spec)}, a larger epsilon, or more {spec.unit.counted}."
         )
-
-
-def _units(spec: TraceSpec) -> str:
-    return f"{spec.n_units} {spec.unit.counted}"
 
 
 def _fewer(spec: TraceSpec) -> str:
