@@ -113,8 +113,10 @@ class PrivacyCost:  # numpydoc ignore=PR02
         epsilon = max(gaussian_dp.epsilon_at(mu, delta, delta_tail), sys.float_info.min)
         if math.isinf(epsilon):
             raise ValueError(f"mu={mu!r} at delta={delta!r} has no finite epsilon.")
+        step = _EPSILON_STEP
         while _solved_mu(epsilon, delta, delta_tail) < mu:
-            epsilon *= 1 + _EPSILON_STEP
+            # Steps grow: beside delta, an epsilon far below the rounding of mu is lost.
+            epsilon, step = epsilon * (1 + step), 2 * step
         return PrivacyCost(epsilon, delta, delta_tail, mu=mu)
 
     @property

@@ -22,6 +22,18 @@ def test_shares_of_a_cost_add_up_to_it(epsilon, delta, part_of_delta):
         assert part.mu <= mu_from_epsilon_delta(part.epsilon, part.delta)
 
 
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e-20, 1e-16, 1e-15])
+@pytest.mark.parametrize("delta", [1e-300, 1e-6, 0.5])
+def test_the_epsilon_of_a_part_is_found_soon_where_mu_hardly_depends_on_it(epsilon, delta):
+    for part_of_delta, tail in ((1.0, 0.0), (1.0, 0.5), (0.5, 0.5)):
+        whole = PrivacyCost(epsilon, delta, tail * delta)
+        for share in (1.0, 1 - 1e-9, 1e-3):
+            part = whole.share_of(share, part_of_delta * delta, tail * part_of_delta * delta)
+            most = mu_from_epsilon_delta(part.epsilon, part.delta, part.delta_tail)
+            assert part.mu == whole.mu * math.sqrt(share) <= most
+            assert part.epsilon < 1
+
+
 def test_a_part_of_no_noise_has_none():
     assert not PrivacyCost(math.inf, 1e-6).share_of(0.3, 1e-7).is_private
 
