@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from planned import budget_for, spec_of
 
-from skdp import DPTraceRegressor
+from skdp import DPTraceRegressor, RankOneMatrices
 from skdp.data.matrices import Design
 from skdp.data.parts import Targets
 from skdp.data.sources import as_source
@@ -57,6 +57,14 @@ def test_a_start_alone_takes_the_budget_of_all_steps():
     assert shares[0]["start"] == pytest.approx(shares[3]["start"] + of_steps)
     # Clipped products are shorter than others.
     assert errors[3] < errors[0] < 0.3
+
+
+@pytest.mark.parametrize(("n_records", "epsilon"), [(40, 1.0), (1000, 1.0), (5000, 0.1)])
+def test_a_start_of_cells_leaves_steps_their_part(n_records, epsilon):
+    cells = RankOneMatrices.from_indices(np.arange(8) % 4, np.arange(8) // 4, (20, 20))
+    model = DPTraceRegressor(2, init="spectral", epsilon=epsilon, n_iter=2)
+    for plan in model.plan(n_records, 400, like=cells).parts.branches.branches:
+        assert 0 < plan.start.share <= sum(step.gradient.share for step in plan.steps) * (1 + 1e-9)
 
 
 def test_a_fit_without_steps_needs_a_start():

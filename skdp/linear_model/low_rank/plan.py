@@ -41,7 +41,7 @@ _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
 # square 1: benchmarks/house/constants.md. Rows of features are clipped at up to 16 times that norm,
 # as long as the noise of an eigenvalue is no larger than wanted: benchmarks/budgets/clipping.md.
 _CLIP, _LEAST_CLIPPED, _WANTED_NOISE = 1.3, 1 / 256, 0.1
-# Share of the budget that a start from data takes before steps.
+# Share of the budget that a start from data takes before steps, unless it is more than theirs.
 _START_SHARE = 0.25  # not studied
 # Standard deviation of a count of unclipped records, as a fraction of all; not studied.
 _VOTE_PRECISION = 0.03
@@ -127,12 +127,13 @@ def _plan_fit(
     margins, *last = _plan_margins(spec)
     others = centers, norm, covariances, spread, margins
     start, share = None, left_of(before, others, last)
+    counts = _shares_of_counts(spec)
     if spec.init == "spectral":
-        of_start = _START_SHARE if spec.n_iter else share
+        of_start = min(_START_SHARE, (share - sum(counts)) / 2) if spec.n_iter else share
         facts = (spec.n_entries,), _SPREAD, sensitivity.row_sum
         start = plan_sum(spec, "start", of_start, *facts)
         share -= of_start
-    steps = _plan_steps(spec, share) if spec.n_iter else ()
+    steps = _plan_steps(spec, share, *counts) if spec.n_iter else ()
     return FittedReleases(*others, start, steps, *last)
 
 
@@ -249,14 +250,22 @@ def covariance_bound(spec: TraceSpec) -> float:
     ) * math.sqrt(size)
 
 
-def _plan_steps(spec: TraceSpec, share: float) -> tuple[descent.DescentStep, ...]:
+def _shares_of_counts(spec: TraceSpec) -> tuple[float, float]:
+    """Return the shares of the counts of unclipped records and of curvatures, of all steps."""
+    n_steps = spec.n_iter
+    if not spec.has_curvatures:
+        return _share_of_counts(n_steps, spec, _VOTE_PRECISION), 0.0
+    limits = _LEAST_SHARE, _LARGEST_CURVATURE_SHARE
+    facts = 2 * n_steps, spec.n_units, spec.cost.mu
+    curvatures = share_for_counts(*facts, precision=_CURVATURE_PRECISION, limits=limits)
+    return _share_of_counts(n_steps, spec, _VOTE_PRECISION), curvatures
+
+
+def _plan_steps(
+    spec: TraceSpec, share: float, votes: float, curvatures: float
+) -> tuple[descent.DescentStep, ...]:
     """Plan a gradient and a count for each step, with the share that other releases leave."""
     n_steps = spec.n_iter
-    votes, curvatures = _share_of_counts(n_steps, spec, _VOTE_PRECISION), 0.0
-    if spec.has_curvatures:
-        limits = _LEAST_SHARE, _LARGEST_CURVATURE_SHARE
-        facts = 2 * n_steps, spec.n_units, spec.cost.mu
-        curvatures = share_for_counts(*facts, precision=_CURVATURE_PRECISION, limits=limits)
     shares = descent.shares_of_steps(share - votes - curvatures, n_steps, _GROWTH)
     change = sensitivity.row_sum if spec.unit.is_whole else sensitivity.response_sum
     shape = (spec.rank * sum(spec.matrix_shape) + spec.fit_intercept,)
