@@ -22,7 +22,7 @@ from skdp import _validation as checks
 from skdp.data.containers import refuse_masked
 from skdp.data.reduce import OBSERVER
 from skdp.data.workers import one_blas_thread
-from skdp.exceptions import THE_DEFAULT, warn_of_privacy, warnings_together
+from skdp.exceptions import THE_DEFAULT, BudgetError, warn_of_privacy, warnings_together
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
 from skdp.privacy.plan import PrivacyCost
@@ -477,10 +477,10 @@ class PlannedEstimator(PrivateEstimator):
     A subclass has the parameters `epsilon` and `delta`; a method ``plan(n_samples, n_features)``
     that declares all releases of the `cost`, a :class:`skdp.privacy.PrivacyCost`, with
     ``enforced=False``; and a method ``fit(X, y=None)`` that refuses bad data first, then opens its
-    budget by `open_budget`, and sets ``privacy_spent_``. `cost` is made of the parameters, or it is
-    the part of a whole that a pipeline or a search hands to its step. Behind other private steps
-    `fit` and `transform` take any finite rows. Units other than rows, and another adjacency, are
-    class attributes `privacy_unit` and `adjacency`.
+    one budget by `open_budget`, and sets ``privacy_spent_``. `cost` is made of the parameters, or
+    it is the part of a whole that a pipeline or a search hands to its step, and not to clones of
+    that. Behind other private steps `fit` and `transform` take any finite rows. Units other than
+    rows, and another adjacency, are class attributes `privacy_unit` and `adjacency`.
 
     See Also
     --------
@@ -601,7 +601,22 @@ class PlannedEstimator(PrivateEstimator):
         return spec.parts
 
     def _release(self, spec: Any, data: Any, warn: Any, plan: Any = None) -> tuple[Any, Any, Any]:
+        name, part, whole = type(self).__name__, self._part, list[PrivacySpent]()
+        assert part is not None
+
+        def _charge_once(spent: PrivacySpent) -> None:
+            if whole:
+                raise BudgetError(f"fit of {name} must call self.open_budget(plan) only once.")
+            whole.append(spent)
+            if part.charge is not None:
+                part.charge(spent)
+
+        self._part = part._replace(charge=_charge_once)
         self.fit(*data)
+        if not whole:
+            # What it may have released by another budget is to be paid for, too.
+            _charge_once(PrivacyBudget.of(plan_of(spec, spec.parts)).spent())
+            raise ValueError(f"fit of {name} must call self.open_budget(plan), and spend by it.")
         return spec, None, None
 
     def _keep(self, spec: Any, result: Any, budget: Any) -> list[str]:

@@ -161,6 +161,32 @@ def test_a_budget_that_was_opened_elsewhere_is_no_word():
         make_dp_pipeline(Elsewhere()).fit(X)
 
 
+class ClonesItself(Quantiles):
+    """Has what it releases by what its parameters say."""
+
+    def fit(self, X, y=None):
+        inner = clone(self)
+        Quantiles.fit(inner, X)
+        vars(self).update(vars(inner))
+        return self
+
+
+class FitsTwice(Quantiles):
+    def fit(self, X, y=None):
+        return super().fit(X) and super().fit(X)
+
+
+@pytest.mark.parametrize("kind", [Elsewhere, ClonesItself, FitsTwice])
+@pytest.mark.parametrize("steps", [(), (DPPCA(2),)], ids=["alone", "before another"])
+def test_what_is_not_spent_by_the_one_budget_is_charged_and_refused(kind, steps, tmp_path):
+    facts = {"dataset": "X", "epsilon": 3.0, "delta": 1e-5}
+    ledger = PrivacyLedger.create(tmp_path / "ledger.db", **facts)
+    pipeline = make_dp_pipeline(kind(), *steps, epsilon=2.0, ledger=ledger)
+    with pytest.raises((ValueError, BudgetError), match=r"must call self\.open_budget\(plan\)"):
+        pipeline.fit(X)
+    assert [one["epsilon"] for one in ledger.entries()] == [2.0]
+
+
 def test_a_record_that_nobody_gives_his_word_for_is_unknown():
     def fit(self, X, y=None):
         self.privacy_spent_ = Quantiles().fit(X).privacy_spent_
