@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, partial, wraps
 from html import escape
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from itertools import dropwhile, pairwise, takewhile
 from numbers import Integral, Real
 from types import NoneType
@@ -124,10 +124,22 @@ def named(method: Callable[..., Any]) -> Callable[..., Any]:
             who = f"{type(self).__name__}.{method.__name__}"
             hint = "Use solver. " * bool({"algorithm", "svd_solver"} & kwargs.keys())
             names = ", ".join([*expected.parameters][1:])
+            if str(error) == "too many positional arguments":
+                hint = _by_keyword(expected, who.removesuffix(".__init__"))
             raise TypeError(f"{who}: {error}. {hint}It takes {names}.") from None
         return method(self, *args, **kwargs)
 
     return _named
+
+
+def _by_keyword(expected: Signature, who: str) -> str:
+    """Show a call with one argument by its keyword."""
+    kinds = {name: one.kind for name, one in [*expected.parameters.items()][1:]}
+    first = [name for name, kind in kinds.items() if kind == Parameter.POSITIONAL_OR_KEYWORD]
+    by_keyword = [name for name, kind in kinds.items() if kind == Parameter.KEYWORD_ONLY]
+    one = "epsilon" if "epsilon" in by_keyword else "".join(by_keyword[:1])
+    call = ", ".join([*first, f"{one}=..."])
+    return f"Pass others by keyword: {who}({call}). " * bool(one)
 
 
 class PlainParametersMixin:
@@ -319,6 +331,7 @@ _HINTS = {
     "type: continuous": " Fit a regression to other numbers, or make classes of them, as y > 10.",
     "type: missing": " Leave out records without a label, as y.notna() tells of a series.",
     **dict.fromkeys(("type: dates", "type: mixed"), " Pass [str(label) for label in y]."),
+    "y should be a 1d": " It has one entry for each row: of several columns make one fit for each.",
     "Expected 2D": " Reshape your data by reshape(-1, 1) if it is one feature, by reshape(1, -1) "
     "if it is one row.",
     "Expected a 2-dim": " Pass a frame, as X[['name']]; to a ColumnTransformer a list, ['name'].",
@@ -346,14 +359,16 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
             with np.errstate(all="ignore"), config_context(assume_finite=False):
                 return check(X, *args, **kwargs)
         except Exception as error:
-            redacted = _redacted(error, X)
+            # Then NaN is not what it refuses.
+            allow_nan = kwargs.get("ensure_all_finite") == "allow-nan"
+            redacted = _redacted(error, X, allow_nan=allow_nan)
         # Outside the handler: inside, the error with the values would be attached as its context.
         raise redacted
 
     return _check
 
 
-def _redacted(error: Exception, X: Any) -> Exception:
+def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
     """Make an error from the part of its text that is known to tell no values."""
     text = flaw = ""
     # An error of foreign code may fail to print itself.
@@ -370,7 +385,7 @@ def _redacted(error: Exception, X: Any) -> Exception:
         message += "".join(hint for sign, hint in _HINTS.items() if sign in message)
     if message.startswith(_OF_COLUMNS):
         with suppress(Exception):
-            flaw = f" {said_of(kinds_of(X), message)}".rstrip()
+            flaw = f" {said_of(kinds_of(X, allow_nan=allow_nan), message)}".rstrip()
     return kind(message + flaw)
 
 

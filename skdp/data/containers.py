@@ -219,8 +219,10 @@ def as_feature_names(names: list[Any] | None) -> list[str] | None:
 def flaw_of_columns(X: Any) -> str:
     """Name the columns of a data frame whose types are no real numbers; "" if there are none."""
     bad = [str(name) for name, is_number in types_of(X) if not is_number]
-    flaw = f"X has columns that are no real numbers: {shortened(bad)}: pass X.drop(columns={bad})"
-    return f"{flaw}, or columns of numbers made of them." * bool(bad)
+    return (
+        f"X has columns that are no real numbers: {shortened(bad)}: pass X.drop(columns={bad}), or "
+        "columns of numbers made of them, as .astype('boolean') does of booleans as objects."
+    ) * bool(bad)
 
 
 def types_of(X: Any) -> list[tuple[Any, bool]]:
@@ -272,7 +274,13 @@ CURES = {
     "texts": (
         f"{_ENCODE}; if they are dates, (pandas.to_datetime(X['name'], utc=True) - "
         "pandas.Timestamp('2000-01-01', tz='UTC')).dt.days makes numbers, and "
-        "X['name'].str.to_date() dates of polars; if numbers, pandas.to_numeric(X['name'])."
+        "X['name'].str.to_date() dates of polars; if numbers, pandas.to_numeric(X['name'], "
+        "errors='coerce'), which makes NaN of other texts; or leave them out, as "
+        "X.drop(columns=['name'])."
+    ),
+    "booleans and gaps": (
+        "Pass X['name'].astype('boolean'), whose gaps are filled as those of numbers are; or "
+        "encode them by OneHotEncoder(categories=[[False, True]], handle_unknown='ignore')."
     ),
     "objects": "Make columns of numbers of them, or leave them out, as X.drop(columns=['name']).",
 }
@@ -308,7 +316,11 @@ def _kind_of(column: Any) -> str:
         return "dates"
     if not all(issubclass(kind, Number | np.bool_) for kind in kinds):
         return "objects"
-    return "infinity" if {np.inf, -np.inf} & set(present) else "NaN" if has_gaps else ""
+    if {np.inf, -np.inf} & set(present):
+        return "infinity"
+    is_object = getattr(column, "dtype", None) == np.dtype(object)
+    are_booleans = is_object and kinds and kinds <= {bool, np.bool_}
+    return ("booleans and gaps" if are_booleans else "NaN") * has_gaps
 
 
 def _is_gap(entry: Any) -> bool:
@@ -316,8 +328,8 @@ def _is_gap(entry: Any) -> bool:
     return entry is None or is_nan or type(entry).__name__ in ("NAType", "NaTType")
 
 
-def kinds_of(X: Any, names: Any = None) -> dict[str, str]:
-    """Return the names, or the numbers, of the columns that hold other than finite numbers."""
+def kinds_of(X: Any, names: Any = None, *, allow_nan: bool = False) -> dict[str, str]:
+    """Return the names, or the numbers, of columns of other than finite numbers, or than NaN."""
     if issparse(X):
         return {}
     X = X if hasattr(X, "shape") else np.asarray(X, dtype=object)
@@ -325,7 +337,8 @@ def kinds_of(X: Any, names: Any = None) -> dict[str, str]:
         names = names_of(X) or range(*X.shape[1:2])
     X = getattr(X, "iloc", X)
     found = {str(name): kind_of(X[:, place]) for place, name in enumerate(names)}
-    return {name: kind for name, kind in found.items() if kind}
+    taken = ("", "NaN", "booleans and gaps") if allow_nan else ("",)
+    return {name: kind for name, kind in found.items() if kind not in taken}
 
 
 def said_of(kinds: Mapping[str, str], said: str = "", cures: Mapping[str, str] = CURES) -> str:
@@ -335,7 +348,7 @@ def said_of(kinds: Mapping[str, str], said: str = "", cures: Mapping[str, str] =
         names = [name for name, its in kinds.items() if its == kind]
         who = f"Column {names[0]} holds" if len(names) == 1 else f"Columns {shortened(names)} hold"
         place = f"pandas.Series(X[:, {names[0]}])" if names[0].isdigit() else f"X[{names[0]!r}]"
-        cure = f" {cures[kind]}".replace("X['name']", place).replace("'name'", repr(names[0]))
+        cure = f" {cures[kind]}".replace("X['name']", place).replace("['name']", str(names))
 
         texts.append(f"{who} {kind}.{cure * (cures[kind] not in said)}")
         said += cures[kind]

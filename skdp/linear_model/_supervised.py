@@ -438,7 +438,12 @@ def refuse_others(labels: np.ndarray, classes: np.ndarray) -> None:
             "K - 1 (an OutputCodeClassifier -1 and 1): encode y so, and pass "
             f"classes=list(range({len(classes)})), or classes=[-1, 1]."
         )
+        # All labels are of one kind, which is public.
+        kinds = [_kind_of(type(each[0])) for each in (labels, classes)]
+        differ = f" Types differ: y has {kinds[0]}, and classes has {kinds[1]}."
         raise ValueError(
             "y has a label that is not among classes; it is not named, as it is private. Pass all "
-            "labels that there may be as classes." + codes * (classes.dtype.kind in "iu")
+            "labels that there may be as classes."
+            + differ * (not are_alike)
+            + codes * (classes.dtype.kind in "iu")
         )

@@ -105,7 +105,7 @@ def by_rows(name: str, step: Any, rows: Any, method: str = "transform") -> Any:
             raise ValueError(_refusal(what, result, rows, public.error))
         # A step that was fitted to some categories may refuse all public rows.
         return _finite_but_gaps(_real(what, result, rows).astype(np.float64), rows)
-    form = _form_of_public(what, public)
+    form = _form_of_public(what, public, function)
     for part, its in _parts(step, rows) if is_columns(step) else [(step, rows)]:
         _check_by_rows(what, part, its, method)
     made = _real(what, result, rows)
@@ -130,13 +130,15 @@ def _form_of(result: Any) -> tuple[Any, ...] | None:
     return issparse(result), result.shape[1], result.dtype
 
 
-def _form_of_public(what: str, public: "_Public") -> tuple[Any, ...]:
+def _form_of_public(what: str, public: "_Public", function: Callable[..., Any]) -> tuple[Any, ...]:
     made = public.result
     form, shape, dtype = _form_of(made), twos.shape_of(made), getattr(made, "dtype", None)
     if form is None or shape[0] != TWICE:
         mend = _NO_FRAMES if hasattr(made, "iloc") else ""
         if not mend and getattr(dtype, "kind", "") in "OU":
-            mend = f"{_TEXTS} {flaw_of_columns(public.rows)}".rstrip()
+            # Of the columns of a ColumnTransformer each part has some.
+            is_part = is_columns(getattr(function, "__self__", None))
+            mend = _TEXTS if is_part else f"{_TEXTS} {flaw_of_columns(public.rows)}".rstrip()
         # Of categories and texts, they follow values.
         facts = "" if twos.hold_categories(public.rows) else f" of shape {shape} and type {dtype}"
         given = f"{type(made).__name__}{facts} for {TWICE} public rows"
@@ -385,7 +387,8 @@ def have_gaps(rows: Any) -> np.ndarray:
     """Tell which rows have a number that is not finite; texts, missing or not, are no numbers."""
     if not twos.are_single(rows):
         if (types := types_of(rows)) and not are_numbers(rows):
-            rows = rows[[name for name, is_number in types if is_number]]
+            # Columns of objects may be numbers, too.
+            rows = rows[[name for name, is_one in types if is_one or are_numbers(rows[name])]]
         with suppress(Exception):
             values = plain_rows(rows) if issparse(rows) else quietly(_with_gaps, rows)
             return not_finite_rows(values)
@@ -464,8 +467,12 @@ def _refusing_columns(step: Any, rows: Any) -> list[str]:
     return named
 
 
-def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool) -> None:
+def check_rows_of_columns(
+    name: str, step: Any, rows: Any, *, are_private: bool, allow_nan: bool
+) -> None:
     """Refuse rows that lack columns, and private ones that public parts do not make finite.
+
+    With `allow_nan` it is left to the next step.
 
     Public parts of a ColumnTransformer see the private rows twice: here, where nothing has been
     charged, so that what they refuse costs nothing, and in `fitted_columns`.
@@ -487,20 +494,27 @@ def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool)
     settings = _public(f"Step {name!r}", alone.set_params(remainder="drop").fit, stand_ins(rows))
     if settings.rows is None and settings.error:
         raise ValueError(settings.error)
-    if are_private and (flaw := _flaw(name, in_public(step), rows)):
-        raise ValueError("\n".join(_flaws_of_parts(name, step, rows)) or flaw)
+    if are_private and (flaw := _flaw(name, in_public(step), rows, allow_nan)):
+        flaws = "\n".join(_flaws_of_parts(name, step, rows, allow_nan))
+        raise ValueError(flaws or flaw + _hint_of_objects(rows))
 
 
-def _flaw(name: str, step: Any, rows: Any) -> str:
+def _hint_of_objects(rows: Any) -> str:
+    hint = " Of booleans as objects, .astype('boolean') makes columns of booleans."
+    return hint * any(one == np.dtype(object) for one in getattr(rows, "dtypes", ()))
+
+
+def _flaw(name: str, step: Any, rows: Any, allow_nan: bool) -> str:
     """Say why a public transformer makes no finite numbers of some rows; "" if it does."""
     try:
         made = transformed([(name, fitted_to_nothing(name, step, rows))], rows)
     except ValueError as error:
         return str(error)
-    return "" if is_finite(made) else f"Step {name!r} leaves NaN or infinity."
+    is_odd = not_finite_rows(made, allow_nan=allow_nan).any()
+    return f"Step {name!r} leaves NaN or infinity." * bool(is_odd)
 
 
-def _flaws_of_parts(name: str, step: Any, rows: Any) -> Iterator[str]:
+def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterator[str]:
     """Say of each part why it leaves other than finite numbers, with columns and cures."""
     rows = rows if hasattr(rows, "shape") else np.asarray(rows)
     names = names_of(rows) or range(rows.shape[1])
@@ -509,14 +523,28 @@ def _flaws_of_parts(name: str, step: Any, rows: Any) -> Iterator[str]:
     for part, one, columns, places in [*parts, ("remainder", step.remainder, rest, rest)]:
         if not len(places) or (isinstance(one, str) and one == "drop"):
             continue
-        # Of the parts this one alone, to the columns that it gets.
         is_single, own = isinstance(columns, str | Integral), columns_of(rows, places)
-        alone = [("alone", one, 0 if is_single else [*range(len(places))])]
-        whole = clone(step).set_params(transformers=alone, remainder="drop")
         path, its = f"{name}__{part}", [str(names[place]) for place in places]
-        if flaw := _flaw(path, in_public(whole), own):
-            kinds = kinds_of(own, its)
+        # Of the parts this one alone, to its columns, and to all: public rows follow their kinds.
+        flaws = (
+            _flaw(
+                path,
+                in_public(_only(step, one, among[0] if is_single else among)),
+                given,
+                allow_nan,
+            )
+            for given, among in ((own, [*range(len(places))]), (rows, places))
+        )
+        if flaw := next(filter(None, flaws), ""):
+            kinds = kinds_of(own, its, allow_nan=allow_nan)
+            flaw += _hint_of_objects(own)
             yield _with_columns(f"Step {path!r}", flaw, one, kinds, its, is_single=is_single)
+
+
+def _only(step: Any, part: Any, columns: Any) -> Any:
+    """Clone a transformer with one part alone."""
+    alone = [("alone", part, columns)]
+    return clone(step).set_params(transformers=alone, remainder="drop")
 
 
 def _with_columns(

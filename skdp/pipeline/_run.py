@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -9,9 +10,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from skdp import _estimator
@@ -115,15 +117,24 @@ def prepare(
             "Steps that share a budget protect users with rows in memory only: pass X as an array "
             "or a sparse matrix, or fit one estimator to rows in parts."
         )
-    name, first, *_ = next(step for step in steps if step.columns is None)
+    number = next(number for number, step in enumerate(steps) if step.columns is None)
+    name, first, *_ = steps[number]
     if rules.is_columns(first):
-        check_rows_of_columns(name, first, X, are_private=not is_planned)
+        allow_nan = _leaves_nan(steps, number)
+        check_rows_of_columns(name, first, X, are_private=not is_planned, allow_nan=allow_nan)
     steps = composition.with_names(steps, X)
     if not is_planned:
         composition.check_targets(steps, X, y)
         _check_categories(steps, X)
     ids = {} if people is None else {"users": users}
     return Run(given, steps, X, y, targets, seed, lack_classes, people, ids, n_planned)
+
+
+def _leaves_nan(steps: Sequence[Step], number: int) -> bool:
+    """Tell whether a ColumnTransformer leaves NaN to the step behind it, which takes it."""
+    following = [one.estimator for one in steps[number + 1 : number + 2]]
+    takes = any(hasattr(one, "fit") and get_tags(one).input_tags.allow_nan for one in following)
+    return takes and not rules.private_parts(steps[number].estimator)
 
 
 def _check_categories(steps: Sequence[Step], X: Any) -> None:
@@ -245,11 +256,19 @@ def places_of(
             behind = _like_behind(place.step, step, n_rows, like, released)
             like = _in_same_layout(behind, like)
         elif rules.is_columns(step.estimator) and rules.private_parts(step.estimator):
-            like = _public_result(step.name, in_public(step.estimator), next(stand_ins(like)))
+            like = _first_result(step.name, in_public(step.estimator), [*stand_ins(like)])
             n_rows, is_checked = run.n_units or _shape_of(run.X)[0], True
         else:
             like = _public_result(step.name, rules.copied(step.estimator), like)
     return places
+
+
+def _first_result(name: str, step: Any, branches: Sequence[Any]) -> Any:
+    """Send public rows through a step, the first that it takes."""
+    for rows in branches:
+        with suppress(ValueError):
+            return _public_result(name, step, rows)
+    return _public_result(name, step, branches[0])
 
 
 def _public_result(name: str, step: Any, rows: Any) -> Any:
@@ -450,7 +469,10 @@ def _rows_behind(run: Run, number: int, fitted: Any, X: Any) -> Any:
     if isinstance(rows, RowBlocks):
         return composition.as_checked(rows, run.steps) if step.is_private else rows
     # Their public parts have made all rows finite before, of which some may not have been.
-    return finite(rows) if rules.is_columns(step.estimator) else rows
+    if not rules.is_columns(step.estimator):
+        return rows
+    takes_nan = not issparse(rows) and _leaves_nan(run.steps, number)
+    return np.where(np.isnan(rows), rows, finite(rows)) if takes_nan else finite(rows)
 
 
 # ------------------------------

@@ -207,8 +207,9 @@ class ColumnEstimator(PrivateEstimator):
         if self._takes_gaps and holds_sparse(X):
             raise ValueError(
                 'missing="mean" takes dense rows, no sparse ones: pass X.toarray(), or make rows '
-                'by RowBlocks.from_parquet(..., sparse_output=False), or pass missing="refuse" '
-                "and rows whose gaps public constants fill."
+                "by a ColumnTransformer with sparse_threshold=0 or by "
+                'RowBlocks.from_parquet(..., sparse_output=False), or pass missing="refuse" and '
+                "rows whose gaps public constants fill."
             )
 
 

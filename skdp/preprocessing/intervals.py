@@ -42,13 +42,18 @@ def _pairs(bounds: Any, n_features: int) -> list[Any] | None:
     shape: tuple[int, ...] = ()
     with suppress(TypeError, ValueError):
         shape = np.shape(bounds)
-    if isinstance(bounds, tuple) or shape != (n_features, 2):
+    # Arrays or lists in a tuple are all lower and all upper ends; of tuples it is not clear.
+    are_ends = isinstance(bounds, tuple) and not (
+        n_features == 2 and all(isinstance(one, tuple) for one in bounds)
+    )
+    if shape != (n_features, 2) or are_ends:
         return None
     if n_features == 2:
         raise ValueError(
             f"bounds={shown(bounds)} can be read two ways, by columns and by ends: pass the tuple "
-            "(low, high) of all lower and all upper ends, or a dict of the names of columns, as "
-            "{'age': (18, 90), ...}; a list of tuples (low, high) goes by columns, too."
+            "(low, high) of lists of all lower and all upper ends, as ([18, 0], [90, 9]), or a "
+            "dict of the names of columns, as {'age': (18, 90), ...}; a list of tuples, as "
+            "[(18, 90), (0, 9)], goes by columns, too."
         )
     return [tuple(one) for one in bounds]
 
@@ -67,9 +72,10 @@ def in_order(bounds: Mapping[Any, Any], names: Sequence[Any] | None) -> list[Any
     missing = [str(name) for name in names if name not in bounds]
     unknown = [str(name) for name in bounds if name not in names]
     if missing or unknown:
+        rest = " To leave the missing ones out, pass X[list(bounds)]." * (not unknown)
         raise ValueError(
             f"bounds must name the columns of X: missing are {shortened(missing) or 'none'}, "
-            f"unknown are {shortened(unknown) or 'none'}."
+            f"unknown are {shortened(unknown) or 'none'}.{rest}"
         )
     return [tuple(one) if isinstance(one := bounds[name], list) else one for name in names]
 
@@ -88,7 +94,8 @@ def checked_interval(
     if not (high - low >= least).all():
         raise ValueError(
             f"bounds={shown(bounds)} must be (low, high), with low below high by at least "
-            f"{least:g} in every column."
+            f"{least:g} in every column. A list of tuples, as [(low, high), ...], has one for each "
+            "column."
         )
     return low, high
 

@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from refusals import refusal_of
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.impute import SimpleImputer
@@ -71,6 +72,11 @@ def days_of(column):
 
 FILLED = SimpleImputer(strategy="constant", fill_value=0)
 TOWN = passing("town")
+# As pandas.read_csv reads true and false with gaps.
+WHOLE = TABLE.assign(odd=TABLE["member"].astype(object))
+ODD = WHOLE.assign(odd=WHOLE["odd"].where(WHOLE["id"] != 7, np.nan))
+BOTH = OneHotEncoder(categories=[[False, True]], handle_unknown="ignore")
+GAUSSIAN = skdp.DPCovariance(missing="mean")
 # What is fitted, to which table, what the error says, and what is fitted instead, to which one.
 ERRORS = {
     "gaps in numbers": (
@@ -86,6 +92,44 @@ ERRORS = {
         "Column nullable holds NaN. Fill missing",
         pipeline_of(("rest", FILLED, ["nullable"])),
         GAPS,
+    ),
+    **{
+        f"gaps in booleans of objects, {name}": (
+            pipeline_of(AGE, ("rest", part, ["odd"])),
+            ODD,
+            r"__rest' refuses .* Column odd holds booleans and gaps. Pass X\['odd'\].astype\('bool",
+            pipeline_of(AGE, ("rest", other, ["odd"])),
+            ODD.astype({"odd": kind}),
+        )
+        for name, part, other, kind in [
+            ("as they are", "passthrough", FILLED, "boolean"),
+            ("filled", FILLED, FILLED, "boolean"),
+            ("scaled", skdp.DPStandardScaler(), skdp.DPStandardScaler(missing="mean"), "boolean"),
+            ("encoded", "passthrough", BOTH, object),
+        ]
+    },
+    "gaps in booleans of objects alone": (
+        passing("odd"),
+        ODD,
+        r"__rest' refuses .* Column odd holds booleans and gaps. Pass",
+        pipeline_of(("rest", skdp.DPStandardScaler(missing="mean"), ["odd"])),
+        ODD,
+    ),
+    "booleans of objects, filled": (
+        pipeline_of(AGE, ("rest", FILLED, ["odd"])),
+        WHOLE,
+        r"booleans as objects, .astype\('boolean'\) .* It is about columns: odd.$",
+        pipeline_of(AGE, ("rest", FILLED, ["odd"])),
+        WHOLE.astype({"odd": "boolean"}),
+    ),
+    "gaps beside texts, which are taken": (
+        skdp.make_dp_pipeline(
+            ColumnTransformer([("rest", "passthrough", ["age", "town"])]), GAUSSIAN
+        ),
+        GAPS,
+        r"__rest' refuses its rows. Column town holds texts and gaps. .*columns=\['town'\]\)",
+        passing("age"),
+        TABLE,
     ),
     "gaps in booleans of pyarrow": (
         passing("arrow"),
@@ -153,9 +197,9 @@ ERRORS = {
     "numbers in texts": (
         pipeline_of(("scale", skdp.DPStandardScaler(), ["price"])),
         TABLE,
-        r"Column price holds texts. .* pandas.to_numeric\(X\['price'\]\)",
-        passing("price"),
-        pd.to_numeric(TABLE["price"]).to_frame(),
+        r"Column price holds texts. .* pandas.to_numeric\(X\['price'\], errors='coerce'\)",
+        pipeline_of(("rest", FILLED, ["price"])),
+        pd.to_numeric(TABLE["price"].where(TABLE["id"] != 7, "n/a"), errors="coerce").to_frame(),
     ),
     "dates": (
         passing("when"),
@@ -236,6 +280,59 @@ def test_without_a_pipeline_the_column_is_named_too(case):
     rows, said = PLAIN[case]
     for model in (skdp.DPPCA(1), skdp.DPLogisticRegression(classes=["no", "yes"])):
         assert re.search(said, str(refusal_of(model, rows, Y).value))
+
+
+def test_gaps_reach_a_covariance_that_takes_them():
+    rows = GAPS[["id", "age"]].astype(float)
+    for filled, named in (
+        (rows.assign(note="late"), ["note"]),
+        (TABLE[["town"]].join(rows), ["town"]),
+    ):
+        text = str(refusal_of(GAUSSIAN, filled).value)
+        assert f"Column {named[0]} holds texts" in text
+        assert f"X.drop(columns={named})" in text
+        assert "NaN. Fill" not in text
+    with pytest.raises(ValueError, match=r"missing are age, .* pass X\[list\(bounds\)\]"):
+        skdp.DPCovariance(missing="mean", bounds={"id": (0, 60)}).fit(rows)
+    columns = ColumnTransformer([("all", "passthrough", ["id", "age"])])
+    model = skdp.make_dp_pipeline(columns, skdp.DPCovariance(missing="mean"), epsilon=np.inf)
+    alone = skdp.DPCovariance(missing="mean", epsilon=np.inf).fit(rows)
+    np.testing.assert_allclose(model.fit(rows)[-1].location_, alone.location_)
+    assert skdp.privacy_spent(clone(model).set_params(epsilon=1.0).fit(rows)).is_private
+    model = clone(model)
+    refused = refusal_of(model, rows.replace({"age": {TABLE["age"][8]: np.inf}}))
+    assert "Column age holds infinity" in str(refused.value)
+    codes = ("c", OneHotEncoder(categories=[[*"abcdefgh", *TOWNS]]), ["town"])
+    sparse = skdp.make_dp_pipeline(ColumnTransformer([codes]), GAUSSIAN)
+    assert "sparse_threshold=0" in str(refusal_of(sparse, TABLE).value)
+
+
+CALLS = {
+    "positional": (
+        lambda: skdp.DPPCA(2, 1.0),
+        r"by keyword: DPPCA\(n_components, epsilon=\.\.\.\)",
+    ),
+    "positional, of none": (lambda: skdp.DPStandardScaler(1.0), r"DPStandardScaler\(epsilon="),
+    "two responses": (
+        lambda: skdp.DPLinearRegression().fit(TABLE[["age"]], TABLE[["age", "id"]]),
+        "y should be a 1d array, .* of several columns make one fit for each.$",
+    ),
+    "labels of another type": (
+        lambda: skdp.DPLogisticRegression(classes=["no", "yes"]).fit(TABLE[["age"]], Y == "yes"),
+        "not among classes; .* Types differ: y has booleans, and classes has strings.$",
+    ),
+    "ends upside down": (
+        lambda: skdp.DPStandardScaler(bounds=([9, 0], [0, 9])).fit(TABLE[["age", "id"]]),
+        r"low below high .* A list of tuples, as \[\(low, high\), \.\.\.\], has one for each col",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_a_call_that_is_refused_shows_another(case):
+    call, said = CALLS[case]
+    with pytest.raises((TypeError, ValueError), match=said):
+        call()
 
 
 def test_whole_numbers_and_booleans_are_passed_on_together():

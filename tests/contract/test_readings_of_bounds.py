@@ -37,7 +37,7 @@ def readings(n_columns):
         "dict from JSON": json.loads(json.dumps(dict([*NAMED.items()][:n_columns]))),
         "list of tuples": pairs,
         "lists": (list(low), list(high)),
-        "tuples": (low, high),
+        **({} if n_columns == 2 else {"tuples": (low, high)}),
         **({} if n_columns == 2 else {"from JSON": [[*one] for one in pairs]}),
         **({} if n_columns == 2 else {"rows of an array": np.array(pairs)}),
         **({} if n_columns == 2 else {"columns of an array": np.array([low, high])}),
@@ -58,6 +58,8 @@ def test_all_classes_read_bounds_alike(kind, n_columns):
     "bounds",
     [
         [[18, 90], [20, 150]],
+        ((18, 90), (20, 150)),
+        ((18, 20), (90, 150)),
         [[18, 20], [90, 150]],
         np.array([[18, 90], [20, 150]]),
         [np.array([18, 20]), np.array([90, 150])],

@@ -159,7 +159,7 @@ NAMED = dict(reversed([*zip(FRAME, [*PAIRS[:3], [0, 2000]], strict=True)]))
 def test_bounds_by_name_and_in_pairs_are_those_of_the_columns(make):
     rows = make(FRAME)
     pairs, named = PAIRS[: rows.shape[1]], {name: NAMED[name] for name in rows.columns}
-    ends = tuple(zip(*pairs, strict=True))
+    ends = tuple(map(list, zip(*pairs, strict=True)))
     fits = [
         silently(DPStandardScaler(bounds=one, epsilon=np.inf), rows) for one in (ends, pairs, named)
     ]
