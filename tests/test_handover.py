@@ -405,7 +405,7 @@ def test_what_weakens_a_record_is_carried_too():
 
 
 def test_what_a_subclass_makes_carries_nothing():
-    kept = type("Mine", (DPCovariance,), {})(bounds=ENDS).fit(X)
+    kept = type("Mine", (DPCovariance,), {})(bounds=ENDS).fit(MANY.to_numpy())
     assert not privacy_spent(kept.regression(0)).is_private
 
 
