@@ -233,7 +233,7 @@ def attributes_of(moment: Moment, *, is_centered: bool) -> dict[str, Any]:
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     repaired *= np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
     mean, of_noise = moment.center + moment.scale * mean, noise_std * kept / presence
-    location, location_std = _location(moment, mean, of_noise)
+    location, location_std, is_located = _location(moment, mean, of_noise)
     # A constant is correlated with itself alone.
     stds = np.sqrt(np.diag(repaired))
     stds = np.where(stds > 0, stds, 1.0)
@@ -245,7 +245,8 @@ def attributes_of(moment: Moment, *, is_centered: bool) -> dict[str, Any]:
     left = np.where(varies, np.clip(left / np.where(square > 0, square, 1.0), _LEAST_RATIO, 1), 1.0)
     return {
         "location_": finite(location),
-        "location_noise_std_": location_std,
+        "location_noise_std_": finite(location_std),
+        "is_located_": is_located,
         "covariance_": matrix,
         "correlation_": finite(correlations),
         "scale_": np.sqrt(np.diag(matrix)),
@@ -268,20 +269,20 @@ def _repaired(values: np.ndarray, edge: float) -> np.ndarray:
 
 def _location(
     moment: Moment, mean: np.ndarray, noise_std: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weigh the mean of clipped rows and the center of the scales, which is noisier but unbiased.
 
     How far they are apart, beyond the noise of both, is the bias of the first. Return also the
-    noise that is left, which is infinite where it hides the place of a column.
+    noise that is left, and of which columns it does not hide the place.
     """
     if not moment.noise_std or not np.any(moment.center):
-        return mean, np.zeros(len(mean))
+        return mean, np.zeros(len(mean)), np.full(len(mean), True)
     own, other = np.square(moment.scale * noise_std), np.square(moment.scales.center_std)
     error = own + np.maximum(np.square(mean - moment.center) - own - other, 0.0)
     part = error / np.maximum(error + other, np.finfo(np.float64).tiny)
     stds = 1 / np.sqrt(1 / own + 1 / other)
-    stds[(stds > _MOST_NOISE * moment.scale) | np.isinf(other)] = math.inf
-    return mean + part * (moment.center - mean), stds
+    is_located = (stds <= _MOST_NOISE * moment.scale) & np.isfinite(other)
+    return mean + part * (moment.center - mean), stds, is_located
 
 
 # ------------------------------
@@ -336,8 +337,10 @@ class DPCovariance(ColumnEstimator):
     location_ : ndarray of shape (n_features,)
         Means of the columns, or zeros with `assume_centered`. Covered by the guarantee.
     location_noise_std_ : ndarray of shape (n_features,)
-        Standard deviation of the noise in `location_`, infinite where it hides where a column lies.
-        Such a column has no regression. Covered by the guarantee.
+        Standard deviation of the noise in `location_`. Covered by the guarantee.
+    is_located_ : ndarray of bool of shape (n_features,)
+        Whether noise leaves visible where a column lies. Other columns have no regression. Covered
+        by the guarantee.
     correlation_ : ndarray of shape (n_features, n_features)
         Correlations of the columns. Covered by the guarantee.
     scale_ : ndarray of shape (n_features,)
@@ -693,7 +696,7 @@ class DPCovariance(ColumnEstimator):
         columns = self._columns(on, without=at)
         if at in columns:
             raise ValueError(f"on has the target {target!r}, which would predict itself.")
-        if np.isinf(self.location_noise_std_[at]):
+        if not self.is_located_[at]:
             raise ValueError(
                 f"Noise hides where the target {shown(target)} lies, and predictions could be "
                 "anywhere: fit with a larger epsilon, fewer columns, or bounds that are known "

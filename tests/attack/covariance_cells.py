@@ -15,7 +15,15 @@ from skdp.testing._recording import Group
 __all__ = ["CELLS", "SLIPS", "datasets", "strange_datasets", "strangers"]
 
 RELEASED = {"location_", "covariance_", "correlation_", "scale_"}
-RELEASED |= {"location_noise_std_", "noise_std_", "presence_", "kept_", "left_", "feature_bounds_"}
+RELEASED |= {
+    "is_located_",
+    "location_noise_std_",
+    "noise_std_",
+    "presence_",
+    "kept_",
+    "left_",
+    "feature_bounds_",
+}
 PUBLIC = {"n_features_in_", "n_samples_seen_", "privacy_spent_"}
 # How far rows reach follows the budget.
 EPSILONS = (1e4, 4.0)
