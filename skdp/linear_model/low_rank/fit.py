@@ -367,6 +367,8 @@ def solve_trace(
     records = Records(design, responses, view.intercept, transform.covariance)
     estimate = _descend(spec, rest, records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)
+    # The means of residuals may be noise.
+    is_alone = margins is None or margins.are_hidden
     if margins is not None and rest.last_margins is not None:
         responses = _without(design, estimate.point, estimate.offset * view.intercept, responses)
         # The first means hold what the matrix of low rank was to find, where cells are few.
@@ -379,9 +381,7 @@ def solve_trace(
         both = point.minus(margins.matrix.with_values(-transform.multiplier * np.ones(2)))
         point = both.orthonormal().leading(min(spec.rank + 2, *spec.matrix_shape))
         offset += margins.offset
-    warnings = warnings_for_fit(
-        spec, spread, transform, estimate.n_cut if margins is None or margins.are_hidden else 0
-    )
+    warnings = warnings_for_fit(spec, spread, transform, estimate.n_cut if is_alone else 0)
     return trace_descent.Estimate(
         point,
         center + offset,
