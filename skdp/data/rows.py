@@ -506,11 +506,11 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def projection_counts(self, basis: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """Count the norms of the rows times `basis` in each bin; null rows are counted nowhere."""
 
-        def kernel(rows: slice, block: Block) -> np.ndarray:
+        def _kernel(rows: slice, block: Block) -> np.ndarray:
             norms = _projection_norms(rows, block, basis)
             return bin_counts(norms, edges, block.mass).astype(np.float64)
 
-        return self.map_sum(kernel, len(edges))
+        return self.map_sum(_kernel, len(edges))
 
     def subsample(self, at_most: int) -> "Rows":
         """Return a view of every k-th row, with the smallest k that leaves no more than `at_most`.
@@ -558,11 +558,11 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         """
         keeps_norms = self.source.is_repeatable
 
-        def kernel(_: slice, block: Block) -> tuple[np.ndarray, PerRow | None]:
+        def _kernel(_: slice, block: Block) -> tuple[np.ndarray, PerRow | None]:
             product = block.rmatmul(clip(block.matmul(basis)))
             return product, PerRow(block.norms()) if keeps_norms else None
 
-        product, norms = self.map_sum(kernel, basis.size)
+        product, norms = self.map_sum(_kernel, basis.size)
         return product, self._rounding(1), replace(self, cache=self.cache._replace(norms=norms))
 
     def clipped_squares(
@@ -585,12 +585,12 @@ class Rows(BlockView):  # numpydoc ignore=PR02
             Bound on their rounding error.
         """
 
-        def kernel(_: slice, block: Block) -> np.ndarray:
+        def _kernel(_: slice, block: Block) -> np.ndarray:
             projections = block.matmul(basis)
             weights = weighting(row_norms(projections))
             return np.asarray(weights @ block.added(np.square(projections)))
 
-        return self.map_sum(kernel, basis.size), self._rounding(2, basis.shape[1])
+        return self.map_sum(_kernel, basis.size), self._rounding(2, basis.shape[1])
 
     def projected_moment(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
         """Sum the outer products of the projections on an orthonormal basis, and the remainder.
