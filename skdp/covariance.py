@@ -546,6 +546,11 @@ class DPCovariance(ColumnEstimator):
         LinearRegression, Ridge or Pipeline
             A fitted estimator of scikit-learn. Of a private fit it is the last step of a pipeline,
             behind a ``FunctionTransformer`` that clips rows to `feature_bounds_`, as the fit did.
+
+        Raises
+        ------
+        ValueError
+            If noise hides where the target lies (`is_located_`).
         """
         is_number = isinstance(alpha, Real) and not isinstance(alpha, bool)
         if alpha is not None and not (is_number and 0 <= alpha < math.inf):
@@ -583,7 +588,8 @@ class DPCovariance(ColumnEstimator):
         Raises
         ------
         ValueError
-            If noise hides a direction of the columns, along which the coefficients may be anything.
+            If noise hides a direction of the columns, along which the coefficients may be anything,
+            or where the target lies (`is_located_`).
         """
         found, columns = self._regress(target, on)
         check_visible(found)
@@ -605,6 +611,11 @@ class DPCovariance(ColumnEstimator):
         -------
         tuple of float
             Its `value` and its `std_error`, by these names, too.
+
+        Raises
+        ------
+        ValueError
+            If noise hides where the target lies (`is_located_`).
         """
         return explained_by(self._regress(target, on)[0], self.n_samples_seen_)
 
@@ -665,7 +676,8 @@ class DPCovariance(ColumnEstimator):
         Raises
         ------
         ValueError
-            If the mean of the column is not between 0 and 1, as far as noise can tell.
+            If the mean of the column is not between 0 and 1, as far as noise can tell, or if noise
+            hides it (`is_located_`).
         """
         found, columns = self._regress(target, on)
         fraction = float(self.location_[self._place("target", target)])

@@ -34,7 +34,7 @@ from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.exceptions import counted, shown
 from skdp.model_selection._search import BaseDPSearch, DPGridSearch, DPRandomizedSearch
 from skdp.pipeline import DPPipeline
-from skdp.pipeline import _rules as holders
+from skdp.pipeline import _rules as rules
 from skdp.pipeline._composition import innermost, unit_of
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release
@@ -62,7 +62,7 @@ _GIVES_DENSE = {DPPCA, DPLowRankFactorizer, DPTruncatedSVD, PCA, TruncatedSVD, M
 
 def complaint_of_warnings(step: Any) -> str:
     """Say what a step that learns nothing warns of nevertheless; empty if it is silent."""
-    if holders.refuses_rows(step):
+    if rules.refuses_rows(step):
         return _NAMED
     if isinstance(step, OneHotEncoder) and step.drop is not None:
         return _UNKNOWN
@@ -85,7 +85,7 @@ def _of_pipeline(holder: Any) -> str:
             check_asks_for_no_data(callback)
     except TypeError:
         return _WATCHED
-    name = holders.stands_wrong(holder.steps)
+    name = rules.stands_wrong(holder.steps)
     return _MEMORY if holder.memory is not None else f"its step {name!r} {_BEHIND}" * bool(name)
 
 
@@ -98,7 +98,7 @@ def _is_dense(part: Any) -> bool:
     if type(part) is Pipeline:
         steps = [step for _, step in part.steps if step is not None and step != "passthrough"]
         return bool(steps) and _is_dense(steps[-1])
-    if (parts := holders.parts_of(part)) is not None:
+    if (parts := rules.parts_of(part)) is not None:
         is_made_dense = getattr(part, "sparse_threshold", None) == 0
         return is_made_dense or all(_is_dense(one) for _, one in parts)
     # A scaler that centers takes no sparse rows.
@@ -224,7 +224,7 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
             yield step._replace(status=FROZEN, note="") if learned else step
         for each in within.paths:
             _check_met_once(each, _FrozenPath(path), met)
-    elif holders.is_passed_through(estimator):
+    elif rules.is_passed_through(estimator):
         yield PrivacyStep(path, "passthrough", LEARNS_NOTHING)
     elif record is not None:
         _check_met_once(id(estimator), path, met)
@@ -240,7 +240,7 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
         yield _search_itself(estimator, path)
         if hasattr(estimator, "best_estimator_"):
             yield from fitted_steps(estimator.best_estimator_, _joined(path, "estimator"), met)
-    elif (parts := holders.parts_of(estimator, is_fitted=True)) is not None:
+    elif (parts := rules.parts_of(estimator, is_fitted=True)) is not None:
         # What it holds is looked at first: it raises an error if it is not fitted.
         inner = _inner_steps(parts, path, met)
         if note := _COMPLAINTS[type(estimator)](estimator):
@@ -264,7 +264,7 @@ def _inner_steps(parts: Iterable[tuple[str, Any]], path: str, met: _Met) -> list
 def _steps_of_ours(estimator: Any, path: str, met: _Met) -> Iterable[PrivacyStep]:
     """Walk through what a pipeline or a search of skdp has fitted."""
     kept, parts = vars(estimator), list[tuple[str, Any]]()
-    if isinstance(estimator, holders.SharedBudget):
+    if isinstance(estimator, rules.SharedBudget):
         parts = kept["pipeline_"].steps
     elif isinstance(estimator, BaseDPSearch) and "best_estimator_" in kept:
         parts = [("estimator", kept["best_estimator_"])]
@@ -278,7 +278,7 @@ def _steps_of_carried(
     met: _Met,
     record: PrivacySpent | None,
     maker: str,
-    said: list[str],
+    warned: list[str],
     n_units: int | None,
 ) -> Iterator[PrivacyStep]:
     """Walk through a model that carries the record of all that was released of it."""
@@ -288,10 +288,10 @@ def _steps_of_carried(
         return
     note = _note(_complaints_of(record))
     status, note = (NOT_PRIVATE, note) if note else (PRIVATE, f"made of a {maker}")
-    yield PrivacyStep(path, name, status, (record,), note, record.seeded, tuple(said), n_units)
+    yield PrivacyStep(path, name, status, (record,), note, record.seeded, tuple(warned), n_units)
     # Those of a DPCovariance call a clip that is its own.
     if maker != covariance.DPCovariance.__name__:
-        parts = holders.parts_of(model, is_fitted=True) or ()
+        parts = rules.parts_of(model, is_fitted=True) or ()
         inner = map(_unwarned, _inner_steps(parts, path, met))
         yield from (step for step in inner if step.status in (FROZEN, LEARNS_NOTHING))
 
@@ -299,16 +299,16 @@ def _steps_of_carried(
 def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
     """Return a step that has no budget, and holds nothing that is looked at."""
     name = type(estimator).__name__
-    if holders.is_stateless(estimator):
+    if rules.is_stateless(estimator):
         told, given = complaint_of_warnings(estimator), estimator.get_params(deep=False)
         # A class may be called as a function is; a dtype is not.
         calls = any(callable(one) for name, one in given.items() if name != "dtype")
         status = NOT_PRIVATE if told else LEARNS_NOTHING
         return PrivacyStep(path, name, status, note=told or (CALLS if calls else ""))
     note = _LEARNED if _is_fitted(estimator) else _LEARNS
-    if holders.calls_objects(estimator):
+    if rules.calls_objects(estimator):
         note = _OBJECTS
-    elif holders.private_steps(estimator):
+    elif rules.private_steps(estimator):
         note = _UNKNOWN_HOLDER
     elif isinstance(vars(estimator).get("privacy_spent_"), PrivacySpent):
         return PrivacyStep(path, name, UNKNOWN, note=_FOREIGN)
@@ -332,12 +332,10 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
     status = NOT_PRIVATE if note else PRIVATE
     if not note and others:
         note = AS_DECLARED
-    said, n_units = (
-        tuple(getattr(estimator, "_warnings_given", ())),
-        getattr(estimator, "_n_units", None),
-    )
+    warned = tuple(getattr(estimator, "_warnings_given", ()))
+    n_units = getattr(estimator, "_n_units", None)
     name = type(estimator).__name__
-    return PrivacyStep(path, name, status, (record,), note, record.seeded, said, n_units)
+    return PrivacyStep(path, name, status, (record,), note, record.seeded, warned, n_units)
 
 
 def _complaints_of(record: PrivacySpent) -> dict[str, bool]:
@@ -348,7 +346,7 @@ def _kinds_of(estimator: Any) -> set[type]:
     """Return the classes of an estimator and of the private steps that it has fitted."""
     # A choice among candidates may tell of whatever the private steps keep.
     held = estimator.estimator if isinstance(estimator, BaseDPSearch) else estimator
-    steps = holders.private_steps(held)
+    steps = rules.private_steps(held)
     return {type(one) for one in (estimator, *steps.values(), *innermost(steps).values())}
 
 
@@ -386,7 +384,7 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
         models = [
             clone(search.estimator).set_params(**clone(one, safe=False)) for one in candidates
         ]
-        fits = [step for model in models for step in holders.fitted_once(model)]
+        fits = [step for model in models for step in rules.fitted_once(model)]
         cost = planned_cost(fits)
         check_splits(search, cost)
         records = records_of(cost, int(search.n_splits_))

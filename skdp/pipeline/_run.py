@@ -356,10 +356,8 @@ def fit_steps(
         name, place = run.steps[number].name, places[number]
         given = place, name, opened.pop(number, None), charge
         scales = fit_private(run, prefix, *given, corrects_scales=True).scales
-        place.step._warnings_given, charge = (
-            shares.prefixed(number, name, place.step._warnings_given),
-            None,
-        )
+        place.step._warnings_given = shares.prefixed(number, name, place.step._warnings_given)
+        charge = None
         prefix = extended(run, prefix, place.step, scales)
     return prefix.fitted
 
@@ -402,17 +400,20 @@ def fit_private(
     """
     number, one = len(prefix.fitted), place.step
     one._part = one._part._replace(charge=charge)
-    if corrects_scales:
-        scaler: Any = prefix.fitted[-1] if prefix.fitted else None
-        are_components = isinstance(one, DPPCA | DPTruncatedSVD)
-        is_behind = isinstance(scaler, DPStandardScaler) and run.steps[number].columns is None
-        # The diagonal of other second moments holds means, too.
-        corrects_scales = are_components and is_behind
-        corrects_scales = corrects_scales and (scaler.with_mean or isinstance(one.center, str))
+    corrects_scales = corrects_scales and _is_behind_scaler(run, prefix, one)
     with _estimator.fitted_within(one, label):
         its = opened.rows if opened else rows_of_step(run.steps[number], prefix.rows, run.people)
         given = its, run.y, run.users, place, opened
         return fit_part(one, *given, corrects_scales=corrects_scales)
+
+
+def _is_behind_scaler(run: Run, prefix: Prefix, one: Any) -> bool:
+    """Tell whether a step is of components whose moment, right behind a scaler, has no means."""
+    scaler: Any = prefix.fitted[-1] if prefix.fitted else None
+    is_whole = run.steps[len(prefix.fitted)].columns is None
+    is_behind = isinstance(scaler, DPStandardScaler) and is_whole
+    are_components = isinstance(one, DPPCA | DPTruncatedSVD)
+    return are_components and is_behind and (scaler.with_mean or isinstance(one.center, str))
 
 
 def fit_part(
