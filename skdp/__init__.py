@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from skdp.pipeline import DPPipeline, make_dp_pipeline
     from skdp.preprocessing import DPStandardScaler
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "DPPCA",
