@@ -44,7 +44,7 @@ from skdp.data.containers import (
     of_finite,
     plain_csr,
     refuse_times,
-    said_of,
+    text_of_kinds,
 )
 from skdp.data.parts import PartResults, RowBlocks, RowParts, mapped_blocks
 from skdp.data.sources import holds_sparse
@@ -153,8 +153,8 @@ class PlainParametersMixin:
         base, name = os.environ.get("SKDP_DOCS_URL", "").rstrip("/"), type(self).__name__
         # Pages are named as classes are imported.
         is_at_the_top = hasattr(sys.modules["skdp"], name)
-        room = "skdp" if is_at_the_top else type(self).__module__.partition("._")[0]
-        return {"address": escape(f"{base}/generated/{room}.{name}.html") if base else ""}
+        module = "skdp" if is_at_the_top else type(self).__module__.partition("._")[0]
+        return {"address": escape(f"{base}/generated/{module}.{name}.html") if base else ""}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -166,12 +166,12 @@ class PlainParametersMixin:
         return {**state, _VERSION: sys.modules["skdp"].__version__}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        kept, own = dict(state), sys.modules["skdp"].__version__
-        if (other := kept.pop(_VERSION, "unknown")) != own:
+        attributes, own = dict(state), sys.modules["skdp"].__version__
+        if (other := attributes.pop(_VERSION, "unknown")) != own:
             versions = {"current_sklearn_version": own, "original_sklearn_version": other}
             name = f"{type(self).__name__} of skdp"
             warnings.warn(InconsistentVersionWarning(estimator_name=name, **versions), stacklevel=2)
-        super().__setstate__(kept)  # type: ignore[misc]
+        super().__setstate__(attributes)  # type: ignore[misc]
 
     def _validate_params(self) -> None:
         # Faster than get_params, which inspects the signature. A subclass may lack a parameter.
@@ -385,7 +385,7 @@ def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
         message += "".join(hint for sign, hint in _HINTS.items() if sign in message)
     if message.startswith(_OF_COLUMNS):
         with suppress(Exception):
-            flaw = f" {said_of(kinds_of(X, allow_nan=allow_nan), message)}".rstrip()
+            flaw = f" {text_of_kinds(kinds_of(X, allow_nan=allow_nan), message)}".rstrip()
     return kind(message + flaw)
 
 

@@ -211,13 +211,13 @@ def attributes_of(moment: Moment, *, is_centered: bool) -> dict[str, Any]:
     # Noise may exceed the weight, of which less is known then than of most tables.
     weight += noise_square / (noise_square + _SPREAD**2) * (_USUAL * is_there - weight)
     weight = float(np.clip(weight, _LEAST_WEIGHT * is_there, is_there))
-    kept = weight / is_there
-    joint, noise_std = moment.matrix / weight, moment.noise_std / weight / kept
+    unclipped = weight / is_there
+    joint, noise_std = moment.matrix / weight, moment.noise_std / weight / unclipped
     of_presence, presence = presence_std / presence, np.minimum(presence / is_there, 1.0)
     pairs = np.outer(presence, presence)
     np.fill_diagonal(pairs, presence)
     mean = np.zeros(len(presence)) if is_centered else joint[-1, :-1] / presence
-    covariance = (joint[:-1, :-1] / pairs - np.outer(mean, mean)) / kept
+    covariance = (joint[:-1, :-1] / pairs - np.outer(mean, mean)) / unclipped
     noise = noise_std * (1 + (math.sqrt(2) - 1) * np.eye(len(pairs))) / pairs
     noise = np.hypot(noise, np.hypot.outer(of_presence, of_presence) * covariance)
     # The weight divides once, and once more where it tells what clipping took.
@@ -232,7 +232,7 @@ def attributes_of(moment: Moment, *, is_centered: bool) -> dict[str, Any]:
     hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     repaired *= np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
-    mean, of_noise = moment.center + moment.scale * mean, noise_std * kept / presence
+    mean, of_noise = moment.center + moment.scale * mean, noise_std * unclipped / presence
     location, location_std, is_located = _location(moment, mean, of_noise)
     # A constant is correlated with itself alone.
     stds = np.sqrt(np.diag(repaired))
@@ -252,7 +252,7 @@ def attributes_of(moment: Moment, *, is_centered: bool) -> dict[str, Any]:
         "scale_": np.sqrt(np.diag(matrix)),
         "noise_std_": noise,
         "presence_": moment.scales.presence,
-        "kept_": kept,
+        "unclipped_": unclipped,
         "left_": left,
         "feature_bounds_": moment.ends,
     }
@@ -350,7 +350,7 @@ class DPCovariance(ColumnEstimator):
     presence_ : ndarray of shape (n_features,)
         What fraction of the entries of each column is there, 1 without gaps. Covered by the
         guarantee.
-    kept_ : float
+    unclipped_ : float
         Mean square of the factors by which clipping has shortened rows: 1 if it has changed none.
         Covered by the guarantee.
     left_ : ndarray of shape (n_features,)
@@ -595,7 +595,7 @@ class DPCovariance(ColumnEstimator):
         check_visible(found)
         of = [*columns, self._place("target", target)]
         presence, left = self.presence_[of], self.left_[of]
-        return coefficient_errors(found, self.n_samples_seen_, presence, self.kept_, left)
+        return coefficient_errors(found, self.n_samples_seen_, presence, self.unclipped_, left)
 
     def r2(self, target: Any, on: Any = None) -> Estimate:
         """Estimate R2 of `regression` on new rows: a function of released values.

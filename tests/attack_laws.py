@@ -34,7 +34,7 @@ neighbors_move_no_release_further_than_declared = of_family(
 a_null_unit_contributes_nothing = of_family(_checks.a_null_unit_contributes_nothing)
 ATTACK_LAWS = (
     neighbors_move_no_release_further_than_declared,
-    of_family(_checks.all_that_is_told_follows_the_releases),
+    of_family(_checks.outputs_follow_the_releases),
     the_whole_budget_is_spent_and_no_more,
 )
 

@@ -77,7 +77,7 @@ def rows_are_transformed_one_by_one(family, cell):
 
 noise_is_fresh_without_a_seed = of_family(_checks.noise_is_fresh_without_a_seed)
 no_noise_is_shared_by_different_fits = of_family(_checks.no_noise_is_shared_by_different_fits)
-nothing_is_kept_beside_the_estimator = of_family(_checks.nothing_is_kept_beside_the_estimator)
+nothing_is_stored_beside_the_estimator = of_family(_checks.nothing_is_stored_beside_the_estimator)
 any_finite_data_fit_without_warnings_about_them = of_family(
     _checks.any_finite_data_fit_without_warnings_about_them
 )
@@ -130,7 +130,7 @@ CONTRACT_LAWS = (
     a_seed_repeats_a_fit,
     no_noise_is_shared_by_different_fits,
     nothing_but_documented_attributes_is_kept,
-    nothing_is_kept_beside_the_estimator,
+    nothing_is_stored_beside_the_estimator,
     of_family(_checks.a_fitted_pickle_has_neither_seed_nor_data, last_of),
     a_second_fit_does_not_depend_on_the_first,
     of_family(_checks.bad_data_are_refused_before_anything_is_spent),

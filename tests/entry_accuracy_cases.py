@@ -81,7 +81,7 @@ def promised(
         cuts = {"BASIS_CUT": basis_cut, "PURE_CUT": basis_cut}
         changes.enter_context(patch.multiple(entries_solvers, **cuts))
     if is_plain:
-        changes.enter_context(patch.object(entries_solvers, "N_KEPT", 1))
+        changes.enter_context(patch.object(entries_solvers, "N_AVERAGED", 1))
         changes.enter_context(patch.object(entries_solvers, "shrink_rows", lambda rows, _: rows))
     with changes:
         generator = algorithm_generator(KEY + seed)

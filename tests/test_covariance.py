@@ -238,7 +238,7 @@ def test_a_constant_that_is_not_0_has_no_covariance(epsilon, bounds):
         model = made.regression(0)
         assert coef_of(model)[2] == 0
         assert model.score(far[:, 1:], far[:, 0]) > 0.45
-        assert made.kept_ > 0.9
+        assert made.unclipped_ > 0.9
         assert abs(made.correlation_[3, :3]).max() == 0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", skdp.PrivacyWarning)

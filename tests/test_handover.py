@@ -425,9 +425,9 @@ def test_other_data_with_the_same_releases_give_the_same_twin(name, cell):
     with family.setting(cell):
         first, budget = fit_with(cell(), family.arguments(data), RecordingBudget)
         scripted = scripted_budget(budget.released)
-        told = told_of(first)
+        told = known_of(first)
         for other in family.strangers(cell, data):
-            assert told_of(fit_with(cell(), other, scripted)[0]) == told
+            assert known_of(fit_with(cell(), other, scripted)[0]) == told
 
 
 @pytest.mark.covered(at_most=6)
@@ -448,7 +448,7 @@ def told_on_card(model):
     return json.dumps(card.as_dict()), str(card), said
 
 
-def told_of(model):
+def known_of(model):
     """All that is handed over, and said meanwhile."""
     model.__class__ = next(kind for kind in type(model).__mro__ if kind in TWINS)
     if not getattr(model, "with_mean", True):

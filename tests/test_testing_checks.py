@@ -280,9 +280,9 @@ KINDS = {name: type(name, (Sums,), {"more": more}) for name, more in BESIDE.item
 # A mistake, and the check that one would expect to fail; `toy_leaks.py` has others.
 MISTAKES = {
     TooLarge: "neighbors_move_no_release_further_than_declared",
-    ExactAttribute: "all_that_is_told_follows_the_releases",
-    EdgesOfTheData: "all_that_is_told_follows_the_releases",
-    PrintsData: "all_that_is_told_follows_the_releases",
+    ExactAttribute: "outputs_follow_the_releases",
+    EdgesOfTheData: "outputs_follow_the_releases",
+    PrintsData: "outputs_follow_the_releases",
     KeptRow: "a_fitted_pickle_has_neither_seed_nor_data",
     SpendsBeforeItChecks: "bad_data_are_refused_before_anything_is_spent",
     ReportsLess: "the_record_is_that_of_the_releases",
@@ -294,9 +294,9 @@ MISTAKES = {
         ],
         "neighbors_move_no_release_further_than_declared",
     ),
-    **dict.fromkeys((MeanAsId, *SAID.values()), "all_that_is_told_follows_the_releases"),
+    **dict.fromkeys((MeanAsId, *SAID.values()), "outputs_follow_the_releases"),
     **dict.fromkeys((KeyedByTheHead, KeyedByARoundedSum), "no_noise_is_shared_by_different_fits"),
-    **dict.fromkeys(KINDS.values(), "nothing_is_kept_beside_the_estimator"),
+    **dict.fromkeys(KINDS.values(), "nothing_is_stored_beside_the_estimator"),
 }
 
 
@@ -343,7 +343,7 @@ def test_what_is_right_passes():
 def test_a_ledger_is_no_way_out_and_reading_is_none(tmp_path):
     facts = {"dataset": "x", "epsilon": 1e9, "delta": 0.1, "unit": "row"}
     ledger = PrivacyLedger.create(tmp_path / "x.skdp", **facts)
-    check = testing._checks.nothing_is_kept_beside_the_estimator
+    check = testing._checks.nothing_is_stored_beside_the_estimator
     check(Subject(testing.PrivacyCase(DPPCA(1, epsilon=1.0, ledger=ledger), (X,))))
     assert ledger.entries()
     other = PrivacyLedger.create(tmp_path / "y.skdp", **facts)
@@ -402,7 +402,7 @@ def test_where_units_may_be_null_others_than_the_first_are_exchanged(kind):
 
 def test_what_is_expected_to_fail_is_declared_and_has_to_fail():
     names = (
-        "all_that_is_told_follows_the_releases",
+        "outputs_follow_the_releases",
         "neighbors_move_no_release_further_than_declared",
         "climbing_finds_no_worse_neighbor",
         "fits_in_threads_do_not_disturb_each_other",
@@ -410,7 +410,7 @@ def test_what_is_expected_to_fail_is_declared_and_has_to_fail():
     reasons = dict.fromkeys(names, "the maximum is public")
     run = testing.check_privacy(case_of(ExactAttribute, expected_failures=reasons))
     assert set(names) < set(run)
-    with pytest.raises(AssertionError, match="told_follows_the_releases passes, and is expected"):
+    with pytest.raises(AssertionError, match="outputs_follow_the_releases passes, and is expected"):
         testing.check_privacy(case_of(Right, expected_failures=reasons))
     with pytest.raises(ValueError, match=r"must name privacy_checks\(\), got \['a_typo'\]"):
         testing.check_privacy(case_of(Right, expected_failures={"a_typo": ""}))

@@ -40,17 +40,17 @@ CAUGHT_BY = {
     "sensitivity": {"neighbors_move_no_release_further_than_declared"},
     "attribute": {
         "neighbors_move_no_release_further_than_declared",
-        "all_that_is_told_follows_the_releases",
+        "outputs_follow_the_releases",
         "nothing_but_documented_attributes_is_kept",
     },
-    "branch": {"all_that_is_told_follows_the_releases"},
+    "branch": {"outputs_follow_the_releases"},
     "kept row": {
         "neighbors_move_no_release_further_than_declared",
-        "all_that_is_told_follows_the_releases",
+        "outputs_follow_the_releases",
         "nothing_but_documented_attributes_is_kept",
         "a_fitted_pickle_has_neither_seed_nor_data",
     },
-    "class": {"nothing_is_kept_beside_the_estimator"},
+    "class": {"nothing_is_stored_beside_the_estimator"},
     "huge": {"neighbors_move_no_release_further_than_declared"},
     "share": {"the_whole_budget_is_spent_and_no_more"},
     "plan": {"the_record_is_what_was_planned"},
@@ -63,16 +63,16 @@ CAUGHT_BY = {
         "any_finite_data_fit_without_warnings_about_them",
     },
     "null": {"a_null_unit_contributes_nothing", "neighbors_move_no_release_further_than_declared"},
-    "way": {"all_that_is_told_follows_the_releases"},
+    "way": {"outputs_follow_the_releases"},
     "skip": {"the_whole_budget_is_spent_and_no_more", "the_record_is_what_was_planned"},
     "tail": {"the_record_is_what_was_planned"},
     "quoted": {
         "neighbors_move_no_release_further_than_declared",
-        "all_that_is_told_follows_the_releases",
+        "outputs_follow_the_releases",
     },
     "stored": {
         "neighbors_move_no_release_further_than_declared",
-        "all_that_is_told_follows_the_releases",
+        "outputs_follow_the_releases",
         # Of an array that stores nothing.
         "any_finite_data_fit_without_warnings_about_them",
     },
@@ -141,7 +141,7 @@ def test_a_leak_that_is_documented_is_one_all_the_same(leak):
     family = replace(TOY, public=lambda cell: {*TOY.public(cell), kept})
     cell = replace(SHORTENED, make=toy_leaks.LEAKS[leak])
     with pytest.raises(AssertionError, match=kept):
-        laws_for(cell)["all_that_is_told_follows_the_releases"](family, cell)
+        laws_for(cell)["outputs_follow_the_releases"](family, cell)
 
 
 # With so little no number stands out, nor, at .8, a direction; that most rows are long does.

@@ -55,7 +55,7 @@ def losses_of(beside: str, n_classes: int, epsilon: float, seed: int) -> list[fl
     train, alike, new = rows(is_new=False), rows(is_new=False), rows(is_new=True)
     model = DPLogisticRegression(classes=range(n_classes), epsilon=epsilon, random_state=KEY + seed)
     found = []
-    for kept in (logistic_plan.kept_of_hidden, lambda *_: 1.0):
+    for kept in (logistic_plan.shrinkage_of_hidden, lambda *_: 1.0):
         with patch.object(logistic_plan, "kept_of_hidden", kept):
             model.fit(*train)
         found += [log_loss(y, model.predict_proba(X)) for X, y in (alike, new)]

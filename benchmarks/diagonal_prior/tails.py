@@ -94,14 +94,14 @@ def left(chosen: Chosen, seed: int) -> Measured:
     for q in QUANTILES:
         with (
             patch.object(rows_fit, "norm_quantile", lambda *_, q=q: q),
-            patch.object(rows_fit, "kept_squares", wraps=rows_fit.kept_squares) as asked,
+            patch.object(rows_fit, "unclipped_squares", wraps=rows_fit.unclipped_squares) as asked,
         ):
             svd = DPTruncatedSVD(1, epsilon=8.0, solver="covariance", random_state=KEY + seed)
             svd.fit(X)
         bound = np.quantile(norms, q)
         yield (chosen.name, f"{q:g} truth"), float(np.sum(np.minimum(norms, bound) ** 2))
         yield (chosen.name, f"{q:g} whole"), float(np.sum(norms**2))
-        estimate = rows_fit.kept_squares(*asked.call_args.args) if asked.called else math.nan
+        estimate = rows_fit.unclipped_squares(*asked.call_args.args) if asked.called else math.nan
         yield (chosen.name, f"{q:g} estimate"), estimate
 
 

@@ -109,7 +109,7 @@ def cut_to(cut: float | str | None) -> Any:
 def plain_iteration() -> ExitStack:
     """Make the iterations forget: each basis is that of the last product alone, not shrunk."""
     changes = ExitStack()
-    changes.enter_context(patch.object(entries_solvers, "N_KEPT", 1))
+    changes.enter_context(patch.object(entries_solvers, "N_AVERAGED", 1))
     changes.enter_context(
         patch.object(entries_solvers, "shrink_rows", lambda rows, covariance: rows)
     )

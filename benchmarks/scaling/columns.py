@@ -60,7 +60,7 @@ def none_is_narrow(intervals: Any) -> np.ndarray:
 
 def settings() -> Iterator[AbstractContextManager[Any]]:
     yield patch.object(scales, "are_narrow", none_is_narrow)
-    yield patch.multiple(scales, N_LOOKS=1, _LOOKS=scales._LOOKS[:2])
+    yield patch.multiple(scales, N_ZOOMS=1, _ZOOMS=scales._ZOOMS[:2])
     yield patch.object(intervals, "_MOST", 0.75)
     yield nullcontext()
 

@@ -64,13 +64,13 @@ def main() -> None:
 def how_often() -> str:
     lines = [table(["looks", "share", "rows", "epsilon", *(f"{one:g}" for one in OFFSETS)], [])]
     print(lines[0])
-    for (n_looks, share), (n_rows, epsilon) in product(LOOKS, CASES):
+    for (n_zooms, share), (n_rows, epsilon) in product(LOOKS, CASES):
         with (
-            patch.multiple(scales, N_LOOKS=n_looks, _LOOKS=scales._LOOKS[: n_looks + 1]),
+            patch.multiple(scales, N_ZOOMS=n_zooms, _ZOOMS=scales._ZOOMS[: n_zooms + 1]),
             patch.object(trace_plan, "_PLACES_SHARE", share),
         ):
             cells = [cell(n_rows, epsilon, offset, N_SEEDS, 0) for offset in OFFSETS]
-        lines.append(line([f"{n_looks}", f"{share}", f"{n_rows}", f"{epsilon:g}", *cells]))
+        lines.append(line([f"{n_zooms}", f"{share}", f"{n_rows}", f"{epsilon:g}", *cells]))
         print(lines[-1], flush=True)
     return "\n".join(lines)
 

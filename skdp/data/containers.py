@@ -85,13 +85,13 @@ def hide_error_text(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
 def with_text(
     text: str,
     function: Callable[[], T],
-    kept: type[Exception] | tuple[()] = (),
+    unchanged: type[Exception] | tuple[()] = (),
     prefix: str | None = None,
 ) -> T:
-    """Call a function; errors lose their text, but for `kept` types, or safe ones with a prefix."""
+    """Call a function; errors other than `unchanged` lose their text, or get a prefix."""
     try:
         return function()
-    except kept:
+    except unchanged:
         raise
     except MemoryError:
         kind: type[Exception] = MemoryError
@@ -341,8 +341,10 @@ def kinds_of(X: Any, names: Any = None, *, allow_nan: bool = False) -> dict[str,
     return {name: kind for name, kind in found.items() if kind not in taken}
 
 
-def said_of(kinds: Mapping[str, str], said: str = "", cures: Mapping[str, str] = CURES) -> str:
-    """Name columns, what they hold, and the cure, unless that is `said`."""
+def text_of_kinds(
+    kinds: Mapping[str, str], text: str = "", cures: Mapping[str, str] = CURES
+) -> str:
+    """Name columns, what they hold, and the cure, unless that is `text`."""
     texts = []
     for kind in dict.fromkeys(kinds.values()):
         names = [name for name, its in kinds.items() if its == kind]
@@ -350,8 +352,8 @@ def said_of(kinds: Mapping[str, str], said: str = "", cures: Mapping[str, str] =
         place = f"pandas.Series(X[:, {names[0]}])" if names[0].isdigit() else f"X[{names[0]!r}]"
         cure = f" {cures[kind]}".replace("X['name']", place).replace("['name']", str(names))
 
-        texts.append(f"{who} {kind}.{cure * (cures[kind] not in said)}")
-        said += cures[kind]
+        texts.append(f"{who} {kind}.{cure * (cures[kind] not in text)}")
+        text += cures[kind]
     return " ".join(texts)
 
 

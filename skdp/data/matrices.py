@@ -16,7 +16,7 @@ from scipy.sparse import issparse
 from skdp.data import containers
 from skdp.data.people import People, depth_of_people, mass_of
 from skdp.data.reduce import BlockView, on_block, part_ranges, rounding_of_depth, sum_depth
-from skdp.data.sources import HELD_BYTES, Source, block_starts
+from skdp.data.sources import CACHE_BYTES, Source, block_starts
 from skdp.linalg.matrices import (
     DenseMatrices,
     FixedRank,
@@ -449,14 +449,14 @@ class Design(BlockView):  # numpydoc ignore=PR02
         parts = times(self.source.left, row_map), times(self.source.right, column_map)
         return replace(self, source=RankOneMatrices(*parts))
 
-    def held(self) -> "Design":
+    def cached(self) -> "Design":
         """Standardize an array in memory once, unless large or of people with several rows."""
         X = getattr(self.source, "X", None)
         is_in_memory = isinstance(X, np.ndarray) and not containers.is_mapped(X)
         if self.people is not None or np.ndim(self.multiplier) == 0 or not is_in_memory:
             return self
         # While pieces are joined there are two copies.
-        if 2 * 8 * math.prod(self.source.shape) > HELD_BYTES:
+        if 2 * 8 * math.prod(self.source.shape) > CACHE_BYTES:
             return self
         # Copies, as the next piece is written to the same array.
         rows = self.map_rows(on_block(lambda matrices: entries_of(matrices).copy()))

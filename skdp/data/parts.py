@@ -52,12 +52,12 @@ class Part(NamedTuple):
     #: How many rows the loader gives.
     length: int
     #: The rows that are used; None for all.
-    kept: range | None = None
+    selected: range | None = None
 
     @property
     def rows(self) -> range:
         """The rows that are used."""
-        return range(self.length) if self.kept is None else self.kept
+        return range(self.length) if self.selected is None else self.selected
 
 
 class Parts:
@@ -171,7 +171,7 @@ class Targets(Parts):
             return Targets.of(one._load(first))
 
     @without_warnings()
-    def held(self) -> "Targets":
+    def cached(self) -> "Targets":
         """Load all once, for rows that are in memory, too."""
         one = Targets([part._replace(loader=self._load(part)) for part in self.parts])
         one.column = self.column
@@ -702,7 +702,7 @@ class RowParts(Parts, RowBlocks):
         self.y = None if y is None else Targets(_with_rows(y, lengths), pass_over=pass_over)
 
     #: Whether all parts are kept in memory.
-    is_held = False
+    is_cached = False
 
     @property
     def _is_stream(self) -> bool:
@@ -727,12 +727,12 @@ class RowParts(Parts, RowBlocks):
         ValueError
             If it cannot be loaded, or has another shape or kind, or other columns.
         """
-        number, loader, length, kept = self.parts[part]
+        number, loader, length, selected = self.parts[part]
         name, hint = f"Part {number}", f"Call loaders[{number}]() alone to see the error."
         rows = self._alike(*loaded(lambda: read_block(loader()), name, hint), name, length)
-        return rows if kept is None else rows[kept.start :: kept.step]
+        return rows if selected is None else rows[selected.start :: selected.step]
 
-    def held(self, blocks: Iterable[RawBlock]) -> Self:
+    def cached(self, blocks: Iterable[RawBlock]) -> Self:
         """Copy the rows, with arrays in place of loaders: `blocks`, one a part, already mapped."""
         one = copy(self)
         one._seen = [BlockForm(is_sparse=False, names=self.feature_names)]
@@ -741,7 +741,7 @@ class RowParts(Parts, RowBlocks):
             Part(part.number, partial(np.asarray, rows), len(rows))
             for part, rows in zip(self.parts, blocks, strict=True)
         ]
-        one.is_held = True
+        one.is_cached = True
         return one
 
     def without_targets(self) -> Self:
@@ -758,8 +758,8 @@ class RowParts(Parts, RowBlocks):
         one, first = copy(self), 0
         one.parts = []
         for part in self.parts:
-            kept = part.rows[-first % step :: step]
-            one.parts += [part._replace(kept=kept)] * bool(kept)
+            selected = part.rows[-first % step :: step]
+            one.parts += [part._replace(selected=selected)] * bool(selected)
             first += len(part.rows)
         one.shape, one.y = (sum(one.lengths), self.shape[1]), None
         return one

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp.data.containers import CURES, MISSING, not_finite_rows, said_of
+from skdp.data.containers import CURES, MISSING, not_finite_rows, text_of_kinds
 from skdp.data.parts import Parts, Targets
 from skdp.data.people import People, depth_of_people
 from skdp.data.reduce import BlockView, Kernel, PerRow, map_sum, on_block, part_ranges, sum_depth
@@ -834,7 +834,7 @@ def not_finite_error(
         kinds = {column: "NaN" for column, n in zip(names, n_missing, strict=True) if n > 0}
         kinds = {} if allow_nan else kinds
         kinds |= {column: "infinity" for column, n in zip(names, n_infinite, strict=True) if n > 0}
-        text = f"{text} {said_of(kinds, text)}".rstrip()
+        text = f"{text} {text_of_kinds(kinds, text)}".rstrip()
     return ValueError(text)
 
 

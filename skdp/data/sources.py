@@ -34,7 +34,7 @@ from skdp.linalg.norms import with_data
 _CACHED_BYTES = 1 << 20  # not studied
 _BLOCK_BYTES = 1 << 24  # not studied
 #: Data of more bytes are not kept in memory for later passes.
-HELD_BYTES = 1 << 30  # not studied
+CACHE_BYTES = 1 << 30  # not studied
 _DENSE_ROWS = (256, 8192)  # not studied
 _GRAM_ROWS = 2048  # not studied
 _SPARSE_ROWS = (4096, 65536)  # not studied
@@ -54,7 +54,7 @@ class Source:
 
     def __init__(self, X: Any, function: Callable[[Any], Any] | None = None) -> None:
         #: Whether every pass reads the same rows.
-        self.is_repeatable = not isinstance(X, RowBlocks) or getattr(X, "is_held", False)
+        self.is_repeatable = not isinstance(X, RowBlocks) or getattr(X, "is_cached", False)
         if isinstance(X, RowParts):
             X = X.without_targets()
         self.X, self._function = as_canonical(X) if issparse(X) else X, function
@@ -74,8 +74,8 @@ class Source:
 
     def every(self, step: int) -> "Source":
         """Keep every `step`-th row, but all rows of a stream."""
-        kept = self.X._every(step) if isinstance(self.X, RowBlocks) else self.X[::step]
-        return self if kept is self.X else Source(kept, self._function)
+        rows = self.X._every(step) if isinstance(self.X, RowBlocks) else self.X[::step]
+        return self if rows is self.X else Source(rows, self._function)
 
     def at(self, places: np.ndarray) -> "Source":
         """Keep the rows of an array at these places."""
@@ -119,7 +119,7 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
 
 
 @without_warnings()
-def held(X: Any) -> Any:
+def cached(X: Any) -> Any:
     """Load, and map, dense parts that are small together once, for fits of many passes.
 
     Who maps them might map them otherwise in another pass. Memory maps are read anyway as if they
@@ -127,11 +127,11 @@ def held(X: Any) -> Any:
     """
     if not isinstance(X, RowParts) or X.pass_over or X.is_sparse or X.kind.is_mapped:
         return X
-    if X.shape[0] * X.shape[1] * 8 > HELD_BYTES:
+    if X.shape[0] * X.shape[1] * 8 > CACHE_BYTES:
         return X
     source = Source(X)
     calls = [partial(_whole, source, *ends) for ends in pairwise(source.part_starts)]
-    return X.held(run_in_threads(calls, thread_count(None)))
+    return X.cached(run_in_threads(calls, thread_count(None)))
 
 
 def _whole(source: Source, start: int, stop: int) -> np.ndarray:

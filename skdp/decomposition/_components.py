@@ -287,18 +287,18 @@ class DPPCA(MatrixEstimator):
         if isinstance(spec.n_components, str | float) and factors.eigenvalue_noise > 0:
             # A fraction of the variance may take axes of noise to explain: these are not kept.
             n_components = min(wanted, max(factors.n_above_noise, 1))
-        kept = variances[:n_components]
+        leading = variances[:n_components]
         # Noise may make the total less than the sum of its parts.
-        total = max(total, kept.sum())
+        total = max(total, leading.sum())
         self.n_samples_, self.n_components_ = n_rows, n_components
         self.mean_ = in_dtype(factors.mean, dtype)
         n_left_out = min(spec.shape) - n_components
-        noise_variance = (total - kept.sum()) / n_left_out if n_left_out else 0.0
+        noise_variance = (total - leading.sum()) / n_left_out if n_left_out else 0.0
         # If noise has made the variance 0, the precision would be infinite.
         self.noise_variance_ = float(
             max(noise_variance, factors.eigenvalue_noise / degrees_of_freedom)
         )
-        self._set_components(factors.leading(n_components), kept, total, dtype)
+        self._set_components(factors.leading(n_components), leading, total, dtype)
         if isinstance(spec, RowsSpec) and spec.solver == "covariance":
             assert factors.eigenvalue_errors is not None
             assert factors.angles is not None

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp import _validation as checks
 from skdp._estimator import Data, PrivateEstimator, in_dtype
-from skdp.data.containers import checked_container, finite, float_dtype, kinds_of, said_of
+from skdp.data.containers import checked_container, finite, float_dtype, kinds_of, text_of_kinds
 from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts
 from skdp.data.people import keyed_by_people, people_of, rounding_of_units
 from skdp.data.rows import Rows, not_finite_error
@@ -498,7 +498,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             if not isinstance(X, np.ndarray):
                 raise not_finite_error(raw.source, self.n_jobs)
             kinds = kinds_of(X, getattr(self, "feature_names_in_", None))
-            raise ValueError(f"{NOT_FINITE} {said_of(kinds, NOT_FINITE)}".rstrip())
+            raise ValueError(f"{NOT_FINITE} {text_of_kinds(kinds, NOT_FINITE)}".rstrip())
         return rows, keyed_by_people(lambda: rows_digest, rows.people)
 
     @property
@@ -571,7 +571,7 @@ _LEAST_CUT = 0.12  # benchmarks/sweep/sweep.md, job "components"
 def warnings_for_long_rows(result: Factors, wanted: int) -> list[str]:
     """Warn if a few long rows, which are cut, may have components that the others lack."""
     explained = ratios_of(result.eigenvalues[:wanted], result.total).sum()
-    cut = (1 - result.kept) * (1 - min(explained, 1.0))
+    cut = (1 - result.unclipped) * (1 - min(explained, 1.0))
     if cut < _LEAST_CUT:
         return []
     return [

@@ -54,7 +54,7 @@ class Factors:
     mean: np.ndarray = field(default_factory=lambda: np.zeros(0))  # as released, or a public center
     mean_noise_variance: float = 0.0  # of an entry; 0 if the mean is the center itself
     row_norm: float | None = None  # bound that the rows were clipped to, if any
-    kept: float = 1.0  # what part of the sum of squares that leaves, as far as counts tell
+    unclipped: float = 1.0  # what part of the sum of squares that leaves, as far as counts tell
     left_signal: float = 1.0  # largest part of a left vector's squared length that is not noise
     # Decomposes the same released moment for another number of components, or for None.
     decompose: Callable[..., "Factors"] | None = None
@@ -80,7 +80,7 @@ class Factors:
             mean=self.mean,
             mean_noise_variance=self.mean_noise_variance,
             row_norm=self.row_norm,
-            kept=self.kept,
+            unclipped=self.unclipped,
         )
 
     def leading(self, n_components: int) -> "Factors":

@@ -45,8 +45,8 @@ class ProductAverage:
     residuals, and a single matrix product gives L.
     """
 
-    def __init__(self, n_kept: int) -> None:
-        self._n_kept = n_kept
+    def __init__(self, n_averaged: int) -> None:
+        self._n_averaged = n_averaged
         self._n_added = 0
         self._noise_stds: list[float] = []
         self.is_gaussian = True
@@ -64,10 +64,10 @@ class ProductAverage:
         """Add a product, in place of the oldest one if there is no room."""
         n_rows, size = product.value.shape
         if self.is_empty:
-            self._bases = np.zeros((len(product.basis), self._n_kept * size), order="F")
-            self._values = np.zeros((n_rows, self._n_kept * size), order="F")
-            self._gram = np.zeros((self._n_kept * size,) * 2)
-        slot = self._n_added % self._n_kept
+            self._bases = np.zeros((len(product.basis), self._n_averaged * size), order="F")
+            self._values = np.zeros((n_rows, self._n_averaged * size), order="F")
+            self._gram = np.zeros((self._n_averaged * size,) * 2)
+        slot = self._n_added % self._n_averaged
         self._n_added += 1
         # Appends while there is room, and overwrites the oldest one afterwards.
         self._noise_stds[slot : slot + 1] = [product.noise_std]
@@ -85,7 +85,7 @@ class ProductAverage:
         noise_variances = np.square(self._noise_stds)
         if noise_variances.min() == 0:
             # Nothing to average: the last product is exact.
-            slot = (self._n_added - 1) % self._n_kept
+            slot = (self._n_added - 1) % self._n_averaged
             last = self._values[:, slot * size : (slot + 1) * size]
             return last, np.zeros((size, size))
         overlaps = self._bases[:, : len(noise_variances) * size].T @ basis
@@ -201,7 +201,7 @@ def _mixture_weights(likelihood: np.ndarray, counts: np.ndarray, n_steps: int) -
 # Estimates of nonnegative means from noisy ones.
 
 # In units of the noise: larger numbers need no shrinking, and the grid ends a unit further.
-_REACH = 8  # not studied
+_FARTHEST = 8  # not studied
 # Points of the grid in a unit of the noise. The noisy numbers are rounded to these points, too.
 _PER_UNIT = 8  # not studied
 _N_STEPS_OF_MEANS = 100  # not studied
@@ -220,8 +220,8 @@ def positive_means(noisy: np.ndarray, noise_std: float) -> np.ndarray:
     """
     if noise_std == 0:
         return np.maximum(noisy, 0.0) if (noisy > 0).any() else np.ones(len(noisy))
-    means = np.clip(noisy / noise_std, -_REACH, None)
-    near = means <= _REACH
+    means = np.clip(noisy / noise_std, -_FARTHEST, None)
+    near = means <= _FARTHEST
     if near.any():
         means[near] = _posterior_means(means[near])
     return noise_std * means if means.max() > _LEAST else np.full(len(means), noise_std)
@@ -232,7 +232,7 @@ def _posterior_means(values: np.ndarray) -> np.ndarray:
     rounded, places, counts = np.unique(
         np.round(_PER_UNIT * values), return_inverse=True, return_counts=True
     )
-    grid = np.linspace(0, _REACH + 1, _PER_UNIT * (_REACH + 1) + 1)
+    grid = np.linspace(0, _FARTHEST + 1, _PER_UNIT * (_FARTHEST + 1) + 1)
     # Densities up to a factor for each number, which cancels.
     likelihood = np.exp(grid * (rounded[:, np.newaxis] / _PER_UNIT - grid / 2))
     prior = _mixture_weights(likelihood, counts, _N_STEPS_OF_MEANS)
@@ -355,7 +355,7 @@ def noise_of_products(noise_std: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def coefficient_errors(
-    found: Regression, n_units: int, presence: np.ndarray, kept: float, left: np.ndarray
+    found: Regression, n_units: int, presence: np.ndarray, unclipped: float, left: np.ndarray
 ) -> np.ndarray:
     r"""Estimate standard errors of coefficients: of noise, sampling, the penalty, and clipping.
 
@@ -371,7 +371,7 @@ def coefficient_errors(
     sampling = (found.unexplained + gaps.sum()) / n_units * found.moment[:-1, :-1]
     both = found.inverse @ (noise + sampling * np.outer(roots, roots)) @ found.inverse
     shrunk = found.inverse @ (found.penalty * found.coef)
-    shrunk = np.hypot(shrunk, (1 - kept) * found.coef)
+    shrunk = np.hypot(shrunk, (1 - unclipped) * found.coef)
     shrunk = np.hypot(shrunk, (1 / np.minimum(left[:-1], left[-1]) - 1) * found.coef)
     return np.asarray(np.hypot(np.sqrt(np.diag(both)), shrunk))
 
@@ -415,5 +415,5 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
     # Entries on the diagonal count once, and the others twice, in one number.
     counted_twice = 2 - np.eye(len(weights))
     noisy = float(np.sum(counted_twice * np.square(found.noise_std * weights))) / total**2
-    kept = float(np.clip(value, 0.0, 1.0))
-    return Estimate(value, math.sqrt(noisy + 4 * kept * (1 - kept) ** 2 / n_units))
+    unclipped = float(np.clip(value, 0.0, 1.0))
+    return Estimate(value, math.sqrt(noisy + 4 * unclipped * (1 - unclipped) ** 2 / n_units))

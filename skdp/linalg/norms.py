@@ -190,7 +190,7 @@ def bin_counts(
     return np.bincount(bins, None if weights is None else weights[is_there], len(edges))
 
 
-def kept_squares(bound: float, q: float, points: np.ndarray, fractions: np.ndarray) -> float:
+def unclipped_squares(bound: float, q: float, points: np.ndarray, fractions: np.ndarray) -> float:
     r"""Estimate what part of a sum of squares is left if norms are clipped at their quantile `q`.
 
     The quantile is `bound`, and `fractions` of the norms do not exceed `points` above it. There

@@ -253,14 +253,14 @@ def most_likely_rank(eigenvalues: np.ndarray, n_rows: int, off_diagonal_std: flo
 
 def _log_evidence(eigenvalues: np.ndarray, rank: int, n_rows: int) -> float:
     n_features = len(eigenvalues)
-    kept, rest = eigenvalues[:rank], eigenvalues[rank:]
+    leading, rest = eigenvalues[:rank], eigenvalues[rank:]
     smallest = _NEGLIGIBLE * eigenvalues[0]
-    if kept[-1] <= smallest:
+    if leading[-1] <= smallest:
         return -np.inf
     noise_variance = max(rest.mean(), smallest)
     dimensions = n_features - np.arange(rank)
     log_prior = -rank * np.log(2) + np.sum(gammaln(dimensions / 2) - np.log(np.pi) * dimensions / 2)
-    log_fit = -n_rows / 2 * (np.log(kept).sum() + len(rest) * np.log(noise_variance))
+    log_fit = -n_rows / 2 * (np.log(leading).sum() + len(rest) * np.log(noise_variance))
     n_angles = n_features * rank - rank * (rank + 1) / 2
     log_volume = np.log(2 * np.pi) * (n_angles + rank) / 2
     curvature = _log_curvature(eigenvalues, rank, noise_variance, n_rows)

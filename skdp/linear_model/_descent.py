@@ -101,18 +101,18 @@ def n_within(sizes: np.ndarray, level: float, mass: np.ndarray | None = None) ->
 
 
 def release_vote(
-    vote: Release, n_kept: np.ndarray, n_units: int, budget: PrivacyBudget
+    vote: Release, n_unclipped: np.ndarray, n_units: int, budget: PrivacyBudget
 ) -> tuple[float, float]:
     """Release the fraction of unclipped gradients; return also the std of its noise."""
-    noisy, noise_std = budget.release(vote, n_kept)
+    noisy, noise_std = budget.release(vote, n_unclipped)
     return min(max(float(noisy) / n_units, 0.0), 1.0), noise_std / n_units
 
 
 def followed_level(
-    level: float, kept: float, quantile: float, limits: tuple[float, float]
+    level: float, unclipped: float, quantile: float, limits: tuple[float, float]
 ) -> float:
     """Raise the level if less than the fraction `quantile` was not clipped, else lower it."""
-    return min(max(level * math.exp(_LEVEL_RATE * (quantile - kept)), limits[0]), limits[1])
+    return min(max(level * math.exp(_LEVEL_RATE * (quantile - unclipped)), limits[0]), limits[1])
 
 
 # ------------------------------

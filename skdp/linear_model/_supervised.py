@@ -30,7 +30,7 @@ from skdp.data.parts import PartResults, RowBlocks, RowParts, Targets
 from skdp.data.people import People, people_of
 from skdp.data.reduce import PerRow, map_sum
 from skdp.data.rows import checked_digest
-from skdp.data.sources import held, sum_of_results
+from skdp.data.sources import cached, sum_of_results
 from skdp.exceptions import is_called_by
 
 #: Shape of the matrices that are the rows; None if rows have features.
@@ -121,7 +121,7 @@ class SupervisedEstimator(PrivateEstimator):
                 raise ValueError("X has 0 sample(s), while a minimum of 1 is required.")
             checked = rows
         else:
-            checked = held(check_rows_or_blocks(rows, name))
+            checked = cached(check_rows_or_blocks(rows, name))
         targets = self._targets(checked, y)
         check_consistent_length(checked, targets)
         people = people_of(users, checked, self.privacy_unit)
@@ -135,7 +135,7 @@ class SupervisedEstimator(PrivateEstimator):
         given = targets_of(X, y, type(self).__name__)
         if not isinstance(X, RowParts):
             return Targets.of(self._checked(given))
-        return given.held() if X.is_held else given
+        return given.cached() if X.is_cached else given
 
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> Any:
         rows, shape = self._read(like)

@@ -198,7 +198,7 @@ def _descend(
     shape, center = spec.matrix_shape, view.center.reshape(spec.matrix_shape)
     design = Design(view.source, shape, view.n_jobs, center=center, people=view.people)
     level, size = tangent_level(spec), start.left.size + start.right.size + 1
-    point, offset, kept = start, 0.0, []
+    point, offset, iterates = start, 0.0, []
     clip = partial(_clipped_gradients, codes=view.codes, known=view.cache.norms, scale=scale)
     for release in plan:
         kernel = partial(clip, point=point, offset=offset, level=level)
@@ -206,8 +206,8 @@ def _descend(
         noisy = budget.release(release, total, level, rounding=spec.rounding).value
         step = _STEP / spec.n_units * noisy
         point, offset = retract(point, project_coordinates(point, step[:-1]), -1), offset - step[-1]
-        kept.append((point.matrix, offset))
-    matrices, offsets = zip(*kept[len(plan) // 2 :], strict=True)
+        iterates.append((point.matrix, offset))
+    matrices, offsets = zip(*iterates[len(plan) // 2 :], strict=True)
     return truncate(np.mean(matrices, axis=0), spec.rank), float(np.mean(offsets))
 
 

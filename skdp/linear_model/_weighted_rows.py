@@ -97,7 +97,7 @@ def noise_in_mean(decay: np.ndarray, momentum: float, n_steps: int) -> np.ndarra
     for _ in range(n_steps - 1):
         places.append(decay * (places[-1] + momentum * (places[-1] - places[-2])))
     left = np.cumsum(places[1:], axis=0)
-    n_kept = n_steps - n_steps // 2
+    n_averaged = n_steps - n_steps // 2
     # Noise of the first half has moved before the mean begins.
-    left[n_kept:] -= left[: n_steps - n_kept].copy()
-    return np.asarray(np.sum(left**2, axis=0) / n_kept**2)
+    left[n_averaged:] -= left[: n_steps - n_averaged].copy()
+    return np.asarray(np.sum(left**2, axis=0) / n_averaged**2)

@@ -232,8 +232,8 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
         yield from _steps_of_ours(estimator, path, met)
     elif issubclass(type(estimator), (PrivateEstimator, *_OURS)):
         raise _not_fitted(estimator)
-    elif told := carried(estimator):
-        yield from _steps_of_carried(estimator, path, met, *told)
+    elif carried_record := carried(estimator):
+        yield from _steps_of_carried(estimator, path, met, *carried_record)
     elif type(estimator) in (GridSearchCV, RandomizedSearchCV):  # a subclass may fit more often
         if not hasattr(estimator, "cv_results_"):
             raise _not_fitted(estimator)
@@ -263,11 +263,11 @@ def _inner_steps(parts: Iterable[tuple[str, Any]], path: str, met: _Met) -> list
 
 def _steps_of_ours(estimator: Any, path: str, met: _Met) -> Iterable[PrivacyStep]:
     """Walk through what a pipeline or a search of skdp has fitted."""
-    kept, parts = vars(estimator), list[tuple[str, Any]]()
+    attributes, parts = vars(estimator), list[tuple[str, Any]]()
     if isinstance(estimator, rules.SharedBudget):
-        parts = kept["pipeline_"].steps
-    elif isinstance(estimator, BaseDPSearch) and "best_estimator_" in kept:
-        parts = [("estimator", kept["best_estimator_"])]
+        parts = attributes["pipeline_"].steps
+    elif isinstance(estimator, BaseDPSearch) and "best_estimator_" in attributes:
+        parts = [("estimator", attributes["best_estimator_"])]
     # They fit public steps to public rows, and show none of their warnings.
     return map(_unwarned, _inner_steps(parts, path, met))
 
@@ -300,11 +300,11 @@ def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
     """Return a step that has no budget, and holds nothing that is looked at."""
     name = type(estimator).__name__
     if rules.is_stateless(estimator):
-        told, given = complaint_of_warnings(estimator), estimator.get_params(deep=False)
+        carried_record, given = complaint_of_warnings(estimator), estimator.get_params(deep=False)
         # A class may be called as a function is; a dtype is not.
         calls = any(callable(one) for name, one in given.items() if name != "dtype")
-        status = NOT_PRIVATE if told else LEARNS_NOTHING
-        return PrivacyStep(path, name, status, note=told or (CALLS if calls else ""))
+        status = NOT_PRIVATE if carried_record else LEARNS_NOTHING
+        return PrivacyStep(path, name, status, note=carried_record or (CALLS if calls else ""))
     note = _LEARNED if _is_fitted(estimator) else _LEARNS
     if rules.calls_objects(estimator):
         note = _OBJECTS
@@ -345,8 +345,8 @@ def _complaints_of(record: PrivacySpent) -> dict[str, bool]:
 def _kinds_of(estimator: Any) -> set[type]:
     """Return the classes of an estimator and of the private steps that it has fitted."""
     # A choice among candidates may tell of whatever the private steps keep.
-    held = estimator.estimator if isinstance(estimator, BaseDPSearch) else estimator
-    steps = rules.private_steps(held)
+    wrapped = estimator.estimator if isinstance(estimator, BaseDPSearch) else estimator
+    steps = rules.private_steps(wrapped)
     return {type(one) for one in (estimator, *steps.values(), *innermost(steps).values())}
 
 

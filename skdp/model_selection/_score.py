@@ -320,7 +320,7 @@ def row_losses(scoring: str, model: Any, X: Any, y: Any) -> np.ndarray:
 
 def _steps_of(model: Any) -> Steps:
     if isinstance(model, DelegatesMixin):
-        return _steps_of(model._held())
+        return _steps_of(model._wrapped())
     return list(model.steps) if isinstance(model, Pipeline) else [(type(model).__name__, model)]
 
 

@@ -139,7 +139,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
                 "such as n_components with solver='covariance', are free."
             )
 
-    def _held(self) -> Any:
+    def _wrapped(self) -> Any:
         if not self.refit:
             raise AttributeError(
                 f"{type(self).__name__} with refit=False keeps no estimator, and no method of it."

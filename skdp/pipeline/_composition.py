@@ -106,8 +106,8 @@ def _check_columns(name: str, step: Any) -> None:
     """Refuse what would look at values."""
     for part in step.transformers:
         if not (isinstance(part, list | tuple) and len(part) == 3):
-            told = f"Step {name!r}: transformers must be triples (name, transformer, columns)"
-            raise ValueError(f"{told}, got {shown(part)}.")
+            text = f"Step {name!r}: transformers must be triples (name, transformer, columns)"
+            raise ValueError(f"{text}, got {shown(part)}.")
     if step.remainder not in ("drop", "passthrough"):
         raise ValueError(
             f"Step {name!r}, a ColumnTransformer, needs remainder='drop' or 'passthrough', got "
@@ -145,8 +145,8 @@ def with_names(steps: Sequence[Step], X: Any) -> list[Step]:
     for number, step in enumerate(steps):
         own = names
         if step.before is not None:
-            are_kept = all(keeps_columns(one) for _, one in step.before.steps)
-            own = feature_names(columns_of(X, step.columns)) if are_kept else None
+            keep_names = all(keeps_columns(one) for _, one in step.before.steps)
+            own = feature_names(columns_of(X, step.columns)) if keep_names else None
         has_lost = step.before is not None or (number and step.columns is None)
         bounds = getattr(step.estimator, "bounds", None)
         if has_lost and own is not None and isinstance(bounds, Mapping):

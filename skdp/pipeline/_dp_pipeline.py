@@ -231,7 +231,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
             If `fit` would refuse a parameter or a step, or `like` has another number of features.
         """
         self._validate_params()
-        told = _like_to_pass(self.steps) if like is None else ""
+        advice = _like_to_pass(self.steps) if like is None else ""
         n_samples, n_features, like = planned_size(n_samples, n_features, public_like(like))
         rows = plain_rows(np.ones((2, n_features)) if like is None else like)
         shape = shape_of(rows)
@@ -247,13 +247,13 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
             parts = [_within(places[i], run.steps[i].name, share) for i, share in shares.of.items()]
             return run.planned(shares.whole, tuple(parts))
         except ValueError as error:
-            text = f"{error}{told}"
+            text = f"{error}{advice}"
         raise ValueError(text)
 
     @property
     def named_steps(self) -> Bunch:
         """The steps by their names: the fitted ones, or before a fit those given."""
-        return self._held().named_steps
+        return self._wrapped().named_steps
 
     @property
     def privacy_unit(self) -> str:
@@ -309,7 +309,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         Self
             The pipeline itself.
         """
-        for *_, (_, last) in (self.steps, self._held().steps):
+        for *_, (_, last) in (self.steps, self._wrapped().steps):
             if hasattr(last, "transform"):
                 last.set_output(transform=transform)
         return self
@@ -319,11 +319,11 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
 
     def __getitem__(self, index: Any) -> Any:
         """Return a fitted step, or a Pipeline of several; before a fit, of those given."""
-        return self._held()[index]
+        return self._wrapped()[index]
 
     _sk_visual_block_ = Pipeline._sk_visual_block_
 
-    def _held(self) -> Any:
+    def _wrapped(self) -> Any:
         return getattr(self, "pipeline_", self._pattern())
 
     def _applied(self, name: str, X: Any, *more: Any, **users: Any) -> Any:

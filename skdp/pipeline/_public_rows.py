@@ -19,7 +19,7 @@ _NUMBERS = "biufc"
 _ANYTHING = ((1.0, 0.5), ("", ""), ("", "1"), ("2000-01-01", "2001-02-03"))  # not tuned
 # Numbers of one row among equal ones: some functions look at the others where it is 0, or less, or
 # far from them, or missing. Among so many rows it is 6 standard deviations away.
-ODD = (None, 0, -30_000, 30_000, np.nan)  # not tuned
+NUMBERS = (None, 0, -30_000, 30_000, np.nan)  # not tuned
 _OTHERS = 40  # not tuned
 # Texts that fit into arrays of every width; the width follows the longest text of the rows.
 _TEXTS = ("1", "2")
@@ -103,16 +103,16 @@ def without_categories(rows: Any) -> Any:
     return others
 
 
-def stand_ins(rows: Any, odd: float | None = None, known: Any = None) -> Iterator[Any]:
+def stand_ins(rows: Any, number: float | None = None, known: Any = None) -> Iterator[Any]:
     """Make two public rows, in several ways, with the container and the types of private rows.
 
     Where the type admits fractions, one row has some, because whole numbers may give another type;
-    or it has an `odd` number. Of two `known` values each row has one.
+    or it has an `number` number. Of two `known` values each row has one.
     """
     branches = _ANYTHING if are_numbers(rows) else _ANYTHING[::-1]
     for anything in branches if known is None else [known]:
         try:
-            made = _stand_in(rows, (*anything, odd))
+            made = _stand_in(rows, (*anything, number))
         except Exception:
             continue
         yield made
@@ -158,15 +158,15 @@ def _two(dtype: Any, shape: Sequence[int], anything: Any) -> np.ndarray:
 
 def _values(kind: str, anything: Any) -> Any:
     """Return the entries of two public rows, of a kind of types."""
-    first, second, odd = anything
+    first, second, number = anything
     if kind in _NUMBERS:
         if isinstance(first, str) or (first, second) in _ANYTHING:
             first, second = 1, {"b": 0, "f": 0.5, "c": 0.5}.get(kind, 2)
-        return first if odd is None else odd, second
+        return first if number is None else number, second
     if isinstance(first, str) and not (kind == "U" and "-" in first):
         # A missing text is a gap, too.
-        return None if odd is np.nan else first, second
-    return _TEXTS if kind == "U" else (first if odd is None else odd, second)
+        return None if number is np.nan else first, second
+    return _TEXTS if kind == "U" else (first if number is None else number, second)
 
 
 def _public_column(column: Any, anything: Any) -> Any:

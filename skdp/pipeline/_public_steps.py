@@ -36,7 +36,7 @@ from skdp.data.containers import (
     kinds_of,
     names_of,
     not_finite_rows,
-    said_of,
+    text_of_kinds,
     types_of,
     with_nan,
     with_text,
@@ -191,9 +191,9 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
     form = _form_of(public.result)
     # Encoders make nothing of other values.
     known = [(x[0], x[-1]) for one in leaves for x in getattr(one, "categories_", ())]
-    for odd, pair in product(twos.ODD, [None, *known]):
-        is_first = odd is pair is None
-        for two in [public.rows] if is_first else stand_ins(rows, odd, pair):
+    for number, pair in product(twos.NUMBERS, [None, *known]):
+        is_first = number is pair is None
+        for two in [public.rows] if is_first else stand_ins(rows, number, pair):
             twice = (_safe_indexing(two, [row] * TWICE) for row in range(TWICE))
             several = twos.row_among(two), *twice
             among, *alone = made = [_attempt(function, one) for one in several]
@@ -207,7 +207,7 @@ def _check_by_rows(what: str, step: Any, rows: Any, method: str) -> None:
         if is_same:
             # Products of other numbers of rows round otherwise.
             dtype, width = np.result_type(among.dtype, np.float16), twos.shape_of(two)[-1]
-            rounding = np.finfo(dtype).eps * width * np.fmax(1, abs(odd or 1))
+            rounding = np.finfo(dtype).eps * width * np.fmax(1, abs(number or 1))
             close = partial(np.allclose, atol=1e-8 + rounding, equal_nan=True)
             expected = np.concatenate([_dense(one)[:1] for one in alone])
             is_same = quietly(close, _dense(among), twos.row_among(expected))
@@ -278,7 +278,7 @@ def _public(what: str, function: Callable[..., Any], branches: Iterable[Any]) ->
         if not isinstance(result, Exception):
             return _Public(rows, result, "")
         # Categories come from the private data, and the error may show them.
-        error = error or _told(what, result, is_public=not twos.hold_categories(rows))
+        error = error or _message(what, result, is_public=not twos.hold_categories(rows))
     return _Public(None, None, error)
 
 
@@ -308,14 +308,14 @@ def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str
         return f"{what} refuses a missing text. " + GAPS_OF_TEXTS.replace("['name']", "")
     # NaN is not to blame for what is refused without it, too.
     text = f"Input X contains NaN or infinity, which {what} refuses."
-    text = _told(what, error) if of_public or is_finite(rows) else text
+    text = _message(what, error) if of_public or is_finite(rows) else text
     return text if of_public in ("", text) else f"{text} Of two made-up rows: {of_public}"
 
 
-def _told(what: str, error: Exception, *, is_public: bool = False) -> str:
+def _message(what: str, error: Exception, *, is_public: bool = False) -> str:
     """Say that a function raises, and in full only what is raised for rows that are public."""
-    told = error.args[0] if type(error) is ValueError and error.args else ""
-    if type(told) is str and told.startswith("Found unknown categories"):
+    message = error.args[0] if type(error) is ValueError and error.args else ""
+    if type(message) is str and message.startswith("Found unknown categories"):
         return (
             f"{what} refuses a category that it was not given, or not fitted to; which one may be "
             "private. Give it all categories, None and NaN among them, or pass "
@@ -372,12 +372,12 @@ def of_people(function: Callable[..., Any], people: People | None, *inputs: Any)
     """
     if people is None:
         return function(*inputs)
-    inputs, kept, parts = (plain_rows(inputs[0]), *inputs[1:]), [], []
+    inputs, used, parts = (plain_rows(inputs[0]), *inputs[1:]), [], []
     for places, is_used in people.batches():
         batch = (None if one is None else _safe_indexing(one, places) for one in inputs)
         parts.append(function(*batch)[is_used])
-        kept.append(places[is_used])
-    order = np.argsort(np.concatenate(kept))
+        used.append(places[is_used])
+    order = np.argsort(np.concatenate(used))
     if issparse(parts[0]):
         return csr_array(vstack(parts, format="csr")[order])
     return np.concatenate(parts)[order]
@@ -448,7 +448,7 @@ def refuse_unknown(name: str, step: Any, rows: Any) -> Any:
         if isinstance(result, Exception):
             named = shortened(_refusing_columns(make_strict(fitted), rows))
             columns = f" It is about columns: {named}." * bool(named)
-            raise ValueError(_told(f"Step {name!r}", result) + columns)
+            raise ValueError(_message(f"Step {name!r}", result) + columns)
     return made
 
 
@@ -510,8 +510,8 @@ def _flaw(name: str, step: Any, rows: Any, allow_nan: bool) -> str:
         made = transformed([(name, fitted_to_nothing(name, step, rows))], rows)
     except ValueError as error:
         return str(error)
-    is_odd = not_finite_rows(made, allow_nan=allow_nan).any()
-    return f"Step {name!r} leaves NaN or infinity." * bool(is_odd)
+    is_invalid = not_finite_rows(made, allow_nan=allow_nan).any()
+    return f"Step {name!r} leaves NaN or infinity." * bool(is_invalid)
 
 
 def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterator[str]:
@@ -564,7 +564,7 @@ def _with_columns(
     elif tags and tags[0].allow_nan:
         refused -= {"NaN"}
     if kinds := {name: kind for name, kind in kinds.items() if kind in refused}:
-        return f"{what} refuses its rows. {said_of(kinds, cures=cures)}"
+        return f"{what} refuses its rows. {text_of_kinds(kinds, cures=cures)}"
     return f"{flaw} It is about columns: {shortened(names)}."
 
 

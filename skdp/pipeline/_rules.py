@@ -185,21 +185,21 @@ def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
 
     Other objects that are called, as methods of estimators and caches, may learn or keep rows.
     """
-    held: Iterable[Any] = given if isinstance(given, list | tuple) else ()
+    contents: Iterable[Any] = given if isinstance(given, list | tuple) else ()
     if hasattr(given, "fit") and hasattr(given, "get_params"):
         return is_stateless(given)
     if isinstance(given, Mapping):
-        held = given.values()
+        contents = given.values()
     elif isinstance(given, partial):
-        held = given.func, given.args, given.keywords
+        contents = given.func, given.args, given.keywords
     elif isinstance(given, FunctionType):
         used = getclosurevars(given)
         # Functions of modules, which it may call, are not looked into.
         named = [one for one in used.globals.values() if hasattr(one, "get_params")]
-        held = used.nonlocals, named, given.__defaults__, given.__kwdefaults__, vars(given)
+        contents = used.nonlocals, named, given.__defaults__, given.__kwdefaults__, vars(given)
     elif callable(given):
         return isinstance(given, _PLAIN)
-    return id(given) in met or all(_is_plain(one, met | {id(given)}) for one in held)
+    return id(given) in met or all(_is_plain(one, met | {id(given)}) for one in contents)
 
 
 def instead_of(step: Any) -> str:
@@ -297,9 +297,9 @@ def parts_of(holder: Any, *, is_fitted: bool = False) -> Sequence[tuple[str, Any
 def fitted_parts(holder: Any) -> list[tuple[str, Any, Any]]:
     """List the names, the transformers and the columns of a fitted ColumnTransformer."""
     # Old versions of scikit-learn warn where the columns of a remainder are looked at.
-    kept = [one for one in holder.transformers_ if type(one[1]) is not str or one[1] != "drop"]
+    used = [one for one in holder.transformers_ if type(one[1]) is not str or one[1] != "drop"]
     # Those that are given no columns are not fitted.
-    return [one for one in kept if not _is_empty_column_selection(one[2])]
+    return [one for one in used if not _is_empty_column_selection(one[2])]
 
 
 def fitted_once(estimator: Any) -> list[Any]:
@@ -417,7 +417,7 @@ def _delegates(name: str) -> Callable[[Any], bool]:
     """Make a check whether what is held, or before a fit its pattern, has a method."""
 
     def _has(holder: Any) -> bool:
-        getattr(holder._held(), name)
+        getattr(holder._wrapped(), name)
         return True
 
     return _has
@@ -453,7 +453,7 @@ class DelegatesMixin(SeededEstimator):
     __metadata_request__score: ClassVar[dict[str, Any]] = {"users": False}
 
     @abstractmethod
-    def _held(self) -> Any:
+    def _wrapped(self) -> Any:
         """Return the fitted estimator, or before a fit its pattern."""
 
     @abstractmethod
@@ -549,7 +549,7 @@ class DelegatesMixin(SeededEstimator):
 
     def _fitted(self) -> Any:
         check_is_fitted(self)
-        return self._held()
+        return self._wrapped()
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "privacy_spent_")

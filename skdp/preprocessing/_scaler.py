@@ -33,7 +33,7 @@ from skdp.preprocessing.scales import (
     MOST_NOISE,
     Scales,
     ScaleSpec,
-    has_odd_squares,
+    has_invalid_squares,
     plan_scales_by_share,
     release_scales,
     warnings_for_hidden,
@@ -112,11 +112,11 @@ def warnings_for_scales(scales: Scales, spec: ScaleSpec, names: Sequence[Any]) -
     if spec.cost.is_private:
         is_hidden = scales.is_flat | scales.are_hidden()
         yield from warnings_for_hidden(is_hidden, f"Use {_remedy(spec)}.")
-    elif (is_odd := has_odd_squares(scales)).any():
-        odd = shortened([str(names[column]) for column in np.flatnonzero(is_odd).tolist()])
+    elif (is_invalid := has_invalid_squares(scales)).any():
+        columns = shortened([str(names[column]) for column in np.flatnonzero(is_invalid).tolist()])
         yield (
             "Columns that are too large or too small for floats to hold their squares, and are not "
-            f"well scaled: {is_odd.sum()} of {len(names)} ({odd}). {OTHER_UNITS_OF_X}"
+            f"well scaled: {is_invalid.sum()} of {len(names)} ({columns}). {OTHER_UNITS_OF_X}"
         )
 
 

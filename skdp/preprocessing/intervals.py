@@ -288,7 +288,7 @@ _CAUTION, _CAUTION_WITHIN = 1e5, 20.0  # benchmarks/scaling/columns.md; not stud
 _NEIGHBORS, _IN_TAIL = (2, 4), 2.5  # benchmarks/scaling/bounds.md
 # Visible bins have to hold this part of the rows, or a column keeps its bounds; if it has none,
 # other such columns help. Those of one sign of a column around 0 hold less.
-_HELD = 0.55  # benchmarks/scaling/bounds.md
+_LEAST_INSIDE = 0.55  # benchmarks/scaling/bounds.md
 # A column may be 0 in all rows if so many standard deviations of the noise of a count are missing,
 # or fewer, which have to be this part of the rows at most.
 _MISSING, _FEW_MISSING = 2.0, 0.15  # not studied
@@ -360,7 +360,7 @@ def intervals_within(
     counts = np.where(is_inside, counts, 0.0)
     low, high = least.copy(), most.copy()
     low[is_hidden], high[is_hidden] = hulls(counts[is_hidden], noise_std, n_rows[is_hidden])
-    n_held = counts_inside(counts, low, high).sum(axis=1)
+    n_inside = counts_inside(counts, low, high).sum(axis=1)
     is_void = is_hidden & (low == 0) & (high == 0)
     # On the side of 0 on which most of the bounds is, as of counts.
     is_below, is_above = least + most <= 0, least + most >= 0
@@ -368,8 +368,8 @@ def intervals_within(
     high = np.where(is_void, _SIZE_OF_VOID * is_above, high)
     low, high = np.maximum(low, least), np.minimum(high, most)
     is_wide = high - low >= SMALLEST_BOUND
-    is_found = is_hidden & is_wide & (n_held >= _HELD * n_rows)
-    is_at_end = is_hidden & ~is_wide & (n_held >= _MOST * n_rows)
+    is_found = is_hidden & is_wide & (n_inside >= _LEAST_INSIDE * n_rows)
+    is_at_end = is_hidden & ~is_wide & (n_inside >= _MOST * n_rows)
     # Of others nothing is rounded: two releases in one interval are averaged.
     shrunk = Intervals.of(np.where(is_found, low, least), np.where(is_found, high, most))
     middle = np.where(is_found, shrunk.middle, outer.middle)
@@ -394,7 +394,7 @@ def hulls(
     of all. The hull may be 0 alone.
     """
     shown = _are_shown(counts / noise_std)
-    is_hidden = ~shown[:, 1:].any(axis=1) | ((counts * shown).sum(axis=1) < _HELD * n_rows)
+    is_hidden = ~shown[:, 1:].any(axis=1) | ((counts * shown).sum(axis=1) < _LEAST_INSIDE * n_rows)
     if is_hidden.any():
         is_left = ~shown[is_hidden]
         n_left = np.maximum(is_left.sum(axis=0, keepdims=True), 1)
@@ -492,13 +492,13 @@ def zoomed_intervals(
     again: not those whose visible bins hold most rows, and are as wide as the interval.
     """
     middle, half, is_open = intervals.middle.copy(), intervals.half.copy(), is_narrow.copy()
-    first, last, is_held = _most_of(counts, noise_std, n_rows[is_narrow])
+    first, last, is_majority = _most_of(counts, noise_std, n_rows[is_narrow])
     is_whole = _left_out(intervals.of_columns(is_narrow), first, last, sizes[is_narrow])
     is_whole = is_whole > (1 - _MOST) * n_rows[is_narrow]
     first, last = np.where(is_whole, 0.0, first), np.where(is_whole, 1.0, last)
     middle[is_narrow] += half[is_narrow] * (first + last - 1)
     half[is_narrow] *= last - first
-    is_open[is_narrow] = (last - first < 1) | ~(is_held | is_whole)
+    is_open[is_narrow] = (last - first < 1) | ~(is_majority | is_whole)
     return Intervals(middle, half), is_open
 
 
@@ -519,7 +519,11 @@ def _most_of(
 
     The last value tells whether the visible bins of any level hold most rows.
     """
-    low, high, is_held = np.zeros(len(counts)), np.ones(len(counts)), np.zeros(len(counts), bool)
+    low, high, is_majority = (
+        np.zeros(len(counts)),
+        np.ones(len(counts)),
+        np.zeros(len(counts), bool),
+    )
     while (n_bins := counts.shape[1]) >= _FEWEST_BINS:
         seen = is_visible(counts, noise_std, _CAUTION_WITHIN)
         largest = counts.argmax(axis=1)
@@ -530,13 +534,13 @@ def _most_of(
         last = np.where(is_all, largest + 1, n_bins - seen[:, ::-1].argmax(axis=1))
         # Where nothing is visible, these are all bins, whose ends are no better.
         ends = zip(counts, first, last, strict=True)
-        held = np.array([of_bins[start:stop].sum() for of_bins, start, stop in ends])
-        certain = held - np.sqrt(last - first) * noise_std
-        is_best = is_all | ((held >= _MOST * n_rows) & (certain >= _LEAST * n_rows))
+        counted = np.array([of_bins[start:stop].sum() for of_bins, start, stop in ends])
+        certain = counted - np.sqrt(last - first) * noise_std
+        is_best = is_all | ((counted >= _MOST * n_rows) & (certain >= _LEAST * n_rows))
         # One bin more on either side, as thin tails are not visible.
         lower, upper = np.maximum(first - 1, 0) / n_bins, np.minimum(last + 1, n_bins) / n_bins
-        is_held |= is_best
+        is_majority |= is_best
         is_best &= upper - lower < high - low
         low, high = np.where(is_best, lower, low), np.where(is_best, upper, high)
         counts, noise_std = counts[:, ::2] + counts[:, 1::2], noise_std * math.sqrt(2)
-    return low, high, is_held
+    return low, high, is_majority

@@ -48,14 +48,14 @@ _CLEAR = 0.1
 # With more noise in a bin, in units of the entries of a narrow column, looks show too little.
 _MOST_NOISE_OF_BIN = 0.25  # benchmarks/trace_regression/looks.md
 #: Looks at narrow columns; each shrinks their intervals: benchmarks/trace_regression/looks.md.
-N_LOOKS = 5
+N_ZOOMS = 5
 # What a number that is not missing adds to the count beside the moments of its column. A larger
 # one makes the count more exact, but the sensitivity for zero_out larger.
 _PRESENCE = 0.5  # not studied
 #: Larger noise of a mean, in units of half an interval, hides most centers and scales.
 MOST_NOISE = 0.1  # not studied
 _SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in intervals"
-_LOOKS = _SIZES, _PLACED, *(f"closer {_PLACED} {n}" for n in range(1, N_LOOKS))  # not tuned
+_ZOOMS = _SIZES, _PLACED, *(f"closer {_PLACED} {n}" for n in range(1, N_ZOOMS))  # not tuned
 _ROUGH_MOMENTS = "rough column moments"
 # Parts of the share of all releases: of the signed sizes, and of places in intervals.
 _SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
@@ -147,7 +147,7 @@ def _plan_sized(spec: ScaleSpec, sizes: float, places: float, moments: float) ->
     release = partial(spec.cost.release, _SIZES, "gaussian", sizes, change, shape=shape)
     known = {"n_columns": spec.n_features}
     first = release(known) if spec.interval is None else release(follows=_ROUGH_MOMENTS)
-    closer, left = _plan_places(spec, places / N_LOOKS), moments - places
+    closer, left = _plan_places(spec, places / N_ZOOMS), moments - places
     zoomed = ZoomedReleases(closer, _plan_moments(spec, left))
     return SizedReleases(first, AnyOf((_plan_moments(spec, moments), zoomed)))
 
@@ -167,7 +167,7 @@ def _plan_places(spec: ScaleSpec, share: float) -> tuple[Release, ...]:
     shape = spec.n_features, 1 << int(np.clip(math.log2(most), *_PLACES))
     first, *others = (
         spec.cost.release(name, "gaussian", share, change, follows=before, shape=shape)
-        for before, name in pairwise(_LOOKS)
+        for before, name in pairwise(_ZOOMS)
     )
     return first, *(replace(one, may_be_skipped=True) for one in others)
 
@@ -351,12 +351,12 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
     is_noisy = bool(np.any(noise_std))
     noise = noise_std * np.sqrt(1 + 4 * np.minimum(means**2, 1.0))
     means, _ = _shrunk_to_mean(means, noise_std)
-    variances, kept = _shrunk_to_mean(variances, noise)
-    deviation = np.sqrt(kept) * noise
+    variances, shrinkage = _shrunk_to_mean(variances, noise)
+    deviation = np.sqrt(shrinkage) * noise
     least = np.maximum(deviation, _LEAST_VARIANCE) if is_noisy else 0.0
     center = intervals.middle + intervals.half * np.clip(means, -largest, largest)
     # The mean over all columns has noise, too, though less.
-    left = noise * np.sqrt(kept + (1 - kept) / len(variances))
+    left = noise * np.sqrt(shrinkage + (1 - shrinkage) / len(variances))
     is_flat = variances <= np.maximum(_HIDDEN * left, least)
     if not is_noisy:
         is_flat = variances <= _ROUNDING * np.maximum(means**2, 1.0)
@@ -388,8 +388,8 @@ def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any
     if not np.any(noise_std):
         return values, 1.0
     mean, spread = float(np.mean(values)), float(np.var(values))
-    kept = np.maximum(0.0, 1 - noise_std**2 / spread) if spread > 0 else 0.0 * noise_std
-    return mean + kept * (values - mean), kept
+    shrinkage = np.maximum(0.0, 1 - noise_std**2 / spread) if spread > 0 else 0.0 * noise_std
+    return mean + shrinkage * (values - mean), shrinkage
 
 
 # ------------------------------
@@ -521,7 +521,7 @@ def _release_within(
     )
 
 
-def has_odd_squares(found: Scales) -> np.ndarray:
+def has_invalid_squares(found: Scales) -> np.ndarray:
     """Tell of which columns floats do not hold the squares, without noise and bounds."""
     deviation = np.sqrt(found.variance)
     size = np.maximum(np.abs(found.center), deviation)
@@ -569,7 +569,7 @@ def _closer(
     if not n_narrow or _noise_std_of_bin(zoomed.places[0], n_narrow, columns.budget) > most_noise:
         return _Closer(alone, intervals, is_narrow, is_narrow)
     wide, is_open, is_blurred = intervals, is_narrow, np.zeros_like(is_narrow)
-    for n_looks, places in enumerate(zoomed.places, start=1):
+    for n_zooms, places in enumerate(zoomed.places, start=1):
         n_bins, before, is_seen = places.shape[1], intervals, is_open
         place = partial(
             place_within,
@@ -582,7 +582,7 @@ def _closer(
         intervals, is_open = zoomed_intervals(before, is_seen, counts, noise_std, n_present, sizes)
         is_blurred |= is_seen & (_CLEAR * (n_present / noise_std) ** 2 < n_bins)
         if not is_open.any():
-            columns.budget.skip(*zoomed.places[n_looks:])
+            columns.budget.skip(*zoomed.places[n_zooms:])
             break
     is_point = is_seen & are_points(intervals, before, n_bins)
     return _Closer(zoomed.moments, intervals, is_narrow, is_blurred, is_point)

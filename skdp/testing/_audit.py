@@ -314,8 +314,8 @@ def _learned_scores(learned: np.ndarray, tested: np.ndarray) -> Iterator[Scores]
     for squares in (X[:, :0], X**2):
         features = np.hstack([X, squares])
         others = np.hstack([other, other**2])[:, : features.shape[1]]
-        for n_kept in (min(_MOST, features.shape[1]), 1):
-            model = make_pipeline(SelectKBest(k=n_kept), RidgeCV(_RIDGES))
+        for n_selected in (min(_MOST, features.shape[1]), 1):
+            model = make_pipeline(SelectKBest(k=n_selected), RidgeCV(_RIDGES))
             unseen = [model.fit(features[a], sides[a]).predict(features[b]) for a, b in folds]
             yield unseen, model.fit(features, sides).predict(features), model.predict(others)
 

@@ -115,7 +115,7 @@ def a_null_unit_contributes_nothing(case: Subject) -> None:
         assert all(np.array_equal(*pair) for pair in pairs), "what is null adds to a release"
 
 
-def all_that_is_told_follows_the_releases(case: Subject) -> None:
+def outputs_follow_the_releases(case: Subject) -> None:
     """Other data that are answered with the same releases give the same fit, and say the same."""
     (original, budget), messages = fits.messages_of(lambda: _recorded(case))
     scripted = fits.scripted_budget(budget.released)
@@ -248,7 +248,7 @@ def no_noise_is_shared_by_different_fits(case: Subject) -> None:
 # What is kept.
 
 
-def nothing_is_kept_beside_the_estimator(case: Subject) -> None:
+def nothing_is_stored_beside_the_estimator(case: Subject) -> None:
     """By classes, modules, files, the environment, other processes or sockets."""
     # What is made once, whatever the data, is there then.
     with fits.leaving():
@@ -390,14 +390,14 @@ CHECKS: dict[Callable[[Subject], None], str] = {
     neighbors_move_no_release_further_than_declared: "fit",
     climbing_finds_no_worse_neighbor: "fit",
     a_null_unit_contributes_nothing: "null",
-    all_that_is_told_follows_the_releases: "fit",
+    outputs_follow_the_releases: "fit",
     any_finite_data_fit_without_warnings_about_them: "fit",
     the_record_is_that_of_the_releases: "fit",
     the_record_is_what_was_planned: "plan",
     noise_is_fresh_without_a_seed: "fit",
     a_seed_repeats_a_fit: "random_state",
     no_noise_is_shared_by_different_fits: "random_state",
-    nothing_is_kept_beside_the_estimator: "fit",
+    nothing_is_stored_beside_the_estimator: "fit",
     a_fitted_pickle_has_neither_seed_nor_data: "fit",
     a_second_fit_does_not_depend_on_the_first: "fit",
     fits_in_threads_do_not_disturb_each_other: "fit",

@@ -20,7 +20,7 @@ RELEASED |= {
     "location_noise_std_",
     "noise_std_",
     "presence_",
-    "kept_",
+    "unclipped_",
     "left_",
     "feature_bounds_",
 }

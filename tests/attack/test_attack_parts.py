@@ -75,7 +75,7 @@ def test_the_counts_of_a_part_do_not_change_with_the_rows_of_others(kind, change
 def test_what_is_not_finite_in_a_later_pass_is_bounded_like_any_record(
     kind, bad, what, monkeypatch
 ):
-    monkeypatch.setattr("skdp.data.sources.HELD_BYTES", 0)
+    monkeypatch.setattr("skdp.data.sources.CACHE_BYTES", 0)
     generator = np.random.default_rng(0)
     X = generator.normal(size=(N_RECORDS, 4))
     y = X @ [1.0, 2.0, 0.0, -1.0] + 0.1 * generator.normal(size=N_RECORDS)
@@ -116,7 +116,7 @@ def test_rows_that_a_public_step_maps_otherwise_in_a_later_pass_are_clipped(
     last, most, monkeypatch
 ):
     # Small parts are kept as they have been mapped once.
-    monkeypatch.setattr("skdp.data.sources.HELD_BYTES", most)
+    monkeypatch.setattr("skdp.data.sources.CACHE_BYTES", most)
     calls = []
 
     def mapped(rows):

@@ -83,7 +83,7 @@ def test_the_size_of_a_record_does_not_depend_on_the_others(monkeypatch, layout,
                 clipping = RecordClipping(records)
             else:
                 clipping = ResponseClipping(records, np.inf)
-            return clipping.gradient(point, 0.1, 1.0).n_kept[1:]
+            return clipping.gradient(point, 0.1, 1.0).n_unclipped[1:]
 
     before = sizes()
     for value in (0.0, 1e300, 5e-324, np.nan if layout == "dense" else 1.0):

@@ -13,7 +13,7 @@ from contract_laws import (
     contract_laws_for,
     no_noise_is_shared_by_different_fits,
     noise_is_fresh_without_a_seed,
-    nothing_is_kept_beside_the_estimator,
+    nothing_is_stored_beside_the_estimator,
     the_record_is_what_was_planned,
 )
 from covers import pairwise_cover, single_cover
@@ -48,7 +48,7 @@ def is_slow(law, family, cell):
     cover = COVERS[family.name]
     if cell not in cover:
         return True
-    if law is nothing_is_kept_beside_the_estimator:
+    if law is nothing_is_stored_beside_the_estimator:
         return cell is not FIRSTS[class_of(cell)]
     n_turns = min(len(IN_TURNS), len(cover))
     return law in TURN and (cover[cell] - TURN[law]) % n_turns != 0
@@ -59,7 +59,7 @@ ALL = [
     for family in FAMILIES
     for cell in dict.fromkeys((*COVERS[family.name], *pairwise_cover(family.cells)))
     for law in contract_laws_for(family)
-    if law is not nothing_is_kept_beside_the_estimator or cell in COVERS[family.name]
+    if law is not nothing_is_stored_beside_the_estimator or cell in COVERS[family.name]
 ]
 LAWS = [
     pytest.param(*one, id=f"{one[0].__name__}, {one[1].name}: {one[2]}")
@@ -92,7 +92,7 @@ def test_laws_that_take_turns_hold_somewhere_in_every_family():
             law
             for law, one, cell in ALL
             if one is family
-            and (law is nothing_is_kept_beside_the_estimator or not is_slow(law, one, cell))
+            and (law is nothing_is_stored_beside_the_estimator or not is_slow(law, one, cell))
         }
 
 

@@ -15,7 +15,7 @@ OFF = dict.fromkeys(("decorrelate", "fit_intercept", "mean_head"), False)
 CHOICE = {"solver": "exponential", "n_components": 1, **OFF}
 
 
-def told_of(model, *data):
+def known_of(model, *data):
     """Return the warnings of searches that ended at an end of their grids."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", skdp.PrivacyWarning)
@@ -33,15 +33,15 @@ def draw(x_size=1.0, y_size=1.0):
 
 
 def rows(model, size):
-    return told_of(model, draw(size)[0])
+    return known_of(model, draw(size)[0])
 
 
 def records(model, x_size, y_size):
-    return told_of(model, *draw(x_size, y_size)[:2])
+    return known_of(model, *draw(x_size, y_size)[:2])
 
 
 def users(model, x_size, y_size):
-    return told_of(model, *draw(x_size, y_size))
+    return known_of(model, *draw(x_size, y_size))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_levels_of_losses(size):
     y = y * size
     model = skdp.DPTraceRegressor(response_bound=size, **KEY).fit(X, y)
     regression = skdp.DPTraceRegressor(response_bound=size)
-    told = told_of(DPGridSearch(regression, {"n_iter": [1, 5]}, **KEY), X, y)
+    told = known_of(DPGridSearch(regression, {"n_iter": [1, 5]}, **KEY), X, y)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", skdp.PrivacyWarning)
         private_score(model, X, y, **KEY)

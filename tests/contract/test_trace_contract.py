@@ -197,7 +197,7 @@ def test_clipped_gradients_of_rank_one_matrices_are_those_written_out(kind, inte
     matrices = RANK_ONE[kind]
     written_out = as_source(matrices.toarray())
     with sizes_for_counts():
-        sizes, others = (_gradient(one, np.inf).n_kept for one in (matrices, written_out))
+        sizes, others = (_gradient(one, np.inf).n_unclipped for one in (matrices, written_out))
     np.testing.assert_allclose(sizes, others, rtol=1e-6)
     for quantile in (0.1, 0.5, 0.9):
         level = float(np.quantile(sizes, quantile)) * (1 + 1e-6)
@@ -205,8 +205,8 @@ def test_clipped_gradients_of_rank_one_matrices_are_those_written_out(kind, inte
         theirs = _gradient(written_out, level)
         np.testing.assert_allclose(ours.total, theirs.total, rtol=1e-6, atol=1e-5 * level)
         assert ours.facts == pytest.approx(theirs.facts, rel=1e-6)
-        assert ours.n_kept == theirs.n_kept
-        assert 0.05 * N < ours.n_kept < 0.95 * N
+        assert ours.n_unclipped == theirs.n_unclipped
+        assert 0.05 * N < ours.n_unclipped < 0.95 * N
 
 
 # What comes out

@@ -89,12 +89,12 @@ def test_containers_are_read_alike(contain, tmp_path, monkeypatch):
         assert_allclose(ours, exact, rtol=1e-10, atol=1e-10)
     units = np.full(SHAPE, 0.3)
     view = replace(design, center=units, multiplier=units, largest=np.ones(SHAPE))
-    held = view.held()
-    assert (held is view) == (contain in ("memory map", "csr"))
-    for ours, exact in zip(given_by(held), given_by(view), strict=True):
+    cached = view.cached()
+    assert (cached is view) == (contain in ("memory map", "csr"))
+    for ours, exact in zip(given_by(cached), given_by(view), strict=True):
         np.testing.assert_array_equal(ours, exact)
-    monkeypatch.setattr(matrices, "HELD_BYTES", 2 * flat.nbytes - 1)
-    assert view.held() is view
+    monkeypatch.setattr(matrices, "CACHE_BYTES", 2 * flat.nbytes - 1)
+    assert view.cached() is view
 
 
 @pytest.mark.covered

@@ -15,7 +15,7 @@ from skdp.datasets import make_interactions, make_spiked
 from skdp.decomposition.rows.moments import decompose, decompose_guided
 from skdp.decomposition.rows.plan import norm_quantile
 from skdp.decomposition.rows.solvers import PositiveMean, _groups
-from skdp.linalg.norms import GridCounts, kept_squares
+from skdp.linalg.norms import GridCounts, unclipped_squares
 from skdp.privacy import gaussian_dp
 
 pytestmark = pytest.mark.filterwarnings("ignore:Only .* stand:skdp.PrivacyWarning")
@@ -340,7 +340,7 @@ def test_the_part_of_squares_that_clipping_leaves_is_that_of_log_normal_norms():
         norms = np.exp(spread * ndtri((np.arange(200_000) + 0.5) / 200_000))
         bound, *points = np.quantile(norms, [q, 0.93, 0.96])
         expected = np.sum(np.minimum(norms, bound) ** 2) / np.sum(norms**2)
-        found = kept_squares(bound, q, np.array(points), np.array([0.93, 0.96]))
+        found = unclipped_squares(bound, q, np.array(points), np.array([0.93, 0.96]))
         assert found == pytest.approx(expected, abs=0.01)
 
 

@@ -80,7 +80,7 @@ def counted_parts(kind):
 @pytest.fixture(autouse=True)
 def _loaded_in_every_pass(monkeypatch):
     """Treat these few rows as if they were too many to be kept."""
-    monkeypatch.setattr("skdp.data.sources.HELD_BYTES", 0)
+    monkeypatch.setattr("skdp.data.sources.CACHE_BYTES", 0)
 
 
 @pytest.mark.covered
@@ -102,7 +102,7 @@ def test_parts_are_read_so_often(kind, row_norm, n_more, seed, n_jobs):
 def test_parts_that_are_kept_give_the_same_fit(kind, row_norm, monkeypatch):
     (rows, loads), fits = counted_parts(kind), []
     for limit in (0, 1 << 30):
-        monkeypatch.setattr("skdp.data.sources.HELD_BYTES", limit)
+        monkeypatch.setattr("skdp.data.sources.CACHE_BYTES", limit)
         loads.clear()
         fits.append(private(kind, row_norm=row_norm, random_state=SEED).fit(rows))
     assert (loads.count(2) == 1) == (kind != "csr")

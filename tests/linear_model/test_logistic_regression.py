@@ -368,7 +368,7 @@ def test_no_gradient_of_a_record_is_longer_than_the_level(container, bound, nois
         white = logistic_plan.whitening_of(moment + moment.T, noise * bound**2, beside[0], 5)
         source, codes = as_source(container(row[None])), Targets.of(np.array([1]))
         view = logistic_plan.LabeledRows(source, codes=codes).measured()
-        level = np.hypot(white.reach, 1) / 4
+        level = np.hypot(white.clip_norm, 1) / 4
         record = logistic_fit.whitened(clipped(view, bound), white, level)
         weights = 10.0 ** generator.uniform(-3, 8) * generator.normal(size=(6, 3))
         longest = max(longest, np.linalg.norm(record.gradient(weights)) / level)

@@ -48,7 +48,7 @@ def contained(container):
 @pytest.fixture(autouse=True)
 def _loaded_in_every_pass(monkeypatch):
     """Treat these few rows as if they were too many to be kept."""
-    monkeypatch.setattr("skdp.data.sources.HELD_BYTES", 0)
+    monkeypatch.setattr("skdp.data.sources.CACHE_BYTES", 0)
 
 
 @pytest.mark.covered

@@ -10,10 +10,10 @@ from skdp.linear_model.logistic.plan import (
     Pace,
     Whitening,
     centered,
-    kept_of_hidden,
+    known_of,
     momentum_of,
     seen_spread,
-    told_of,
+    shrinkage_of_hidden,
 )
 
 
@@ -68,7 +68,7 @@ def test_the_start_tells_what_rows_explain_of_the_classes(correlation, spread):
     cross *= np.sqrt(spread * correlation * (1 - 1 / n_classes) / np.sum(cross**2))
     start = np.zeros((d + 1, n_classes))
     start[:-1] = n_classes * (cross + centered(noise * generator.normal(size=cross.shape)))
-    told = told_of(start, white_of(np.full(d, spread), noise))
+    told = known_of(start, white_of(np.full(d, spread), noise))
     if spread == 1:
         np.testing.assert_allclose([told.total, told.hidden], [correlation, 0], atol=0.02)
         assert told.clearest >= told.total
@@ -113,5 +113,5 @@ def test_hidden_weights_that_may_be_noise_are_dropped():
     pace = Pace(40, 2.0, 0.8, 1 / 3, 0.01)
     for size, spread, expected in [(1.0, 0.0, 0), (1.2, 0.0, 1), (1.0, 0.5, 1)]:
         weights = size * np.sqrt(pace.weight_noise(np.full((100, 1), spread)))
-        kept = kept_of_hidden(weights, pace, white_of(np.full(100, spread)))
+        kept = shrinkage_of_hidden(weights, pace, white_of(np.full(100, spread)))
         assert kept == pytest.approx(expected, abs=0.01)

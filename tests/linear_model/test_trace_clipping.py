@@ -52,7 +52,7 @@ def residuals_of(X, y, intercept):
 def sizes_of(clipping, point=None, offset=OFFSET):
     """What the level is compared with, of each record."""
     with sizes_for_counts():
-        return clipping.gradient(point or make_point(), offset, np.inf).n_kept
+        return clipping.gradient(point or make_point(), offset, np.inf).n_unclipped
 
 
 def change_of(found, records, adjacency):
@@ -81,7 +81,7 @@ def test_gradients_of_records_are_clipped_one_by_one(intercept, adjacency, level
     assert_allclose(found.total, clipped(vectors, level).sum(axis=0), atol=1e-12)
     lengths = np.linalg.norm(vectors, axis=1)
     assert_allclose(sizes_of(clipping), lengths, rtol=1e-12)
-    assert found.n_kept == np.count_nonzero(lengths <= level)
+    assert found.n_unclipped == np.count_nonzero(lengths <= level)
     assert found.gain == 1
     factor = {"replace": 2, "zero_out": 1}[adjacency]
     change = change_of(found, records, adjacency)
@@ -121,7 +121,7 @@ def test_residuals_are_clipped_where_matrices_are_public(intercept, response_ran
     weights = np.minimum(1, np.median(lengths) / lengths)
     assert_allclose(found.total, (weights * np.clip(residuals, -level, level)) @ vectors)
     assert_allclose(sizes_of(clipping), np.abs(residuals), rtol=1e-10)
-    assert found.n_kept == np.count_nonzero(np.abs(residuals) <= level)
+    assert found.n_unclipped == np.count_nonzero(np.abs(residuals) <= level)
     moved = {"replace": min(2 * level, response_range), "zero_out": level}[adjacency]
     change = change_of(found, records, adjacency)
     assert change == pytest.approx(moved * np.median(lengths), rel=1e-3)
@@ -156,7 +156,7 @@ def test_null_records_contribute_nothing(intercept):
         assert np.isnan(sizes[1][7])
         assert_array_equal(np.delete(sizes[0], 7), np.delete(sizes[1], 7))
         # Nor are they counted as unclipped.
-        assert make(both[1]).gradient(make_point(), OFFSET, np.inf).n_kept == N - 1
+        assert make(both[1]).gradient(make_point(), OFFSET, np.inf).n_unclipped == N - 1
 
 
 @every_intercept

@@ -120,7 +120,7 @@ class NoisyMatrix:
         self._rows, self._budget, self._unit = rows, budget, spec.unit
         self._cut = cut if spec.coherence_bound is None else None
         self._coherence_bound = spec.coherence_bound
-        self.n_kept = N_KEPT if spec.averages else 1
+        self.n_averaged = N_AVERAGED if spec.averages else 1
         self._is_centered, self._rank = isinstance(spec.center, str), rank_of(spec)
         # The public part is the first factor times the second one transposed.
         self._public = (np.zeros((self.shape[0], 0)), np.zeros((self.shape[1], 0)))
@@ -339,7 +339,7 @@ def _is_by_rows(product: Release) -> bool:
 # What the iterations share: bases, and how a basis follows from products.
 
 # Products that are averaged. More would need more memory, and older ones add little.
-N_KEPT = 6  # benchmarks/entries/choices.md, "last product alone"
+N_AVERAGED = 6  # benchmarks/entries/choices.md, "last product alone"
 
 
 @dataclass(frozen=True)
@@ -458,7 +458,7 @@ def find_basis(
     """Iterate from a random basis, which serves both sides; end early at the coherence bound."""
     size = steps[0].shape[1]
     basis = random_basis(matrix.shape[0], size, generator)
-    products, signal = ProductAverage(min(matrix.n_kept, len(steps))), None
+    products, signal = ProductAverage(min(matrix.n_averaged, len(steps))), None
     for number, product in enumerate(steps):
         if matrix.exceeds_bound(basis):
             matrix.skip(*steps[number:])
@@ -479,9 +479,9 @@ def find_bases(
     (n_rows, n_columns), size = matrix.shape, steps[0][0].shape[1]
     left = random_basis(n_rows, size, generator)
     right = random_basis(n_columns, size, generator)
-    n_kept = min(matrix.n_kept, len(steps))
+    n_averaged = min(matrix.n_averaged, len(steps))
     # Averages of A times right bases, and of A' times left bases.
-    right_products, left_products = ProductAverage(n_kept), ProductAverage(n_kept)
+    right_products, left_products = ProductAverage(n_averaged), ProductAverage(n_averaged)
     n_released, signal = 0, None
     # Shrinkage leaves a few rows of the basis much longer than the others. That raises the noise of
     # the next product, unless long rows are cut.

@@ -24,7 +24,7 @@ from skdp.decomposition.rows.solvers import (
     solve_clipped,
     solve_guided,
 )
-from skdp.linalg.norms import kept_squares
+from skdp.linalg.norms import unclipped_squares
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import clipped, weighting_to
 from skdp.privacy.releases import SCALE_GRID, Search
@@ -82,8 +82,8 @@ def solve_rows(
             rows = clip_to_norm(rows, search, spec.row_norm, spec, budget)
         # The mean is the center: its noise is an error of the moment, and of nothing else.
         decomposition = partial(decompose, center_error=spec.shape[0] * center_std**2)
-    kept = kept_by_clipping(search, rows.bound, spec, budget)
-    of_norms: dict[str, Any] = {"row_norm": float(rows.bound), "kept": kept}
+    unclipped = unclipped_fraction(search, rows.bound, spec, budget)
+    of_norms: dict[str, Any] = {"row_norm": float(rows.bound), "unclipped": unclipped}
     if plan.center is None and way.means:
         first = rows
         if spec.mean_norm is not None:
@@ -121,7 +121,7 @@ _NEAR = 5.0  # benchmarks/diagonal_prior/tails.md
 _CLEAR_DEVIATIONS, _CLEAR = 4.0, 0.02  # not tuned
 
 
-def kept_by_clipping(
+def unclipped_fraction(
     search: Search | None, bound: float, spec: RowsSpec, budget: PrivacyBudget
 ) -> float:
     """Estimate, from released counts alone, what part of the sum of squares clipping leaves.
@@ -135,7 +135,11 @@ def kept_by_clipping(
     margin = max(_CLEAR_DEVIATIONS * (search.noise_std or 0.0) / n_rows, _CLEAR)
     is_clear = (points > bound) & (points < _NEAR * bound)
     is_clear &= (fractions > q + margin) & (fractions < 1 - margin)
-    return kept_squares(bound, q, points[is_clear], fractions[is_clear]) if is_clear.any() else 1.0
+    return (
+        unclipped_squares(bound, q, points[is_clear], fractions[is_clear])
+        if is_clear.any()
+        else 1.0
+    )
 
 
 # ------------------------------
@@ -178,5 +182,5 @@ def solve_projection(
         left=left,
         left_signal=float(signal.max(initial=0.0)),
         row_norm=float(rows.bound),
-        kept=kept_by_clipping(plan.row_norm, rows.bound, spec, budget),
+        unclipped=unclipped_fraction(plan.row_norm, rows.bound, spec, budget),
     )

@@ -15,7 +15,7 @@ from skdp.linalg.spectrum import descending, eigenvalue_pushes, noise_edge, nois
 # Strength of a prior of the entries, in units of the push at the edge of the noise; the least that
 # a feature is taken to hold, in units of the noise; and how many pushes an average component must
 # have before the prior fades. benchmarks/diagonal_prior/components.md, "Given bounds"
-_STRENGTH, _LEAST_HELD, _FADE = 1 / 3, 0.25, 5.0
+_STRENGTH, _LEAST_SIGNAL, _FADE = 1 / 3, 0.25, 5.0
 
 
 def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | None) -> np.ndarray:
@@ -38,12 +38,12 @@ def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | 
     if noise_std == 0 or n_components is None:
         return np.zeros(len(diagonal))
     push = noise_std * np.sqrt(0.5 * len(diagonal))
-    least = max(_LEAST_HELD * noise_std, float(np.finfo(np.float64).tiny))
-    held = np.maximum(positive_means(diagonal, noise_std), least)
+    least = max(_LEAST_SIGNAL * noise_std, float(np.finfo(np.float64).tiny))
+    signals = np.maximum(positive_means(diagonal, noise_std), least)
     average = max(float(np.sum(diagonal / n_components)), push)
     weight = _STRENGTH * min(_FADE * (push / average), 1.0) ** 2
     # In this order nothing overflows: no feature holds less than a part of the push.
-    return np.asarray(weight * np.sum(held / len(held)) * (push / held))
+    return np.asarray(weight * np.sum(signals / len(signals)) * (push / signals))
 
 
 # Scales of columns are corrected by no less than this part of the edge of the noise.
@@ -231,11 +231,11 @@ def _joined(
     Only a small matrix is decomposed: in the span of the axis, of the vectors with a positive
     captured variance, and of the one direction outside these that `lead` has.
     """
-    n_kept = int(np.count_nonzero(captured))
-    rest = _reflected(vectors[:, n_kept:], lead)
-    basis = np.column_stack([axis, vectors[:, :n_kept], rest[:, :1]])
+    n_signals = int(np.count_nonzero(captured))
+    rest = _reflected(vectors[:, n_signals:], lead)
+    basis = np.column_stack([axis, vectors[:, :n_signals], rest[:, :1]])
     diagonal = np.zeros(basis.shape[1])
-    diagonal[1 : n_kept + 1] = captured[:n_kept]
+    diagonal[1 : n_signals + 1] = captured[:n_signals]
     coordinates = basis.T @ lead
     values, turn = np.linalg.eigh(np.diag(diagonal) + value * np.outer(coordinates, coordinates))
     # If a direction outside the kept vectors was added, the least eigenvalue is 0 and goes last.

@@ -129,7 +129,7 @@ _LEAST_GAIN = 2.0  # benchmarks/high_dimension/captured.md, "made to refine alwa
 _MARGIN = 1.05  # not studied
 # Weight of the matrix outside the span in the next step. It is needed to find directions that the
 # span lacks, but most of it is noise.
-_KEPT_OUTSIDE = 0.5  # not studied
+_WEIGHT_OUTSIDE = 0.5  # not studied
 # If noise costs less than this fraction of the captured variance, clipping may cost more: .010 on
 # standardized images of digits, where noise cost .004.
 _LEAST_LOSS = 5e-3  # not studied
@@ -224,10 +224,12 @@ def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
     """
     signals = _LEVELS * squares.sum(axis=1)
     # The last level clips nothing, so its signal is the whole.
-    kept = np.clip(signals / signals[-1], 0.0, 1.0) if signals[-1] > 0 else np.zeros(len(_LEVELS))
+    shrinkage = (
+        np.clip(signals / signals[-1], 0.0, 1.0) if signals[-1] > 0 else np.zeros(len(_LEVELS))
+    )
     matrix_noise = sensitivity.second_moment(1.0, adjacency) * np.sqrt(0.5)
     step_noise = [sensitivity.clipped_projection(1.0, level, adjacency) for level in _LEVELS]
-    gains = (kept * matrix_noise / step_noise) ** 2
+    gains = (shrinkage * matrix_noise / step_noise) ** 2
     best = int(np.argmax(gains))
     return float(_LEVELS[best]) if gains[best] >= _LEAST_GAIN else None
 
@@ -252,21 +254,21 @@ def _refine(
     # Clipping has shrunk every column. The diagonal of the estimate shows by how much.
     diagonal = np.einsum("ij,ij->j", basis, before)
     shrunk = np.einsum("ij,ij->j", basis, columns)
-    kept = np.clip(shrunk / np.where(diagonal > 0, diagonal, np.inf), _SMALLEST_SIGNAL, 1.0)
-    relative_variances = np.square(noise_std / kept / (estimate.noise_std * np.sqrt(0.5)))
+    shrinkage = np.clip(shrunk / np.where(diagonal > 0, diagonal, np.inf), _SMALLEST_SIGNAL, 1.0)
+    relative_variances = np.square(noise_std / shrinkage / (estimate.noise_std * np.sqrt(0.5)))
     # In the second step the noise of the estimate is still that of the first release: the step,
     # whose share is larger, gets more weight than its precision alone would give.
     weights = 1 / (1 + relative_variances)
-    after = before + weights * (columns / kept - before)
+    after = before + weights * (columns / shrinkage - before)
     # With V the basis, matrix = V C V' + S V' + V S' + R, where V' S = 0 and V' R = 0. The inner
     # part C and the outer part S are replaced, and R is kept in part.
     inner_before, inner_after = basis.T @ before, basis.T @ after
     outer_before, outer_after = before - basis @ inner_before, after - basis @ inner_after
     inner_after = (inner_after + inner_after.T) / 2
-    change = outer_after - _KEPT_OUTSIDE * outer_before
-    change += basis @ (inner_after - _KEPT_OUTSIDE * inner_before) / 2
+    change = outer_after - _WEIGHT_OUTSIDE * outer_before
+    change += basis @ (inner_after - _WEIGHT_OUTSIDE * inner_before) / 2
     update = change @ basis.T
-    return Released(_KEPT_OUTSIDE * estimate.value + update + update.T, estimate.noise_std)
+    return Released(_WEIGHT_OUTSIDE * estimate.value + update + update.T, estimate.noise_std)
 
 
 def _release_variances(
@@ -391,7 +393,7 @@ def count_above_edge(noisy: np.ndarray, noise_std: float) -> int:
 # Features of the first group; each of the next has twice as many.
 _FIRST_GROUP = 16  # not studied
 # Least factor that a column is multiplied by in a group.
-_LEAST_KEPT = 0.05  # not studied
+_LEAST_SHRINKAGE = 0.05  # not studied
 
 
 def solve_guided_power(
@@ -421,7 +423,7 @@ def solve_guided_power(
         columns = np.asarray(noisy @ np.linalg.svd(noisy, full_matrices=False)[2].T)
         for group in groups:
             energy = np.mean(np.square(columns[group] / noise_std), axis=0)
-            columns[group] *= np.maximum(1 - 1 / np.maximum(energy, 1e-12), _LEAST_KEPT)
+            columns[group] *= np.maximum(1 - 1 / np.maximum(energy, 1e-12), _LEAST_SHRINKAGE)
     n_above_noise = int(positive_mean.excess > 0) + count_above_edge(noisy, noise_std)
     # Rayleigh-Ritz in the span of the mean and the columns, with the mean as the guide.
     basis = orthonormal_basis(np.column_stack([positive_mean.axis, columns]))
@@ -455,7 +457,7 @@ def _groups(axis: np.ndarray) -> list[np.ndarray]:
 
 # The mean of rows that suit the matrix has a squared length between these, in squared bounds, and
 # weighs like a constant on at least this part of the features.
-_HELD_BY_MEAN = {
+_SHARE_OF_MEAN = {
     "zero_out": (0.25, 0.6),
     "replace": (0.25, 0.8),
 }  # benchmarks/diagonal_prior/wide.md
@@ -493,7 +495,7 @@ def solve_guided(
     # Little is held where rows have few entries and their products with a basis are short, and
     # little is left to find where much is held. In both cases clipped projections have less noise.
     # Where few features hold most, the iteration gains by its groups.
-    least, most = _HELD_BY_MEAN[budget.adjacency]
+    least, most = _SHARE_OF_MEAN[budget.adjacency]
     holds_much = least <= mean.excess * (mean.noise_std / rows.bound) ** 2 <= most
     if holds_much and mean.axis.sum() ** 2 >= _LEAST_SPREAD * len(mean.mean):
         way = branches[0]

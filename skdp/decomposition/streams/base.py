@@ -156,11 +156,11 @@ class StreamShard(UpdateReceiver):  # numpydoc ignore=PR01
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            kept = super().__getstate__()
+            attributes = super().__getstate__()
             if self._state is not None and self._state.allow_pickle:
                 # A copy: another thread may add to the state while it is being pickled.
-                kept["_state"] = copy.deepcopy(self._state)
-            return kept
+                attributes["_state"] = copy.deepcopy(self._state)
+            return attributes
 
 
 # Renewed in every fork: process ids alone may be the same in two namespaces, or be used again.
@@ -268,9 +268,9 @@ class BaseStream(BudgetMixin, UpdateReceiver):
                     "would show the updates in between. End it first, or send shards; checkpoint "
                     "writes it to a file, with which one process goes on."
                 )
-            return self._kept()
+            return self._attributes()
 
-    def _kept(self) -> dict[str, Any]:
+    def _attributes(self) -> dict[str, Any]:
         return without_secrets(super().__getstate__())
 
     def checkpoint(self, path: str | os.PathLike[str], key: bytes) -> None:
@@ -318,7 +318,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         place, key = Path(path).absolute(), _checked_key(key)
         with self._lock, ExclusiveWrite(self, only_reads=True) as state:
             # The state itself refuses to be pickled.
-            data = pickle.dumps((self._kept(), vars(state)), pickle.HIGHEST_PROTOCOL)
+            data = pickle.dumps((self._attributes(), vars(state)), pickle.HIGHEST_PROTOCOL)
             write_once(place, self._kind(), key, data, self._let_go)
 
     @classmethod
@@ -376,10 +376,10 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         place, key = Path(path).absolute(), _checked_key(key)
         # Not later: a fork in between, by a signal handler, would have a stream of its own.
         process = _current_process()
-        kept, sums = take_once(place, cls._kind(), key, pickle.loads)
+        attributes, sums = take_once(place, cls._kind(), key, pickle.loads)
         stream, state = cls.__new__(cls), sketches.StreamState.__new__(sketches.StreamState)
         vars(state).update(sums)
-        stream.__setstate__({**kept, "_process": process, "_state": state})
+        stream.__setstate__({**attributes, "_process": process, "_state": state})
         return stream
 
     @classmethod

@@ -53,8 +53,8 @@ class Scaling:
         if not np.isfinite(self.largest).any():
             return None
         center = 0.0 if self.center is None else self.center
-        reach = self.largest / np.where(self.multiplier > 0, self.multiplier, 1.0)
-        return np.stack([center - reach, center + reach])
+        half_width = self.largest / np.where(self.multiplier > 0, self.multiplier, 1.0)
+        return np.stack([center - half_width, center + half_width])
 
     def mapped(self, raw: Any, out: np.ndarray | None = None) -> Any:
         """Map a block of rows, dense ones into the first rows of `out`."""
@@ -135,7 +135,7 @@ class Records(Rows):
         if not scaling.is_sparse:
             is_in_memory = issparse(X) or (isinstance(X, np.ndarray) and not is_mapped(X))
             # Beside rows that may be as many.
-            if not is_in_memory or 16 * X.shape[0] * scaling.n_columns > sources.HELD_BYTES:
+            if not is_in_memory or 16 * X.shape[0] * scaling.n_columns > sources.CACHE_BYTES:
                 return view
             rows = np.empty((X.shape[0], scaling.n_columns))
             cache = RowCache(replace(view, written=rows).norms())

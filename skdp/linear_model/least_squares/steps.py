@@ -35,10 +35,10 @@ _CLIP_NORM = 4.0  # benchmarks/least_squares/least_squares.md
 _BIAS = 0.1  # benchmarks/least_squares/least_squares.md
 # A count stands out if it exceeds so many standard deviations of its noise; and the visible counts
 # have to hold so much of the records, or the level stays: at first so many root mean squares.
-_VISIBLE, _HELD, _FIRST_LEVEL = 4.0, 0.5, 1.3  # not studied
+_VISIBLE, _LEAST_COUNTED, _FIRST_LEVEL = 4.0, 0.5, 1.3  # not studied
 # Curvature of the clipped loss, as a fraction of the records whose gradients are not clipped, of
 # which there are at least so many.
-_CURVATURE, _LEAST_KEPT = 0.9, 0.3  # benchmarks/noise_errors/coefficients.md
+_CURVATURE, _LEAST_UNCLIPPED = 0.9, 0.3  # benchmarks/noise_errors/coefficients.md
 _LEVELS = 2.0 ** (np.arange(-40, 62) / 4)  # not studied
 _MIDDLES = 2.0 ** ((SIZE_BINS + 0.5) / 2)  # not tuned
 
@@ -164,7 +164,7 @@ class Level(NamedTuple):
     """The length that gradients are clipped to, and the fraction of them that is shorter."""
 
     value: float
-    kept: float
+    unclipped: float
 
 
 def level_from(
@@ -182,7 +182,7 @@ def level_from(
     while last < len(seen) - 1 and seen[last + 1 : last + 3].any():
         last += 1
     seen[:first], seen[last + 1 :] = 0.0, 0.0
-    if seen.sum() < _HELD * n_units:
+    if seen.sum() < _LEAST_COUNTED * n_units:
         return before
     fractions = seen / seen.sum()
     levels = _LEVELS[:, np.newaxis]
@@ -191,8 +191,8 @@ def level_from(
     flattening = (fractions * np.minimum(1.0, levels / _MIDDLES)).sum(axis=1)
     errors = ((noise * _LEVELS) ** 2 + _BIAS * bias**2) / np.maximum(flattening, 0.05) ** 2
     best = int(errors.argmin())
-    kept = float(fractions[_LEVELS[best] >= _MIDDLES].sum())
-    return Level(float(_LEVELS[best]), max(_LEAST_KEPT, kept))
+    unclipped = float(fractions[_LEVELS[best] >= _MIDDLES].sum())
+    return Level(float(_LEVELS[best]), max(_LEAST_UNCLIPPED, unclipped))
 
 
 # Of the gain of more steps so many standard deviations of its noise are taken off.
@@ -227,7 +227,7 @@ def descend(
         noise = change / (spec.cost.mu * math.sqrt(shares)) * white.size / n_units
     level = Level(_FIRST_LEVEL * white.size if is_private else NO_CLIPPING, 0.5)
     before, weights, momentum = white.start, white.start, momentum_of(spec)
-    iterates, gradients, stds, kept = [], [], [], []
+    iterates, gradients, stds, unclipped = [], [], [], []
     for step in plan:
         ahead = weights + momentum * (weights - before)
         total, sizes = records.gradient(ahead, level.value, counts=step.sizes is not None)
@@ -236,12 +236,12 @@ def descend(
         iterates.append(weights)
         gradients.append(noisy / n_units)
         stds.append(noise_std / n_units)
-        kept.append(level.kept if is_private else 1.0)
+        unclipped.append(level.unclipped if is_private else 1.0)
         if step.sizes is not None:
             counts, counts_std = budget.release(step.sizes, sizes)
             level = level_from(counts, counts_std, n_units, noise, level)
     half = n_steps // 2
-    decay = 1 - _CURVATURE * float(np.mean(kept)) * white.spread
+    decay = 1 - _CURVATURE * float(np.mean(unclipped)) * white.spread
     variance = float(np.mean(np.square(stds[half:])))
     variances = variance * noise_in_mean(decay, momentum, n_steps)
     steps = n_steps / (1 - momentum)

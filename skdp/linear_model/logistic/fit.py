@@ -222,7 +222,7 @@ def descend(
     return scores_of(mean, start, pace, white)
 
 
-def gradient_level(reach: float, n_classes: int, factor: float) -> float:
+def gradient_level(clip_norm: float, n_classes: int, factor: float) -> float:
     """Return the length of a gradient at the reach if the true class has the probability 1/2.
 
     The other classes share the rest equally. So at a `factor` of 1 a gradient at the reach is
@@ -230,7 +230,7 @@ def gradient_level(reach: float, n_classes: int, factor: float) -> float:
     """
     # Of two classes the residual is one number.
     of_wrong = math.sqrt(n_classes / (n_classes - 1)) if n_classes > 2 else 1.0
-    return min(1.0, _CLIP * factor) * of_wrong * math.hypot(reach, 1.0)
+    return min(1.0, _CLIP * factor) * of_wrong * math.hypot(clip_norm, 1.0)
 
 
 def _rounding(spec: LogisticSpec, records: WhitenedRecords, weights: np.ndarray) -> float:
@@ -249,8 +249,8 @@ def _rounding(spec: LogisticSpec, records: WhitenedRecords, weights: np.ndarray)
     longest = white.largest * (records.view.bound + white.mean_norm) + 1
     depth = spec.depth + n_features**1.5 + spec.n_classes
     if records.view.people is not None:
-        reach = math.hypot(white.reach, 1.0) * float(np.linalg.norm(weights))
-        depth += (n_features + 8) * math.sqrt(n_features) * (1 + reach)
+        clip_norm = math.hypot(white.clip_norm, 1.0) * float(np.linalg.norm(weights))
+        depth += (n_features + 8) * math.sqrt(n_features) * (1 + clip_norm)
     rounding = depth * UNIT_ROUNDOFF * spec.n_units * math.sqrt(2) * longest / records.level
     return max(LEAST_ROUNDING, rounding)
 
@@ -265,7 +265,7 @@ def _shrinking(
     norms = whitened_norms(
         block, whitening.root, whitening.mean, largest=whitening.largest, bound=longest
     )
-    weights = clip_weights(norms, whitening.reach, block.raw.shape[1])
+    weights = clip_weights(norms, whitening.clip_norm, block.raw.shape[1])
     # The norm of a gradient is the product of these lengths with those of residuals.
     longest = level / np.hypot(weights * np.nan_to_num(norms), 1.0)
     longest[np.isnan(norms)] = 0.0
@@ -430,11 +430,14 @@ def solve_logistic(
     moment, n_units = noisy / spec.n_units, spec.n_units
     n_features = spec.n_features
     whitening = whitening_of(moment, noise_std / n_units, beside[0], n_features)
-    reach, class_noise = level_factor(spec) * whitening.reach, noise_std / n_units / beside[1]
-    whitening = replace(whitening, reach=reach, class_noise=class_noise * math.sqrt(0.5))
+    clip_norm, class_noise = (
+        level_factor(spec) * whitening.clip_norm,
+        noise_std / n_units / beside[1],
+    )
+    whitening = replace(whitening, clip_norm=clip_norm, class_noise=class_noise * math.sqrt(0.5))
     fractions = fractions_of(moment, beside, n_features)
     start = start_of(moment, whitening, beside)
-    level = gradient_level(whitening.reach, spec.n_classes, level_factor(spec))
+    level = gradient_level(whitening.clip_norm, spec.n_classes, level_factor(spec))
     records = whitened(view, whitening, level)
     scores = descend(spec, plan.gradients, records, start, budget)
     if plan.norm is not None and row_norm == NORMS[0]:

@@ -239,7 +239,7 @@ _UNSEEN, _FLAT = 2.0, 0.25  # not studied
 
 @dataclass(frozen=True)
 class Whitening:
-    """The map :math:`z = A (x - m)`, whose values are clipped to norm `reach`.
+    """The map :math:`z = A (x - m)`, whose values are clipped to norm `clip_norm`.
 
     `vectors` are the eigenvectors of A, `spread` the variances of z along them, which noise may
     make negative, `largest` is the spectral norm of A, and `is_clear` tells whether any eigenvalue
@@ -253,7 +253,7 @@ class Whitening:
     vectors: np.ndarray
     spread: np.ndarray
     largest: float
-    reach: float
+    clip_norm: float
     is_clear: bool
     are_unlike: bool
     class_noise: float = 0.0
@@ -270,7 +270,7 @@ def whitening_of(
 ) -> Whitening:
     """Whiten by the noisy covariance, with the edge of its noise as the least eigenvalue.
 
-    The mean is shrunk toward 0 as far as it is noise. The `reach`, to which whitened rows are
+    The mean is shrunk toward 0 as far as it is noise. The `clip_norm`, to which whitened rows are
     clipped, is their root mean square norm by this covariance. All of that is post-processing.
     """
     off_diagonal_std = noise_std * math.sqrt(0.5)
@@ -286,14 +286,14 @@ def whitening_of(
     least = max(edge, _LEAST_OF_LARGEST * values[-1], _LEAST_OF_MEAN * values.mean())
     raised = np.maximum(values, least)
     spread = values / raised
-    reach = math.sqrt(max(1.0, float(spread.sum())))
+    clip_norm = math.sqrt(max(1.0, float(spread.sum())))
     half = (vectors / np.sqrt(raised)) @ vectors.T
     is_clear = bool(values[-1] > edge and spread.sum() >= 1)
     root, largest = (half + half.T) / 2, 1 / math.sqrt(raised[0])
     variances = np.diag(covariance)
     is_flat = variances < _UNSEEN * noise_std
     is_flat &= _VISIBLE * noise_std < _FLAT * np.median(variances)
-    found = mean, root, vectors, spread, largest, reach, is_clear
+    found = mean, root, vectors, spread, largest, clip_norm, is_clear
     return Whitening(*found, _are_unlike(variances, noise_std), is_flat=is_flat)
 
 
@@ -377,7 +377,7 @@ _OF_GROWTH, _POWER, _OF_CHANCE = 8.0, 4, 0.004  # benchmarks/classification/mome
 _FLATTER = 0.5  # benchmarks/classification/momentum.md
 # Most of the variance of classes that rows are taken to tell; how far directions in which classes
 # differ vary more than others that are hidden.
-_MOST_TOLD, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
+_MOST_KNOWN, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
 _STD_OF_HIDDEN = 0.7  # not tuned
 # With so many records a feature steps tend to lead too short: the momentum is then as large as may
 # be up to 1 less this number, divided by the strength for each free score, and that by how much
@@ -423,18 +423,18 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
         for momentum in _MOMENTA
         if pace.step * curvatures.max() < 1 + 1 / (1 + 2 * momentum) or momentum == 0
     ]
-    told, curvature = told_of(start, white), curvature_at(start[-1])
+    known, curvature = known_of(start, white), curvature_at(start[-1])
     if spec.n_units >= _MANY * spec.n_features:
         strength = spec.strength / n_free_scores(spec.n_columns) * curvature * spec.n_classes
         least = 1 - _LESS_THAN_FULL / strength
         n_short = sum(pace.momentum <= least for pace in paces[1:])
         paces = paces[n_short:]
     return min(
-        paces, key=partial(_excess, spec, curvature, seen_spread(white, _MARGIN), told)
+        paces, key=partial(_excess, spec, curvature, seen_spread(white, _MARGIN), known)
     ).momentum
 
 
-class Told(NamedTuple):
+class Known(NamedTuple):
     """Parts of the variance of the classes that rows tell, as squared correlations.
 
     `clearest` is that of the classes' clearest direction, `hidden` what rows tell where noise hides
@@ -447,7 +447,7 @@ class Told(NamedTuple):
     started: float
 
 
-def told_of(start: np.ndarray, white: Whitening) -> Told:
+def known_of(start: np.ndarray, white: Whitening) -> Known:
     """Estimate what rows tell of the classes from the start, a Newton step of known noise.
 
     In directions that vary less than whitened ones it is shorter by that factor, which is not known
@@ -457,13 +457,13 @@ def told_of(start: np.ndarray, white: Whitening) -> Told:
     is_hidden, fractions = white.spread < 1, softmax(start[-1])
     parts = math.sqrt(curvature / n_free) * (white.vectors.T @ start[:-1])
     squares = np.sum(parts**2, axis=1)
-    clear = min(_MOST_TOLD, float(squares[~is_hidden].sum()))
+    clear = min(_MOST_KNOWN, float(squares[~is_hidden].sum()))
     clearest = n_free * float(np.linalg.norm(parts * ~is_hidden[:, np.newaxis], 2)) ** 2
     scales = white.class_noise * white.largest * np.minimum(len(fractions), 1 / fractions)
     found = max(0.0, float(np.sum(squares[is_hidden] - curvature * np.mean(scales**2))))
     spread = _VARY_MORE * seen_spread(white, _MARGIN).min()
     hidden, started = (1 - clear) * found / (spread + found), (spread + found) / (1 - clear)
-    return Told(min(_MOST_TOLD, clear + hidden), min(1.0, clearest), hidden, min(1.0, started))
+    return Known(min(_MOST_KNOWN, clear + hidden), min(1.0, clearest), hidden, min(1.0, started))
 
 
 def seen_spread(white: Whitening, margin: float = 0.0) -> np.ndarray:
@@ -478,7 +478,7 @@ def seen_spread(white: Whitening, margin: float = 0.0) -> np.ndarray:
 
 
 def _excess(
-    spec: LogisticSpec, curvature: float, spread: np.ndarray, told: Told, pace: Pace
+    spec: LogisticSpec, curvature: float, spread: np.ndarray, known: Known, pace: Pace
 ) -> float:
     """Predict by how much a log loss exceeds the least one, to the second order.
 
@@ -488,10 +488,10 @@ def _excess(
     """
     n_free = n_free_scores(spec.n_columns)
     led = curvature * pace.n_steps * pace.step / (1 - pace.momentum)
-    growth = _OF_GROWTH * max(told.clearest, told.total) ** _POWER / led
-    left = (1 - told.started) * math.exp(-led * told.started)
+    growth = _OF_GROWTH * max(known.clearest, known.total) ** _POWER / led
+    left = (1 - known.started) * math.exp(-led * known.started)
     noise = replace(pace, curvature=_FLATTER * pace.curvature).noise(spread).sum()
-    of_scores = told.hidden * left**2 + (1 - told.total) * curvature * noise
+    of_scores = known.hidden * left**2 + (1 - known.total) * curvature * noise
     chance = led * spread.sum() / spec.n_units
     return float(growth + n_free * (of_scores / 2 + _OF_CHANCE * chance))
 
@@ -530,11 +530,11 @@ def mean_of(iterates: list[np.ndarray], pace: Pace, white: Whitening, *, drops: 
     hidden = white.vectors[:, white.spread < 1]
     if drops and hidden.size:
         along = hidden.T @ mean[:-1]
-        mean[:-1] -= (1 - kept_of_hidden(along, pace, white)) * hidden @ along
+        mean[:-1] -= (1 - shrinkage_of_hidden(along, pace, white)) * hidden @ along
     return np.asarray(mean)
 
 
-def kept_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> float:
+def shrinkage_of_hidden(weights: np.ndarray, pace: Pace, white: Whitening) -> float:
     """Return the shrinkage of weights along directions in which noise hides how rows vary.
 
     These are the directions whose `spread`, in units of what is visible, is below 1. It is the

@@ -48,13 +48,13 @@ class ClippedGradient(NamedTuple):
     """The sum of the clipped gradients of all records; the last coordinate is for an intercept.
 
     The other coordinates are whitened by the symmetric map `whitening`, if any. Its sensitivity
-    follows from the public or released `facts`. `n_kept` gradients, or residuals, were not clipped.
-    Public weights made the sum shorter by the factor `gain`.
+    follows from the public or released `facts`. `n_unclipped` gradients, or residuals, were not
+    clipped. Public weights made the sum shorter by the factor `gain`.
     """
 
     total: np.ndarray
     facts: tuple[float, ...]
-    n_kept: np.ndarray
+    n_unclipped: np.ndarray
     gain: float = 1.0
     whitening: np.ndarray | None = None
 
@@ -128,12 +128,12 @@ class RecordClipping(Clipping):
             return None
         at = gradient.point, gradient.offset, gradient.whitening
         vectors, design = self._vectors(*at), self.records.design
-        where = gradient.unit_step(self.records.intercept), level, gradient.kept
+        where = gradient.unit_step(self.records.intercept), level, gradient.unclipped
         return release_curvature(plan, design, vectors, *where, budget)
 
     def _sum(self, vectors: Vectors, level: float, size: int) -> ClippedGradient:
-        total, n_kept = clipped_sum(self.records.design, vectors, level, size)
-        return ClippedGradient(total, (level,), n_kept)
+        total, n_unclipped = clipped_sum(self.records.design, vectors, level, size)
+        return ClippedGradient(total, (level,), n_unclipped)
 
 
 @dataclass
@@ -162,7 +162,7 @@ class ResponseClipping(Clipping):
         if min(design.matrix_shape) == 1:
             return None
         weights, along = self._weights / gradient.gain, gradient.unit_step(self.records.intercept)
-        return public_curvature(design, along, weights, gradient.kept)
+        return public_curvature(design, along, weights, gradient.unclipped)
 
     def _sum(self, vectors: Vectors, level: float, size: int) -> ClippedGradient:
         design = self.records.design
@@ -174,12 +174,12 @@ class ResponseClipping(Clipping):
         # Vectors without weight contribute nothing to the sum, whatever their length.
         lengths[weights == 0] = 0.0
         kernel = partial(_clipped_residuals, vectors=vectors, weights=weights, level=level)
-        total, n_kept = design.map_sum(kernel, size + 1)
+        total, n_unclipped = design.map_sum(kernel, size + 1)
         largest = max(float((weights * lengths).max()), 1 / NO_CLIPPING)
         facts, squares = (level, self.response_range, largest), lengths @ lengths
         # For uncorrelated coordinates, the curvature with the weights relative to that without.
         gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
-        return ClippedGradient(total, facts, n_kept, gain)
+        return ClippedGradient(total, facts, n_unclipped, gain)
 
 
 # Kernels.
@@ -321,9 +321,9 @@ class Estimate:
 class _Gradient(NamedTuple):
     """A released mean gradient: along `direction` at a point, and `slope` at an intercept.
 
-    `size` is its length, with the slope, in coordinates that `whitening` has mapped. `kept` is the
-    released fraction of the records that were not clipped. Clipping makes the loss flatter by about
-    that fraction, `flattening`.
+    `size` is its length, with the slope, in coordinates that `whitening` has mapped. `unclipped` is
+    the released fraction of the records that were not clipped. Clipping makes the loss flatter by
+    about that fraction, `flattening`.
     """
 
     point: FixedRank
@@ -333,7 +333,7 @@ class _Gradient(NamedTuple):
     slope: float
     size: float
     noise_std: np.float64
-    kept: float
+    unclipped: float
     vote_std: float
     gain: float
     whitening: np.ndarray | None
@@ -346,7 +346,7 @@ class _Gradient(NamedTuple):
 
     @property
     def flattening(self) -> float:
-        return max(self.kept, _LEAST_FLATTENING)
+        return max(self.unclipped, _LEAST_FLATTENING)
 
 
 def descend(
@@ -392,7 +392,7 @@ def descend(
     length, steepest, votes, sizes, moves = 0.0, 0.0, [], [], list[float]()
     for step in plan:
         gradient = _release_gradient(step, clipping, (point, offset, level), budget)
-        votes.append((gradient.kept, gradient.vote_std))
+        votes.append((gradient.unclipped, gradient.vote_std))
         sizes.append(gradient.size)
         curvature = clipping.curvature(step.curvature, gradient, level, budget)
         if curvature is not None:
@@ -417,7 +417,7 @@ def descend(
         variance = decay**2 * variance + np.square(length * noise_std)
         if clips:
             limits = _LEAST_LEVEL * largest, largest
-            level = followed_level(level, gradient.kept, quantile, limits)
+            level = followed_level(level, gradient.unclipped, quantile, limits)
     estimate = _cut(point, offset, math.sqrt(variance) * least_ratio)
     if votes and clips and (warnings := _warnings(votes, quantile)):
         return replace(estimate, warnings=warnings)
@@ -436,13 +436,13 @@ def _release_gradient(
 ) -> _Gradient:
     """Release the mean gradient at a point, and which fraction of the records was not clipped."""
     point, offset, level = where
-    total, facts, n_kept, gain, whitening = clipping.gradient(point, offset, level)
+    total, facts, n_unclipped, gain, whitening = clipping.gradient(point, offset, level)
     design = clipping.records.design
     released, noise_std = budget.release(plan.gradient, total, *facts, rounding=design.rounding)
     divisor = design.n_records * gain
     released, noise_std = released / divisor, np.float64(noise_std) / divisor
     # Also without clipping: which releases there are must not depend on bounds.
-    kept, vote_std = release_vote(plan.vote, n_kept, design.n_records, budget)
+    unclipped, vote_std = release_vote(plan.vote, n_unclipped, design.n_records, budget)
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
     coordinates = project_coordinates(point, coordinates)
@@ -450,7 +450,7 @@ def _release_gradient(
     if whitening is not None:
         coordinates = project_coordinates(point, whitening @ coordinates)
     direction = tangent_vector(point, coordinates)
-    known = kept, vote_std, gain, whitening
+    known = unclipped, vote_std, gain, whitening
     return _Gradient(point, offset, coordinates, direction, slope, size, noise_std, *known)
 
 
@@ -461,14 +461,14 @@ def _rms_factor(symmetric: np.ndarray, dimension: int) -> float:
 
 def _warnings(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:
     """Warn of a descent that still clips far more gradients than wanted near its end."""
-    kept, noise_std = min(votes[-_LAST_VOTES:])
-    if kept + _CERTAINTY * noise_std >= _LEAST_OF_WANTED * quantile:
+    unclipped, noise_std = min(votes[-_LAST_VOTES:])
+    if unclipped + _CERTAINTY * noise_std >= _LEAST_OF_WANTED * quantile:
         return ()
     return (
         f"The descent has not converged, and the coefficients are probably useless: in one of its "
-        f"last steps only {kept:.0%} of the gradients were not clipped, where {quantile:.0%} are "
-        "wanted. If you passed a covariance, entries of X may be much larger than it says, or far "
-        "from 0: without it a fit finds scales. Else pass a larger n_iter, or more data.",
+        f"last steps only {unclipped:.0%} of the gradients were not clipped, where {quantile:.0%} "
+        "are wanted. If you passed a covariance, entries of X may be much larger than it says, or "
+        "far from 0: without it a fit finds scales. Else pass a larger n_iter, or more data.",
     )
 
 

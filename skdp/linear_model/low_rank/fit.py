@@ -75,8 +75,8 @@ class Transform:
         if self.largest is None:
             return None
         center = 0.0 if self.center is None else self.center
-        reach = self.largest / np.where(self.multiplier, self.multiplier, 1.0)
-        return np.stack([(center - reach).ravel(), (center + reach).ravel()])
+        half_width = self.largest / np.where(self.multiplier, self.multiplier, 1.0)
+        return np.stack([(center - half_width).ravel(), (center + half_width).ravel()])
 
     def undo(self, estimate: trace_descent.Estimate) -> tuple[FixedRank, float]:
         """Return the coefficients and the intercept for the matrices that the user passed."""
@@ -422,7 +422,7 @@ def _transform(
         return Transform(), design
     view = scales.scaled(design)
     # Without noise two steps are usual: a copy would take more time than it saves.
-    view = view.held() if spec.cost.is_private else view
+    view = view.cached() if spec.cost.is_private else view
     bound = covariance_bound(spec)
     maps, least = release_whitening(plan.covariances, view, responses, budget, bound)
     return replace(scales, row_map=maps[0], column_map=maps[1], least_variance=least), view

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp.linear_model import _descent as descent
-from skdp.linear_model.low_rank.records import N_POWERS, diagonal_reach
+from skdp.linear_model.low_rank.records import N_POWERS, diagonal_limit
 from skdp.linear_model.low_rank.spec import TraceSpec
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
 from skdp.preprocessing.scales import ScaleReleases, ScaleSpec, plan_scales
@@ -222,9 +222,9 @@ def _plan_covariance(side: int, spec: TraceSpec) -> Release | None:
         return None
     is_sparse = spec.factors is not None and spec.factors[side]
     bound = covariance_bound(spec)
-    reach = diagonal_reach(size) if is_sparse else math.sqrt(2 * size)
+    limit = diagonal_limit(size) if is_sparse else math.sqrt(2 * size)
     largest = change(bound, spec.unit.adjacency, spec.rounding)
-    edge = largest * reach / (spec.n_units * other)
+    edge = largest * limit / (spec.n_units * other)
     wanted = (edge / (spec.cost.mu * _WANTED_EDGE)) ** 2
     share = float(np.clip(wanted, _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE))
     name = ("row", "column")[side]

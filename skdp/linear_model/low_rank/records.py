@@ -69,8 +69,8 @@ def _clipped(
     coordinates.multiply(factors)
     norms = coordinates.norms()
     weights = clip_weights(norms, level, coordinates.size)
-    kept = n_within(norms, level, matrices.mass)
-    return coordinates.weighted_sum(matrices.added(weights)), kept
+    unclipped = n_within(norms, level, matrices.mass)
+    return coordinates.weighted_sum(matrices.added(weights)), unclipped
 
 
 # ------------------------------
@@ -115,12 +115,12 @@ def _inverse_sizes(part: csr_array) -> np.ndarray:
     order = np.lexsort((sizes, part.indices))
     counts = np.bincount(part.indices, minlength=part.shape[1])
     inverses = np.ones(part.shape[1])
-    is_kept = counts > 0
+    has_rows = counts > 0
     # Sizes are sorted within each column. These are the places of the lower medians.
-    middles = (np.cumsum(counts) - counts + (counts - 1) // 2)[is_kept]
+    middles = (np.cumsum(counts) - counts + (counts - 1) // 2)[has_rows]
     medians = sizes[order[middles]].astype(np.float64)
     is_usable = (medians > 1 / NO_CLIPPING) & (medians <= NO_CLIPPING)
-    inverses[is_kept] = 1 / np.where(is_usable, medians, 1.0)
+    inverses[has_rows] = 1 / np.where(is_usable, medians, 1.0)
     return inverses
 
 
@@ -321,7 +321,7 @@ def _second_moments(
     return tuple(matrices.second_moment(side, weights) for side in sides)
 
 
-def diagonal_reach(size: int) -> float:
+def diagonal_limit(size: int) -> float:
     """Bound the largest of so many normal numbers; it is rarely exceeded."""
     return math.sqrt(2 * math.log(2 * size))
 
@@ -332,7 +332,7 @@ def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, floa
     That is the smallest variance of the whitened data, as far as the noise lets it be known.
     """
     if moment.ndim == 1:
-        edge = noise_std * diagonal_reach(len(moment))
+        edge = noise_std * diagonal_limit(len(moment))
         variances, least_variance = _cleaned(moment, edge, noise_std**2)
         return 1 / np.sqrt(variances), least_variance
     values, vectors = np.linalg.eigh(moment)
@@ -446,7 +446,7 @@ _MEAN_IN_BIN = 1.06  # not tuned
 _PAIR, _ALONE, _BELOW = 2.5, 4.5, 8
 # The curvature is taken to be at least this part of the fraction of unclipped gradients, which is
 # that of uncorrelated entries; and that fraction, at least the second number. Not studied.
-_LEAST, _LEAST_KEPT = 0.8, 0.1
+_LEAST, _LEAST_UNCLIPPED = 0.8, 0.1
 
 
 def signal_part(squares: float, noise: float, least: float) -> float:
@@ -460,7 +460,7 @@ def release_curvature(
     vectors: Vectors,
     along: tuple[FixedRank, float],
     level: float,
-    kept: float,
+    unclipped: float,
     budget: PrivacyBudget,
 ) -> float:
     r"""Release the curvature of the clipped loss along a unit tangent vector and a shift.
@@ -476,13 +476,13 @@ def release_curvature(
         # Along no direction, as of a constant, it is 0.
         return float(budget.release(plan, counts)[0][0]) / design.n_records or 1.0
     noisy, noise_std = budget.release(plan, counts[np.newaxis])
-    return _mean_of(noisy[0] / design.n_records, noise_std / design.n_records, kept)
+    return _mean_of(noisy[0] / design.n_records, noise_std / design.n_records, unclipped)
 
 
-def _mean_of(fractions: np.ndarray, noise_std: float, kept: float) -> float:
+def _mean_of(fractions: np.ndarray, noise_std: float, unclipped: float) -> float:
     """Estimate the mean of the numbers that a noisy histogram has counted."""
     fractions, powers = fractions[_CURVATURES], POWERS[_CURVATURES]
-    least = _LEAST * max(kept, _LEAST_KEPT)
+    least = _LEAST * max(unclipped, _LEAST_UNCLIPPED)
     is_high = fractions > _PAIR * noise_std
     is_filled = is_high & np.append(False, is_high[:-1]) | (fractions > _ALONE * noise_std)
     if not is_filled.any():
@@ -521,16 +521,18 @@ def _curvatures(
 
 
 def public_curvature(
-    design: Design, along: tuple[FixedRank, float], weights: np.ndarray, kept: float
+    design: Design, along: tuple[FixedRank, float], weights: np.ndarray, unclipped: float
 ) -> float:
     """Compute the curvature along a direction of public matrices, whose residuals are clipped.
 
-    Clipping residuals to `kept` of them takes about half of the curvature that the others have.
+    Clipping all residuals but `unclipped` of them takes half of the curvature of the others.
     """
     inner = design.inner(along[0]) + along[1]
     inner[(weights == 0) | ~np.isfinite(inner)] = 0.0
-    kept = max(kept, _LEAST_KEPT)
-    return max(float(weights @ inner**2) / design.n_records * (1 + kept) / 2, _LEAST * kept)
+    unclipped = max(unclipped, _LEAST_UNCLIPPED)
+    return max(
+        float(weights @ inner**2) / design.n_records * (1 + unclipped) / 2, _LEAST * unclipped
+    )
 
 
 # ------------------------------

@@ -79,11 +79,11 @@ def descend(
     limits = level / _LEVEL_RANGE, level * _LEVEL_RANGE
     for step in steps:
         used = level_with_noise(level, budget)
-        total, n_kept = _clipped_gradient(users, start.prior, used)
+        total, n_unclipped = _clipped_gradient(users, start.prior, used)
         released, _ = budget.release(step.gradient, total, used, rounding=users.rounding)
         start = _moved(start, released / users.n_users)
-        kept, _ = release_vote(step.vote, n_kept, users.n_users, budget)
-        level = followed_level(level, kept, _GRADIENT_QUANTILE, limits)
+        unclipped, _ = release_vote(step.vote, n_unclipped, users.n_users, budget)
+        level = followed_level(level, unclipped, _GRADIENT_QUANTILE, limits)
     if budget.is_private or not steps:
         return start
     exact = partial(_clipped_gradient, users, level=NO_CLIPPING)
