@@ -655,7 +655,7 @@ def model_card(estimator: Any, *, notes: str = "") -> ModelCard:
 
 
 def _holds_steps(value: Any) -> bool:
-    """Tell whether a parameter is a step, or a list of steps, whose own parameters are listed."""
+    """Return whether a parameter is a step, or a list of steps, whose own parameters are listed."""
     steps = value if isinstance(value, list | tuple) else [(value,)]
     return any(hasattr(one, "fit") for step in steps if isinstance(step, tuple) for one in step)
 

@@ -181,7 +181,7 @@ def lower_bound() -> float:
 
 
 def findings(noises: list[Noise], ours: Noise) -> str:
-    """Say whether bands gain enough to be taken, in numbers of the table."""
+    """Return whether bands gain enough to be taken, in numbers of the table."""
     bands = [one for one in noises if one.name in (BISR, OPTIMIZED)]
     same = {one.name: one for one in bands if one.n_buffers == ours.n_buffers}
     best = min(bands, key=lambda one: one.rms)

@@ -169,7 +169,7 @@ def _check_parts(X: Any) -> None:
 
 
 def is_collection(X: Any) -> bool:
-    """Tell whether X is a collection of dask, without importing dask or running code of X."""
+    """Return whether X is a collection of dask, without importing dask or running code of X."""
     return hasattr(type(X), "__dask_graph__")
 
 
@@ -239,7 +239,7 @@ def refuse_times(X: Any) -> None:
 
 
 def hold_times(X: Any) -> bool:
-    """Tell whether rows hold dates, times or durations."""
+    """Return whether rows hold dates, times or durations."""
     if issparse(X):
         return False
     found = X if hasattr(X, "dtype") or hasattr(X, "dtypes") else np.asarray(X)
@@ -250,12 +250,12 @@ def hold_times(X: Any) -> bool:
 
 
 def _is_time(dtype: Any) -> bool:
-    """Tell whether a column of numpy, pandas or polars holds dates, times or durations."""
+    """Return whether a column of numpy, pandas or polars holds dates, times or durations."""
     return getattr(dtype, "kind", "O") in "mM" or getattr(dtype, "is_temporal", bool)()
 
 
 def _is_real(dtype: Any) -> bool:
-    """Tell whether a column of pandas, nullable or not, or of polars holds real numbers."""
+    """Return whether a column of pandas, nullable or not, or of polars holds real numbers."""
     kind = getattr(dtype, "numpy_dtype", dtype)
     is_number = getattr(dtype, "is_numeric", lambda: getattr(kind, "kind", "O") in "fiub")
     return bool(is_number()) or str(dtype) == "Boolean"
@@ -498,7 +498,7 @@ def of_finite(
 
 
 def not_finite_rows(rows: Any, *, allow_nan: bool = False) -> np.ndarray:
-    """Tell which rows, dense or CSR, have an entry that is not finite, or infinite ones alone."""
+    """Return which rows, dense or CSR, have an entry that is not finite, or infinite ones alone."""
     values = rows.data if issparse(rows) else rows
     is_finite = ~np.isinf(values) if allow_nan else np.isfinite(values)
     if is_finite.all():

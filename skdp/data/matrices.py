@@ -433,7 +433,7 @@ class Design(BlockView):  # numpydoc ignore=PR02
         return math.prod(self.matrix_shape)
 
     def is_sparse(self, side: int) -> bool:
-        """Tell whether the left factors (side 0) or the right ones (side 1) are sparse."""
+        """Return whether the left factors (side 0) or the right ones (side 1) are sparse."""
         if not isinstance(self.source, RankOneMatrices):
             return False
         return bool(issparse((self.source.left, self.source.right)[side]))

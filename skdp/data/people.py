@@ -233,7 +233,7 @@ def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _can_be_sorted(ids: np.ndarray) -> bool:
-    """Tell whether ids are of one sortable kind, with none missing."""
+    """Return whether ids are of one sortable kind, with none missing."""
     if ids.dtype.kind == "f":
         return True
     if ids.dtype.kind == "T":

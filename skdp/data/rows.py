@@ -132,7 +132,7 @@ class DenseBlock(_BaseBlock):
         self._summed_rows = self._rows
 
     def are_mostly_positive(self) -> np.ndarray:
-        """Tell of each row before weighting whether its sum is at least half of its L1 norm."""
+        """Return for each row before weighting whether its sum is at least half of its L1 norm."""
         # In C order, so that the entries of a row are added in one order, whatever its block is.
         rows = np.require(self._rows, requirements=["C", "A"])
         # Part by part, in cache: allocating all absolute values would take longer than the sums.
@@ -220,7 +220,7 @@ class SparseBlock(_BaseBlock):
         self._rows, self._center = raw, center
 
     def are_mostly_positive(self) -> np.ndarray:
-        """Tell of each row before centering whether its sum is at least half of its L1 norm."""
+        """Return for each row before centering whether its sum is at least half of its L1 norm."""
         raw, ones = self._rows.astype(np.float64, copy=False), np.ones(self._rows.shape[1])
         return _are_mostly_positive(raw @ ones, abs(raw) @ ones)
 

@@ -98,7 +98,7 @@ class Source:
 
 
 def holds_sparse(X: Any) -> bool:
-    """Tell whether the rows of an array or of blocks are sparse."""
+    """Return whether the rows of an array or of blocks are sparse."""
     if isinstance(X, RowBlocks):
         return X.is_sparse
     # Only data frames with sparse columns have this attribute.

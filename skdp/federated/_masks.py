@@ -41,7 +41,7 @@ def sign(identity: Ed25519PrivateKey, purpose: bytes, *parts: bytes) -> bytes:
 
 
 def is_signed(identity: Ed25519PublicKey, signature: bytes, purpose: bytes, *parts: bytes) -> bool:
-    """Tell whether a signature is of this identity, this purpose and these parts."""
+    """Return whether a signature is of this identity, this purpose and these parts."""
     try:
         identity.verify(signature, digest(_SIGNATURE, purpose, *parts))
     except InvalidSignature:

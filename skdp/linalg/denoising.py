@@ -259,7 +259,7 @@ def debiased(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np
 
 
 def are_mostly_signal(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.ndarray:
-    r"""Tell whether at least half of the squared length of right singular vectors is signal.
+    r"""Return whether at least half of the squared length of right singular vectors is signal.
 
     With noise of variance :math:`\sigma^2` on every entry of an m x n matrix, that part is
     :math:`1 - \sigma^2 n (x^2 + \sigma^2 m) / (x^2 (x^2 + \sigma^2 n))` for the singular value x

@@ -307,7 +307,7 @@ def _refuse_labels(found: str) -> NoReturn:
 
 
 def _are_strings(labels: np.ndarray) -> bool:
-    """Tell whether labels of one kind are strings."""
+    """Return whether labels of one kind are strings."""
     return isinstance(labels[0], str)
 
 

@@ -127,7 +127,7 @@ def _steps_for(candidate: Candidate, run: Run) -> list[Step]:
 
 
 def _keys_of(candidate: Candidate, run: Run, places: Sequence[Place]) -> list[Keys]:
-    """Tell which fits a candidate shares with others."""
+    """Return which fits a candidate shares with others."""
     keys: list[Keys] = []
     before: Hashable = ()
     for step, place, own in zip(run.steps, places, candidate.of_steps, strict=True):
@@ -242,7 +242,7 @@ class Search:
     split: BudgetSplit
 
     def chooses_within(self, number: int) -> bool:
-        """Tell whether candidates that share a fit of a step differ in what they make of it."""
+        """Return whether candidates that share a fit of a step differ in what they make of it."""
         fits = {keys[number].fit for keys in self.keys}
         return len({keys[number].result for keys in self.keys}) > len(fits)
 

@@ -90,7 +90,7 @@ def _of_pipeline(holder: Any) -> str:
 
 
 def _is_dense(part: Any) -> bool:
-    """Tell whether what a transformer returns is dense, whatever it gets."""
+    """Return whether what a transformer returns is dense, whatever it gets."""
     if isinstance(part, str):
         return part == "drop"
     if type(part) is FrozenEstimator:
@@ -579,7 +579,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
 
 
 def privacy_spent(estimator: Any) -> PrivacyReport:
-    """Tell what a fitted estimator has spent, all of its steps together, and whether it is private.
+    """Return what all steps of a fitted estimator have spent, and whether it is private.
 
     Visits every step of pipelines, unions, column transformers, transformed targets, frozen
     estimators, grid and randomized searches, and of pipelines and searches of skdp, however they
@@ -724,7 +724,7 @@ def _distinct(steps: Iterable[PrivacyStep]) -> list[PrivacySpent]:
 
 
 def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list[str]:
-    """Say which steps have a status and why; steps with the same reason come together."""
+    """Return which steps have a status and why; steps with the same reason come together."""
     labels: dict[str, list[str]] = {}
     for step in steps:
         if step.status == status:

@@ -271,7 +271,7 @@ def checked_scoring(scoring: str | None, estimator: Any) -> str:
 
 
 def _flaw_of(scoring: str, estimator: Any) -> str:
-    """Say why a score does not fit an estimator; "" if it does."""
+    """Return why a score does not fit an estimator; "" if it does."""
     score = SCORES[scoring]
     if _takes_responses(scoring) and score.of_classes != is_classifier(estimator):
         return f"is for {'classifiers' if score.of_classes else 'regressors'}, and for no"

@@ -289,7 +289,7 @@ def _refusals(whole: Any, steps: Sequence[Step], number: int) -> Iterator[str]:
 
 
 def _not_left_alone(whole: SharedBudget, step: Step) -> Iterator[str]:
-    """Say which parameters of a step are those of a budget, which is that of the whole."""
+    """Return which parameters of a step are those of a budget, which is that of the whole."""
     name, defaults = step.name, signature(type(step.estimator)).parameters
     for parameter in sorted({"delta", "epsilon"} & defaults.keys()):
         value, default = getattr(step.estimator, parameter), defaults[parameter].default

@@ -360,7 +360,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
 
 
 def _like_to_pass(steps: Any) -> str:
-    """Say which X a plan needs to see, if any step chooses columns; its values may be made up."""
+    """Return which X a plan needs, if any step chooses columns; its values may be made up."""
     chosen = [columns for _, one in steps if is_columns(one) for *_, columns in one.transformers]
     named = [
         n

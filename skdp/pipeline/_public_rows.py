@@ -26,7 +26,7 @@ _TEXTS = ("1", "2")
 
 
 def are_numbers(rows: Any) -> bool:
-    """Tell whether rows hold nothing but numbers; a text such as "1" is a text."""
+    """Return whether rows hold nothing but numbers; a text such as "1" is a text."""
     dtype = getattr(rows, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in _NUMBERS:
         return True
@@ -50,7 +50,7 @@ def shape_of(rows: Any) -> tuple[int, ...]:
 
 
 def are_single(rows: Any) -> bool:
-    """Tell whether each row is a single thing of any type, such as a text, and no vector.
+    """Return whether each row is a single thing of any type, such as a text, and no vector.
 
     It does not matter what the things are: all texts may be missing.
     """
@@ -82,7 +82,7 @@ def columns_of(rows: Any, columns: Any) -> Any:
 
 
 def hold_categories(rows: Any) -> bool:
-    """Tell whether types of rows hold values of the data: categories, or the length of texts."""
+    """Return whether types of rows hold values of the data: categories, or the length of texts."""
     types = getattr(rows, "dtypes", getattr(rows, "dtype", None))
     types = np.atleast_1d(np.asarray(types, dtype=object))
     return any(hasattr(one, "categories") or getattr(one, "kind", "O") in "SU" for one in types)

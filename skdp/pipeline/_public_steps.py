@@ -301,7 +301,7 @@ def _as_numbers(made: Any) -> Any:
 
 
 def _refusal(what: str, error: Exception, rows: Any, of_public: str = "") -> str:
-    """Say why a step refuses rows, and what it says `of_public` ones, if it refuses all of them."""
+    """Return why a step refuses rows; `of_public` is its error for public ones, if any."""
     if of_public and are_numbers(rows):
         return of_public
     if twos.are_single(rows) and kind_of(rows) in ("texts and gaps", "NaN"):
@@ -347,7 +347,7 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
 
 
 def _make_sparse(fitted: Any, rows: Any) -> bool:
-    """Tell whether any part of a ColumnTransformer makes sparse rows."""
+    """Return whether any part of a ColumnTransformer makes sparse rows."""
     parts = _parts(fitted, rows)
     return any(issparse(x if isinstance(part, str) else part.transform(x)) for part, x in parts)
 
@@ -384,7 +384,7 @@ def of_people(function: Callable[..., Any], people: People | None, *inputs: Any)
 
 
 def have_gaps(rows: Any) -> np.ndarray:
-    """Tell which rows have a number that is not finite; texts, missing or not, are no numbers."""
+    """Return which rows have a number that is not finite; texts, missing or not, are no numbers."""
     if not twos.are_single(rows):
         if (types := types_of(rows)) and not are_numbers(rows):
             # Columns of objects may be numbers, too.
@@ -400,7 +400,7 @@ _with_gaps = partial(check_array, dtype=np.float64, ensure_all_finite=False, ens
 
 
 def is_finite(rows: Any) -> bool:
-    """Tell whether all numbers are finite; True for rows without numbers, such as texts."""
+    """Return whether all numbers are finite; True for rows without numbers, such as texts."""
     return not have_gaps(rows).any()
 
 
@@ -505,7 +505,7 @@ def _hint_of_objects(rows: Any) -> str:
 
 
 def _flaw(name: str, step: Any, rows: Any, allow_nan: bool) -> str:
-    """Say why a public transformer makes no finite numbers of some rows; "" if it does."""
+    """Return why a public transformer makes no finite numbers of some rows; "" if it does."""
     try:
         made = transformed([(name, fitted_to_nothing(name, step, rows))], rows)
     except ValueError as error:
@@ -515,7 +515,7 @@ def _flaw(name: str, step: Any, rows: Any, allow_nan: bool) -> str:
 
 
 def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterator[str]:
-    """Say of each part why it leaves other than finite numbers, with columns and cures."""
+    """Return for each part why it leaves other than finite numbers, with columns and cures."""
     rows = rows if hasattr(rows, "shape") else np.asarray(rows)
     names = names_of(rows) or range(rows.shape[1])
     parts = [(*part, _get_column_indices(rows, part[2])) for part in step.transformers]

@@ -130,7 +130,7 @@ class SharedBudget:
 
 
 def has_budget(estimator: Any) -> bool:
-    """Tell whether an estimator has a budget of its own."""
+    """Return whether an estimator has a budget of its own."""
     return isinstance(estimator, PrivateEstimator | SharedBudget)
 
 
@@ -155,7 +155,7 @@ def private_steps(estimator: Any) -> dict[str, Any]:
 
 
 def is_stateless(step: Any) -> bool:
-    """Tell whether an estimator learns nothing from the rows that it is fitted to."""
+    """Return whether an estimator learns nothing from the rows that it is fitted to."""
     return type(step) in _stateless() and not (calls_objects(step) or learning_parameters(step))
 
 
@@ -172,7 +172,7 @@ def learning_parameters(step: Any) -> list[str]:
 
 
 def calls_objects(step: Any) -> bool:
-    """Tell whether a class that may learn nothing calls what may have learned or keep rows."""
+    """Return whether a class that may learn nothing calls what may have learned or keep rows."""
     return type(step) in _stateless() and not _is_plain(step.get_params(deep=False))
 
 
@@ -181,7 +181,7 @@ _PLAIN = (BuiltinFunctionType, MethodDescriptorType, np.ufunc, type(np.mean), ty
 
 
 def _is_plain(given: Any, met: frozenset[int] = frozenset()) -> bool:
-    """Tell whether parameters are made of values and plain functions, as far as can be seen.
+    """Return whether parameters are made of values and plain functions, as far as can be seen.
 
     Other objects that are called, as methods of estimators and caches, may learn or keep rows.
     """
@@ -208,7 +208,7 @@ def instead_of(step: Any) -> str:
 
 
 def is_passed_through(step: Any) -> bool:
-    """Tell whether a fit leaves a step as it is: it is frozen, "passthrough", "drop" or None."""
+    """Return whether a fit leaves a step as it is: it is frozen, "passthrough", "drop" or None."""
     is_none = step is None or (isinstance(step, str) and step in ("passthrough", "drop"))
     # A subclass may fit what it holds.
     return is_none or type(step) is FrozenEstimator
@@ -224,7 +224,7 @@ OF_ALL_ROWS = (
 
 
 def takes_all_rows(step: Any) -> bool:
-    """Tell whether a step takes each row by itself, and refuses none: it may follow private ones.
+    """Return whether a step takes each row by itself, and refuses none: it may follow private ones.
 
     Whether its parameters fit is tried with the largest numbers: `made_of_extremes`.
     """
@@ -253,7 +253,7 @@ def copied(step: Any) -> Any:
 
 
 def keeps_columns(step: Any) -> bool:
-    """Tell whether a step leaves as many columns as it gets, in their order: their names hold."""
+    """Return whether a step leaves as many columns as it gets, in their order: their names hold."""
     if is_passed_through(step):
         return type(step) is not FrozenEstimator
     # An imputer that is accepted keeps empty columns.
@@ -333,7 +333,7 @@ class _Instead(str):
 
 
 def refuses_rows(step: Any) -> bool:
-    """Tell whether an encoder refuses unknown categories, or does so once a fit has ended."""
+    """Return whether an encoder refuses unknown categories, or does so once a fit has ended."""
     given = getattr(step, "handle_unknown", None) if type(step) in _LENIENT else None
     return given == "error" or isinstance(given, _Instead)
 
@@ -349,7 +349,7 @@ def leaves_of(estimator: Any, *, is_fitted: bool) -> Iterator[Any]:
 
 
 def refuses_unknown(estimator: Any, *, is_fitted: bool = False) -> bool:
-    """Tell whether an encoder within an estimator refuses unknown categories."""
+    """Return whether an encoder within an estimator refuses unknown categories."""
     return any(map(refuses_rows, leaves_of(estimator, is_fitted=is_fitted)))
 
 
@@ -388,7 +388,7 @@ def make_strict(estimator: Any) -> Any:
 
 
 def is_columns(step: Any) -> bool:
-    """Tell whether a step transforms columns apart."""
+    """Return whether a step transforms columns apart."""
     return type(step) is ColumnTransformer
 
 
@@ -563,7 +563,7 @@ class DelegatesMixin(SeededEstimator):
 
 
 def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
-    """Say why a step cannot be kept private; `is_behind` if it follows a private one."""
+    """Return why a step cannot be kept private; `is_behind` if it follows a private one."""
     is_private = isinstance(estimator, PrivateEstimator)
     where = f"Step {name!r}: " if name else "estimator: "
     check_unwatched(where, estimator)
@@ -623,7 +623,7 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
 
 
 def _not_private_within(path: str, part: Pipeline) -> Iterator[str]:
-    """Say why the steps of a part cannot be kept private; a private one is a step of its own."""
+    """Return why the steps of a part cannot be kept private; a private one is a step of its own."""
     for inner, one in part.steps:
         if not private_steps(one):
             yield from not_private(f"{path}__{inner}", one, is_behind=False)

@@ -131,7 +131,7 @@ def prepare(
 
 
 def _leaves_nan(steps: Sequence[Step], number: int) -> bool:
-    """Tell whether a ColumnTransformer leaves NaN to the step behind it, which takes it."""
+    """Return whether a ColumnTransformer leaves NaN to the step behind it, which takes it."""
     following = [one.estimator for one in steps[number + 1 : number + 2]]
     takes = any(hasattr(one, "fit") and get_tags(one).input_tags.allow_nan for one in following)
     return takes and not rules.private_parts(steps[number].estimator)
@@ -408,7 +408,7 @@ def fit_private(
 
 
 def _is_behind_scaler(run: Run, prefix: Prefix, one: Any) -> bool:
-    """Tell whether a step is of components whose moment, right behind a scaler, has no means."""
+    """Return whether a step is of components whose moment, right behind a scaler, has no means."""
     scaler: Any = prefix.fitted[-1] if prefix.fitted else None
     is_whole = run.steps[len(prefix.fitted)].columns is None
     is_behind = isinstance(scaler, DPStandardScaler) and is_whole
@@ -439,7 +439,7 @@ def fit_part(
 
 
 def _are_equal(spec: Any, planned: Any) -> bool:
-    """Tell whether facts are those that were planned with; of arrays nobody knows."""
+    """Return whether facts are those that were planned with; of arrays nobody knows."""
     try:
         return bool(spec is planned or spec == planned)
     except ValueError:

@@ -327,7 +327,7 @@ def place_size_within(values: np.ndarray, columns: np.ndarray, outer: Intervals)
 
 
 def is_visible(counts: np.ndarray, noise_std: float, caution: float = _CAUTION) -> np.ndarray:
-    """Tell which counts of histograms noise alone hardly reaches."""
+    """Return which counts of histograms noise alone hardly reaches."""
     return counts > noise_std * _least_visible(counts.size, caution)
 
 
@@ -336,7 +336,7 @@ def _least_visible(n_counts: int, caution: float = _CAUTION) -> float:
 
 
 def are_zeros(counts: np.ndarray, noise_std: float, n_rows: np.ndarray) -> np.ndarray:
-    """Tell which columns have nothing but 0, as far as counts of sizes show."""
+    """Return which columns have nothing but 0, as far as counts of sizes show."""
     missing, hidden = n_rows - counts[:, 0], _MISSING * noise_std
     seen = is_visible(counts[:, 1:], noise_std).any(axis=1)
     return np.asarray((missing < hidden) & (hidden < _FEW_MISSING * n_rows) & ~seen)
@@ -407,7 +407,7 @@ def hulls(
 
 
 def _are_shown(scores: np.ndarray) -> np.ndarray:
-    """Tell which bins of sizes noise does not hide, from counts in units of its deviation.
+    """Return which bins of sizes noise does not hide, from counts in units of its deviation.
 
     Bins are visible alone; or with neighbors of one sign, of which none is; or they continue
     visible ones and stand out less. A lone bin that noise alone may have filled would give its
@@ -447,7 +447,7 @@ _UP_TO_NOISE, _FEW = 4.0, 0.12  # not studied
 
 
 def are_narrow(intervals: Intervals) -> np.ndarray:
-    """Tell which columns may be narrow beside their distance from 0.
+    """Return which columns may be narrow beside their distance from 0.
 
     Signs and powers of two tell the width of a column only if it is as far from 0 as it is wide. A
     column whose interval lies on one side of 0 within few powers of two may be much narrower. Of
@@ -458,7 +458,7 @@ def are_narrow(intervals: Intervals) -> np.ndarray:
 
 
 def are_points(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarray:
-    """Tell which intervals are as short as `n_bins` bins of those before can show."""
+    """Return which intervals are as short as `n_bins` bins of those before can show."""
     return np.asarray(intervals.half * n_bins < _POINT_BINS * before.half)
 
 

@@ -232,7 +232,7 @@ class Moments(NamedTuple):
 def hidden_columns(
     rough: Moments, plan: BoundedReleases, n_rows: int, budget: PrivacyBudget
 ) -> np.ndarray:
-    """Tell which columns to search for within their bounds: none, if that would find less.
+    """Return which columns to search for within their bounds: none, if that would find less.
 
     A column is hidden if noise may be much of its variance. What bounds alone will leave unknown of
     the variance of a usual hidden column is compared with the part of the rows that a search
@@ -316,7 +316,7 @@ class Scales(NamedTuple):
     center_std: Any = 0.0
 
     def show_nothing(self) -> np.ndarray:
-        """Tell which columns are not told from constants, which beside an intercept tell nothing.
+        """Return which columns are not told from constants, which beside an intercept tell nothing.
 
         Where many show nothing, noise hides what they have, and they may tell much together.
         """
@@ -324,7 +324,7 @@ class Scales(NamedTuple):
         return np.asarray(self.is_point | (nothing & (nothing.mean() < _MANY)))
 
     def are_hidden(self) -> np.ndarray:
-        """Tell which columns noise hides: what they tell is lost, unless they are constants."""
+        """Return which columns noise hides: what they tell is lost, unless they are constants."""
         return np.asarray(self.is_void | self.is_point | self.is_unclear)
 
 
@@ -522,7 +522,7 @@ def _release_within(
 
 
 def has_invalid_squares(found: Scales) -> np.ndarray:
-    """Tell of which columns floats do not hold the squares, without noise and bounds."""
+    """Return the columns whose squares floats do not represent, without noise and bounds."""
     deviation = np.sqrt(found.variance)
     size = np.maximum(np.abs(found.center), deviation)
     return (deviation > _DEVIATIONS[1]) | ((size > 0) & (size < _DEVIATIONS[0]))

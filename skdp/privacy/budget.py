@@ -141,7 +141,7 @@ SKIPPED = "skipped"
 
 
 def is_skipped(name: str) -> bool:
-    """Tell whether a record has this name for what did not take place, also in a named step."""
+    """Return whether a record has this name for what did not take place, also in a named step."""
     return name == SKIPPED or name.endswith(f": {SKIPPED}")
 
 

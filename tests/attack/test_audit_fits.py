@@ -32,7 +32,7 @@ def moments_of(side, make, **more):
 
 
 def entry_of(side, index=(0, 1), threshold=0.5, **more):
-    """Say whether there is an edge, or an entry."""
+    """Return whether there is an edge, or an entry."""
     X = np.zeros((2, 2))
     X[index] = X[index[::-1]] = side > 0
     model = skdp.DPTruncatedSVD(2, n_iter=1, **more).fit(X)

@@ -45,7 +45,7 @@ LAWS = {
 
 
 def could_stem_from(guess, released, scale, mechanism):
-    """Tell which of the released numbers the sampler can make of the value that is guessed."""
+    """Return which of the released numbers the sampler can make of the value that is guessed."""
     tail, quantile = LAWS[mechanism]
     deviation = (released - guess) / scale
     nearest = tail(-np.abs(deviation))

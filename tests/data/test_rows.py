@@ -73,7 +73,7 @@ CONTAINERS = {
 
 
 def mostly_positive(rows):
-    """Tell which raw rows are mostly positive, as each block does."""
+    """Return which raw rows are mostly positive, as each block does."""
     return Rows(rows.source, rows.n_jobs).map_rows(on_block(methodcaller("are_mostly_positive")))
 
 

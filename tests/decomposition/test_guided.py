@@ -243,7 +243,7 @@ def test_beside_a_mean_that_says_nothing_the_matrix_speaks_alone():
 
 
 def quantile_of(estimator, name, *shape):
-    """Tell which quantile a fit to that many rows and features seeks as a norm."""
+    """Return which quantile a fit to that many rows and features seeks as a norm."""
     spec = estimator._spec_like(*shape, None)
     return norm_quantile(getattr(estimator._plan(spec), name), spec)
 

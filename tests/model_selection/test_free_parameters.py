@@ -32,7 +32,7 @@ def free_of(estimator):
 
 
 def releases_alike(estimator, other):
-    """Tell whether another setting asks for the same releases when it gets the same answers."""
+    """Return whether another setting asks for the same releases when it gets the same answers."""
     with watched() as first:
         clone(estimator).fit(X)
     with watched([budget.released for budget in first]) as second:

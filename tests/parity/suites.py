@@ -64,7 +64,7 @@ class Suite:
         }
 
     def reason_to_fail(self, case):
-        """Say why a case is not expected to pass; None if it is."""
+        """Return why a case is not expected to pass; None if it is."""
         reasons = [reason for entry, reason in self.fails.items() if names(entry, case)]
         return reasons[0] if reasons else None
 

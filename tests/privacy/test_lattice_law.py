@@ -135,7 +135,7 @@ def whole_interval(tail):
 
 
 def lies_below(tail, value, end):
-    """Tell whether a draw of that tail, on the lower side, is released below `end`."""
+    """Return whether a draw of that tail, on the lower side, is released below `end`."""
     numbers = np.atleast_1d(ndtri(tail)) * SCALE + value
     return round_to_lattice(numbers, SCALE) < end
 

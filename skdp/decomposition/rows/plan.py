@@ -93,7 +93,7 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
 
 
 def _is_exact(spec: RowsSpec) -> bool:
-    """Tell whether ARPACK finds the components of sparse rows, instead of a dense matrix or basis.
+    """Return whether ARPACK finds the components of sparse rows, not a dense matrix or basis.
 
     Only rows in memory can be multiplied by many vectors, one after the other.
     """
@@ -390,7 +390,7 @@ def _plan_mean(
 
 
 def is_far(spec: RowsSpec, usual: Way, mean_std: float, bound: float) -> bool:
-    r"""Tell whether rows of this norm are centered too badly, by public facts and the bound.
+    r"""Return whether rows of this norm are centered too badly, by public facts and the bound.
 
     Rows that are centered by a mean with the error :math:`\delta` have the second moment
     :math:`\delta \delta'` too many, of which :math:`d \tau^2` is expected in one direction, and

@@ -494,7 +494,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         )
 
     def _relies_on_secrecy(self, kind: str, *, may_be_secret: bool) -> bool:
-        """Tell whether the guarantee relies on sketches that nobody knows before the end."""
+        """Return whether the guarantee relies on sketches that nobody knows before the end."""
         return False
 
     def _factorize_once(self, end: Callable[[], None]) -> LowRankFactors:

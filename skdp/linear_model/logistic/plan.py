@@ -161,7 +161,7 @@ def plan_logistic(spec: LogisticSpec) -> LogisticReleases:
 
 
 def is_norm_guessed(spec: LogisticSpec) -> bool:
-    """Tell whether noise would hide the norms of the rows, which are then taken as standardized."""
+    """Return whether noise hides the norms of rows: they are taken for standardized then."""
     if spec.row_norm is not None or not spec.cost.is_private:
         return False
     return spec.n_units * spec.cost.mu < _LEAST_COUNT
@@ -298,7 +298,7 @@ def whitening_of(
 
 
 def _are_unlike(variances: np.ndarray, noise_std: float) -> bool:
-    """Tell whether noise hides the median of released variances, and not the largest by far."""
+    """Return whether noise hides the median of released variances, and not the largest by far."""
     median = max(float(np.median(variances)), noise_std)
     return bool(median < _VISIBLE * noise_std and variances.max() > _FAR_OUT * median)
 

@@ -159,7 +159,7 @@ def standardized_by(found: Scales, spec: TraceSpec) -> Transform:
 
 
 def _are_rare(off_usual: np.ndarray) -> bool:
-    """Tell whether at least half of the features are rare, and a mean record has few of these.
+    """Return whether at least half of the features are rare, and a mean record has few of these.
 
     `off_usual` are the fractions of the entries that are not the usual ones.
     """
@@ -276,7 +276,7 @@ def _fewer(spec: TraceSpec) -> str:
 
 
 def _has_rare_cells(spec: TraceSpec, transform: Transform) -> bool:
-    """Tell by released variances whether some rows or columns have too few observed cells."""
+    """Return whether, by released variances, some rows or columns have too few observed cells."""
     rows, columns = transform.row_map, transform.column_map
     if rows is None or columns is None:
         return False
