@@ -55,7 +55,7 @@ else:
         """Lets callbacks see how far a fit is."""
 
         def set_callbacks(self, *callbacks: Any) -> Self:
-            """Set what a fit calls to tell how far it is. Needs scikit-learn 1.9.
+            """Set callbacks that follow the progress of a fit. Needs scikit-learn 1.9.
 
             Parameters
             ----------
@@ -93,7 +93,7 @@ class Progress:
 
     def __init__(self, estimator: Any, context: Any, *, hides_groups: bool) -> None:
         self.estimator, self.context = estimator, context
-        # Whether all groups of a pass are shown as one: their number tells that of the rows.
+        # Whether all groups of a pass are shown as one: their number depends on that of the rows.
         self.hides_groups = hides_groups
 
     def __call__(self, groups: Iterator[Any], n_groups: int) -> Iterator[Any]:
@@ -130,11 +130,11 @@ class Progress:
         return context.subcontext(name, max_subtasks=n_tasks)
 
     def begin(self, task: Any) -> Any:
-        """Tell the callbacks that a task begins."""
+        """Notify the callbacks that a task begins."""
         return task.call_on_fit_task_begin(estimator=self.estimator)
 
     def end(self, task: Any) -> None:
-        """Tell them that it has ended."""
+        """Notify the callbacks that the task has ended."""
         task.call_on_fit_task_end(estimator=self.estimator)
 
 
@@ -149,7 +149,7 @@ def report(
     """Report the passes of a fit to callbacks; without `n_passes`, the fits of its steps."""
     progress = None if task is None else Progress(estimator, task, hides_groups=hides_groups)
     if progress and n_passes:
-        # Of users no number is told, as it follows from their rows.
+        # The number of blocks of users is hidden, as it follows from their rows.
         task.max_subtasks = None if hides_groups else n_passes()
         progress.begin(task)
     variable: ContextVar[Any] = OBSERVER if n_passes else _WHOLE
@@ -163,7 +163,7 @@ def report(
 
 
 def announce_fits(n_fits: int) -> None:
-    """Tell callbacks that the fit of a pipeline or search begins, with so many tasks."""
+    """Notify callbacks that the fit of a pipeline or search begins, with so many tasks."""
     if whole := _WHOLE.get():
         whole.context.max_subtasks = n_fits
         whole.begin(whole.context)
@@ -308,7 +308,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         n_samples : int or tuple of int
             Number of rows or records of the X that will be fitted; or its shape, alone.
         n_features : int or None, default=None
-            Number of its features; ``None`` if `n_samples` or `like` tells it.
+            Number of its features; ``None`` if `n_samples` or `like` has it.
         like : object or None, default=None
             An X of any length that `fit` would take. Its dtype, its shape after the first axis and
             whether it is sparse are read, but no value. ``None`` stands for a dense 2-D array.
@@ -330,7 +330,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
         return plan_of(spec, self._plan(spec))
 
     def _fit(self, X: Any, y: Any = None, **users: Any) -> Self:
-        """Fit in the one order that keeps a fit private; `users` tells whose the rows are."""
+        """Fit in the one order that keeps a fit private; `users` has the owner of each row."""
         with warnings_together(type(self).__name__):
             hides_groups = users.get("users") is not None
             n_passes = partial(self._expected_passes, X)
@@ -469,7 +469,7 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
 class PlannedEstimator(PrivateEstimator):
     """Base of an estimator of your own that spends by a plan, and takes part as those of skdp do.
 
-    Its author says that `fit` releases what `plan` lists and tells nothing else of its rows. Then
+    Its author promises that `fit` releases what `plan` lists, and nothing else of its rows. Then
     it may be a step of a :class:`skdp.DPPipeline` or a search, a ledger counts it, and
     :func:`skdp.privacy_spent` calls it *private on its author's word*. Its record has
     ``enforced=False``, because a word is no proof: :func:`skdp.testing.check_privacy` attacks it.
@@ -488,9 +488,9 @@ class PlannedEstimator(PrivateEstimator):
 
     Notes
     -----
-    **Privacy.** What the author says. Noise comes from the operating system: a `random_state` of
-    a pipeline does not repeat it. If a step follows, scikit-learn's ``OneToOneFeatureMixin``, or an
-    integer parameter `n_components`, says how many columns `transform` returns.
+    **Privacy.** What the author promises. Noise comes from the operating system: a `random_state`
+    of a pipeline does not repeat it. If a step follows, scikit-learn's ``OneToOneFeatureMixin``, or
+    an integer parameter `n_components`, says how many columns `transform` returns.
 
     Examples
     --------
@@ -541,7 +541,7 @@ class PlannedEstimator(PrivateEstimator):
 
     @property
     def cost(self) -> PrivacyCost:
-        """What a fit may spend: of `epsilon` and `delta`, or what a pipeline hands to its step."""
+        """The cost of `epsilon` and `delta`, or the part that a pipeline hands to its step."""
         self._validate_params()
         return self._cost()
 
@@ -662,7 +662,7 @@ def restored_on_error(
     task = estimator._init_callback_context(max_subtasks=None) if has_callbacks else None
     before, about = dict(estimator.__dict__), (estimator, task, n_passes)
     try:
-        # Overflowing values become null. An exception or a warning would tell of single units.
+        # Overflowing values become null. An exception or a warning would depend on single units.
         with limits, np.errstate(all="ignore"), report(*about, hides_groups=hides_groups):
             yield
     except BaseException:

@@ -70,7 +70,7 @@ def to_sklearn(estimator: Any) -> Any:
         If scikit-learn has no twin of a class, or a step may have learned without privacy, as
         :func:`privacy_spent` says, or calls or holds anything of skdp.
     ValueError
-        If what an estimator does to rows cannot be said in scikit-learn.
+        If scikit-learn has no estimator that does the same to rows.
 
     See Also
     --------
@@ -322,12 +322,12 @@ _TWINS: dict[type, Callable[[Any], Any]] = {
 # ------------------------------
 # The card of a model.
 
-# At which deltas a card says the epsilon, beside that of the record.
+# Deltas at which a card states epsilon, beside the delta of the record.
 _DELTAS = (1e-5, 1e-6, 1e-8)  # not tuned
-# Parameters that a card leaves out: the record says what was spent, and others are secret or say
-# nothing of the model.
+# Parameters that a card leaves out: the record states the budget, and others are secret or do
+# not describe the model.
 _LEFT_OUT = ("epsilon", "delta", "random_state", "ledger", "memory", "n_jobs", "verbose")
-# Parameters that say what the data are like; a card has them in full, as what is assumed public.
+# Parameters that describe the data; a card has them in full, as what is assumed public.
 _ASSUMED = {
     *("bound", "bounds", "categories", "center", "classes", "coherence_bound", "degree_floor"),
     *("edges", "knots", "largest", "max_entries", "max_rows_per_user", "mean_norm", "n_users"),
@@ -367,8 +367,8 @@ class ModelCard:  # numpydoc ignore=PR02
     spent : PrivacySpent
         The record of all steps together.
     parameters : dict
-        Parameters of all steps by their names, without budgets, seeds and ledgers. Of objects,
-        functions and long texts there is the kind alone.
+        Parameters of all steps by their names, without budgets, seeds and ledgers. Objects,
+        functions and long texts are replaced by their kind.
     features : tuple of str
         Names of the features; empty if they have none.
     versions : dict
@@ -487,8 +487,8 @@ class ModelCard:  # numpydoc ignore=PR02
     ) -> dict[str, Any]:
         """Return a draft for the registry of deployments of differential privacy, by its schema.
 
-        It is that of https://github.com/opendp/deployments-registry-data, as of 2026. Of what a
-        card cannot know, edit what is otherwise: one release of static data, to which nobody else
+        The schema is that of https://github.com/opendp/deployments-registry-data, as of 2026. Edit
+        what a card cannot know and assumes: one release of static data, to which nobody else
         sends queries. As text for a pull request take ``json.dumps``, which is YAML, too.
 
         Parameters
@@ -588,14 +588,14 @@ class ModelCard:  # numpydoc ignore=PR02
 
 
 def model_card(estimator: Any, *, notes: str = "") -> ModelCard:
-    """Tell what a fitted estimator is and what it has cost, to publish beside it.
+    """Describe a fitted estimator and what it has cost, to publish beside it.
 
     Parameters
     ----------
     estimator : estimator
         The fitted estimator, with at least one private step. It is not changed.
     notes : str, default=""
-        What you add: what the model is for, whose the data are, how long they are kept.
+        What you add: what the model is for, whose the data are, how long they are stored.
 
     Returns
     -------

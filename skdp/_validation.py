@@ -1,4 +1,4 @@
-"""Checks of what a user passes: parameters, and data, with errors that tell no values."""
+"""Checks of what a user passes: parameters, and data, with errors that show no values."""
 
 import os
 import re
@@ -251,8 +251,8 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         return parameters
 
     def __getstate__(self) -> dict[str, Any]:
-        # joblib hashes data and parameters to look up the cached result of a fit. Others that hash
-        # an estimator repeat no fit.
+        # joblib hashes data and parameters to find the cached result of a fit. Other callers that
+        # hash an estimator repeat no fit.
         if any(
             outer[0] == "joblib.memory" and inner[1] == "hash"
             for inner, outer in pairwise(callers())
@@ -269,7 +269,7 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
 
 
 def without_secrets(state: dict[str, Any]) -> dict[str, Any]:
-    """Leave the seed and the ledger out of a pickle; a placeholder tells that there was a ledger.
+    """Leave the seed and the ledger out of a pickle; a placeholder stands for a ledger.
 
     Whoever has the seed can take the noise out of released results.
     """
@@ -279,7 +279,7 @@ def without_secrets(state: dict[str, Any]) -> dict[str, Any]:
 
 
 # ------------------------------
-# Checks of data: scikit-learn's and our own, with errors that tell no values.
+# Checks of data: scikit-learn's and our own, with errors that show no values.
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -287,7 +287,7 @@ R = TypeVar("R")
 #: Arguments of scikit-learn's validation of X.
 INPUT = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
 _SHAPE = r"\([\d, ]*\)"
-# Beginnings of error texts of scikit-learn and numpy that tell shapes and types only. What follows
+# Beginnings of error texts of scikit-learn and numpy that show shapes and types only. What follows
 # them may be values, and is cut off.
 _TEXTS = (
     r"Expected 2D array, got (?:1D|scalar) array instead",
@@ -348,14 +348,14 @@ _OF_COLUMNS += ("setting an array", "Input X contains")
 
 
 def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Decorate a check of data, its first argument, so that its errors tell no values."""
+    """Decorate a check of data, its first argument, so that its errors show no values."""
 
     @wraps(check)
     def _check(X: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         X = checked_container(X)
         try:
             # The check for infinity sums the entries, and would warn of huge ones. NaN and infinity
-            # are refused even if scikit-learn is configured not to look for them.
+            # are refused even if scikit-learn is configured not to check for them.
             with np.errstate(all="ignore"), config_context(assume_finite=False):
                 return check(X, *args, **kwargs)
         except Exception as error:
@@ -369,7 +369,7 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
 
 
 def _redacted(error: Exception, X: Any, *, allow_nan: bool) -> Exception:
-    """Make an error from the part of its text that is known to tell no values."""
+    """Make an error from the part of its text that is known to show no values."""
     text = flaw = ""
     # An error of foreign code may fail to print itself.
     with suppress(Exception):
@@ -400,11 +400,11 @@ def _is_foreign(error: Exception) -> bool:
 
 @redact_errors
 def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: Any = True) -> Any:
-    """Validate X as scikit-learn does, without warnings or errors that tell values."""
+    """Validate X as scikit-learn does, without warnings or errors that show values."""
     refuse_times(X)
     settings = {"ensure_all_finite": ensure_all_finite, "input_name": "X"}
     if issparse(X) and X.ndim == 2:
-        # check_array would add up duplicate entries before it looks at them.
+        # check_array would add up duplicate entries before it checks them.
         X = plain_csr(X)
     checked = check_array(X, **INPUT, estimator=estimator_name, **settings)
     if issparse(checked):
@@ -546,7 +546,7 @@ def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:
     if names is None:
         _validated(X, estimator, reset=reset, skip_check_array=True)
         return
-    # scikit-learn would look for names in columns, and warn that there are none.
+    # scikit-learn would search columns for names, and warn that there are none.
     _check_n_features(estimator, X, reset=reset)
     if reset:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)

@@ -123,7 +123,7 @@ class Moment(NamedTuple):
     matrix: np.ndarray
     noise_std: float  # off the diagonal
     scales: Scales
-    is_constant: np.ndarray  # columns that do not vary, as far as can be told
+    is_constant: np.ndarray  # columns that do not vary, as far as releases show
     shows_nothing: np.ndarray  # those that may vary, but whose scales do not show it
     ends: np.ndarray  # what rows were clipped between: the lower ends, and the upper ones
 
@@ -220,7 +220,7 @@ def attributes_of(moment: Moment, *, is_centered: bool) -> dict[str, Any]:
     covariance = (joint[:-1, :-1] / pairs - np.outer(mean, mean)) / unclipped
     noise = noise_std * (1 + (math.sqrt(2) - 1) * np.eye(len(pairs))) / pairs
     noise = np.hypot(noise, np.hypot.outer(of_presence, of_presence) * covariance)
-    # The weight divides once, and once more where it tells what clipping took.
+    # The weight divides once, and once more where it stands for what clipping took.
     of_weight = (1 + (weight < is_there)) * math.sqrt(2) * moment.noise_std / weight
     noise = np.hypot(noise, of_weight * covariance)
     values, vectors = np.linalg.eigh(covariance)
@@ -354,7 +354,7 @@ class DPCovariance(ColumnEstimator):
         Mean square of the factors by which clipping has shortened rows: 1 if it has changed none.
         Covered by the guarantee.
     left_ : ndarray of shape (n_features,)
-        What part of the variance of each column, as its scale tells it, clipping has left. Errors
+        What part of the variance of each column, by its scale, clipping has left. Errors
         of coefficients grow with what it took. Covered by the guarantee.
     feature_bounds_ : ndarray of shape (2, n_features)
         The lowest and the highest number of each column that the fit did not clip; infinite without
@@ -544,8 +544,9 @@ class DPCovariance(ColumnEstimator):
         Returns
         -------
         LinearRegression, Ridge or Pipeline
-            A fitted estimator of scikit-learn. Of a private fit it is the last step of a pipeline,
-            behind a ``FunctionTransformer`` that clips rows to `feature_bounds_`, as the fit did.
+            A fitted estimator of scikit-learn. After a private fit it is the last step of a
+            pipeline, behind a ``FunctionTransformer`` that clips rows to `feature_bounds_`, as the
+            fit did.
 
         Raises
         ------
@@ -676,7 +677,7 @@ class DPCovariance(ColumnEstimator):
         Raises
         ------
         ValueError
-            If the mean of the column is not between 0 and 1, as far as noise can tell, or if noise
+            If the mean of the column is not between 0 and 1, as far as noise shows it, or if noise
             hides it (`is_located_`).
         """
         found, columns = self._regress(target, on)
@@ -745,7 +746,7 @@ class DPCovariance(ColumnEstimator):
         return found
 
     def _named(self, model: Any, columns: list[int]) -> Any:
-        """Tell a model of scikit-learn which features it takes."""
+        """Set the features that a model of scikit-learn takes."""
         model.n_features_in_ = len(columns)
         if hasattr(self, "feature_names_in_"):
             model.feature_names_in_ = self.feature_names_in_[columns]

@@ -46,7 +46,7 @@ _HIDDEN_COLOR = "0.75"  # between the colors of correlations
 
 
 def _that_has(attribute: str, estimator: Any, wanted: str) -> Any:
-    """Return what is fitted and has an attribute: of a pipeline the last step, of a search it."""
+    """Return what has an attribute: an estimator, or the last step of a pipeline or search."""
     check_is_fitted(estimator)
     while isinstance(estimator, DelegatesMixin):
         estimator = estimator._fitted()

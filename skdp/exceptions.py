@@ -27,7 +27,7 @@ def shown(value: Any) -> str:
 
 
 class PrivacyWarning(UserWarning):
-    """A setting weakens the guarantee, or the result cannot be told from noise.
+    """A setting weakens the guarantee, or the result may be noise alone.
 
     It is always a warning, never an error, and depends on public facts and released values only.
 
@@ -53,7 +53,7 @@ class BudgetError(ValueError):
 class FederationError(ValueError):
     """A message of a federation is refused, or a federated fit has ended.
 
-    Its text names fields of messages and public facts, never what a message held.
+    Its text names fields of messages and public facts, never the contents of a message.
 
     Examples
     --------
@@ -131,9 +131,9 @@ def warn_of_privacy(*messages: str) -> None:
 
 @contextmanager
 def warnings_together(of: str = "") -> Iterator[list[str]]:
-    """Join all messages into one warning; of those that differ in numbers only, keep the last.
+    """Join all messages into one warning; keep the last of those that differ in numbers only.
 
-    An outer call takes the messages over, and says what they are `of`.
+    An outer call takes the messages over, and adds what they are `of`.
     """
     whole, messages = _GATHERED.get(), list[str]()
     token = _GATHERED.set(messages)

@@ -54,10 +54,10 @@ def interaction_table(pairs: Any, *, users: Any = None, items: Any = None) -> In
     pairs : data frame or array-like of shape (n_pairs, 2) or (n_pairs, 3)
         A user and an item in each line, in this order, by ids that are integers or strings, and
         behind them a rating, if there are any: a finite number. A pair that occurs twice counts
-        once, with the mean of its ratings. Pairs of others than `users` and `items` are left out.
+        once, with the mean of its ratings. Pairs with other users or items than these are left out.
     users : array-like of shape (n_users,) or None, default=None
         Ids of the rows, in their order. ``None`` takes those in `pairs`, sorted: then the number of
-        rows tells how many users there are.
+        rows is that of the users in the data.
     items : array-like of shape (n_items,) or None, default=None
         Ids of the columns, in their order, such as a catalog. ``None`` takes those in `pairs`,
         sorted, which makes it public which items occur, and warns of that.
@@ -136,7 +136,7 @@ def _ratings(pairs: Any) -> np.ndarray:
 
 
 def _placed(column: Any, given: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the place of each id of a column in a list of ids, -1 of others, and the list."""
+    """Return the place of each id of a column in a list of ids, -1 if absent, and the list."""
     names, codes = _unique(column, f"{name} in pairs")
     if given is None:
         return codes, names

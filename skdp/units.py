@@ -89,8 +89,8 @@ class MatrixUnit(ResolvedUnit, ABC):
     follows_rows: ClassVar[bool] = True
     # Whether the means of the columns and the sum of squares have a bounded sensitivity.
     has_totals: ClassVar[bool] = True
-    # Whether left factors are released. Not if rows are protected: a row of the left factors tells
-    # about a single row of the matrix.
+    # Whether left factors are released. Not if rows are protected: a row of the left factors
+    # depends on a single row of the matrix.
     has_left_factors: ClassVar[bool] = False
     remedy: ClassVar[str] = (
         "a larger epsilon, narrower bounds of the unit or, for many more rows than columns, "
@@ -474,7 +474,7 @@ class ResolvedRow(ResolvedUnit):
 
 @dataclass(frozen=True)
 class ResolvedSparseRow(ResolvedEntry):
-    """One row, of which the `n_entries` largest entries are kept."""
+    """One row, whose `n_entries` largest entries stay."""
 
     name: ClassVar[str] = "row"
     counted: ClassVar[str] = "rows"
@@ -487,7 +487,7 @@ class ResolvedSparseRow(ResolvedEntry):
 
     @property
     def value_range(self) -> tuple[float, float]:
-        """All values that an entry can take, with 0 for entries that are not kept."""
+        """All values that an entry can take, with 0 for entries that are cut."""
         return min(self.lower, 0.0), max(self.upper, 0.0)
 
     @property
@@ -519,7 +519,7 @@ class ResolvedSparseRow(ResolvedEntry):
 
 
 class SparseRow(Unit):
-    """One row of X, whose largest entries are kept: a person with few items, say.
+    """One row of X, whose largest entries stay: a person with few items, say.
 
     It protects as much as ``privacy_unit="row"``, and is recorded as that. The noise adapts to the
     released bases as it does for entries. In most cases ``"row"`` with a `row_norm` is better.
@@ -527,7 +527,7 @@ class SparseRow(Unit):
     Parameters
     ----------
     max_entries : int
-        How many entries of a row are kept, the largest in absolute value; at least 1.
+        How many entries of a row stay, the largest in absolute value; at least 1.
     bounds : pair of floats
         Smallest and largest value that an entry can have, as in :class:`Entry`; a 0 stays 0.
 
@@ -731,8 +731,8 @@ class ResolvedFrobeniusChange(ResolvedChange):
 class SpectralChange(Unit):
     r"""A change of a symmetric X of spectral norm at most 1, *promised by the caller*.
 
-    Nothing enforces the promise, and the record says so. An entry, a row or a person is protected
-    only if it is known to change X by no more than that.
+    Nothing enforces the promise: ``privacy_spent_.enforced`` is False. An entry, a row or a person
+    is protected only if it is known to change X by no more than that.
 
     Parameters
     ----------
@@ -768,9 +768,9 @@ class SpectralChange(Unit):
 class FrobeniusChange(Unit):
     r"""A change of X of Frobenius norm at most `sensitivity`, *promised by the caller*.
 
-    Nothing enforces the promise, and the record says so. It covers every change whose squared
-    differences add up to at most the square of `sensitivity`: of some entries, of one row, or a
-    small change of many rows. A change of rank one would cost the same, so that there is no
+    Nothing enforces the promise: ``privacy_spent_.enforced`` is False. It covers every change whose
+    squared differences add up to at most the square of `sensitivity`: of some entries, of one row,
+    or a small change of many rows. A change of rank one would cost the same, so that there is no
     separate unit for it.
 
     Parameters

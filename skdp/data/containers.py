@@ -97,7 +97,7 @@ def with_text(
         kind: type[Exception] = MemoryError
     except Exception as error:
         kind = ValueError
-        # Only plain texts are looked at: a look at anything else may run foreign code.
+        # Only plain texts are read: reading anything else may run foreign code.
         texts = error.args if prefix is not None and type(error) is ValueError else ()
         safe = (one for one in texts if type(one) is str and one in SAFE_TEXTS)
         text = next((f"{prefix}{one}" for one in safe), text)
@@ -293,8 +293,8 @@ GAPS_OF_TEXTS = (
 
 
 def kind_of(column: Any) -> str:
-    """Say what one column holds, if it is anything but finite real numbers; else ""."""
-    with suppress(Exception):  # of foreign code, and of texts that numpy cannot decode
+    """Return what one column has, if it is anything but finite real numbers; else ""."""
+    with suppress(Exception):  # foreign code may raise anything, and numpy cannot decode some texts
         return _kind_of(column)
     return ""
 

@@ -77,7 +77,7 @@ def sum_in_graph(source: Any, kernel: Kernel, size: int, numbers: Sequence[int])
     """Add up what a kernel gives for all parts of a source that are chunks of dask.
 
     The scheduler that is active computes it. A task is given chunks and what all tasks share, and
-    returns bytes: a sum, or what has failed. It raises no error, as schedulers tell where one was
+    returns bytes: a sum, or what has failed. It raises no error, as schedulers log where one was
     raised, and draws no noise: it may run twice.
 
     Parameters
@@ -234,7 +234,7 @@ def _unpickled(shared: bytes) -> tuple[Any, Kernel, int]:
 
 
 def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -> bytes:
-    """Compute the result of a call in a worker, or its error, and say what machine that is."""
+    """Compute the result of a call in a worker, or its error, and name its machine."""
     # Errors are returned, because dask would print them. Only another process is silenced: in
     # this one, other threads may have warnings.
     with nullcontext() if this_process() == client else workers.without_warnings():
@@ -242,7 +242,7 @@ def answer(unpickle: Callable[[], Callable[[], Any]], client: tuple[str, int]) -
 
 
 def this_process() -> tuple[str, int]:
-    """Tell this process from those of other machines, too."""
+    """Return a name that no other process has, on this machine or another."""
     return platform.node(), os.getpid()
 
 

@@ -115,7 +115,7 @@ class Targets(Parts):
     #: Whether every pass reads the same targets.
     is_repeatable = False
     is_sparse = False
-    #: What errors say of the column that has them.
+    #: What errors call the column that has them.
     column = ""
 
     def __init__(
@@ -370,7 +370,7 @@ class RowBlocks(SkdpContainer):
         GiB together, in float64, once, and keeps them until the fit ends.
 
         How rows are divided into parts has to be as public as their number: files that are split
-        by a column's value, such as a country or a hash of a user, tell something of it.
+        by a column's value, such as a country or a hash of a user, reveal something of it.
 
         Parameters
         ----------
@@ -443,7 +443,7 @@ class RowBlocks(SkdpContainer):
         """Make rows of files of Parquet, of which each row group is a part.
 
         Only metadata are read at first. Each pass decodes every row group again, in one thread,
-        unless parts are kept in memory (see `from_partitions`). It needs pyarrow: ``pip install
+        unless parts are cached in memory (see `from_partitions`). It needs pyarrow: ``pip install
         "skdp[parquet]"``.
 
         Parameters
@@ -631,7 +631,7 @@ class RowBlocks(SkdpContainer):
             )
 
     def _alike(self, block: RawBlock, kind: BlockForm, name: str, n_rows: Any = "any") -> RawBlock:
-        """Refuse a block that is not like the first, by a text that tells nothing of its rows."""
+        """Refuse a block that is not like the first, by a text that shows nothing of its rows."""
         first = (*self._seen, kind)[0]
         if first.flaw:
             raise ValueError(f"{name}: {first.flaw}")
@@ -701,7 +701,7 @@ class RowParts(Parts, RowBlocks):
         #: Responses or labels, or None.
         self.y = None if y is None else Targets(_with_rows(y, lengths), pass_over=pass_over)
 
-    #: Whether all parts are kept in memory.
+    #: Whether all parts are in memory.
     is_cached = False
 
     @property
@@ -710,7 +710,7 @@ class RowParts(Parts, RowBlocks):
         return len(self.parts) == 1 and not self.kind.is_mapped
 
     def load(self, part: int) -> RawBlock:
-        """Load a part that has rows, and refuse what is not what was said of it.
+        """Load a part that has rows, and refuse one that differs from its description.
 
         Parameters
         ----------

@@ -176,7 +176,7 @@ def _ids_of_parts(users: Any, rows: Any) -> np.ndarray:
                 f"{len(part.rows)} rows."
             )
     if len(set(map(kind_of_ids, given))) > 1:
-        # Joined, numbers would become the strings that they look like.
+        # Joined, numbers would become strings.
         raise ValueError(_KINDS_DIFFER)
     return np.asarray(hide_error_text(np.concatenate, given))
 

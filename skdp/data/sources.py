@@ -33,7 +33,7 @@ from skdp.linalg.norms import with_data
 
 _CACHED_BYTES = 1 << 20  # not studied
 _BLOCK_BYTES = 1 << 24  # not studied
-#: Data of more bytes are not kept in memory for later passes.
+#: Data of more bytes are not cached in memory for later passes.
 CACHE_BYTES = 1 << 30  # not studied
 _DENSE_ROWS = (256, 8192)  # not studied
 _GRAM_ROWS = 2048  # not studied

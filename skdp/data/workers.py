@@ -106,7 +106,7 @@ _SILENCE = _Setting(_silence, _unsilence)
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Silence the functions that load or make rows, whose warnings may tell values.
+    """Silence the functions that load or make rows, whose warnings may show values.
 
     In threads, which share the filters of warnings, a function cannot do that for itself, and
     `catch_warnings` would restore in one thread the filters that another one has set.
@@ -230,6 +230,6 @@ def _work(tasks: deque[Any]) -> None:
 
 def on_one_thread(call: Callable[[], T]) -> T:
     """Call a function with one BLAS thread and without warnings of numpy."""
-    # Rows that overflow become null. A warning of numpy would tell of single rows.
+    # Rows that overflow become null. A warning of numpy would depend on single rows.
     with one_blas_thread(), np.errstate(all="ignore"):
         return call()

@@ -125,7 +125,7 @@ class DPPCA(MatrixEstimator):
     None; the sum of squares, if rows are not the unit; and from the solver second moments, products
     with released bases, or all entries. `plan` lists every release before a fit, `privacy_spent_`
     afterwards. Assumed public: the shape of X, its dtype, whether it is dense or sparse, feature
-    names, and parameters. NaN and infinity are refused, which tells that there are none. Not
+    names, and parameters. NaN and infinity are refused, which reveals that there are none. Not
     covered: what `transform`, `fit_transform`, `score` and `score_samples` return, without noise;
     and the running time.
 
@@ -285,7 +285,7 @@ class DPPCA(MatrixEstimator):
         total = factors.total / degrees_of_freedom
         wanted = n_components = choose_rank(spec.n_components, factors, n_rows, dtype)
         if isinstance(spec.n_components, str | float) and factors.eigenvalue_noise > 0:
-            # A fraction of the variance may take axes of noise to explain: these are not kept.
+            # A fraction of the variance may take axes of noise to explain: these are dropped.
             n_components = min(wanted, max(factors.n_above_noise, 1))
         leading = variances[:n_components]
         # Noise may make the total less than the sum of its parts.
@@ -447,8 +447,8 @@ class DPTruncatedSVD(MatrixEstimator):
     unit; and by the solver second moments, products with released bases, or all entries.
     `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the shape
     of X, its dtype, whether it is dense or sparse, feature names, and parameters. NaN and infinity
-    are refused, which tells that there are none. Not covered: what `transform` and `fit_transform`
-    return, a noise-free function of the rows; and the running time.
+    are refused, which reveals that there are none. Not covered: what `transform` and
+    `fit_transform` return, a noise-free function of the rows; and the running time.
 
     "covariance" is Analyze Gauss (Dwork et al. 2014, :doi:`10.1145/2591796.2591883`), "power" the
     private power method (Nicolas et al. 2024, :arxiv:`2411.01931`), "alternating" and "deflation"

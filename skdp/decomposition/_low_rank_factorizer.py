@@ -151,8 +151,8 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
     random sketch is exceptionally long; this assumes that nobody knows the sketches before the fit.
     `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the shape
     of X, its dtype, whether it is dense or sparse, feature names, and parameters. NaN and infinity
-    are refused, which tells that there are none. Not covered: what `transform`, `fit_transform` and
-    `score` return, noise-free functions of the rows; and the running time.
+    are refused, which reveals that there are none. Not covered: what `transform`, `fit_transform`
+    and `score` return, noise-free functions of the rows; and the running time.
 
     "input" is input perturbation with the shrinkage of Gavish and Donoho (2017,
     :doi:`10.1109/TIT.2017.2653801`). Before shrinking, the error for every matrix is at most

@@ -118,8 +118,8 @@ class ReconstructionMixin:
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the mean squared entry of rows outside the span of the components.
 
-        The score rises with every component, even with one that is noise. To see how many are worth
-        keeping, look at `singular_values_`, which are 0 for the others. The score is a noise-free
+        The score rises with every component, even with one that is noise. `singular_values_`
+        shows how many are worth keeping: it is 0 for the others. The score is a noise-free
         function of the rows passed in, which the guarantee does not cover.
 
         Parameters
@@ -382,7 +382,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return spec, self._view(checked, spec, partial(Rows, people=people))
 
     def _checked(self, X: Any) -> Any:
-        # `_view` computes the norms, which tell whether rows are finite.
+        # `_view` computes the norms, which are NaN for rows that are not finite.
         has_norms = isinstance(self.privacy_unit, str)
         return checks.check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
 
@@ -392,7 +392,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     def _spec_of(self, shape: tuple[int, int], *, like: Any, **changes: Any) -> MatrixSpec:
         """Refuse parameters that contradict each other or the public facts; resolve "auto".
 
-        `changes` replace fields of the spec, whatever the parameters say.
+        `changes` replace fields of the spec, whatever the parameters are.
         """
         center = None if self.center is False else self.center
         if center is not None and not isinstance(center, str):

@@ -54,7 +54,7 @@ class Factors:
     mean: np.ndarray = field(default_factory=lambda: np.zeros(0))  # as released, or a public center
     mean_noise_variance: float = 0.0  # of an entry; 0 if the mean is the center itself
     row_norm: float | None = None  # bound that the rows were clipped to, if any
-    unclipped: float = 1.0  # what part of the sum of squares that leaves, as far as counts tell
+    unclipped: float = 1.0  # what part of the sum of squares that leaves, as far as counts show
     left_signal: float = 1.0  # largest part of a left vector's squared length that is not noise
     # Decomposes the same released moment for another number of components, or for None.
     decompose: Callable[..., "Factors"] | None = None

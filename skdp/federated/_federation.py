@@ -39,8 +39,8 @@ class Coordinator:
 
     Notes
     -----
-    **Privacy.** A coordinator has no private data. The user guide says what it may do to owners,
-    under "Across owners".
+    **Privacy.** A coordinator has no private data. What it may do to owners stands in the user
+    guide, under "Across owners".
 
     Examples
     --------
@@ -110,7 +110,7 @@ class _Asking:
         return total
 
     def end(self) -> None:
-        """Tell all owners the last sum; check that all of them have reached the same end."""
+        """Send all owners the last sum; check that all of them have come to the same end."""
         self._ask_for_next("end", self._story.of(None))
 
     def _ask_for_next(self, expected: str, story: bytes) -> list[Message]:
@@ -191,10 +191,10 @@ class Federation:
         the same, with the mean of what its rows add, and the numbers of rows are private.
     aggregator : {"masked", "trusted", "none"}, default="masked"
         Who adds up. ``"masked"``: a server that can read the sum of all owners only. ``"trusted"``:
-        a server that is believed not to look at the parts. ``"none"``: nobody is believed, and each
+        a server that is trusted not to read the parts. ``"none"``: nobody is believed, and each
         part has the full noise, which is the local model.
     colluding : int, default=1
-        Up to so many owners may tell all they know, to each other and to the server. H is
+        Up to so many owners may pass all they know to each other and to the server. H is
         ``owners - colluding``, or 1 if `aggregator` is ``"none"``. 1 protects owners from each
         other; 0 protects them from outsiders only.
     seed : int, default=0
@@ -228,7 +228,7 @@ class Federation:
     **Privacy.** Unit: one row, or all rows of one owner; adjacency as in the estimator. Mechanism:
     Gaussian noise in shares, rounded to a public lattice; added up modulo ``2 ** 32`` or
     ``2 ** 64``. What the server and up to `colluding` owners see together is mu-GDP for the rows of
-    all others, whatever the server tells; with masks, computationally. Released: what the estimator
+    all others, whatever the server sends; with masks, computationally. Released: what the estimator
     releases. Assumed public: all parameters, thus the number of owners; which parts they are is
     not. The masks were not audited. Not covered: the number of rows of an owner with
     ``unit="row"``, sums that an owner spoils, rows of one person at several owners, and timing.

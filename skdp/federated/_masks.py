@@ -27,7 +27,7 @@ _BLOCK = 16  # not tuned
 
 
 def digest(*parts: bytes) -> bytes:
-    """Hash parts with SHA-256, the length of each before it: no two lists of parts look alike."""
+    """Hash parts with SHA-256, the length of each before it: lists differ in their hashes."""
     found = hashlib.sha256()
     for part in parts:
         found.update(_LENGTH.pack(len(part)))
@@ -85,12 +85,12 @@ def masked(
     """Hide the counts of an owner by a mask for each of its peers.
 
     Each two owners derive a key for each release from their shared secret and from `story`, the
-    digest of all that both were told: the agreement, all public keys, the release, how it is laid
-    out, and all sums so far. Their mask is the stream of that key. The owner of the smaller number
-    adds it, modulo the words, and the other subtracts it: every mask is added once and subtracted
-    once. Whoever lacks the keys of two owners sees uniform numbers but for the sum of all. Owners
-    that were told different things have different keys, so that nothing cancels. A key is used for
-    one stream: an owner must never mask other counts under what it was told before.
+    digest of all that both have received: the agreement, all public keys, the release, how it is
+    laid out, and all sums so far. Their mask is the stream of that key. The owner of the smaller
+    number adds it, modulo the words, and the other subtracts it: every mask is added once and
+    subtracted once. Whoever lacks the keys of two owners sees uniform numbers but for the sum of
+    all. Owners that have received different things have different keys, so that nothing cancels. A
+    key is used for one stream: an owner must never mask other counts after the same messages.
     """
     if secrets.keys() | {number} != set(range(n_owners)) or number in secrets:
         raise FederationError("An owner has one secret with each of the others, none with itself.")
@@ -128,7 +128,7 @@ def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
 
 
 # ------------------------------
-# The story of a fit: all that a party was told.
+# The story of a fit: all that a party has received.
 
 # The story has the std, of 16 to 32 steps, rounded to this part of a step.
 _PARTS_OF_STEP = 1024  # not tuned
@@ -137,7 +137,7 @@ _PARTS_OF_STEP = 1024  # not tuned
 class Story:
     """The agreement, the keys of the fit, and the sums of all releases so far.
 
-    Keys of masks depend on it: masks of owners who were told different stories do not cancel.
+    Keys of masks depend on it: masks of owners with different stories do not cancel.
     """
 
     def __init__(self, agreement: bytes, keys: bytes = b"", sums: Iterable[np.ndarray] = ()):

@@ -2,8 +2,8 @@
 
 A message is read as if its sender were hostile. Each has one encoding, of which every field is
 checked for kind, shape and range before anything is made of it. Errors name fields of the tables
-below and never tell what a message held. Who has sent a message is not known here: what must not
-be forged is signed, and channels protect the rest.
+below and never show the contents of a message. Who has sent a message is not known here: what must
+not be forged is signed, and channels protect the rest.
 """
 
 import json

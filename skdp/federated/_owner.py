@@ -492,7 +492,7 @@ class Owner:
         found = None
         with suppress(Exception):
             # Impossible sums end here, and parts that cannot be loaded. The text of the error could
-            # tell private values.
+            # show private values.
             found = self._fit.go_on(total)
         if found is None:
             self._end()

@@ -17,7 +17,7 @@ from skdp.ledger._database import UnsafeFileError, connected, insert, rows_of
 if TYPE_CHECKING:
     import sqlite3
 
-# The name tells the version of what is in it: one row.
+# The name has the version of the contents: one row.
 _TABLE = "skdp_owner_1"
 # Two owners with one state would draw noise twice: the second one to save finds a state that is not
 # its own, and is refused. An interrupted save may have written the new state already.
@@ -82,7 +82,7 @@ def load_state(path: Path | None, agreement: str, owner: int, rows: bytes) -> Ow
 
 
 def _salted(rows: bytes, fit: str) -> str:
-    """Hash a digest of rows again: files of two fits do not tell that they have the same rows."""
+    """Hash a digest of rows again: files of two fits do not reveal that they have the same rows."""
     return digest(fit.encode(), rows).hex()
 
 

@@ -22,7 +22,7 @@ __all__ = ["client_app", "server_app"]
 
 # One record a message, and its fields.
 _RECORD, _QUESTION, _ANSWER, _OWNER, _REFUSAL = "skdp", "question", "answer", "owner", "refusal"
-# Seconds between two looks for nodes that have come.
+# Seconds between two queries for nodes that have come.
 _PAUSE = 2.0  # not tuned
 
 
@@ -58,7 +58,7 @@ def client_app(
     -----
     **Privacy.** Unit, adjacency and mechanism are those of the federation. Released: the answers of
     the owner, each of which is on disk before it leaves. Where the owner cannot answer, the server
-    gets the text of a `FederationError`, which tells no values, or else the name of the type of the
+    gets the text of a `FederationError`, which shows no values, or else the name of the type of the
     error: its text stays in the log of the node. Assumed public: the agreement, and when an owner
     answers.
 
@@ -122,7 +122,7 @@ def server_app(
 
     Notes
     -----
-    **Privacy.** A server has no private data. What it may do to owners is told in the user guide,
+    **Privacy.** A server has no private data. What it may do to owners stands in the user guide,
     under "Across owners".
 
     Examples

@@ -155,7 +155,7 @@ def new_file(path: str | Path, mode: int) -> Iterator[None]:
 
 def rows_of(database: sqlite3.Connection, query: str) -> list[dict[str, Any]]:
     """Read all rows of a query, each as a dict with the names of its columns."""
-    # An error that is kept would keep an open cursor, and its lock, beyond the connection.
+    # A stored error would keep an open cursor, and its lock, beyond the connection.
     with closing(database.execute(query)) as cursor:
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -186,7 +186,7 @@ def check_place(path: str | Path, place: tuple[int, int]) -> None:
 # ------------------------------
 # Secret data that are written by one process and taken by one.
 
-# The names tell the version of what is in them: one row, and a row for each part.
+# The names have the version of the contents: one row, and a row for each part.
 _HEAD, _PARTS = "skdp_once_1", "skdp_once_1_parts"
 _TABLES = (
     f"CREATE TABLE {_HEAD} (kind TEXT NOT NULL, refused TEXT NOT NULL, key BLOB NOT NULL)",

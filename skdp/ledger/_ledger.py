@@ -65,7 +65,7 @@ _OF_SEARCHES = " The search would go on with its next candidate: pass error_scor
 
 
 def refusal(path: str, spent: Any, limit: file.Limit, head: dict[str, Any]) -> str:
-    """Return the text of a refusal, which says what is left."""
+    """Return the text of a refusal, with what is left."""
     left = limit.epsilon_of_fit(limit.units_beside(head["tails"]) - head["spent"])
     more = f" It also reserves {spent.delta_tail:.4g} of delta: a smaller delta reserves less."
     more *= bool(spent.delta_tail)
@@ -131,7 +131,7 @@ class PrivacyLedger:
     path : str or path-like
         A file that `create` has made, on a local disk, without hard links.
     note : str or None, default=None
-        Text that is kept with all charges of this object, such as what the fits are for.
+        Text that is stored with all charges of this object, such as what the fits are for.
 
     Raises
     ------

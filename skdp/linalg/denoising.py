@@ -247,7 +247,7 @@ def debiased(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np
     r"""Subtract from singular values what noise adds to them.
 
     Noise moves a singular value x of a large matrix to y with
-    :math:`y^2 = (x^2 + \sigma^2 m) (x^2 + \sigma^2 n) / x^2`; a y below the edge of the noise tells
+    :math:`y^2 = (x^2 + \sigma^2 m) (x^2 + \sigma^2 n) / x^2`; a y below the edge of the noise says
     nothing about x, and becomes 0 (F. Benaych-Georges, R. R. Nadakuditi, 2012,
     :doi:`10.1016/j.jmva.2012.04.019`).
     """

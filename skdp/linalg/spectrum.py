@@ -95,7 +95,7 @@ def with_fixed_signs(vectors: np.ndarray) -> np.ndarray:
 def deterministic_signs(components: np.ndarray) -> np.ndarray:
     """Choose signs of the rows of `components` that make the largest entry of each positive.
 
-    It is the largest in absolute value. A rule that looked at the scores of the rows of X would
+    It is the largest in absolute value. A rule that used the scores of the rows of X would
     reveal a bit of them.
     """
     largest = np.argmax(np.abs(components), axis=1)
@@ -193,13 +193,12 @@ def noise_errors(
     tangent of the angle is a sum of :math:`w_{ij} = \tau^2 / (\mu_i - \mu_j)^2` times squares of
     normal numbers. With the noisy eigenvalues in the sum its mean is exact for an outlier in the
     limit of a large matrix. There the error is :math:`\sqrt 2 \tau \sqrt{1 + \sum_j w_{ij}}`: near
-    the noise an eigenvalue moves less, and its push, which is taken out, the other way. Of two
-    outliers noise increases the squared gap by :math:`8 \tau^2` on average, which is taken out,
-    too, and in errors their weight is at most .1. The quantile of the sum is that of a multiple of
-    a chi-squared number with the same mean and variance (F. E. Satterthwaite, 1946,
+    the noise an eigenvalue moves less, and its push, which is taken out, the other way. Noise
+    increases the squared gap between two outliers by :math:`8 \tau^2` on average, which is taken
+    out, too, and in errors their weight is at most .1. The quantile of the sum is that of a
+    multiple of a chi-squared number with the same mean and variance (F. E. Satterthwaite, 1946,
     :doi:`10.2307/3002019`). What lies below the `edge` of the noise may have any direction, and any
-    value up to the largest push.
-    benchmarks/noise_errors/coverage.md has how often this holds.
+    value up to the largest push. benchmarks/noise_errors/coverage.md has how often this holds.
     """
     n, largest = len(eigenvalues), max(np.sqrt(len(eigenvalues)), np.sqrt(2))
     if off_diagonal_std == 0:
@@ -238,8 +237,8 @@ def most_likely_rank(eigenvalues: np.ndarray, n_rows: int, off_diagonal_std: flo
 
     The approximation is from T. P. Minka (2000), "Automatic choice of dimensionality for PCA",
     NIPS. The eigenvalues come with their noise: rows of variance v give an entry of their
-    covariance the error :math:`v / \sqrt n`, and noise :math:`\tau` beside it leaves what
-    :math:`n / (1 + n \tau^2 / v^2)` rows would tell.
+    covariance the error :math:`v / \sqrt n`, and noise :math:`\tau` beside it leaves the
+    information of :math:`n / (1 + n \tau^2 / v^2)` rows.
     """
     most, usual = len(eigenvalues) - 1, max(float(np.median(eigenvalues)), off_diagonal_std)
     if off_diagonal_std > 0:

@@ -15,7 +15,7 @@ from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.plan import PrivacyCost, growing_shares, plan_sum
 from skdp.privacy.releases import Search, search_steps
 
-#: What to do about data in units so extreme that searches do not reach their sizes.
+#: What to do about data in units so extreme that they exceed the range of searches.
 OTHER_UNITS_OF_Y = "Pass y in other units: divide it by a public guess of its size."
 #: The same for products of X and y.
 OTHER_UNITS = "Pass X and y in other units: divide them by public guesses of their sizes."

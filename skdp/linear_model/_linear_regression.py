@@ -35,7 +35,7 @@ class DPLinearRegression(PrivateRegressor):
 
     Features may be in any units: the fit finds their centers and scales privately, releases one
     moment of rows and responses, which whitens the rows and is the start, and takes gradient steps
-    from there. With so few records that nothing can be told, all coefficients are 0.
+    from there. With too few records for any coefficient, all of them are 0.
 
     Parameters
     ----------
@@ -114,15 +114,15 @@ class DPLinearRegression(PrivateRegressor):
     them counts of the gradients by size; and with a weak signal what predictions explain. `plan`
     lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the shape of X,
     its dtype, whether it is dense or sparse, how it is divided into parts, feature names, and
-    parameters. NaN and infinity are refused, which tells that there are none. Not covered: what
+    parameters. NaN and infinity are refused, which reveals that there are none. Not covered: what
     `predict` and `score` return, noise-free functions of the rows passed in; and the running time.
     No assumption about the data is made.
 
     Sparse rows of more than 64 features are not centered: `bounds` is refused with them. Rows of
     more than 4,096 features are not whitened. Readings of X: two for scales, or with `bounds` two
     or three, and one without noise; up to five more for narrow features; one for the moment; one
-    for the lengths of whitened rows, of which three numbers each are kept; one a step; and one for
-    the last release with a weak signal. A fit to rows in memory reads them once more, and keeps
+    for the lengths of whitened rows, of which three numbers each are stored; one a step; and one
+    for the last release with a weak signal. A fit to rows in memory reads them once more, and keeps
     them standardized in float64 until it ends, if two such copies take at most 1 GiB. All other
     rows are standardized in every pass. Rows in parts, as `RowBlocks.from_partitions` makes them,
     are checked and then measured in every step. Mathematics and proofs: :doc:`/least_squares` and

@@ -331,7 +331,7 @@ class DPLogisticRegression(PrivateClassifier):
     records, the shape, dtype and container of X, and its parts, feature names, the classes, and
     parameters. That the classes are public is promised by the caller if they are taken from y, and
     ``privacy_spent_.enforced`` is then False. NaN, infinity and labels that are not among the
-    classes are refused, which tells that there are none. Not covered: what `predict` and its like
+    classes are refused, which reveals that there are none. Not covered: what `predict` and its like
     and `score` return, noise-free functions of the rows passed in; and the running time. No
     assumption about the data is made.
 
@@ -350,7 +350,7 @@ class DPLogisticRegression(PrivateClassifier):
     stay sparse. Rows in parts, of `RowBlocks.from_partitions`, are read three times and in every
     step: once for the check, the norms and the digest, once for the moment, and once for the
     losses. The norms of whitened rows are found anew in every step, in O(n d^2), and nothing is
-    kept of a row. A row or a label that the check has passed, and that is none when it is read
+    stored for a row. A row or a label that the check has passed, and that is none when it is read
     again, counts nowhere from then on.
 
     With ``epsilon=inf`` the coefficients are those of scikit-learn's `LogisticRegression` with

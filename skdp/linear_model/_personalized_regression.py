@@ -365,7 +365,7 @@ class DPPersonalizedRegressor(
     which gives *joint* differential privacy: all that the other users get together has nearly the
     same distribution, whatever one user's rows are. Assumed public: the numbers of users and
     features, names and dtype of X, and parameters; not the ids, nor how many rows a user has. NaN
-    and infinity are refused, which tells that there are none. Not covered: heads; what `head`,
+    and infinity are refused, which reveals that there are none. Not covered: heads; what `head`,
     `personalize`, `predict` (with `support` or without), `score` and `transform` return, noise-free
     functions of the rows passed in; and the running time. No assumption about the data is made.
 
@@ -717,7 +717,7 @@ class DPPersonalizedRegressor(
         return spec, (view, partial(digests, *hashed))
 
     def _expected_passes(self, X: Any) -> None:
-        """Tell callbacks no number of passes: rows do not tell that of users, and are private."""
+        """Hide the number of passes from callbacks: that of users follows from private rows."""
 
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> PersonalSpec:
         width = n_features - (self.user_column is not None)

@@ -111,7 +111,7 @@ _LEAST_STRENGTH = 12.0
 
 
 def warnings_for_matrices(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
-    """Warn of what public facts say against a fit."""
+    """Warn of losses that public facts show."""
     yield from warnings_for_size(spec, plan)
     if spec.cost.is_private and spec.strength < _LEAST_STRENGTH:
         yield (
@@ -328,7 +328,7 @@ class DPTraceClassifier(PrivateClassifier):
     Assumed public: the number of records, the shape, dtype and container of X, and its parts,
     feature names, the classes, and parameters. That the classes are public is promised by the
     caller if they are taken from y, and ``privacy_spent_.enforced`` is then False. NaN, infinity
-    and labels that are not among the classes are refused, which tells that there are none. Not
+    and labels that are not among the classes are refused, which reveals that there are none. Not
     covered: what `predict` and its like and `score` return, noise-free functions of the rows passed
     in; and the running time. No assumption about the data is made.
 
@@ -340,8 +340,8 @@ class DPTraceClassifier(PrivateClassifier):
     which public facts make 8 to 100. Time is O(n d1 d2 rank) a step, memory O(d1 d2). Rows in
     parts, of `RowBlocks.from_partitions`, are read four times and in every step: for the check, the
     norms and the digest together, for the mean, for the norms around it, and for the start; without
-    released norms twice, as the first two are one. Nothing is kept of a row. A row or a label that
-    the check has passed, and that is none when it is read again, counts nowhere from then on.
+    released norms twice, as the first two are one. Nothing is stored for a row. A row or a label
+    that the check has passed, and that is none when it is read again, counts nowhere from then on.
 
     With ``epsilon=inf`` the steps are those of a private fit without its noise, 100 of them, and
     not those to the optimum.

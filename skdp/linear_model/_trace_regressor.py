@@ -225,7 +225,7 @@ class DPTraceRegressor(PrivateRegressor):
     by powers of two. `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed
     public: the number of records, the shape, dtype and container of X, how it is divided into
     parts, feature names, and parameters; with ``privacy_unit="response"`` all of X, which then must
-    be in memory. NaN and infinity are refused, which tells that there are none. Not covered: what
+    be in memory. NaN and infinity are refused, which reveals that there are none. Not covered: what
     `predict` and `score` return, noise-free functions of the rows passed in; and the running time.
     No assumption about the data is made.
 

@@ -144,7 +144,7 @@ def _keys_of(candidate: Candidate, run: Run, places: Sequence[Place]) -> list[Ke
 
 
 def free_parameters(step: Any, spec: Any) -> frozenset[str]:
-    """Return the parameters that no release depends on: they only say what to make of it."""
+    """Return the parameters that no release depends on: they only change what is made of it."""
     if not isinstance(step, DPPCA | DPTruncatedSVD) or not isinstance(spec, RowsSpec):
         return frozenset()
     # A solver that releases the second moment of all rows serves any number of components. Others

@@ -61,7 +61,7 @@ _GIVES_DENSE = {DPPCA, DPLowRankFactorizer, DPTruncatedSVD, PCA, TruncatedSVD, M
 
 
 def complaint_of_warnings(step: Any) -> str:
-    """Say what a step that learns nothing warns of nevertheless; empty if it is silent."""
+    """Return the warning of a step that learns nothing; empty if there is none."""
     if rules.refuses_rows(step):
         return _NAMED
     if isinstance(step, OneHotEncoder) and step.drop is not None:
@@ -125,10 +125,10 @@ COVERED = (
     "every step in it is private; what was done before is not checked; privacy_spent(search) "
     "counts all fits of a search"
 )
-#: What it says where rows and records compose.
+#: Its note where rows and records compose.
 ROWS_ARE_RECORDS = "a record is a row of X, with its response"
 
-# Classes whose records tell all that was learned; a subclass may keep more.
+# Classes whose records list all that was learned; a subclass may store more.
 _OURS = (
     covariance.DPCovariance,
     *(getattr(decomposition, name) for name in decomposition.__all__),
@@ -241,7 +241,7 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
         if hasattr(estimator, "best_estimator_"):
             yield from fitted_steps(estimator.best_estimator_, _joined(path, "estimator"), met)
     elif (parts := rules.parts_of(estimator, is_fitted=True)) is not None:
-        # What it holds is looked at first: it raises an error if it is not fitted.
+        # Its parts are visited first: it raises an error if it is not fitted.
         inner = _inner_steps(parts, path, met)
         if note := _COMPLAINTS[type(estimator)](estimator):
             yield PrivacyStep(path, type(estimator).__name__, NOT_PRIVATE, note=note)
@@ -251,7 +251,7 @@ def fitted_steps(estimator: Any, path: str, met: _Met) -> Iterator[PrivacyStep]:
 
 
 def _inner_steps(parts: Iterable[tuple[str, Any]], path: str, met: _Met) -> list[PrivacyStep]:
-    """Walk through what an estimator holds; errors are kept for the end."""
+    """Walk through the parts of an estimator; errors are raised at the end."""
     inner: list[PrivacyStep] = []
     for name, part in parts:
         try:
@@ -297,7 +297,7 @@ def _steps_of_carried(
 
 
 def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
-    """Return a step that has no budget, and holds nothing that is looked at."""
+    """Return a step that has no budget, and no parts to visit."""
     name = type(estimator).__name__
     if rules.is_stateless(estimator):
         carried_record, given = complaint_of_warnings(estimator), estimator.get_params(deep=False)
@@ -344,7 +344,7 @@ def _complaints_of(record: PrivacySpent) -> dict[str, bool]:
 
 def _kinds_of(estimator: Any) -> set[type]:
     """Return the classes of an estimator and of the private steps that it has fitted."""
-    # A choice among candidates may tell of whatever the private steps keep.
+    # A choice among candidates may depend on whatever the private steps store.
     wrapped = estimator.estimator if isinstance(estimator, BaseDPSearch) else estimator
     steps = rules.private_steps(wrapped)
     return {type(one) for one in (estimator, *steps.values(), *innermost(steps).values())}
@@ -369,7 +369,7 @@ def _check_met_once(estimator: int, path: str, met: _Met) -> None:
 
 
 def _steps_given(estimator: Any, met: _Met) -> Iterator[PrivacyStep]:
-    """Walk through private steps that were fitted before, and are kept beside their clones."""
+    """Walk through private steps that were fitted before, and stand beside their clones."""
     given = estimator.get_params() if isinstance(estimator, BaseEstimator) else {}
     for name, step in given.items():
         if _own_record(step) is not None and id(step) not in met.paths:
@@ -634,17 +634,17 @@ def privacy_spent(estimator: Any) -> PrivacyReport:
     these fits are counted, from its candidates and folds, in addition to the last fit, unless it
     searches over a search or over another estimator that holds private ones. In the record, fits of
     equal cost are one release of sensitivity 1 that spends as much. The candidate was chosen by
-    scores that are computed from the rows without privacy, and they are kept. So the search is not
+    scores that are computed from the rows without privacy, and are stored. So the search is not
     private, even if there was nothing to choose.
 
     Steps that learn nothing are known by their class. Whether a function of a
     ``FunctionTransformer`` mixes rows cannot be seen, and the verdict says so. Private steps that
-    were fitted before, and are kept beside the clones that were fitted of them, are counted, and
+    were fitted before, and stand beside the clones that were fitted of them, are counted, and
     listed "as given". All other estimators that hold private ones, such as ensembles, are called
     not private, and their fits are not counted: skdp does not know what they keep. Also called not
     private are:
 
-    - a ``ColumnTransformer`` that looks how dense its output is, unless ``sparse_threshold=0``;
+    - a ``ColumnTransformer`` that measures how dense its output is, unless ``sparse_threshold=0``;
     - a ``TransformedTargetRegressor`` that tries its functions on y, unless
       ``check_inverse=False``;
     - a ``FunctionTransformer`` that calls more than plain functions, such as a method of a fitted
@@ -733,6 +733,6 @@ def _complaints(steps: Iterable[PrivacyStep], status: str = NOT_PRIVATE) -> list
 
 
 def learned_without_privacy(estimator: Any) -> list[str]:
-    """Say what stays in a fitted estimator; other complaints are about its fit, or its cache."""
+    """Return what stays in a fitted estimator; other complaints are about its fit, or its cache."""
     steps = fitted_steps(estimator, "", _Met([], {}))
     return _complaints(step for step in steps if step.note in (_COLUMNS, _DENSITY, _EMPTY))

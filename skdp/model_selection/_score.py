@@ -251,7 +251,7 @@ SCORES = {
     "log_likelihood": Score(_unlikelihoods, ("score_samples",), is_signed=True),
     "reconstruction": Score(_reconstruction_errors, ("transform", "inverse_transform")),
 }
-#: What a parameter `scoring` may be; the keys, and no set of them, are told in their order.
+#: What a parameter `scoring` may be; errors list the keys in this order.
 SCORING = {"scoring": [StrOptions(SCORES.keys()), None]}
 
 

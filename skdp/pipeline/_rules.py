@@ -214,7 +214,7 @@ def is_passed_through(step: Any) -> bool:
     return is_none or type(step) is FrozenEstimator
 
 
-# Behind a private step an error or a warning would tell of single rows. There stand only classes
+# Behind a private step an error or a warning would depend on single rows. There stand only classes
 # that take each row by itself, and every finite number; their subclasses may do anything.
 _OF_ALL_ROWS = (Binarizer, Normalizer, PolynomialFeatures, SplineTransformer)
 OF_ALL_ROWS = (
@@ -296,7 +296,7 @@ def parts_of(holder: Any, *, is_fitted: bool = False) -> Sequence[tuple[str, Any
 
 def fitted_parts(holder: Any) -> list[tuple[str, Any, Any]]:
     """List the names, the transformers and the columns of a fitted ColumnTransformer."""
-    # Old versions of scikit-learn warn where the columns of a remainder are looked at.
+    # Old versions of scikit-learn warn where the columns of a remainder are read.
     used = [one for one in holder.transformers_ if type(one[1]) is not str or one[1] != "drop"]
     # Those that are given no columns are not fitted.
     return [one for one in used if not _is_empty_column_selection(one[2])]
@@ -414,7 +414,7 @@ def ending_with(part: Any, last: Any) -> Any:
 
 
 def _delegates(name: str) -> Callable[[Any], bool]:
-    """Make a check whether what is held, or before a fit its pattern, has a method."""
+    """Make a check whether the fitted object, or before a fit its pattern, has a method."""
 
     def _has(holder: Any) -> bool:
         getattr(holder._wrapped(), name)
@@ -563,7 +563,7 @@ class DelegatesMixin(SeededEstimator):
 
 
 def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
-    """Return why a step cannot be kept private; `is_behind` if it follows a private one."""
+    """Return why a step is refused; `is_behind` if it follows a private one."""
     is_private = isinstance(estimator, PrivateEstimator)
     where = f"Step {name!r}: " if name else "estimator: "
     check_unwatched(where, estimator)
@@ -623,7 +623,7 @@ def not_private(name: str, estimator: Any, *, is_behind: bool) -> Iterator[str]:
 
 
 def _not_private_within(path: str, part: Pipeline) -> Iterator[str]:
-    """Return why the steps of a part cannot be kept private; a private one is a step of its own."""
+    """Return why the steps of a part cannot stand there; a private one is a step of its own."""
     for inner, one in part.steps:
         if not private_steps(one):
             yield from not_private(f"{path}__{inner}", one, is_behind=False)

@@ -100,7 +100,7 @@ def prepare(
     """Refuse what is not acceptable, and return the rest.
 
     With `n_planned`, X is public and stands for so many rows to come, and there is no y. `users`
-    tells whose the rows are.
+    has the owner of each row.
     """
     if isinstance(X, RowBlocks):
         composition.check_blocks(estimator.steps, X)
@@ -521,8 +521,8 @@ def with_one_record(run: Run, fitted: Sequence[Any], spent: PrivacySpent, ledger
     for step, one in zip(run.steps, fitted, strict=True):
         if step.is_private:
             one.privacy_spent_ = spent
-            # Another fit of the step costs what its parameters say. The seed, which would let
-            # anybody subtract the noise, is not kept.
+            # Another fit of the step costs what its parameters ask for. The seed, which would let
+            # anybody subtract the noise, is not stored.
             if step.name in run.lack_classes:
                 one.set_params(classes=None)
             one._part, one.ledger, one.random_state = None, ledger, None

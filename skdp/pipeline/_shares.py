@@ -43,14 +43,14 @@ class Shares(NamedTuple):
         return Part(self.whole.share_of(self.of[number], self.delta, tail))
 
     def prefixed(self, number: int, name: str, messages: Iterable[str]) -> list[str]:
-        """Say who warns: its epsilon, which a warning may name, is that of a share."""
+        """Name the step that warns: its epsilon, which a warning may name, is that of a share."""
         who, share = f"Step {name!r}" if name else "A fit", self.of[number]
         prefix = "" if round(share, 6) == 1 else f"{who}, which has {share:.2g} of the budget: "
         return [prefix + message for message in messages]
 
 
 def shares_of(steps: Sequence[Step], cost: PrivacyCost) -> Shares:
-    """Share a cost as the caller says; every fit gets an equal part of delta."""
+    """Share a cost by the caller's weights; every fit gets an equal part of delta."""
     given = {i: step.share or 0.0 for i, step in enumerate(steps) if step.is_private}
     delta, total = cost.delta / len(given), max(1.0, math.fsum(given.values()))
     reserved = math.fsum(delta * steps[i].estimator._reserved_part() for i in given)

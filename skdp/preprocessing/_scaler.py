@@ -304,8 +304,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
     squares again, in the intervals that were found. `plan` lists every release before a fit,
     `privacy_spent_` afterwards. Assumed public: the shape of X, its dtype, whether it is dense or
     sparse, feature names, and parameters. Infinity is refused, and without ``missing="mean"`` also
-    NaN, which tells that there are none. Not covered: what `transform` and `fit_transform` return,
-    a noise-free function of the rows; and the running time.
+    NaN, which reveals that there are none. Not covered: what `transform` and `fit_transform`
+    return, a noise-free function of the rows; and the running time.
 
     Means and variances are drawn to those of all columns as far as noise hides the differences.
     Mathematics and proofs: :doc:`/scaling`. There is no ``partial_fit``. Readings of rows: two, and

@@ -370,7 +370,7 @@ def intervals_within(
     is_wide = high - low >= SMALLEST_BOUND
     is_found = is_hidden & is_wide & (n_inside >= _LEAST_INSIDE * n_rows)
     is_at_end = is_hidden & ~is_wide & (n_inside >= _MOST * n_rows)
-    # Of others nothing is rounded: two releases in one interval are averaged.
+    # Other columns are not rounded: two releases in one interval are averaged.
     shrunk = Intervals.of(np.where(is_found, low, least), np.where(is_found, high, most))
     middle = np.where(is_found, shrunk.middle, outer.middle)
     half = np.where(is_found, shrunk.half, outer.half)
@@ -449,7 +449,7 @@ _UP_TO_NOISE, _FEW = 4.0, 0.12  # not studied
 def are_narrow(intervals: Intervals) -> np.ndarray:
     """Return which columns may be narrow beside their distance from 0.
 
-    Signs and powers of two tell the width of a column only if it is as far from 0 as it is wide. A
+    Signs and powers of two show the width of a column only if it is as far from 0 as it is wide. A
     column whose interval lies on one side of 0 within few powers of two may be much narrower. Of
     such columns alone a histogram of equal bins is released.
     """

@@ -59,7 +59,7 @@ _ZOOMS = _SIZES, _PLACED, *(f"closer {_PLACED} {n}" for n in range(1, N_ZOOMS)) 
 _ROUGH_MOMENTS = "rough column moments"
 # Parts of the share of all releases: of the signed sizes, and of places in intervals.
 _SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
-# With bounds: the part of the share that tells which columns noise hides.
+# With bounds: the part of the share that shows which columns noise hides.
 _ROUGH = 0.2  # benchmarks/scaling/bounds.md
 
 
@@ -91,7 +91,7 @@ class ZoomedReleases(NamedTuple):
 
 
 class SizedReleases(NamedTuple):
-    """How columns are found whose spread nothing tells, in this order."""
+    """How columns are searched whose spread no parameter gives, in this order."""
 
     sizes: Release
     branches: AnyOf  # the moments alone, or a `ZoomedReleases`
@@ -141,7 +141,7 @@ def _plan_exact(spec: ScaleSpec, share: float) -> ScaleReleases:
 
 
 def _plan_sized(spec: ScaleSpec, sizes: float, places: float, moments: float) -> SizedReleases:
-    """Plan the search for intervals, of all columns or of those that released values say."""
+    """Plan the search for intervals, of all columns or of those that released values select."""
     change = partial(sensitivity.histograms, adjacency=spec.unit.adjacency)
     shape = (spec.n_features, N_BINS)
     release = partial(spec.cost.release, _SIZES, "gaussian", sizes, change, shape=shape)
@@ -276,7 +276,7 @@ _HIDDEN = 2.0  # not studied
 # A flat column is a constant if what noise leaves open is less than that, in units of the squared
 # half of an interval: on one-hot tables with few rows .05 loses up to .4 of R2. Not studied beyond.
 _LITTLE = 0.025
-# If so large a part of the columns shows nothing, noise hides it, and it may tell much together.
+# If so large a part of the columns shows nothing, noise hides it, and it may predict much together.
 _MANY = 1 / 3  # benchmarks/sweep/sweep.md, jobs "regression" and "rare"
 # Columns of numbers at both ends of an interval alone have the variance 1 - m^2 for the mean m;
 # others have less. Not studied.
@@ -292,7 +292,7 @@ _FINEST = 64  # not tuned
 
 
 class Scales(NamedTuple):
-    """Centers and variances of columns, as far as noise tells.
+    """Centers and variances of columns, as far as noise shows them.
 
     A column that `is_flat` hardly varies, and one that `is_void` shows nothing but 0. `off_usual`
     are the fractions of the entries that differ from the usual one, 1 where unknown. `presence` are
@@ -316,20 +316,20 @@ class Scales(NamedTuple):
     center_std: Any = 0.0
 
     def show_nothing(self) -> np.ndarray:
-        """Return which columns are not told from constants, which beside an intercept tell nothing.
+        """Return which columns may be constants, which beside an intercept predict nothing.
 
-        Where many show nothing, noise hides what they have, and they may tell much together.
+        Where many show nothing, noise hides what they have, and they may predict much together.
         """
         nothing = self.is_constant | self.is_void
         return np.asarray(self.is_point | (nothing & (nothing.mean() < _MANY)))
 
     def are_hidden(self) -> np.ndarray:
-        """Return which columns noise hides: what they tell is lost, unless they are constants."""
+        """Return which columns noise hides: what they predict is lost, unless constant."""
         return np.asarray(self.is_void | self.is_point | self.is_unclear)
 
 
 def warnings_for_hidden(which: np.ndarray, remedy: str) -> Iterator[str]:
-    """Warn of columns that noise hides if they are so many that a model misses what they tell."""
+    """Warn of columns that noise hides if they are so many that a model misses them."""
     if np.mean(which) >= _MANY:
         yield (
             "Noise hides how a third of the columns vary, or more: what they tell may be lost, and "
@@ -384,7 +384,7 @@ def visible_variances(found: Scales, dtype: np.dtype) -> np.ndarray:
 
 
 def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any]:
-    """Shrink values toward their mean; return also the fraction of the differences that is kept."""
+    """Shrink values toward their mean; return also the remaining fraction of the differences."""
     if not np.any(noise_std):
         return values, 1.0
     mean, spread = float(np.mean(values)), float(np.var(values))
@@ -396,7 +396,7 @@ def _shrunk_to_mean(values: np.ndarray, noise_std: Any) -> tuple[np.ndarray, Any
 # From columns to centers and scales: intervals, if they are not public, and moments in them.
 
 # Without noise and bounds, entries farther from the mean are clipped: their squares would overflow.
-# A mean itself is first looked for in this unit.
+# A mean itself is first searched for in this unit.
 _LARGEST, _LARGE_UNIT = 1e150, 2.0**511  # not tuned
 # A larger deviation shows that entries were clipped, and the square of a smaller one loses digits.
 _DEVIATIONS = 1e-150, 1e-5 * _LARGEST  # not tuned

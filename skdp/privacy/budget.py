@@ -1,4 +1,4 @@
-"""The one door through which private statistics leave."""
+"""The budget of a fit: every private statistic leaves through it."""
 
 import math
 import sys
@@ -47,7 +47,7 @@ class InitialNoiseSums:
 
     The integers count the `unit`, a public power of two, and are added modulo :math:`2^{64}`.
     Integer addition is exact in any order and grouping, so that no rounding has to be charged for.
-    An overflow wraps around; the result is still a function of the exact sum, and tells no more
+    An overflow wraps around; the result is still a function of the exact sum, and reveals no more
     than the exact sum does.
 
     The noise is rounded to multiples of the unit when it is drawn, and the sum of the data is a
@@ -165,7 +165,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     `epsilon` and `delta` are turned into mu once. Each release spends a share of the square of mu,
     and the shares of a fit add to at most 1. Shares must not depend on the data. Every released
     number is rounded to a multiple of a power of two that lies between 1/32 and 1/16 of the noise
-    std. So its low bits tell nothing about the value behind the noise.
+    std. So its low bits reveal nothing about the value behind the noise.
 
     If `delta` is 0, shares are shares of epsilon. Gaussian noise needs a positive delta and is
     refused then; ``laplace``, ``spherical`` and ``exponential`` remain.
@@ -400,7 +400,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             Probability in (0, 1).
         n_units : int or None, default=None
             Public number of all units, if an array of `values` holds those of one party only;
-            ``None`` if it holds all. Counts tell the number themselves.
+            ``None`` if it has all. Counts have the number themselves.
 
         Returns
         -------

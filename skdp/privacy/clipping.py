@@ -108,7 +108,7 @@ def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> cs
     """Keep the `n_entries` largest entries of each row, by absolute value.
 
     Among equal entries, those whose column has the lower `priority` stay. So other rows have no
-    influence on what is kept of a row.
+    influence on the entries that stay in a row.
     """
     counts = np.diff(rows.indptr)
     if counts.max(initial=0) <= n_entries:

@@ -307,7 +307,7 @@ def true_positives_at(mu: float, false_positives: float, delta_tail: float = 0.0
 
 
 def _log_excess(mu: float, epsilon: float, delta: float) -> float:
-    """Return a number whose sign tells whether the curve is above delta."""
+    """Return a number that is positive if the curve is above delta."""
     if delta <= _NEAR_ONE:
         return _log_delta(mu, epsilon) - math.log(delta)
     # Compared by the difference to 1, which is exact for delta; the curve itself keeps few digits.

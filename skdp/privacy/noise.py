@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy.special import ndtri
 
 # ------------------------------
-# Rounding to a public lattice: low bits tell nothing of the value behind the noise.
+# Rounding to a public lattice: low bits reveal nothing of the value behind the noise.
 
 #: Relative: by how much a noise std exceeds the one that suffices in exact arithmetic. The
 #: excess pays for the difference from exact arithmetic, for as many numbers as `largest_size`
@@ -36,11 +36,11 @@ def lattice_step(noise_std: float) -> float:
 def round_to_lattice(values: np.ndarray, noise_std: float) -> np.ndarray:
     """Round values in place to multiples of the lattice step of a noise std.
 
-    Noise that is computed in floating point does not reach every number. From the low bits of a
+    Noise that is computed in floating point cannot give every number. From the low bits of a
     release and the noise std, one could tell which values the release can have come from
-    (I. Mironov, 2012, :doi:`10.1145/2382196.2382264`). Noise reaches each multiple of the step from
-    any value, with nearly the probability that noise in exact arithmetic has. The proof is in the
-    documentation, under "Floating point".
+    (I. Mironov, 2012, :doi:`10.1145/2382196.2382264`). After rounding, each multiple of the step
+    can come from any value, with nearly the probability that noise in exact arithmetic has. The
+    proof is in the documentation, under "Floating point".
 
     Division and multiplication by a power of two are exact, so that the result depends on nothing
     but the values and the step. Values beyond the largest number times the step become infinite.
@@ -50,7 +50,7 @@ def round_to_lattice(values: np.ndarray, noise_std: float) -> np.ndarray:
         values /= step
         np.rint(values, out=values)
         values *= step
-    # A number just below 0 has become -0, and the sign would tell on which side it was.
+    # A number just below 0 has become -0, and the sign would reveal on which side it was.
     values += 0.0
     return values
 
@@ -99,7 +99,7 @@ class NoiseSource:
     and from the `context`: a digest of all data of the fit, the class and the parameters. Fits that
     differ in any of these must not share noise. The privacy claim is then computational, for a
     secret seed of at least 128 random bits, and void for one that may be guessed (`is_guessable`).
-    The `fingerprint` tells whether two sources have the same seed, but not which seed.
+    The `fingerprint` shows whether two sources have the same seed, but not which seed.
     """
 
     def __init__(self, seed: int | None = None, context: Iterable[Any] = ()) -> None:
@@ -215,7 +215,7 @@ def distinct_entries(mechanism: str, shape: tuple[int, ...]) -> int:
 
 
 def standard_normal(size: int, key: bytes) -> np.ndarray:
-    """Draw `size` independent N(0, 1), with tails that reach 37.5 standard deviations."""
+    """Draw `size` independent N(0, 1), with tails up to 37.5 standard deviations."""
     return _two_sided(size, key, ndtri)
 
 
@@ -276,7 +276,7 @@ def _two_sided(
     """Draw from a symmetric law by inversion of its distribution function.
 
     A word of 64 bits holds a sign and the first 63 bits of a tail probability in (0, 1/2]. So no
-    draw is infinite, and both tails reach equally far.
+    draw is infinite, and both tails are equally long.
     """
     out = np.empty(size)
     for number, words in enumerate(_words(size, key)):

@@ -197,7 +197,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         grid : array-like of shape (n_points,)
             Ascending public numbers.
         remedy : str or None, default=None
-            Sentence that tells a user what to do if the search ends at an end of the grid; None
+            Advice to the user if the search ends at an end of the grid; None
             for no warning.
 
         Returns
@@ -263,7 +263,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             raise BudgetError(
                 f"Release {name!r} asks for a share of {share!r}, which must be positive."
             )
-        # A choice releases only the number of an option: it has no low bits that could tell the
+        # A choice releases only the number of an option: it has no low bits that could reveal the
         # losses.
         if not self.is_private or mechanism == CHOICE:
             return

@@ -23,7 +23,7 @@ def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: st
     """Warn of released points that are an end of their grid; the `remedy` is a sentence."""
     smallest, largest = grid.min(), grid.max()
     below = "smaller, or 0" if smallest > 0 else "smaller"
-    # A search that reaches no point ends at the last: after `GridCounts.zeros_last`, the smallest.
+    # A search that stops at no point ends at the last: after `GridCounts.zeros_last`, the smallest.
     if grid[-1] == smallest and len(grid) > 1:
         below = f"0, or beyond {largest:g}"
     ends = ((smallest, "smallest", below), (largest, "largest", "larger"))
@@ -46,7 +46,7 @@ def search_steps(n_points: int) -> int:
 # ------------------------------
 # Releases: noisy statistics, declared in a plan, made by a solver and kept in a record.
 
-# Standard deviations of a count by which a quantile is kept below 1.
+# Standard deviations of a count by which a quantile is below 1.
 _COUNT_MARGIN = 4.0  # not studied
 
 
@@ -413,7 +413,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
         ValueError
             If the records differ in unit or adjacency, or the noise of two of them came from one
             seed. Two fits with one seed agree exactly if, and only if, their data and parameters
-            do. Comparing them tells more than both records say.
+            do. Comparing them reveals more than both records say.
         """
         records = (self, *others)
         for record in records:
@@ -536,7 +536,7 @@ def as_html(text: str) -> str:
 
 
 def cautions(spent: Any, notes: Sequence[str]) -> list[str]:
-    """Say what weakens the guarantee of a record or a plan, with notes of its own."""
+    """Return what weakens the guarantee of a record or a plan, with notes of its own."""
     weak = f"weak: an epsilon above {_WEAK:g} promises little"
     tail = f"{spent.delta_tail:.4g} of delta for a tail event, which mu leaves out"
     return [

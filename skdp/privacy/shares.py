@@ -3,11 +3,11 @@
 Each of s owners adds a share of the noise to its part of a sum, rounds to multiples of a public
 power of two, and hands in these counts. H of the shares are honest: a share has the variance of the
 release divided by H, so that what hides an owner from all others has the full noise. The counts are
-added up modulo a power of two that the sum does not reach.
+added up modulo a power of two that exceeds the sum.
 
 A count is rounded after its noise is added. The order matters: rounding first may move a sum by
 more than its sensitivity. In this order the sum of the counts is a function of the noisy sum,
-drawn at random by one law whatever the data are: it tells no more than the noisy sum does. The
+drawn at random by one law whatever the data are: it reveals no more than the noisy sum does. The
 proof is in the documentation, under "Across owners".
 """
 
@@ -28,7 +28,7 @@ from skdp.privacy.releases import PrivacySpent, Release, Released
 # What rounding adds to the counts of s owners is paid for up to (root m) ** 2 numbers in all, where
 # m is the mu of the release: a little below the constant of the proof.
 _ROOT = 6e6  # not tuned
-# Farthest a share of the noise reaches, in steps: 37.6 standard deviations of 32 steps at most, and
+# The largest share of the noise, in steps: 37.6 standard deviations of 32 steps at most, and
 # one for both roundings.
 _FARTHEST = 1205  # not tuned
 # Without noise, 2**60 steps span the largest sum.

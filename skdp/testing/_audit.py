@@ -25,7 +25,7 @@ from sklearn.preprocessing import QuantileTransformer
 from sklearn.utils import check_scalar
 
 # ------------------------------
-# What fits tell.
+# What fits reveal.
 
 Fit = Callable[[Any, int | None], Any]
 
@@ -33,7 +33,7 @@ Fit = Callable[[Any, int | None], Any]
 _OF_MEMBERS = (NoneType, type(Lock()), type(RLock()), CellType, CodeType, FunctionType, MethodType)
 _MEMBERS = "cell_contents co_code co_consts co_names __code__ __closure__ __defaults__ "
 _MEMBERS += "__kwdefaults__ __dict__ __func__ __self__"
-#: What is said of an object that cannot be compared.
+#: Stands for an object that cannot be compared.
 UNREADABLE = "is a {}, which has no pickle: no check can read it"
 _ARRAYS = (bool, int, float, complex, np.ndarray, array, memoryview)
 
@@ -119,7 +119,7 @@ def parts_of(value: Any, name: str = "") -> Iterator[tuple[str, Part]]:
         except Exception:
             inside = None
         if isinstance(inside, dict):
-            # It is kept alive, so that nothing else gets its identity.
+            # A reference is stored, so that nothing else gets its identity.
             seen[id(value)] = name, value
             named = [(f"{name}.{key}".removeprefix("."), one) for key, one in inside.items()]
             todo += named[::-1]
@@ -321,7 +321,7 @@ def _learned_scores(learned: np.ndarray, tested: np.ndarray) -> Iterator[Scores]
 
 
 def _thresholds(scores: np.ndarray) -> np.ndarray:
-    """Give scores to exceed, or to reach: one may have a probability of its own."""
+    """Return thresholds, with and without equal scores: one may have a large probability."""
     places = np.quantile(scores, _QUANTILES, method="lower")
     return np.concatenate([places, np.nextafter(places, -np.inf)])
 
@@ -339,7 +339,7 @@ def _errors_of_best(candidates: list[Scores], lower_bound: Callable[..., Any]) -
     for unseen, seen, tested in candidates:
         errors = np.sum([_errors(one, _thresholds(one)) for one in unseen], axis=0)
         found = lower_bound(errors, len(seen) // 2, confidence=_CONFIDENCE)
-        # Of all that only a rare score tells, the quantile far out; the middle, if nothing is told.
+        # The quantile far out finds what only rare scores show; without any, the middle.
         found += np.where(found > 0, outwards, -outwards)
         if found.max() > best:
             best = found.max()
@@ -406,7 +406,7 @@ def audit(
 
     A guess which dataset a fit has seen is learned from one half of the fits, and tested on the
     other half. Its errors bound mu and epsilon. Inside of ``joblib.parallel_config(n_jobs=2,
-    verbose=1)`` two processes fit, and tell how far they are.
+    verbose=1)`` two processes fit, and print their progress.
 
     Parameters
     ----------

@@ -88,12 +88,12 @@ def replaced_rows(*arguments: Any, place: int = 0) -> list[Arguments]:
 
 
 def replaced_users(*arguments: Any, place: int = 0) -> list[Arguments]:
-    """Exchange all rows of a user for odd ones, one or 30.
+    """Exchange all rows of a user for extreme ones, one or 30.
 
     Parameters
     ----------
     *arguments : ndarray
-        Arguments of `fit`, the last of which tells whose the rows are.
+        Arguments of `fit`, the last of which has the owner of each row.
     place : int, default=0
         A row of the user.
 
@@ -227,7 +227,7 @@ class Subject:
         return [self.changed(lambda a: 0 * a), self.changed(lambda a: 1e4 - 3 * a[::-1])]
 
     def unseen(self) -> Arguments:
-        """Give data like these that nobody can have kept yet."""
+        """Return data like these of which nobody has a reference yet."""
         return self.changed(lambda a: a * (1 + np.random.default_rng().random()))
 
     def strange(self) -> list[Arguments]:

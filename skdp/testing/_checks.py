@@ -116,7 +116,7 @@ def a_null_unit_contributes_nothing(case: Subject) -> None:
 
 
 def outputs_follow_the_releases(case: Subject) -> None:
-    """Other data that are answered with the same releases give the same fit, and say the same."""
+    """Other data that are answered with the same releases give the same fit and the same output."""
     (original, budget), messages = fits.messages_of(lambda: _recorded(case))
     scripted = fits.scripted_budget(budget.released)
 
@@ -245,7 +245,7 @@ def no_noise_is_shared_by_different_fits(case: Subject) -> None:
 
 
 # ------------------------------
-# What is kept.
+# What is stored.
 
 
 def nothing_is_stored_beside_the_estimator(case: Subject) -> None:
@@ -263,7 +263,7 @@ def nothing_is_stored_beside_the_estimator(case: Subject) -> None:
 
 
 def beside(estimator: Any) -> dict[str, Any]:
-    """Identify what classes, modules and context variables hold, and all that is held by that."""
+    """Identify what classes, modules and context variables hold, and all that these refer to."""
     owners: dict[str, Any] = {base.__name__: base for base in type(estimator).__mro__}
     own = type(estimator).__module__
     owners |= {n: one for n, one in sys.modules.items() if n.startswith("skdp") or n == own}
@@ -283,15 +283,15 @@ def beside(estimator: Any) -> dict[str, Any]:
 def _reached_from(value: Any, ends: set[int]) -> dict[int, Any]:
     """Give what an object leads to, by identity, not through classes, modules and `ends`.
 
-    All of it is among the ends then. It is kept alive, so that nothing new gets its identity, with
-    what it has: a hash of an array, and identities.
+    All of it is among the ends then. References are stored, so that nothing new gets its identity,
+    with what it has: a hash of an array, and identities.
     """
     todo, reached = [value], dict[int, Any]()
     while todo:
         one = todo.pop()
         # Other threads end when they will, and what is theirs goes with them.
         referents = [vars(one)] if isinstance(one, threading.local) else gc.get_referents(one)
-        # As few calls of `id` as can be: whoever listens to Python is told of each.
+        # As few calls of `id` as can be: audit hooks of Python see each.
         names = list(map(id, referents))
         reached[id(one)] = one, hash(one.tobytes()) if isinstance(one, np.ndarray) else names
         for name, other in zip(names, referents, strict=True):
@@ -357,7 +357,7 @@ def fits_in_threads_do_not_disturb_each_other(case: Subject) -> None:
 
 
 def bad_data_are_refused_before_anything_is_spent(case: Subject) -> None:
-    """And leave the estimator as it was; the error tells no value."""
+    """And leave the estimator as it was; the error shows no value."""
     estimator = case.make().fit(*case.data)
     before = all_of(vars(estimator))
     # A text has hardly any of them by chance.
@@ -377,7 +377,7 @@ def _refusal(estimator: Any, data: Any) -> str:
     refused = TestCase().assertRaises(ValueError)  # noqa: PT027, as pytest may be missing
     with patch.object(PrivacyBudget, "_begin", side_effect=opened), refused as caught:
         estimator.fit(*data)
-    # What is held by an error that it follows is told, too.
+    # The causes of an error are visited, too.
     assert caught.exception.__context__ is None, "the error holds another one"
     return str(caught.exception)
 
@@ -456,7 +456,7 @@ def check_privacy(case: PrivacyCase) -> list[str]:
     Notes
     -----
     **Privacy.** Errors quote data: check with made-up ones. The checks see releases that are made
-    by a :class:`skdp.privacy.PrivacyBudget`, and all that is told beside them. No check proves that
+    by a :class:`skdp.privacy.PrivacyBudget`, and all other outputs. No check proves that
     a sensitivity is right: an attack refutes wrong ones.
 
     Examples
@@ -476,7 +476,7 @@ def check_privacy(case: PrivacyCase) -> list[str]:
 
 
 def _fault(check: Callable[[Subject], None], case: PrivacyCase) -> str:
-    """Run a check, and say what is wrong, if anything is."""
+    """Run a check, and describe what is wrong, if anything is."""
     name, fault = check.__name__, ""
     try:
         check(Subject(case))

@@ -52,7 +52,7 @@ _BACKENDS = {"fits": "sequential", "threads": "threading", "processes": "loky"}
 def find_repeated_noise(
     fit: Fit, data: Any, neighbour: Any, *, n_fits: int = 40, random_state: int | None = None
 ) -> list[Finding]:
-    """Look for fits that draw the same noise, which solves for the data.
+    """Search for fits that draw the same noise, which solves for the data.
 
     Without a seed no two fits may agree: one after the other, in two threads, in two processes that
     get copies of `fit`, or in forks of this process. With one seed, noise on other data has to be
@@ -154,10 +154,10 @@ _SMALL = 0.25  # not studied
 def find_low_bits(
     fit: Fit, data: Any, neighbour: Any, *, n_fits: int = 300, random_state: int | None = None
 ) -> list[Finding]:
-    """Look for noise whose low bits tell which value it hides.
+    """Search for noise whose low bits reveal which value it hides.
 
-    Noise that is computed in floating point and added to a value does not reach all numbers that it
-    reaches from another value [1]_. An output is named if no two fits give the same number of it,
+    Noise that is computed in floating point and added to a value cannot give all numbers that it
+    gives with another value [1]_. An output is named if no two fits give the same number of it,
     so that it lies on no lattice that noise of this size would fill, and if one of two things shows
     that noise is added there: with the same seeds, both datasets give outputs at a constant
     distance; or small outputs have low bits with one dataset only.
@@ -217,7 +217,7 @@ def find_low_bits(
 
 
 def _is_plain(pair: np.ndarray) -> bool:
-    """Whether noise is so fine that no number comes twice, and the low bits tell of the value."""
+    """Whether noise is so fine that no number comes twice, and the low bits depend on the value."""
     if not np.isfinite(pair).all() or any(len(np.unique(one)) < len(one) for one in pair):
         return False
     # Two samples differ by a constant, but for rounding.
@@ -253,7 +253,7 @@ _STATISTICS = np.sum, np.mean, np.std, np.var, np.min, np.max, np.median
 def find_data_dependent_attributes(
     fit: Fit, data: Any, neighbour: Any, *, random_state: int | None = None
 ) -> list[Finding]:
-    """Look for what a fit tells of its data without noise.
+    """Search for what a fit reveals of its data without noise.
 
     Both datasets are fitted with several seeds. What is the same for all seeds has no noise, and
     must be the same for both datasets, to the last bit: all that a pickle of the result would have,
@@ -280,7 +280,8 @@ def find_data_dependent_attributes(
     Notes
     -----
     **Privacy.** The findings are functions of both datasets: check with made-up data, of the same
-    shape. What is told with too little noise is not found here, but by :func:`skdp.testing.audit`.
+    shape. What is revealed with too little noise is not found here, but by
+    :func:`skdp.testing.audit`.
 
     Examples
     --------
@@ -307,7 +308,7 @@ def find_data_dependent_attributes(
 
 
 def _observed(fit: Fit, data: Any, seed: int) -> dict[str, Part]:
-    """Fit, and return all that is told, by name."""
+    """Fit, and return all outputs, by name."""
     texts: dict[str, Any] = {}
 
     def tell() -> Any:
@@ -324,7 +325,7 @@ def _observed(fit: Fit, data: Any, seed: int) -> dict[str, Part]:
 
 
 def _fault(values: list[list[Part | None]], statistics: dict[str, list[Any]]) -> str:
-    """Say what is wrong with the values of one attribute, by dataset and by seed."""
+    """Describe what is wrong with the values of one attribute, by dataset and by seed."""
     parts = [[one or Part("missing", np.empty(0)) for one in side] for side in values]
     hidden = [one.form for side in parts for one in side if one.numbers is None]
     if hidden:

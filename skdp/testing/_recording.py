@@ -175,7 +175,7 @@ def replay(make: Callable[[], Any], data: Any, script: Iterable[np.ndarray]) -> 
 
 
 def messages_of(fit: Callable[[], Any]) -> tuple[Any, list[str]]:
-    """Return what a function returns, and all that it says: warnings, prints, log records."""
+    """Return what a function returns, and all its output: warnings, prints, log records."""
     output, logger, write = io.StringIO(), logging.getLogger(), os.write
     log = logging.Formatter(logging.BASIC_FORMAT)
 
@@ -231,7 +231,7 @@ def leaving(ledger: Any = None) -> Iterator[list[str]]:
 
 @lru_cache
 def _listen_to_python() -> None:
-    # Who listens cannot stop, and is told of every `id`.
+    # An audit hook cannot be removed, and sees every `id`.
     sys.addaudithook(lambda *event: [one(*event) for one in _listeners])
 
 
@@ -322,8 +322,8 @@ class Group:
 def farthest_of(make_estimator: Callable[[], Any], groups: Iterable[Group]) -> dict[str, float]:
     """Largest movement of every release by name within any of the groups.
 
-    Also checks that nothing else differs, and that all say the same: all fits are answered with the
-    same releases.
+    Also checks that nothing else differs, and that all output is the same: all fits are answered
+    with the same releases.
     """
     worst: dict[str, float] = {}
     for group in groups:

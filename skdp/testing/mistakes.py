@@ -116,7 +116,7 @@ class NoiseOfTheProcess(NoisyMean):
 
 
 class PlainNoise(NoisyMean):
-    """Adds floating-point noise, whose low bits tell of the value."""
+    """Adds floating-point noise, whose low bits depend on the value."""
 
     def _with_noise(self, value: np.ndarray, noise_std: float, X: np.ndarray) -> np.ndarray:
         generator = np.random.default_rng(self.random_state)
@@ -131,7 +131,7 @@ class ExactAttribute(NoisyMean):
 
 
 class LeakedShape(NoisyMean):
-    """Tells by a shape how many rows are long."""
+    """Reveals by a shape how many rows are long."""
 
     def _before_release(self, X: np.ndarray) -> None:
         self.long_rows_ = np.zeros(np.count_nonzero(np.linalg.norm(X, axis=1) > 1))

@@ -64,7 +64,7 @@ def resolve_entries(spec: EntriesSpec) -> EntriesSpec:
     strong = int(min(_strength(spec) / _STRENGTH_PER_MORE, _MOST_MORE))
     if spec.n_oversamples == "auto":
         extra = max(extra, strong)
-    # Second moments have many directions of about the same length, which steps tell apart slowly,
+    # Second moments have many directions of about the same length, which steps separate slowly,
     # and more slowly on average with products before: where noise is little, the last one is best.
     is_moment = spec.unit.is_second_moment
     n_iter = support.steps[solver] + strong * is_moment

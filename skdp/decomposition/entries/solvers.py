@@ -102,7 +102,7 @@ class NoisyMatrix:
 
     The unit has clipped the rows. Before a basis is multiplied, its rows are cut so that no squared
     norm exceeds `cut` times their mean: that bounds the effect of one entry. Where earlier products
-    tell how large the signal is, a higher cut may lose less than its noise costs. With a
+    show how large the signal is, a higher cut may lose less than its noise costs. With a
     `coherence_bound` nothing is cut. Instead the noise of every product is scaled for squared row
     norms of that bound times their mean, and a basis that exceeds them is refused.
 

@@ -72,7 +72,7 @@ def solve_rows(
         if others and is_far(spec, way, center_std, rows.bound):
             (way,) = others
         if way.means:
-            # Norms around the first mean say little of the rows.
+            # Norms around the first mean describe the rows badly.
             del budget.warnings[n_warnings:]
             wider = clipped(rows, WIDER * rows.bound)
             left, center_std = release_mean(way.means[0], wider, budget)

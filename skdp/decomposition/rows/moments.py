@@ -55,7 +55,7 @@ def decompose_scaled(
 ) -> Factors:
     """Decompose a released second moment of columns whose scales are noisy, in better ones.
 
-    The diagonal of the moment tells these scales, unless noise hides it. In wide tables it hides
+    The diagonal of the moment has these scales, unless noise hides it. In wide tables it hides
     most, so no entry counts as less than a part of the edge of the noise: divided by its root, a
     column of noise stays below the others. Errors are those of noise with the same mean square.
     """

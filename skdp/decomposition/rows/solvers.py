@@ -406,10 +406,10 @@ def solve_guided_power(
     r"""Find the leading directions, guided by the mean: time O(nnz p) a step, memory O(n + d p).
 
     The mean m is nearly the first component, so the power iteration (M. Hardt, E. Price, 2014,
-    :arxiv:`1311.2495`) looks for the others: its columns stay orthogonal to m. After each step they
-    are turned to their singular vectors. Then they are shrunk by :math:`1 - \sigma^2 / e` within
-    groups of features of about the same mean, where e is the mean square of the column in the
-    group: rare items may carry nothing but noise where popular ones carry signal.
+    :arxiv:`1311.2495`) searches for the others: its columns stay orthogonal to m. After each step
+    they are turned to their singular vectors. Then they are shrunk by :math:`1 - \sigma^2 / e`
+    within groups of features of about the same mean, where e is the mean square of the column in
+    the group: rare items may carry nothing but noise where popular ones carry signal.
     """
     axis = positive_mean.axis
     groups = _groups(axis)
@@ -492,9 +492,9 @@ def solve_guided(
     """Release the mean of rows that are mostly positive, and the components that it guides."""
     way, guide = branches[-1], branches[0].means[0]
     mean = PositiveMean(*release_mean(guide, clipped, budget), guide.share)
-    # Little is held where rows have few entries and their products with a basis are short, and
-    # little is left to find where much is held. In both cases clipped projections have less noise.
-    # Where few features hold most, the iteration gains by its groups.
+    # The mean has little of the moment where rows have few entries and their products with a basis
+    # are short; little is left to find where it has much. In both cases clipped projections have
+    # less noise. Where few features have most of the moment, the iteration gains by its groups.
     least, most = _SHARE_OF_MEAN[budget.adjacency]
     holds_much = least <= mean.excess * (mean.noise_std / rows.bound) ** 2 <= most
     if holds_much and mean.axis.sum() ** 2 >= _LEAST_SPREAD * len(mean.mean):

@@ -224,7 +224,7 @@ _LARGEST_COUNT = 2.0**60  # not tuned
 
 
 class BaseStream(BudgetMixin, UpdateReceiver):
-    """A stream of updates of a private matrix, of which two sketches are kept."""
+    """A stream of updates of a private matrix, of which two sketches are stored."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BudgetMixin._parameter_constraints,
@@ -299,8 +299,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         **Privacy.** Nothing is released, and nothing spent. Who has the file and the key can read
         what the process could: sums with noise, the noise that later epochs depend on, and
         sketches. Together they are as secret as the updates. Epochs and shards that were merged are
-        in the file; the seed and the ledger are not, as both have done their part. Of shards that
-        cannot be pickled, merge those first that another process would not have.
+        in the file; the seed and the ledger are not, as both have done their part. Merge shards
+        that cannot be pickled before, since another process would not have them.
 
         Examples
         --------
@@ -517,7 +517,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:
         """Fit the released sketches; return the factors, and warnings about them."""
         n_components = int(self.n_components)
-        # Released values are not private, but numpy's warnings about them would tell nothing more.
+        # Released values are not private, but numpy's warnings about them would add nothing.
         with np.errstate(all="ignore"):
             fit, rank = sketches.fit_sketches(values, self._sketches, n_components)
         signs = deterministic_signs(fit.right.T)
@@ -550,8 +550,8 @@ class BaseStream(BudgetMixin, UpdateReceiver):
 
 
 def _checked_key(key: Any) -> bytes:
-    """Return the key of a checkpoint; refuse what is none, without showing it."""
-    # Not isinstance: an instance of a subclass may be shorter than it says.
+    """Return the key of a checkpoint; refuse anything else, without showing it."""
+    # Not isinstance: an instance of a subclass may be shorter than its length.
     if type(key) is not bytes or len(key) != _KEY_SIZE:
         size = f" of length {len(key)}" if isinstance(key, bytes) else ""
         raise ValueError(

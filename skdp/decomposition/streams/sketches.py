@@ -178,7 +178,7 @@ def _gain(unit: StreamUnit, sketch: Sketch, tail: float, *, is_secret: bool) -> 
     if tail > 0:
         norm = probable_norm(*sketch.shape, tail)
     else:
-        # The plan is public, and the norm of a secret sketch would tell something of the sketch.
+        # The plan is public, and the norm of a secret sketch would reveal something of the sketch.
         norm = haar_norm(*sketch.shape) if is_secret else sketch.spectral_norm
     return sensitivity.frobenius_product(1.0, norm)
 

@@ -60,7 +60,7 @@ def warnings_for_size(spec: LeastSquaresSpec, plan: Plan) -> Iterator[str]:
 def warnings_for_fit(
     spec: LeastSquaresSpec, found: Scales, descent: Descent, factor: float
 ) -> Iterator[str]:
-    """Warn of what released values say against a fit."""
+    """Warn of losses that released values show."""
     yield from warnings_for_hidden(
         found.are_hidden() & spec.cost.is_private,
         f"Pass more {spec.unit.counted}, a larger epsilon, or bounds of DPLinearRegression that "

@@ -83,7 +83,7 @@ def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whiteni
 def without_moment(scaling: Scaling, found: Scales) -> Whitening:
     """Divide rows by a large number, as steps then converge, if slowly: for very long rows.
 
-    If these are not centered, their mean tells that they vary at least as much along it.
+    If these are not centered, they vary along their mean at least as much as it is long.
     """
     size = scaling.n_columns
     along = (

@@ -90,7 +90,7 @@ class LeastSquaresSpec(ScaleSpec):
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether so few records tell nothing but the center of the responses."""
+        """Whether so few records show nothing but the center of the responses."""
         return self.n_units * self.cost.mu < _HOPELESS
 
     @property

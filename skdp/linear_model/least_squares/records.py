@@ -190,7 +190,7 @@ def in_scale(responses: np.ndarray, scale: ResponseScale) -> np.ndarray:
 
 
 def scaling_by(found: Scales, spec: LeastSquaresSpec) -> Scaling:
-    """Map features to mean 0 and variance 1, as far as their released scales tell."""
+    """Map features to mean 0 and variance 1, as far as their released scales allow."""
     squares = visible_variances(found, spec.dtype)
     is_centered = spec.fit_intercept and not spec.is_sparse
     center = found.center if is_centered else None

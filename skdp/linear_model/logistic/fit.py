@@ -59,15 +59,15 @@ LABELS_BECOME_PUBLIC = (
 # of an equal share. For two classes the area under the curve is then .5 to .85 instead of .9; not
 # studied.
 _LEAST_OF_CLASS, _LEAST_OF_DUE = 2.5, 0.5
-# With less strength in all, no class is told of alone; not studied.
+# With less strength in all, no warning names single classes; not studied.
 _LEAST_STRENGTH = 12.0
 # Parts of the loss of the frequencies of the classes. A surely gained one of less than the first is
-# hardly any; with the second one, rows were told from each other.
+# hardly any; with the second one, the model separates rows.
 _LEAST_GAIN, _CLEAR_GAIN = 0.05, 0.25  # not studied
 
 
 def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
-    """Warn of what public facts say against a fit."""
+    """Warn of losses that public facts show."""
     if not spec.unit.is_enforced:
         yield LABELS_BECOME_PUBLIC
     if is_norm_guessed(spec):
@@ -82,7 +82,7 @@ def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
 def warnings_for_fit(
     spec: LogisticSpec, whitening: Whitening, fractions: np.ndarray, length: Length
 ) -> Iterator[str]:
-    """Warn of what released values say against a fit."""
+    """Warn of losses that released values show."""
     gain = length.least_gain / length.whole
     if gain < _CLEAR_GAIN:
         yield from warnings_for_moment(spec, whitening)

@@ -1,4 +1,4 @@
-"""What a logistic regression is asked for, its records, its releases, and what those tell."""
+"""The spec of a logistic regression, its records, its releases, and what follows from these."""
 
 import math
 from collections.abc import Iterator
@@ -222,7 +222,7 @@ def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: 
 
 
 # ------------------------------
-# What a released moment tells: how to whiten rows, where their classes are, how to start.
+# What follows from a released moment: the whitening, the places of classes, the start.
 
 # Least eigenvalue, as a fraction of the largest, and of the mean. Neither mattered:
 # benchmarks/classification/constants.md.
@@ -242,7 +242,7 @@ class Whitening:
     """The map :math:`z = A (x - m)`, whose values are clipped to norm `clip_norm`.
 
     `vectors` are the eigenvectors of A, `spread` the variances of z along them, which noise may
-    make negative, `largest` is the spectral norm of A, and `is_clear` tells whether any eigenvalue
+    make negative, `largest` is the spectral norm of A, and `is_clear` is whether any eigenvalue
     exceeds the noise. Columns `are_unlike` if noise hides most of them, and a few vary far more.
     `class_noise` is the standard deviation of the noise in a mean of rows and labels. A column
     `is_flat` if noise is too small to hide as much as others vary.
@@ -370,13 +370,13 @@ def of_classes(scores: np.ndarray) -> np.ndarray:
 
 # Momenta of more than two classes, of which the first is none.
 _MOMENTA = (0.0, 0.5, 0.8, 0.9)  # benchmarks/classification/momentum.md
-# Weights of what classes that are told apart still gain, by a power of how far they are, and of
-# what the records tell by chance.
+# Weights of what classes that are separated still gain, by a power of their distance, and of
+# what the records show by chance.
 _OF_GROWTH, _POWER, _OF_CHANCE = 8.0, 4, 0.004  # benchmarks/classification/momentum.md
 # The loss is flatter where steps end: its curvature there, as a part of that of `Pace`.
 _FLATTER = 0.5  # benchmarks/classification/momentum.md
-# Most of the variance of classes that rows are taken to tell; how far directions in which classes
-# differ vary more than others that are hidden.
+# Most of the variance of classes that rows are assumed to explain; how far directions in which
+# classes differ vary more than others that are hidden.
 _MOST_KNOWN, _VARY_MORE = 0.8, 4.0  # benchmarks/classification/momentum.md
 _STD_OF_HIDDEN = 0.7  # not tuned
 # With so many records a feature steps tend to lead too short: the momentum is then as large as may
@@ -435,10 +435,10 @@ def momentum_of(spec: LogisticSpec, pace: Pace, start: np.ndarray, white: Whiten
 
 
 class Known(NamedTuple):
-    """Parts of the variance of the classes that rows tell, as squared correlations.
+    """Parts of the variance of the classes that rows explain, as squared correlations.
 
-    `clearest` is that of the classes' clearest direction, `hidden` what rows tell where noise hides
-    how they vary, and `started` how far the start led there.
+    `clearest` is that of the classes' clearest direction, `hidden` what rows explain where noise
+    hides how they vary, and `started` how far the start led there.
     """
 
     total: float
@@ -448,7 +448,7 @@ class Known(NamedTuple):
 
 
 def known_of(start: np.ndarray, white: Whitening) -> Known:
-    """Estimate what rows tell of the classes from the start, a Newton step of known noise.
+    """Estimate what rows explain of the classes from the start, a Newton step of known noise.
 
     In directions that vary less than whitened ones it is shorter by that factor, which is not known
     for each of them where they are hidden.
@@ -482,9 +482,9 @@ def _excess(
 ) -> float:
     """Predict by how much a log loss exceeds the least one, to the second order.
 
-    The parts are what steps still gain, above all of classes that are told apart, where weights
+    The parts are what steps still gain, above all of classes that are separated, where weights
     grow slowly; of what is hidden, whose start was too short; noise, which matters less the more
-    is told; and what weights learn of the records alone.
+    is explained; and what weights learn of the records alone.
     """
     n_free = n_free_scores(spec.n_columns)
     led = curvature * pace.n_steps * pace.step / (1 - pace.momentum)
@@ -507,7 +507,7 @@ _CURVATURE, _LARGEST_CURVATURE, _CURVATURE_OF_WEAK = 0.25, 0.8, 0.5
 # A margin, in standard deviations; and the strengths of two classes and of more below which a
 # signal hardly stands out.
 _MARGIN, _WEAK_OF_TWO, _WEAK_OF_MORE = 2.0, 5.0, 15.0  # benchmarks/classification/constants.md
-#: With less strength weights tell something together that single ones of hidden directions do not.
+#: With less strength weights along hidden directions predict together what none predicts alone.
 LEAST_TO_DROP = 60.0  # benchmarks/classification/unseen.md
 
 
@@ -522,9 +522,9 @@ def curvature_fraction(spec: LogisticSpec) -> float:
 def mean_of(iterates: list[np.ndarray], pace: Pace, white: Whitening, *, drops: bool) -> np.ndarray:
     """Average the last half of the iterates.
 
-    It `drops` weights of hidden directions that may be noise: no score of these rows tells, those
-    of others do. Noise of a gradient stays in the iterates until later steps correct it, and they
-    hardly do so in directions in which whitened rows vary little.
+    With `drops`, weights along directions hidden by noise are set to 0: training scores do not
+    depend on them, scores of new rows do. Noise of a gradient stays in the iterates until later
+    steps correct it, and they hardly do so in directions in which whitened rows vary little.
     """
     mean = np.mean(iterates[pace.n_steps // 2 :], axis=0)
     hidden = white.vectors[:, white.spread < 1]

@@ -63,7 +63,7 @@ class Scores:
 
 
 def scores_of(mean: np.ndarray, start: np.ndarray, pace: Pace, white: Whitening) -> Scores:
-    """Make scores of the mean of the iterates, and tell their length and its noise."""
+    """Compute scores by the mean of the iterates; return also their length and its noise."""
     spread, n_free = seen_spread(white), n_free_scores(start.shape[1])
     noise = n_free * float(pace.noise(spread).sum())
     square = float(spread @ np.sum((white.vectors.T @ mean[:-1]) ** 2, axis=1))

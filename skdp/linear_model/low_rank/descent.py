@@ -499,7 +499,7 @@ def _curvature_between(
 
 
 def _cut(point: FixedRank, offset: float, noise_std: float) -> Estimate:
-    """Set to 0 the singular values that noise alone may reach, and shrink those just above."""
+    """Set to 0 the singular values that noise alone may have, and shrink those just above."""
     if noise_std == 0:
         return Estimate(point, offset)
     edge = noise_std * sum(np.sqrt(point.shape))

@@ -51,7 +51,7 @@ class Transform:
     S, the `multiplier`, is a number or, for vectors, one for each entry. `least_variance` is the
     smallest variance of the fitted matrices along any direction, as far as it is known. Entries of
     :math:`(X_i - C) \circ S` are clipped to the sizes in `largest`, unless that is None.
-    `are_rare` tells whether most features have their usual value in most of the records. If a
+    `are_rare` is whether most features have their usual value in most of the records. If a
     covariance of all entries is public, `covariance` is that of the fitted matrices.
     """
 
@@ -140,7 +140,7 @@ _LARGEST_USABLE = 1e100  # not studied
 
 
 def standardized_by(found: Scales, spec: TraceSpec) -> Transform:
-    """Map features to mean 0 and variance 1, as far as their released scales tell."""
+    """Map features to mean 0 and variance 1, as far as their released scales allow."""
     shape, center = spec.matrix_shape, None
     squares = visible_variances(found, spec.dtype)
     if spec.fit_intercept:
@@ -148,7 +148,7 @@ def standardized_by(found: Scales, spec: TraceSpec) -> Transform:
     else:
         squares = squares + found.center**2
     multiplier = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
-    # Beside an intercept, constants tell nothing. Without noise their moments are exact.
+    # Beside an intercept, constants predict nothing. Without noise their moments are exact.
     is_left_out = found.show_nothing() & (spec.cost.is_private and spec.fit_intercept)
     multiplier = np.where(is_left_out, 0.0, multiplier).reshape(shape)
     scaled = Transform(center, multiplier, are_rare=_are_rare(found.off_usual))
@@ -203,7 +203,7 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
 # benchmarks/trace_regression/errors.md, "How many records it takes": with less signal than that, in
 # units of the noise in all directions together, a fit is of no use.
 _LEAST_SIGNAL = 2.0
-# The same for matrices of rank one, each of which tells about few directions, and for single cells,
+# The same for matrices of rank one, each of which depends on few directions, and for single cells,
 # in units of the noise in one direction: docs/user_guide/low_rank_regression.rst, "When it cannot
 # work", and of cells benchmarks/trace_regression/unlike_data.md, "strength".
 _LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0

@@ -398,7 +398,7 @@ def release_center(
 def public_center(design: Design) -> np.ndarray:
     """Compute the mean of public matrices, without those much longer than all but a few."""
     center = np.zeros(design.matrix_shape)
-    # The second round tells which are long around the center.
+    # The second round finds which are long around the center.
     for _ in range(2):
         view = replace(design, center=center)
         is_inlier = inlier_mask(view)
@@ -435,7 +435,7 @@ def visible_mean(noisy: np.ndarray, noise_std: float) -> np.ndarray:
 # ------------------------------
 # Curvatures along released directions, from which lengths of steps follow.
 
-# Where curvatures of matrices of scale 1 lie. Of more bins some would look filled by noise alone.
+# Where curvatures of matrices of scale 1 lie. With more bins, noise alone would fill some.
 _CURVATURES = slice(31, 56)  # from 2**-9 to 2**15; not tuned
 # Mean of numbers spread evenly in a bin, in units of its power of two.
 _MEAN_IN_BIN = 1.06  # not tuned
@@ -579,7 +579,7 @@ def release_margins(
     total = project_coordinates(constant, total)
     released, noise_std = budget.release(plan, total, level, rounding=design.rounding)
     sums = [one / math.sqrt(len(one)) for one in np.split(released, [n_rows])]
-    # The projection took out of columns what all of them have in common, which rows tell.
+    # The projection took out of columns what all of them have in common, which rows have.
     whole = float(sums[0].sum())
     sums[1] += whole / n_columns - sums[1].mean()
     counts = [_counts_of(one, design.n_records) for one in maps]

@@ -46,8 +46,8 @@ Covariance = str | tuple[np.ndarray | None, ...]
 class TraceSpec:
     """Parameters of a trace regression as plain values, and public facts of the matrices.
 
-    `coef_shape` is the layout of a matrix in X. For matrices of rank one, `factors` tells whether
-    the left and the right factors are sparse. For other matrices it is None; `is_dense` then tells
+    `coef_shape` is the layout of a matrix in X. For matrices of rank one, `factors` is whether
+    the left and the right factors are sparse. For other matrices it is None; `is_dense` then is
     whether the fit writes the matrices out.
     """
 

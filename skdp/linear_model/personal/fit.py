@@ -269,7 +269,7 @@ def release_scales(
 ) -> Start:
     """Release the variances of noise and of intercepts that half of the users exceed, if planned.
 
-    Eigenvalues at the start tell them only roughly, which is good enough for steps. Each search
+    Eigenvalues at the start give them only roughly, which is good enough for steps. Each search
     finds a factor of the variance before. Without as many rows as it takes, a user is for 1.
     """
     for search, (name, ratios) in zip(plan, _RATIOS.items(), strict=False):

@@ -351,7 +351,7 @@ def _plan_heads(spec: PersonalSpec, before: Any, norm: Search) -> HeadReleases:
 
 
 def _plan_scales(spec: PersonalSpec) -> tuple[Search, ...]:
-    """Plan the variances of noise and intercepts, if users may have rows that tell of them."""
+    """Plan the variances of noise and intercepts, if users may have rows that show them."""
     size = spec.n_components + spec.fit_intercept
     most = spec.max_rows_per_user
     if not _counts_are_cheap(spec) or (most is not None and most <= size):

@@ -264,7 +264,7 @@ def release_user_levels(
     size = budget.quantile(of_size, means, q=_LEVEL_QUANTILE) / _ABOVE
     part = (math.sqrt(budget.quantile(of_part, parts, q=0.5)) - _HALF_A_PART) ** 2
     of_means = (size / float(ndtri((1 + _LEVEL_QUANTILE) / 2))) ** 2
-    if row_count == 1:  # few users have more rows, which alone tell levels
+    if row_count == 1:  # few users have more rows, which alone show levels
         part = 1.0
     within = max(max(row_count, 2.0) * part * of_means, _LEAST_RESPONSE_VARIANCE)
     return UserLevels((1 - part) * of_means, within)
