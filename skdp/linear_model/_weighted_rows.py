@@ -92,7 +92,7 @@ def found_values(rows: slice, _: Block, values: np.ndarray) -> np.ndarray:
 
 def noise_in_mean(decay: np.ndarray, momentum: float, n_steps: int) -> np.ndarray:
     """Add up what each step's noise of variance 1 leaves in the mean of the last half."""
-    # Of what a step has added, the later ones see the last two places.
+    # Later steps depend on what a step has added by the last two places.
     places = [np.zeros_like(decay), np.ones_like(decay)]
     for _ in range(n_steps - 1):
         places.append(decay * (places[-1] + momentum * (places[-1] - places[-2])))
