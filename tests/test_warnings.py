@@ -303,3 +303,20 @@ def test_a_pickle_of_another_version_warns_where_it_is_loaded(make, monkeypatch)
 def ended(stream):
     stream.finalize()
     return stream
+
+
+@pytest.mark.parametrize("is_search", [False, True])
+def test_columns_that_noise_hides_are_warned_of_unless_the_classes_are_surely_found(is_search):
+    """A scaler cannot know what its columns predict; a classifier behind it has released that."""
+    rows = np.random.default_rng(0).normal(size=(2000, 4))
+    hidden = np.column_stack([rows, np.zeros((2000, 4))])
+    model = skdp.make_dp_pipeline(
+        skdp.DPStandardScaler(), skdp.DPLogisticRegression(classes=[False, True]), epsilon=8.0
+    )
+    if is_search:
+        grid = {"dplogisticregression__row_norm": [3.0, 4.0]}
+        model = DPGridSearch(model, grid, epsilon=32.0)
+    for labels, is_warned in ((rows[:, 0] > 0, False), (rows[:, 0] > rows[::-1, 0], True)):
+        fit = clone(model).set_params(random_state=0)
+        caught = caught_from(lambda fit=fit, labels=labels: fit.fit(hidden, labels))
+        assert any("a third of the columns" in str(one.message) for one in caught) == is_warned

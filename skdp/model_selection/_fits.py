@@ -25,6 +25,7 @@ from skdp.pipeline._run import (
     handed,
     places_of,
     prepare,
+    without_false_alarms,
 )
 from skdp.pipeline._shares import Shares, Step, shares_of
 from skdp.privacy import PrivacySpent
@@ -404,4 +405,5 @@ def warnings_of_chosen(search: Search, fitted: Sequence[Any]) -> list[str]:
     for number in search.split.n_fits:
         if search.chooses_within(number):
             fitted[number]._warnings_given = []
+    without_false_alarms(fitted)
     return [text for number in search.split.n_fits for text in fitted[number]._warnings_given]

@@ -328,12 +328,16 @@ class Scales(NamedTuple):
         return np.asarray(self.is_void | self.is_point | self.is_unclear)
 
 
+#: How a warning begins that a model may miss columns.
+HIDDEN_COLUMNS = "Noise hides how a third of the columns vary, or more"
+
+
 def warnings_for_hidden(which: np.ndarray, remedy: str) -> Iterator[str]:
     """Warn of columns that noise hides if they are so many that a model misses them."""
     if np.mean(which) >= _MANY:
         yield (
-            "Noise hides how a third of the columns vary, or more: what they tell may be lost, and "
-            f"numbers beyond those that it shows are cut. {remedy}"
+            f"{HIDDEN_COLUMNS}: what they tell may be lost, and numbers beyond those that it shows "
+            f"are cut. {remedy}"
         )
 
 

@@ -41,7 +41,7 @@ from skdp.linear_model.logistic.plan import (
     weights_beside,
     whitening_of,
 )
-from skdp.linear_model.logistic.scores import Length, Scores, length_of, losses_at, scores_of
+from skdp.linear_model.logistic.scores import Scores, length_of, losses_at, scores_of
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
 from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights, clipped, weighting_to
@@ -80,10 +80,9 @@ def warnings_for_size(spec: LogisticSpec, plan: Plan) -> Iterator[str]:
 
 
 def warnings_for_fit(
-    spec: LogisticSpec, whitening: Whitening, fractions: np.ndarray, length: Length
+    spec: LogisticSpec, whitening: Whitening, fractions: np.ndarray, gain: float
 ) -> Iterator[str]:
     """Warn of losses that released values show."""
-    gain = length.least_gain / length.whole
     if gain < _CLEAR_GAIN:
         yield from warnings_for_moment(spec, whitening)
     of_rare = tuple(warnings_for_classes(spec, fractions))
@@ -381,6 +380,7 @@ class Estimate(NamedTuple):
 
     weights: np.ndarray
     warnings: tuple[str, ...] = ()
+    gain: float = 0.0  # what part of the loss of the fractions scores surely gain
 
 
 def opened(
@@ -430,11 +430,11 @@ def solve_logistic(
     moment, n_units = noisy / spec.n_units, spec.n_units
     n_features = spec.n_features
     whitening = whitening_of(moment, noise_std / n_units, beside[0], n_features)
-    clip_norm, class_noise = (
-        level_factor(spec) * whitening.clip_norm,
-        noise_std / n_units / beside[1],
+    whitening = replace(
+        whitening,
+        clip_norm=level_factor(spec) * whitening.clip_norm,
+        class_noise=noise_std / n_units / beside[1] * math.sqrt(0.5),
     )
-    whitening = replace(whitening, clip_norm=clip_norm, class_noise=class_noise * math.sqrt(0.5))
     fractions = fractions_of(moment, beside, n_features)
     start = start_of(moment, whitening, beside)
     level = gradient_level(whitening.clip_norm, spec.n_classes, level_factor(spec))
@@ -446,8 +446,8 @@ def solve_logistic(
     fraction_std = whitening.class_noise / beside[0]
     length = length_of(spec, plan.losses, whole, scores, fraction_std, budget)
     weights = scores.weights(length.factor)
-    warnings = warnings_for_fit(spec, whitening, fractions, length)
-    return Estimate(weights, tuple(warnings))
+    gain = length.least_gain / length.whole
+    return Estimate(weights, tuple(warnings_for_fit(spec, whitening, fractions, gain)), gain)
 
 
 def release_norm(
