@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
-from scipy.sparse.linalg import svds
 
 from skdp import DPTruncatedSVD, units
 from skdp.decomposition._spec import SUPPORT
@@ -114,12 +113,6 @@ def plain_iteration() -> ExitStack:
         patch.object(entries_solvers, "shrink_rows", lambda rows, covariance: rows)
     )
     return changes
-
-
-def top_triplets(X: Any, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Compute the leading singular triplets, descending."""
-    left, values, right = svds(X, k, v0=np.ones(min(X.shape)))
-    return left[:, ::-1], values[::-1], right[::-1].T
 
 
 def captured(X: Any, right: np.ndarray, best: float) -> float:

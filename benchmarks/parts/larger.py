@@ -26,7 +26,6 @@ SIZES, FULL = (1_000_000, 2_000_000, 6_000_000), (20_000_000,)
 N_JOBS = 2
 # Readings of a fit: an opening pass, and what the solver does.
 SOLVERS = {"covariance": {}, "power": {"n_iter": 2}}
-MEGABYTE = 1 << 20
 
 
 def write_files(folder: Path, n_rows: int) -> list[Path]:
