@@ -55,9 +55,11 @@ def an_owner(federation, number, X=None, owner=Owner, **options):
     return owner(federation, number, X, **options)
 
 
-def owners_of(federation, parts=PARTS, **options):
+def owners_of(federation, parts=PARTS, targets=None, **options):
     """All owners."""
-    return [an_owner(federation, i, X, **options) for i, X in enumerate(parts)]
+    targets = targets or [None] * len(parts)
+    both = zip(parts, targets, strict=True)
+    return [an_owner(federation, i, X, y=y, **options) for i, (X, y) in enumerate(both)]
 
 
 class Stopped(Exception):

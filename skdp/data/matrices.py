@@ -16,6 +16,7 @@ from scipy.sparse import issparse
 from skdp.data import containers
 from skdp.data.people import People, depth_of_people, mass_of
 from skdp.data.reduce import BlockView, on_block, part_ranges, rounding_of_depth, sum_depth
+from skdp.data.rows import Agreed
 from skdp.data.sources import CACHE_BYTES, Source, block_starts
 from skdp.linalg.matrices import (
     DenseMatrices,
@@ -379,6 +380,8 @@ class Design(BlockView):  # numpydoc ignore=PR02
         Whose matrices these are. Then each person counts once in every sum.
     lengths : ndarray or None, default=None
         Lengths of mapped vectors with their intercept; see `measured`.
+    agreed : Agreed or None, default=None
+        What all owners have agreed on, where these are the matrices of one of several owners.
     """
 
     source: Source | RankOneMatrices
@@ -392,8 +395,14 @@ class Design(BlockView):  # numpydoc ignore=PR02
     writes_factors_out: bool = False
     people: People | None = None
     lengths: np.ndarray | None = None
+    agreed: Agreed | None = None
 
     in_pieces = True
+
+    def __post_init__(self) -> None:
+        """Refuse matrices whose sums may round further than agreed."""
+        if self.agreed is not None:
+            self.agreed.check(sum_depth(self.block_starts, self.width, part_ranges(self)))
 
     @property
     def block_starts(self) -> np.ndarray:
@@ -424,7 +433,9 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
     @property
     def n_records(self) -> int:
-        """Number of matrices or, where whole people are protected, of people."""
+        """Number of matrices, which may be agreed, or of people protected as a whole."""
+        if self.agreed is not None:
+            return self.agreed.n_units
         return self.source.shape[0] if self.people is None else self.people.n_people
 
     @property
@@ -478,7 +489,9 @@ class Design(BlockView):  # numpydoc ignore=PR02
         within, longest = terms_within(self.matrix_shape), 1.0
         if self.are_vectors and self.row_map is not None:
             within, longest = math.ceil(self.n_entries**1.5), float(np.linalg.cond(self.row_map))
-        if self.people is None:
+        if self.agreed is not None:
+            depth = self.agreed.depth
+        elif self.people is None:
             depth = sum_depth(self.block_starts, self.width, part_ranges(self))
         else:
             width = getattr(self.source, "dense_width", None)

@@ -323,6 +323,27 @@ class RowCache(NamedTuple):
     bound: float | None = None
 
 
+class Agreed(NamedTuple):
+    """Public facts of the units of all owners together, for a view of those of one owner.
+
+    Sums, and arrays with one value for each row, are of the own rows only. All that follows from
+    the number of rows follows from the agreed one: the step of a sample, the target of a search,
+    and the rounding that is charged. So it is the same at every owner, whatever rows they have. A
+    sample is charged like all rows: rows that come as a stream stay whole.
+    """
+
+    n_units: int  # rows of all owners, or owners where these are the units
+    depth: int  # longest chain of additions that any owner needs
+
+    def check(self, depth: int) -> None:
+        """Refuse sums that may round further than agreed."""
+        if depth > self.depth:
+            raise ValueError(
+                f"A sum over X has a chain of {depth} additions, and at most {self.depth} have "
+                "been agreed: pass X as one array, or in fewer parts."
+            )
+
+
 @dataclass(eq=False)
 class Rows(BlockView):  # numpydoc ignore=PR02
     r"""Rows :math:`w_i (x_i - m)` of a matrix, never written out as a whole.
@@ -348,6 +369,13 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         Results of an earlier pass over the centered rows.
     people : People or None, default=None
         Whose rows these are. Then each person counts once in every sum.
+    agreed : Agreed or None, default=None
+        What all owners have agreed on, where these are the rows of one of several owners.
+
+    Raises
+    ------
+    ValueError
+        If the sums of an owner have a longer chain than agreed: its rounding would not be covered.
     """
 
     source: Source
@@ -357,6 +385,12 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     weighting: Weighting | None = None
     cache: RowCache = field(default_factory=RowCache)
     people: People | None = None
+    agreed: Agreed | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse rows whose sums may round further than agreed."""
+        if self.agreed is not None:
+            self.agreed.check(self._own_depth)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the cache out: other processes are sent rows that come in parts, and read these."""
@@ -364,7 +398,9 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
     @property
     def n_rows(self) -> int:
-        """Number of rows or, where whole people are protected, of people."""
+        """Number of rows, which may be agreed, or of people, who may be protected as a whole."""
+        if self.agreed is not None:
+            return self.agreed.n_units
         return self.source.shape[0] if self.people is None else self.people.n_people
 
     @property
@@ -613,7 +649,11 @@ class Rows(BlockView):  # numpydoc ignore=PR02
 
     @property
     def depth(self) -> int:
-        """Longest chain of additions in a sum over the rows."""
+        """Longest chain of additions in a sum over the rows; the agreed one, if there is one."""
+        return self._own_depth if self.agreed is None else self.agreed.depth
+
+    @property
+    def _own_depth(self) -> int:
         if self.people is not None:
             return depth_of_people(self.width, is_sparse=self.source.is_sparse)
         return sum_depth(self.block_starts, self.width, part_ranges(self))
@@ -675,55 +715,6 @@ def _projected_moment(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
     moment[:size, :size] = projections.T @ projections
     moment[size, size] = block.squared_norm() - np.trace(moment)
     return moment
-
-
-@dataclass(eq=False)
-class AgreedRows(Rows):  # numpydoc ignore=PR02
-    """A view of the rows of one owner, whose public facts are those of all owners together.
-
-    Sums, and arrays with one value for each row, are of the own rows only. All that follows from
-    the number of rows follows from the agreed one: the step of a sample, the target of a search,
-    and the rounding that is charged. So it is the same at every owner, whatever rows they have. A
-    sample is charged like all rows: rows that come as a stream stay whole.
-
-    Parameters
-    ----------
-    agreed_n_rows : int
-        Number of rows of all owners, or of owners where these are the units.
-    agreed_depth : int
-        Longest chain of additions that any owner needs, such as
-        :func:`skdp.data.sources.largest_depth`.
-
-    Raises
-    ------
-    ValueError
-        If their sums have a longer chain: its rounding would not be covered.
-    """
-
-    agreed_n_rows: int = field(kw_only=True)
-    agreed_depth: int = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        """Refuse rows whose sums may round further than agreed; clip them anew in every pass."""
-        own_depth = super().depth
-        if own_depth > self.agreed_depth:
-            raise ValueError(
-                f"A sum over X has a chain of {own_depth} additions, and at most "
-                f"{self.agreed_depth} have been agreed: pass X as one array, or in fewer parts."
-            )
-        # A fit may wait for days. If X changes meanwhile, rows must not be clipped by their old
-        # norms.
-        self.source.is_repeatable = False
-
-    @property
-    def n_rows(self) -> int:
-        """Agreed number of rows."""
-        return self.agreed_n_rows
-
-    @property
-    def depth(self) -> int:
-        """Agreed longest chain of additions."""
-        return self.agreed_depth
 
 
 # ------------------------------

@@ -14,14 +14,32 @@ from sklearn.base import clone
 from sklearn.utils import check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import check_unwatched, parameters_by_value, plan_of
-from skdp._validation import AT_LEAST_ONE, validate_plain
-from skdp.data.rows import AgreedRows
-from skdp.data.sources import holds_sparse, largest_depth
+from skdp._estimator import (
+    PrivateEstimator,
+    check_unwatched,
+    parameters_by_value,
+    plan_of,
+    planned_size,
+)
+from skdp._validation import (
+    AT_LEAST_ONE,
+    feature_names,
+    in_parts,
+    public_like,
+    validate_plain,
+)
+from skdp.covariance import DPCovariance
+from skdp.data.containers import as_feature_names, float_dtype, refuse_other_columns
+from skdp.data.matrices import RankOneMatrices, terms_within
+from skdp.data.reduce import rounding_of_depth
+from skdp.data.rows import Agreed, Rows
+from skdp.data.sources import Source, as_source, digests, holds_sparse, largest_depth
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._matrix_estimator import MatrixEstimator
-from skdp.decomposition._spec import MatrixSpec
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
+from skdp.linear_model import DPLinearRegression, DPLogisticRegression, DPTraceRegressor
+from skdp.linear_model._supervised import SupervisedEstimator
+from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import Plan
 from skdp.privacy.noise import algorithm_generator, digest_of
 from skdp.privacy.releases import PrivacySpent
@@ -30,7 +48,7 @@ from skdp.units import ONE_ROW_EACH, Interaction, ResolvedRow
 
 _NOT_NEGATIVE = Interval(Integral, 0, None, closed="left")  # not tuned
 _CONSTRAINTS: dict[str, Any] = {
-    "n_features": [AT_LEAST_ONE],
+    "n_features": [AT_LEAST_ONE, None],
     "owners": [AT_LEAST_ONE],
     "unit": [StrOptions({"row", "owner"})],
     "aggregator": [StrOptions({"masked", "trusted", "none"})],
@@ -44,6 +62,13 @@ _MOST_ROWS = 1 << 24  # not tuned
 # Additions besides those of rows in one part: those of up to 2 ** 14 parts, and one for the
 # division by the number of rows.
 _MORE_DEPTH = 15  # not tuned
+#: What is fitted across owners: fits that are sums and releases of these.
+FITTED: tuple[type[PrivateEstimator], ...] = (
+    *(DPPCA, DPTruncatedSVD, DPStandardScaler, DPCovariance),
+    *(DPLinearRegression, DPLogisticRegression, DPTraceRegressor),
+)
+# Public facts of a spec that follow from the kind of rows, and that all owners share.
+_OF_KIND = ("matrix_shape", "coef_shape", "factors", "is_dense")
 
 
 @dataclass(frozen=True)
@@ -59,8 +84,10 @@ class ResolvedOwner(ResolvedRow):
 class Agreement:
     """The facts of one federated fit, as every party computes them."""
 
-    estimator: MatrixEstimator
-    spec: MatrixSpec
+    estimator: PrivateEstimator
+    spec: Any
+    like: Any  # a null record: zeros of the shape and the layout of X
+    names: list[str] | None  # of the features
     plan: Plan
     shares: Shares
     is_unit_owner: bool
@@ -78,7 +105,7 @@ class Agreement:
     @property
     def n_features(self) -> int:
         """Number of features."""
-        return self.spec.shape[1]
+        return math.prod(self.like.shape[1:])
 
     @property
     def layouts(self) -> list[ShareLayout]:
@@ -89,13 +116,14 @@ class Agreement:
 def agree(
     estimator: Any,
     n_rows: int | None,
-    n_features: int,
+    n_features: int | None,
     owners: int,
     unit: str,
     aggregator: str,
     colluding: int,
     seed: int,
     sparse: bool,
+    like: Any,
 ) -> Agreement:
     """Check the facts that owners agree on, and plan the fit without data."""
     given = {"n_features": n_features, "owners": owners, "unit": unit, "aggregator": aggregator}
@@ -107,32 +135,33 @@ def agree(
             "smaller than owners."
         )
     _check_estimator(estimator, unit)
-    n_rows = _checked_n_rows(n_rows, owners, unit)
+    n_units = _checked_n_rows(n_rows, owners, unit)
     # Sums of small numpy integers would wrap.
-    n_features, owners, colluding, seed = map(int, (n_features, owners, colluding, seed))
+    owners, colluding, seed = map(int, (owners, colluding, seed))
+    null, names = _null_record(n_features, sparse=sparse, like=like)
     is_unit_owner = unit == "owner"
-    most_rows = _MOST_ROWS if is_unit_owner else n_rows
+    most_rows = _MOST_ROWS if is_unit_owner else n_units
     # The clone is not fitted, and has its own copies of the parameters.
     estimator = clone(estimator)
-    is_sparse = sparse or estimator._resolved_unit().is_sparse
-    depth = largest_depth(most_rows, n_features, is_sparse=is_sparse) + _MORE_DEPTH
-    spec = _spec_of(estimator, (n_rows, n_features), depth, sparse)
+    depth = _depth_of(estimator, null, most_rows)
+    spec = _spec_of(estimator, n_units, null if like is None else like, null, depth)
     if is_unit_owner:
         spec = replace(spec, unit=ResolvedOwner(spec.unit.adjacency))
     plan = plan_of(spec, estimator._plan(spec))
     n_honest = 1 if aggregator == "none" else owners - colluding
-    # Bounds the entries of a sum of products of rows, where clipping is off without noise.
-    largest = spec.n_units * float(getattr(spec, "row_norm", None) or 1.0) ** 2
-    shares = Shares(owners, n_honest, spec.n_units, largest)
+    shares = Shares(owners, n_honest, spec.n_units)
     for release in {line for branch in plan.branches for line in branch}:
         # Refuses releases that rounding or words cannot hold, before anybody reads data.
         shares.planned(plan.cost, release)
     versions = sys.modules["skdp"].__version__, np.__version__
     model = type(estimator).__name__, parameters_by_value(estimator)
-    facts = (n_rows, n_features, owners, unit, aggregator, colluding, seed, bool(sparse))
+    of_rows = (null.shape[1:], str(null.dtype), type(null).__name__, tuple(names or ()))
+    facts = (n_units, *of_rows, owners, unit, aggregator, colluding, seed, depth)
     return Agreement(
         estimator,
         spec,
+        null,
+        names,
         plan,
         shares,
         is_unit_owner=is_unit_owner,
@@ -154,23 +183,32 @@ def agreement_of(federation: Any) -> Agreement:
 
 def _check_estimator(estimator: Any, unit: str) -> None:
     # A subclass, of the estimator or of its unit, may release something else.
-    if type(estimator) not in (DPPCA, DPTruncatedSVD):
+    if type(estimator) not in FITTED:
+        names = ", ".join(one.__name__ for one in FITTED)
         raise TypeError(
-            f"estimator must be a DPPCA or a DPTruncatedSVD, got {type(estimator).__name__}."
+            f"estimator must be one of {names}, got {type(estimator).__name__}: other fits are "
+            "more than sums and noise."
         )
     estimator._validate_params()
     check_unwatched(
         "estimator: ", estimator, "fits across owners call none, and set_callbacks() removes them"
     )
-    given = estimator.privacy_unit
-    if not (type(given) is Interaction or (isinstance(given, str) and given == "row")):
-        is_user = isinstance(given, str) and given == "user"
-        hint = f": {ONE_ROW_EACH}; unit='owner' protects all rows of an owner" * is_user
+    given, own = estimator.privacy_unit, ("row", "record")
+    if not (type(given) is Interaction or (isinstance(given, str) and given in own)):
+        hints = {
+            "user": f": {ONE_ROW_EACH}; unit='owner' protects all rows of an owner",
+            "response": ": pass 'record', which protects X, too",
+        }
         raise ValueError(
-            f"privacy_unit must be 'row' or Interaction() across owners, got {given!r}{hint}."
+            "privacy_unit must be 'row', or 'record' of models with y, or Interaction() across "
+            f"owners, got {given!r}{hints.get(given, '') if isinstance(given, str) else ''}."
         )
-    if unit == "owner" and given != "row":
+    if unit == "owner" and type(given) is Interaction:
         raise ValueError(f"unit='owner' needs privacy_unit='row', got {given!r}.")
+    if getattr(estimator, "init", None) == "spectral":
+        raise ValueError(
+            "init='spectral' is no sum of what owners have: pass init='random' across owners."
+        )
     if estimator.random_state is not None:
         raise ValueError(
             "random_state must be None: owners draw their noise from the operating system. seed, "
@@ -197,73 +235,149 @@ def _checked_n_rows(n_rows: int | None, owners: int, unit: str) -> int:
     return int(n_rows)
 
 
-def _spec_of(
-    estimator: MatrixEstimator, shape: tuple[int, int], depth: int, sparse: bool
-) -> MatrixSpec:
+def _null_record(n_features: Any, *, sparse: bool, like: Any) -> tuple[Any, list[str] | None]:
+    """Return a record of zeros, and the names of its features."""
+    if like is None:
+        if n_features is None:
+            raise TypeError("n_features must be the number of features, or pass like, an X.")
+        shape = (1, int(n_features))
+        return csr_array(shape) if sparse else np.zeros(shape), None
+    if sparse:
+        raise ValueError("sparse=True is for fits without like, which is sparse itself.")
+    _, size, like = planned_size(1, None, public_like(like))
+    if n_features not in (None, size):
+        raise ValueError(f"n_features={n_features} does not fit like, of {size} features.")
+    dtype, names = float_dtype(like), as_feature_names(feature_names(like))
+    if isinstance(like, RankOneMatrices):
+        parts = (one[:1] * 0 for one in (like.left, like.right))
+        return RankOneMatrices(*parts), names
+    if holds_sparse(like):
+        return csr_array((1, size), dtype=dtype), names
+    shape = getattr(like, "shape", np.shape(like))
+    return np.zeros((1, *shape[1:]), dtype), names
+
+
+def _depth_of(estimator: PrivateEstimator, null: Any, most_rows: int) -> int:
+    """Bound the longest chain of additions in a sum over the rows of any owner."""
+    size, is_sparse = math.prod(null.shape[1:]), holds_sparse(null)
+    if isinstance(estimator, MatrixEstimator):
+        is_sparse |= estimator._resolved_unit().is_sparse
+        return largest_depth(most_rows, size, is_sparse=is_sparse) + _MORE_DEPTH
+    # Blocks by whether they are sparse, and by the width that sets their length.
+    kinds = [(is_sparse, size)]
+    if isinstance(null, RankOneMatrices):
+        kinds = [(null.dense_width == 0, null.dense_width)]
+    elif isinstance(estimator, SupervisedEstimator):
+        # Rows may be written out with a constant; sparse vectors may be those beside a number.
+        kinds += [(is_sparse, size + 1), (False, size), (False, size + 1)]
+        kinds += [(False, 1)] * is_sparse
+    longest = (largest_depth(most_rows, size + 1, is_sparse=s, width=w) for s, w in kinds)
+    return max(longest) + _MORE_DEPTH
+
+
+def _spec_of(estimator: PrivateEstimator, n_units: int, like: Any, null: Any, depth: int) -> Any:
     """Pose the spec of all rows together, of which no party has seen any."""
-    n_rows, n_features = shape
-    spec = estimator._spec_of(
-        shape,
-        like=csr_array((1, n_features)) if sparse else np.empty((1, n_features)),
-        dtype=np.dtype(np.float64),
-        rounding=max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * n_rows),
-    )
-    for name in ("row_norm", "mean_norm"):
-        if getattr(spec, name, None) == math.inf:
-            raise ValueError(
-                f"{name} must be finite across owners, also with epsilon=inf: their sums are added "
-                "up in fixed point. Pass a bound that clips no row."
-            )
-    return spec
+    size = math.prod(null.shape[1:])
+    if isinstance(estimator, MatrixEstimator):
+        rounding = max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * n_units)
+        # Public facts of an array, wherever the rows of an owner are.
+        return estimator._spec_of((n_units, size), like=null, rounding=rounding)
+    spec = estimator._spec_of_size(n_units, size, like)
+    within = terms_within(spec.matrix_shape) if hasattr(spec, "matrix_shape") else 0
+    facts = {"rounding": rounding_of_depth(depth + within, n_units), "depth": depth}
+    facts |= {"has_owners": True, "dtype": null.dtype}
+    return replace(spec, **{name: value for name, value in facts.items() if hasattr(spec, name)})
 
 
 # ------------------------------
 # The one fit. Parties differ in the rows that it reads, and in who answers.
 
 
-def view_of(agreement: Agreement, X: Any) -> AgreedRows:
+def view_of(agreement: Agreement, X: Any, y: Any = None) -> Any:
     """Check the rows of one owner against the agreement, and read them once."""
-    estimator, spec = agreement.estimator, agreement.spec
-    checked = estimator._checked(X)
-    n_rows, n_features = checked.shape
+    estimator, spec, like = clone(agreement.estimator), agreement.spec, agreement.like
+    refuse_other_columns(agreement.names and as_feature_names(feature_names(X)), agreement.names)
+    agreed = Agreed(spec.n_units, agreement.depth)
+    if isinstance(estimator, MatrixEstimator):
+        checked = estimator._checked(X)
+        _check_size(agreement, checked.shape, is_sparse=holds_sparse(checked))
+        return estimator._view(checked, spec, partial(_changing_rows, agreed=agreed))[0]
+    if getattr(spec, "interval", None) is not None:
+        # By position: rows of an array, and the null record, have no names.
+        estimator.set_params(bounds=spec.interval)
+    own, (view, _) = estimator._validate(*in_parts(X, y))
+    source = source_of_view(view)
+    _check_size(agreement, source.shape, is_sparse=getattr(source, "is_sparse", holds_sparse(like)))
+    if any(getattr(own, name, None) != getattr(spec, name, None) for name in _OF_KIND):
+        raise ValueError("X has another layout than like: all owners pass rows of one kind.")
+    if not np.array_equal(getattr(own, "classes", ()), getattr(spec, "classes", ())):
+        raise ValueError("y has codes of labels, and classes has labels: pass labels as y.")
+    source.is_repeatable = False
+    if isinstance(view, Rows):
+        cache = view.cache._replace(norm_counts=None)
+        return replace(view, agreed=agreed, cache=cache)
+    return replace(view, design=replace(view.design, agreed=agreed))
+
+
+def source_of_view(view: Any) -> Any:
+    """Return where the rows of a view come from."""
+    return getattr(view, "design", view).source
+
+
+def digest_of_view(view: Any) -> bytes:
+    """Hash the rows of an owner, and their responses or labels."""
+    source, targets = source_of_view(view), getattr(view, "codes", getattr(view, "responses", None))
+    is_outer = isinstance(source, RankOneMatrices)
+    parts = map(as_source, (source.left, source.right)) if is_outer else [source]
+    return b"".join(digests(*parts, *([] if targets is None else [targets])))
+
+
+def _changing_rows(source: Source, n_jobs: int | None, agreed: Agreed) -> Rows:
+    # A fit may wait for days. If X changes meanwhile, rows must not be clipped by their old norms.
+    source.is_repeatable = False
+    return Rows(source, n_jobs, agreed=agreed)
+
+
+def _check_size(agreement: Agreement, shape: tuple[int, int], *, is_sparse: bool) -> None:
+    n_rows, n_features = shape
     if n_features != agreement.n_features:
         raise ValueError(f"X has {n_features} features, but {agreement.n_features} are agreed on.")
     if not 1 <= n_rows <= agreement.most_rows:
         raise ValueError(
             f"X has {n_rows} rows; an owner has one at least, and {agreement.most_rows} at most."
         )
-    if holds_sparse(checked) != spec.is_sparse:
-        kinds = ("sparse", "dense") if spec.is_sparse else ("dense", "sparse")
+    if is_sparse != (agreed := holds_sparse(agreement.like)):
+        kinds = ("sparse", "dense") if agreed else ("dense", "sparse")
         raise ValueError(
-            f"X must be {kinds[0]}, as agreed on by sparse={spec.is_sparse}: the noise depends "
+            f"X must be {kinds[0]}, as agreed on by sparse={agreed}: the noise depends "
             f"on it. Got {kinds[1]} rows."
         )
-    view = partial(AgreedRows, agreed_n_rows=spec.shape[0], agreed_depth=agreement.depth)
-    return estimator._view(checked, spec, view)[0]
 
 
-def no_rows(agreement: Agreement) -> AgreedRows:
-    """Return a row of zeros: the coordinator has no rows."""
-    zeros = np.zeros((1, agreement.n_features))
-    return view_of(agreement, csr_array(zeros) if agreement.spec.is_sparse else zeros)
+def no_rows(agreement: Agreement) -> Any:
+    """Return a view of a null record: the coordinator has no rows."""
+    y = getattr(agreement.spec, "classes", np.zeros(1))[:1]
+    return view_of(agreement, agreement.like, y)
 
 
 def run_fit(
     agreement: Agreement,
-    rows: AgreedRows,
+    rows: Any,
     exchange: Exchange,
     *,
     charge: Callable[[PrivacySpent], None] | None = None,
-) -> tuple[MatrixEstimator, list[str]]:
+) -> tuple[Any, list[str]]:
     """Run the fit on the rows of one party; return the model of all parties, and warnings."""
     estimator = clone(agreement.estimator)
-    n_own = rows.source.shape[0] if agreement.is_unit_owner else 1
+    n_own = source_of_view(rows).shape[0] if agreement.is_unit_owner else 1
     budget = ShareBudget.open(
         agreement.plan, agreement.shares, exchange, n_own=n_own, charge=charge
     )
     generator = algorithm_generator(agreement.seed)
+    estimator.n_features_in_ = agreement.n_features
+    if agreement.names:
+        estimator.feature_names_in_ = np.asarray(agreement.names, dtype=object)
     with np.errstate(all="ignore"):
         result = estimator._solve(agreement.spec, agreement.plan.parts, rows, budget, generator)
         warnings = estimator._keep(agreement.spec, result, budget)
-    estimator.n_features_in_ = agreement.n_features
     return estimator, warnings

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from skdp._estimator import PrivateEstimator
 from skdp.data.containers import as_feature_names, names_of
-from skdp.decomposition import DPPCA, DPTruncatedSVD
-from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.exceptions import FederationError, shortened, warn_of_privacy
 from skdp.federated._agreement import Agreement, agree, agreement_of, no_rows, run_fit
 from skdp.federated._masks import Story, checked_sum, digest, sum_modulo
@@ -58,7 +57,7 @@ class Coordinator:
     def __init__(self, federation: Any) -> None:
         self._agreement = agreement_of(federation)
 
-    def run(self, send: Send) -> MatrixEstimator:
+    def run(self, send: Send) -> PrivateEstimator:
         """Run the fit.
 
         A run that failed because an owner did not answer can be started again: all owners give the
@@ -176,14 +175,17 @@ class Federation:
 
     Parameters
     ----------
-    estimator : DPPCA or DPTruncatedSVD
-        What is fitted, with ``privacy_unit="row"`` or :class:`skdp.units.Interaction`, and without
-        ledger and `random_state`. It is not changed.
+    estimator : estimator
+        What is fitted, and not changed: a :class:`skdp.DPPCA`, :class:`skdp.DPTruncatedSVD`,
+        :class:`skdp.DPStandardScaler`, :class:`skdp.DPCovariance`,
+        :class:`skdp.DPLinearRegression`, :class:`skdp.DPLogisticRegression` or
+        :class:`skdp.DPTraceRegressor`; with the unit ``"row"`` or ``"record"``, or a
+        :class:`skdp.units.Interaction`, and without ledger and `random_state`.
     n_rows : int or None
         Number of rows of all owners together; None with ``unit="owner"``. Owners in processes of
         their own cannot check it: a wrong one spoils the model.
-    n_features : int
-        Number of features.
+    n_features : int or None, default=None
+        Number of features; None if `like` has it.
     owners : int
         Number of owners, s. All of them take part in the whole fit.
     unit : {"row", "owner"}, default="row"
@@ -200,7 +202,10 @@ class Federation:
     seed : int, default=0
         Public seed of the random start of the algorithm. Noise never depends on it.
     sparse : bool, default=False
-        Whether the rows of all owners are sparse.
+        Whether the rows of all owners are sparse, without `like`.
+    like : object or None, default=None
+        An X of any length that a fit would take. Its dtype, its shape after the first axis, the
+        names of its features and whether it is sparse are agreed on, and no value is read.
 
     Attributes
     ----------
@@ -214,7 +219,7 @@ class Federation:
     BudgetError
         If the budget is too small for so many numbers of so many owners.
     TypeError
-        If `estimator` is of another class, or has callbacks.
+        If `estimator` is of another class, or has callbacks; if nobody says how many features.
     ValueError
         If a parameter is not acceptable.
 
@@ -255,9 +260,9 @@ class Federation:
 
     def __init__(
         self,
-        estimator: DPPCA | DPTruncatedSVD,
+        estimator: Any,
         n_rows: int | None,
-        n_features: int,
+        n_features: int | None = None,
         *,
         owners: int,
         unit: str = "row",
@@ -265,8 +270,9 @@ class Federation:
         colluding: int = 1,
         seed: int = 0,
         sparse: bool = False,
+        like: Any = None,
     ) -> None:
-        facts = n_rows, n_features, owners, unit, aggregator, colluding, seed, sparse
+        facts = n_rows, n_features, owners, unit, aggregator, colluding, seed, sparse, like
         self._agreement = agreement = agree(estimator, *facts)
         warn_of_privacy(*agreement.estimator._public_warnings(agreement.spec, agreement.plan))
 
@@ -280,14 +286,16 @@ class Federation:
         """How many times larger the noise of sums is than in the plan."""
         return self._agreement.shares.excess
 
-    def fit(self, parts: Sequence[Any], *, ledger: Any = None) -> Any:
+    def fit(self, parts: Sequence[Any], y: Any = None, *, ledger: Any = None) -> Any:
         """Run the fit of all parties in this process, with the very messages of many.
 
         Parameters
         ----------
         parts : sequence of {array-like, sparse matrix, RowBlocks}
             The rows of each owner. Columns go by position: data frames whose columns have other
-            names are refused, and the model has no ``feature_names_in_``.
+            names are refused, and the model has ``feature_names_in_`` if `like` has names.
+        y : sequence of array-like or None, default=None
+            The responses or labels of each owner, for a model that has them.
         ledger : PrivacyLedger or None, default=None
             Charged with the whole plan before the first noise.
 
@@ -305,21 +313,22 @@ class Federation:
         ValueError
             If the parts are not those agreed on; nothing has been spent then.
         """
-        self._check_parts(parts)
+        self._check_parts(parts, y)
         identities = [Ed25519PrivateKey.generate() for _ in parts]
         peers = [identity.public_key() for identity in identities]
         with ExitStack() as stack:
             owners: list[Owner] = []
-            for number, (X, identity) in enumerate(zip(parts, identities, strict=True)):
+            targets = [None] * len(parts) if y is None else y
+            for number, given in enumerate(zip(parts, targets, identities, strict=True)):
                 # The first owner charges the fit of all, before anybody answers.
-                charged = None if number else ledger
-                owner = self._owner_of(X, number, identity=identity, peers=peers, ledger=charged)
+                keys = {"identity": given[-1], "peers": peers, "ledger": None if number else ledger}
+                owner = self._owner_of(number, *given[:-1], **keys)
                 owners.append(stack.enter_context(owner))
             return Coordinator(self).run(
                 lambda messages: {i: owners[i].handle(one) for i, one in messages.items()}
             )
 
-    def _check_parts(self, parts: Sequence[Any]) -> None:
+    def _check_parts(self, parts: Sequence[Any], y: Any) -> None:
         agreement = self._agreement
         if isinstance(parts, Mapping) or not hasattr(parts, "__len__"):
             raise TypeError(
@@ -329,10 +338,12 @@ class Federation:
             raise ValueError(
                 f"parts must be those of {agreement.n_owners} owners, got {len(parts)}."
             )
+        if y is not None and len(y) != len(parts):
+            raise ValueError(f"y must be a list with the targets of {len(parts)} owners.")
         n_rows = sum(_n_rows_of(part, number) for number, part in enumerate(parts))
-        if not agreement.is_unit_owner and n_rows != agreement.spec.shape[0]:
+        if not agreement.is_unit_owner and n_rows != agreement.spec.n_units:
             raise ValueError(
-                f"parts have {n_rows} rows together, but n_rows={agreement.spec.shape[0]} is "
+                f"parts have {n_rows} rows together, but n_rows={agreement.spec.n_units} is "
                 "agreed on."
             )
         # Sums go by position: data frames whose columns differ are refused.
@@ -344,9 +355,9 @@ class Federation:
                 "columns differ."
             )
 
-    def _owner_of(self, X: Any, number: int, **options: Any) -> Owner:
+    def _owner_of(self, number: int, *data: Any, **options: Any) -> Owner:
         try:
-            return Owner(self, number, X, **options)
+            return Owner(self, number, *data, **options)
         except (TypeError, ValueError) as error:
             error.add_note(f"This is about parts[{number}].")
             raise

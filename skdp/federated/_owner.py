@@ -15,11 +15,10 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from sklearn.exceptions import NotFittedError
 
-from skdp.data.sources import digest as digest_of_rows
-from skdp.decomposition._matrix_estimator import MatrixEstimator
+from skdp._estimator import PrivateEstimator
 from skdp.exceptions import FederationError
 from skdp.federated import _masks as masks
-from skdp.federated._agreement import Agreement, agreement_of, run_fit, view_of
+from skdp.federated._agreement import Agreement, agreement_of, digest_of_view, run_fit, view_of
 from skdp.federated._messages import TO_OWNER, Message, pack, unpack
 from skdp.federated._state import OwnerState, from_text, load_state, to_text
 from skdp.ledger import PrivacyLedger
@@ -226,9 +225,11 @@ class Owner:
         What all owners have agreed on.
     number : int
         Number of this owner, from 0.
-    X : {array-like, sparse matrix, RowBlocks} of shape (n_own_rows, n_features)
+    X : {array-like, sparse matrix, RowBlocks, RankOneMatrices} of shape (n_own_rows, n_features)
         Rows of this owner. Columns go by position, in an order that all owners have to keep to:
-        names of columns are not compared.
+        names of columns are compared where the federation has names.
+    y : array-like of shape (n_own_rows,) or None, default=None
+        Responses or labels of these rows, for a model that has them.
     identity : Ed25519PrivateKey or None, default=None
         Long-lived key of this owner, of ``cryptography``, that the others know it by. Required for
         masked sums.
@@ -291,13 +292,14 @@ class Owner:
     True
     """
 
-    estimator_: MatrixEstimator
+    estimator_: PrivateEstimator
 
     def __init__(
         self,
         federation: Any,
         number: int,
         X: Any,
+        y: Any = None,
         *,
         identity: Ed25519PrivateKey | None = None,
         peers: Sequence[Ed25519PublicKey] | None = None,
@@ -317,11 +319,11 @@ class Owner:
         self._handshake = None
         if agreement.is_masked:
             self._handshake = Handshake(agreement, number, identity, list(peers or ()))
-        self._rows, self._ledger = view_of(agreement, X), ledger
+        self._rows, self._ledger = view_of(agreement, X, y), ledger
         # A link is followed once: it may lead elsewhere later.
         self._path = None if state is None else Path(os.path.realpath(state))
         # An owner who comes back with other rows would mix two datasets in one fit.
-        digest_of_own = b"" if state is None else digest_of_rows(self._rows.source)
+        digest_of_own = b"" if state is None else digest_of_view(self._rows)
         self._state = load_state(self._path, agreement.digest.hex(), number, digest_of_own)
         self._is_saved, self._is_closed, self._is_marked = True, False, False
         self._lock, self._process = Lock(), os.getpid()

@@ -171,6 +171,7 @@ def median_of_responses(
     searches: Sequence[Search],
     responses: Targets,
     budget: PrivacyBudget,
+    n_units: int,
     n_jobs: int | None = None,
     people: People | None = None,
 ) -> float:
@@ -179,7 +180,6 @@ def median_of_responses(
     Each refinement searches a smaller neighborhood of the last result, within the first grid.
     """
     center, step = 0.0, 1.0
-    n_units = len(responses) if people is None else people.n_people
     for number, search in enumerate(searches):
         edges = np.append(center + step * search.grid, np.inf)
         kernel = partial(_counts, edges=edges, people=people)

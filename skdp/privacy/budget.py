@@ -467,6 +467,15 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         booked = self._book(release, release.sensitivity_for(), (correlation.horizon, *shape))
         return self._start(booked, shape, unit, correlation)
 
+    def of_all(self, sums: np.ndarray) -> np.ndarray:
+        """Return sums over the rows of all owners, if there are several; only without noise."""
+        assert not self.is_private
+        return sums
+
+    def part_of(self, value: np.ndarray) -> np.ndarray:
+        """Return the part of this owner in what follows from sums of all; all if it is alone."""
+        return value
+
     def skip(self, *releases: Release) -> None:
         """Spend the shares of releases that do not take place: stopping early saves no budget.
 

@@ -12,6 +12,7 @@ proof is in the documentation, under "Across owners".
 """
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Self
@@ -31,10 +32,8 @@ _ROOT = 6e6  # not tuned
 # The largest share of the noise, in steps: 37.6 standard deviations of 32 steps at most, and
 # one for both roundings.
 _FARTHEST = 1205  # not tuned
-# Without noise, 2**60 steps span the largest sum.
-_BITS_WITHOUT_NOISE = 60  # not tuned
-# More than the rounding of any kernel of BLAS.
-_ABOVE = 1 + 1e-9  # not tuned
+# Limbs of 32 bits that hold any float, as a multiple of the least positive one, and carries.
+_LIMBS, _LIMB = 67, 2**32 - 1  # not tuned
 _MECHANISMS = ("gaussian", "symmetric_gaussian")
 _UPPER = "symmetric_gaussian"
 
@@ -46,8 +45,6 @@ class Shares:
     n_owners: int
     n_honest: int  # owners who keep their share of the noise secret
     n_units: int  # units of all owners together
-    # Bound of the entries of a sum that has no sensitivity, without noise.
-    largest: float = math.inf
 
     @property
     def excess(self) -> float:
@@ -57,19 +54,12 @@ class Shares:
     def layout(self, release: Release, shape: tuple[int, ...]) -> "ShareLayout":
         """Lay a booked release out in counts; refuse sums that no word holds."""
         sensitivity, noise_std = release.sensitivity or 0.0, release.noise_std or 0.0
-        largest = self.n_units * sensitivity if math.isfinite(sensitivity) else self.largest
         std = noise_std / math.sqrt(self.n_honest)
-        if not (std > 0 or math.isfinite(largest)):
-            raise BudgetError(
-                f"Release {release.name!r} has no noise and no bound: sums of several owners need "
-                "a finite row_norm."
-            )
-        # A bound that kernels round to either side of a power of two has one step without noise. It
-        # is never 0: the least positive float where the bound is hardly larger.
-        exponent = math.frexp(largest * _ABOVE)[1] - _BITS_WITHOUT_NOISE
-        step = lattice_step(std) if std > 0 else math.ldexp(1.0, max(exponent, -1074))
+        if std == 0:
+            return ShareLayout(release.name, release.mechanism, shape, 0.0, 1.0, 0, self.n_owners)
+        step = lattice_step(std)
         # A sum of null units is 0, and changing each unit once leads to any dataset.
-        limit = largest / step + 1
+        limit = self.n_units * sensitivity / step + 1
         if not limit + _FARTHEST * self.n_owners < 2.0**62:
             raise BudgetError(
                 f"Release {release.name!r} does not fit into words of 64 bits at its mu of "
@@ -119,13 +109,16 @@ class ShareLayout:
 
     @property
     def size(self) -> int:
-        """Number of counts; a symmetric matrix has one for each entry of its upper triangle."""
-        return distinct_entries(self.mechanism, self.shape)
+        """Number of counts; a symmetric matrix has one for each entry of its upper triangle.
+
+        Without noise each number has `_LIMBS` counts.
+        """
+        return distinct_entries(self.mechanism, self.shape) * (1 if self.std > 0 else _LIMBS)
 
     @property
     def largest(self) -> int:
         """Bound of the sum of the counts of owners with no more units in all than agreed."""
-        return self.limit + _FARTHEST * self.n_owners
+        return self.limit + _FARTHEST * self.n_owners if self.std > 0 else self.n_owners << 33
 
     @property
     def words(self) -> np.dtype:
@@ -145,28 +138,57 @@ def counts_of(part: np.ndarray, layout: ShareLayout, key: bytes) -> np.ndarray:
     one step, whatever the size of the part. No part is refused: clipping to the public limit moves
     neighboring parts no farther apart.
     """
+    if layout.std == 0:
+        return _limbs_of(_distinct(part, layout))
     limit = float(layout.limit)
     with np.errstate(all="ignore"):
         steps = np.clip(np.nan_to_num(_distinct(part, layout) / layout.step), -limit, limit)
         whole = np.rint(steps)
         rest = steps - whole
-        if layout.std > 0:
-            noise = _distinct(draw(layout.mechanism, layout.shape, key), layout)
-            # The quotient is between 16 and 32, and exact. A product of the noise and the std could
-            # leave the range of floats.
-            rest += noise * (layout.std / layout.step)
+        noise = _distinct(draw(layout.mechanism, layout.shape, key), layout)
+        # The quotient is between 16 and 32, and exact. A product of the noise and the std could
+        # leave the range of floats.
+        rest += noise * (layout.std / layout.step)
     return whole.astype(np.int64) + np.rint(rest).astype(np.int64)
 
 
 def numbers_of(counts: np.ndarray, layout: ShareLayout) -> np.ndarray:
     """Return the released numbers that the sum of all counts stands for."""
     with np.errstate(over="ignore"):
-        flat = counts.astype(np.float64) * layout.step
+        flat = counts * layout.step if layout.std > 0 else _floats_of(counts)
     if layout.mechanism != _UPPER:
         return flat.reshape(layout.shape)
     numbers = np.zeros(layout.shape)
     numbers[np.triu_indices(len(numbers))] = flat
     return numbers + np.triu(numbers, 1).T
+
+
+def _limbs_of(values: np.ndarray) -> np.ndarray:
+    """Write floats as whole multiples of the least positive one, in limbs that add up exactly."""
+    mantissas, exponents = np.frexp(np.nan_to_num(values))
+    whole = np.ldexp(np.abs(mantissas), 53).astype(np.int64)
+    shift = exponents.astype(np.int64) + (1074 - 53)
+    # What a subnormal number loses here is 0.
+    whole >>= np.maximum(-shift, 0)
+    place, left = np.divmod(np.maximum(shift, 0), 32)
+    low, high = (whole & _LIMB) << left, (whole >> 32) << left
+    limbs, rows = np.zeros((values.size, _LIMBS), np.int64), np.arange(values.size)
+    for offset, part in enumerate((low & _LIMB, (low >> 32) + (high & _LIMB), high >> 32)):
+        limbs[rows, place + offset] = np.where(mantissas < 0, -part, part)
+    return limbs.ravel()
+
+
+def _floats_of(counts: np.ndarray) -> np.ndarray:
+    """Read sums of limbs: the nearest floats, the largest ones for what is beyond."""
+    limbs = counts.reshape(-1, _LIMBS).copy()
+    for place in range(_LIMBS - 1):
+        limbs[:, place + 1] += limbs[:, place] >> 32
+        limbs[:, place] &= _LIMB
+    lines = limbs.astype("<i4", casting="unsafe")
+    most = int(sys.float_info.max) << 1074
+    whole = (int.from_bytes(line.tobytes(), "little", signed=True) for line in lines)
+    # A quotient of integers is rounded once.
+    return np.array([min(max(one, -most), most) / (1 << 1074) for one in whole])
 
 
 def _distinct(values: np.ndarray, layout: ShareLayout) -> np.ndarray:
@@ -217,6 +239,15 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
         """Release the sum of all parts, of which `value` is one; see `PrivacyBudget.release`."""
         noisy, noise_std = super().release(release, value, *facts, **more)
         return Released(noisy, noise_std * self._shares.excess)
+
+    def of_all(self, sums: np.ndarray) -> np.ndarray:
+        """Add up the sums of all owners without noise; see `PrivacyBudget.of_all`."""
+        line = Release("sums without noise", "gaussian", 0.0, math.inf, 0.0)
+        return self._publish(line, super().of_all(sums))
+
+    def part_of(self, value: np.ndarray) -> np.ndarray:
+        """Return the part of this owner in what all of them have computed alike."""
+        return value * (self._n_own / self._shares.n_owners)
 
     def sums_with_initial_noise(
         self, release: Release, *, unit: float, correlation: PrefixNoise

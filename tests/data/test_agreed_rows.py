@@ -12,7 +12,7 @@ from scipy import sparse
 from skdp import DPTruncatedSVD, RowBlocks
 from skdp._estimator import plan_of
 from skdp.data.reduce import sum_depth
-from skdp.data.rows import AgreedRows, RowCache, Rows, open_rows
+from skdp.data.rows import Agreed, RowCache, Rows, open_rows
 from skdp.data.sources import as_source, block_starts, depth_of, largest_depth
 from skdp.datasets import make_interactions
 from skdp.decomposition._spec import RowsSpec
@@ -32,7 +32,9 @@ GRID = np.geomspace(0.1, 10, 50)
 
 def agreed(X, n_rows, function=None, **more):
     depth = largest_depth(n_rows, X.shape[1], is_sparse=sparse.issparse(X))
-    return AgreedRows(as_source(X, function), 1, agreed_n_rows=n_rows, agreed_depth=depth, **more)
+    source = as_source(X, function)
+    source.is_repeatable = False
+    return Rows(source, 1, agreed=Agreed(n_rows, depth), **more)
 
 
 def weighting(norms):
@@ -94,7 +96,6 @@ def test_a_search_seeks_a_part_of_the_agreed_number():
     opened, _ = open_rows(
         agreed(blocks, SHAPE[0]), is_seeded=False, needs_signs=False, first=None, grid=GRID
     )
-    assert type(opened) is AgreedRows
     assert opened.counted_norms(GRID).n_units == SHAPE[0]
 
 
@@ -111,8 +112,7 @@ def test_all_views_keep_what_has_been_agreed(n_own):
         opened.subsample(1),
     )
     for view in views:
-        assert type(view) is AgreedRows
-        assert (view.n_rows, view.depth) == (5000, rows.agreed_depth)
+        assert (view.n_rows, view.depth) == (5000, rows.agreed.depth)
     # Every fifth row, since there are 5000 in all.
     np.testing.assert_array_equal(views[4].dense(), X[:n_own:5])
     np.testing.assert_array_equal(views[4].norms(), opened.norms()[::5])
@@ -123,9 +123,9 @@ def test_all_views_keep_what_has_been_agreed(n_own):
 def test_longer_sums_than_agreed_are_refused(convert):
     source = as_source(convert(X))
     depth = depth_of(X, SHAPE, is_sparse=sparse.issparse(convert(X)))
-    assert AgreedRows(source, agreed_n_rows=SHAPE[0], agreed_depth=depth).depth == depth
+    assert Rows(source, agreed=Agreed(SHAPE[0], depth)).depth == depth
     with pytest.raises(ValueError, match=f"a chain of {depth} additions"):
-        AgreedRows(source, agreed_n_rows=SHAPE[0], agreed_depth=depth - 1)
+        Rows(source, agreed=Agreed(SHAPE[0], depth - 1))
 
 
 # What follows runs the solvers of fits.
@@ -228,7 +228,7 @@ def test_parts_of_interactions_add_up_and_one_owner_has_the_bits_of_rows(convert
     assert_adds_up(estimator, whole, parts, table.shape)
 
 
-class OwnRows(AgreedRows):
+class OwnRows(Rows):
     """A mistake: the number of rows is that of the own ones."""
 
     @property
@@ -242,8 +242,6 @@ class OwnRows(AgreedRows):
 def test_parts_that_count_their_own_rows_are_caught(cell):
     rows = row_datasets()["spiked"]
     with setting(cell):
-        parts = cut(
-            rows, lambda part: OwnRows(as_source(part), agreed_n_rows=40, agreed_depth=10**4)
-        )
+        parts = cut(rows, lambda part: OwnRows(as_source(part), agreed=Agreed(40, 10**4)))
         with pytest.raises((AssertionError, ValueError)):
             assert_adds_up(cell(), Rows(as_source(rows), 1), parts, rows.shape)

@@ -12,7 +12,16 @@ from parties import Talk, a_federation, answer_of, owners_of, the_threads
 from sklearn.base import clone
 
 import skdp
-from skdp import DPPCA, BudgetError, DPStandardScaler, DPTruncatedSVD, PrivacyWarning
+from skdp import (
+    DPPCA,
+    BudgetError,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPTraceClassifier,
+    DPTraceRegressor,
+    DPTruncatedSVD,
+    PrivacyWarning,
+)
 from skdp.federated import Federation, _agreement
 from skdp.ledger import PrivacyLedger
 from skdp.units import Interaction
@@ -311,7 +320,14 @@ class Subclass(DPPCA):
 @pytest.mark.parametrize(
     ("estimator", "options", "error", "match"),
     [
-        (DPStandardScaler(), {}, TypeError, "DPPCA or a DPTruncatedSVD, got DPStandardScaler"),
+        (DPTraceClassifier(), {}, TypeError, "DPTraceRegressor, got DPTraceClassifier: other fits"),
+        (DPLogisticRegression(), {}, ValueError, "pass classes, a list of all labels"),
+        (DPTraceRegressor(init="spectral"), {}, ValueError, "pass init='random' across owners"),
+        (DPTraceRegressor(privacy_unit="response"), {}, ValueError, "pass 'record', which"),
+        (DPLinearRegression(privacy_unit="user"), {}, ValueError, "unit='owner' protects all rows"),
+        (PCA, {"like": np.zeros((1, 6)), "sparse": True}, ValueError, "sparse=True is for fits"),
+        (PCA, {"like": np.zeros((1, 7))}, ValueError, "n_features=6 does not fit like, of 7"),
+        (PCA, {"n_features": None}, TypeError, "n_features must be the number of features, or"),
         (Subclass(2, **FINITE), {}, TypeError, "got Subclass"),
         (DPPCA, {}, TypeError, "got type|got ABCMeta"),
         (None, {"estimator": 3}, TypeError, "got int"),
@@ -320,13 +336,6 @@ class Subclass(DPPCA):
         (DPPCA(2, random_state=0, **FINITE), {}, ValueError, "random_state must be None"),
         (DPPCA(9, **FINITE), {}, ValueError, "n_components=9"),
         (DPPCA(2, row_norm=np.inf, mean_norm=5.0), {}, ValueError, "row_norm"),
-        (DPPCA(2, epsilon=np.inf, row_norm=np.inf, mean_norm=5.0), {}, ValueError, "row_norm must"),
-        (
-            DPPCA(2, epsilon=np.inf, row_norm=5.0, mean_norm=np.inf),
-            {},
-            ValueError,
-            "mean_norm must",
-        ),
         (DPTruncatedSVD(2, privacy_unit="column", row_norm=5.0), {}, ValueError, "privacy_unit"),
         (
             DPTruncatedSVD(2, privacy_unit=Interaction()),

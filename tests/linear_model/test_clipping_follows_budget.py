@@ -113,8 +113,8 @@ def test_a_refined_median_stays_within_the_first_grid():
     searches = plan_trace(spec).response_center
     assert len(searches) >= 2
     found = [
-        _descent.median_of_responses(searches, responses, budget_for(spec, searches, seed=seed))
-        for seed in range(30)
+        _descent.median_of_responses(searches, responses, budget, 300)
+        for budget in (budget_for(spec, searches, seed=seed) for seed in range(30))
     ]
     assert np.abs(found).max() <= 10.0
 

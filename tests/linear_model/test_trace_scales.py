@@ -25,14 +25,14 @@ def spread_of(values, seed, epsilon=1.0):
     spec = spec_of(len(values), (1, 1), epsilon=epsilon)
     spread = plan_trace(spec).branches.branches[0].response_spread
     budget = budget_for(spec, spread, seed=seed)
-    return trace_records.release_spread(spread, Targets.of(values), budget, math.inf)
+    return trace_records.release_spread(spread, Targets.of(values), budget, math.inf, len(values))
 
 
 def center_of(values, seed=0, bound=None):
     spec = spec_of(len(values), (1, 1), response_bound=bound)
     searches = plan_trace(spec).response_center
     budget = budget_for(spec, searches, seed=seed)
-    return median_of_responses(searches, Targets.of(values), budget)
+    return median_of_responses(searches, Targets.of(values), budget, len(values))
 
 
 def found_in(X, seed=0, *, centered=True):
@@ -181,8 +181,8 @@ def test_null_records_are_not_counted():
     trace_records.release_norm(norm, design_of(X), values, budget)
     assert max(released) == 100
     released.clear()
-    trace_records.release_spread(spread, values, budget, math.inf)
-    median_of_responses(plan.response_center, values, budget)
+    trace_records.release_spread(spread, values, budget, math.inf, len(values))
+    median_of_responses(plan.response_center, values, budget, len(values))
     assert max(map(np.max, released)) == 100
 
 

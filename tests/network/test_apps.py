@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from skdp import DPPCA
+from skdp import DPPCA, DPLinearRegression, DPLogisticRegression, DPStandardScaler
 from skdp.exceptions import FederationError
 from skdp.federated import Federation, Owner
 
@@ -81,6 +82,40 @@ def test_the_model_is_that_of_one_process_on_the_server_and_at_every_owner(tmp_p
     assert len(models) == 1 + N_OWNERS
     for model in models:
         np.testing.assert_array_equal(model.components_, expected)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DPLogisticRegression(classes=["a", "b"], epsilon=np.inf),
+        DPLinearRegression(epsilon=np.inf),
+        DPStandardScaler(bounds=(-30, 30)),
+        DPLogisticRegression(classes=["a", "b"], epsilon=1e3),
+    ],
+    ids=lambda one: f"{type(one).__name__} {one.epsilon}",
+)
+def test_models_with_targets_and_scales(tmp_path, monkeypatch, estimator):
+    def make_federation(context=None):
+        return Federation(estimator, len(ROWS), 4, owners=N_OWNERS, aggregator="trusted")
+
+    targets = np.where(ROWS[:, 0] > 0, "a", "b") if hasattr(estimator, "classes") else ROWS[:, 0]
+
+    class Labeled(Grid):
+        def make_owner(self, context):
+            number = context.node_config["owner"]
+            data = PARTS[number], targets[number::N_OWNERS]
+            return Owner(make_federation(), number, *data, state=self.folder / f"{number}")
+
+    monkeypatch.setitem(globals(), "make_federation", make_federation)
+    grid = Labeled(tmp_path, {71: 2, 5: 0, 38: 1})
+    models = [run(grid), *grid.models.values()]
+    assert len(models) == 1 + N_OWNERS
+    expected = clone(estimator).set_params(epsilon=np.inf).fit(ROWS, targets)
+    name = "mean_" if hasattr(expected, "mean_") else "coef_"
+    for model in models:
+        np.testing.assert_array_equal(getattr(model, name), getattr(models[0], name))
+        if estimator.epsilon == np.inf:
+            np.testing.assert_allclose(getattr(model, name), getattr(expected, name), atol=1e-9)
 
 
 def test_a_late_node_is_waited_for(tmp_path):

@@ -164,7 +164,7 @@ def release_response_scale(
 
     Without an intercept, the center is 0.
     """
-    facts, center = (view.n_jobs, view.people), 0.0
+    facts, center = (view.n_rows, view.n_jobs, view.people), 0.0
     if plan.center:
         center = median_of_responses(plan.center, view.responses, budget, *facts)
     if plan.spread is None:

@@ -1,10 +1,10 @@
 """A logistic fit: rows are whitened by a released moment, and steps go from there."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -45,7 +45,7 @@ from skdp.linear_model.logistic.scores import Scores, length_of, losses_at, scor
 from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
 from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING, clip_weights, clipped, weighting_to
-from skdp.privacy.releases import warnings_for_ends
+from skdp.privacy.releases import Search, warnings_for_ends
 
 # ------------------------------
 # Warnings, from public facts and released values.
@@ -318,16 +318,16 @@ def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
 _PRECISION = {"maxiter": 2000, "maxcor": 30, "gtol": 1e-7, "ftol": 1e-16}  # not studied
 
 
-def optimum(view: LabeledRows, n_columns: int) -> np.ndarray:
+def optimum(view: LabeledRows, n_columns: int, of_all: Callable[[Any], Any] = np.asarray) -> Any:
     """Minimize the penalized logistic loss; the last row of what is returned are the intercepts.
 
     The penalty is that of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns,
     for each column of weights. The number of steps depends on the data: this is for epsilon=inf
-    alone, where nothing is private.
+    alone, where nothing is private. `of_all` adds up the sums of several owners.
     """
     n_rows, size = view.n_rows, view.n_features
-    mean = view.total()[0] / n_rows
-    covariance = view.gram()[0] / n_rows - np.outer(mean, mean)
+    mean = of_all(view.total()[0]) / n_rows
+    covariance = of_all(view.gram()[0]) / n_rows - np.outer(mean, mean)
     # Rounding hides how these columns vary, if they do: they are penalized in their own units.
     is_constant = np.diag(covariance) <= 16 * np.finfo(float).eps * mean**2
     covariance[is_constant], covariance[:, is_constant] = 0.0, 0.0
@@ -344,7 +344,7 @@ def optimum(view: LabeledRows, n_columns: int) -> np.ndarray:
         weights = on_rows(flat.reshape(size + 1, n_columns), root, mean)
         pulled = penalty * (sizes**2)[:, np.newaxis] * weights[:-1]
         kernel = partial(_loss_sums, codes=view.codes, slopes=weights[:-1], offsets=weights[-1])
-        sums = view.map_sum(kernel, weights.size + n_columns)
+        sums = of_all(view.map_sum(kernel, weights.size + n_columns))
         of_rows = root.T @ ((sums[:-2] - np.outer(mean, sums[-2])) / n_rows + pulled)
         gradient = np.vstack([of_rows, sums[-2] / n_rows])
         return sums[-1, 0] / n_rows + np.vdot(weights[:-1], pulled) / 2, gradient.ravel()
@@ -416,8 +416,8 @@ def solve_logistic(
     view = view.measured()
     if plan.coefficients is not None:
         bound = min(NO_CLIPPING, spec.row_norm or NO_CLIPPING)
-        best = optimum(clipped(view, bound), spec.n_columns)
-        return Estimate(budget.release(plan.coefficients, centered(best)).value)
+        best = optimum(clipped(view, bound), spec.n_columns, budget.of_all)
+        return Estimate(budget.release(plan.coefficients, budget.part_of(centered(best))).value)
     assert plan.moment is not None
     assert plan.losses is not None
     quantile = norm_quantile(spec)
@@ -460,11 +460,14 @@ def release_norm(
 ) -> float:
     """Return the norm that rows are clipped to; if it is released, by the exponential mechanism.
 
-    It then chooses a norm near the wanted quantile.
+    It then chooses a norm near the wanted quantile. Several owners search for it by counts.
     """
     if release is None:
         return clip_norm(spec)
-    up_to = view.counted_norms(_ENDS).up_to_points
+    counts = view.counted_norms(_ENDS)
+    if isinstance(release, Search):
+        return budget.quantile(release, counts._replace(grid=NORMS), q=quantile)
+    up_to = counts.up_to_points
     # Of the public number of records, null ones included.
     wanted, below = quantile * spec.n_units, np.append(0, up_to[:-1])
     # Distances to either side: from counts up to a norm alone, all norms between two rows that are

@@ -20,6 +20,7 @@ from skdp.linear_model._weighted_rows import (
     noise_in_mean,
     plan_steps,
 )
+from skdp.preprocessing.intervals import OTHER_UNITS_OF_X
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING
 from skdp.privacy.plan import PrivacyCost, left_of, plan_sum
@@ -41,6 +42,8 @@ class LogisticSpec:
     depth: int
     dtype: np.dtype
     row_norm: float | None
+    # Whether several owners have the records: the mechanism of the norm adds up counts then.
+    has_owners: bool = field(default=False, kw_only=True)
 
     #: What takes less noise, as warnings put it.
     fewer: ClassVar[str] = "fewer features"
@@ -195,6 +198,8 @@ def plan_norm(spec: LogisticSpec, name: str = "clip norm") -> Release | None:
     """Plan a quantile of the norms, unless it is given or guessed."""
     if spec.row_norm is not None or is_norm_guessed(spec):
         return None
+    if spec.has_owners:
+        return spec.cost.search(name, _NORM_SHARE, NORMS, remedy=OTHER_UNITS_OF_X)
     return spec.cost.release(
         name, "exponential", _NORM_SHARE, sensitivity.count_distance, {}, shape=NORMS.shape
     )

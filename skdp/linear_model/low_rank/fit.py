@@ -346,10 +346,10 @@ def solve_trace(
 ) -> trace_descent.Estimate:
     """Release the scales, then the coefficients and the intercept, in the units of the data."""
     bound, center = spec.largest_response, 0.0
-    n_jobs, people = view.design.n_jobs, view.design.people
+    of_units = spec.n_units, view.design.n_jobs, view.design.people
     responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
     if plan.response_center:
-        center = median_of_responses(plan.response_center, responses, budget, n_jobs, people)
+        center = median_of_responses(plan.response_center, responses, budget, *of_units)
         responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
     found, rest = _scales(spec, plan, view.design, responses, budget)
     transform, scaled = _transform(spec, rest, found, view.design, responses, budget)
@@ -357,7 +357,7 @@ def solve_trace(
     spread = Spread(math.inf)
     if rest.response_spread is not None:
         farthest = bound + abs(center)
-        spread = release_spread(rest.response_spread, responses, budget, farthest, n_jobs, people)
+        spread = release_spread(rest.response_spread, responses, budget, farthest, *of_units)
     margins, maps = None, [transform.row_map, transform.column_map]
     if rest.margins is not None:
         records = Records(scaled, responses, 0.0)
@@ -374,7 +374,7 @@ def solve_trace(
         # The first means hold what the matrix of low rank was to find, where cells are few.
         left = math.inf
         if rest.last_spread is not None:
-            facts = responses, budget, farthest, n_jobs, people
+            facts = responses, budget, farthest, *of_units
             left = release_spread(rest.last_spread, *facts).size
         records = Records(scaled, responses, 0.0)
         margins += release_margins(rest.last_margins, records, maps, left, budget)

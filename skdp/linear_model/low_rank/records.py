@@ -186,6 +186,7 @@ def release_spread(
     responses: Targets,
     budget: PrivacyBudget,
     farthest: float,
+    n_units: int,
     n_jobs: int | None = None,
     people: People | None = None,
 ) -> Spread:
@@ -202,7 +203,6 @@ def release_spread(
         return count_by_power(values[:, 0], mass_of(people, rows))
 
     counts = map_sum(responses, _kernel, N_POWERS, n_jobs)
-    n_units = len(responses) if people is None else people.n_people
     released, noise_std = budget.release(plan, counts[np.newaxis])
     # The margin is wide: a bin of noise alone, many powers too high, would rule the mean square.
     edge = noise_std / n_units * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)

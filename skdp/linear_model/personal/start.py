@@ -204,7 +204,7 @@ def release_response_center(
     """Release the median or the mean of the users' mean responses; a mean in the noise is 0."""
     means = users.map_users(mean_responses)
     if not isinstance(plan, ClippedSum):
-        return median_of_responses(plan, Targets.of(means), budget)
+        return median_of_responses(plan, Targets.of(means), budget, len(means))
     level = release_level(plan.norm, np.abs(means), _CENTER_QUANTILE, budget)
     total = clipped_sum(means[:, np.newaxis], level)[0]
     released, noise_std = _release_mean(plan.total, total, level, users, budget)

@@ -1,0 +1,293 @@
+"""Models with scales and targets across owners: sums of parts, neighbors, lies, names, ledgers."""
+
+from contextlib import suppress
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from parties import Talk, answer_of, owners_of
+from scipy import sparse
+from sklearn.base import clone
+
+from skdp import (
+    DPCovariance,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPStandardScaler,
+    DPTraceRegressor,
+    RankOneMatrices,
+)
+from skdp.exceptions import FederationError
+from skdp.federated import Federation, Owner, _agreement
+from skdp.federated._messages import pack
+from skdp.ledger import PrivacyLedger
+from skdp.privacy.noise import algorithm_generator
+from skdp.testing._recording import RecordingBudget, scripted_budget
+
+# Small data: most of what is found is noise.
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+RNG = np.random.default_rng(11)
+N, D = 240, 6
+X = RNG.normal(size=(N, 3)) @ RNG.normal(size=(3, D)) + RNG.normal(size=(N, D)) + np.arange(D)
+Y = X @ RNG.normal(size=D) + RNG.normal(size=N)
+LABELS = np.where(np.median(Y) < Y, "yes", "no")
+SPARSE = sparse.csr_array(np.where(np.abs(X) > 3, X, 0.0))
+CELLS = RankOneMatrices.from_indices(RNG.integers(4, size=N), RNG.integers(3, size=N), (4, 3))
+CLASSIFIER = DPLogisticRegression(classes=["yes", "no"])
+CASES = {
+    "scaler": (DPStandardScaler(), X, None),
+    "scaler, bounds": (DPStandardScaler(bounds=(-20, 20)), X, None),
+    "scaler, sparse": (DPStandardScaler(with_mean=False), SPARSE, None),
+    "covariance": (DPCovariance(), X, None),
+    "linear": (DPLinearRegression(), X, Y),
+    "linear, bounds": (DPLinearRegression(bounds=(-20, 20), response_bound=50), X, Y),
+    "linear, sparse": (DPLinearRegression(fit_intercept=False), SPARSE, Y),
+    "logistic": (CLASSIFIER, X, LABELS),
+    "logistic, norm": (clone(CLASSIFIER).set_params(row_norm=10.0), X, LABELS),
+    "logistic, sparse": (CLASSIFIER, SPARSE, LABELS),
+    "trace": (DPTraceRegressor(rank=2), X.reshape(N, 3, 2), Y),
+    "trace, vectors": (DPTraceRegressor(n_iter=5), X, Y),
+    "trace, cells": (DPTraceRegressor(rank=1, n_iter=5), CELLS, Y),
+}
+EACH = pytest.mark.parametrize("name", CASES)
+SIZES = [0, 3, 90, N]
+
+
+def parts_of(values):
+    """Three parts, of 3, 87 and 150 records."""
+    return None if values is None else [values[a:b] for a, b in pairwise(SIZES)]
+
+
+def federation_of(name, epsilon=4.0, n_rows=N, owners=3, **options):
+    estimator, rows, _ = CASES[name]
+    estimator = clone(estimator).set_params(epsilon=epsilon)
+    return Federation(estimator, n_rows, owners=owners, **({"like": rows[:1]} | options))
+
+
+def solved(federation, rows, y, kind):
+    """Run the fit of one party with a budget of that kind; return the budget."""
+    agreement = federation._agreement
+    view = _agreement.view_of(agreement, rows, y)
+    budget = kind.of(agreement.plan)
+    generator = algorithm_generator(agreement.seed)
+    with np.errstate(all="ignore"):
+        agreement.estimator._solve(agreement.spec, agreement.plan.parts, view, budget, generator)
+    return budget
+
+
+def scripts_of(federation, rows, y):
+    """Releases of all rows, and some that no rows give."""
+    whole = solved(federation, rows, y, RecordingBudget)
+    yield whole.values, whole.released
+    rng = np.random.default_rng(3)
+    released = [one * rng.uniform(-1, 2, one.shape) for one in whole.released[: len(whole.values)]]
+    released = [
+        (one + one.T) / 2 if one.ndim == 2 and len(one) == len(one.T) else one for one in released
+    ]
+    yield None, released
+
+
+@EACH
+def test_without_noise_it_is_the_fit_in_one_place(name):
+    estimator, rows, y = CASES[name]
+    one = clone(estimator).set_params(epsilon=np.inf, random_state=0).fit(rows, y)
+    for options in ({}, {"aggregator": "trusted"}):
+        model = federation_of(name, np.inf, **options).fit(parts_of(rows), parts_of(y))
+        assert set(vars(model)) == set(vars(one))
+        for attribute, expected in vars(one).items():
+            if attribute[-1] == "_" and np.asarray(expected).dtype.kind in "fi":
+                found, scale = getattr(model, attribute), np.abs(expected).max(initial=1e-300)
+                np.testing.assert_allclose(found, expected, atol=1e-9 * scale, err_msg=attribute)
+
+
+@EACH
+def test_parts_add_up_to_the_sums_of_all_rows(name):
+    """Each party gives its part of the very sums of all rows, and nothing of another size."""
+    _, rows, y = CASES[name]
+    federation = federation_of(name)
+    values, script = next(scripts_of(federation, rows, y))
+    targets = parts_of(y) or [None] * 3
+    of_parts = [
+        solved(federation, part, its, scripted_budget(script)).values
+        for part, its in zip(parts_of(rows), targets, strict=True)
+    ]
+    assert {len(one) for one in of_parts} == {len(values)}
+    for number, expected in enumerate(values):
+        found = sum(one[number] for one in of_parts)
+        scale = max(np.abs(expected).max(initial=0), 1)
+        np.testing.assert_allclose(found, expected, atol=1e-9 * scale)
+
+
+FAR = [1e300, -1e300, 1e6, 0.0, -40.0, 1e-300]
+
+
+@EACH
+@pytest.mark.parametrize("seed", range(3))
+def test_a_record_moves_the_part_of_its_owner_by_no_more_than_is_paid_for(name, seed):
+    """Whatever sums the owner gets, true ones or not."""
+    _, rows, y = CASES[name]
+    federation, rng = federation_of(name), np.random.default_rng(seed)
+    mine, other = slice(0, 40), rng.integers(40)
+    own, its = rows[mine], None if y is None else y[mine]
+    if isinstance(rows, RankOneMatrices):
+        left, right = own.left.toarray(), own.right.toarray()
+        left[other] = rng.choice(FAR, size=left.shape[1])
+        theirs = RankOneMatrices(sparse.csr_array(left), sparse.csr_array(right))
+    else:
+        theirs = own.toarray() if sparse.issparse(own) else own.copy()
+        theirs[other] = rng.choice([*FAR, *theirs[other].ravel()], size=theirs[other].shape)
+        theirs = sparse.csr_array(theirs) if sparse.issparse(own) else theirs
+    targets = its
+    if y is not None:
+        targets = its.copy()
+        targets[other] = rng.choice(["yes", "no"] if y.dtype.kind == "U" else FAR)
+    for _, script in scripts_of(federation, rows, y):
+        try:
+            one, two = (
+                solved(federation, part, them, scripted_budget(script))
+                for part, them in ((own, its), (theirs, targets))
+            )
+        except (AssertionError, IndexError, ValueError):
+            # Made-up releases may lead to another branch, of more or other releases than these.
+            continue
+        assert len(one.values) == len(two.values) > 0
+        for release, a, b in zip(one.spent().releases, one.values, two.values, strict=False):
+            if a.size:
+                assert np.linalg.norm(a - b) <= release.sensitivity * (1 + 1e-9), release.name
+
+
+def test_a_mean_of_the_own_rows_is_the_part_of_an_owner_who_is_a_unit():
+    federation = federation_of("scaler, bounds", np.inf, n_rows=None, unit="owner")
+    model = federation.fit(parts_of(X))
+    means = [part.mean(axis=0) for part in parts_of(X)]
+    np.testing.assert_allclose(model.mean_, np.mean(means, axis=0), rtol=1e-12)
+    federation = federation_of("logistic", np.inf, n_rows=None, unit="owner")
+    model = federation.fit(parts_of(X), parts_of(LABELS))
+    # Whoever repeats rows does not count for more.
+    often = [np.repeat(part, 5, axis=0) for part in parts_of(X)[:1]] + parts_of(X)[1:]
+    labels = [np.repeat(part, 5) for part in parts_of(LABELS)[:1]] + parts_of(LABELS)[1:]
+    np.testing.assert_allclose(federation.fit(often, labels).coef_, model.coef_, rtol=1e-6)
+    assert federation_of("linear", 4.0, n_rows=None, unit="owner").plan.unit == "owner"
+
+
+# ---- names, layouts and labels
+
+
+def test_names_are_agreed_on():
+    names = list("abcdef")
+    frame = pd.DataFrame(X, columns=names)
+    bounds = {name: (-20 - i, 20.0) for i, name in enumerate(names)}
+    scaler = DPStandardScaler(bounds=bounds, epsilon=np.inf)
+    federation = Federation(scaler, N, owners=3, like=frame[:1])
+    federation.fit(parts_of(X))
+    model = federation.fit(parts_of(frame))
+    assert model.feature_names_in_.tolist() == names
+    np.testing.assert_allclose(model.mean_, X.mean(axis=0), rtol=1e-12)
+    assert model.transform(frame).shape == X.shape
+    digests = {
+        Federation(DPStandardScaler(), N, owners=3, like=like)._agreement.digest
+        for like in (frame[:1], frame[names[::-1]][:1], X[:1], X[:1].astype(np.float32), SPARSE * 0)
+        if not sparse.issparse(like)
+    }
+    assert len(digests) == 4
+    with pytest.raises(ValueError, match="columns"):
+        federation.fit(parts_of(frame[names[::-1]]))
+    with pytest.raises(ValueError, match="columns"):
+        owners_of(federation, parts_of(frame[names[::-1]]))
+
+
+def test_nothing_is_read_of_like_but_its_kind():
+    for name, (_, rows, _) in CASES.items():
+        digest = federation_of(name)._agreement.digest
+        assert federation_of(name, like=rows[5:9])._agreement.digest == digest
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "y", "match"),
+    [
+        ("trace", X, Y, "another layout than like|rank=2 exceeds"),
+        ("trace, vectors", X.reshape(N, 3, 2), Y, "another layout than like"),
+        ("trace, cells", X.reshape(N, 4, 3) if D == 12 else X, Y, "features|layout"),
+        ("linear", SPARSE, Y, "X must be dense, as agreed on"),
+        ("logistic, sparse", X, LABELS, "X must be sparse, as agreed on"),
+        ("logistic", X, (LABELS == "yes").astype(int), "pass labels as y"),
+        ("logistic", X, np.where(LABELS == "yes", "yes", "other"), "a label that is not among"),
+        ("linear", X, None, "y"),
+        ("linear", X[:, :5], Y, "X has 5 features, but 6 are agreed on"),
+        ("linear", X, Y[:-1], "inconsistent|Found"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_spent(name, rows, y, match, tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "a.skdp", dataset="a", epsilon=20.0, delta=1e-5)
+    with pytest.raises(ValueError, match=match):
+        federation_of(name).fit(parts_of(rows), parts_of(y), ledger=ledger)
+    assert len(ledger.entries()) == 0
+
+
+def test_targets_are_a_list():
+    with pytest.raises(ValueError, match="y must be a list with the targets of 3 owners"):
+        federation_of("linear").fit(parts_of(X), Y)
+
+
+# ---- ledgers, states and lies
+
+
+def test_each_ledger_is_charged_once_and_owners_come_back(tmp_path):
+    federation = federation_of("logistic")
+    ledgers = [
+        PrivacyLedger.create(
+            tmp_path / f"{i}.skdp", dataset="a", epsilon=20.0, delta=1e-5, unit="record"
+        )
+        for i in range(3)
+    ]
+
+    def owners(rows=X, labels=LABELS):
+        made = owners_of(federation, parts_of(rows), parts_of(labels))
+        for i, owner in enumerate(made):
+            owner.close()
+            identity, peers = owner._handshake._identity, owner._handshake._peers
+            options = {"identity": identity, "peers": peers, "ledger": ledgers[i]}
+            state = tmp_path / f"{i}.state"
+            data = parts_of(rows)[i], parts_of(labels)[i]
+            made[i] = Owner(federation, i, *data, state=state, **options)
+        return made
+
+    Talk(federation, owners(), stop_at=9).run()
+    swapped = LABELS.copy()
+    swapped[5] = "no" if LABELS[5] == "yes" else "yes"
+    for data in ((X + 1e-9, LABELS), (X, swapped)):
+        with pytest.raises(FederationError, match="belongs to another federation"):
+            owners(*data)
+    model = Talk(federation, owners()).run()
+    assert model.coef_.shape == (1, D)
+    assert [len(ledger.entries()) for ledger in ledgers] == [1, 1, 1]
+    assert "DPLogisticRegression of 3 owners" in str(ledgers[2].entries()[0])
+
+
+@EACH
+@pytest.mark.parametrize("seed", range(4))
+def test_lying_sums_end_a_fit_or_lead_to_its_end(name, seed):
+    """No owner answers more than its plan has, whatever sums it gets, and fails in one way."""
+    _, rows, y = CASES[name]
+    federation, rng = federation_of(name, aggregator="trusted"), np.random.default_rng(seed)
+    agreement = federation._agreement
+    owner = Owner(federation, 0, parts_of(rows)[1], None if y is None else parts_of(y)[1])
+    fields = {"agreement": agreement.digest.hex(), "confirmations": []}
+    answers = [answer_of(owner.handle(pack("answer", fields | {"release": 0})))]
+    with suppress(FederationError):
+        while answers[-1].kind == "answer":
+            layout = owner._waiting.layout
+            words = answers[-1].arrays[0].view(layout.words.str.replace("u", "i"))
+            lie = words.astype(float) * rng.choice([1.0, 3.0, -1.0, 0.0, 1e3, 1e9])
+            lie += rng.normal(size=lie.shape) * layout.largest * rng.choice([0.0, 1e-6, 0.3])
+            lie = np.clip(lie, -layout.largest, layout.largest).astype(words.dtype)
+            question = pack("answer", fields | {"release": len(answers)}, lie)
+            answers.append(answer_of(owner.handle(question)))
+            # The same question gets the same answer, and another one about it is refused.
+            assert owner.handle(question) == owner.handle(question)
+            with pytest.raises(FederationError):
+                owner.handle(pack("answer", fields | {"release": len(answers) - 1}, lie + 1))
+    owner.close()
+    assert len(answers) <= agreement.plan.n_releases + 1
