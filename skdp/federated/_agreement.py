@@ -123,7 +123,7 @@ def agree(
     colluding: int,
     seed: int,
     sparse: bool,
-    like: Any,
+    like: Any = None,
 ) -> Agreement:
     """Check the facts that owners agree on, and plan the fit without data."""
     given = {"n_features": n_features, "owners": owners, "unit": unit, "aggregator": aggregator}
