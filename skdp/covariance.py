@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -15,9 +16,11 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import carrying
+from skdp._marginals import are_whole, hides_samples, plan_marginals, release_marginals, sample_rows
 from skdp._validation import by_chunks, check_numbers, check_rows_of, in_parts, results_of
 from skdp.data.containers import finite
 from skdp.data.reduce import on_block
@@ -44,6 +47,7 @@ from skdp.preprocessing.scales import (
 )
 from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import NO_CLIPPING, weighting_to
+from skdp.privacy.plan import left_of
 
 __all__ = ["DPCovariance"]
 
@@ -62,11 +66,26 @@ _OF_SIZES = 0.55  # benchmarks/sweep/sweep.md
 _WEAK, _LARGEST_FACTOR, _ENTRY = 100.0, 3.0, 5.0  # benchmarks/covariance/covariance.md
 
 
+@dataclass(frozen=True, kw_only=True)
+class CovarianceSpec(ScaleSpec):
+    """Public facts of a fit: those of columns, and what sampled ones will be."""
+
+    marginals: bool
+    dtypes: tuple[str, ...]
+
+    @property
+    def are_binary(self) -> np.ndarray:
+        """Tell which columns are 0 or 1 by their types and bounds."""
+        low, high = self.interval or (0.0, 1.0)
+        return np.asarray((low == 0) & (high == 1)) & are_whole(self.dtypes)
+
+
 class CovarianceReleases(NamedTuple):
     """What a fit releases, in this order."""
 
     scales: ScaleReleases
     moment: Release
+    marginals: Release | None
 
 
 def strength_of(spec: ScaleSpec) -> float:
@@ -82,19 +101,21 @@ def clip_of(spec: ScaleSpec) -> tuple[float, float]:
     return factor * math.sqrt(spec.n_features + 1), _ENTRY * factor**2
 
 
-def plan_covariance(spec: ScaleSpec) -> CovarianceReleases:
+def plan_covariance(spec: CovarianceSpec) -> CovarianceReleases:
     """Plan all releases, in order."""
-    least, largest = _SCALES_SHARES
-    share = float(np.clip(least * math.sqrt(_WEAK / strength_of(spec)), least, largest))
+    n_counted = int((~spec.are_binary).sum()) if spec.marginals else 0
+    marginals = plan_marginals(spec.cost, n_counted, spec.unit.adjacency)
+    left, (least, largest) = left_of(marginals), _SCALES_SHARES
+    share = left * float(np.clip(least * math.sqrt(_WEAK / strength_of(spec)), least, largest))
     scales = plan_scales_by_share(spec, share, _OF_SIZES)
     change = partial(_moment_change, n_units=spec.n_units, adjacency=spec.unit.adjacency)
     row_norm = clip_of(spec)[0] if spec.cost.is_private else math.inf
     known = {"row_norm": row_norm, "rounding": spec.rounding}
     shape = (spec.n_features + 1,) * 2
     moment = spec.cost.release(
-        "scaled second moment", "symmetric_gaussian", 1 - share, change, known, shape=shape
+        "scaled second moment", "symmetric_gaussian", left - share, change, known, shape=shape
     )
-    return CovarianceReleases(scales, moment)
+    return CovarianceReleases(scales, moment, marginals)
 
 
 def _moment_change(row_norm: float, rounding: float, n_units: int, adjacency: str) -> float:
@@ -321,6 +342,9 @@ class DPCovariance(ColumnEstimator):
         which are divided by how many entries the columns have. This is unbiased if gaps are at
         random: independent of all values, and of the gaps of other columns. Leave rows with nothing
         but gaps out.
+    marginals : bool, default=False
+        Whether counts of the entries are released, too, for a fifth of the budget, so that `sample`
+        can draw rows, whose entries are between `bounds`, which are needed, and `feature_bounds_`.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -359,6 +383,14 @@ class DPCovariance(ColumnEstimator):
     feature_bounds_ : ndarray of shape (2, n_features)
         The lowest and the highest number of each column that the fit did not clip; infinite without
         noise. Covered by the guarantee.
+    marginals_ : ndarray of shape (n_features, 2, n_corners)
+        With `marginals`, the quantiles of each column, a piecewise linear function: levels from 0
+        to 1, and the numbers there. Covered by the guarantee.
+    marginals_noise_std_ : float
+        With `marginals`, the standard deviation of the noise of a count, as a fraction of the rows.
+        Public.
+    dtypes_ : ndarray of shape (n_features,)
+        With `marginals`, the types of the columns. Public.
     n_samples_seen_ : int
         Number of rows or, where users are protected, of users. Public.
     privacy_spent_ : PrivacySpent
@@ -378,8 +410,10 @@ class DPCovariance(ColumnEstimator):
     **Privacy.** Unit: one row. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly
     in Gaussian differential privacy. Released: centers and scales of the columns, as by
     :class:`DPStandardScaler`, for .35 to .6 of the budget; then the second moment of rows in these
-    units, with a 1 at the end, clipped in norm. `plan` lists every release before a fit,
-    `privacy_spent_` afterwards. Assumed public: the shape of X, its dtype, feature names, and
+    units, with a 1 at the end, clipped in norm; and with `marginals` how many entries of each
+    column are at either end of its bounds, 0, or in each of 32 bins between, but for columns that
+    are 0 or 1 by their types and bounds. `plan` lists every release before a fit,
+    `privacy_spent_` afterwards. Assumed public: the shape of X, its dtypes, feature names, and
     parameters. Infinity is refused, and without ``missing="mean"`` also NaN, which tells that there
     are none. Not covered: what `mahalanobis` and `score` return, noise-free functions of the rows;
     and the running time.
@@ -406,7 +440,9 @@ class DPCovariance(ColumnEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ColumnEstimator._parameter_constraints,
         "assume_centered": ["boolean"],
+        "marginals": ["boolean"],
     }
+    _kind = CovarianceSpec
 
     def __init__(
         self,
@@ -418,6 +454,7 @@ class DPCovariance(ColumnEstimator):
         adjacency: str = "replace",
         bounds: Any = None,
         missing: str = "refuse",
+        marginals: bool = False,
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -429,6 +466,7 @@ class DPCovariance(ColumnEstimator):
         self.adjacency = adjacency
         self.bounds = bounds
         self.missing = missing
+        self.marginals = marginals
         self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -692,6 +730,49 @@ class DPCovariance(ColumnEstimator):
         _set_discriminant(model, found, self.location_[columns], fraction)
         return self._clipping(model, columns)
 
+    def sample(self, n: int, random_state: Any = None) -> Any:
+        """Draw made-up rows with the released marginals and correlations.
+
+        They are a function of released values, and cost nothing more, however many. Linear models
+        of them are about those of `regression`; what is no function of pairs of columns, such as
+        interactions and rare combinations, they do not have.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        random_state : int, RandomState instance or None, default=None
+            Seed of the draw.
+
+        Returns
+        -------
+        ndarray or DataFrame of shape (n, n_features)
+            Rows without gaps, with the names and types of the columns of X, if it had names.
+
+        Raises
+        ------
+        ValueError
+            If the fit had no `marginals`.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "marginals_"):
+            raise ValueError("sample needs a fit with marginals=True.")
+        if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"n={shown(n)} must be an int, at least 1.")
+        if hides_samples(self.covariance_, self.noise_std_, self.marginals_noise_std_):
+            warn_of_privacy(
+                "Noise hides most correlations or marginals: fit with a larger epsilon, or fewer "
+                "columns."
+            )
+        released = self.marginals_, self.covariance_, self.noise_std_, are_whole(self.dtypes_)
+        rows = sample_rows(n, *released, check_random_state(random_state))
+        if not hasattr(self, "feature_names_in_"):
+            return rows
+        import pandas
+
+        frame = pandas.DataFrame(rows, columns=self.feature_names_in_)
+        return frame.astype(dict(zip(frame, self.dtypes_, strict=True)))
+
     def _clipping(self, model: Any, columns: list[int]) -> Any:
         """Put the clipping of the fit before a model: it knows nothing of rows beyond that."""
         low, high = self.feature_bounds_[:, columns]
@@ -760,18 +841,37 @@ class DPCovariance(ColumnEstimator):
         twin.precision_ = self.get_precision()
         return twin
 
+    def _spec_of(self, *size: int, **facts: Any) -> Any:
+        if self.marginals and (self.bounds is None or self.assume_centered):
+            raise ValueError(
+                "marginals=True needs bounds, known without looking at X, and no assume_centered."
+            )
+        return super()._spec_of(*size, **facts)
+
     _plan, _warnings = staticmethod(plan_covariance), staticmethod(warnings_for_covariance)
 
-    def _solve(self, spec: ScaleSpec, plan: Any, view: Any, budget: Any, generator: Any) -> Moment:
-        return release_moment(plan, spec, view, budget, is_centered=self.assume_centered)
+    def _solve(
+        self, spec: Any, plan: Any, view: Any, budget: Any, generator: Any
+    ) -> tuple[dict[str, Any], Scales]:
+        moment = release_moment(plan, spec, view, budget, is_centered=self.assume_centered)
+        found = attributes_of(moment, is_centered=self.assume_centered)
+        if spec.marginals:
+            facts = found["location_"], found["scale_"], found["feature_bounds_"], spec.are_binary
+            released = release_marginals(
+                plan.marginals, view, spec.n_units, spec.interval, *facts, budget
+            )
+            found["marginals_"], found["marginals_noise_std_"] = released
+            found["dtypes_"] = np.array(spec.dtypes, dtype=object)
+        return found, moment.scales
 
-    def _set_attributes(self, result: Moment, spec: ScaleSpec) -> Iterator[str]:
-        found = attributes_of(result, is_centered=self.assume_centered)
-        for name, value in found.items():
-            setattr(self, name, value)
+    def _set_attributes(self, result: Any, spec: ScaleSpec) -> Iterator[str]:
+        found, scales = result
+        for left in ("marginals_", "marginals_noise_std_", "dtypes_"):
+            self.__dict__.pop(left, None)
+        self.__dict__.update(found)
         self.n_samples_seen_ = spec.n_units
         names = getattr(self, "feature_names_in_", range(spec.n_features))
-        return warnings_for_scales(result.scales, spec, names)
+        return warnings_for_scales(scales, spec, names)
 
 
 def _distances(location: np.ndarray, precision: np.ndarray, rows: np.ndarray) -> np.ndarray:

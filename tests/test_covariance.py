@@ -339,3 +339,79 @@ def test_noise_of_locations_is_known():
     in_scales = made.location_noise_std_ / made.scale_
     assert np.all((in_scales > 0) & (in_scales < 0.1))
     np.testing.assert_array_equal(EXACT.location_noise_std_, 0.0)
+
+
+# ------------------------------
+# Made-up rows.
+
+TYPED = TABLE.assign(
+    visits=TABLE["visits"].round().astype(int),
+    bought=TABLE["bought"].astype(bool),
+    never=0,
+    often=(TABLE["age"] > 60).astype(float),
+    usual=np.where(TABLE["rooms"] > 3, 0.0, TABLE["rooms"]),
+)
+ENDS = BOUNDS | {"never": (0, 5), "often": (0, 1), "usual": (-1, 7)}
+
+
+def made_up(n=20_000, seed=0, **more):
+    given = {"marginals": True, "bounds": ENDS, "epsilon": 64.0, **more}
+    return skdp.DPCovariance(**given).fit(TYPED).sample(n, random_state=seed)
+
+
+def test_made_up_rows_have_names_types_and_bounds():
+    rows = made_up(300)
+    assert (list(rows), list(rows.dtypes)) == (list(TYPED), list(TYPED.dtypes))
+    for name, (low, high) in ENDS.items():
+        assert rows[name].between(low, high).all()
+    assert rows["often"].isin([0, 1]).all()
+    assert not rows["never"].any()
+    assert made_up(3, epsilon=math.inf).equals(made_up(3, epsilon=math.inf))
+    array = skdp.DPCovariance(marginals=True, bounds=(0, 9e4), epsilon=64.0).fit(X).sample(7)
+    assert (type(array), array.shape) == (np.ndarray, (7, 5))
+
+
+@pytest.mark.parametrize("epsilon", [4.0, math.inf])
+def test_made_up_rows_have_the_marginals_and_the_correlations(epsilon):
+    rows, true = made_up(epsilon=epsilon).astype(float), TYPED.astype(float)
+    for name in true:
+        places = np.unique(true[name])
+        pairs = (np.searchsorted(np.sort(one[name]), places, "right") for one in (rows, true))
+        fractions = [places / len(one) for places, one in zip(pairs, (rows, true), strict=True)]
+        assert np.abs(fractions[0] - fractions[1]).max() < 0.08
+    varies = true.columns.drop("never")
+    distance = rows[varies].corr() - true[varies].corr()
+    assert np.sqrt(np.mean(np.square(distance.to_numpy()))) < 0.05
+
+
+def test_columns_that_are_zero_or_one_by_type_cost_nothing():
+    fitted = skdp.DPCovariance(marginals=True, bounds=(0, 1))
+    planned = [fitted.plan((100, 2), like=like) for like in (np.ones((1, 2)), frame_of_bools())]
+    names = [[one.name for one in plan.releases] for plan in planned]
+    assert ["marginals" in each for each in names] == [True, False]
+    assert math.fsum(one.share for one in planned[1].releases) == pytest.approx(1)
+    rows = fitted.set_params(epsilon=1e3).fit(frame_of_bools()).sample(50, random_state=0)
+    assert list(rows.dtypes) == [bool, bool]
+
+
+def frame_of_bools():
+    return pd.DataFrame({"a": [True, False] * 50, "b": [True, True, False, False] * 25})
+
+
+def test_made_up_rows_need_marginals_and_bounds():
+    with pytest.raises(ValueError, match="marginals=True needs bounds"):
+        skdp.DPCovariance(marginals=True).fit(X)
+    with pytest.raises(ValueError, match="marginals=True"):
+        EXACT.sample(3)
+    with pytest.raises(ValueError, match="n=0 must be"):
+        made_up(0)
+
+
+def test_made_up_rows_of_noise_are_warned_of():
+    few = skdp.DPCovariance(marginals=True, bounds=ENDS, epsilon=0.3, random_state=SECRET)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        few.fit(TYPED[:200])
+    with pytest.warns(skdp.PrivacyWarning, match="Noise hides most correlations or marginals"):
+        few.sample(5)
+    assert not warned_by(lambda: made_up(5))

@@ -23,6 +23,7 @@ FLOORS = (
     {"_estimator", "datasets", "interactions", "metrics", "testing"},
     {"preprocessing"},
     {"decomposition", "linear_model"},
+    {"_marginals"},
     {"covariance"},
     {"pipeline"},
     {"federated", "model_selection"},
@@ -33,7 +34,7 @@ FLOORS = (
 ARRAY_ROOMS = (
     *("linalg.", "data.", "privacy."),
     *("decomposition.rows.", "decomposition.entries."),
-    *("preprocessing.intervals", "preprocessing.scales"),
+    *("preprocessing.intervals", "preprocessing.scales", "_marginals"),
 )
 KNOWS_SKLEARN = {"data.matrices"}
 # Files below 25 code lines, and why each is one.
@@ -172,7 +173,7 @@ def test_no_module_is_a_splinter():
 
 
 def test_files_are_few():
-    assert len(MODULES.keys() - SHORT.keys()) <= 108
+    assert len(MODULES.keys() - SHORT.keys()) <= 109
 
 
 def test_what_fits_can_do_without_is_not_imported_before_it_is_used(added):

@@ -45,6 +45,7 @@ GUARANTEE = {
     "regression": _RELEASED,
     "release": _RELEASED,
     "resume": "The stream itself; nothing is released.",
+    "sample": _RELEASED,
     "score": _ROWS,
     "score_samples": _ROWS,
     "set_callbacks": _ITSELF,

@@ -332,7 +332,7 @@ def regress(
     """
     chosen = np.ix_([*columns, target], [*columns, target])
     moment, noise_std = covariance[chosen], noise_std[chosen]
-    added = _edges(noise_std[:-1, :-1]) * _PENALTY + penalty
+    added = penalties_of(noise_std[:-1, :-1]) + penalty
     matrix = moment[:-1, :-1] + np.diag(added)
     units = np.sqrt(np.diag(matrix))
     units = np.where(units > 0, units, 1.0)
@@ -340,6 +340,11 @@ def regress(
     inverse = scaled / np.outer(units, units)
     coef = inverse @ moment[:-1, -1]
     return Regression(coef, inverse, added, moment, noise_std, np.append(-coef, 1.0))
+
+
+def penalties_of(noise_std: np.ndarray) -> np.ndarray:
+    """Return the part of the edges of the noise that keeps coefficients small."""
+    return _edges(noise_std) * _PENALTY
 
 
 def _edges(noise_std: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Private scaling of columns."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from numbers import Real
@@ -92,7 +93,15 @@ def _by_column(X: Any, change: Any) -> Any:
 
 
 # ------------------------------
-# Warnings of public facts, and of released values.
+# Public facts of columns, and warnings of these and of released values.
+
+
+def _of_columns(X: Any, n_features: int) -> dict[str, Any]:
+    """Return the names of the columns, if X has any, and those of their types, of a frame."""
+    names = [str(one).lower() for one in getattr(X, "dtypes", ("",) * n_features)]
+    found = [re.match(r"(bool|u?int\d+|float32)", name) for name in names]
+    dtypes = tuple("float64" if one is None else one[0] for one in found)
+    return {"names": feature_names(X), "dtypes": dtypes}
 
 
 def warnings_for_plan(spec: ScaleSpec, plan: Plan) -> Iterator[str]:
@@ -148,9 +157,10 @@ class ColumnEstimator(PrivateEstimator):
         checked = check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=self._finite)
         people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
-        # The checked X has lost the names of its features.
-        names = feature_names(X)
-        spec = self._spec_of(n_units, checked.shape[1], like=checked, names=names)
+        # The checked X has lost the names and types of its features.
+        spec = self._spec_of(
+            n_units, checked.shape[1], like=checked, **_of_columns(X, checked.shape[1])
+        )
         check_features(X, self, reset=True)
         source = as_source(checked)
         is_seeded, allow_nan = self._is_seeded, self._takes_gaps
@@ -158,10 +168,10 @@ class ColumnEstimator(PrivateEstimator):
         return spec, (Rows(source, self.n_jobs, people=people), keyed_by_people(digest, people))
 
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> ScaleSpec:
-        return self._spec_of(n_samples, n_features, like=like, names=feature_names(like))
+        return self._spec_of(n_samples, n_features, like=like, **_of_columns(like, n_features))
 
     def _spec_of(
-        self, n_units: int, n_features: int, *, like: Any, names: Sequence[Any] | None
+        self, n_units: int, n_features: int, *, like: Any, names: Sequence[Any] | None, **facts: Any
     ) -> ScaleSpec:
         """Refuse parameters that contradict each other or the public facts."""
         is_sparse = holds_sparse(like)
@@ -177,6 +187,7 @@ class ColumnEstimator(PrivateEstimator):
             rounding=rounding_of_units(like, shape, are_people=is_user, is_sparse=is_sparse),
             interval=interval,
             has_gaps=self._takes_gaps,
+            **facts,
         )
 
     def _check_sparse(self, is_sparse: bool) -> None:

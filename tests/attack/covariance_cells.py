@@ -35,6 +35,7 @@ class Cell(scaler_cells.Cell):
 
     epsilon: float = 1e4
     is_centered: bool = False
+    has_marginals: bool = False
 
     def __call__(self, **more):
         """Make an estimator."""
@@ -44,11 +45,13 @@ class Cell(scaler_cells.Cell):
             "bounds": BOUNDS[self.bounds],
             "assume_centered": self.is_centered,
             "missing": "mean" if self.has_gaps else "refuse",
+            "marginals": self.has_marginals,
         }
         return DPCovariance(**{**given, **more})
 
     def __str__(self):
         kind = f"epsilon {self.epsilon:g}" + ", centered" * self.is_centered
+        kind += ", marginals" * self.has_marginals
         return f"{super().__str__()}, {kind}"
 
 
@@ -62,6 +65,21 @@ CELLS += tuple(
     Cell(bounds, adjacency, has_gaps=True, is_narrow=bounds == "none", epsilon=epsilon)
     for bounds, adjacency, epsilon in itertools.product(BOUNDS, ADJACENCIES, EPSILONS)
 )
+CELLS += tuple(
+    Cell("given", adjacency, container, has_marginals=True, has_gaps=has_gaps, is_narrow=False)
+    for adjacency in ADJACENCIES
+    for container, has_gaps in (("dense", False), ("dense", True), ("parts", False))
+)
+
+
+def released(cell):
+    """Name the attributes that are released."""
+    return RELEASED | ({"marginals_"} if cell.has_marginals else set())
+
+
+def public(cell):
+    """Name the attributes that follow from public facts."""
+    return PUBLIC | ({"dtypes_", "marginals_noise_std_"} if cell.has_marginals else set())
 
 
 def datasets(cell):
@@ -116,6 +134,12 @@ SLIPS |= {
         ("column_moments", "column moments", "given"),
         ("histograms", "signed sizes", "none"),
         ("histograms", "places in intervals", "none"),
+    )
+    for adjacency in ADJACENCIES
+}
+SLIPS |= {
+    f"histograms, marginals, {adjacency}": Slip(
+        "histograms", "marginals", Cell("given", adjacency, has_marginals=True, is_narrow=False)
     )
     for adjacency in ADJACENCIES
 }

@@ -130,6 +130,7 @@ ESTIMATORS += [
         {"epsilon": np.inf},
         {"bounds": BOUNDS, "adjacency": "zero_out", "assume_centered": True},
         {"missing": "mean"},
+        {"bounds": BOUNDS, "marginals": True},
     )
 ]
 # With so large an epsilon the checks expect a good score.

@@ -1,0 +1,326 @@
+"""Marginal distributions of columns, and rows that follow these and released correlations."""
+
+import math
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from skdp.data.reduce import BlockView
+from skdp.linalg.denoising import penalties_of
+from skdp.preprocessing.intervals import counting
+from skdp.privacy import PrivacyBudget, Release, sensitivity
+from skdp.privacy.plan import PrivacyCost
+
+# ------------------------------
+# The release: counts of entries, by column.
+
+#: Share of the counts.
+MARGINALS_SHARE = 0.2  # benchmarks/covariance/samples.md
+# Bins of a column: equal steps of arcsinh of so many times its standardized numbers, and as many
+# neighbors as single numbers, the ends and 0, have counts of their own.
+_N_BINS, _FINE = 32, 4.0  # benchmarks/covariance/samples.md
+_ENDS_AND_ZERO = 3  # not tuned
+# Least width of a column, in units of its bounds, by which its bins are chosen.
+_LEAST_SCALE = 1e-9  # not tuned
+
+
+def are_whole(dtypes: Iterable[str]) -> np.ndarray:
+    """Tell which columns have whole numbers by their types."""
+    return np.array([np.dtype(one).kind in "biu" for one in dtypes])
+
+
+def plan_marginals(cost: PrivacyCost, n_columns: int, adjacency: str) -> Release | None:
+    """Plan the counts of so many columns; none if it is known what these may be."""
+    if not n_columns:
+        return None
+    change = partial(sensitivity.histograms, adjacency=adjacency)
+    shape = n_columns, _N_BINS + _ENDS_AND_ZERO
+    known = {"n_columns": n_columns}
+    return cost.release("marginals", "gaussian", MARGINALS_SHARE, change, known, shape=shape)
+
+
+def release_marginals(
+    release: Release | None,
+    view: BlockView,
+    n_rows: int,
+    interval: tuple[np.ndarray, np.ndarray],
+    mean: np.ndarray,
+    scale: np.ndarray,
+    clip_bounds: np.ndarray,
+    is_binary: np.ndarray,
+    budget: PrivacyBudget,
+) -> tuple[np.ndarray, float]:
+    """Release counts of the columns that may have more than two numbers; return all quantiles.
+
+    They are the corners of piecewise linear functions: levels, and numbers, of each column. A
+    single number is flat, and a number that no row has is a jump. Return also the noise of a count
+    in units of the rows.
+    """
+    low, high = interval
+    center = np.clip(mean, low, high)
+    ends = np.stack([low, high], axis=1)
+    scale = np.maximum(scale, _LEAST_SCALE * (high - low))
+    edges = _edges(center, scale, ends)
+    fraction = (center - low) / (high - low)
+    found = [_of_two(edges[j], fraction[j]) for j in range(len(low))]
+    if release is None:
+        return np.stack(found), 0.0
+    chosen = np.flatnonzero(~is_binary)
+    kernel = counting(partial(_place, edges=edges[chosen]), release.shape[1], chosen)
+    counts, noise_std = budget.release(release, view.map_sum(kernel, math.prod(release.shape)))
+    for line, j in zip(counts / n_rows, chosen, strict=True):
+        expected = ndtr((edges[j] - center[j]) / scale[j])
+        found[j] = _quantiles(line, noise_std / n_rows, edges[j], expected, found[j])
+        if _has_many(found[j]):
+            # Of rows beyond that the released moment tells nothing.
+            found[j][1] = np.clip(found[j][1], *clip_bounds[:, j])
+    return np.stack(found), noise_std / n_rows
+
+
+def _edges(center: np.ndarray, scale: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return the edges of the bins of each column, which are narrow around its center."""
+    first, last = np.arcsinh(_FINE * (ends - center[:, np.newaxis]) / scale[:, np.newaxis]).T
+    steps = np.sinh(np.linspace(first, last, _N_BINS + 1, axis=1)) / _FINE
+    edges = np.clip(center[:, np.newaxis] + scale[:, np.newaxis] * steps, *ends.T[..., np.newaxis])
+    edges[:, 0], edges[:, -1] = ends.T
+    return np.maximum.accumulate(edges, axis=1)
+
+
+def _place(values: np.ndarray, columns: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Return which bin has each number, clipped to the ends; these and 0 have bins of their own."""
+    places = np.empty(values.shape, np.intp)
+    for place, line, of_column in zip(places, values, edges, strict=True):
+        place[:] = np.searchsorted(of_column[1:-1], line, side="right")
+        place[line <= of_column[0]] = _N_BINS
+        place[line >= of_column[-1]] = _N_BINS + 1
+        if of_column[0] < 0 < of_column[-1]:
+            place[line == 0] = _N_BINS + 2
+    return places
+
+
+# ------------------------------
+# From counts to quantiles.
+
+# Single numbers, and bins, of fewer standard deviations of their noise may have no row.
+_SINGLE, _VISIBLE = 4.0, 3.0  # benchmarks/covariance/samples.md
+# A column has but its ends if so many standard deviations of their noise are missing, or fewer,
+# which are to be a small part of the rows.
+_MISSING, _FEW = 4.0, 0.2  # not studied
+
+
+def _of_two(edges: np.ndarray, fraction: float) -> np.ndarray:
+    """Return the quantiles of a column that has its ends alone."""
+    inner = np.zeros(_N_BINS)
+    return _corners(edges, np.array([1 - fraction, *inner, fraction]), 0.0)
+
+
+def _quantiles(
+    parts: np.ndarray,
+    noise_std: float,
+    edges: np.ndarray,
+    expected: np.ndarray,
+    of_two: np.ndarray,
+) -> np.ndarray:
+    """Compute quantiles from noisy parts of the rows in the bins, the ends and 0.
+
+    Bins are shrunk toward those of a normal law by the part of their squared distance that is
+    noise. Far from bins that are visible they have no more than by that law.
+    """
+    bins, single = parts[:_N_BINS], parts[_N_BINS:]
+    missing = _MISSING * noise_std
+    if 1 - single[:2].sum() <= missing < _FEW:
+        return of_two
+    single = np.where(single > _SINGLE * noise_std, single, 0.0)
+    normal = np.diff([0.0, *expected[1:-1], 1.0]) * max(1 - single.sum(), 0.0)
+    square = float(np.square(bins - normal).sum())
+    weight = max(0.0, 1 - _N_BINS * noise_std**2 / square) if square else 0.0
+    is_near = np.convolve(bins > _VISIBLE * noise_std, np.ones(3), mode="same") > 0
+    bins = normal + weight * (bins - normal)
+    if weight:
+        bins = np.where(is_near, bins, np.minimum(bins, normal))
+    fitted = _on_simplex(np.concatenate([bins, single]))
+    bins, (low, high, zero) = fitted[:_N_BINS], fitted[_N_BINS:]
+    return _corners(edges, np.array([low, *bins, high]), zero)
+
+
+def _has_many(corners: np.ndarray) -> bool:
+    """Tell whether a column has other numbers than its ends."""
+    return bool(corners[0, -2] > corners[0, 1])
+
+
+def _on_simplex(values: np.ndarray) -> np.ndarray:
+    """Project on vectors that are not negative and sum to 1 (J. Duchi et al., 2008)."""
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)
+    return np.maximum(values - excess[np.flatnonzero(ordered > excess)[-1]], 0.0)
+
+
+def _corners(edges: np.ndarray, parts: np.ndarray, of_zero: float) -> np.ndarray:
+    """Return levels and numbers: the parts below, within and above the edges, and that of 0."""
+    numbers = np.array([edges[0], *edges, edges[-1]])
+    levels = np.concatenate([[0.0], np.cumsum(parts)])
+    zero = float(np.clip(0.0, edges[0], edges[-1]))
+    at = 1 + int(np.clip(np.searchsorted(edges, zero), 1, _N_BINS))
+    step = numbers[at] - numbers[at - 1]
+    within = (zero - numbers[at - 1]) / step if step > 0 else 0.0
+    level = levels[at - 1] + within * (levels[at] - levels[at - 1])
+    levels = np.concatenate([levels[:at], [level, level + of_zero], levels[at:] + of_zero])
+    return np.stack([levels / levels[-1], np.insert(numbers, at, [zero, zero])])
+
+
+# ------------------------------
+# Rows: a Gaussian copula of columns of many numbers, and those of two by linear probabilities.
+
+# With more noise in correlations, in the root mean square, or in the parts of the rows that bins
+# have, made-up rows tell little.
+_MOST_OF_PAIRS, _MOST_OF_COUNTS = 0.2, 0.1  # not studied
+# Part of the penalty of regressions by which correlations shrink: so linear models of made-up rows
+# are about as good, and correlations change by little.
+_OF_PENALTY = 0.3  # benchmarks/covariance/samples.md
+# Grid of normal scores, terms of the expansion, steps of the bisection, and the largest latent
+# correlation.
+_SCORES = np.linspace(-6.0, 6.0, 2001)  # not tuned
+_N_TERMS, _N_STEPS, _LARGEST = 40, 16, 0.995  # not studied
+# Steps of the search for a correlation matrix, and its least eigenvalue.
+_N_PROJECTIONS, _LEAST_EIGENVALUE = 60, 1e-5  # not studied
+# Steps by which probabilities make up for what clipping to [0, 1] takes from their correlations,
+# and the penalty of the regressions that they follow.
+_N_CORRECTIONS = 30  # benchmarks/covariance/samples.md
+_PENALTY = 1e-3  # benchmarks/covariance/samples.md
+
+
+def hides_samples(covariance: np.ndarray, noise_std: np.ndarray, noise_of_counts: float) -> bool:
+    """Tell whether noise leaves little that made-up rows could tell."""
+    stds = np.sqrt(np.diag(covariance))
+    stds = np.where(stds > 0, stds, np.inf)
+    noise = (noise_std / np.outer(stds, stds))[np.triu_indices(len(stds), 1)]
+    mean_square = float(np.square(noise).sum()) / max(len(noise), 1)
+    return mean_square > _MOST_OF_PAIRS**2 or noise_of_counts > _MOST_OF_COUNTS
+
+
+def sample_rows(
+    n: int,
+    marginals: np.ndarray,
+    covariance: np.ndarray,
+    noise_std: np.ndarray,
+    is_whole: np.ndarray,
+    generator: Any,
+) -> np.ndarray:
+    """Draw rows that follow the marginals and the covariances; whole numbers are rounded.
+
+    Regressions of them have a part of the penalty that those of the release have.
+    """
+    stds = np.sqrt(np.diag(covariance) + _OF_PENALTY * penalties_of(noise_std))
+    stds = np.where(stds > 0, stds, np.inf)
+    correlation = covariance / np.outer(stds, stds)
+    has_many = np.array([_has_many(corners) for corners in marginals])
+    many, rows = np.flatnonzero(has_many), np.empty((n, len(marginals)))
+    if len(many):
+        transforms = _transformed(np.tile(ndtr(_SCORES), (len(many), 1)), many, marginals, is_whole)
+        wanted = correlation[np.ix_(many, many)]
+        values, vectors = np.linalg.eigh(_latent(wanted, transforms))
+        scores = generator.standard_normal((n, len(many))) * np.sqrt(np.maximum(values, 0.0))
+        scores = scores @ vectors.T
+        rows[:, many] = _transformed(ndtr(scores.T), many, marginals, is_whole).T
+    return _with_binaries(rows, many, np.flatnonzero(~has_many), marginals, correlation, generator)
+
+
+def _transformed(
+    levels: np.ndarray, columns: np.ndarray, marginals: np.ndarray, is_whole: np.ndarray
+) -> np.ndarray:
+    """Return the quantiles at the levels of each column."""
+    pairs = zip(levels, marginals[columns], strict=True)
+    found = np.stack([np.interp(one, *corners) for one, corners in pairs])
+    found[is_whole[columns]] = np.rint(found[is_whole[columns]])
+    return found
+
+
+def _latent(correlation: np.ndarray, transforms: np.ndarray) -> np.ndarray:
+    r"""Find correlations of normal scores whose transforms have the given ones.
+
+    With the coefficients a of two transforms in Hermite polynomials, those of scores with the
+    correlation r have the correlation :math:`\sum_k a_k b_k r^k`, which rises with r.
+    """
+    weights = np.exp(-np.square(_SCORES) / 2)
+    weights /= weights.sum()
+    centered = transforms - (transforms @ weights)[:, np.newaxis]
+    stds = np.sqrt(np.square(centered) @ weights)
+    centered /= np.where(stds > 0, stds, 1.0)[:, np.newaxis]
+    before, polynomial, terms = np.ones_like(_SCORES), _SCORES, []
+    for k in range(1, _N_TERMS + 1):
+        terms.append((centered * weights) @ polynomial)
+        following = (_SCORES * polynomial - math.sqrt(k) * before) / math.sqrt(k + 1)
+        before, polynomial = polynomial, following
+    low = np.full(correlation.shape, -_LARGEST)
+    high = -low
+    for _ in range(_N_STEPS):
+        middle = (low + high) / 2
+        reached = np.zeros_like(middle)
+        for term in reversed(terms):
+            reached = (reached + np.outer(term, term)) * middle
+        low = np.where(reached < correlation, middle, low)
+        high = np.where(reached < correlation, high, middle)
+    varies = stds > 0
+    return _nearest_correlation(np.where(np.outer(varies, varies), (low + high) / 2, 0.0))
+
+
+def _nearest_correlation(matrix: np.ndarray) -> np.ndarray:
+    """Find the nearest correlation matrix (N. J. Higham, 2002)."""
+    correction = np.zeros_like(matrix)
+    for _ in range(_N_PROJECTIONS):
+        np.fill_diagonal(matrix, 1.0)
+        projected = _floored(matrix - correction)
+        correction += projected - matrix
+        matrix = projected.copy()
+    stds = np.sqrt(np.diag(projected))
+    return projected / np.outer(stds, stds)
+
+
+def _floored(matrix: np.ndarray) -> np.ndarray:
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T)
+
+
+def _with_binaries(
+    rows: np.ndarray,
+    done: np.ndarray,
+    binary: np.ndarray,
+    marginals: np.ndarray,
+    correlation: np.ndarray,
+    generator: Any,
+) -> np.ndarray:
+    """Draw columns of two numbers one by one, with linear probabilities of the columns before."""
+    n = len(rows)
+    units, order = _standardized(rows[:, done]), list(done)
+    for j in binary:
+        fraction = float(1 - marginals[j, 0, 1])
+        std = math.sqrt(fraction * (1 - fraction))
+        gram = units.T @ units / n + _PENALTY * np.eye(len(order))
+        wanted = std * correlation[order, j]
+        missing, linear = wanted, np.full(n, fraction)
+        for _ in range(_N_CORRECTIONS):
+            linear = linear + units @ np.linalg.solve(gram, missing)
+            probability = _with_mean(linear, fraction)
+            missing = wanted - units.T @ probability / n
+        rows[:, j] = marginals[j, 1][np.where(generator.random(n) < probability, -1, 0)]
+        units, order = np.column_stack([units, _standardized(rows[:, j])]), [*order, j]
+    return rows
+
+
+def _standardized(columns: np.ndarray) -> np.ndarray:
+    centered = columns - columns.mean(axis=0)
+    stds = centered.std(axis=0)
+    return np.asarray(centered / np.where(stds > 0, stds, 1.0))
+
+
+def _with_mean(values: np.ndarray, mean: float) -> np.ndarray:
+    """Shift numbers so that, clipped to [0, 1], they have the mean."""
+    low, high = -values.max(), 1 - values.min()
+    for _ in range(_N_PROJECTIONS):
+        middle = (low + high) / 2
+        is_below = np.clip(values + middle, 0.0, 1.0).mean() < mean
+        low, high = (middle, high) if is_below else (low, middle)
+    return np.clip(values + middle, 0.0, 1.0)
