@@ -286,6 +286,9 @@ _AT_END = 0.6  # not studied
 # Without noise, what is smaller than this, relative to the terms of the variance, is rounding: a
 # million equal rows left 127 eps at most.
 _ROUNDING = 256 * np.finfo(np.float64).eps  # not tuned
+# Variance of squares, in squared variances, that errors of variances assume: that of an exponential
+# law is 8.
+_SQUARES = 4.0  # benchmarks/noise_errors/scales.md
 # Least deviation, in steps of the type of the data at the center: coefficients in units of less
 # are lost in the rounding of predictions.
 _FINEST = 64  # not tuned
@@ -300,7 +303,8 @@ class Scales(NamedTuple):
     are narrow beside their distance from 0, one that `is_point` is as narrow as can be seen, and
     one that `is_unclear` is flat after looks that noise has blurred. Other flat ones are constant
     if noise is too small to hide more, and so are those that are 0 as far as counts show. Centers
-    have noise of `center_std`, which is infinite if a column may lie beyond its interval.
+    have noise of `center_std`, and variances of `variance_std`; both are infinite if a column may
+    lie beyond its interval.
     """
 
     center: np.ndarray
@@ -314,6 +318,7 @@ class Scales(NamedTuple):
     is_unclear: Any = False
     is_constant: Any = False
     center_std: Any = 0.0
+    variance_std: Any = 0.0
 
     def show_nothing(self) -> np.ndarray:
         """Return which columns may be constants, which beside an intercept predict nothing.
@@ -322,6 +327,18 @@ class Scales(NamedTuple):
         """
         nothing = self.is_constant | self.is_void
         return np.asarray(self.is_point | (nothing & (nothing.mean() < _MANY)))
+
+    def std_errors(self, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the errors of centers and of standard deviations: of noise, and of sampling.
+
+        Squares are taken to vary more than those of a normal law, whose constant is 2. Of hidden
+        columns no error is known.
+        """
+        n_there = n_rows * self.presence
+        of_variances = self.variance_std**2 + _SQUARES * self.variance**2 / n_there
+        stds = np.sqrt(np.where(self.variance > 0, self.variance, 1.0))
+        of_stds = np.where(self.are_hidden(), math.inf, np.sqrt(of_variances) / (2 * stds))
+        return np.sqrt(self.center_std**2 + self.variance / n_there), of_stds
 
     def are_hidden(self) -> np.ndarray:
         """Return which columns noise hides: what they predict is lost, unless constant."""
@@ -378,6 +395,7 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
         presence_std=moments.noise_std * is_counted / _PRESENCE,
         is_constant=is_flat & (_HIDDEN * left < _LITTLE),
         center_std=intervals.half * noise_std,
+        variance_std=intervals.half**2 * noise * np.sqrt(2 - kept),
     )
 
 
@@ -485,6 +503,7 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
         off_usual=np.clip(1 - counts[:, 0] / n_present, 0.0, 1.0),
         is_constant=is_constant,
         center_std=np.where(is_beyond, math.inf, found.center_std),
+        variance_std=np.where(is_beyond, math.inf, found.variance_std),
     )
 
 

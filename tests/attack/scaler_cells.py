@@ -19,7 +19,7 @@ BOUNDS = {"none": None, "given": (LOW, HIGH), "wide": (1000 * LOW, 1000 * HIGH)}
 ADJACENCIES = ("replace", "zero_out")
 # Which entries of a neighbor are missing.
 GAPS = np.array([[1, 0, 0], [0, 1, 1], [1, 1, 1]], dtype=bool)
-RELEASED = {"mean_", "var_", "scale_"}
+RELEASED = {"mean_", "var_", "scale_", "mean_std_error_", "scale_std_error_"}
 PUBLIC = {"n_features_in_", "clip_", "n_samples_seen_", "privacy_spent_"}
 
 

@@ -626,3 +626,25 @@ def test_clipping_follows_the_budget():
     assert silently(DPStandardScaler(epsilon=256.0, clip=5.0), X).clip_ == 5
     assert silently(DPStandardScaler(clip=None), X).clip_ == np.inf
     assert DPStandardScaler(epsilon=np.inf).fit(X).clip_ == np.inf
+
+
+def test_errors_of_means_and_scales_are_those_of_noise_and_sampling():
+    rows = np.random.default_rng(0).normal([3.0, 0.0], [2.0, 1.0], size=(4000, 2))
+    exact = DPStandardScaler(epsilon=np.inf).fit(rows)
+    np.testing.assert_allclose(exact.mean_std_error_, rows.std(axis=0) / np.sqrt(4000), rtol=1e-9)
+    np.testing.assert_allclose(exact.scale_std_error_, rows.std(axis=0) / np.sqrt(4000), rtol=1e-9)
+    for epsilon in (1.0, 8.0):
+        noisy = DPStandardScaler(epsilon=epsilon, bounds=(-9, 15)).fit(rows)
+        for ours, law, errors in (
+            (noisy.mean_, [3.0, 0.0], noisy.mean_std_error_),
+            (noisy.scale_, [2.0, 1.0], noisy.scale_std_error_),
+        ):
+            assert (np.abs(ours - law) < 6 * errors).all()
+            assert (errors < 0.5).all()
+
+
+def test_no_error_is_given_of_scales_that_noise_hides():
+    rows = np.column_stack([np.random.default_rng(0).normal(size=1000), np.zeros(1000)])
+    with pytest.warns(PrivacyWarning, match="Noise hides"):
+        fitted = DPStandardScaler(epsilon=1.0).fit(rows)
+    assert np.isfinite(fitted.scale_std_error_).tolist() == [True, False]
