@@ -395,7 +395,7 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
         presence_std=moments.noise_std * is_counted / _PRESENCE,
         is_constant=is_flat & (_HIDDEN * left < _LITTLE),
         center_std=intervals.half * noise_std,
-        variance_std=intervals.half**2 * noise * np.sqrt(2 - kept),
+        variance_std=intervals.half**2 * noise * np.sqrt(2 - shrinkage),
     )
 
 

@@ -41,6 +41,7 @@ CASES = {
     "scaler, bounds": (DPStandardScaler(bounds=(-20, 20)), X, None),
     "scaler, sparse": (DPStandardScaler(with_mean=False), SPARSE, None),
     "covariance": (DPCovariance(), X, None),
+    "covariance, marginals": (DPCovariance(marginals=True, bounds=(-20, 20)), X, None),
     "linear": (DPLinearRegression(), X, Y),
     "linear, bounds": (DPLinearRegression(bounds=(-20, 20), response_bound=50), X, Y),
     "linear, sparse": (DPLinearRegression(fit_intercept=False), SPARSE, Y),
