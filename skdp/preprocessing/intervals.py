@@ -292,6 +292,8 @@ _LEAST_INSIDE = 0.55  # benchmarks/scaling/bounds.md
 # A column may be 0 in all rows if so many standard deviations of the noise of a count are missing,
 # or fewer, which have to be this part of the rows at most.
 _MISSING, _FEW_MISSING = 2.0, 0.15  # not studied
+# Zeros are most rows if they are more than this part of them.
+_MOSTLY = 0.5  # not tuned
 # Columns that show nothing but 0 are taken to be so large.
 _SIZE_OF_VOID = 1.0  # not studied
 
@@ -340,6 +342,11 @@ def are_zeros(counts: np.ndarray, noise_std: float, n_rows: np.ndarray) -> np.nd
     missing, hidden = n_rows - counts[:, 0], _MISSING * noise_std
     seen = is_visible(counts[:, 1:], noise_std).any(axis=1)
     return np.asarray((missing < hidden) & (hidden < _FEW_MISSING * n_rows) & ~seen)
+
+
+def are_mostly_zero(counts: np.ndarray, n_rows: np.ndarray) -> np.ndarray:
+    """Return which columns are 0 in most rows; other numbers of one size may differ."""
+    return np.asarray(counts[:, 0] > _MOSTLY * n_rows)
 
 
 def intervals_within(

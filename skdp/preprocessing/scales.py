@@ -17,6 +17,7 @@ from skdp.preprocessing.intervals import (
     OTHER_UNITS_OF_X,
     Intervals,
     Place,
+    are_mostly_zero,
     are_narrow,
     are_points,
     are_zeros,
@@ -301,10 +302,10 @@ class Scales(NamedTuple):
     are the fractions of the entries that differ from the usual one, 1 where unknown. `presence` are
     those of the entries that are there, with the standard deviation of their noise. Of columns that
     are narrow beside their distance from 0, one that `is_point` is as narrow as can be seen, and
-    one that `is_unclear` is flat after looks that noise has blurred. Other flat ones are constant
-    if noise is too small to hide more, and so are those that are 0 as far as counts show. Centers
-    have noise of `center_std`, and variances of `variance_std`; both are infinite if a column may
-    lie beyond its interval.
+    one that `is_unclear` is flat after looks that noise has blurred. Others that are flat and
+    mostly 0 are constant if noise is too small to hide more, and those that are 0 as far as counts
+    show. Centers have noise of `center_std`, and variances of `variance_std`; both are infinite if
+    a column may lie beyond its interval.
     """
 
     center: np.ndarray
@@ -494,7 +495,8 @@ def _release_found(plan: SizedReleases, columns: _Columns) -> Scales:
     closer = _closer(plan.branches, intervals, n_present, are_narrow(intervals), columns, inside)
     moments = _release_moments(closer.moments, closer.intervals, columns)
     found = closer.marked(scales_of(closer.intervals, moments, n_rows))
-    is_constant = found.is_constant | are_zeros(counts, noise_std, n_present)
+    is_constant = found.is_constant & are_mostly_zero(counts, n_present)
+    is_constant |= are_zeros(counts, noise_std, n_present)
     # A column that shows few rows has the interval of others, and may lie beyond it.
     means = moments.of_present(n_rows).means[0]
     is_beyond = (np.abs(means) > _AT_END) & (seen < n_present / 2)
@@ -516,7 +518,7 @@ def _release_within(
 ) -> Scales:
     """Spend what is left on all columns again, once the hidden ones are found within bounds."""
     again, search = plan.branches.branches
-    is_void = is_at_end = is_zero = np.zeros_like(is_hidden)
+    is_void = is_at_end = is_zero = may_vary = np.zeros_like(is_hidden)
     closer = _Closer(again, outer, is_void, is_void)
     if is_hidden.any():
         place = partial(place_size_within, outer=outer.of_columns(is_hidden))
@@ -528,6 +530,7 @@ def _release_within(
         found = intervals_within(counts, noise_std, outer, is_hidden, n_present)
         intervals, is_void, is_at_end = found
         is_zero = is_hidden & are_zeros(counts, noise_std, n_present)
+        may_vary = is_hidden & ~are_mostly_zero(counts, n_present)
         is_narrow = is_hidden & are_narrow(intervals)
         inside = counts_inside(counts, *intervals.ends)
         closer = _closer(search.branches, intervals, n_present, is_narrow, columns, inside)
@@ -540,7 +543,7 @@ def _release_within(
     return scales._replace(
         is_void=is_void,
         is_point=scales.is_point | is_at_end,
-        is_constant=scales.is_constant | is_zero,
+        is_constant=(scales.is_constant & ~may_vary) | is_zero,
     )
 
 

@@ -154,6 +154,19 @@ def test_a_column_of_zeros_or_ones_has_no_coefficient(bounds, epsilon, number):
     assert np.sort(sizes)[8] < 0.05
 
 
+@pytest.mark.parametrize("bounds", [None, (-20, 20)])
+def test_a_few_far_numbers_make_no_constant_of_a_column(bounds):
+    # In an interval that has them all, the others hardly differ: one in five lost its coefficient.
+    random = np.random.default_rng(0)
+    X = random.normal(size=(8000, 6))
+    X[:, 0] = 6 + X[:, 0] / 2
+    X[:160, 0], X[160:320, 0] = 9, 3
+    y = 2 * X[:, 0] + X[:, 1] + 0.3 * random.normal(size=8000)
+    for seed in range(12):
+        model = DPLinearRegression(epsilon=4.0, bounds=bounds, random_state=2**100 + seed)
+        assert model.fit(X, y).coef_[0] > 1.5
+
+
 def test_noise_makes_no_constants():
     """Where noise hides what usual columns have, a flat one may tell something."""
     intervals, means = Intervals.of(np.zeros(8), np.ones(8)), np.tile([[0.0], [0.3]], 8)
