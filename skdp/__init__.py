@@ -12,6 +12,7 @@ from skdp.decomposition import (
     DPLowRankFactorizer,
     DPStreamingFactorizer,
     DPTruncatedSVD,
+    LocalReports,
     LowRankFactors,
     StreamShard,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "DPTruncatedSVD",
     "FederationError",
     "LedgerError",
+    "LocalReports",
     "LowRankFactors",
     "ModelCard",
     "PersonalHead",

@@ -21,7 +21,10 @@ README, CONTRIBUTING = (DOCS.parent / name for name in ("README.md", "CONTRIBUTI
 SOURCES = Path(skdp.__file__).parent
 INVENTORY = DOCS / "inventories" / "sklearn.inv"
 SEARCHES = [skdp.model_selection.DPGridSearch, skdp.model_selection.DPRandomizedSearch]
-STREAMS = [skdp.DPStreamingFactorizer, skdp.DPContinualFactorizer, skdp.LowRankFactors]
+STREAMS = [
+    *(skdp.DPStreamingFactorizer, skdp.DPContinualFactorizer),
+    *(skdp.LowRankFactors, skdp.LocalReports),
+]
 PARTIES = [getattr(skdp.federated, name) for name in skdp.federated.__all__]
 UNITS = [getattr(skdp.units, name) for name in skdp.units.__all__]
 # Parameters that mean something else in each algorithm.

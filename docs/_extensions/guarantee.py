@@ -10,6 +10,7 @@ _ITSELF = "The estimator itself, as ``fit``."
 _NOTHING = "Nothing is returned, and nothing released."
 
 GUARANTEE = {
+    "aggregate": "**Covered**: a function of reports.",
     "checkpoint": "Nothing is returned, and nothing released. The file and its key together are as "
     "secret as the updates.",
     "components": _RELEASED,
@@ -44,6 +45,7 @@ GUARANTEE = {
     "reconstruct": _RELEASED,
     "regression": _RELEASED,
     "release": _RELEASED,
+    "report": "**Covered**: one release.",
     "resume": "The stream itself; nothing is released.",
     "sample": _RELEASED,
     "score": _ROWS,

@@ -5,6 +5,7 @@ from skdp.decomposition._low_rank_factorizer import DPLowRankFactorizer
 from skdp.decomposition._matrix_estimator import LowRankFactors
 from skdp.decomposition.streams.base import StreamShard
 from skdp.decomposition.streams.factorizers import DPContinualFactorizer, DPStreamingFactorizer
+from skdp.decomposition.streams.reports import LocalReports
 
 __all__ = [
     "DPPCA",
@@ -12,6 +13,7 @@ __all__ = [
     "DPLowRankFactorizer",
     "DPStreamingFactorizer",
     "DPTruncatedSVD",
+    "LocalReports",
     "LowRankFactors",
     "StreamShard",
 ]

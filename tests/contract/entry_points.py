@@ -119,6 +119,7 @@ OF_ROWS = {
     "DPCovariance.fit": fitted(COVARIANCE),
     "DPCovariance.mahalanobis": COVARIANCE.mahalanobis,
     "DPCovariance.score": COVARIANCE.score,
+    "LocalReports.aggregate": skdp.LocalReports(SHAPE[1], row_norm=1.0).aggregate,
     "DPLinearRegression.plan": lambda bad: LINEAR.plan(*SHAPE, like=bad),
     "DPTraceRegressor.plan": lambda bad: TRACE.plan(*SHAPE, like=bad),
     "DPPCA.plan": lambda bad: PCA.plan(*SHAPE, like=bad),

@@ -1,0 +1,212 @@
+"""Reports that persons make private by themselves, and the factors of as many as arrive."""
+
+import math
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import svd
+from sklearn.utils._param_validation import Interval
+
+from skdp._estimator import BudgetMixin
+from skdp._validation import AT_LEAST_ONE, FINITE_BOUND, check_numbers
+from skdp.decomposition._matrix_estimator import LowRankFactors
+from skdp.exceptions import counted, shown, warn_of_privacy
+from skdp.linalg.denoising import debiased, shrunk
+from skdp.linalg.spectrum import deterministic_signs
+from skdp.privacy import Plan, PrivacyBudget, sensitivity
+from skdp.privacy.clipping import clip_rows
+from skdp.privacy.plan import PrivacyCost
+
+__all__ = ["LocalReports"]
+
+# Honest reports are longer than this many standard deviations beyond the mean length of noise with
+# a probability of 2e-8 at most: longer ones are shortened.
+_LONGEST = 6.0  # not tuned
+
+
+class LocalReports(BudgetMixin):
+    """Low-rank factors of rows that each person makes private alone, without any meeting.
+
+    This is the local model: nobody is trusted. All parties know the parameters. A person calls
+    `report` once, where the row is, and sends what it returns, at any time and by any channel;
+    nobody waits for others. Whoever has reports, as many as have arrived, calls `aggregate`. Noise
+    is far larger than where one party may see the rows, and falls with the root of the number of
+    reports.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of entries of a row.
+    row_norm : float
+        Public bound to which the Euclidean norm of each row is clipped.
+    epsilon : float, default=1.0
+        Privacy budget of one report, dimensionless, ``0 < epsilon <= inf``. Smaller is more
+        private; ``inf`` switches the noise off.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 < delta < 1``.
+    ledger : PrivacyLedger or None, default=None
+        Where each report is charged, of the person who makes it. ``None`` keeps no ledger.
+
+    See Also
+    --------
+    skdp.federated.Federation : With masks, in a protocol, and far less noise.
+    DPTruncatedSVD : Of rows in one place.
+
+    Notes
+    -----
+    **Privacy.** Unit: the row of the person, exchanged for any other. Mechanism: Gaussian,
+    accounted for exactly in Gaussian differential privacy; the noise comes from the operating
+    system of whoever calls `report`. Released: the clipped row with noise on every entry. The
+    guarantee holds against everybody, also whoever aggregates, and does not depend on what others
+    do. Assumed public: the parameters, and who reports. A person who reports twice spends twice: a
+    ledger limits that. What is aggregated is a function of reports, and is covered.
+
+    A report has 8 bytes a feature. The paper sends sketches of rows, as figure 9 of Upadhyay (2016,
+    :arxiv:`1604.01429`), which are shorter, lose more, and as printed spend more than they claim:
+    ``benchmarks/papers/local_factorization.md``. Mathematics: :doc:`/low_rank_factorization`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    from scipy.linalg import svd
+    >>> from skdp import LocalReports
+    >>> rows = np.outer(np.arange(1.0, 501), [3, 4, 0, 0]) / 2500
+    >>> local = LocalReports(n_features=4, row_norm=1.0, epsilon=8.0)
+    >>> reports = [local.report(row) for row in rows]  # each on another device
+    >>> factors = local.aggregate(reports, n_components=1)
+    >>> factors.components_.shape, factors.left_components_.shape
+    ((1, 4), (500, 1))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BudgetMixin._parameter_constraints,
+        "n_features": [AT_LEAST_ONE],
+        "row_norm": [FINITE_BOUND],
+        "delta": [Interval(Real, 0, 1, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        row_norm: float,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: Any = None,
+    ) -> None:
+        self.n_features = n_features
+        self.row_norm = row_norm
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self._validate_params()
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.n_features}, row_norm={self.row_norm}, "
+            f"epsilon={self.epsilon}, delta={self.delta})"
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+    def plan(self) -> Plan:
+        """List what one report releases and spends.
+
+        Returns
+        -------
+        Plan
+            One release.
+        """
+        cost = PrivacyCost(float(self.epsilon), float(self.delta))
+        change = sensitivity.row_sum
+        known = {"row_norm": float(self.row_norm), "adjacency": "replace"}
+        shape = (int(self.n_features),)
+        release = cost.release("report", "gaussian", 1.0, change, known, shape=shape)
+        return Plan(cost, release, unit="row", adjacency="replace")
+
+    def report(self, row: Any) -> np.ndarray:
+        """Make the report of one person: the clipped row with noise. Call it once for each person.
+
+        Parameters
+        ----------
+        row : array-like of shape (n_features,)
+            The row, which does not leave this call.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            What may be sent to anybody.
+
+        Raises
+        ------
+        ValueError
+            If `row` has not `n_features` finite numbers. Then nothing is spent.
+        """
+        checked = check_numbers(row, "row", ensure_2d=False)
+        self._check_size("row", checked, 1)
+        with np.errstate(all="ignore"):
+            clipped = clip_rows(checked[np.newaxis].copy(), float(self.row_norm))[0]
+        plan = self.plan()
+        budget = self._open_budget(plan, f"report of {self!r}")
+        return budget.release(plan.parts, clipped).value
+
+    def aggregate(self, reports: Any, n_components: int = 2) -> LowRankFactors:
+        """Compute factors of the rows behind reports.
+
+        Parameters
+        ----------
+        reports : array-like of shape (n_reports, n_features)
+            What `report` has returned to persons, with these parameters. Forged ones can move the
+            factors as far as so many rows of norm `row_norm` and their noise can.
+        n_components : int, default=2
+            How many, at most the smaller side of the reports.
+
+        Returns
+        -------
+        LowRankFactors
+            Right factors, which get better with the number of reports; singular values, shrunk for
+            the noise; and left factors, a row for each report, with noise of its own. The record is
+            that of one report.
+
+        Raises
+        ------
+        ValueError
+            If reports are no finite numbers in that shape, or fewer than the components.
+        """
+        values = check_numbers(reports, "reports").copy()
+        self._check_size("reports", values, 2)
+        n_features, most = values.shape[1], min(values.shape)
+        if not isinstance(n_components, int) or not 1 <= n_components <= most:
+            raise ValueError(f"n_components={shown(n_components)} must be an int from 1 to {most}.")
+        plan = self.plan()
+        noise_std = plan.parts.noise_std or 0.0
+        with np.errstate(all="ignore"):
+            longest = self.row_norm + noise_std * (math.sqrt(n_features) + _LONGEST)
+            values = clip_rows(values, longest) if noise_std else values
+        left, lengths, right = svd(values, full_matrices=False)
+        left, lengths, right = left[:, :n_components], lengths[:n_components], right[:n_components]
+        lengths = shrunk(debiased(lengths, noise_std, values.shape), noise_std, values.shape)
+        if noise_std and (n_visible := int((lengths > 0).sum())) < n_components:
+            warn_of_privacy(
+                f"Only {n_visible} of {counted(n_components, 'component')} stand out from the "
+                "noise. Ask for fewer components, or collect more reports or a larger epsilon."
+            )
+        # The record of one report is that of any.
+        budget = PrivacyBudget.of(plan)
+        budget.release(plan.parts, np.zeros(n_features))
+        signs = deterministic_signs(right)
+        return LowRankFactors(
+            components_=right * signs[:, np.newaxis],
+            singular_values_=lengths,
+            left_components_=left * signs,
+            privacy_spent_=budget.spent(),
+        )
+
+    def _check_size(self, name: str, values: np.ndarray, n_axes: int) -> None:
+        if values.ndim != n_axes or values.shape[-1] != self.n_features:
+            raise ValueError(
+                f"{name} has shape {values.shape}: pass {n_axes} axes, the last one of "
+                f"n_features={self.n_features}."
+            )
