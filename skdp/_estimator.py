@@ -28,6 +28,7 @@ from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
 from skdp.privacy.sensitivity import ADJACENCIES
+from skdp.privacy.shares import Party
 from skdp.units import Unit
 
 # ------------------------------
@@ -243,6 +244,7 @@ class Part(NamedTuple):
 
     cost: PrivacyCost
     charge: Charge | None = None
+    party: Party | None = None
 
 
 class BudgetMixin(checks.PlainParametersMixin):
@@ -409,6 +411,8 @@ class PrivateEstimator(RequestsUsersMixin, Watched, BudgetMixin, checks.SeededEs
     ) -> tuple[Any, PrivacyBudget, np.random.Generator]:
         """Open the budget and the algorithm's random stream."""
         view, digest = data
+        if self._part is not None and self._part.party is not None:
+            return view, *self._part.party.open(plan, self._part.charge)
         seed = draw_seed(self.random_state)
         source = self._noise_source(seed, digest) if self._is_seeded else NoiseSource()
         what = f"{type(self).__name__}.fit, {spec.n_units} {spec.unit.counted}"

@@ -2,19 +2,21 @@
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+import joblib
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.utils import check_scalar
+from sklearn.utils import check_scalar, get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import (
+    Data,
     PrivateEstimator,
     check_unwatched,
     parameters_by_value,
@@ -23,9 +25,11 @@ from skdp._estimator import (
 )
 from skdp._validation import (
     AT_LEAST_ONE,
+    check_rows_or_blocks,
     feature_names,
     in_parts,
     public_like,
+    refuse_blocks,
     validate_plain,
 )
 from skdp.covariance import DPCovariance
@@ -38,12 +42,19 @@ from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 from skdp.linear_model import DPLinearRegression, DPLogisticRegression, DPTraceRegressor
-from skdp.linear_model._supervised import SupervisedEstimator
+from skdp.linear_model._logistic_regression import PrivateClassifier
+from skdp.linear_model._supervised import SupervisedEstimator, given_classes
+from skdp.pipeline import DPPipeline
+from skdp.pipeline._composition import steps_of
+from skdp.pipeline._dp_pipeline import planned
+from skdp.pipeline._run import n_components_of, warnings_of
 from skdp.preprocessing import DPStandardScaler
-from skdp.privacy import Plan
+from skdp.preprocessing.intervals import in_order
+from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.noise import algorithm_generator, digest_of
+from skdp.privacy.precision import as_python
 from skdp.privacy.releases import PrivacySpent
-from skdp.privacy.shares import Exchange, ShareBudget, ShareLayout, Shares
+from skdp.privacy.shares import Exchange, Party, ShareBudget, ShareLayout, Shares
 from skdp.units import ONE_ROW_EACH, Interaction, ResolvedRow
 
 _NOT_NEGATIVE = Interval(Integral, 0, None, closed="left")  # not tuned
@@ -80,13 +91,31 @@ class ResolvedOwner(ResolvedRow):
     remedy: ClassVar[str] = "more owners, a larger epsilon or a tighter row_norm"
 
 
+class Terms(NamedTuple):
+    """Public facts that the spec of each fit follows from."""
+
+    shares: Shares
+    most_rows: int  # of one owner
+    is_unit_owner: bool
+    seed: int
+
+    def spec_of(self, estimator: PrivateEstimator, like: Any, null: Any) -> tuple[Any, Agreed]:
+        """Pose the spec of all rows together, of which no party has seen any."""
+        depth = _depth_of(estimator, null, self.most_rows)
+        spec = _spec_of(estimator, self.shares.n_units, like, null, depth)
+        if self.is_unit_owner:
+            spec = replace(spec, unit=ResolvedOwner(spec.unit.adjacency))
+        return spec, Agreed(spec.n_units, depth)
+
+
 @dataclass(frozen=True, eq=False)
 class Agreement:
     """The facts of one federated fit, as every party computes them."""
 
-    estimator: PrivateEstimator
-    spec: Any
+    estimator: Any
+    spec: Any  # None for a pipeline, whose steps have one each
     like: Any  # a null record: zeros of the shape and the layout of X
+    null_target: Any  # its response or label
     names: list[str] | None  # of the features
     plan: Plan
     shares: Shares
@@ -94,8 +123,8 @@ class Agreement:
     is_masked: bool
     seed: int
     most_rows: int  # of one owner
-    depth: int  # of the sum of the rows of one owner
     digest: bytes
+    warnings: list[str]  # that follow from public facts
 
     @property
     def n_owners(self) -> int:
@@ -106,6 +135,11 @@ class Agreement:
     def n_features(self) -> int:
         """Number of features."""
         return math.prod(self.like.shape[1:])
+
+    @property
+    def terms(self) -> Terms:
+        """What the spec of each fit follows from."""
+        return Terms(self.shares, self.most_rows, self.is_unit_owner, self.seed)
 
     @property
     def layouts(self) -> list[ShareLayout]:
@@ -143,24 +177,34 @@ def agree(
     most_rows = _MOST_ROWS if is_unit_owner else n_units
     # The clone is not fitted, and has its own copies of the parameters.
     estimator = clone(estimator)
-    depth = _depth_of(estimator, null, most_rows)
-    spec = _spec_of(estimator, n_units, null if like is None else like, null, depth)
-    if is_unit_owner:
-        spec = replace(spec, unit=ResolvedOwner(spec.unit.adjacency))
-    plan = plan_of(spec, estimator._plan(spec))
     n_honest = 1 if aggregator == "none" else owners - colluding
-    shares = Shares(owners, n_honest, spec.n_units)
+    shares = Shares(owners, n_honest, n_units)
+    terms = Terms(shares, most_rows, is_unit_owner, seed)
+    spec, depth, classifiers = None, 0, [estimator]
+    if isinstance(estimator, DPPipeline):
+        model = parameters_of_pipeline(estimator)
+        classifiers = [step.estimator for step in steps_of(estimator)]
+        estimator = by_position(estimator, names)
+    else:
+        model = type(estimator).__name__, parameters_by_value(estimator)
+        spec, (_, depth) = terms.spec_of(estimator, null if like is None else like, null)
+        plan = plan_of(spec, estimator._plan(spec))
+        warnings = estimator._public_warnings(spec, plan)
+    classes = [one.classes for one in classifiers if hasattr(one, "classes")]
+    y = given_classes(classes[0])[:1] if classes else np.zeros(1)
+    if isinstance(estimator, DPPipeline):
+        plan, warnings = opened_pipeline(estimator, terms, null, y)
     for release in {line for branch in plan.branches for line in branch}:
         # Refuses releases that rounding or words cannot hold, before anybody reads data.
         shares.planned(plan.cost, release)
     versions = sys.modules["skdp"].__version__, np.__version__
-    model = type(estimator).__name__, parameters_by_value(estimator)
     of_rows = (null.shape[1:], str(null.dtype), type(null).__name__, tuple(names or ()))
     facts = (n_units, *of_rows, owners, unit, aggregator, colluding, seed, depth)
     return Agreement(
         estimator,
         spec,
         null,
+        y,
         names,
         plan,
         shares,
@@ -168,8 +212,8 @@ def agree(
         is_masked=aggregator == "masked",
         seed=seed,
         most_rows=most_rows,
-        depth=depth,
         digest=digest_of("skdp federation", *versions, *model, *facts),
+        warnings=list(warnings),
     )
 
 
@@ -183,16 +227,32 @@ def agreement_of(federation: Any) -> Agreement:
 
 def _check_estimator(estimator: Any, unit: str) -> None:
     # A subclass, of the estimator or of its unit, may release something else.
-    if type(estimator) not in FITTED:
+    if type(estimator) not in (*FITTED, DPPipeline):
         names = ", ".join(one.__name__ for one in FITTED)
         raise TypeError(
-            f"estimator must be one of {names}, got {type(estimator).__name__}: other fits are "
-            "more than sums and noise."
+            f"estimator must be one of {names} or a DPPipeline of these, got "
+            f"{type(estimator).__name__}: other fits are more than sums and noise."
         )
     estimator._validate_params()
     check_unwatched(
         "estimator: ", estimator, "fits across owners call none, and set_callbacks() removes them"
     )
+    if estimator.random_state is not None:
+        raise ValueError(
+            "random_state must be None: owners draw their noise from the operating system. seed, "
+            "which is public, sets the random start of the algorithm."
+        )
+    if estimator.ledger is not None:
+        raise ValueError("ledger of the estimator must be None: each owner has its own.")
+    if isinstance(estimator, DPPipeline):
+        for _, one in estimator.steps:
+            _check_estimator(one, unit)
+            if n_components_of(one) == "data":
+                raise ValueError(
+                    "n_components of a step across owners must be an int or None: how many columns "
+                    "are left decides what later steps exchange."
+                )
+        return
     given, own = estimator.privacy_unit, ("row", "record")
     if not (type(given) is Interaction or (isinstance(given, str) and given in own)):
         hints = {
@@ -209,13 +269,6 @@ def _check_estimator(estimator: Any, unit: str) -> None:
         raise ValueError(
             "init='spectral' is no sum of what owners have: pass init='random' across owners."
         )
-    if estimator.random_state is not None:
-        raise ValueError(
-            "random_state must be None: owners draw their noise from the operating system. seed, "
-            "which is public, sets the random start of the algorithm."
-        )
-    if estimator.ledger is not None:
-        raise ValueError("ledger of the estimator must be None: each owner has its own.")
 
 
 def _checked_n_rows(n_rows: int | None, owners: int, unit: str) -> int:
@@ -295,28 +348,44 @@ def _spec_of(estimator: PrivateEstimator, n_units: int, like: Any, null: Any, de
 
 def view_of(agreement: Agreement, X: Any, y: Any = None) -> Any:
     """Check the rows of one owner against the agreement, and read them once."""
-    estimator, spec, like = clone(agreement.estimator), agreement.spec, agreement.like
     refuse_other_columns(agreement.names and as_feature_names(feature_names(X)), agreement.names)
-    agreed = Agreed(spec.n_units, agreement.depth)
+    if isinstance(agreement.estimator, DPPipeline):
+        return _pipeline_data(agreement, X, y)
+    spec, terms, null = agreement.spec, agreement.terms, agreement.like
+    agreed = Agreed(spec.n_units, _depth_of(agreement.estimator, null, terms.most_rows))
+    return _own_view(agreement.estimator, spec, agreed, null, terms, X, y)
+
+
+def _own_view(
+    estimator: PrivateEstimator, spec: Any, agreed: Agreed, null: Any, terms: Terms, X: Any, y: Any
+) -> Any:
+    """Check and read the rows of one owner for a fit with the spec of all rows."""
+    check_size = partial(_check_size, null=null, most_rows=terms.most_rows)
     if isinstance(estimator, MatrixEstimator):
         checked = estimator._checked(X)
-        _check_size(agreement, checked.shape, is_sparse=holds_sparse(checked))
+        check_size(checked.shape, is_sparse=holds_sparse(checked))
         return estimator._view(checked, spec, partial(_changing_rows, agreed=agreed))[0]
+    own = clone(estimator)
+    own._part = estimator._part
     if getattr(spec, "interval", None) is not None:
         # By position: rows of an array, and the null record, have no names.
-        estimator.set_params(bounds=spec.interval)
-    own, (view, _) = estimator._validate(*in_parts(X, y))
+        own.set_params(bounds=spec.interval)
+    its, (view, _) = own._validate(*in_parts(X, y))
     source = source_of_view(view)
-    _check_size(agreement, source.shape, is_sparse=getattr(source, "is_sparse", holds_sparse(like)))
-    if any(getattr(own, name, None) != getattr(spec, name, None) for name in _OF_KIND):
+    check_size(source.shape, is_sparse=getattr(source, "is_sparse", holds_sparse(null)))
+    if any(getattr(its, name, None) != getattr(spec, name, None) for name in _OF_KIND):
         raise ValueError("X has another layout than like: all owners pass rows of one kind.")
-    if not np.array_equal(getattr(own, "classes", ()), getattr(spec, "classes", ())):
-        raise ValueError("y has codes of labels, and classes has labels: pass labels as y.")
+    _check_classes(getattr(its, "classes", ()), getattr(spec, "classes", ()))
     source.is_repeatable = False
     if isinstance(view, Rows):
         cache = view.cache._replace(norm_counts=None)
         return replace(view, agreed=agreed, cache=cache)
     return replace(view, design=replace(view.design, agreed=agreed))
+
+
+def _check_classes(found: Any, agreed: Any) -> None:
+    if not np.array_equal(found, agreed):
+        raise ValueError("y has codes of labels, and classes has labels: pass labels as y.")
 
 
 def source_of_view(view: Any) -> Any:
@@ -326,6 +395,8 @@ def source_of_view(view: Any) -> Any:
 
 def digest_of_view(view: Any) -> bytes:
     """Hash the rows of an owner, and their responses or labels."""
+    if isinstance(view, PipelineData):
+        return digest_of("pipeline", joblib.hash(tuple(view)))
     source, targets = source_of_view(view), getattr(view, "codes", getattr(view, "responses", None))
     is_outer = isinstance(source, RankOneMatrices)
     parts = map(as_source, (source.left, source.right)) if is_outer else [source]
@@ -338,15 +409,15 @@ def _changing_rows(source: Source, n_jobs: int | None, agreed: Agreed) -> Rows:
     return Rows(source, n_jobs, agreed=agreed)
 
 
-def _check_size(agreement: Agreement, shape: tuple[int, int], *, is_sparse: bool) -> None:
-    n_rows, n_features = shape
-    if n_features != agreement.n_features:
-        raise ValueError(f"X has {n_features} features, but {agreement.n_features} are agreed on.")
-    if not 1 <= n_rows <= agreement.most_rows:
+def _check_size(shape: tuple[int, int], *, is_sparse: bool, null: Any, most_rows: int) -> None:
+    (n_rows, n_features), size = shape, math.prod(null.shape[1:])
+    if n_features != size:
+        raise ValueError(f"X has {n_features} features, but {size} are agreed on.")
+    if not 1 <= n_rows <= most_rows:
         raise ValueError(
-            f"X has {n_rows} rows; an owner has one at least, and {agreement.most_rows} at most."
+            f"X has {n_rows} rows; an owner has one at least, and {most_rows} at most."
         )
-    if is_sparse != (agreed := holds_sparse(agreement.like)):
+    if is_sparse != (agreed := holds_sparse(null)):
         kinds = ("sparse", "dense") if agreed else ("dense", "sparse")
         raise ValueError(
             f"X must be {kinds[0]}, as agreed on by sparse={agreed}: the noise depends "
@@ -356,8 +427,7 @@ def _check_size(agreement: Agreement, shape: tuple[int, int], *, is_sparse: bool
 
 def no_rows(agreement: Agreement) -> Any:
     """Return a view of a null record: the coordinator has no rows."""
-    y = getattr(agreement.spec, "classes", np.zeros(1))[:1]
-    return view_of(agreement, agreement.like, y)
+    return view_of(agreement, agreement.like, agreement.null_target)
 
 
 def run_fit(
@@ -370,14 +440,98 @@ def run_fit(
     """Run the fit on the rows of one party; return the model of all parties, and warnings."""
     estimator = clone(agreement.estimator)
     n_own = source_of_view(rows).shape[0] if agreement.is_unit_owner else 1
-    budget = ShareBudget.open(
-        agreement.plan, agreement.shares, exchange, n_own=n_own, charge=charge
-    )
+    opening = partial(ShareBudget.open, shares=agreement.shares, exchange=exchange, n_own=n_own)
+    if isinstance(rows, PipelineData):
+        party = party_of(agreement.terms, opening, charge)
+        warnings = estimator._fit(*rows, party=party)
+        named = [estimator, estimator.pipeline_.steps[0][1]]
+    else:
+        estimator.n_features_in_ = agreement.n_features
+        named = [estimator]
+    for one in named if agreement.names else ():
+        one.feature_names_in_ = np.asarray(agreement.names, dtype=object)
+    if isinstance(rows, PipelineData):
+        return estimator, warnings
     generator = algorithm_generator(agreement.seed)
-    estimator.n_features_in_ = agreement.n_features
-    if agreement.names:
-        estimator.feature_names_in_ = np.asarray(agreement.names, dtype=object)
+    budget = opening(agreement.plan, charge=charge)
     with np.errstate(all="ignore"):
         result = estimator._solve(agreement.spec, agreement.plan.parts, rows, budget, generator)
         warnings = estimator._keep(agreement.spec, result, budget)
     return estimator, warnings
+
+
+# ------------------------------
+# Pipelines: each step is a fit of all owners, to the rows that the released steps before leave.
+
+
+class PipelineData(NamedTuple):
+    """Copies of the rows and targets of one owner, which later passes read."""
+
+    source: Any
+    y: Any
+
+
+def parameters_of_pipeline(pipeline: DPPipeline) -> tuple[Any, ...]:
+    """Return what tells pipelines apart: budgets, and names, shares and parameters of steps."""
+    steps = (
+        (one.name, type(one.estimator).__name__, one.share, parameters_by_value(one.estimator))
+        for one in steps_of(pipeline)
+    )
+    return "DPPipeline", as_python(pipeline.epsilon), as_python(pipeline.delta), *steps
+
+
+def by_position(pipeline: DPPipeline, names: list[str] | None) -> DPPipeline:
+    """Put bounds by names in the order of the columns: rows of owners have no names."""
+    changes = {
+        f"{name}__bounds": in_order(one.bounds, names)
+        for name, one in pipeline.steps
+        if names and isinstance(getattr(one, "bounds", None), Mapping)
+    }
+    return clone(pipeline).set_params(**changes)
+
+
+def party_of(
+    terms: Terms, opening: Callable[..., PrivacyBudget], charge: Callable[..., None] | None
+) -> Party:
+    """Return what the steps of a pipeline take from their party."""
+
+    def _spec_of_all(one: Any, like: Any) -> tuple[Any, Agreed, Any]:
+        null, _ = _null_record(None, sparse=False, like=like)
+        return *terms.spec_of(one, null, null), null
+
+    def _validate(one: Any, X: Any, y: Any) -> tuple[Any, Data]:
+        spec, agreed, null = _spec_of_all(one, X)
+        view = _own_view(one, spec, agreed, null, terms, X, y)
+        one.n_features_in_ = X.shape[1]
+        return spec, (view, lambda: None)
+
+    def _open(plan: Plan, charge: Any) -> tuple[PrivacyBudget, np.random.Generator]:
+        plan.check_memory()
+        return opening(plan, charge=charge), algorithm_generator(terms.seed)
+
+    unit = ResolvedOwner.name if terms.is_unit_owner else None
+    facts = terms.shares.n_units, unit
+    return Party(*facts, lambda one, like: _spec_of_all(one, like)[0], _validate, _open, charge)
+
+
+def opened_pipeline(pipeline: DPPipeline, terms: Terms, X: Any, y: Any) -> tuple[Plan, list[str]]:
+    """Check steps, rows and targets before anything is spent; return the plan, and warnings."""
+    party = party_of(terms, ShareBudget.open, None)
+    run, shares, _, _, places = pipeline._opened(X, y, party=party)
+    return planned(run, shares, places), warnings_of(run, shares, places)
+
+
+def _pipeline_data(agreement: Agreement, X: Any, y: Any) -> PipelineData:
+    refuse_blocks(X, "A DPPipeline across owners")
+    pipeline, null = agreement.estimator, agreement.like
+    takes_gaps = get_tags(pipeline.steps[0][1]).input_tags.allow_nan
+    finite = "allow-nan" if takes_gaps else True
+    rows = check_rows_or_blocks(X, "DPPipeline", ensure_all_finite=finite)
+    _check_size(rows.shape, is_sparse=holds_sparse(rows), null=null, most_rows=agreement.most_rows)
+    for step in steps_of(pipeline):
+        if isinstance(step.estimator, PrivateClassifier):
+            classes, _ = step.estimator._classes_and_codes(y)
+            _check_classes(classes, given_classes(step.estimator.classes))
+    data = PipelineData(rows.astype(null.dtype, copy=True), None if y is None else np.array(y))
+    opened_pipeline(pipeline, agreement.terms, *data)
+    return data

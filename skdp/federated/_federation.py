@@ -179,8 +179,9 @@ class Federation:
         What is fitted, and not changed: a :class:`skdp.DPPCA`, :class:`skdp.DPTruncatedSVD`,
         :class:`skdp.DPStandardScaler`, :class:`skdp.DPCovariance`,
         :class:`skdp.DPLinearRegression`, :class:`skdp.DPLogisticRegression` or
-        :class:`skdp.DPTraceRegressor`; with the unit ``"row"`` or ``"record"``, or a
-        :class:`skdp.units.Interaction`, and without ledger and `random_state`.
+        :class:`skdp.DPTraceRegressor`, or a :class:`skdp.DPPipeline` of these; with the unit
+        ``"row"`` or ``"record"``, or a :class:`skdp.units.Interaction`, and without ledger and
+        `random_state`.
     n_rows : int or None
         Number of rows of all owners together; None with ``unit="owner"``. Owners in processes of
         their own cannot check it: a wrong one spoils the model.
@@ -274,7 +275,7 @@ class Federation:
     ) -> None:
         facts = n_rows, n_features, owners, unit, aggregator, colluding, seed, sparse, like
         self._agreement = agreement = agree(estimator, *facts)
-        warn_of_privacy(*agreement.estimator._public_warnings(agreement.spec, agreement.plan))
+        warn_of_privacy(*agreement.warnings)
 
     @property
     def plan(self) -> Plan:
@@ -341,9 +342,9 @@ class Federation:
         if y is not None and len(y) != len(parts):
             raise ValueError(f"y must be a list with the targets of {len(parts)} owners.")
         n_rows = sum(_n_rows_of(part, number) for number, part in enumerate(parts))
-        if not agreement.is_unit_owner and n_rows != agreement.spec.n_units:
+        if not agreement.is_unit_owner and n_rows != agreement.shares.n_units:
             raise ValueError(
-                f"parts have {n_rows} rows together, but n_rows={agreement.spec.n_units} is "
+                f"parts have {n_rows} rows together, but n_rows={agreement.shares.n_units} is "
                 "agreed on."
             )
         # Sums go by position: data frames whose columns differ are refused.

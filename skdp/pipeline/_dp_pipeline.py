@@ -26,11 +26,12 @@ from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
 from skdp.pipeline._public_rows import plain_rows, shape_of, stand_ins
 from skdp.pipeline._public_steps import transformed
 from skdp.pipeline._rules import SharedBudget, is_columns
-from skdp.pipeline._shares import shares_of
+from skdp.pipeline._shares import Shares, shares_of
 from skdp.privacy import Plan, PrivacySpent
 from skdp.privacy.noise import draw_seed
 from skdp.privacy.plan import AnyOf, PrivacyCost
 from skdp.privacy.releases import Release
+from skdp.privacy.shares import Party
 
 
 class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.SpendsOneBudget):
@@ -179,15 +180,26 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         BudgetError
             If the ledger has less left; nothing has been spent then.
         """
+        # Last: if warnings are turned into errors, the model that was paid for remains.
+        warn_of_privacy(*self._fit(X, y, users))
+        return self
+
+    def _opened(
+        self, X: Any, y: Any, users: Any = None, party: Party | None = None
+    ) -> tuple[runs.Run, Shares, runs.Prefix, dict[int, runs.Opened], list[runs.Place]]:
+        """Check all, and read the rows of the first private step; nothing is spent."""
+        run = runs.prepare(self, X, y, seed=draw_seed(self.random_state), users=users, party=party)
+        shares = shares_of(run.steps, super()._cost())
+        announce_fits(1 + len(shares.of))
+        with opened_within(hides_groups=bool(run.users)):
+            prefix, opened = runs.begin(run, shares)
+        return run, shares, prefix, opened, runs.places_of(run, shares, prefix, opened)
+
+    def _fit(self, X: Any, y: Any, users: Any = None, party: Party | None = None) -> list[str]:
+        """Fit all steps; return the warnings that follow from released values."""
         with restored_on_error(self):
             X, y = map(checked_container, in_parts(X, y))
-            seed = draw_seed(self.random_state)
-            run = runs.prepare(self, X, y, seed=seed, users=users)
-            shares = shares_of(run.steps, super()._cost())
-            announce_fits(1 + len(shares.of))
-            with opened_within(hides_groups=bool(run.users)):
-                prefix, opened = runs.begin(run, shares)
-            places = runs.places_of(run, shares, prefix, opened)
+            run, shares, prefix, opened, places = self._opened(X, y, users, party)
             public = runs.warnings_of(run, shares, places)
             whole, charge = self._begin(run, shares.whole, public)
             fitted = runs.fit_steps(run, shares, prefix, places, opened, charge)
@@ -199,9 +211,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
             if isinstance(X, RowBlocks):
                 # The first step may be one without privacy, which sees no names.
                 check_features(X, self, reset=True)
-        # Last: if warnings are turned into errors, the model that was paid for remains.
-        warn_of_privacy(*warnings)
-        return self
+        return warnings
 
     def plan(self, n_samples: Any, n_features: int | None = None, *, like: Any = None) -> Plan:
         """List what a fit would release and spend. No data are read, and nothing is spent.
@@ -243,9 +253,7 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         try:
             run = runs.prepare(self, rows, n_planned=n_samples)
             shares = shares_of(run.steps, super()._cost())
-            places = runs.places_of(run, shares, runs.Prefix((), None, rows))
-            parts = [_within(places[i], run.steps[i].name, share) for i, share in shares.of.items()]
-            return run.planned(shares.whole, tuple(parts))
+            return planned(run, shares, runs.places_of(run, shares, runs.Prefix((), None, rows)))
         except ValueError as error:
             text = f"{error}{advice}"
         raise ValueError(text)
@@ -357,6 +365,12 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         """Set the fitted attributes."""
         self._set_features(pipeline)
         self.pipeline_, self.privacy_spent_ = pipeline, spent
+
+
+def planned(run: runs.Run, shares: Shares, places: list[runs.Place]) -> Plan:
+    """Plan all steps together, with their releases named after them."""
+    parts = [_within(places[i], run.steps[i].name, share) for i, share in shares.of.items()]
+    return run.planned(shares.whole, tuple(parts))
 
 
 def _like_to_pass(steps: Any) -> str:

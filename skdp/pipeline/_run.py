@@ -47,6 +47,7 @@ from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, derived_seed
 from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.precision import as_python
+from skdp.privacy.shares import Party
 
 #: What scikit-learn's validation sets on an estimator.
 FEATURE_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
@@ -71,15 +72,19 @@ class Run:
     people: People | None
     users: Mapping[str, Any]
     n_planned: int | None  # X is public, and stands for so many rows
+    party: Party | None = None  # of several owners
 
     @property
     def n_units(self) -> int | None:
         """Number of units, if there is not one for each row."""
+        if self.party is not None:
+            return self.party.n_units
         return self.n_planned if self.people is None else self.people.n_people
 
     def planned(self, cost: PrivacyCost, parts: Any) -> Plan:
         """Plan releases about what all private steps protect."""
         unit, adjacency = composition.common_unit(self.steps), composition.adjacency_of(self.steps)
+        unit = (self.party and self.party.unit) or unit
         planned = (isinstance(one.estimator, PlannedEstimator) for one in self.steps)
         enforced = not (self.lack_classes or any(planned))
         return Plan(cost, parts, unit=unit, adjacency=adjacency, enforced=enforced)
@@ -87,6 +92,12 @@ class Run:
     def seed_of(self, label: str) -> int | None:
         """Derive a seed for the fit or choice of that label."""
         return None if self.seed is None else derived_seed(self.seed, "search", label)
+
+    def validate(self, one: Any, X: Any) -> Any:
+        """Return the spec of a step and the data of its fit; across owners the spec is of all."""
+        if self.party is not None:
+            return self.party.validate(one, X, self.y)
+        return one._validate(X, self.y, **self.users)
 
 
 def prepare(
@@ -97,6 +108,7 @@ def prepare(
     seed: int | None = None,
     users: Any = None,
     n_planned: int | None = None,
+    party: Party | None = None,
 ) -> Run:
     """Refuse what is not acceptable, and return the rest.
 
@@ -128,7 +140,7 @@ def prepare(
         composition.check_targets(steps, X, y)
         _check_categories(steps, X)
     ids = {} if people is None else {"users": users}
-    return Run(given, steps, X, y, targets, seed, lack_classes, people, ids, n_planned)
+    return Run(given, steps, X, y, targets, seed, lack_classes, people, ids, n_planned, party)
 
 
 def _leaves_nan(steps: Sequence[Step], number: int) -> bool:
@@ -188,7 +200,7 @@ class Prefix(NamedTuple):
 def handed(run: Run, number: int, shares: Shares, label: str = "") -> Any:
     """Clone a private step, and hand it what it may spend; with a label, a seed, too."""
     one = clone(run.steps[number].estimator)
-    one._part = shares.part_of(number, one)
+    one._part = shares.part_of(number, one)._replace(party=run.party)
     # Not every one has it as a parameter.
     one.random_state = run.seed_of(label) if label else None
     return one
@@ -208,7 +220,7 @@ def begin(run: Run, shares: Shares) -> tuple[Prefix, dict[int, Opened]]:
         one = handed(run, number, shares, run.steps[number].name)
         one._validate_params()
         rows = rows_of_step(run.steps[number], prefix.rows, run.people)
-        spec, data = one._validate(rows, run.y, **run.users)
+        spec, data = run.validate(one, rows)
         opened[number] = Opened(one, spec, rows, data)
     return prefix, opened
 
@@ -223,7 +235,7 @@ def places_of(
     same kind; where the width is released, it is an upper limit. What predicts leaves None.
     """
     places, like, n_rows, is_checked, released = list[Place](), prefix.rows, 0, False, ""
-    is_planned = run.n_planned is not None
+    is_planned, party = run.n_planned is not None, run.party
     for number, step in enumerate(run.steps):
         place = Place(step.estimator)
         if step.is_private:
@@ -247,7 +259,8 @@ def places_of(
             place = Place(one, None, was.spec if was else None, released)
             if not was and (width := _shape_of(rows)[1]) is not None:
                 facts = n_rows, width, rows
-                place = Place(one, facts, one._spec_of_size(*facts), released)
+                spec = one._spec_of_size(*facts) if party is None else party.spec_of(one, rows)
+                place = Place(one, facts, spec, released)
             if place.spec is not None and not released and n_components_of(one) == "data":
                 released = f"{step.name}.n_components"
         places.append(place)
@@ -417,6 +430,9 @@ def fit_private(
     corrects_scales = corrects_scales and _is_behind_scaler(run, prefix, one)
     with _estimator.fitted_within(one, label):
         its = opened.rows if opened else rows_of_step(run.steps[number], prefix.rows, run.people)
+        if opened is None and run.party is not None:
+            spec, data = run.validate(one, its)
+            opened = Opened(one, spec, its, data)
         given = its, run.y, run.users, place, opened
         return fit_part(one, *given, corrects_scales=corrects_scales)
 
@@ -566,7 +582,7 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
 
         Return the record of the whole, without its releases, and what charges a ledger with it.
         """
-        n_units, counted = _num_samples(run.X), "rows"
+        n_units, counted = run.n_units or _num_samples(run.X), "rows"
         if run.people is not None:
             # How many rows they have is private.
             n_units, counted = run.people.n_people, "users"
@@ -576,9 +592,12 @@ class SpendsOneBudget(_estimator.Watched, rules.DelegatesMixin):
         )
         self._warnings_given += [LABELS_BECOME_PUBLIC] * bool(run.lack_classes)
         self._warnings_given += warnings
-        warn_of_privacy(*self._warnings_given)
+        if run.party is None:
+            warn_of_privacy(*self._warnings_given)
         plan = run.planned(cost, ())
         whole = replace(PrivacyBudget.of(plan, NoiseSource(run.seed)).spent(), mu=cost.mu)
+        if (party := run.party) is not None and party.charge is not None:
+            return whole, lambda _: party.charge(whole)
         if self.ledger is None:
             return whole, None
         name = f"{type(self).__name__}.fit, {n_units} {whole.unit}s"

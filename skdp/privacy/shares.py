@@ -15,7 +15,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 
@@ -274,3 +274,15 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
             return value
         layout = self._shares.layout(release, value.shape)
         return numbers_of(self._exchange(layout, value / self._n_own), layout)
+
+
+class Party(NamedTuple):
+    """One of several owners who fit a pipeline together, and what its steps take from it."""
+
+    n_units: int  # of all owners
+    unit: str | None  # another one than that of the steps
+    spec_of: Callable[[Any, Any], Any]  # of a step, and rows like those that it gets
+    validate: Callable[[Any, Any, Any], Any]  # a step, X and y
+    # The budget of a plan, and the random stream of its algorithm.
+    open: Callable[..., tuple[PrivacyBudget, np.random.Generator]]
+    charge: Callable[[PrivacySpent], None] | None

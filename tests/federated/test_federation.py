@@ -320,7 +320,7 @@ class Subclass(DPPCA):
 @pytest.mark.parametrize(
     ("estimator", "options", "error", "match"),
     [
-        (DPTraceClassifier(), {}, TypeError, "DPTraceRegressor, got DPTraceClassifier: other fits"),
+        (DPTraceClassifier(), {}, TypeError, "of these, got DPTraceClassifier: other fits"),
         (DPLogisticRegression(), {}, ValueError, "pass classes, a list of all labels"),
         (DPTraceRegressor(init="spectral"), {}, ValueError, "pass init='random' across owners"),
         (DPTraceRegressor(privacy_unit="response"), {}, ValueError, "pass 'record', which"),

@@ -1,0 +1,244 @@
+"""Pipelines across owners: one budget, steps behind released steps, lies, and what is refused."""
+
+from contextlib import suppress
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from parties import Talk, answer_of, owners_of
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.preprocessing import FunctionTransformer
+
+from skdp import (
+    DPPCA,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPPipeline,
+    DPStandardScaler,
+    DPTruncatedSVD,
+    make_dp_pipeline,
+)
+from skdp.exceptions import BudgetError, FederationError
+from skdp.federated import Federation, Owner
+from skdp.federated._messages import pack
+from skdp.ledger import PrivacyLedger
+
+# Small data: most of what is found is noise.
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+RNG = np.random.default_rng(5)
+N, D = 240, 6
+X = RNG.normal(size=(N, 3)) @ RNG.normal(size=(3, D)) + RNG.normal(size=(N, D)) + np.arange(D)
+X[:, 2] *= 30
+Y = X @ RNG.normal(size=D) + RNG.normal(size=N)
+LABELS = np.where(np.median(Y) < Y, "yes", "no")
+SPARSE = sparse.csr_array(np.where(np.abs(X) > 3, X, 0.0))
+CLASSES = DPLogisticRegression(classes=["yes", "no"])
+CASES = {
+    "scaler, classes": (make_dp_pipeline(DPStandardScaler(), CLASSES), X, LABELS),
+    "scaler, pca, linear": (
+        make_dp_pipeline(DPStandardScaler(bounds=(-200, 200)), DPPCA(3), DPLinearRegression()),
+        X,
+        Y,
+    ),
+    "sparse": (
+        make_dp_pipeline(DPStandardScaler(with_mean=False), DPTruncatedSVD(3, row_norm=4.0)),
+        SPARSE,
+        None,
+    ),
+}
+EACH = pytest.mark.parametrize("name", CASES)
+SIZES = [0, 3, 90, N]
+
+
+def parts_of(values):
+    """Three parts, of 3, 87 and 150 records."""
+    return None if values is None else [values[a:b] for a, b in pairwise(SIZES)]
+
+
+def federation_of(name, epsilon=4.0, n_rows=N, **options):
+    pipeline, rows, _ = CASES[name]
+    pipeline = clone(pipeline).set_params(epsilon=epsilon)
+    return Federation(pipeline, n_rows, owners=3, **({"like": rows[:1]} | options))
+
+
+@EACH
+def test_without_noise_it_is_the_fit_in_one_place(name):
+    pipeline, rows, y = CASES[name]
+    one = clone(pipeline).set_params(epsilon=np.inf, random_state=0).fit(rows, y)
+    model = federation_of(name, np.inf).fit(parts_of(rows), parts_of(y))
+    assert set(vars(model)) == set(vars(one))
+    for (_, ours), (_, theirs) in zip(model.pipeline_.steps, one.pipeline_.steps, strict=True):
+        assert set(vars(ours)) == set(vars(theirs))
+        for attribute, expected in vars(theirs).items():
+            if attribute[-1] == "_" and np.asarray(expected).dtype.kind in "fi":
+                found, scale = getattr(ours, attribute), np.abs(expected).max(initial=1e-300)
+                np.testing.assert_allclose(found, expected, atol=1e-9 * scale, err_msg=attribute)
+
+
+@EACH
+def test_the_record_is_that_of_the_whole(name):
+    _, rows, y = CASES[name]
+    for options in ({}, {"n_rows": None, "unit": "owner"}):
+        federation = federation_of(name, 8.0, **options)
+        model = federation.fit(parts_of(rows), parts_of(y))
+        spent, plan = model.privacy_spent_, federation.plan
+        unit = "owner" if options else {"sparse": "row"}.get(name, "record")
+        assert (spent.unit, spent.epsilon, plan.unit) == (unit, 8.0, unit)
+        assert spent.mu <= plan.cost.mu * (1 + 1e-9)
+        names = {one.name for branch in plan.branches for one in branch}
+        done = [one.name for one in spent.releases if not one.name.endswith(": skipped")]
+        assert set(done) <= names
+
+
+@EACH
+def test_all_owners_get_one_model_and_the_noise_is_that_of_the_plan(name):
+    """The noise of each share, in units of the plan's."""
+    _, rows, y = CASES[name]
+    federation = federation_of(name, colluding=0)
+    owners = owners_of(federation, parts_of(rows), parts_of(y))
+    stds = {}
+
+    def watching(number, i, question):
+        for owner in owners:
+            if owner._waiting is not None:
+                stds[owner._waiting.layout.name] = owner._waiting.layout.std
+        return question
+
+    model = Talk(federation, owners, tamper=watching).run()
+    first, *others = (owner.estimator_.pipeline_.steps[-1][1] for owner in owners)
+    attribute = "coef_" if hasattr(first, "coef_") else "components_"
+    for other in (*others, model.pipeline_.steps[-1][1]):
+        np.testing.assert_array_equal(getattr(other, attribute), getattr(first, attribute))
+    for release in model.privacy_spent_.releases:
+        own_name = release.name.partition(": ")[2]
+        if (
+            own_name != "skipped"
+            and sum(one.name.endswith(f": {own_name}") for one in model.privacy_spent_.releases)
+            == 1
+        ):
+            assert stds[own_name] * np.sqrt(3) == pytest.approx(release.noise_std)
+
+
+@EACH
+@pytest.mark.parametrize("seed", range(3))
+def test_lying_sums_end_a_fit_or_lead_all_owners_alike(name, seed):
+    _, rows, y = CASES[name]
+    federation, rng = federation_of(name, aggregator="trusted"), np.random.default_rng(seed)
+    owner, other = (
+        Owner(federation, i, parts_of(rows)[i], None if y is None else parts_of(y)[i])
+        for i in (1, 0)
+    )
+    fields = {"agreement": federation._agreement.digest.hex(), "confirmations": []}
+    question = pack("answer", fields | {"release": 0})
+    answers = [answer_of(one.handle(question)) for one in (owner, other)][:1]
+    with suppress(FederationError):
+        while answers[-1].kind == "answer":
+            layout = owner._waiting.layout
+            words = answers[-1].arrays[0].view(layout.words.str.replace("u", "i"))
+            lie = words.astype(float) * rng.choice([1.0, 3.0, -1.0, 0.0, 1e3])
+            lie += rng.normal(size=lie.shape) * layout.largest * rng.choice([0.0, 1e-6, 0.3])
+            lie = np.clip(lie, -layout.largest, layout.largest).astype(words.dtype)
+            question = pack("answer", fields | {"release": len(answers)}, lie)
+            own, its = (answer_of(one.handle(question)) for one in (owner, other))
+            assert own.fields["digest"] == its.fields["digest"]
+            answers.append(own)
+    owner.close()
+    other.close()
+    assert len(answers) <= federation.plan.n_releases + 1
+
+
+def test_names_and_bounds_by_names():
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    scaler = DPStandardScaler(bounds=dict.fromkeys("abcdef", (-300.0, 300.0)))
+    pipeline = make_dp_pipeline(scaler, DPPCA(2), epsilon=np.inf)
+    federation = Federation(pipeline, N, owners=3, like=frame[:1])
+    for parts in (parts_of(frame), parts_of(X)):
+        model = federation.fit(parts)
+        assert model.feature_names_in_.tolist() == list("abcdef")
+        assert model.transform(frame).shape == (N, 2)
+    with pytest.raises(ValueError, match="columns"):
+        federation.fit(parts_of(frame[list("fedcba")]))
+
+
+def test_each_ledger_is_charged_once_with_the_whole(tmp_path):
+    federation = federation_of("scaler, classes", 8.0)
+    facts = {"dataset": "a", "epsilon": 20.0, "delta": 1e-5, "unit": "record"}
+    ledger = PrivacyLedger.create(tmp_path / "a.skdp", **facts)
+    for rows, labels, match in (
+        (np.where(X[5, 1] == X, np.nan, X), LABELS, "NaN"),
+        (X, np.where(LABELS == "yes", "yes", "other"), "a label that is not among"),
+        (X, (LABELS == "yes").astype(int), "pass labels as y"),
+        (X[:, :5], LABELS, "X has 5 features"),
+        (SPARSE, LABELS, "X must be dense"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            federation.fit(parts_of(rows), parts_of(labels), ledger=ledger)
+    assert len(ledger.entries()) == 0
+    federation.fit(parts_of(X), parts_of(LABELS), ledger=ledger)
+    (entry,) = ledger.entries()
+    assert "DPPipeline of 3 owners" in str(entry)
+    with pytest.raises(BudgetError):
+        federation_of("scaler, classes", 19.0).fit(parts_of(X), parts_of(LABELS), ledger=ledger)
+    assert len(ledger.entries()) == 1
+
+
+def test_an_owner_comes_back_with_its_state(tmp_path):
+    federation = federation_of("scaler, classes")
+
+    def owners(labels=LABELS):
+        made = owners_of(federation, parts_of(X), parts_of(LABELS))
+        keys = [(one._handshake._identity, one._handshake._peers) for one in made]
+        return [
+            Owner(
+                federation,
+                i,
+                parts_of(X)[i],
+                parts_of(labels)[i],
+                identity=identity,
+                peers=peers,
+                state=tmp_path / f"{i}",
+            )
+            for i, (identity, peers) in enumerate(keys)
+        ]
+
+    Talk(federation, owners(), stop_at=20).run()
+    with pytest.raises(FederationError, match="belongs to another federation"):
+        owners(LABELS[::-1])
+    assert Talk(federation, owners()).run().score(X, LABELS) >= 0
+
+
+def test_every_parameter_of_a_step_tells_agreements_apart():
+    def digest(*steps, **options):
+        return Federation(make_dp_pipeline(*steps, **options), N, D, owners=3)._agreement.digest
+
+    scaler, pca = DPStandardScaler(), DPPCA(2)
+    digests = [
+        digest(scaler, pca),
+        digest(scaler, pca, epsilon=2.0),
+        digest(scaler, pca, delta=1e-7),
+        digest(scaler, pca, shares={"dppca": 0.5}),
+        digest(scaler, DPPCA(3)),
+        digest(DPStandardScaler(clip=4.0), pca),
+        digest(pca),
+        Federation(DPPCA(2), N, D, owners=3)._agreement.digest,
+        Federation(DPPipeline([("a", scaler), ("dppca", pca)]), N, D, owners=3)._agreement.digest,
+    ]
+    assert len(set(digests)) == len(digests)
+    assert digest(scaler, pca) == digests[0]
+
+
+@pytest.mark.parametrize(
+    ("steps", "error", "match"),
+    [
+        ((FunctionTransformer(), DPPCA(2)), TypeError, "a DPPipeline of these, got Function"),
+        ((DPStandardScaler(), DPPCA(0.9)), ValueError, "n_components of a step across owners"),
+        ((DPStandardScaler(), DPLogisticRegression()), ValueError, "classes"),
+        ((DPPCA(2, random_state=0),), ValueError, "random_state"),
+    ],
+)
+def test_what_no_owners_can_agree_on(steps, error, match):
+    with pytest.raises(error, match=match):
+        Federation(make_dp_pipeline(*steps), N, D, owners=3)
