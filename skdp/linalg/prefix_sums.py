@@ -81,6 +81,19 @@ class PrefixNoise:
         move[:, :n_buffers] -= np.outer(added, self.weights)
         return np.asarray(move @ covariance @ move.T + np.outer(added, added))
 
+    def window_std(self, first: int, last: int) -> float:
+        """Compute the noise of the sum of the epochs from `first` up to `last`, without that.
+
+        It is that of the difference of two prefix sums, in units of fresh noise.
+        """
+        covariance = np.zeros((len(self.decays) + 1,) * 2)
+        for epoch in range(last):
+            if epoch == first:
+                # What later epochs add depends on the buffers alone.
+                covariance[-1], covariance[:, -1] = 0.0, 0.0
+            covariance = self.next_covariance(covariance, epoch)
+        return float(np.sqrt(covariance[-1, -1]))
+
 
 def prefix_noise(horizon: int) -> PrefixNoise:
     """Fit the exponentials for `horizon` epochs, by relative errors of the coefficients."""

@@ -3,6 +3,7 @@
 import copy
 import pickle
 from functools import partial
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from scipy import sparse
 from stream_cells import CELLS, CONTINUAL_CELLS, SHAPE, Cell, sums_of, watched
 
 from skdp import DPContinualFactorizer, DPStreamingFactorizer, LowRankFactors, PrivacyWarning
+from skdp.decomposition.streams.base import BaseStream
 from skdp.units import Edge, Entry, FrobeniusChange, Update
 
 quiet = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -270,6 +272,61 @@ def test_every_epoch_is_factorized():
         with pytest.raises(ValueError, match="horizon=4"):
             call()
     pickle.dumps(stream)
+
+
+def test_a_window_has_the_updates_after_an_epoch():
+    stream = DPContinualFactorizer(
+        3, shape=(60, 20), horizon=4, privacy_unit=Update(1.0), epsilon=np.inf, random_state=0
+    )
+    places = np.nonzero(LOW_RANK)
+    parts = [np.clip(size * LOW_RANK, -1, 1) for size in (0.5, 1.0, -0.5)]
+    for number, part in enumerate(parts):
+        stream.update(*places, part[places])
+        found = stream.release(since=min(number, 1), store=True).reconstruct()
+        window = part if number == 0 else sum(parts[1 : number + 1])
+        outside = np.linalg.svd(window, compute_uv=False)[3:]
+        assert np.linalg.norm(found - window) < 3 * np.linalg.norm(outside) + 1e-3
+    for since in (4, True, "1", 1.5):
+        with pytest.raises(ValueError, match="since="):
+            stream.release(since=since)
+    # Nothing was closed; sums that were not stored have no window.
+    assert stream.n_epochs_ == 3
+    stream.release(since=2)
+    with pytest.raises(ValueError, match="none"):
+        DPContinualFactorizer(shape=SHAPE, horizon=3, privacy_unit=Update(1.0)).release(since=1)
+
+
+def test_the_noise_of_a_window_is_that_of_the_difference():
+    shape, seen = (400, 300), []
+    stream = DPContinualFactorizer(shape=shape, horizon=40, privacy_unit=Update(1.0))
+    with patch.object(BaseStream, "_factorized", lambda _, values: (seen.append(values), [])):
+        for epoch in range(12):
+            stream.release(since=[None, 9][epoch > 9], store=epoch == 8)
+    for values in seen:
+        for released in values:
+            assert released.value.std() == pytest.approx(released.noise_std, rel=0.05)
+    both = [values[0].noise_std for values in seen[8:10]]
+    assert seen[-1][0].noise_std < 0.8 * np.hypot(*both)
+
+
+def test_a_window_is_a_function_of_released_sums():
+    stream, seen = CONTINUAL_CELLS[0](), []
+    right = BaseStream._factorized
+
+    def noticed(stream, values):
+        seen.append(values)
+        return right(stream, values)
+
+    with patch.object(BaseStream, "_factorized", noticed):
+        for since in (None, 1, None):
+            stream.update(0, 0, 1.0)
+            stream.release(since, store=True)
+    first, window, last = seen
+    stored = stream._stored
+    for side in range(2):
+        np.testing.assert_array_equal(stored[1][side].value, first[side].value)
+        np.testing.assert_array_equal(window[side].value, stored[2][side].value - first[side].value)
+        np.testing.assert_array_equal(stored[3][side].value, last[side].value)
 
 
 def test_sketches_go_by_public_facts():

@@ -11,7 +11,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from skdp._validation import INPUT, redact_errors
 from skdp.decomposition._matrix_estimator import LowRankFactors
 from skdp.decomposition.streams.base import BaseStream, ExclusiveWrite, StreamShard
+from skdp.exceptions import shortened, shown
 from skdp.linalg.prefix_sums import prefix_noise
+from skdp.privacy import Released
 from skdp.units import ResolvedEntry, ResolvedFrobeniusChange, ResolvedUpdate
 
 
@@ -375,8 +377,9 @@ class DPContinualFactorizer(BaseStream):
     sums, correlated over the epochs by a square root of the matrix of prefix sums. All epochs are
     one release, accounted for exactly in Gaussian differential privacy. Updates may depend on
     earlier releases. Released: both sketches of the sum of all updates, with their noise, at
-    `release`, and nothing of an open epoch. Assumed public: the shape, the horizon, the number of
-    updates in each epoch, when epochs are closed, and the parameters. Sensitivities hold in the
+    `release`, and nothing of an open epoch; windows are differences of these, which spend nothing.
+    Assumed public: the shape, the horizon, the number of updates in each epoch, when epochs are
+    closed, and the parameters. Sensitivities hold in the
     worst case, even if everybody knows the sketches. Not covered: what `transform` and `score` of
     the factors return, noise-free functions of other rows; and the running time.
 
@@ -439,6 +442,9 @@ class DPContinualFactorizer(BaseStream):
         self._start(prefix_noise(int(horizon)))
         self._horizon = int(horizon)
         self.n_epochs_ = 0
+        self._stored: dict[int, tuple[Released, Released]] = {}
+        self._since: int | None = None
+        self._stores = False
 
     def close_epoch(self) -> None:
         """Close the open epoch without a release, and open the next one.
@@ -451,11 +457,20 @@ class DPContinualFactorizer(BaseStream):
         with self._lock, ExclusiveWrite(self):
             self._open_next()
 
-    def release(self) -> LowRankFactors:
-        """Close the open epoch, and factorize the sum of all updates so far.
+    def release(self, since: int | None = None, *, store: bool = False) -> LowRankFactors:
+        """Close the open epoch, and factorize the sum of all updates so far, or of a window.
 
         If a call is interrupted, or raises a warning as an error, the next call returns the factors
         of that epoch and closes no further epoch. Updates in between belong to the next epoch.
+
+        Parameters
+        ----------
+        since : int or None, default=None
+            The factors are those of the updates after so many epochs, by the difference of released
+            sums, which spends nothing; 0 and ``None`` stand for all. The `n_epochs_` after a
+            release with `store`.
+        store : bool, default=False
+            Whether the released sums are stored, as large as the sketches, for later windows.
 
         Returns
         -------
@@ -465,12 +480,35 @@ class DPContinualFactorizer(BaseStream):
         Raises
         ------
         ValueError
-            If all epochs of the horizon are closed.
+            If all epochs of the horizon are closed, or no sums of `since` are stored. Then no epoch
+            is closed.
         """
         with self._lock:
+            if since not in (None, 0, *self._stored) or isinstance(since, bool):
+                raise ValueError(
+                    f"since={shown(since)} must be None, 0, or a number of epochs whose release "
+                    f"had store=True: {shortened([str(one) for one in self._stored]) or 'none'}."
+                )
+            self._since, self._stores = since, store
             factors = self._factorize_once(self._open_next)
             self._factors = None
         return factors
+
+    def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:
+        """Fit the released sums, or their differences from stored ones."""
+        if self._stores:
+            self._stored[self.n_epochs_] = values
+        if self._since:
+            std = prefix_noise(self._horizon).window_std(self._since, self.n_epochs_)
+            pairs = zip(
+                values, self._stored[self._since], self.privacy_spent_.releases, strict=True
+            )
+            right, left = (
+                Released(now.value - then.value, std * (release.noise_std or 0.0))
+                for now, then, release in pairs
+            )
+            values = right, left
+        return super()._factorized(values)
 
     def _open_next(self) -> None:
         """Add the noise of the next epoch before its updates, or end the stream."""
