@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._estimator import carrying
 from skdp.covariance import DPCovariance
 from skdp.decomposition import DPPCA, DPTruncatedSVD
+from skdp.decomposition.streams.reports import REPORT
 from skdp.linear_model import DPLinearRegression, DPLogisticRegression
 from skdp.model_selection import DPGridSearch, DPRandomizedSearch, PrivacyReport, privacy_spent
 from skdp.model_selection._report import learned_without_privacy
@@ -347,6 +348,7 @@ _OF_PUBLISHER = (
 _MODEL = {"model_name": "Central", "release_type": "One release"}
 _MODEL |= {"data_source_type": "Static", "access_type": "Non-interactive"}
 _CENTRAL = "central: whoever ran the fit has read the data, each owner of a Federation its own rows"
+_LOCAL = "local: each person has added the noise before anybody else saw its row"
 _NOT_COVERED = "Not covered: the running time, and predictions for private rows and their scores."
 _FALSE = 0.01  # not tuned
 _WIDEST = 60  # not tuned
@@ -463,7 +465,7 @@ class ModelCard:  # numpydoc ignore=PR02
                 "true_positives": self.true_positives,
             },
             "n_units": self.n_units,
-            "trust_model": _CENTRAL,
+            "trust_model": self._trust,
             "noise": self._noise,
             "not_covered": _NOT_COVERED,
             "assumptions": self.assumptions,
@@ -517,6 +519,7 @@ class ModelCard:  # numpydoc ignore=PR02
         if not self.report.is_private:
             raise ValueError(f"An entry needs a guarantee. {self.report.verdict}.")
         spent, assumed = self.spent, self.as_dict()["assumptions"]
+        name = {"model_name": "Local"} if self._trust == _LOCAL else {}
         mechanisms = ", ".join(dict.fromkeys(one.mechanism for one in spent.releases))
         given = {"epsilon": spent.epsilon, "delta": spent.delta}
         loss = {
@@ -533,7 +536,7 @@ class ModelCard:  # numpydoc ignore=PR02
                 "unprotected_quantities": f"Public: {assumed}. {_NOT_COVERED}",
             },
             "privacy_loss": {name: one for name, one in loss.items() if one is not None},
-            "deployment_model": {"trust_assumptions": _CENTRAL, **_MODEL},
+            "deployment_model": {"trust_assumptions": self._trust, **_MODEL, **name},
             "implementation": {
                 "mechanisms": f"{mechanisms} of skdp {self.versions['skdp']}; noise {self._noise}, "
                 "released numbers rounded to a public lattice",
@@ -543,6 +546,10 @@ class ModelCard:  # numpydoc ignore=PR02
             "administrative": {"status": "Draft", "registry_authors": [*authors], "tier": 2},
         }
         return {"url_slug": slug, "deployment": deployment}
+
+    @property
+    def _trust(self) -> str:
+        return _LOCAL if {one.name for one in self.spent.releases} == {REPORT} else _CENTRAL
 
     @property
     def _noise(self) -> str:
@@ -571,7 +578,7 @@ class ModelCard:  # numpydoc ignore=PR02
             *("", *([] if self.n_units is None else n_units)),
             f"- Attack advantage: at most {self.advantage:.3g}",
             f"- True positives at {_FALSE:.0%} false ones: at most {self.true_positives:.3g}",
-            *(f"- Trust model: {_CENTRAL}", f"- Noise: {self._noise}"),
+            *(f"- Trust model: {self._trust}", f"- Noise: {self._noise}"),
             *("", *_table(("delta", "epsilon"), at)),
             *(f"**Warning:** {caution}.\n" for caution in self.cautions),
             *(f"**Warning:** {warning}\n" for warning in self.warnings),

@@ -722,3 +722,14 @@ def test_parameters_of_any_kind_are_told_without_addresses():
     assert card.parameters["functiontransformer__func"] == "<function>"
     assert card.parameters["dppca__privacy_unit"] == "row"
     assert " at 0x" not in str(card) + json.dumps(card.as_dict())
+
+
+def test_the_card_of_reports_names_the_local_model():
+    local = skdp.LocalReports(3, row_norm=1.0, epsilon=64.0)
+    factors = local.aggregate(np.array([local.report([1.0, 0.0, 0.0]) for _ in range(200)]), 1)
+    card = skdp.model_card(factors)
+    assert "- Trust model: local" in card.as_markdown()
+    facts = {"name": "a", "data_curators": [], "description": "b", "intended_use": "c"}
+    facts |= {"data_product_region": "d", "publication_date": "2026-01-01"}
+    entry = card.registry_entry("slug", authors=["me"], **facts)
+    assert entry["deployment"]["deployment_model"]["model_name"] == "Local"

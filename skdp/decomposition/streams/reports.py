@@ -20,6 +20,8 @@ from skdp.privacy.plan import PrivacyCost
 
 __all__ = ["LocalReports"]
 
+#: Name of the release of a report.
+REPORT = "report"  # not tuned
 # Honest reports are longer than this many standard deviations beyond the mean length of noise with
 # a probability of 2e-8 at most: longer ones are shortened.
 _LONGEST = 6.0  # not tuned
@@ -123,7 +125,7 @@ class LocalReports(BudgetMixin):
         change = sensitivity.row_sum
         known = {"row_norm": float(self.row_norm), "adjacency": "replace"}
         shape = (int(self.n_features),)
-        release = cost.release("report", "gaussian", 1.0, change, known, shape=shape)
+        release = cost.release(REPORT, "gaussian", 1.0, change, known, shape=shape)
         return Plan(cost, release, unit="row", adjacency="replace")
 
     def report(self, row: Any) -> np.ndarray:
