@@ -747,7 +747,8 @@ class DPCovariance(ColumnEstimator):
         Returns
         -------
         ndarray or DataFrame of shape (n, n_features)
-            Rows without gaps, with the names and types of the columns of X, if it had names.
+            Rows without gaps; a frame of pandas with the names and types of the columns of X, if it
+            had names. Bounds of integers should be within their type.
 
         Raises
         ------
