@@ -152,6 +152,45 @@ def test_rows_too_long_for_a_moment_have_none(monkeypatch):
 
 
 # ------------------------------
+# Responses most of which are the same.
+
+
+def rare_responses(kind, n, d, seed=0):
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(n, d))
+    signal = X @ generator.normal(size=d) / np.sqrt(d)
+    above = signal - np.quantile(signal, {"events": 0.96, "amounts": 0.9}[kind])
+    return X, (above > 0) * 1.0 if kind == "events" else np.maximum(above, 0.0)
+
+
+@ignore_warnings
+@pytest.mark.parametrize("kind", ["events", "amounts"])
+def test_rare_responses_decide_a_fit(kind):
+    """Gradients clipped to the usual size, which is that of all others, gave the mean at best."""
+    X, y = rare_responses(kind, 6000, 10)
+    best = LinearRegression().fit(X, y).score(X, y)
+    for epsilon, loss in ((4.0, 0.06), (256.0, 0.01)):
+        fits = [DPLinearRegression(epsilon=epsilon, random_state=KEY + s) for s in range(3)]
+        scores = [fit.fit(X, y).score(X, y) for fit in fits]
+        assert np.median(scores) > best - loss
+
+
+def test_rare_responses_that_are_too_few_are_warned_of():
+    X, y = rare_responses("events", 6000, 64)
+    with pytest.warns(PrivacyWarning, match="those that differ are too few for 65 coefficients"):
+        DPLinearRegression(epsilon=2.0, random_state=KEY).fit(X, y)
+
+
+@ignore_warnings
+def test_a_weak_fit_of_skewed_responses_is_drawn_to_their_mean():
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=(6000, 60)), (generator.uniform(size=6000) < 0.2) * 1.0
+    fits = [DPLinearRegression(epsilon=0.5, random_state=KEY + s).fit(X, y) for s in range(5)]
+    # The median is 0.
+    assert np.median([fit.predict(X).mean() for fit in fits]) > 0.1
+
+
+# ------------------------------
 # Levels of gradients.
 
 
@@ -171,5 +210,8 @@ def test_a_level_rises_as_its_noise_falls_and_leaves_out_lone_bins():
     # A bin of noise alone, far from the others, moves nothing.
     lone = bulk + counts_at((25, 10))
     assert level_from(lone, 1.0, 1000, 0.1, before) == level_from(bulk, 1.0, 1000, 0.1, before)
+    # What the bins lack of a known mean square belongs to the few that differ.
+    rare = level_from(bulk, 1.0, 1000, 0.1, before, (0.04, 50.0))
+    assert rare.value > level_from(bulk, 1.0, 1000, 0.1, before, (1.0, 50.0)).value
     # Where noise hides most, the level stays.
     assert level_from(bulk, 100.0, 1000, 0.1, before) == before

@@ -135,3 +135,27 @@ def test_public_rows_with_one_of_few_rare_features_are_not_clipped():
     # With the quantile of other dense rows .78 at most, by 20 seeds.
     for seed in SEEDS:
         assert score_of(unlike.INDICATORS["6 of 3%"], seed, privacy_unit="response") > 0.83
+
+
+def rare_matrices(n, share, seed=0):
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(n, 6, 8))
+    signal = np.einsum("nij,i,j->n", X, generator.normal(size=6), generator.normal(size=8))
+    return X, np.maximum(signal - np.quantile(signal, 1 - share), 0.0)
+
+
+def test_amounts_that_fill_no_bin_alone_are_found_by_several():
+    X, y = rare_matrices(8000, 0.1)
+    fits = [DPTraceRegressor(1, epsilon=4.0, random_state=2**100 + s).fit(X, y) for s in range(3)]
+    assert np.median([fit.score(X, y) for fit in fits]) > 0.15
+
+
+def test_responses_too_rare_for_any_coefficient_have_none():
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=(28_000, 14, 16)), (generator.uniform(size=28_000) < 0.04) * 1.0
+    with pytest.warns(PrivacyWarning, match="that differ are too few .*: all are 0"):
+        fits = [
+            DPTraceRegressor(2, epsilon=0.25, random_state=2**100 + s).fit(X, y) for s in (0, 1)
+        ]
+    # Where noise raises the released fraction, coefficients are fitted.
+    assert any(not fit.coef_.any() and abs(fit.intercept_) < 0.2 for fit in fits)

@@ -34,6 +34,8 @@ from skdp.privacy.clipping import clipped
 # With less strength fits are often no better than the mean:
 # benchmarks/least_squares/least_squares.md.
 _LEAST_STRENGTH = 20.0
+# The same where only rare responses make the signal weak; not studied.
+_LEAST_RARE = 25.0
 # More steps would explain so much of the variance; not studied.
 _LEAST_GAIN = 0.03
 
@@ -58,7 +60,7 @@ def warnings_for_size(spec: LeastSquaresSpec, plan: Plan) -> Iterator[str]:
 
 
 def warnings_for_fit(
-    spec: LeastSquaresSpec, found: Scales, descent: Descent, factor: float
+    spec: LeastSquaresSpec, found: Scales, descent: Descent, factor: float, off_center: float
 ) -> Iterator[str]:
     """Warn of losses that released values show."""
     yield from warnings_for_hidden(
@@ -71,6 +73,12 @@ def warnings_for_fit(
             "The coefficients do not stand out from the noise and are 0: each prediction is about "
             f"the mean of the responses. Pass more {spec.unit.counted}, a larger epsilon, or "
             "fewer features."
+        )
+    elif off_center < 1 and off_center * spec.strength < _LEAST_RARE <= spec.strength:
+        yield (
+            "Most responses are the same, and those that differ are too few for "
+            f"{counted(spec.n_free, 'coefficient')}: predictions may be worse than a constant. "
+            f"Pass more {spec.unit.counted}, a larger epsilon, or fewer features."
         )
     elif descent.gain > _LEAST_GAIN:
         yield (
@@ -116,7 +124,7 @@ def solve_least_squares(
     records = clipped(records, spec.row_norm).measured()
     white = _release_whitening(spec, plan, records, scaling, found, budget)
     whitened_records = whitened(records, white)
-    descent = descend(spec, plan.steps, whitened_records, budget)
+    descent = descend(spec, plan.steps, whitened_records, budget, scale.off_center)
     factor = 1.0
     if plan.calibration is not None:
         n_units = spec.n_units
@@ -125,13 +133,14 @@ def solve_least_squares(
     coef = scale.size * scaling.multiplier * joint[: spec.n_features]
     intercept = scale.center
     if spec.fit_intercept:
-        intercept += scale.size * float(joint[-1])
+        # A calibration shrinks toward the mean of the responses, and not toward their median.
+        intercept += scale.size * (float(joint[-1]) + (1 - factor) * white.response)
     if scaling.center is not None:
         intercept -= float(coef @ scaling.center)
     stds = _noise_stds(spec, plan, white, descent, found)
     if stds is not None:
         stds = scale.size * scaling.multiplier * stds[: spec.n_features]
-    warnings = warnings_for_fit(spec, found, descent, factor)
+    warnings = warnings_for_fit(spec, found, descent, factor, scale.off_center)
     return Estimate(coef, intercept, scaling.bounds, stds, tuple(warnings))
 
 

@@ -26,13 +26,15 @@ class Whitening(NamedTuple):
     """The map z = R'x of rows, along whose directions z varies by `spread`, at most 1.
 
     `start` are the weights of z from which steps go. Along directions that are `is_hidden`, noise
-    hides how much rows vary.
+    hides how much rows vary. `response` is the mean of the responses beside the last column, if it
+    is a 1, as far as it exceeds its noise.
     """
 
     root: np.ndarray
     spread: np.ndarray
     start: np.ndarray
     is_hidden: np.ndarray
+    response: float = 0.0
 
     @property
     def largest(self) -> float:
@@ -77,7 +79,9 @@ def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whiteni
         block = slice(*ends)
         noise = np.sum(stds[block] ** 2) + math.sqrt(2 * np.sum(stds[block] ** 4))
         start[block] *= max(0.0, 1 - noise / max(np.sum(start[block] ** 2), 1e-300))
-    return Whitening(vectors / np.sqrt(raised), spread, start, is_hidden)
+    signal = max(0.0, 1 - (cross_std / cross[-1]) ** 2) if cross[-1] else 0.0
+    response = signal * cross[-1] / max(float(moment[-2, -2]), 0.5)
+    return Whitening(vectors / np.sqrt(raised), spread, start, is_hidden, response)
 
 
 def without_moment(scaling: Scaling, found: Scales) -> Whitening:

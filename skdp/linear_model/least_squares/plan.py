@@ -37,7 +37,7 @@ _OF_RESPONSES, _LARGEST_OF_RESPONSES, _LEAST_OF_RESPONSES = 80.0, 0.4, (0.1, 0.0
 _PLENTY = 1000.0  # benchmarks/least_squares/least_squares.md
 # Part of the latter for the center; noise of a count, as a fraction of the records, that is wanted
 # for one more refinement, for the center, and for the scale; least share of either. Not studied.
-_OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.005, 2e-3
+_OF_CENTER, _ROUGH, _FINE, _FINE_BIN, _LEAST_SHARE = 0.6, 0.05, 0.02, 0.0025, 2e-3
 # Parts of what is left: of the joint moment, of each histogram, and of the calibration:
 # benchmarks/least_squares/least_squares.md.
 _MOMENT_SHARE, _SIZES_SHARE, _CALIBRATION_SHARE = 0.3, 0.01, 0.05

@@ -151,10 +151,11 @@ class Records(Rows):
 
 
 class ResponseScale(NamedTuple):
-    """Released center and scale of responses."""
+    """Released center and scale of responses; if most are at the center, the fraction of others."""
 
     center: float
     size: float
+    off_center: float = 1.0
 
 
 def release_response_scale(
@@ -176,7 +177,8 @@ def release_response_scale(
             "Too few responses differ from the median to be distinguished from noise. Pass "
             "response_bound, a public bound of their size, a larger epsilon, or more of them."
         )
-    return ResponseScale(center, spread.size * math.sqrt(spread.fraction_off_center))
+    off_center = spread.fraction_off_center
+    return ResponseScale(center, spread.size * math.sqrt(off_center), off_center)
 
 
 def bounded(responses: np.ndarray, bound: float) -> np.ndarray:

@@ -168,12 +168,19 @@ class Level(NamedTuple):
 
 
 def level_from(
-    counts: np.ndarray, noise_std: float, n_units: int, noise: float, before: Level
+    counts: np.ndarray,
+    noise_std: float,
+    n_units: int,
+    noise: float,
+    before: Level,
+    rare: tuple[float, float] = (1.0, 0.0),
 ) -> Level:
     """Balance the bias of gradients clipped to a level with their noise, by a released histogram.
 
     `noise` is the length of the noise in the mean of all steps, in units of the level. Visible bins
-    that are not joined to the bulk are left out. If they hold too little, the level stays.
+    that are not joined to the bulk are left out. If they have too little, the level stays. If most
+    responses are the same, `rare` has the fraction of the others, and the mean square of all sizes:
+    what the bins lack of it belongs to these, which decide the fit.
     """
     seen = np.where(counts > _VISIBLE * noise_std, counts, 0.0)
     first = last = int(seen.argmax())
@@ -184,14 +191,18 @@ def level_from(
     seen[:first], seen[last + 1 :] = 0.0, 0.0
     if seen.sum() < _LEAST_COUNTED * n_units:
         return before
-    fractions = seen / seen.sum()
+    fractions, middles = seen / seen.sum(), _MIDDLES
+    fraction, missing = rare[0], rare[1] - fractions @ middles**2
+    if fraction < 1 and missing > 0:
+        fractions = np.append((1 - fraction) * fractions, fraction)
+        middles = np.append(middles, math.sqrt(missing / fraction))
     levels = _LEVELS[:, np.newaxis]
-    bias = (fractions * np.maximum(_MIDDLES - levels, 0.0)).sum(axis=1)
+    bias = (fractions * np.maximum(middles - levels, 0.0)).sum(axis=1)
     # Clipping makes the loss flatter, and both errors longer.
-    flattening = (fractions * np.minimum(1.0, levels / _MIDDLES)).sum(axis=1)
+    flattening = (fractions * np.minimum(1.0, levels / middles)).sum(axis=1)
     errors = ((noise * _LEVELS) ** 2 + _BIAS * bias**2) / np.maximum(flattening, 0.05) ** 2
     best = int(errors.argmin())
-    unclipped = float(fractions[_LEVELS[best] >= _MIDDLES].sum())
+    unclipped = float(fractions[_LEVELS[best] >= middles].sum())
     return Level(float(_LEVELS[best]), max(_LEAST_UNCLIPPED, unclipped))
 
 
@@ -215,8 +226,9 @@ def descend(
     plan: tuple[Step, ...],
     records: WhitenedRecords,
     budget: PrivacyBudget,
+    off_center: float,
 ) -> Descent:
-    """Take all steps, each as long as a whitened gradient."""
+    """Take all steps, each as long as a whitened gradient; `off_center` is of the responses."""
     white, n_units, n_steps = records.white, spec.n_units, len(plan)
     is_private = spec.cost.is_private
     rounding = _rounding(spec, white)
@@ -239,7 +251,8 @@ def descend(
         unclipped.append(level.unclipped if is_private else 1.0)
         if step.sizes is not None:
             counts, counts_std = budget.release(step.sizes, sizes)
-            level = level_from(counts, counts_std, n_units, noise, level)
+            rare = off_center, white.size**2
+            level = level_from(counts, counts_std, n_units, noise, level, rare)
     half = n_steps // 2
     decay = 1 - _CURVATURE * float(np.mean(unclipped)) * white.spread
     variance = float(np.mean(np.square(stds[half:])))

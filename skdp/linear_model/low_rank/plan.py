@@ -20,8 +20,8 @@ from skdp.privacy.releases import SCALE_GRID, Search, search_steps
 # step is a close decision; then for the histogram of the responses, which should show rare ones.
 # The finer one is taken up to the spare share. benchmarks/house/constants.md has .01.
 _PRECISION = 0.05
-_BIN_PRECISION, _FINE_PRECISION = 0.01, 0.005
-_SPARE_SHARE = 0.01
+_BIN_PRECISION, _FINE_PRECISION = 0.01, 0.003
+_SPARE_SHARE = 0.025
 _LEAST_SHARE = 2e-3
 _SHARE_LIMITS = _LEAST_SHARE, 0.1
 # With more noise of a count than this fraction of the records, a search is useless; not studied.

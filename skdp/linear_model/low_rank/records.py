@@ -159,11 +159,13 @@ _LARGEST = 1e300
 # Root mean square of numbers spread evenly in a bin, in units of its power of two, which is the
 # middle of the bin. So the size of an indicator is estimated as nearly 1.
 _SIZE_IN_BIN = math.sqrt(7 / 6)  # not tuned
-# Not studied.
-_LEAST_SPREAD = 1e-12
+#: The scale of responses that show none. Not studied.
+LEAST_SPREAD = 1e-12
 # Noise hides some bins. Their responses are taken to have this size, in units of the largest
 # visible bin, as normal responses have. Not studied.
 _HIDDEN_SIZE = 0.6
+# So many neighboring bins are added up where none is visible. Not studied.
+_MOST_BINS = 8
 # Smallest estimate of the fraction of the responses off the center; not studied.
 _LEAST_FRACTION = 0.02
 
@@ -207,7 +209,7 @@ def release_spread(
     # The margin is wide: a bin of noise alone, many powers too high, would rule the mean square.
     edge = noise_std / n_units * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
     noisy = released[0] / n_units
-    fractions = np.where(noisy > edge, noisy, 0.0)
+    fractions = _visible_bins(noisy, edge)
     largest = int(np.flatnonzero(fractions).max(initial=0))
     # The first bin gets no warning: it has zeros, such as a centered constant.
     found = POWERS[[max(largest, 1)]]
@@ -218,13 +220,30 @@ def release_spread(
     size = math.sqrt(fractions @ sizes**2 + hidden * (_HIDDEN_SIZE * sizes[largest]) ** 2)
     at_center = float(fractions[0])
     if at_center <= 0.5:
-        return Spread(max(size, _LEAST_SPREAD))
+        return Spread(max(size, LEAST_SPREAD))
     fraction = max(1 - at_center, _LEAST_FRACTION)
     if size > 0:
         return Spread(size / math.sqrt(fraction), fraction)
     if math.isfinite(farthest):
         return Spread(farthest, fraction)
-    return Spread(_LEAST_SPREAD, fraction, is_guess=True)
+    return Spread(LEAST_SPREAD, fraction, is_guess=True)
+
+
+def _visible_bins(fractions: np.ndarray, edge: float) -> np.ndarray:
+    """Set bins to 0 that noise may have made; where only the center is left, add up neighbors.
+
+    Responses that are rare and of many sizes fill no bin alone.
+    """
+    visible = np.where(fractions > edge, fractions, 0.0)
+    width = 2
+    while visible[0] > 0.5 and not visible[1:].any() and width <= _MOST_BINS:
+        sums = np.convolve(fractions[1:], np.ones(width), "valid")
+        first = 1 + int(sums.argmax())
+        if sums.max() > edge * math.sqrt(width):
+            part = np.maximum(fractions[first : first + width], 0.0)
+            visible[first : first + width] = part * sums.max() / part.sum()
+        width *= 2
+    return visible
 
 
 def count_by_power(values: np.ndarray, mass: np.ndarray | None = None) -> np.ndarray:
