@@ -65,7 +65,10 @@ def release_marginals(
     scale = np.maximum(scale, _LEAST_SCALE * (high - low))
     edges = _edges(center, scale, ends)
     fraction = (center - low) / (high - low)
-    found = [_of_two(edges[j], fraction[j]) for j in range(len(low))]
+    # Those of columns that have their ends alone.
+    shares = np.zeros((len(low), _N_BINS + 2))
+    shares[:, 0], shares[:, -1] = 1 - fraction, fraction
+    found = [_corners(edges[j], shares[j], 0.0) for j in range(len(low))]
     if release is None:
         return np.stack(found), 0.0
     chosen = np.flatnonzero(~is_binary)
@@ -109,12 +112,6 @@ _SINGLE, _VISIBLE = 4.0, 3.0  # benchmarks/covariance/samples.md
 # A column has but its ends if so many standard deviations of their noise are missing, or fewer,
 # which are to be a small part of the rows.
 _MISSING, _FEW = 4.0, 0.2  # not studied
-
-
-def _of_two(edges: np.ndarray, fraction: float) -> np.ndarray:
-    """Return the quantiles of a column that has its ends alone."""
-    inner = np.zeros(_N_BINS)
-    return _corners(edges, np.array([1 - fraction, *inner, fraction]), 0.0)
 
 
 def _quantiles(
@@ -272,16 +269,12 @@ def _nearest_correlation(matrix: np.ndarray) -> np.ndarray:
     correction = np.zeros_like(matrix)
     for _ in range(_N_PROJECTIONS):
         np.fill_diagonal(matrix, 1.0)
-        projected = _floored(matrix - correction)
+        values, vectors = np.linalg.eigh(matrix - correction)
+        projected = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
         correction += projected - matrix
         matrix = projected.copy()
     stds = np.sqrt(np.diag(projected))
     return projected / np.outer(stds, stds)
-
-
-def _floored(matrix: np.ndarray) -> np.ndarray:
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T)
 
 
 def _with_binaries(

@@ -246,12 +246,11 @@ def hold_times(X: Any) -> bool:
     types = np.asarray(getattr(found, "dtypes", getattr(found, "dtype", None)), dtype=object)
     are_objects = isinstance(found, np.ndarray) and found.dtype == object
     kinds = set(map(type, found.ravel())) if are_objects else set()
-    return any(map(_is_time, types.ravel())) or bool(kinds & {np.datetime64, np.timedelta64})
-
-
-def _is_time(dtype: Any) -> bool:
-    """Return whether a column of numpy, pandas or polars holds dates, times or durations."""
-    return getattr(dtype, "kind", "O") in "mM" or getattr(dtype, "is_temporal", bool)()
+    # `kind` is of numpy and pandas, `is_temporal` of polars.
+    return bool(kinds & {np.datetime64, np.timedelta64}) or any(
+        getattr(dtype, "kind", "O") in "mM" or getattr(dtype, "is_temporal", bool)()
+        for dtype in types.ravel()
+    )
 
 
 def _is_real(dtype: Any) -> bool:

@@ -78,7 +78,14 @@ def steps_of(estimator: Any) -> list[Step]:
 def _listed(estimator: Any) -> list[Step]:
     """List the steps of a pipeline; any other estimator is one step without a name."""
     if isinstance(estimator, SharedBudget):
-        _check_named(estimator)
+        pairs = [one for one in estimator.steps if isinstance(one, list | tuple) and len(one) == 2]
+        names = [name for name, _ in pairs if isinstance(name, str)]
+        if not names or len(names) < len(estimator.steps):
+            raise ValueError(
+                "steps must be a list of pairs, each with a name and an estimator, as in "
+                f"[('pca', DPPCA(2)), ...], got {shown(estimator.steps)}."
+            )
+        estimator._validate_names(names)
         return _expanded(estimator.steps)
     if type(estimator) is not Pipeline:
         return [Step("", estimator)]
@@ -246,19 +253,6 @@ def _known_labels(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Take the first class for a label that is none of them."""
     classes = codes_or(classes, labels)
     return np.asarray(classes[np.maximum(known_codes(labels, classes), 0)])
-
-
-def _check_named(estimator: Any) -> None:
-    """Refuse steps that are no list of names and estimators."""
-    are_pairs = (isinstance(one, list | tuple) and len(one) == 2 for one in estimator.steps)
-    if not (
-        estimator.steps and all(are_pairs) and all(isinstance(n, str) for n, _ in estimator.steps)
-    ):
-        raise ValueError(
-            "steps must be a list of pairs, each with a name and an estimator, as in "
-            f"[('pca', DPPCA(2)), ...], got {shown(estimator.steps)}."
-        )
-    estimator._validate_names([name for name, _ in estimator.steps])
 
 
 def _refusals(whole: Any, steps: Sequence[Step], number: int) -> Iterator[str]:

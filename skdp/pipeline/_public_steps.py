@@ -526,25 +526,15 @@ def _flaws_of_parts(name: str, step: Any, rows: Any, allow_nan: bool) -> Iterato
         is_single, own = isinstance(columns, str | Integral), columns_of(rows, places)
         path, its = f"{name}__{part}", [str(names[place]) for place in places]
         # Of the parts this one alone, to its columns, and to all: public rows follow their kinds.
-        flaws = (
-            _flaw(
-                path,
-                in_public(_only(step, one, among[0] if is_single else among)),
-                given,
-                allow_nan,
-            )
-            for given, among in ((own, [*range(len(places))]), (rows, places))
-        )
-        if flaw := next(filter(None, flaws), ""):
+        for given, among in ((own, [*range(len(places))]), (rows, places)):
+            alone = [("alone", one, among[0] if is_single else among)]
+            only = clone(step).set_params(transformers=alone, remainder="drop")
+            if flaw := _flaw(path, in_public(only), given, allow_nan):
+                break
+        if flaw:
             kinds = kinds_of(own, its, allow_nan=allow_nan)
             flaw += _hint_of_objects(own)
             yield _with_columns(f"Step {path!r}", flaw, one, kinds, its, is_single=is_single)
-
-
-def _only(step: Any, part: Any, columns: Any) -> Any:
-    """Clone a transformer with one part alone."""
-    alone = [("alone", part, columns)]
-    return clone(step).set_params(transformers=alone, remainder="drop")
 
 
 def _with_columns(

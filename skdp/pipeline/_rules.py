@@ -127,6 +127,7 @@ class SharedBudget:
 
     steps: Any
     shares: Any
+    _validate_names: Any  # of scikit-learn
 
 
 def has_budget(estimator: Any) -> bool:

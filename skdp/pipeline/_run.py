@@ -429,12 +429,16 @@ def fit_private(
     one._part = one._part._replace(charge=charge)
     corrects_scales = corrects_scales and _is_behind_scaler(run, prefix, one)
     with _estimator.fitted_within(one, label):
-        its = opened.rows if opened else rows_of_step(run.steps[number], prefix.rows, run.people)
-        if opened is None and run.party is not None:
-            spec, data = run.validate(one, its)
-            opened = Opened(one, spec, its, data)
-        given = its, run.y, run.users, place, opened
-        return fit_part(one, *given, corrects_scales=corrects_scales)
+        rows = opened.rows if opened else rows_of_step(run.steps[number], prefix.rows, run.people)
+        n_passes = partial(one._expected_passes, rows)
+        with _estimator.restored_on_error(one, n_passes, hides_groups=bool(run.users)):
+            spec, data = opened[1::2] if opened else run.validate(one, rows)
+            plan = place.plan if _are_equal(spec, place.spec) else None
+            spec, result, budget = one._release(spec, data, lambda *_: None, plan)
+            if corrects_scales:
+                result = result.of_correlations(spec.n_components)
+            one._warnings_given = one._keep(spec, result, budget)
+    return Fitted(spec, result, budget, result.scales if corrects_scales else None)
 
 
 def _is_behind_scaler(run: Run, prefix: Prefix, one: Any) -> bool:
@@ -444,28 +448,6 @@ def _is_behind_scaler(run: Run, prefix: Prefix, one: Any) -> bool:
     is_behind = isinstance(scaler, DPStandardScaler) and is_whole
     are_components = isinstance(one, DPPCA | DPTruncatedSVD)
     return are_components and is_behind and (scaler.with_mean or isinstance(one.center, str))
-
-
-def fit_part(
-    one: Any,
-    X: Any,
-    y: Any = None,
-    users: Mapping[str, Any] = MappingProxyType({}),
-    place: Place | None = None,
-    opened: Opened | None = None,
-    *,
-    corrects_scales: bool = False,
-) -> Fitted:
-    """Fit an estimator, by the plan of its place if that is known; it keeps its own warnings."""
-    n_passes = partial(one._expected_passes, X)
-    with _estimator.restored_on_error(one, n_passes, hides_groups=bool(users)):
-        spec, data = opened[1::2] if opened else one._validate(X, y, **users)
-        plan = place.plan if place is not None and _are_equal(spec, place.spec) else None
-        spec, result, budget = one._release(spec, data, lambda *_: None, plan)
-        if corrects_scales:
-            result = result.of_correlations(spec.n_components)
-        one._warnings_given = one._keep(spec, result, budget)
-    return Fitted(spec, result, budget, result.scales if corrects_scales else None)
 
 
 def _are_equal(spec: Any, planned: Any) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from skdp.exceptions import BudgetError
 from skdp.privacy import gaussian_dp, pure_dp, sensitivity
 from skdp.privacy.noise import CHOICE, SCALE_MARGIN, distinct_entries, joint_entries, largest_size
-from skdp.privacy.precision import checked_number
+from skdp.privacy.precision import as_python
 from skdp.privacy.releases import Release, Search, as_html, printed, search_steps, summaries
 
 # Relative size of a step up from an epsilon that rounding has lowered.
@@ -73,7 +73,10 @@ class PrivacyCost:  # numpydoc ignore=PR02
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta", "delta_tail"):
-            object.__setattr__(self, name, checked_number(name, getattr(self, name)))
+            value = as_python(getattr(self, name))
+            if type(value) not in (float, int):
+                raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
+            object.__setattr__(self, name, float(value))
         # Solved even if the privacy is pure, since this checks the range of all three numbers.
         most = _solved_mu(self.epsilon, self.delta, self.delta_tail)
         most = pure_dp.mu_from_epsilon(self.epsilon) if self.is_pure else most

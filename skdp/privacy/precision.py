@@ -46,14 +46,6 @@ def in_double_precision(function: Callable[P, R]) -> Callable[P, R]:
     return _of_plain_arguments
 
 
-def checked_number(name: str, value: Any) -> float:
-    """Return the value as a float; refuse what is no number, such as a string or a bool."""
-    value = as_python(value)
-    if type(value) not in (float, int):
-        raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
-    return float(value)
-
-
 def checked_nonnegative(name: str, value: float) -> float:
     """Return the value as a float; refuse negative numbers and NaN."""
     if not value >= 0:

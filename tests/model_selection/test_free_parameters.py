@@ -7,7 +7,7 @@ from watched import SEED, watched
 
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
 from skdp.model_selection._fits import free_parameters, make_of
-from skdp.pipeline._run import fit_part
+from skdp.pipeline._run import Fitted
 from skdp.units import Entry
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -65,7 +65,9 @@ def test_what_is_free_changes_no_release_and_gives_what_a_fit_of_its_own_would(e
     assert all(releases_alike(estimator, other) for other in others)
     with watched() as made:
         first = clone(estimator)
-        make_of(first, fit_part(first, X), others)
+        released = first._release(*first._validate(X, None), lambda *_: None)
+        first._keep(*released)
+        make_of(first, Fitted(*released), others)
     script = [made[0].released]
     for one in (first, *others):
         assert one.privacy_spent_ is first.privacy_spent_

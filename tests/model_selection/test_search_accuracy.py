@@ -9,7 +9,7 @@ from skdp import DPPCA, DPTraceRegressor
 from skdp.datasets import make_trace_regression
 from skdp.model_selection import DPGridSearch
 from skdp.model_selection._fits import make_of
-from skdp.pipeline._run import fit_part
+from skdp.pipeline._run import Fitted
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
@@ -39,7 +39,9 @@ def test_the_number_of_components_is_found_with_one_release():
         assert search.n_distinct_fits_ == {"estimator": 1}
         losses["search"].append(-search.score(test))
         models = [clone(pca).set_params(n_components=k, random_state=seed) for k in ranks]
-        make_of(models[0], fit_part(models[0], train), models[1:])
+        released = models[0]._release(*models[0]._validate(train, None), lambda *_: None)
+        models[0]._keep(*released)
+        make_of(models[0], Fitted(*released), models[1:])
         for rank, model in zip(ranks, models, strict=True):
             losses[rank].append(-model.score(test))
     means = {name: np.mean(values) for name, values in losses.items()}
