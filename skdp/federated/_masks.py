@@ -21,6 +21,9 @@ from skdp.privacy.shares import ShareLayout
 # The primitives are those of `cryptography`. How they are put together here was not audited.
 
 _MASK, _SIGNATURE = b"skdp federated mask 1", b"skdp federated signature 1"
+_RING = b"skdp federated ring 1"
+# An owner shares masks with so many others at least.
+_FEWEST_NEIGHBORS = 50  # not tuned
 _LENGTH, _NUMBERS = struct.Struct("<Q"), struct.Struct("<QQ")
 # Bytes of a block of AES. `update_into` needs a buffer that is 15 bytes longer than the stream.
 _BLOCK = 16  # not tuned
@@ -74,17 +77,39 @@ def shared_secret(key: bytes, public: bytes) -> bytes:
     return secret
 
 
+def n_neighbors(n_owners: int, colluding: int) -> int:
+    """Return with how many others an owner shares masks: an even number above `colluding`, or all.
+
+    Then honest owners stay connected by masks, whichever owners collude: a ring with k / 2
+    neighbors on either side falls apart only without k of its owners.
+    """
+    return min(n_owners - 1, max(_FEWEST_NEIGHBORS, 2 * (colluding // 2 + 1)))
+
+
+def neighbors_of(seed: bytes, number: int, n_owners: int, count: int) -> list[int]:
+    """Return the owners that share masks with one: the nearest on a ring, in an order by the seed.
+
+    Who is a neighbor of another one has that as a neighbor, too.
+    """
+    if count == n_owners - 1:
+        return [peer for peer in range(n_owners) if peer != number]
+    stream = Cipher(algorithms.AES256(digest(_RING, seed)), modes.CTR(bytes(_BLOCK))).encryptor()
+    ring = np.argsort(np.frombuffer(stream.update(bytes(8 * n_owners)), "<u8"), kind="stable")
+    (place,) = np.flatnonzero(ring == number)
+    offsets = np.delete(np.arange(count + 1), count // 2) - count // 2
+    return sorted(ring[(place + offsets) % n_owners].tolist())
+
+
 def masked(
     counts: np.ndarray,
     words: np.dtype,
     number: int,
-    n_owners: int,
     secrets: Mapping[int, bytes],
     story: bytes,
 ) -> np.ndarray:
-    """Hide the counts of an owner by a mask for each of its peers.
+    """Hide the counts of an owner by a mask for each of its neighbors, whose `secrets` it has.
 
-    Each two owners derive a key for each release from their shared secret and from `story`, the
+    Each two neighbors derive a key for each release from their shared secret and from `story`, the
     digest of all that both have received: the agreement, all public keys, the release, how it is
     laid out, and all sums so far. Their mask is the stream of that key. The owner of the smaller
     number adds it, modulo the words, and the other subtracts it: every mask is added once and
@@ -92,8 +117,7 @@ def masked(
     all. Owners that have received different things have different keys, so that nothing cancels. A
     key is used for one stream: an owner must never mask other counts after the same messages.
     """
-    if secrets.keys() | {number} != set(range(n_owners)) or number in secrets:
-        raise FederationError("An owner has one secret with each of the others, none with itself.")
+    assert number not in secrets
     total = counts.astype(words)
     zeros = bytes(total.nbytes)
     stream = bytearray(total.nbytes + _BLOCK - 1)

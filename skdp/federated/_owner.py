@@ -43,6 +43,7 @@ class Handshake:
     ) -> None:
         _check_identities(number, identity, peers, agreement.n_owners)
         self._agreement, self._number = agreement.digest, number
+        self._n_neighbors = masks.n_neighbors(agreement.n_owners, agreement.shares.n_colluding)
         self._identity: Ed25519PrivateKey = identity
         self._peers: Sequence[Ed25519PublicKey] = peers
         self._secrets = dict[int, bytes]()
@@ -67,25 +68,35 @@ class Handshake:
         key = bytes.fromhex(state.pair)
         if publics[self._number] != masks.public_of(key):
             raise FederationError("The public key that stands for this owner is not its own.")
-        for number, (public, signature) in enumerate(zip(publics, signatures, strict=True)):
-            self._check(number, signature, _KEYS, _name(number), public)
-        self._secrets = _secrets_of(key, self._number, publics)
+        neighbors = self.neighbors(publics)
+        for number in (self._number, *neighbors):
+            self._check(number, signatures[number], _KEYS, _name(number), publics[number])
+        if len(set(publics)) != len(publics):
+            raise FederationError("Two owners have the same public key.")
+        self._secrets = {peer: masks.shared_secret(key, publics[peer]) for peer in neighbors}
         state.publics = [public.hex() for public in publics]
         signature = self._sign(_CONFIRM, keys_of(state))
         return pack("confirm", {"owner": self._number, "signature": signature.hex()})
 
     def check_confirmations(self, state: OwnerState, asked: Message) -> None:
-        """Refuse to begin before every owner has confirmed the keys that this owner has seen."""
+        """Refuse to begin before every neighbor has confirmed the keys that this owner has seen."""
         if not state.publics or not asked.fields["confirmations"]:
             raise FederationError("A masked fit begins with the confirmations of all owners.")
-        for number, signature in enumerate(_bytes_of_all(asked.fields["confirmations"])):
-            self._check(number, signature, _CONFIRM, keys_of(state))
+        signatures, keys = _bytes_of_all(asked.fields["confirmations"]), keys_of(state)
+        for number in (self._number, *self.secrets(state)):
+            self._check(number, signatures[number], _CONFIRM, keys)
+
+    def neighbors(self, publics: Sequence[bytes]) -> list[int]:
+        """Return the neighbors of this owner, whose order follows from the keys of all."""
+        seed = masks.digest(*publics)
+        return masks.neighbors_of(seed, self._number, len(publics), self._n_neighbors)
 
     def secrets(self, state: OwnerState) -> dict[int, bytes]:
-        """Return the secret with each of the other owners; compute it once."""
+        """Return the secret with each neighbor; compute it once."""
         if not self._secrets:
-            publics = [bytes.fromhex(public) for public in state.publics]
-            self._secrets = _secrets_of(bytes.fromhex(state.pair), self._number, publics)
+            key, publics = bytes.fromhex(state.pair), list(map(bytes.fromhex, state.publics))
+            neighbors = self.neighbors(publics)
+            self._secrets = {peer: masks.shared_secret(key, publics[peer]) for peer in neighbors}
         return self._secrets
 
     def forget(self, state: OwnerState) -> None:
@@ -109,14 +120,6 @@ def keys_of(state: OwnerState) -> bytes:
 
 def _name(number: int) -> bytes:
     return str(number).encode()
-
-
-def _secrets_of(key: bytes, number: int, publics: Sequence[bytes]) -> dict[int, bytes]:
-    """Compute the secrets of one owner with the others; refuse two owners with one key."""
-    if len(set(publics)) != len(publics):
-        raise FederationError("Two owners have the same public key.")
-    others = enumerate(publics)
-    return {peer: masks.shared_secret(key, public) for peer, public in others if peer != number}
 
 
 def _bytes_of_all(entries: Sequence[tuple[int, str]]) -> list[bytes]:
@@ -525,7 +528,7 @@ class Owner:
         story = self._story.of(layout)
         words = counts.astype(layout.words)
         if self._handshake is not None:
-            n_owners, secrets = self._agreement.n_owners, self._handshake.secrets(self._state)
-            words = masks.masked(counts, layout.words, self.number, n_owners, secrets, story)
+            secrets = self._handshake.secrets(self._state)
+            words = masks.masked(counts, layout.words, self.number, secrets, story)
         fields = {"owner": self.number, "release": number, "digest": story.hex()}
         return pack("answer", fields, words)

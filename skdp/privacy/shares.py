@@ -47,6 +47,11 @@ class Shares:
     n_units: int  # units of all owners together
 
     @property
+    def n_colluding(self) -> int:
+        """Number of owners who may tell their share of the noise."""
+        return self.n_owners - self.n_honest
+
+    @property
     def excess(self) -> float:
         """Std of the noise of a sum, in units of what the guarantee needs."""
         return math.sqrt(self.n_owners / self.n_honest)

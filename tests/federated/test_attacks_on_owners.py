@@ -8,14 +8,15 @@ from threading import Barrier, BrokenBarrierError, Thread
 
 import numpy as np
 import pytest
+from parties import Talk, a_federation, fields_of, owners_of
 from scipy.sparse import csr_array
 
 import skdp.federated._owner
 import skdp.federated._state
-from skdp import DPTruncatedSVD
+from skdp import DPPCA, DPTruncatedSVD
 from skdp.exceptions import FederationError
 from skdp.federated import Federation, Owner
-from skdp.federated._masks import signed
+from skdp.federated._masks import new_key, public_of, signed
 from skdp.federated._messages import pack
 from skdp.ledger import _database
 
@@ -174,3 +175,59 @@ def test_rows_changed_while_an_owner_waits_are_clipped(solver, is_sparse):
         parts.append(np.linalg.norm(owner._waiting.part) / layout.step / layout.limit)
     assert len(parts) > 1 or solver == "covariance"
     assert max(parts) < 1
+
+
+# ---- more owners than neighbors
+
+
+def sixty_owners():
+    X = np.random.default_rng(1).normal(size=(120, 4)) * [2, 1, 0.5, 0.1]
+    estimator = DPPCA(1, epsilon=np.inf, row_norm=5.0, mean_norm=2.0)
+    federation = a_federation(estimator, n_rows=120, owners=60)
+    return X, federation, owners_of(federation, [X[i::60] for i in range(60)])
+
+
+def refused_by(owners, messages):
+    """The owners who refuse their message."""
+    refused = set()
+    for i, owner in enumerate(owners):
+        try:
+            owner.handle(messages[i])
+        except FederationError:
+            refused.add(i)
+    return refused
+
+
+def test_a_fit_on_a_ring_is_the_fit_in_one_place():
+    X, federation, owners = sixty_owners()
+    model = Talk(federation, owners).run()
+    assert {len(owner._handshake._secrets or range(50)) for owner in owners} == {50}
+    central = DPPCA(1, epsilon=np.inf, row_norm=5.0, mean_norm=2.0).fit(X)
+    np.testing.assert_allclose(model.mean_, central.mean_, atol=1e-12)
+    np.testing.assert_allclose(np.abs(model.components_), np.abs(central.components_), atol=1e-9)
+
+
+@pytest.mark.parametrize("victim", [0, 17])
+def test_all_neighbors_refuse_a_key_or_a_confirmation_that_is_not_of_its_owner(victim):
+    """Honest owners stay connected: each liar is found out by somebody who shares its masks."""
+    _, federation, owners = sixty_owners()
+    talk = Talk(federation, owners, stop_at=2)
+    talk.run()
+    fields = fields_of(talk.next[0], n_owners=60).fields
+    entries = [list(one) for one in fields["confirmations"]]
+    entries[victim][1] = entries[victim - 1][1]
+    kind, old, _ = fields_of(talk.next[0], n_owners=60)
+    lie = pack(kind, old | {"confirmations": entries})
+    around = {*owners[victim]._handshake._secrets, victim}
+    assert len(around) == 51
+    assert refused_by(owners, [lie] * 60) == around
+    # And a key that is none of its owner's.
+    _, federation, owners = sixty_owners()
+    talk = Talk(federation, owners, stop_at=1)
+    talk.run()
+    kind, old, _ = fields_of(talk.next[0], n_owners=60)
+    publics = [list(one) for one in old["publics"]]
+    publics[victim][1] = public_of(new_key()).hex()
+    refused = refused_by(owners, [pack(kind, old | {"publics": publics})] * 60)
+    assert victim in refused
+    assert len(refused) == 51

@@ -9,6 +9,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy import stats
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from skdp import FederationError
 from skdp.federated import _masks
@@ -47,7 +49,7 @@ def all_masked(counts, words, told=None, seed=0, hide=_masks.masked):
     n_owners = len(counts)
     told = told or [TOLD] * n_owners
     return [
-        hide(one, words, i, n_owners, secrets, told[i])
+        hide(one, words, i, secrets, told[i])
         for i, (one, secrets) in enumerate(
             zip(counts, secrets_of(pairs_of(n_owners, seed)), strict=True)
         )
@@ -103,7 +105,7 @@ def assert_hidden_from_copied_keys(hide=_masks.masked, seed=0):
     first, own = map(_masks.public_of, pairs[:2])
     secrets = secrets_of(pairs, [first, own, first])
     for words in WORDS:
-        assert_uniform(hide(np.zeros(SIZE, np.int64), words, 1, 3, secrets[1], TOLD))
+        assert_uniform(hide(np.zeros(SIZE, np.int64), words, 1, secrets[1], TOLD))
 
 
 LAWS = [assert_cancel, assert_hidden, assert_hidden_from_one_of_us, assert_hidden_from_copied_keys]
@@ -126,7 +128,7 @@ def test_laws_of_masks_for_many_keys(law, seed):
 def test_masks_are_those_of_the_book(words, size):
     # Versions or machines that have others cannot take part in one fit.
     secrets, counts = secrets_of(pairs_of(4))[2], np.arange(-2, size - 2)
-    part = _masks.masked(counts, words, 2, 4, secrets, TOLD)
+    part = _masks.masked(counts, words, 2, secrets, TOLD)
     assert (part.dtype, part.shape) == (words, counts.shape)
     expected = counts.astype(words)
     for i, sign_of_mask in ((0, -1), (1, -1), (3, 1)):
@@ -139,7 +141,7 @@ def test_masks_differ_by_story_and_numbers():
     secret = _masks.shared_secret(pairs_of(1)[0], _masks.public_of(pairs_of(2)[1]))
     found = {
         _masks.masked(
-            np.zeros(8, np.int64), WORDS[0], 0, n, dict.fromkeys(range(1, n), secret), told
+            np.zeros(8, np.int64), WORDS[0], 0, dict.fromkeys(range(1, n), secret), told
         ).tobytes()
         for n in (2, 3, 4)
         for told in (TOLD, ELSE)
@@ -147,25 +149,101 @@ def test_masks_differ_by_story_and_numbers():
     assert len(found) == 6
 
 
-@pytest.mark.parametrize(
-    ("number", "n_owners", "peers"),
-    [
-        (0, 3, [1]),  # one is missing: the last, ...
-        (0, 3, [2]),  # ... or another
-        (0, 3, []),
-        (0, 3, [0, 1, 2]),  # with itself
-        (0, 3, [1, 2, 3]),
-        (0, 3, [-1, 1, 2]),
-        (3, 3, [0, 1, 2]),
-        (-1, 3, [0, 1, 2]),
-        (1, 3, [1, 2]),
-    ],
-)
-def test_masks_need_all_peers_and_nobody_else(number, n_owners, peers):
-    with pytest.raises(FederationError, match="one secret with each"):
-        _masks.masked(
-            np.zeros(2, np.int64), WORDS[0], number, n_owners, dict.fromkeys(peers, TOLD), TOLD
-        )
+# ---- the ring of neighbors
+
+
+def graph_of(n_owners, count, seed):
+    """Who shares masks with whom, as the owners compute it."""
+    key = _masks.digest(b"%d" % seed)
+    graph = np.zeros((n_owners, n_owners), bool)
+    for number in range(n_owners):
+        neighbors = _masks.neighbors_of(key, number, n_owners, count)
+        assert len(set(neighbors)) == count
+        assert number not in neighbors
+        graph[number, neighbors] = True
+    return graph
+
+
+def n_parts(graph, is_gone):
+    """Into how many parts owners fall whose others are gone."""
+    left = graph[np.ix_(~is_gone, ~is_gone)]
+    return connected_components(csr_array(left))[0]
+
+
+@pytest.mark.parametrize(("n_owners", "count"), [(3, 2), (51, 50), (52, 50), (120, 50), (301, 52)])
+def test_neighbors_are_mutual_and_alike_for_all(n_owners, count):
+    graph = graph_of(n_owners, count, 0)
+    np.testing.assert_array_equal(graph, graph.T)
+    assert (graph.sum(axis=0) == count).all()
+    if n_owners > count + 1:
+        assert (graph != graph_of(n_owners, count, 1)).any()
+
+
+@pytest.mark.parametrize("n_owners", [2, 3, 50, 51, 52, 53, 200, 1000])
+@pytest.mark.parametrize("part", [0.0, 0.02, 0.1, 0.5, 0.99])
+def test_neighbors_are_more_than_may_collude(n_owners, part):
+    colluding = int(part * (n_owners - 1))
+    count = _masks.n_neighbors(n_owners, colluding)
+    assert count == n_owners - 1 or (count % 2 == 0 and count >= 50 and count > colluding)
+    assert count <= n_owners - 1
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("n_owners", "count"), [(26, 6), (30, 4)])
+def test_fewer_than_that_never_isolate_anybody(n_owners, count, seed):
+    """Whoever chooses them, knowing the order: next to each other, or on two sides of others."""
+    graph, rng = graph_of(n_owners, count, seed), np.random.default_rng(seed)
+    order = np.argsort(np.frombuffer(stream_of(seed, n_owners), "<u8"), kind="stable")
+    for start in range(n_owners):
+        for gap in range(1, n_owners - count):
+            for more in range(count):
+                # Two runs of owners, of count - 1 in all.
+                places = [*range(start, start + more)]
+                places += range(start + more + gap, start + gap + count - 1)
+                is_gone = np.zeros(n_owners, bool)
+                is_gone[order[np.array(places, int) % n_owners]] = True
+                if gap % 7 == start % 7:
+                    assert n_parts(graph, is_gone) == 1
+    for _ in range(200):
+        is_gone = np.zeros(n_owners, bool)
+        is_gone[rng.choice(n_owners, count - 1, replace=False)] = True
+        assert n_parts(graph, is_gone) == 1
+    # As many as there are neighbors do isolate an owner, who is known to be one of theirs.
+    assert n_parts(graph, graph[3]) == 2
+
+
+def stream_of(seed, n_owners):
+    key = _masks.digest(b"skdp federated ring 1", _masks.digest(b"%d" % seed))
+    blocks = b"".join(i.to_bytes(16, "big") for i in range(n_owners // 2 + 1))
+    return Cipher(algorithms.AES(key), modes.ECB()).encryptor().update(blocks)[: 8 * n_owners]
+
+
+def test_more_than_that_isolate_somebody_as_rarely_as_the_bound_says():
+    """s ** 2 / 2 * (c / s) ** k, for owners that are chosen before the order is known."""
+    n_owners, count, n_gone, n_tries = 60, 6, 25, 100
+    rng, n_apart = np.random.default_rng(0), 0
+    for seed in range(n_tries):
+        is_gone = np.zeros(n_owners, bool)
+        is_gone[rng.choice(n_owners, n_gone, replace=False)] = True
+        n_apart += n_parts(graph_of(n_owners, count, seed), is_gone) > 1
+    bound = n_owners**2 / 2 * (n_gone / n_owners) ** count
+    assert 0 < n_apart / n_tries <= bound
+
+
+def test_masks_of_a_ring_cancel_and_no_fewer_owners_do():
+    n_owners, count = 60, 6
+    pairs = pairs_of(n_owners)
+    publics = list(map(_masks.public_of, pairs))
+    seed = _masks.digest(*publics)
+    masked = []
+    for i, pair in enumerate(pairs):
+        neighbors = _masks.neighbors_of(seed, i, n_owners, count)
+        secrets = {j: _masks.shared_secret(pair, publics[j]) for j in neighbors}
+        masked.append(_masks.masked(np.full(500, i), WORDS[1], i, secrets, TOLD))
+    expected = sum(range(n_owners))
+    np.testing.assert_array_equal(_masks.sum_modulo(masked, WORDS[1]), np.full(500, expected))
+    for left in (np.arange(59), np.arange(0, 60, 2), [5], [4, 9, 30]):
+        assert_uniform(np.sum([masked[i] for i in left], axis=0, dtype=WORDS[1]))
 
 
 @pytest.mark.parametrize("words", WORDS)
