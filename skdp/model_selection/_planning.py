@@ -124,7 +124,14 @@ def expected_subspace_error(
         raise TypeError(f"estimator must be a DPPCA or a DPTruncatedSVD, got {shown(estimator)}.")
     n_samples = check_scalar(as_python(n_samples), "n_samples", Integral, min_val=1)
     spectrum = _checked_spectrum(eigenvalues)
-    n_components = _known_n_components(estimator, min(n_samples, len(spectrum)))
+    n_components = as_python(estimator.n_components)
+    if n_components is None:
+        n_components = min(n_samples, len(spectrum))
+    elif not isinstance(n_components, Integral):
+        raise ValueError(
+            f"n_components={n_components!r} leaves the number to the fit; pass an int, "
+            "whose error is then predicted."
+        )
     noise = _noise_of(estimator, n_samples, len(spectrum))
     if len(spectrum) == estimator.n_components:
         raise ValueError(
@@ -175,17 +182,6 @@ def _checked_plan(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features:
             "with solver='covariance', whose error may serve as a guide."
         )
     return clone(estimator).set_params(solver="covariance").plan(n_samples, n_features)
-
-
-def _known_n_components(estimator: DPPCA | DPTruncatedSVD, most: int) -> int:
-    if estimator.n_components is None:
-        return most
-    if not isinstance(estimator.n_components, Integral):
-        raise ValueError(
-            f"n_components={estimator.n_components!r} leaves the number to the fit; pass an int, "
-            "whose error is then predicted."
-        )
-    return int(estimator.n_components)
 
 
 def _noise_of(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int) -> _Noise:

@@ -432,7 +432,7 @@ def fit_private(
         rows = opened.rows if opened else rows_of_step(run.steps[number], prefix.rows, run.people)
         n_passes = partial(one._expected_passes, rows)
         with _estimator.restored_on_error(one, n_passes, hides_groups=bool(run.users)):
-            spec, data = opened[1::2] if opened else run.validate(one, rows)
+            spec, data = (opened.spec, opened.data) if opened else run.validate(one, rows)
             plan = place.plan if _are_equal(spec, place.spec) else None
             spec, result, budget = one._release(spec, data, lambda *_: None, plan)
             if corrects_scales:
