@@ -125,7 +125,7 @@ FAR = [1e300, -1e300, 1e6, 0.0, -40.0, 1e-300]
 
 
 @EACH
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_record_moves_the_part_of_its_owner_by_no_more_than_is_paid_for(name, seed):
     """Whatever sums the owner gets, true ones or not."""
     _, rows, y = CASES[name]
@@ -269,7 +269,7 @@ def test_each_ledger_is_charged_once_and_owners_come_back(tmp_path):
 
 
 @EACH
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_lying_sums_end_a_fit_or_lead_to_its_end(name, seed):
     """No owner answers more than its plan has, whatever sums it gets, and fails in one way."""
     _, rows, y = CASES[name]
