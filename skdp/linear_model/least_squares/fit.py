@@ -123,7 +123,7 @@ def solve_least_squares(
     records = view.scaled(scaling, view.responses.mapped(partial(in_scale, scale=scale)))
     records = clipped(records, spec.row_norm).measured()
     white = _release_whitening(spec, plan, records, scaling, found, budget)
-    whitened_records = whitened(records, white)
+    whitened_records = whitened(records, white, spec.loosening)
     descent = descend(spec, plan.steps, whitened_records, budget, scale.off_center)
     factor = 1.0
     if plan.calibration is not None:

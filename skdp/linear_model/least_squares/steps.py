@@ -53,6 +53,7 @@ class WhitenedRecords:
     view: Rows
     responses: Targets
     white: Whitening
+    clip_norm: float
     found: tuple[np.ndarray | None, ...] | None = None
 
     @property
@@ -65,7 +66,7 @@ class WhitenedRecords:
         if self.found is not None:
             return partial(_found, values=self.found)
         bound = self.view.bound
-        clip_norm = _CLIP_NORM * self.white.size if bound < NO_CLIPPING else math.inf
+        clip_norm = self.clip_norm * self.white.size if bound < NO_CLIPPING else math.inf
         return partial(
             _of_rows, responses=self.responses, white=self.white, clip_norm=clip_norm, bound=bound
         )
@@ -86,12 +87,12 @@ class WhitenedRecords:
         return np.asarray(self.white.root.T @ total), sizes
 
 
-def whitened(view: Records, white: Whitening) -> WhitenedRecords:
+def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecords:
     """Find what gradients need of rows in memory, in the one pass that costs n d^2.
 
     Rows that the fit has written out are multiplied by their factors at once.
     """
-    records = WhitenedRecords(view, view.responses, white)
+    records = WhitenedRecords(view, view.responses, white, _CLIP_NORM * loosening)
     if not view.source.is_repeatable:
         return records
     found = view.map_sum(partial(_each_of_rows, of_rows=records.of_rows), 0)
