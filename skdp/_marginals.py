@@ -39,7 +39,7 @@ def plan_marginals(cost: PrivacyCost, n_columns: int, adjacency: str) -> Release
     change = partial(sensitivity.histograms, adjacency=adjacency)
     shape = n_columns, _N_BINS + _ENDS_AND_ZERO
     known = {"n_columns": n_columns}
-    return cost.release("marginals", "gaussian", MARGINALS_SHARE, change, known, shape=shape)
+    return cost.release("marginal counts", "gaussian", MARGINALS_SHARE, change, known, shape=shape)
 
 
 def release_marginals(

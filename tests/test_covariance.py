@@ -391,7 +391,7 @@ def test_columns_that_are_zero_or_one_by_type_cost_nothing():
     fitted = skdp.DPCovariance(marginals=True, bounds=(0, 1))
     planned = [fitted.plan((100, 2), like=like) for like in (np.ones((1, 2)), frame_of_bools())]
     names = [[one.name for one in plan.releases] for plan in planned]
-    assert ["marginals" in each for each in names] == [True, False]
+    assert ["marginal counts" in each for each in names] == [True, False]
     assert math.fsum(one.share for one in planned[1].releases) == pytest.approx(1)
     rows = fitted.set_params(epsilon=1e3).fit(frame_of_bools()).sample(50, random_state=0)
     assert list(rows.dtypes) == [bool, bool]

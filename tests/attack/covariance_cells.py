@@ -139,7 +139,9 @@ SLIPS |= {
 }
 SLIPS |= {
     f"histograms, marginals, {adjacency}": Slip(
-        "histograms", "marginals", Cell("given", adjacency, has_marginals=True, is_narrow=False)
+        "histograms",
+        "marginal counts",
+        Cell("given", adjacency, has_marginals=True, is_narrow=False),
     )
     for adjacency in ADJACENCIES
 }

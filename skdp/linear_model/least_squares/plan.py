@@ -57,8 +57,8 @@ _NORM, _NORM_LIMITS = 0.04, (1.3, 3.0)
 _RESPONSE, _RESPONSE_LIMITS = 0.2, (3.0, 10.0)
 # Entries are clipped to so many scales: benchmarks/least_squares/least_squares.md.
 _ENTRY = 5.0
-# From this strength on, the limits of norms, responses and entries grow with its square root:
-# columns with long tails are clipped less than noise costs. benchmarks/sweep/sweep.md.
+# From this strength on, they and the norm of whitened rows grow with its square root: columns with
+# long tails lose no more than noise costs. benchmarks/sweep/sweep.md.
 _LOOSE = 4000.0
 # So many histograms of the sizes of gradients, evenly within the first two thirds of the steps.
 _N_SIZES, _LAST_SIZES = 3, 2 / 3  # not studied
@@ -113,7 +113,7 @@ class LeastSquaresSpec(ScaleSpec):
 
     @property
     def loosening(self) -> float:
-        """By how much all clipping is loosened, as noise no longer hides what it takes."""
+        """By how much clipping of entries and whitened rows is loosened, as noise gets small."""
         return max(1.0, math.sqrt(self.left_strength / _LOOSE))
 
     @property
@@ -127,8 +127,7 @@ class LeastSquaresSpec(ScaleSpec):
         if not self.cost.is_private:
             return NO_CLIPPING
         factor = math.sqrt(_NORM * self.left_strength * math.sqrt(_MOMENT_SHARE) / self.n_free)
-        least, most = _NORM_LIMITS
-        return float(np.clip(factor, least, most * self.loosening)) * math.sqrt(self.n_free)
+        return float(np.clip(factor, *_NORM_LIMITS)) * math.sqrt(self.n_free)
 
     @property
     def largest_response(self) -> float:
@@ -140,9 +139,7 @@ class LeastSquaresSpec(ScaleSpec):
         """Number of scales to which weighted responses are clipped, beside rows."""
         if not self.cost.is_private:
             return NO_CLIPPING
-        least, most = _RESPONSE_LIMITS
-        clip = _RESPONSE * math.sqrt(self.left_strength)
-        return float(np.clip(clip, least, most * self.loosening))
+        return float(np.clip(_RESPONSE * math.sqrt(self.left_strength), *_RESPONSE_LIMITS))
 
     @property
     def response_weight(self) -> float:
