@@ -71,7 +71,6 @@ class LocalReports(BudgetMixin):
     Examples
     --------
     >>> import numpy as np
-    from scipy.linalg import svd
     >>> from skdp import LocalReports
     >>> rows = np.outer(np.arange(1.0, 501), [3, 4, 0, 0]) / 2500
     >>> local = LocalReports(n_features=4, row_norm=1.0, epsilon=8.0)
