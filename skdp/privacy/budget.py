@@ -468,12 +468,34 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         return self._start(booked, shape, unit, correlation)
 
     def of_all(self, sums: np.ndarray) -> np.ndarray:
-        """Return sums over the rows of all owners, if there are several; only without noise."""
+        """Return sums over the rows of all owners, if there are several; only without noise.
+
+        Parameters
+        ----------
+        sums : ndarray
+            Sums over the rows of this owner.
+
+        Returns
+        -------
+        ndarray
+            The sums over all rows.
+        """
         assert not self.is_private
         return sums
 
     def part_of(self, value: np.ndarray) -> np.ndarray:
-        """Return the part of this owner in what follows from sums of all; all if it is alone."""
+        """Return the part of this owner in what follows from sums of all; all if it is alone.
+
+        Parameters
+        ----------
+        value : ndarray
+            The same for all owners.
+
+        Returns
+        -------
+        ndarray
+            The value of one owner, and 0 of all others, so that their sum is the value.
+        """
         return value
 
     def skip(self, *releases: Release) -> None:
