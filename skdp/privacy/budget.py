@@ -494,7 +494,7 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         Returns
         -------
         ndarray
-            The value of one owner, and 0 of all others, so that their sum is the value.
+            What this owner adds to the value: all owners together add it once.
         """
         return value
 
