@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     RegressorMixin,
@@ -225,6 +226,8 @@ def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
     place = _place_of(X, user_column)
     others = [column for column in range(X.shape[1]) if column != place]
     rows, ids = (hide_error_text(_safe_indexing, X, part, axis=1) for part in (others, place))
+    # Sparse rows are refused as such.
+    ids = ids.toarray().ravel() if issparse(ids) else ids
     return rows, checked_ids(ids, "user_column")
 
 

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
+from scipy.sparse import csr_array
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
@@ -450,6 +451,13 @@ def test_ids_that_are_no_ids_are_refused():
         with pytest.raises(ValueError, match=told):
             model.fit(X, y, ids)
         assert vars(model) == before
+
+
+def test_sparse_rows_with_a_column_of_ids_are_refused_as_sparse():
+    X, y, groups, _, _ = draw(50)
+    table = csr_array(np.column_stack([groups, X]))
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        personalized(user_column=0).fit(table, y)
 
 
 def test_groups_and_a_column_must_agree():
