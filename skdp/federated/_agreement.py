@@ -40,6 +40,7 @@ from skdp.data.rows import Agreed, Rows
 from skdp.data.sources import Source, as_source, digests, holds_sparse, largest_depth
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._matrix_estimator import MatrixEstimator
+from skdp.decomposition._spec import MatrixSpec
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 from skdp.linear_model import DPLinearRegression, DPLogisticRegression, DPTraceRegressor
 from skdp.linear_model._logistic_regression import PrivateClassifier
@@ -105,7 +106,7 @@ class Terms(NamedTuple):
         spec = _spec_of(estimator, self.shares.n_units, like, null, depth)
         if self.is_unit_owner:
             spec = replace(spec, unit=ResolvedOwner(spec.unit.adjacency))
-        return spec, Agreed(spec.n_units, depth)
+        return spec, Agreed(_n_rows(spec), depth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,6 +329,11 @@ def _depth_of(estimator: PrivateEstimator, null: Any, most_rows: int) -> int:
     return max(longest) + _MORE_DEPTH
 
 
+def _n_rows(spec: Any) -> int:
+    """Return the number of rows of all owners, where units may be entries of them."""
+    return int(spec.shape[0] if isinstance(spec, MatrixSpec) else spec.n_units)
+
+
 def _spec_of(estimator: PrivateEstimator, n_units: int, like: Any, null: Any, depth: int) -> Any:
     """Pose the spec of all rows together, of which no party has seen any."""
     size = math.prod(null.shape[1:])
@@ -352,7 +358,7 @@ def view_of(agreement: Agreement, X: Any, y: Any = None) -> Any:
     if isinstance(agreement.estimator, DPPipeline):
         return _pipeline_data(agreement, X, y)
     spec, terms, null = agreement.spec, agreement.terms, agreement.like
-    agreed = Agreed(spec.n_units, _depth_of(agreement.estimator, null, terms.most_rows))
+    agreed = Agreed(_n_rows(spec), _depth_of(agreement.estimator, null, terms.most_rows))
     return _own_view(agreement.estimator, spec, agreed, null, terms, X, y)
 
 

@@ -289,11 +289,11 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         What `transform` divides by: square roots of `var_`, or 1 for a constant column if there is
         no noise. Covered by the guarantee.
     mean_std_error_ : ndarray of shape (n_features,)
-        Standard errors of `mean_`, of noise and of sampling; infinite where a column may lie
+        Standard errors of `mean_`, of noise and of sampling; 1e300 or more where a column may lie
         elsewhere. Covered by the guarantee.
     scale_std_error_ : ndarray of shape (n_features,)
-        Standard errors of `scale_`; infinite where noise hides how a column varies. Covered by the
-        guarantee.
+        Standard errors of `scale_`; 1e300 or more where noise hides how a column varies. Covered by
+        the guarantee.
     clip_ : float
         What `transform` clips to; ``inf`` if it does not clip. Public.
     n_samples_seen_ : int
@@ -444,7 +444,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         self.mean_, self.var_ = result.center, result.variance
         is_constant = result.is_flat & (not spec.cost.is_private)
         self.scale_ = np.where(is_constant, 1.0, np.sqrt(result.variance))
-        self.mean_std_error_, self.scale_std_error_ = result.std_errors(spec.n_units)
+        self.mean_std_error_, self.scale_std_error_ = map(finite, result.std_errors(spec.n_units))
         self.n_samples_seen_ = spec.n_units
         strength = spec.n_units * spec.cost.mu / spec.n_features
         auto = _CLIP * math.sqrt(max(1.0, strength / _STRONG))

@@ -647,4 +647,4 @@ def test_no_error_is_given_of_scales_that_noise_hides():
     rows = np.column_stack([np.random.default_rng(0).normal(size=1000), np.zeros(1000)])
     with pytest.warns(PrivacyWarning, match="Noise hides"):
         fitted = DPStandardScaler(epsilon=1.0).fit(rows)
-    assert np.isfinite(fitted.scale_std_error_).tolist() == [True, False]
+    assert (fitted.scale_std_error_ < 1e300).tolist() == [True, False]
