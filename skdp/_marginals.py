@@ -9,10 +9,12 @@ import numpy as np
 from scipy.special import ndtr
 
 from skdp.data.reduce import BlockView
+from skdp.exceptions import shown
 from skdp.linalg.denoising import penalties_of
 from skdp.preprocessing.intervals import counting
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.plan import PrivacyCost
+from skdp.privacy.precision import as_python
 
 # ------------------------------
 # The release: counts of entries, by column.
@@ -28,7 +30,7 @@ _LEAST_SCALE = 1e-9  # not tuned
 
 
 def are_whole(dtypes: Iterable[str]) -> np.ndarray:
-    """Tell which columns have whole numbers by their types."""
+    """Return which columns have whole numbers by their types."""
     return np.array([np.dtype(one).kind in "biu" for one in dtypes])
 
 
@@ -144,7 +146,7 @@ def _quantiles(
 
 
 def _has_many(corners: np.ndarray) -> bool:
-    """Tell whether a column has other numbers than its ends."""
+    """Return whether a column has other numbers than its ends."""
     return bool(corners[0, -2] > corners[0, 1])
 
 
@@ -190,7 +192,7 @@ _PENALTY = 1e-3  # benchmarks/covariance/samples.md
 
 
 def hides_samples(covariance: np.ndarray, noise_std: np.ndarray, noise_of_counts: float) -> bool:
-    """Tell whether noise leaves little that made-up rows could tell."""
+    """Return whether noise leaves little that made-up rows could show."""
     stds = np.sqrt(np.diag(covariance))
     stds = np.where(stds > 0, stds, np.inf)
     noise = (noise_std / np.outer(stds, stds))[np.triu_indices(len(stds), 1)]
@@ -210,6 +212,8 @@ def sample_rows(
 
     Regressions of them have a part of the penalty that those of the release have.
     """
+    if type(n := as_python(n)) is not int or n < 1:
+        raise ValueError(f"n={shown(n)} must be an int, at least 1.")
     stds = np.sqrt(np.diag(covariance) + _OF_PENALTY * penalties_of(noise_std))
     stds = np.where(stds > 0, stds, np.inf)
     correlation = covariance / np.outer(stds, stds)

@@ -75,7 +75,7 @@ class CovarianceSpec(ScaleSpec):
 
     @property
     def are_binary(self) -> np.ndarray:
-        """Tell which columns are 0 or 1 by their types and bounds."""
+        """Return which columns are 0 or 1 by their types and bounds."""
         low, high = self.interval or (0.0, 1.0)
         return np.asarray((low == 0) & (high == 1)) & are_whole(self.dtypes)
 
@@ -414,9 +414,9 @@ class DPCovariance(ColumnEstimator):
     column are at either end of its bounds, 0, or in each of 32 bins between, but for columns that
     are 0 or 1 by their types and bounds. `plan` lists every release before a fit,
     `privacy_spent_` afterwards. Assumed public: the shape of X, its dtypes, feature names, and
-    parameters. Infinity is refused, and without ``missing="mean"`` also NaN, which tells that there
-    are none. Not covered: what `mahalanobis` and `score` return, noise-free functions of the rows;
-    and the running time.
+    parameters. Infinity is refused, and without ``missing="mean"`` also NaN; a fit without an error
+    shows that there is neither. Not covered: what `mahalanobis` and `score` return, noise-free
+    functions of the rows; and the running time.
 
     Eigenvalues of the covariance of scaled columns are raised to .3 of the edge of the noise, or to
     what its trace leaves those below the edge, and regressions have .3 of it as their penalty.
@@ -758,15 +758,13 @@ class DPCovariance(ColumnEstimator):
         check_is_fitted(self)
         if not hasattr(self, "marginals_"):
             raise ValueError("sample needs a fit with marginals=True.")
-        if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
-            raise ValueError(f"n={shown(n)} must be an int, at least 1.")
+        released = self.marginals_, self.covariance_, self.noise_std_, are_whole(self.dtypes_)
+        rows = sample_rows(n, *released, check_random_state(random_state))
         if hides_samples(self.covariance_, self.noise_std_, self.marginals_noise_std_):
             warn_of_privacy(
                 "Noise hides most correlations or marginals: fit with a larger epsilon, or fewer "
                 "columns."
             )
-        released = self.marginals_, self.covariance_, self.noise_std_, are_whole(self.dtypes_)
-        rows = sample_rows(n, *released, check_random_state(random_state))
         if not hasattr(self, "feature_names_in_"):
             return rows
         import pandas

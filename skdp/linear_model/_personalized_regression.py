@@ -196,7 +196,8 @@ def check_rows_and_ids(
     """Split the ids off X, check the rows, and return both; None if there are no ids."""
     checks.refuse_blocks(X, estimator_name)
     ids = None
-    if user_column is not None:
+    # Sparse rows are refused as such.
+    if user_column is not None and not issparse(X):
         X, ids = _split(X, user_column)
     rows = checks.check_numbers(X, "X", dtype=checks.INPUT["dtype"], estimator=estimator_name)
     if groups is not None:
@@ -226,8 +227,6 @@ def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
     place = _place_of(X, user_column)
     others = [column for column in range(X.shape[1]) if column != place]
     rows, ids = (hide_error_text(_safe_indexing, X, part, axis=1) for part in (others, place))
-    # Sparse rows are refused as such.
-    ids = ids.toarray().ravel() if issparse(ids) else ids
     return rows, checked_ids(ids, "user_column")
 
 

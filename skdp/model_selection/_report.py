@@ -300,11 +300,11 @@ def _without_privacy(estimator: Any, path: str) -> PrivacyStep:
     """Return a step that has no budget, and no parts to visit."""
     name = type(estimator).__name__
     if rules.is_stateless(estimator):
-        carried_record, given = complaint_of_warnings(estimator), estimator.get_params(deep=False)
+        complaint, given = complaint_of_warnings(estimator), estimator.get_params(deep=False)
         # A class may be called as a function is; a dtype is not.
         calls = any(callable(one) for name, one in given.items() if name != "dtype")
-        status = NOT_PRIVATE if carried_record else LEARNS_NOTHING
-        return PrivacyStep(path, name, status, note=carried_record or (CALLS if calls else ""))
+        status = NOT_PRIVATE if complaint else LEARNS_NOTHING
+        return PrivacyStep(path, name, status, note=complaint or (CALLS if calls else ""))
     note = _LEARNED if _is_fitted(estimator) else _LEARNS
     if rules.calls_objects(estimator):
         note = _OBJECTS

@@ -526,11 +526,8 @@ def _most_of(
 
     The last value tells whether the visible bins of any level hold most rows.
     """
-    low, high, is_majority = (
-        np.zeros(len(counts)),
-        np.ones(len(counts)),
-        np.zeros(len(counts), bool),
-    )
+    low, high = np.zeros(len(counts)), np.ones(len(counts))
+    is_majority = np.zeros(len(counts), bool)
     while (n_bins := counts.shape[1]) >= _FEWEST_BINS:
         seen = is_visible(counts, noise_std, _CAUTION_WITHIN)
         largest = counts.argmax(axis=1)

@@ -479,8 +479,14 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         -------
         ndarray
             The sums over all rows.
+
+        Raises
+        ------
+        BudgetError
+            If the budget is finite.
         """
-        assert not self.is_private
+        if self.is_private:
+            raise BudgetError("Sums without noise are for epsilon=inf alone.")
         return sums
 
     def part_of(self, value: np.ndarray) -> np.ndarray:

@@ -586,3 +586,15 @@ def test_a_planned_release_cannot_lower_its_sensitivity():
         budget.release(replace(later, sensitivity_of=lambda *_: 1e-9), 0.0, 1.0, "replace")
     budget.release(later, 0.0, 1.0, "replace")
     assert budget.spent().releases[1].sensitivity == 2.0
+
+
+def test_sums_of_all_owners_are_without_noise_only_where_nothing_is_private():
+    def budget_of(epsilon):
+        cost = PrivacyCost(epsilon, 1e-6)
+        release = cost.release("sum", "gaussian", 1.0, 1.0, shape=(2,))
+        return PrivacyBudget.of(Plan(cost, release, unit="row", adjacency="replace"))
+
+    sums = np.ones(2)
+    assert budget_of(np.inf).of_all(sums) is sums
+    with pytest.raises(BudgetError, match="for epsilon=inf alone"):
+        budget_of(1.0).of_all(sums)

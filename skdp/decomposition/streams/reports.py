@@ -17,6 +17,7 @@ from skdp.linalg.spectrum import deterministic_signs
 from skdp.privacy import Plan, PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.plan import PrivacyCost
+from skdp.privacy.precision import as_python
 
 __all__ = ["LocalReports"]
 
@@ -179,7 +180,8 @@ class LocalReports(BudgetMixin):
         values = check_numbers(reports, "reports").copy()
         self._check_size("reports", values, 2)
         n_features, most = values.shape[1], min(values.shape)
-        if not isinstance(n_components, int) or not 1 <= n_components <= most:
+        n_components = as_python(n_components)
+        if type(n_components) is not int or not 1 <= n_components <= most:
             raise ValueError(f"n_components={shown(n_components)} must be an int from 1 to {most}.")
         plan = self.plan()
         noise_std = plan.parts.noise_std or 0.0

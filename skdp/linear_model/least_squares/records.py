@@ -178,7 +178,9 @@ def release_response_scale(
             "response_bound, a public bound of their size, a larger epsilon, or more of them."
         )
     off_center = spread.fraction_off_center
-    return ResponseScale(center, spread.size * math.sqrt(off_center), off_center)
+    size = spread.size * math.sqrt(off_center)
+    # A guessed size says nothing of the responses that differ.
+    return ResponseScale(center, size, 1.0 if spread.is_guess else off_center)
 
 
 def bounded(responses: np.ndarray, bound: float) -> np.ndarray:

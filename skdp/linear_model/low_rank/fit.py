@@ -1,7 +1,7 @@
 """A fit of a trace regression: from records and a budget to a released matrix and intercept."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -37,7 +37,7 @@ from skdp.preprocessing.scales import (
     visible_variances,
     warnings_for_hidden,
 )
-from skdp.privacy import Plan, PrivacyBudget
+from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.plan import default_branch
 from skdp.privacy.releases import SCALE_GRID
 
@@ -374,12 +374,8 @@ def solve_trace(
         farthest = bound + abs(center)
         facts = responses, budget, farthest, *of_units
         spread = release_spread(rest.response_spread, *facts)
-        # Noise has found the center if most responses are as far from it as 0 is.
-        searches = plan.response_center
-        is_rough = bool(searches) and (searches[0].noise_std or 0.0) > _ROUGH * spec.n_units
-        if is_rough and 0.7 < spread.size / (abs(center) or 1.0) < 1.4:
-            spread = Spread(LEAST_SPREAD, is_guess=True)
-            center = 0.0
+        if is_astray(center, spread.size, plan.response_center, spec.n_units):
+            center, spread = 0.0, Spread(LEAST_SPREAD, is_guess=True)
             responses = view.responses.mapped(partial(_centered, center=center, bound=bound))
     margins, maps = None, [transform.row_map, transform.column_map]
     if rest.margins is not None:
@@ -412,6 +408,13 @@ def solve_trace(
         bounds=transform.bounds,
         start_ratios=estimate.start_ratios,
     )
+
+
+def is_astray(center: float, size: float, searches: Sequence[Release], n_units: int) -> bool:
+    """Return whether noise has found the center: most responses are as far from it as 0 is."""
+    noise_std = searches[0].noise_std if searches else None
+    is_rough = noise_std is not None and noise_std > _ROUGH * n_units
+    return is_rough and center != 0 and 0.7 < size / abs(center) < 1.4
 
 
 def _without(design: Design, point: FixedRank, offset: float, responses: Targets) -> Targets:
