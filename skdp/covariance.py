@@ -216,8 +216,10 @@ _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
 _LEAST_SEEN = 4.0  # not studied
 
 
-def attributes_of(moment: Moment, *, is_centered: bool) -> dict[str, Any]:
+def attributes_of(moment: Moment, *, is_centered: bool) -> tuple[dict[str, Any], np.ndarray]:
     r"""Compute means and covariances, positive semidefinite, in the units of the columns.
+
+    Return also of which columns noise hides the variance in the moment.
 
     A sum over pairs of columns i and j has only the rows that have both. If gaps are at random, it
     is divided by :math:`p_i p_j`, or by :math:`p_i` on the diagonal (K. Lounici, 2014,
@@ -264,7 +266,7 @@ def attributes_of(moment: Moment, *, is_centered: bool) -> dict[str, Any]:
     matrix, noise = finite(units * repaired), finite(units * noise)
     whole = units.diagonal() + _NOISE_OF_SCALE * np.nan_to_num(of_scales.variance_std, posinf=0.0)
     left = np.clip(np.diag(matrix) / np.where(whole > 0, whole, 1.0), _LEAST_RATIO, 1.0)
-    return {
+    attributes = {
         "location_": finite(location),
         "location_noise_std_": finite(location_std),
         "is_located_": is_located,
@@ -277,6 +279,7 @@ def attributes_of(moment: Moment, *, is_centered: bool) -> dict[str, Any]:
         "left_": np.where(varies, left, 1.0),
         "feature_bounds_": moment.ends,
     }
+    return attributes, hidden
 
 
 def _repaired(values: np.ndarray, edge: float) -> np.ndarray:
@@ -853,7 +856,7 @@ class DPCovariance(ColumnEstimator):
         self, spec: Any, plan: Any, view: Any, budget: Any, generator: Any
     ) -> tuple[dict[str, Any], Scales]:
         moment = release_moment(plan, spec, view, budget, is_centered=self.assume_centered)
-        found = attributes_of(moment, is_centered=self.assume_centered)
+        found, is_hidden = attributes_of(moment, is_centered=self.assume_centered)
         if spec.marginals:
             facts = found["location_"], found["scale_"], found["feature_bounds_"], spec.are_binary
             released = release_marginals(
@@ -861,7 +864,8 @@ class DPCovariance(ColumnEstimator):
             )
             found["marginals_"], found["marginals_noise_std_"] = released
             found["dtypes_"] = np.array(spec.dtypes, dtype=object)
-        return found, moment.scales
+        # A column of which the moment shows the variance is not missed.
+        return found, moment.scales._replace(is_flat=moment.scales.is_flat & is_hidden)
 
     def _set_attributes(self, result: Any, spec: ScaleSpec) -> Iterator[str]:
         found, scales = result

@@ -418,3 +418,19 @@ def test_made_up_rows_of_noise_are_warned_of():
     with pytest.warns(skdp.PrivacyWarning, match="Noise hides most correlations or marginals"):
         few.sample(5)
     assert not warned_by(lambda: made_up(5))
+
+
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_columns_that_scales_hide_are_warned_of_unless_the_moment_shows_them(is_constant):
+    random = np.random.default_rng(0)
+    offsets = 300 * np.linspace(0.2, 1, 10)
+    rows = offsets + random.normal(size=(20_000, 10)) * ([0.0] * 5 + [1] * 5 if is_constant else 1)
+    texts = []
+    for seed in range(10):
+        model = skdp.DPCovariance(epsilon=0.25, random_state=SECRET + seed)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(rows)
+        texts += [str(one.message) for one in caught]
+    n_warned = sum("a third of the columns" in text for text in texts)
+    assert n_warned >= 8 if is_constant else n_warned <= 2

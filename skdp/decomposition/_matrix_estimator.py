@@ -591,14 +591,17 @@ def _hidden_part(result: Factors, wanted: int, n_features: int) -> float:
     """Bound the part that components which noise hides can hold, or return 0 if they hold little.
 
     They hold all that is left, or the noise: that hides an eigenvalue of a released matrix up to
-    the largest push, see `eigenvalue_pushes`.
+    the largest push, see `eigenvalue_pushes`. Where none stands out, the error of a center counts.
     """
     # The standard deviation of the trace.
     noise = result.eigenvalue_noise * math.sqrt(n_features)
     left = max(result.total - float(result.eigenvalues[: result.n_above_noise].sum()), 0.0)
     most = result.total
     if result.decompose is not None:
-        most = min(most, (wanted - result.n_above_noise) * noise * math.sqrt(0.5))
+        push = noise * math.sqrt(0.5)
+        if not result.n_above_noise:
+            push = max(push, result.off_diagonal_std * math.sqrt(n_features))
+        most = min(most, (wanted - result.n_above_noise) * push)
     surely, maybe, bound = (min(left + k * noise, most) for k in (-1, 1, 2))
     if surely < _SURELY_HIDDEN * result.total and maybe < _MAYBE_HIDDEN * result.total:
         return 0.0
