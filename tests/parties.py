@@ -2,34 +2,50 @@
 
 import hashlib
 import os
+import struct
 import subprocess
 import sys
 import threading
+import zlib
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from itertools import count
+from itertools import count, pairwise
 
 import numpy as np
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from scipy import sparse
+from sklearn.base import clone
 
-from skdp import DPPCA
+from skdp import DPPCA, FederationError
 from skdp.federated import Coordinator, Federation, Owner
 from skdp.federated._messages import TO_COORDINATOR, TO_OWNER, pack, unpack
 
 __all__ = [
     "IDENTITIES",
+    "LABELS",
     "N_OWNERS",
     "PARTS",
     "PEERS",
+    "RESPONSES",
+    "SPARSE",
+    "TABLE",
     "OwnerProcess",
     "Talk",
     "a_federation",
     "an_owner",
     "answer_of",
+    "assert_lies_lead_alike",
+    "assert_same_attributes",
     "changed",
+    "corrupted",
+    "federation_like",
     "fields_of",
     "make_repeatable",
+    "mended",
     "owners_of",
+    "parts_of",
     "snapshot",
     "the_threads",
 ]
@@ -38,6 +54,25 @@ N_OWNERS = 3
 IDENTITIES = [Ed25519PrivateKey.from_private_bytes(bytes([i]) * 32) for i in range(1, 61)]
 PEERS = [identity.public_key() for identity in IDENTITIES]
 PARTS = list(np.random.default_rng(0).normal(size=(N_OWNERS, 20, 4)) * [2, 1, 0.5, 0.1])
+
+# Records of three owners, of 3, 87 and 150, with responses and labels.
+_RNG = np.random.default_rng(11)
+TABLE = _RNG.normal(size=(240, 3)) @ _RNG.normal(size=(3, 6)) + _RNG.normal(size=(240, 6))
+TABLE += np.arange(6)
+RESPONSES = TABLE @ _RNG.normal(size=6) + _RNG.normal(size=240)
+LABELS = np.where(np.median(RESPONSES) < RESPONSES, "yes", "no")
+SPARSE = sparse.csr_array(np.where(np.abs(TABLE) > 3, TABLE, 0.0))
+
+
+def parts_of(values):
+    """Give each of three owners its records, or its targets."""
+    return None if values is None else [values[a:b] for a, b in pairwise([0, 3, 90, 240])]
+
+
+def federation_like(estimator, rows, epsilon=4.0, n_rows=240, owners=3, **options):
+    """Agree on a fit to records like these."""
+    estimator = clone(estimator).set_params(epsilon=epsilon)
+    return Federation(estimator, n_rows, owners=owners, **({"like": rows[:1]} | options))
 
 
 def a_federation(estimator=None, n_rows=60, n_features=4, owners=N_OWNERS, **options):
@@ -55,11 +90,14 @@ def an_owner(federation, number, X=None, owner=Owner, **options):
     return owner(federation, number, X, **options)
 
 
-def owners_of(federation, parts=PARTS, targets=None, **options):
-    """All owners."""
-    targets = targets or [None] * len(parts)
-    both = zip(parts, targets, strict=True)
-    return [an_owner(federation, i, X, y=y, **options) for i, (X, y) in enumerate(both)]
+def owners_of(federation, parts=PARTS, targets=None, *, folder=None, ledgers=None, **options):
+    """All owners; with their states in a folder."""
+    owners = []
+    for i, X in enumerate(parts):
+        own = {"y": targets and targets[i], "ledger": ledgers and ledgers[i]}
+        own |= {"state": folder / f"{i}.state"} if folder else {}
+        owners.append(an_owner(federation, i, X, **own | options))
+    return owners
 
 
 class Stopped(Exception):
@@ -109,6 +147,69 @@ def changed(message, *arrays, **fields):
     """Write a message anew, with other fields or arrays."""
     kind, old, old_arrays = fields_of(message)
     return pack(kind, old | fields, *(arrays or old_arrays))
+
+
+def assert_same_attributes(model, other):
+    """Compare two fitted models without noise."""
+    assert set(vars(model)) == set(vars(other))
+    for name, expected in vars(other).items():
+        if name[-1] == "_" and np.asarray(expected).dtype.kind in "fi":
+            found, scale = getattr(model, name), np.abs(expected).max(initial=1e-300)
+            np.testing.assert_allclose(found, expected, atol=1e-9 * scale, err_msg=name)
+
+
+def assert_lies_lead_alike(federation, rows, y, seed):
+    """Tell two owners, of 3 and of 87 records, the same lies about sums: they end in one manner.
+
+    They answer no more often than the plan says, and what does not depend on rows is the same.
+    """
+    rng, targets = np.random.default_rng(seed), parts_of(y) or [None] * 3
+    owner, other = (Owner(federation, i, parts_of(rows)[i], targets[i]) for i in (1, 0))
+    fields = {"agreement": federation._agreement.digest.hex(), "confirmations": []}
+    question = pack("answer", fields | {"release": 0})
+    answers = [answer_of(one.handle(question)) for one in (owner, other)]
+    assert answers[0].fields["digest"] == answers.pop().fields["digest"]
+    with suppress(FederationError):
+        while answers[-1].kind == "answer":
+            layout = owner._waiting.layout
+            words = answers[-1].arrays[0].view(layout.words.str.replace("u", "i"))
+            lie = words.astype(float) * rng.choice([1.0, 3.0, -1.0, 0.0, 1e3, 1e9])
+            lie += rng.normal(size=lie.shape) * layout.largest * rng.choice([0.0, 1e-6, 0.3])
+            lie = np.clip(lie, -layout.largest, layout.largest).astype(words.dtype)
+            question = pack("answer", fields | {"release": len(answers)}, lie)
+            own, its = (answer_of(one.handle(question)) for one in (owner, other))
+            assert own.fields["digest"] == its.fields["digest"]
+            answers.append(own)
+            # The same question gets the same answer, and another one about it is refused.
+            assert owner.handle(question) == owner.handle(question)
+            with pytest.raises(FederationError):
+                owner.handle(pack("answer", fields | {"release": len(answers) - 1}, lie + 1))
+    owner.close()
+    other.close()
+    assert len(answers) <= federation.plan.n_releases + 1
+
+
+# What JSON is made of reaches deeper than any bytes.
+LETTERS = np.frombuffer(b'0123456789abf[]{},:"-.eE+tnN \0\xff<>ui', np.uint8)
+
+
+def corrupted(data, rng):
+    """Drop, repeat, turn around, replace or insert some bytes."""
+    data = bytearray(data)
+    for _ in range(rng.integers(1, 4)):
+        start = rng.integers(len(data) + 1)
+        end = start + rng.geometric(0.2)
+        piece = bytes(data[start:end])
+        some = rng.choice(LETTERS, len(piece)).tobytes() if rng.integers(2) else rng.bytes(9)
+        data[start:end] = [b"", piece * 2, piece[::-1], some, some + piece][rng.integers(5)]
+    return bytes(data)
+
+
+def mended(data):
+    """Give a message the checksum of what follows, and the length of what looks like a head."""
+    end = data.find(b"}", 8) + 1
+    length = max(end + -end % 8 - 8, 0)
+    return struct.pack("<II", length, zlib.crc32(data[8:])) + data[8:]
 
 
 def snapshot(owner):

@@ -1,12 +1,20 @@
 """Models with scales and targets across owners: sums of parts, neighbors, lies, names, ledgers."""
 
-from contextlib import suppress
-from itertools import pairwise
-
 import numpy as np
 import pandas as pd
 import pytest
-from parties import Talk, answer_of, owners_of
+from parties import (
+    LABELS,
+    RESPONSES,
+    SPARSE,
+    TABLE,
+    Talk,
+    assert_lies_lead_alike,
+    assert_same_attributes,
+    federation_like,
+    owners_of,
+    parts_of,
+)
 from scipy import sparse
 from sklearn.base import clone
 
@@ -19,8 +27,7 @@ from skdp import (
     RankOneMatrices,
 )
 from skdp.exceptions import FederationError
-from skdp.federated import Federation, Owner, _agreement
-from skdp.federated._messages import pack
+from skdp.federated import Federation, _agreement
 from skdp.ledger import PrivacyLedger
 from skdp.privacy.noise import algorithm_generator
 from skdp.testing._recording import RecordingBudget, scripted_budget
@@ -29,11 +36,7 @@ from skdp.testing._recording import RecordingBudget, scripted_budget
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 RNG = np.random.default_rng(11)
-N, D = 240, 6
-X = RNG.normal(size=(N, 3)) @ RNG.normal(size=(3, D)) + RNG.normal(size=(N, D)) + np.arange(D)
-Y = X @ RNG.normal(size=D) + RNG.normal(size=N)
-LABELS = np.where(np.median(Y) < Y, "yes", "no")
-SPARSE = sparse.csr_array(np.where(np.abs(X) > 3, X, 0.0))
+X, Y, (N, D) = TABLE, RESPONSES, TABLE.shape
 CELLS = RankOneMatrices.from_indices(RNG.integers(4, size=N), RNG.integers(3, size=N), (4, 3))
 CLASSIFIER = DPLogisticRegression(classes=["yes", "no"])
 CASES = {
@@ -53,18 +56,10 @@ CASES = {
     "trace, cells": (DPTraceRegressor(rank=1, n_iter=5), CELLS, Y),
 }
 EACH = pytest.mark.parametrize("name", CASES)
-SIZES = [0, 3, 90, N]
 
 
-def parts_of(values):
-    """Three parts, of 3, 87 and 150 records."""
-    return None if values is None else [values[a:b] for a, b in pairwise(SIZES)]
-
-
-def federation_of(name, epsilon=4.0, n_rows=N, owners=3, **options):
-    estimator, rows, _ = CASES[name]
-    estimator = clone(estimator).set_params(epsilon=epsilon)
-    return Federation(estimator, n_rows, owners=owners, **({"like": rows[:1]} | options))
+def federation_of(name, *args, **options):
+    return federation_like(*CASES[name][:2], *args, **options)
 
 
 def solved(federation, rows, y, kind):
@@ -96,11 +91,7 @@ def test_without_noise_it_is_the_fit_in_one_place(name):
     one = clone(estimator).set_params(epsilon=np.inf, random_state=0).fit(rows, y)
     for options in ({}, {"aggregator": "trusted"}):
         model = federation_of(name, np.inf, **options).fit(parts_of(rows), parts_of(y))
-        assert set(vars(model)) == set(vars(one))
-        for attribute, expected in vars(one).items():
-            if attribute[-1] == "_" and np.asarray(expected).dtype.kind in "fi":
-                found, scale = getattr(model, attribute), np.abs(expected).max(initial=1e-300)
-                np.testing.assert_allclose(found, expected, atol=1e-9 * scale, err_msg=attribute)
+        assert_same_attributes(model, one)
 
 
 @EACH
@@ -246,15 +237,8 @@ def test_each_ledger_is_charged_once_and_owners_come_back(tmp_path):
     ]
 
     def owners(rows=X, labels=LABELS):
-        made = owners_of(federation, parts_of(rows), parts_of(labels))
-        for i, owner in enumerate(made):
-            owner.close()
-            identity, peers = owner._handshake._identity, owner._handshake._peers
-            options = {"identity": identity, "peers": peers, "ledger": ledgers[i]}
-            state = tmp_path / f"{i}.state"
-            data = parts_of(rows)[i], parts_of(labels)[i]
-            made[i] = Owner(federation, i, *data, state=state, **options)
-        return made
+        parts = parts_of(rows), parts_of(labels)
+        return owners_of(federation, *parts, folder=tmp_path, ledgers=ledgers)
 
     Talk(federation, owners(), stop_at=9).run()
     swapped = LABELS.copy()
@@ -270,35 +254,6 @@ def test_each_ledger_is_charged_once_and_owners_come_back(tmp_path):
 
 @EACH
 @pytest.mark.parametrize("seed", range(2))
-def test_lying_sums_end_a_fit_or_lead_to_its_end(name, seed):
-    """No owner answers more than its plan has, whatever sums it gets, and fails in one way."""
+def test_lying_sums_end_a_fit_or_lead_all_owners_alike(name, seed):
     _, rows, y = CASES[name]
-    federation, rng = federation_of(name, aggregator="trusted"), np.random.default_rng(seed)
-    agreement = federation._agreement
-    owner, other = (
-        Owner(federation, i, parts_of(rows)[i], None if y is None else parts_of(y)[i])
-        for i in (1, 0)
-    )
-    fields = {"agreement": agreement.digest.hex(), "confirmations": []}
-    question = pack("answer", fields | {"release": 0})
-    answers = [answer_of(owner.handle(question))]
-    assert answer_of(other.handle(question)).fields["digest"] == answers[0].fields["digest"]
-    with suppress(FederationError):
-        while answers[-1].kind == "answer":
-            layout = owner._waiting.layout
-            words = answers[-1].arrays[0].view(layout.words.str.replace("u", "i"))
-            lie = words.astype(float) * rng.choice([1.0, 3.0, -1.0, 0.0, 1e3, 1e9])
-            lie += rng.normal(size=lie.shape) * layout.largest * rng.choice([0.0, 1e-6, 0.3])
-            lie = np.clip(lie, -layout.largest, layout.largest).astype(words.dtype)
-            question = pack("answer", fields | {"release": len(answers)}, lie)
-            answers.append(answer_of(owner.handle(question)))
-            # What follows from the sums is the same at an owner of 3 records.
-            own, its = (answer_of(one.handle(question)) for one in (owner, other))
-            assert own.fields["digest"] == its.fields["digest"]
-            # The same question gets the same answer, and another one about it is refused.
-            assert owner.handle(question) == owner.handle(question)
-            with pytest.raises(FederationError):
-                owner.handle(pack("answer", fields | {"release": len(answers) - 1}, lie + 1))
-    owner.close()
-    other.close()
-    assert len(answers) <= agreement.plan.n_releases + 1
+    assert_lies_lead_alike(federation_of(name, aggregator="trusted"), rows, y, seed)

@@ -7,6 +7,7 @@ import zlib
 
 import numpy as np
 import pytest
+from parties import corrupted, mended
 
 from skdp import FederationError
 from skdp.federated._messages import TO_COORDINATOR, TO_OWNER, check_all_owners, pack, unpack
@@ -353,29 +354,6 @@ def test_nothing_is_allocated_for_an_announced_size():
         assert tracemalloc.get_traced_memory()[1] - before < 1e6
     finally:
         tracemalloc.stop()
-
-
-# What JSON is made of reaches deeper than any bytes.
-LETTERS = np.frombuffer(b'0123456789abf[]{},:"-.eE+tnN \0\xff<>ui', np.uint8)
-
-
-def corrupted(data, rng):
-    """Drop, repeat, turn around, replace or insert some bytes."""
-    data = bytearray(data)
-    for _ in range(rng.integers(1, 4)):
-        start = rng.integers(len(data) + 1)
-        end = start + rng.geometric(0.2)
-        piece = bytes(data[start:end])
-        some = rng.choice(LETTERS, len(piece)).tobytes() if rng.integers(2) else rng.bytes(9)
-        data[start:end] = [b"", piece * 2, piece[::-1], some, some + piece][rng.integers(5)]
-    return bytes(data)
-
-
-def mended(data):
-    """Give a message the checksum of what follows, and the length of what looks like a head."""
-    end = data.find(b"}", 8) + 1
-    length = max(end + -end % 8 - 8, 0)
-    return struct.pack("<II", length, zlib.crc32(data[8:])) + data[8:]
 
 
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 11))]

@@ -1,13 +1,20 @@
 """Pipelines across owners: one budget, steps behind released steps, lies, and what is refused."""
 
-from contextlib import suppress
-from itertools import pairwise
-
 import numpy as np
 import pandas as pd
 import pytest
-from parties import Talk, answer_of, owners_of
-from scipy import sparse
+from parties import (
+    LABELS,
+    RESPONSES,
+    SPARSE,
+    TABLE,
+    Talk,
+    assert_lies_lead_alike,
+    assert_same_attributes,
+    federation_like,
+    owners_of,
+    parts_of,
+)
 from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer
 
@@ -21,20 +28,14 @@ from skdp import (
     make_dp_pipeline,
 )
 from skdp.exceptions import BudgetError, FederationError
-from skdp.federated import Federation, Owner
-from skdp.federated._messages import pack
+from skdp.federated import Federation
 from skdp.ledger import PrivacyLedger
 
 # Small data: most of what is found is noise.
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
-RNG = np.random.default_rng(5)
-N, D = 240, 6
-X = RNG.normal(size=(N, 3)) @ RNG.normal(size=(3, D)) + RNG.normal(size=(N, D)) + np.arange(D)
-X[:, 2] *= 30
-Y = X @ RNG.normal(size=D) + RNG.normal(size=N)
-LABELS = np.where(np.median(Y) < Y, "yes", "no")
-SPARSE = sparse.csr_array(np.where(np.abs(X) > 3, X, 0.0))
+# One column is far wider than the others.
+X, Y, (N, D) = TABLE * [1, 1, 30, 1, 1, 1], RESPONSES, TABLE.shape
 CLASSES = DPLogisticRegression(classes=["yes", "no"])
 CASES = {
     "scaler, classes": (make_dp_pipeline(DPStandardScaler(), CLASSES), X, LABELS),
@@ -50,18 +51,10 @@ CASES = {
     ),
 }
 EACH = pytest.mark.parametrize("name", CASES)
-SIZES = [0, 3, 90, N]
 
 
-def parts_of(values):
-    """Three parts, of 3, 87 and 150 records."""
-    return None if values is None else [values[a:b] for a, b in pairwise(SIZES)]
-
-
-def federation_of(name, epsilon=4.0, n_rows=N, **options):
-    pipeline, rows, _ = CASES[name]
-    pipeline = clone(pipeline).set_params(epsilon=epsilon)
-    return Federation(pipeline, n_rows, owners=3, **({"like": rows[:1]} | options))
+def federation_of(name, *args, **options):
+    return federation_like(*CASES[name][:2], *args, **options)
 
 
 @EACH
@@ -71,11 +64,7 @@ def test_without_noise_it_is_the_fit_in_one_place(name):
     model = federation_of(name, np.inf).fit(parts_of(rows), parts_of(y))
     assert set(vars(model)) == set(vars(one))
     for (_, ours), (_, theirs) in zip(model.pipeline_.steps, one.pipeline_.steps, strict=True):
-        assert set(vars(ours)) == set(vars(theirs))
-        for attribute, expected in vars(theirs).items():
-            if attribute[-1] == "_" and np.asarray(expected).dtype.kind in "fi":
-                found, scale = getattr(ours, attribute), np.abs(expected).max(initial=1e-300)
-                np.testing.assert_allclose(found, expected, atol=1e-9 * scale, err_msg=attribute)
+        assert_same_attributes(ours, theirs)
 
 
 @EACH
@@ -126,28 +115,7 @@ def test_all_owners_get_one_model_and_the_noise_is_that_of_the_plan(name):
 @pytest.mark.parametrize("seed", range(2))
 def test_lying_sums_end_a_fit_or_lead_all_owners_alike(name, seed):
     _, rows, y = CASES[name]
-    federation, rng = federation_of(name, aggregator="trusted"), np.random.default_rng(seed)
-    owner, other = (
-        Owner(federation, i, parts_of(rows)[i], None if y is None else parts_of(y)[i])
-        for i in (1, 0)
-    )
-    fields = {"agreement": federation._agreement.digest.hex(), "confirmations": []}
-    question = pack("answer", fields | {"release": 0})
-    answers = [answer_of(one.handle(question)) for one in (owner, other)][:1]
-    with suppress(FederationError):
-        while answers[-1].kind == "answer":
-            layout = owner._waiting.layout
-            words = answers[-1].arrays[0].view(layout.words.str.replace("u", "i"))
-            lie = words.astype(float) * rng.choice([1.0, 3.0, -1.0, 0.0, 1e3])
-            lie += rng.normal(size=lie.shape) * layout.largest * rng.choice([0.0, 1e-6, 0.3])
-            lie = np.clip(lie, -layout.largest, layout.largest).astype(words.dtype)
-            question = pack("answer", fields | {"release": len(answers)}, lie)
-            own, its = (answer_of(one.handle(question)) for one in (owner, other))
-            assert own.fields["digest"] == its.fields["digest"]
-            answers.append(own)
-    owner.close()
-    other.close()
-    assert len(answers) <= federation.plan.n_releases + 1
+    assert_lies_lead_alike(federation_of(name, aggregator="trusted"), rows, y, seed)
 
 
 def test_names_and_bounds_by_names():
@@ -189,20 +157,7 @@ def test_an_owner_comes_back_with_its_state(tmp_path):
     federation = federation_of("scaler, classes")
 
     def owners(labels=LABELS):
-        made = owners_of(federation, parts_of(X), parts_of(LABELS))
-        keys = [(one._handshake._identity, one._handshake._peers) for one in made]
-        return [
-            Owner(
-                federation,
-                i,
-                parts_of(X)[i],
-                parts_of(labels)[i],
-                identity=identity,
-                peers=peers,
-                state=tmp_path / f"{i}",
-            )
-            for i, (identity, peers) in enumerate(keys)
-        ]
+        return owners_of(federation, parts_of(X), parts_of(labels), folder=tmp_path)
 
     Talk(federation, owners(), stop_at=20).run()
     with pytest.raises(FederationError, match="belongs to another federation"):
