@@ -19,8 +19,8 @@ from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import carrying
@@ -90,7 +90,8 @@ def to_sklearn(estimator: Any) -> Any:
     followed by a ``MinMaxScaler(clip=True)``, and comes after a ``SimpleImputer`` if it fills gaps;
     without centering its clip has no twin and is refused. A `DPLinearRegression` that clips
     features is preceded by two scalers: one clips, the next takes rows back to the units of the
-    data. Then the twin takes dense rows only, which the columns and categories before it make.
+    data. If it has a prior and a weak signal, both and the prior stand in a ``FeatureUnion``. Then
+    the twin takes dense rows only, which the columns and categories before it make.
 
     With ``whiten=True``, `explained_variance_` is at least `noise_variance_`, as the coordinates
     are divided by its root. Names of the columns of components begin with ``pca``. Units that
@@ -189,7 +190,8 @@ _OUTPUT = "_sklearn_output_config"  # What set_output has set.
 
 def _copied(model: Any, twin: Any, *names: str) -> Any:
     """Copy public facts about features, and released values, to a twin."""
-    for name in (*names, *({*FEATURE_ATTRIBUTES, _OUTPUT} & vars(model).keys())):
+    given = set() if model is None else vars(model).keys()
+    for name in (*names, *({*FEATURE_ATTRIBUTES, _OUTPUT} & given)):
         setattr(twin, name, deepcopy(getattr(model, name)))
     return twin
 
@@ -228,10 +230,19 @@ def _linear_regression(model: DPLinearRegression) -> Any:
     _copied(model, twin, "coef_")
     # As scikit-learn has it: converters reshape it.
     twin.intercept_ = np.float64(model.intercept_)
-    if model.feature_bounds_ is None:
-        return twin
-    low, high = model.feature_bounds_.astype(np.float64)
-    return _steps({**_clip_between(model, low, high), "predict": twin})
+    steps = {}
+    if model.feature_bounds_ is not None:
+        steps = _clip_between(model, *model.feature_bounds_.astype(np.float64))
+    if (whole := model._whole) is not None:  # Takes rows that are not clipped.
+        product = TruncatedSVD(1)
+        product.components_ = whole[np.newaxis]
+        ends = _clip_between(None, *np.array(model._ends)[:, np.newaxis])
+        rows = _steps(steps) if steps else FunctionTransformer()
+        both = [("rows", rows), ("prior", _steps({"product": product, **ends}))]
+        steps = {"both": FeatureUnion(both)}
+        twin.coef_ = np.append(model.coef_ - whole, 1.0)
+        twin.n_features_in_ = len(twin.coef_)
+    return _steps({**steps, "predict": twin})
 
 
 def _standard_scaler(model: DPStandardScaler) -> Any:
@@ -332,7 +343,7 @@ _LEFT_OUT = ("epsilon", "delta", "random_state", "ledger", "memory", "n_jobs", "
 _ASSUMED = {
     *("bound", "bounds", "categories", "center", "classes", "coherence_bound", "degree_floor"),
     *("edges", "knots", "largest", "max_entries", "max_rows_per_user", "mean_norm", "n_users"),
-    *("response_bound", "row_norm", "sensitivity", "vocabulary"),
+    *("prior", "response_bound", "row_norm", "sensitivity", "vocabulary"),
 }
 # What somebody may guess of one unit.
 _GUESSES = {

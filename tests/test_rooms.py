@@ -22,6 +22,7 @@ FLOORS = (
     {"units"},
     {"_estimator", "datasets", "interactions", "metrics", "testing"},
     {"preprocessing"},
+    {"_prior"},
     {"decomposition", "linear_model"},
     {"_marginals"},
     {"covariance"},
@@ -173,7 +174,7 @@ def test_no_module_is_a_splinter():
 
 
 def test_files_are_few():
-    assert len(MODULES.keys() - SHORT.keys()) <= 110
+    assert len(MODULES.keys() - SHORT.keys()) <= 111
 
 
 def test_what_fits_can_do_without_is_not_imported_before_it_is_used(added):

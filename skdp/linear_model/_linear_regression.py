@@ -8,6 +8,7 @@ from scipy.sparse import issparse
 from sklearn.utils._param_validation import StrOptions
 
 from skdp._estimator import Data, check_finite_bound, check_not_pure, in_dtype
+from skdp._prior import PriorParameter, check_prior, linear_model
 from skdp.data.containers import float_dtype
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import RowParts, Targets
@@ -65,6 +66,13 @@ class DPLinearRegression(PrivateRegressor):
         From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
     fit_intercept : bool, default=True
         Whether to fit an intercept. The responses are then centered by a private median.
+    prior : estimator, tuple or None, default=None
+        A published linear model of the same features and responses: a fitted ``LinearRegression``,
+        ``Ridge`` or the like, perhaps behind scalers in a pipeline or in a ``FrozenEstimator``; a
+        fitted one of skdp; or ``(coef, intercept)``. Public: it must not be of these records,
+        unless they have paid for it, and then they pay both. The fit releases how far the records
+        agree with it, and learns what it leaves: :ref:`prior`. Kept as ``(coef, intercept,
+        names)``. With ``epsilon=inf`` it is not used.
     n_iter : int or "auto", default="auto"
         Number of gradient steps, 1 to 10,000. More steps split the budget further. ``"auto"`` is 5
         with a weak signal, and from 8 to 12 with a stronger one. With ``epsilon=inf`` it is 2, as
@@ -88,9 +96,12 @@ class DPLinearRegression(PrivateRegressor):
         Covered by the guarantee.
     intercept_ : float
         Intercept. Covered by the guarantee.
+    prior_weight_ : float
+        How much of the prior is in the model, from 0 to 1; 0 without one. Covered by the guarantee.
     feature_bounds_ : ndarray of shape (2, n_features) or None
-        Smallest and largest value of each feature, to which `fit` and `predict` clip others. None
-        with ``epsilon=inf``, or if all coefficients are 0. Covered by the guarantee.
+        Smallest and largest value of each feature, to which `fit` and `predict` clip others, if the
+        signal is weak not for the prior. None with ``epsilon=inf``, or if no coefficients were
+        found. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
     n_features_in_ : int
@@ -107,7 +118,8 @@ class DPLinearRegression(PrivateRegressor):
     -----
     **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`.
     Mechanism: Gaussian, accounted for exactly in Gaussian differential privacy. Released: counts
-    for the median of the responses and for their sizes; without `bounds` counts of the entries of
+    for the median of the responses and for their sizes; with `prior` how far responses follow its
+    predictions; without `bounds` counts of the entries of
     each feature by sign and power of two and, of features that may be narrow beside their distance
     from 0, by place; the mean of each feature and of its square; a second moment of rows and
     responses together; in each step the sum of the gradients, each clipped in norm, and in some of
@@ -148,8 +160,12 @@ class DPLinearRegression(PrivateRegressor):
         **PrivateRegressor._parameter_constraints,
         # `checked_interval` checks it.
         "bounds": "no_validation",
+        # `check_prior` checks it.
+        "prior": "no_validation",
         "privacy_unit": [StrOptions({"record", "user"})],
     }
+
+    prior = PriorParameter(linear_model)
 
     def __init__(
         self,
@@ -161,6 +177,7 @@ class DPLinearRegression(PrivateRegressor):
         bounds: Any = None,
         response_bound: float | None = None,
         fit_intercept: bool = True,
+        prior: Any = None,
         n_iter: int | str = "auto",
         ledger: Any = None,
         n_jobs: int | None = None,
@@ -173,6 +190,7 @@ class DPLinearRegression(PrivateRegressor):
         self.bounds = bounds
         self.response_bound = response_bound
         self.fit_intercept = fit_intercept
+        self.prior = prior
         self.n_iter = n_iter
         self.ledger = ledger
         self.n_jobs = n_jobs
@@ -211,6 +229,11 @@ class DPLinearRegression(PrivateRegressor):
                 "bounds are for dense rows, or sparse ones of at most 64 features: others are not "
                 "centered. Pass bounds=None, or a dense X."
             )
+        prior = None
+        if self.prior is not None:
+            expected = "a linear model or a tuple (coef, intercept)"
+            coef, intercept = check_prior(self.prior, expected, [size[1:], ()], names)
+            prior = coef, float(intercept) * self.fit_intercept
         of_people = self.privacy_unit == "user"
         depth = _depth_of(rows, size, stays_sparse=stays_sparse, of_people=of_people)
         spec = self._asked(
@@ -223,6 +246,7 @@ class DPLinearRegression(PrivateRegressor):
             depth=depth,
             is_sparse=stays_sparse,
             interval=interval,
+            prior=prior,
         )
         check_finite_bound("response_bound", spec.response_bound, spec.cost)
         return spec
@@ -230,15 +254,18 @@ class DPLinearRegression(PrivateRegressor):
     def _predicted(self, rows: Any) -> np.ndarray:
         if rows.shape[0] == 0:
             return np.zeros(0, rows.dtype)
+        coef, of_prior = self.coef_, 0.0
+        if self._whole is not None:
+            coef, of_prior = coef - self._whole, np.clip(rows @ self._whole, *self._ends)
         if self.feature_bounds_ is None:
-            return np.asarray(rows @ self.coef_ + self.intercept_)
+            return np.asarray(rows @ coef + of_prior + self.intercept_)
         low, high = self.feature_bounds_
         if issparse(rows) and rows.shape[1] > _LONGEST_WRITTEN_OUT:
             clipped = np.clip(rows.data, low[rows.indices], high[rows.indices])
-            products = with_data(rows, clipped) @ self.coef_
+            products = with_data(rows, clipped) @ coef
         else:
-            products = np.clip(rows.toarray() if issparse(rows) else rows, low, high) @ self.coef_
-        return np.asarray((products + self.intercept_).astype(rows.dtype))
+            products = np.clip(rows.toarray() if issparse(rows) else rows, low, high) @ coef
+        return np.asarray((products + of_prior + self.intercept_).astype(rows.dtype))
 
     def _n_passes(self, plan: Plan) -> int | None:
         most = super()._n_passes(plan)
@@ -246,7 +273,11 @@ class DPLinearRegression(PrivateRegressor):
         return None if most is None else most + 1
 
     def _set_attributes(self, result: Estimate, spec: LeastSquaresSpec) -> tuple[str, ...]:
-        self.coef_ = in_dtype(result.coef, spec.dtype)
+        prior, dtype = result.prior, spec.dtype
+        # A prior may take rows as they are, and the rest takes clipped ones.
+        self._whole = None if prior.whole is None else in_dtype(prior.whole, dtype)
+        self.prior_weight_, self._ends = prior.weight, prior.ends
+        self.coef_ = in_dtype(result.coef + prior.coef, dtype)
         self.intercept_ = float(result.intercept)
         bounds, stds = result.bounds, result.noise_stds
         self.feature_bounds_ = None if bounds is None else in_dtype(bounds, spec.dtype)

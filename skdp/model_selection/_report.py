@@ -139,6 +139,7 @@ _OURS = (
     DPRandomizedSearch,
 )
 AS_DECLARED = "on its author's word"
+HAS_PRIOR = "builds on a prior, which is taken to be public"
 CALLS = "calls functions, which are not checked"
 
 _LEARNED, _LEARNS = "learned from the data without privacy", "learns from data without privacy"
@@ -332,6 +333,8 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
     status = NOT_PRIVATE if note else PRIVATE
     if not note and others:
         note = AS_DECLARED
+    elif not note and getattr(estimator, "prior", None) is not None:
+        note = HAS_PRIOR
     warned = tuple(getattr(estimator, "_warnings_given", ()))
     n_units = getattr(estimator, "_n_units", None)
     name = type(estimator).__name__

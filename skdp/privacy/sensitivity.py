@@ -266,6 +266,19 @@ def calibration(bound: float, adjacency: str, rounding: float = 0.0) -> float:
     return choose(adjacency, zero_out=longest, replace=2 * bound**2) + 2 * rounding * longest
 
 
+@in_double_precision
+def agreement(adjacency: str, rounding: float = 0.0) -> float:
+    r"""Sensitivity of :math:`\sum_i (\psi(p_i t_i), \psi(p_i^2))`, :math:`\psi` clips to [-1, 1].
+
+    What a record adds is a point of the rectangle from (-1, 0) to (1, 1). For zero_out its length
+    is at most :math:`\sqrt 2`, attained by p = t = 1. For replace two points are at most the
+    diagonal apart, :math:`\sqrt 5`: p = t = 1 and p = 1/T, t = -T, for a large T, come as near to
+    it as one likes.
+    """
+    longest = math.sqrt(2)
+    return choose(adjacency, zero_out=longest, replace=math.sqrt(5)) + 2 * rounding * longest
+
+
 # ------------------------------
 # Entries of a matrix, and edges of a graph: entries with their mirror image.
 

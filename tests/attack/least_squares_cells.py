@@ -73,6 +73,8 @@ class Cell:
     offset: float = 0.0
     # Noise has to leave something that can be attacked.
     epsilon: float = 200.0
+    # How much the prior exceeds the coefficients that responses follow.
+    prior: float | None = None
 
     def __call__(self, **more):
         """Make an estimator."""
@@ -84,6 +86,9 @@ class Cell:
             "fit_intercept": self.fit_intercept,
             "n_iter": 4,
         }
+        if self.prior is not None:
+            n_features = N_LONG if self.container.startswith("long") else N_FEATURES
+            given["prior"] = self.prior * np.linspace(-1, 1, n_features), 1.0
         return DPLinearRegression(**{**given, **more})
 
     def __str__(self):
@@ -92,6 +97,7 @@ class Cell:
         parts += ["response bound"] * (self.response_bound is not None)
         parts += ["no intercept"] * (not self.fit_intercept)
         parts += [f"offset {self.offset:g}"] * bool(self.offset)
+        parts += [] if self.prior is None else [f"prior {self.prior:g}"]
         parts += [f"epsilon {self.epsilon:g}"] * (self.epsilon != 200)
         return ", ".join(parts)
 
@@ -123,6 +129,10 @@ def _cells():
         yield Cell("dense", adjacency, epsilon=15.0)
         yield Cell("dense", adjacency, epsilon=1.0)
         yield Cell("dense", adjacency, response_bound=4.0, fit_intercept=False, epsilon=1e3)
+        yield Cell("dense", adjacency, prior=1.0)
+        yield Cell("csr", adjacency, prior=-1.0, epsilon=15.0)
+        yield Cell("parts", adjacency, prior=1.0, epsilon=1.0)
+    yield Cell("long csr", prior=1e300)
     yield Cell("float32")
     yield Cell("csr parts", "zero_out", response_bound=4.0)
     yield Cell("long csr parts", fit_intercept=False)
@@ -210,11 +220,21 @@ def strangers(cell, data):
     return [zeros.arguments, other.arguments]
 
 
-RELEASED = {"coef_", "_noise_stds", "intercept_", "feature_bounds_"}
+RELEASED = {
+    "coef_",
+    "_noise_stds",
+    "intercept_",
+    "feature_bounds_",
+    "prior_weight_",
+    "_whole",
+    "_ends",
+}
 
 
 def is_reached(cell, worst):
     """Whether an attack got far: a huge response moves gradients as far as anything can."""
+    if cell.prior is not None and worst["prior agreement"] < 0.6:
+        return False
     if cell.epsilon == 1:
         return max(worst.values()) > 0.9
     gradients = [ratio for name, ratio in worst.items() if name.startswith("whitened gradient")]
@@ -232,6 +252,10 @@ SLIPS = {
     "calibrations": Slip("calibration", "calibration", Cell(epsilon=15.0)),
     "calibrations without one": Slip(
         "calibration", "calibration", Cell("dense", "zero_out", epsilon=15.0)
+    ),
+    "agreements": Slip("agreement", "prior agreement", Cell(prior=1.0)),
+    "agreements without one": Slip(
+        "agreement", "prior agreement", Cell("dense", "zero_out", prior=1.0)
     ),
     "searches": Slip("counts", "response center", Cell()),
     "scales of responses": Slip("histograms", "response spread", Cell()),

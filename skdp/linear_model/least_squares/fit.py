@@ -16,10 +16,12 @@ from skdp.linear_model.least_squares.moment import (
 )
 from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec
 from skdp.linear_model.least_squares.records import (
+    Agreed,
     Records,
     Scaling,
     bounded,
     in_scale,
+    release_agreement,
     release_response_scale,
     scaling_by,
 )
@@ -47,10 +49,12 @@ def warnings_for_size(spec: LeastSquaresSpec, plan: Plan) -> Iterator[str]:
     units = f"{spec.n_units} {spec.unit.counted} with epsilon={spec.cost.epsilon:g}"
     pass_more = f"Pass more {spec.unit.counted}, a larger epsilon, or fewer features."
     if spec.is_hopeless:
+        found = "all are 0, and each prediction is the released center of the responses"
+        if spec.prior is not None:
+            found = "the model is a mixture of the prior and of the released center of responses"
         yield (
-            f"{units} are too few for any coefficient: all are 0, and each prediction is the "
-            f"released center of the responses. Pass more {spec.unit.counted}, or a larger "
-            "epsilon."
+            f"{units} are too few for any coefficient: {found}. Pass more "
+            f"{spec.unit.counted}, or a larger epsilon."
         )
     elif spec.strength < _LEAST_STRENGTH:
         yield (
@@ -68,7 +72,7 @@ def warnings_for_fit(
         f"Pass more {spec.unit.counted}, a larger epsilon, or bounds of DPLinearRegression that "
         "are known without looking at X; or subtract a public guess of the centers.",
     )
-    if factor == 0 and spec.strength >= _LEAST_STRENGTH:
+    if factor == 0 and spec.strength >= _LEAST_STRENGTH and spec.prior is None:
         yield (
             "The coefficients do not stand out from the noise and are 0: each prediction is about "
             f"the mean of the responses. Pass more {spec.unit.counted}, a larger epsilon, or "
@@ -94,9 +98,10 @@ def warnings_for_fit(
 class Estimate(NamedTuple):
     """Released coefficients in the units of the data, and the bounds to which features are clipped.
 
-    The noise of coefficients is None if it is not known.
+    The noise of coefficients is None if it is not known. Those of a prior come on top.
     """
 
+    prior: Agreed
     coef: np.ndarray
     intercept: float
     bounds: np.ndarray | None
@@ -111,16 +116,21 @@ def solve_least_squares(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Estimate:
-    """Release the scales, the joint moment and the steps."""
+    """Release the scales, the agreement with a prior, the joint moment and the steps."""
     bound = spec.largest_response
     view = replace(view, responses=view.responses.mapped(partial(bounded, bound=bound)))
     scale = release_response_scale(plan, view, bound, budget)
+    view = replace(view, responses=view.responses.mapped(partial(in_scale, scale=scale)))
     if plan.features is None:
-        return Estimate(np.zeros(spec.n_features), scale.center, None, None)
+        agreed = release_agreement(plan.agreement, spec, view, None, scale, budget)
+        return Estimate(agreed, np.zeros(spec.n_features), agreed.scale.center, None, None)
     shape = spec.n_units, spec.n_features
     found = release_scales(plan.features, view, shape, spec.interval, budget)
     scaling = scaling_by(found, spec)
-    records = view.scaled(scaling, view.responses.mapped(partial(in_scale, scale=scale)))
+    records = view.scaled(scaling, view.responses)
+    rows, of_rows = (view, None) if spec.is_weak else (records, scaling)
+    agreed = release_agreement(plan.agreement, spec, rows, of_rows, scale, budget)
+    scale, records = agreed.scale, replace(records, responses=agreed.responses)
     records = clipped(records, spec.row_norm).measured()
     white = _release_whitening(spec, plan, records, scaling, found, budget)
     whitened_records = whitened(records, white, spec.loosening)
@@ -141,7 +151,7 @@ def solve_least_squares(
     if stds is not None:
         stds = scale.size * scaling.multiplier * stds[: spec.n_features]
     warnings = warnings_for_fit(spec, found, descent, factor, scale.off_center)
-    return Estimate(coef, intercept, scaling.bounds, stds, tuple(warnings))
+    return Estimate(agreed, coef, intercept, scaling.bounds, stds, tuple(warnings))
 
 
 def _release_whitening(

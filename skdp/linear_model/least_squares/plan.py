@@ -62,6 +62,9 @@ _ENTRY = 5.0
 _LOOSE = 4000.0
 # So many histograms of the sizes of gradients, evenly within the first two thirds of the steps.
 _N_SIZES, _LAST_SIZES = 3, 2 / 3  # not studied
+# Share of the agreement with a prior: what makes its noise so small a part of the records, within
+# limits; and where records are too few for any coefficient: benchmarks/least_squares/prior.md.
+_AGREED, _OF_AGREEMENT, _OF_AGREEMENT_ALONE = 0.025, (0.01, 0.3), 0.4
 _MOMENT = "response moment"
 #: Half powers of two, by which sizes of gradients of standardized records are counted.
 SIZE_BINS = np.arange(-20, 31)  # not studied
@@ -80,6 +83,7 @@ class LeastSquaresSpec(ScaleSpec):
     response_bound: float | None
     fit_intercept: bool
     n_iter: int | str
+    prior: tuple[np.ndarray, float] | None
 
     @property
     def n_free(self) -> int:
@@ -160,6 +164,7 @@ class LeastSquaresReleases(NamedTuple):
     center: tuple[Search, ...]
     spread: Release | None
     features: ScaleReleases | None
+    agreement: Release | None
     moment: Release | None
     steps: tuple[Step, ...]
     calibration: Release | None
@@ -178,14 +183,24 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
     """Plan all releases in their order."""
     of_features, of_responses = shares_of_scales(spec)
     of_center = _OF_CENTER * of_responses
+    has_prior = spec.prior is not None and spec.cost.is_private
     if spec.is_hopeless:
-        center = _plan_center(spec, 1.0)
-        spread = None if center else _plan_spread(spec, 1.0)
-        return LeastSquaresReleases(center, spread, None, None, (), None)
+        left = 1 - _OF_AGREEMENT_ALONE * has_prior
+        center = _plan_center(spec, left * (_OF_CENTER if has_prior else 1.0))
+        spread = (
+            _plan_spread(spec, left_of(center, total=left)) if has_prior or not center else None
+        )
+        agreement = _plan_agreement(spec, left_of(center, spread)) if has_prior else None
+        return LeastSquaresReleases(center, spread, None, agreement, None, (), None)
     responses = _plan_center(spec, of_center), _plan_spread(spec, of_responses - of_center)
     sizes, places = _OF_SIZES[spec.is_weak] * of_features, _OF_PLACES * of_features
     features = plan_scales(spec, sizes=sizes, places=places, moments=of_features - sizes)
-    left = left_of(responses, features)
+    left, agreement = left_of(responses, features), None
+    if has_prior:
+        mu, limits = spec.cost.mu * math.sqrt(left), _OF_AGREEMENT
+        part = share_for_counts(1, spec.n_units, mu, precision=_AGREED, limits=limits)
+        agreement = _plan_agreement(spec, part * left)
+        left = left_of(responses, features, agreement)
     moment, calibration = None, None
     if spec.has_moment:
         bound = spec.row_norm if spec.cost.is_private else math.inf
@@ -196,9 +211,9 @@ def plan_least_squares(spec: LeastSquaresSpec) -> LeastSquaresReleases:
         known = {"rounding": spec.rounding}
         share, name = _CALIBRATION_SHARE * left, "calibration sums"
         calibration = spec.cost.release(name, "gaussian", share, change, known, shape=(2,))
-    others = left_of(responses, features, moment, calibration)
+    others = left_of(responses, features, agreement, moment, calibration)
     steps = _plan_steps(spec, others, _SIZES_SHARE * left)
-    return LeastSquaresReleases(*responses, features, moment, steps, calibration)
+    return LeastSquaresReleases(*responses, features, agreement, moment, steps, calibration)
 
 
 def _plan_center(spec: LeastSquaresSpec, share: float) -> tuple[Search, ...]:
@@ -220,6 +235,12 @@ def _plan_spread(spec: LeastSquaresSpec, share: float) -> Release:
     share = share_for_counts(2, *facts, precision=_FINE_BIN, limits=(_LEAST_SHARE, share))
     change, shape = partial(sensitivity.histograms, 1, spec.unit.adjacency), (1, N_POWERS)
     return spec.cost.release(RESPONSE_SPREAD, "gaussian", share, change, {}, shape=shape)
+
+
+def _plan_agreement(spec: LeastSquaresSpec, share: float) -> Release:
+    """Plan the sums that show how far responses follow the prior."""
+    change, known = partial(sensitivity.agreement, spec.unit.adjacency), {"rounding": spec.rounding}
+    return spec.cost.release("prior agreement", "gaussian", share, change, known, shape=(2,))
 
 
 def steps_alone(spec: LeastSquaresSpec) -> int:

@@ -19,7 +19,7 @@ from skdp.linear_model._descent import median_of_responses
 from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec
 from skdp.linear_model.low_rank.records import release_spread
 from skdp.preprocessing.scales import Scales, visible_variances
-from skdp.privacy import PrivacyBudget
+from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import NO_CLIPPING
 
 # Short rows are mapped so many at a time, which are in cache with what they are mapped by.
@@ -206,3 +206,111 @@ def scaling_by(found: Scales, spec: LeastSquaresSpec) -> Scaling:
         multiplier[found.show_nothing() if spec.cost.is_private else is_exact] = 0.0
     largest = np.where(found.is_void, min(1.0, spec.entry), spec.entry)
     return Scaling(center, multiplier, largest, spec.fit_intercept, spec.is_sparse)
+
+
+# ------------------------------
+# A prior: what responses leave of it.
+
+# Slopes of responses on the predictions of a prior: those of good ones are about 1, and of others
+# about 0, with these deviations; how many are good; and the least mean square of predictions, and
+# of what they leave.
+# benchmarks/least_squares/prior.md
+_GOOD, _OTHERS, _ARE_GOOD, _LEAST_SQUARE, _LEAST_LEFT = 0.15, 0.5, 0.8, 0.1, 0.04
+# Predictions are clipped to so many scales of the responses.
+_LARGEST_PREDICTION = 5.0  # benchmarks/least_squares/prior.md
+_MOST_LOG_ODDS = 50.0  # not tuned
+
+
+class Agreed(NamedTuple):
+    """What of a prior is taken, and the responses that this leaves, in their center and scale.
+
+    `coef` are the coefficients that are taken, and `whole` those of them that take rows as they
+    are, whose products are clipped between the `ends`.
+    """
+
+    scale: ResponseScale
+    responses: Targets
+    coef: np.ndarray
+    weight: float = 0.0
+    whole: np.ndarray | None = None
+    ends: tuple[float, float] = (0.0, 0.0)
+
+
+def release_agreement(
+    release: Release | None,
+    spec: LeastSquaresSpec,
+    view: Records,
+    scaling: Scaling | None,
+    scale: ResponseScale,
+    budget: PrivacyBudget,
+) -> Agreed:
+    """Release how far responses follow the predictions of the prior, and subtract what is taken.
+
+    Where the signal is strong, it predicts from clipped rows, so that a fit to these can undo what
+    is wrong in it. Where it is weak, noise may hide scales: it predicts from rows as they are.
+    """
+    if release is None or spec.prior is None:
+        return Agreed(scale, view.responses, np.zeros(spec.n_features))
+    coef, intercept = spec.prior
+    slopes, constant = coef, intercept
+    if scaling is not None:
+        is_seen = scaling.multiplier > 0
+        center = np.zeros(len(coef)) if scaling.center is None else scaling.center
+        intercept += float(center @ np.where(is_seen, 0.0, coef))
+        coef = np.where(is_seen, coef, 0.0)
+        slopes = np.zeros(scaling.n_columns)
+        slopes[: len(coef)] = coef / np.where(is_seen, scaling.multiplier, 1.0)
+        constant = intercept + float(coef @ center)
+    prior = Prior(slopes / scale.size, (constant - scale.center) / scale.size, view.responses)
+    total = view.map_sum(partial(_products, prior=prior), 2)
+    released, noise_std = budget.release(release, total)
+    product, square = (released / spec.n_units).tolist()
+    weight = weight_of(product, square, noise_std / spec.n_units)
+    left = math.sqrt(max(1 - 2 * weight * product + weight**2 * square, _LEAST_LEFT))
+    responses = Targets.of(view.map_rows(partial(_left, prior=prior, weight=weight, size=left)))
+    mixed = scale.center + weight * (intercept - scale.center)
+    middle, half = scale.center - intercept, _LARGEST_PREDICTION * scale.size
+    ends = weight * (middle - half), weight * (middle + half)
+    scale = scale._replace(center=mixed, size=scale.size * left)
+    whole = weight * coef if scaling is None else None
+    return Agreed(scale, responses, weight * coef, weight, whole, ends)
+
+
+def weight_of(product: float, square: float, noise_std: float) -> float:
+    """Estimate the slope of responses on predictions, from 0 to 1, from noisy means of products."""
+    square = max(square, _LEAST_SQUARE, noise_std)
+    slope = product / square
+    variance = (noise_std / square) ** 2 * (1 + min(abs(slope), 2.0) ** 2)
+    good, others = _GOOD**2 + variance, _OTHERS**2 + variance
+    log_odds = (slope**2 / others + math.log(others) - (slope - 1) ** 2 / good - math.log(good)) / 2
+    log_odds += math.log(_ARE_GOOD / (1 - _ARE_GOOD))
+    is_good = 1 / (1 + math.exp(-float(np.clip(log_odds, -_MOST_LOG_ODDS, _MOST_LOG_ODDS))))
+    return float(np.clip(is_good * (variance + slope * _GOOD**2) / good, 0.0, 1.0))
+
+
+class Prior(NamedTuple):
+    """A prior in units of the responses, beside these."""
+
+    coef: np.ndarray
+    constant: float
+    responses: Targets
+
+    def predict(self, block: Block) -> np.ndarray:
+        """Predict the responses of rows."""
+        product = block.matmul if block.mass is None else block.matmul_anywhere
+        predicted = product(self.coef[:, np.newaxis])[:, 0] + self.constant
+        # What is no number is that of a null record, or of one that is too long.
+        predicted[~np.isfinite(predicted)] = 0.0
+        return np.clip(predicted, -_LARGEST_PREDICTION, _LARGEST_PREDICTION)
+
+
+def _products(rows: slice, block: Block, prior: Prior) -> np.ndarray:
+    predicted, true = prior.predict(block), prior.responses[rows]
+    predicted[np.isnan(true)] = 0.0
+    products = np.column_stack([predicted * np.nan_to_num(true), predicted**2])
+    return np.asarray(block.added(np.clip(products, -1.0, 1.0)).sum(axis=0))
+
+
+def _left(rows: slice, block: Block, prior: Prior, weight: float, size: float) -> np.ndarray:
+    left = (prior.responses[rows] - weight * prior.predict(block)) / size
+    return np.clip(left, -NO_CLIPPING, NO_CLIPPING)

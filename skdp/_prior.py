@@ -1,0 +1,88 @@
+"""Published models as priors: what they say, as plain values."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skdp.exceptions import shown
+from skdp.preprocessing import DPStandardScaler
+
+#: What a prior says, such as coefficients and an intercept; and the names of its features, or None.
+Said = tuple[Any, ...]
+
+
+class PriorParameter:
+    """A parameter that has what a fitted model says, so that no clone makes it unfitted.
+
+    What is no fitted model is left as it is, for the fit to refuse.
+    """
+
+    def __init__(self, read: Callable[[Any], Said]) -> None:
+        self._read = read
+
+    def __set__(self, estimator: Any, value: Any) -> None:
+        model = _innermost(value)
+        if hasattr(model, "fit"):
+            try:
+                names = getattr(model, "feature_names_in_", None)
+                value = (*self._read(model), None if names is None else tuple(map(str, names)))
+            except (AttributeError, TypeError, ValueError):
+                value = model
+        vars(estimator)["prior"] = value
+
+
+def _innermost(model: Any) -> Any:
+    """Return the model that a frozen one, a search or a pipeline of skdp has fitted."""
+    if isinstance(model, FrozenEstimator):
+        model = model.estimator
+    for name in ("best_estimator_", "pipeline_"):
+        model = vars(model).get(name, model) if hasattr(model, "fit") else model
+    return model
+
+
+def linear_model(model: Any) -> Said:
+    """Return coefficients and intercept of a linear model, behind scalers in a pipeline."""
+    *steps, last = (one for _, one in model.steps) if isinstance(model, Pipeline) else (model,)
+    coef, intercept = np.array(last.coef_, np.float64), np.array(last.intercept_, np.float64)
+    for step in map(_innermost, reversed(steps)):
+        if not isinstance(step, StandardScaler | DPStandardScaler):
+            raise TypeError
+        coef = coef / (1.0 if step.scale_ is None else step.scale_)
+        intercept = intercept - coef @ (step.mean_ if step.with_mean else 0 * step.mean_)
+    return coef, intercept
+
+
+def check_prior(
+    prior: Any, expected: str, shapes: Iterable[tuple[int, ...]], names: Any
+) -> tuple[np.ndarray, ...]:
+    """Return the arrays of a prior in float64; refuse others, and those of other features."""
+    shapes, hint = [*shapes], ""
+    if hasattr(prior, "fit"):
+        hint = " If it has been fitted, a clone has undone that: pass it in a FrozenEstimator."
+    arrays: list[np.ndarray] = []
+    own = None
+    if isinstance(prior, tuple) and len(prior) in (len(shapes), len(shapes) + 1):
+        own = (*prior[len(shapes) :], None)[0]
+        try:
+            arrays = [np.array(one, np.float64) for one in prior[: len(shapes)]]
+        except (TypeError, ValueError):
+            hint = " It has what is no number."
+    if not arrays:
+        raise ValueError(
+            f"prior must be {expected}, fitted, or None, got {shown(type(prior).__name__)}.{hint}"
+        )
+    for one, shape in zip(arrays, shapes, strict=True):
+        if one.shape != shape:
+            raise ValueError(
+                f"prior has an array of shape {one.shape} where X asks for {shape}: it must be "
+                "of the same features, in their order."
+            )
+        if not np.isfinite(one).all():
+            raise ValueError("prior must have finite numbers only.")
+    if None not in (own, names) and tuple(map(str, names)) != own:
+        raise ValueError("prior has other names of features than X, or in another order.")
+    return tuple(arrays)
