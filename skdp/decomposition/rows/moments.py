@@ -46,8 +46,8 @@ def feature_penalty(diagonal: np.ndarray, noise_std: float, n_components: int | 
     return np.asarray(weight * np.sum(signals / len(signals)) * (push / signals))
 
 
-# Scales of columns are corrected by no less than this part of the edge of the noise.
-_LEAST_OF_EDGE = 0.75  # benchmarks/sweep/sweep.md, job "components"
+# Eigenvalues that scales of columns are taken from are at least this part of the edge of the noise.
+_LEAST_OF_EDGE = 0.65  # benchmarks/sweep/sweep.md, job "components"
 
 
 def decompose_scaled(
@@ -55,19 +55,21 @@ def decompose_scaled(
 ) -> Factors:
     """Decompose a released second moment of columns whose scales are noisy, in better ones.
 
-    The diagonal of the moment has these scales, unless noise hides it. In wide tables it hides
-    most, so no entry counts as less than a part of the edge of the noise: divided by its root, a
-    column of noise stays below the others. Errors are those of noise with the same mean square.
+    The diagonal of the moment has these scales, unless noise hides it: in wide tables it hides
+    most. So eigenvalues that are hidden are raised to a part of the edge of the noise first.
+    Directions that stand out then have their part of a column, and a column of noise stays below
+    the others. Errors are those of noise with the same mean square.
     """
     edge = noise_edge(float(np.hypot(noise_std * np.sqrt(0.5), center_error)), len(noisy))
-    squares = np.maximum(np.diag(noisy), _LEAST_OF_EDGE * edge)
-    scales = np.sqrt(squares / np.median(squares))
-    raised = float(np.mean(scales**-2.0))
-    moment = noisy / np.outer(scales, scales), noise_std * raised
-    factors = decompose(*moment, 1.0, n_components, center_error * raised)
+    values, vectors = np.linalg.eigh(noisy)
+    raised = (vectors * np.maximum(values, _LEAST_OF_EDGE * edge)) @ vectors.T
+    scales = np.sqrt(np.diag(raised) / np.median(np.diag(raised)))
+    units, less = np.outer(scales, scales), float(np.mean(scales**-2.0))
+    found = noisy / units, noise_std * less, 1.0, n_components, center_error * less
+    factors = decompose(*found, smoothed=raised / units)
     assert factors.angles is not None
     # Noise that is mostly that of few columns varies more.
-    uneven = float(np.mean(scales**-4.0)) / raised**2
+    uneven = float(np.mean(scales**-4.0)) / less**2
     angles = np.minimum(factors.angles * uneven**0.25, np.pi / 2)
     return replace(factors, scales=scales, angles=angles)
 
@@ -80,13 +82,15 @@ def decompose(
     center_error: float = 0.0,
     *,
     is_scaled: bool = False,
+    smoothed: np.ndarray | None = None,
 ) -> Factors:
     r"""Decompose a released second moment; it and its noise are in units of `squared_bound`.
 
     If `n_components` is given, so many components span the leading eigenvectors of the moment less
-    its `feature_penalty`. `center_error`, in other units, is :math:`n \tau^2` for n rows that were
-    centered by a mean with noise :math:`\tau`: of one random vector the moment has the square. If
-    it `is_scaled`, columns are divided by better scales first.
+    its `feature_penalty`, or of the one that is already `smoothed`. `center_error`, in other units,
+    is :math:`n \tau^2` for n rows that were centered by a mean with noise :math:`\tau`: of one
+    random vector the moment has the square. If it `is_scaled`, columns are divided by better scales
+    first.
     """
     if is_scaled:
         return decompose_scaled(noisy, noise_std, n_components, center_error)
@@ -94,9 +98,12 @@ def decompose(
     # Symmetric noise has half the variance off the diagonal, and that moves the eigenvalues.
     off_diagonal_std = float(np.hypot(noise_std * np.sqrt(0.5), error))
     penalty = feature_penalty(np.diag(noisy), noise_std, n_components)
-    eigenvalues, vectors = np.linalg.eigh(noisy - np.diag(penalty))
+    matrix = noisy - np.diag(penalty) if smoothed is None else smoothed
+    eigenvalues, vectors = np.linalg.eigh(matrix)
     vectors = vectors[:, ::-1]
     second_moments = eigenvalues[::-1] + penalty @ np.square(vectors)
+    if smoothed is not None:
+        second_moments = np.einsum("ij,ij->j", vectors, noisy @ vectors)
     vectors, second_moments = _turned(noisy, vectors, second_moments, n_components or 0)
     # Only those of the components that were asked for descend.
     in_order = np.sort(second_moments)[::-1]
