@@ -1,13 +1,14 @@
-"""Losses of rows, the private choice among candidates by them, and a noisy score on new rows."""
+"""Losses of rows, and counts: the private choice by them, and a noisy score on new rows."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
+from scipy.special import logit
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import gen_batches
@@ -21,7 +22,13 @@ from skdp.data.people import People, people_of
 from skdp.data.sources import digests
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.linalg.norms import with_data
-from skdp.linear_model._supervised import check_kind, checked_labels, checked_responses, known_codes
+from skdp.linear_model._supervised import (
+    check_kind,
+    checked_labels,
+    checked_responses,
+    given_classes,
+    known_codes,
+)
 from skdp.pipeline._public_steps import of_people, quietly, restored, transformed
 from skdp.pipeline._rules import DelegatesMixin
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
@@ -55,7 +62,7 @@ class JudgedReleases(NamedTuple):
 def plan_choice(
     n_candidates: int, cost: PrivacyCost, unit: str, adjacency: str, *, is_bounded: bool
 ) -> Plan:
-    """Plan the choice; losses in [0, 1] (`is_bounded`) need no search for a level."""
+    """Plan the choice by means of losses; those in [0, 1] (`is_bounded`) need no level."""
     level, left = _plan_level(cost, "range of losses", _RANGE_SHARE, is_bounded=is_bounded)
     # Of losses in units of C, or of losses in [0, 1].
     change, shape = partial(sensitivity.loss_range, 1.0, adjacency), (n_candidates,)
@@ -110,6 +117,111 @@ def in_steps(values: np.ndarray) -> np.ndarray:
     rounding leaves the sensitivity as it is.
     """
     return np.asarray(np.rint(values / _STEP) * _STEP)
+
+
+# ------------------------------
+# Scores of counts. A table has true classes in its lines and predicted ones in its columns.
+
+# Bins of scores, and how much wider the outer ones are: half of the bins are within a quantile
+# _SPREAD of the distances from the median, and the others are within three times as much.
+_N_BINS, _WIDENING, _SPREAD = 20, 2.0, 0.75  # not studied
+# Share of each of the searches for the median and for that quantile.
+_PLACE_SHARE = 0.05  # not studied
+_SIGNED_GRID = np.concatenate([-SCALE_GRID[::-1], [0.0], SCALE_GRID[:-2]])  # not tuned
+# How often noise is drawn anew, of a public seed, to see what it does to a score.
+_REDRAWS = 200  # not studied
+
+
+def _share(part: Any, whole: Any) -> np.ndarray:
+    """Divide counts that noise may have made negative; 0 where there are none."""
+    return np.clip(part / np.where(whole > 0, whole, np.inf), 0.0, 1.0)
+
+
+def _accuracy(table: np.ndarray) -> float:
+    return float(_share(np.trace(table), table.sum()))
+
+
+def _balanced_accuracy(table: np.ndarray) -> float:
+    return float(_share(np.diag(table), table.sum(axis=1)).mean())
+
+
+def _f1(table: np.ndarray) -> float:
+    return float(_share(2 * table[1, 1], table[1].sum() + table[:, 1].sum()))
+
+
+def _area(counts: np.ndarray) -> float:
+    """Compute the area under the curve by counts of scores, of the first and the second class."""
+    first, second = counts
+    below = np.cumsum(first) - first / 2
+    return float(_share(second @ below, max(first.sum(), 0.0) * max(second.sum(), 0.0)))
+
+
+class CountedReleases(NamedTuple):
+    """What scores of counts release, in this order."""
+
+    middle: Any  # a search among scores, if these are counted
+    spread: Any
+    counts: Release
+
+
+def plan_counts(
+    sizes: Sequence[int], cost: PrivacyCost, adjacency: str, *, of_scores: bool = False
+) -> CountedReleases:
+    """Plan one release of several histograms of these sizes, the last `of_scores` or none."""
+    middle = spread = None
+    if of_scores:
+        middle = cost.search("middle of scores", _PLACE_SHARE, _SIGNED_GRID)
+        spread = cost.search("spread of scores", _PLACE_SHARE, SCALE_GRID)
+    share = 1 - 2 * _PLACE_SHARE if of_scores else 1.0
+    change, known = sensitivity.histograms, {"n_columns": len(sizes), "adjacency": adjacency}
+    shape = (sum(sizes),)
+    counts = cost.release("counts of outcomes", "gaussian", share, change, known, shape=shape)
+    return CountedReleases(middle, spread, counts)
+
+
+def _binned(
+    judged: np.ndarray, people: People | None, plan: CountedReleases, budget: PrivacyBudget
+) -> np.ndarray:
+    """Return the bins of scores, those of the second class after those of the first one."""
+    scores, is_second = judged.T
+    alone = scores if people is None else people.means(scores)
+    middle = budget.quantile(plan.middle, alone, q=0.5)
+    spread = release_level(plan.spread, np.abs(alone - middle), budget, most=_SPREAD)
+    steps = np.sinh(_WIDENING * np.linspace(-1, 1, _N_BINS - 1)) / np.sinh(_WIDENING / 2)
+    return is_second * _N_BINS + np.searchsorted(middle + spread * steps, scores, side="right")
+
+
+def release_counts(
+    cells: Sequence[np.ndarray],
+    sizes: Sequence[int],
+    people: People | None,
+    release: Release,
+    budget: PrivacyBudget,
+) -> tuple[list[np.ndarray], float]:
+    """Release several histograms together; return also the standard deviation of their noise."""
+    weights = None if people is None else people.weights
+    numbered = zip(cells, sizes, strict=True)
+    counts = [np.bincount(each.astype(np.intp), weights, size) for each, size in numbered]
+    noisy, std = budget.release(release, np.concatenate(counts))
+    return np.split(noisy, np.cumsum(sizes)[:-1]), std
+
+
+def _std_of(score: Callable[[np.ndarray], float], counts: np.ndarray, std: float) -> float:
+    """Return the standard deviation that noise like that of the counts gives to a score."""
+    generator = np.random.default_rng(0)
+    redrawn = (counts + std * generator.standard_normal(counts.shape) for _ in range(_REDRAWS))
+    return float(np.std([score(each) for each in redrawn])) if std else 0.0
+
+
+def misordered(scores: np.ndarray, is_second: np.ndarray, weights: np.ndarray) -> float:
+    """Weigh the pairs of rows of both classes in the wrong order, half of those in a tie."""
+    order = np.argsort(scores[is_second])
+    ordered = scores[is_second][order]
+    below = np.concatenate([[0.0], np.cumsum(weights[is_second][order])])
+    first, own = scores[~is_second], weights[~is_second]
+    sides = (below[np.searchsorted(ordered, first, side=side)] for side in ("left", "right"))
+    # Multiples of 2 ** -24 have exact sums: only products, and their sum in the end, are rounded.
+    return math.fsum((own * sum(sides) / 2).tolist())
 
 
 # ------------------------------
@@ -228,20 +340,50 @@ def _distances_of_restored(steps: Steps, rows: Any) -> np.ndarray:
     return np.asarray(np.square(given - back).sum(axis=1))
 
 
-class Score(NamedTuple):
-    """A score that is a mean over rows, of what each of them loses."""
+def _outcomes(steps: Steps, X: Any, y: Any) -> np.ndarray:
+    """Return a number for each label with its prediction; what is no class is another class."""
+    codes, classes = _codes(steps, y)
+    predicted = known_codes(_results("predict", steps, X, codes.shape), classes)
+    predicted = np.where(predicted < 0, (codes + 1) % len(classes), predicted)
+    codes = np.where(codes < 0, (predicted + 1) % len(classes), codes)
+    return np.asarray(codes * len(classes) + predicted)
 
-    losses: Callable[[Steps, Any, Any], np.ndarray]
+
+def _scores(steps: Steps, X: Any, y: Any) -> np.ndarray:
+    """Return what orders rows of two classes, and which rows are of the second one."""
+    codes, classes = _codes(steps, y)
+    if hasattr(steps[-1][1], "decision_function"):
+        scores = _results("decision_function", steps, X, codes.shape)
+    else:
+        shares = _results("predict_proba", steps, X, (len(codes), len(classes)))
+        scores = logit(np.clip(shares[:, 1], _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY))
+    return np.column_stack([scores, codes == 1])
+
+
+class Score(NamedTuple):
+    """A score that is a mean over rows, of what each of them loses, or that follows from counts."""
+
+    losses: Callable[[Steps, Any, Any], np.ndarray]  # or what is counted of each row
     methods: tuple[str, ...] = ("predict",)
     of_classes: bool = False  # whether it takes labels
     is_bounded: bool = False  # whether losses are in [0, 1], else a level is searched for
     is_signed: bool = False  # whether losses may be negative
+    of_counts: Any = None  # what makes a score of counts
+    of_two: bool = False  # whether there have to be two classes
 
 
 _OF_CLASSES: dict[str, Any] = {"methods": ("predict_proba",), "of_classes": True}
+#: Scores that follow from counts: of the pairs of labels and predictions, or of scores by class.
+COUNTED = {
+    "accuracy": Score(_outcomes, of_classes=True, of_counts=_accuracy),
+    "balanced_accuracy": Score(_outcomes, of_classes=True, of_counts=_balanced_accuracy),
+    "f1": Score(_outcomes, of_classes=True, of_counts=_f1, of_two=True),
+    "roc_auc": Score(_scores, **_OF_CLASSES, of_counts=_area, of_two=True),
+}
 #: The scores, by their names. For "r2" squares will do: all candidates have the same responses, so
 #: that both scores order them alike.
 SCORES = {
+    **COUNTED,
     "accuracy": Score(_mistakes, of_classes=True, is_bounded=True),
     "neg_log_loss": Score(_surprises, **_OF_CLASSES),
     "neg_brier_score": Score(_brier_losses, **_OF_CLASSES, is_bounded=True),
@@ -281,9 +423,19 @@ def _flaw_of(scoring: str, estimator: Any) -> str:
             step for _, step in _from_private(_steps_of(estimator))[1] if hasattr(step, "fit")
         ]
     for method in score.methods:
-        if not all(hasattr(one, method) for one in judged):
-            return f"needs the method {method} of"
+        # Either orders rows.
+        methods = (method, "decision_function") if scoring == "roc_auc" else (method,)
+        if not all(any(hasattr(one, each) for each in methods) for one in judged):
+            return f"needs the method {' or '.join(methods)} of"
     return ""
+
+
+def n_classes_for(scoring: str, last: Any) -> int:
+    """Return the number of public classes; refuse one that a score cannot take."""
+    classes = last.classes_ if hasattr(last, "classes_") else given_classes(last.classes)
+    if SCORES[scoring].of_two and len(classes) != 2:
+        raise ValueError(f"scoring={scoring!r} needs two classes, got {len(classes)}.")
+    return len(classes)
 
 
 def check_responses(X: Any, y: Any, scoring: str, name: str) -> None:
@@ -302,14 +454,16 @@ def _takes_responses(scoring: str) -> bool:
 
 
 def unit_losses(scoring: str, model: Any, X: Any, y: Any, people: People | None) -> np.ndarray:
-    """Compute the loss of every row; of people, the mean of what their rows lose."""
-    losses = of_people(partial(row_losses, scoring, model), people, X, y)
-    return losses if people is None else people.means(losses)
+    """Compute the loss of every row; of people, the mean of what their rows lose.
+
+    Where a score follows from counts, rows of people are counted by themselves.
+    """
+    losses = of_people(partial(row_losses, SCORES[scoring], model), people, X, y)
+    return losses if people is None or SCORES[scoring].of_counts else people.means(losses)
 
 
-def row_losses(scoring: str, model: Any, X: Any, y: Any) -> np.ndarray:
-    """Compute the loss of every row, finite, under a public fitted estimator."""
-    score = SCORES[scoring]
+def row_losses(score: Score, model: Any, X: Any, y: Any) -> np.ndarray:
+    """Compute the loss of every row, or what is counted, finite, under a public fitted model."""
     with np.errstate(all="ignore"):
         # In float64, because smaller types cannot hold these limits.
         losses = score.losses(_steps_of(model), X, y).astype(np.float64)
@@ -346,7 +500,7 @@ class PrivateScore:  # numpydoc ignore=PR02
         Standard deviation of the noise. It covers neither the bias that clipping adds nor the
         error of sampling, by which the scores of other rows would differ.
     level : float
-        The level that losses were clipped to; 1 for those that need no clipping.
+        The level that losses were clipped to; 1 where nothing needs clipping.
     privacy_spent : PrivacySpent
         Record of what the score has cost.
 
@@ -383,13 +537,17 @@ def private_score(
     adjacency: str = "replace",
     ledger: Any = None,
     random_state: Any = None,
-) -> PrivateScore:
+) -> PrivateScore | dict[str, PrivateScore]:
     r"""Score a fitted estimator on private rows that it has not seen, with noise.
 
     The losses of the rows are clipped, and their mean is released and turned into a score. They are
     clipped at a private .95 quantile of their sizes; with few rows at a lower quantile, but at
     least at the median. So the largest losses count less than they are, and the score looks better
     than it is.
+
+    Balanced accuracy, F1 and the area under the ROC curve follow from released counts instead: of
+    true and predicted classes, and of scores in 20 bins by class. A list of such scores, which may
+    have the accuracy, too, costs one release of these counts.
 
     Parameters
     ----------
@@ -403,8 +561,9 @@ def private_score(
     users : array-like of shape (n_samples,) or None, default=None
         Whose each row is. All rows of a user together are protected then: each user counts once,
         with the mean of the losses of its rows.
-    scoring : str or None, default=None
-        As in :class:`DPGridSearch`, except for ``"r2"``, which is no mean over rows.
+    scoring : str, list of str or None, default=None
+        As in :class:`DPGridSearch`, except for ``"r2"``, which is no mean over rows. Or a list of
+        ``"accuracy"``, ``"balanced_accuracy"``, ``"f1"`` and ``"roc_auc"``, for one release.
     epsilon : float, default=1.0
         Privacy budget, dimensionless, ``0 < epsilon <= inf``.
     delta : float, default=1e-6
@@ -419,8 +578,9 @@ def private_score(
 
     Returns
     -------
-    PrivateScore
-        The score, the standard deviation of its noise, the level, and the record of the cost.
+    PrivateScore or dict
+        The score, the standard deviation of its noise, the level, and the record of the cost; of a
+        list a score for each name, all with the one record.
 
     Raises
     ------
@@ -438,8 +598,12 @@ def private_score(
     Adjacency: `adjacency`. Mechanism: ten Gaussian counts for the level, which take a fifth of the
     budget, and a Gaussian mean; accuracy and the Brier score need no level. One row moves the mean
     of n losses in [0, B] by at most B / n. Losses of log-likelihoods are in [-B, B], and one row
-    moves their mean by twice as much with "replace". Assumed public: the number of rows, and the
-    estimator. A ledger does not know which rows are meant, and charges the score in full.
+    moves their mean by twice as much with "replace". Counts of classes or of scores are disjoint:
+    one row moves them by :math:`\sqrt 2` with "replace", by 1 with "zero_out", and both kinds
+    together by :math:`\sqrt 2` times that. Bins of scores follow from Gaussian counts for the
+    median and the spread of the scores, which take a tenth of the budget. A label that is not among
+    the classes counts as wrong. Assumed public: the number of rows, and the estimator. A ledger
+    does not know which rows are meant, and charges the score in full.
 
     If the rows were set apart before the fit, every row is either in the fit or in the score, and
     so are all rows of a user. Both together then cost the larger of the two records, not their sum
@@ -466,34 +630,91 @@ def private_score(
     """
     given = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
     given |= {"ledger": ledger, "random_state": random_state}
-    validate_plain({**CONSTRAINTS, **SCORING}, {**given, "scoring": scoring}, "private_score")
+    validate_plain(CONSTRAINTS, given, "private_score")
+    is_list = isinstance(scoring, list | tuple)
+    names = list(scoring) if is_list else [scoring]
+    for name in names:
+        validate_plain(SCORING, {"scoring": name}, "private_score")
     check_is_fitted(estimator)
-    if scoring == "r2":
+    if "r2" in names:
         raise ValueError(
             "scoring='r2' is no mean over rows, so that one row may move it without limit: pass "
             "'neg_mean_squared_error'."
         )
-    scoring = checked_scoring(scoring, estimator)
+    names = [checked_scoring(name, estimator) for name in names]
+    if is_list and not COUNTED.keys() >= set(names) > set():
+        raise ValueError(
+            f"A list as scoring takes some of {', '.join(map(repr, COUNTED))}, which follow from "
+            f"counts, got {names}. Score by the others one at a time."
+        )
     X, y = checked_container(X), checked_container(y)
     if hasattr(estimator, "n_features_in_") and len(getattr(X, "shape", ())) == 2:
         _check_n_features(estimator, X, reset=False)
-    check_responses(X, y, scoring, type(estimator).__name__)
-    if SCORES[scoring].of_classes:
+    check_responses(X, y, names[0], type(estimator).__name__)
+    if SCORES[names[0]].of_classes:
         check_kind(checked_labels(y), _steps_of(estimator)[-1][1].classes_)
-    unit = "user" if users is not None else "row" if y is None else "record"
-    people = people_of(users, X, unit)
+    given["unit"] = "user" if users is not None else "row" if y is None else "record"
+    people = people_of(users, X, given["unit"])
+    if is_list or SCORES[names[0]].of_counts:
+        scores = _scores_of_counts(names, estimator, X, y, people, given)
+        return scores if is_list else scores[names[0]]
+    return _score_of_losses(names[0], estimator, X, y, people, given)
+
+
+def _score_of_losses(
+    scoring: str, estimator: Any, X: Any, y: Any, people: People | None, given: Mapping[str, Any]
+) -> PrivateScore:
+    """Release a mean of losses."""
     losses = unit_losses(scoring, estimator, X, y, people)
-    score, cost = SCORES[scoring], PrivacyCost(epsilon, delta)
-    parts = _plan(cost, adjacency, is_bounded=score.is_bounded, is_signed=score.is_signed)
-    plan = Plan(cost, parts, unit=unit, adjacency=adjacency)
+    score, cost = SCORES[scoring], PrivacyCost(given["epsilon"], given["delta"])
+    kinds = {"is_bounded": score.is_bounded, "is_signed": score.is_signed}
+    parts = _plan(cost, given["adjacency"], **kinds)
     if parts.level is not None:
         counted = "rows" if people is None else "users"
         warn_of_privacy(*_warnings_for_few(parts.level, counted, len(losses)))
+    plan = Plan(cost, parts, unit=given["unit"], adjacency=given["adjacency"])
     budget = opened("private_score", plan, losses, people, given)
     mean, std, level = _release_mean(losses, parts, budget, is_signed=score.is_signed)
     warn_of_privacy(*budget.warnings)
     value = 1 - mean if scoring == "accuracy" else -mean
     return PrivateScore(value, std, level, budget.spent())
+
+
+def _scores_of_counts(
+    names: Sequence[str],
+    estimator: Any,
+    X: Any,
+    y: Any,
+    people: People | None,
+    given: Mapping[str, Any],
+) -> dict[str, PrivateScore]:
+    """Release counts of outcomes, of scores, or of both together; compute all scores of them."""
+    n_classes = max(n_classes_for(name, _steps_of(estimator)[-1][1]) for name in names)
+    all_shapes: dict[Any, tuple[int, int]] = {
+        _outcomes: (n_classes, n_classes),
+        _scores: (2, _N_BINS),
+    }
+    asked = {COUNTED[name].losses: COUNTED[name] for name in names}
+    shapes = {kind: shape for kind, shape in all_shapes.items() if kind in asked}
+    judged = {
+        kind: of_people(partial(row_losses, asked[kind], estimator), people, X, y)
+        for kind in shapes
+    }
+    cost, sizes = PrivacyCost(given["epsilon"], given["delta"]), [*map(math.prod, shapes.values())]
+    parts = plan_counts(sizes, cost, given["adjacency"], of_scores=_scores in shapes)
+    plan = Plan(cost, parts, unit=given["unit"], adjacency=given["adjacency"])
+    budget = opened("private_score", plan, np.column_stack([*judged.values()]), people, given)
+    if _scores in judged:
+        judged[_scores] = _binned(judged[_scores], people, parts, budget)
+    released, std = release_counts([*judged.values()], sizes, people, parts.counts, budget)
+    counts = {kind: one.reshape(shapes[kind]) for kind, one in zip(shapes, released, strict=True)}
+    found = {}
+    for name in names:
+        of_counts, own = COUNTED[name].of_counts, counts[COUNTED[name].losses]
+        found[name] = PrivateScore(
+            of_counts(own), _std_of(of_counts, own, std), 1.0, budget.spent()
+        )
+    return found
 
 
 def opened(

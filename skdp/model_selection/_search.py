@@ -1,5 +1,6 @@
 """Searches for hyperparameters whose fits and choice together cost what the user says."""
 
+import math
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
@@ -9,10 +10,12 @@ import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context, clone
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils._param_validation import HasMethods
+from sklearn.utils.validation import _num_samples
 
 from skdp._estimator import RequestsUsersMixin, check_unwatched, restored_on_error
 from skdp._validation import AT_LEAST_ONE, BUDGET, SEED, refuse_blocks
 from skdp.data.containers import checked_container
+from skdp.data.people import People
 from skdp.exceptions import warn_of_privacy, warnings_together
 from skdp.model_selection import _score as score
 from skdp.model_selection._fits import (
@@ -28,8 +31,9 @@ from skdp.model_selection._fits import (
 from skdp.pipeline._composition import adjacency_of, common_unit, steps_of
 from skdp.pipeline._rules import SharedBudget
 from skdp.pipeline._run import SpendsOneBudget, assembled, record_of, with_one_record
-from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
+from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, sensitivity
 from skdp.privacy.noise import derived_seed, draw_seed
+from skdp.privacy.plan import PrivacyCost
 
 # With more fits neither the fits nor the choice are reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
@@ -84,7 +88,7 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         with restored_on_error(self):
             X, y = checked_container(X), checked_container(y)
             search = self._search(X, y, scoring, users)
-            choice = _choice_plan(search, is_bounded=score.SCORES[scoring].is_bounded)
+            choice = _choice_plan(search, scoring)
             # All warnings from public facts, and all refusals, come before the charge.
             whole, charge = self._begin(
                 search.run, search.split.search.whole, warnings_for_fits(search)
@@ -100,7 +104,11 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
                 losses = np.column_stack(judged)
                 noise = score.noise_for(losses, people, search.run.seed_of("choice"))
                 budget = PrivacyBudget.of(choice, noise)
-                best = score.choose(losses, choice.parts, budget)
+                best = (
+                    choose_by_counts(scoring, losses, people, choice, budget)
+                    if score.SCORES[scoring].of_counts
+                    else score.choose(losses, choice.parts, budget)
+                )
                 records["choice"], warnings = budget.spent(), list(budget.warnings)
             fitted = candidates[best]
             if search.split.final.of:
@@ -184,14 +192,64 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         return given
 
 
-def _choice_plan(search: Search, *, is_bounded: bool) -> Plan | None:
+def _choice_plan(search: Search, scoring: str) -> Plan | None:
     """Plan the choice, which refuses a mu that is too small; None if there is nothing to choose."""
     share, n_candidates = search.split.choice, len(search.candidates)
     if not share:
         return None
     cost = search.split.search.whole.share_of(share, search.split.search.whole.delta)
     unit, adjacency = common_unit(search.run.steps), adjacency_of(search.run.steps)
-    return score.plan_choice(n_candidates, cost, unit, adjacency, is_bounded=is_bounded)
+    one, given = score.SCORES[scoring], (cost, unit, adjacency)
+    if one.of_counts:
+        last, n_units = (
+            search.run.steps[-1].estimator,
+            search.run.n_units or _num_samples(search.run.X),
+        )
+        return plan_choice_by_counts(scoring, last, n_candidates, n_units, *given)
+    return score.plan_choice(n_candidates, *given, is_bounded=one.is_bounded)
+
+
+def plan_choice_by_counts(
+    scoring: str,
+    last: Any,
+    n_candidates: int,
+    n_units: int,
+    cost: PrivacyCost,
+    unit: str,
+    adjacency: str,
+) -> Plan:
+    """Plan the choice by a score of counts: of pairs in the wrong order, or of all outcomes."""
+    n_classes = score.n_classes_for(scoring, last)
+    if scoring == "roc_auc":
+        change = sensitivity.misordered_pairs
+        known: dict[str, Any] = {"n_units": n_units, "adjacency": adjacency}
+        known["rounding"] = n_units * np.finfo(np.float64).eps
+        shape = (n_candidates,)
+        choice = cost.release("candidate", "exponential", 1.0, change, known, shape=shape)
+        return Plan(cost, score.JudgedReleases(None, choice), unit=unit, adjacency=adjacency)
+    parts = score.plan_counts([n_classes**2] * n_candidates, cost, adjacency)
+    return Plan(cost, parts, unit=unit, adjacency=adjacency)
+
+
+def choose_by_counts(
+    scoring: str, judged: np.ndarray, people: People | None, plan: Plan, budget: PrivacyBudget
+) -> int:
+    """Choose the number of a candidate; all have the same labels.
+
+    So the fewer pairs are in the wrong order the greater is the area under the curve.
+    """
+    if isinstance(plan.parts, score.JudgedReleases):
+        weights = np.ones(len(judged)) if people is None else people.weights
+        is_second = judged[:, 1] == 1
+        pairs = [score.misordered(scores, is_second, weights) for scores in judged[:, ::2].T]
+        return budget.choose(plan.parts.result, pairs)
+    n_candidates, release = judged.shape[1], plan.parts.counts
+    sizes = [release.shape[0] // n_candidates] * n_candidates
+    tables, _ = score.release_counts([*judged.T], sizes, people, release, budget)
+    side = math.isqrt(sizes[0])
+    return int(
+        np.argmax([score.COUNTED[scoring].of_counts(one.reshape(side, side)) for one in tables])
+    )
 
 
 def _table(candidates: Sequence[Candidate], best: int) -> dict[str, Any]:
@@ -239,14 +297,17 @@ class DPGridSearch(BaseDPSearch):
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
         number of units.
-    scoring : {"accuracy", "neg_log_loss", "neg_brier_score", "neg_mean_squared_error", "r2", \
-            "neg_mean_absolute_error", "log_likelihood", "reconstruction"} or None, default=None
-        What candidates are judged by, a mean over rows. ``"r2"`` orders them as the squared error
-        does, and the Brier score is half the sum of squares over the classes, at most 1. ``None``
-        takes the accuracy for classifiers, the squared error for estimators that predict, the
-        log-likelihood for those with `score_samples`, and else the reconstruction error, which is
-        smallest with the most components: the squared distance between what the private steps get
-        and what they give back.
+    scoring : {"accuracy", "balanced_accuracy", "f1", "roc_auc", "neg_log_loss", \
+            "neg_brier_score", "neg_mean_squared_error", "r2", "neg_mean_absolute_error", \
+            "log_likelihood", "reconstruction"} or None, default=None
+        What candidates are judged by: a mean over rows, or what follows from counts. F1, of the
+        second class, and the area under the ROC curve are for two classes; they and the balanced
+        accuracy need the `classes` of the classifier. ``"r2"`` orders candidates as the squared
+        error does, and the Brier score is half the sum of squares over the classes, at most 1.
+        ``None`` takes the accuracy for classifiers, the squared error for estimators that predict,
+        the log-likelihood for those with `score_samples`, and else the reconstruction error, which
+        is smallest with the most components: the squared distance between what the private steps
+        get and what they give back.
     refit : bool, default=True
         Whether to keep an estimator. Without it the budget of the last fit goes to the fits of the
         search.
@@ -290,7 +351,10 @@ class DPGridSearch(BaseDPSearch):
     exponential mechanism [1]_ for the choice, whose cost is exact in Gaussian differential privacy.
     The median of a row's losses is subtracted from them, and the differences are clipped to half of
     the level. So one row moves the difference between two candidates by at most twice the level. A
-    user counts once, with the means of the losses of its rows.
+    user counts once, with the means of the losses of its rows. Areas under the ROC curve are
+    compared by the same mechanism, by the pairs of rows of both classes in the wrong order: one of
+    n rows moves their number by less than n. F1 and balanced accuracies follow from Gaussian counts
+    of true and predicted classes for all candidates together.
     Released: all that the fits release, ten counts, and the choice. Assumed public: the shape of X
     and the parameters. The squares of mu of all fits and of the choice add up to that of
     (`epsilon`, `delta`). The choice takes 5% of it where one fit serves all candidates, else 10%. A

@@ -575,6 +575,20 @@ def loss_range(largest: float, adjacency: str, rounding: float = 0.0) -> float:
 
 
 @in_double_precision
+def misordered_pairs(n_units: int, adjacency: str, rounding: float = 0.0) -> float:
+    r"""Sensitivity, in the sense of `loss_range`, of pairs of two classes in the wrong order.
+
+    A unit has weights that sum to at most 1, a of them on rows of one class and b on rows of the
+    other one; a pair counts the product of its weights, or half of it in a tie. So the pairs that
+    a unit is in count at most :math:`a N' + b P' + a b`, between 0 and n (`n_units`), since the
+    weights :math:`N' + P'` of all others are at most :math:`n - 1`. Leaving the unit out thus moves
+    the difference of two options by at most n, and exchanging it by 2 n, attained up to 2 by a
+    unit of one class that an option places before, and another one behind, all of the other class.
+    """
+    return loss_range(float(n_units), adjacency, rounding)
+
+
+@in_double_precision
 def count_distance() -> float:
     """Sensitivity, in the sense of `loss_range`, of distances of counts from public numbers: 2.
 

@@ -178,7 +178,7 @@ CALLS = {
             model, *data, scoring=scoring
         )
         for number, model in enumerate(FITTED)
-        for scoring in ("accuracy", "neg_log_loss")
+        for scoring in ("accuracy", "neg_log_loss", "f1")
     },
     "bad grid": search(DPGridSearch, PIPELINE, {"dplogisticregression__nothing": [1, 2]}),
     "epsilon": lambda data, classes: skdp.DPPCA(2, epsilon=data[-1]).fit(X),

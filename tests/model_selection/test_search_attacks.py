@@ -120,7 +120,7 @@ def test_no_inverse_of_a_public_step_is_called_behind_private_ones():
     pipeline = make_pipeline(step, DPTruncatedSVD(1, row_norm=2.0))
     grid = {"dptruncatedsvd__n_components": [1, 2]}
     search = DPGridSearch(pipeline, grid, scoring="reconstruction").fit(X)
-    losses = row_losses("reconstruction", search.best_estimator_, X, None)
+    losses = row_losses(SCORES["reconstruction"], search.best_estimator_, X, None)
     svd = search.best_estimator_[-1]
     apart = np.tanh(X) - svd.inverse_transform(svd.transform(np.tanh(X)))
     np.testing.assert_allclose(losses, np.square(apart).sum(axis=1), rtol=1e-9)
@@ -167,6 +167,8 @@ CLASSIFIER = RandomForestClassifier(3, random_state=0)
 
 def judged(scoring):
     """Return a fitted model that has the score, and responses for it."""
+    if SCORES[scoring].of_two:
+        return clone(CLASSIFIER).fit(X, CLASSES == "few"), CLASSES == "few"
     if SCORES[scoring].of_classes:
         return clone(CLASSIFIER).fit(X, CLASSES), CLASSES
     if scoring in ("log_likelihood", "reconstruction"):
@@ -179,17 +181,18 @@ def judged_neighbors(scoring, y):
     for number, row in enumerate(ROWS.values()):
         rows, responses = neighbors(row)
         if SCORES[scoring].of_classes:
-            responses = y.astype(object)
-            responses[0] = ["many", "few", "none", "another"][number % 4]
+            responses = y.astype(float if y.dtype == bool else object)
+            others = [True, False] * 2 if y.dtype == bool else ["many", "few", "none", "another"]
+            responses[0] = others[number % 4]
         yield rows, responses
 
 
 @pytest.mark.parametrize("scoring", SCORES)
 def test_a_row_is_judged_by_itself(scoring):
     model, y = judged(scoring)
-    before = row_losses(scoring, model, X, y)
+    before = row_losses(SCORES[scoring], model, X, y)
     for rows, responses in judged_neighbors(scoring, y):
-        after = row_losses(scoring, model, rows, responses)
+        after = row_losses(SCORES[scoring], model, rows, responses)
         np.testing.assert_array_equal(before[1:], after[1:])
         assert np.isfinite(after).all()
         if SCORES[scoring].is_bounded:
@@ -254,7 +257,7 @@ def test_losses_are_those_of_scikit_learn():
         / 2,
     }
     for name, loss in expected.items():
-        assert row_losses(name, model, X, CLASSES).mean() == pytest.approx(loss, rel=1e-9)
+        assert row_losses(SCORES[name], model, X, CLASSES).mean() == pytest.approx(loss, rel=1e-9)
 
 
 def test_no_refused_row_moves_an_accuracy_further_than_declared():
