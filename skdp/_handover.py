@@ -560,7 +560,8 @@ class ModelCard:  # numpydoc ignore=PR02
 
     @property
     def _trust(self) -> str:
-        return _LOCAL if {one.name for one in self.spent.releases} == {REPORT} else _CENTRAL
+        of_reports = {one.name for one in self.spent.releases} == {REPORT}
+        return self.spent.trust or (_LOCAL if of_reports else _CENTRAL)
 
     @property
     def _noise(self) -> str:

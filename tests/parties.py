@@ -108,10 +108,11 @@ class Talk:
     """What was asked and answered in a fit, of which some exchanges may be left out.
 
     `tamper(number, i, question)` is what owner i gets instead of the question of an exchange.
+    `leave_at` has the exchange from which on an owner answers nothing, by its number.
     """
 
-    def __init__(self, federation, owners, *, stop_at=None, tamper=None):
-        self.federation, self.owners = federation, owners
+    def __init__(self, federation, owners, *, stop_at=None, tamper=None, leave_at=()):
+        self.federation, self.owners, self.leave_at = federation, owners, dict(leave_at)
         self.questions, self.answers, self.next = [], [], None
         self._stop_at, self._tamper = stop_at, tamper or (lambda number, i, question: question)
 
@@ -127,7 +128,8 @@ class Talk:
         if number == self._stop_at:
             self.next = questions
             raise Stopped
-        sent = {i: self._tamper(number, i, one) for i, one in questions.items()}
+        there = [i for i in questions if number < self.leave_at.get(i, np.inf)]
+        sent = {i: self._tamper(number, i, questions[i]) for i in there}
         self.questions.append(sent)
         self.answers.append({i: self.owners[i].handle(one) for i, one in sent.items()})
         return self.answers[-1]

@@ -1,84 +1,58 @@
 """What all parties of a federated fit agree on, and the one fit that every party runs."""
 
 import math
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
 import joblib
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.utils import check_scalar, get_tags
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils import get_tags
 
 from skdp._estimator import (
     Data,
     PrivateEstimator,
-    check_unwatched,
     parameters_by_value,
-    plan_of,
     planned_size,
 )
 from skdp._validation import (
-    AT_LEAST_ONE,
     check_rows_or_blocks,
     feature_names,
     in_parts,
     public_like,
     refuse_blocks,
-    validate_plain,
 )
-from skdp.covariance import DPCovariance
 from skdp.data.containers import as_feature_names, float_dtype, refuse_other_columns
 from skdp.data.matrices import RankOneMatrices, terms_within
 from skdp.data.reduce import rounding_of_depth
 from skdp.data.rows import Agreed, Rows
 from skdp.data.sources import Source, as_source, digests, holds_sparse, largest_depth
-from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.decomposition._spec import MatrixSpec
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
-from skdp.linear_model import DPLinearRegression, DPLogisticRegression, DPTraceRegressor
 from skdp.linear_model._logistic_regression import PrivateClassifier
 from skdp.linear_model._supervised import SupervisedEstimator, given_classes
 from skdp.pipeline import DPPipeline
 from skdp.pipeline._composition import steps_of
 from skdp.pipeline._dp_pipeline import planned
-from skdp.pipeline._run import n_components_of, warnings_of
-from skdp.preprocessing import DPStandardScaler
+from skdp.pipeline._run import warnings_of
 from skdp.preprocessing.intervals import in_order
 from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.noise import algorithm_generator, digest_of
 from skdp.privacy.precision import as_python
 from skdp.privacy.releases import PrivacySpent
 from skdp.privacy.shares import Exchange, Party, ShareBudget, ShareLayout, Shares
-from skdp.units import ONE_ROW_EACH, Interaction, ResolvedRow
+from skdp.units import ResolvedRow
 
-_NOT_NEGATIVE = Interval(Integral, 0, None, closed="left")  # not tuned
-_CONSTRAINTS: dict[str, Any] = {
-    "n_features": [AT_LEAST_ONE, None],
-    "owners": [AT_LEAST_ONE],
-    "unit": [StrOptions({"row", "owner"})],
-    "aggregator": [StrOptions({"masked", "trusted", "none"})],
-    "colluding": [_NOT_NEGATIVE],
-    "seed": [_NOT_NEGATIVE],
-    "sparse": ["boolean"],
-}
 # Bound on the rows of an owner who is a unit. Their number is private, and the rounding of their
 # sum depends on it.
-_MOST_ROWS = 1 << 24  # not tuned
+MOST_ROWS = 1 << 24  # not tuned
 # Additions besides those of rows in one part: those of up to 2 ** 14 parts, and one for the
 # division by the number of rows.
 _MORE_DEPTH = 15  # not tuned
-#: What is fitted across owners: fits that are sums and releases of these.
-FITTED: tuple[type[PrivateEstimator], ...] = (
-    *(DPPCA, DPTruncatedSVD, DPStandardScaler, DPCovariance),
-    *(DPLinearRegression, DPLogisticRegression, DPTraceRegressor),
-)
 # Public facts of a spec that follow from the kind of rows, and that all owners share.
 _OF_KIND = ("matrix_shape", "coef_shape", "factors", "is_dense")
 
@@ -122,6 +96,7 @@ class Agreement:
     shares: Shares
     is_unit_owner: bool
     is_masked: bool
+    dropouts: int  # owners who may leave
     seed: int
     most_rows: int  # of one owner
     digest: bytes
@@ -131,6 +106,11 @@ class Agreement:
     def n_owners(self) -> int:
         """Number of owners."""
         return self.shares.n_owners
+
+    @property
+    def has_roll_calls(self) -> bool:
+        """Whether owners say that they are ready before each release."""
+        return self.dropouts > 0
 
     @property
     def n_features(self) -> int:
@@ -148,76 +128,6 @@ class Agreement:
         return [self.shares.planned(self.plan.cost, release) for release in self.plan.releases]
 
 
-def agree(
-    estimator: Any,
-    n_rows: int | None,
-    n_features: int | None,
-    owners: int,
-    unit: str,
-    aggregator: str,
-    colluding: int,
-    seed: int,
-    sparse: bool,
-    like: Any = None,
-) -> Agreement:
-    """Check the facts that owners agree on, and plan the fit without data."""
-    given = {"n_features": n_features, "owners": owners, "unit": unit, "aggregator": aggregator}
-    given |= {"colluding": colluding, "seed": seed, "sparse": sparse}
-    validate_plain(_CONSTRAINTS, given, "Federation")
-    if colluding >= owners:
-        raise ValueError(
-            f"colluding={colluding} of {owners} owners leaves nobody to protect: it must be "
-            "smaller than owners."
-        )
-    _check_estimator(estimator, unit)
-    n_units = _checked_n_rows(n_rows, owners, unit)
-    # Sums of small numpy integers would wrap.
-    owners, colluding, seed = map(int, (owners, colluding, seed))
-    null, names = _null_record(n_features, sparse=sparse, like=like)
-    is_unit_owner = unit == "owner"
-    most_rows = _MOST_ROWS if is_unit_owner else n_units
-    # The clone is not fitted, and has its own copies of the parameters.
-    estimator = clone(estimator)
-    n_honest = 1 if aggregator == "none" else owners - colluding
-    shares = Shares(owners, n_honest, n_units)
-    terms = Terms(shares, most_rows, is_unit_owner, seed)
-    spec, depth, classifiers = None, 0, [estimator]
-    if isinstance(estimator, DPPipeline):
-        model = parameters_of_pipeline(estimator)
-        classifiers = [step.estimator for step in steps_of(estimator)]
-        estimator = by_position(estimator, names)
-    else:
-        model = type(estimator).__name__, parameters_by_value(estimator)
-        spec, (_, depth) = terms.spec_of(estimator, null if like is None else like, null)
-        plan = plan_of(spec, estimator._plan(spec))
-        warnings = estimator._public_warnings(spec, plan)
-    classes = [one.classes for one in classifiers if hasattr(one, "classes")]
-    y = given_classes(classes[0])[:1] if classes else np.zeros(1)
-    if isinstance(estimator, DPPipeline):
-        plan, warnings = opened_pipeline(estimator, terms, null, y)
-    for release in {line for branch in plan.branches for line in branch}:
-        # Refuses releases that rounding or words cannot hold, before anybody reads data.
-        shares.planned(plan.cost, release)
-    versions = sys.modules["skdp"].__version__, np.__version__
-    of_rows = (null.shape[1:], str(null.dtype), type(null).__name__, tuple(names or ()))
-    facts = (n_units, *of_rows, owners, unit, aggregator, colluding, seed, depth)
-    return Agreement(
-        estimator,
-        spec,
-        null,
-        y,
-        names,
-        plan,
-        shares,
-        is_unit_owner=is_unit_owner,
-        is_masked=aggregator == "masked",
-        seed=seed,
-        most_rows=most_rows,
-        digest=digest_of("skdp federation", *versions, *model, *facts),
-        warnings=list(warnings),
-    )
-
-
 def agreement_of(federation: Any) -> Agreement:
     """Return the agreement of a federation; refuse other objects."""
     agreement = getattr(federation, "_agreement", None)
@@ -226,70 +136,7 @@ def agreement_of(federation: Any) -> Agreement:
     return agreement
 
 
-def _check_estimator(estimator: Any, unit: str) -> None:
-    # A subclass, of the estimator or of its unit, may release something else.
-    if type(estimator) not in (*FITTED, DPPipeline):
-        names = ", ".join(one.__name__ for one in FITTED)
-        raise TypeError(
-            f"estimator must be one of {names} or a DPPipeline of these, got "
-            f"{type(estimator).__name__}: other fits are more than sums and noise."
-        )
-    estimator._validate_params()
-    check_unwatched(
-        "estimator: ", estimator, "fits across owners call none, and set_callbacks() removes them"
-    )
-    if estimator.random_state is not None:
-        raise ValueError(
-            "random_state must be None: owners draw their noise from the operating system. seed, "
-            "which is public, sets the random start of the algorithm."
-        )
-    if estimator.ledger is not None:
-        raise ValueError("ledger of the estimator must be None: each owner has its own.")
-    if isinstance(estimator, DPPipeline):
-        for _, one in estimator.steps:
-            _check_estimator(one, unit)
-            if n_components_of(one) == "data":
-                raise ValueError(
-                    "n_components of a step across owners must be an int or None: how many columns "
-                    "are left decides what later steps exchange."
-                )
-        return
-    given, own = estimator.privacy_unit, ("row", "record")
-    if not (type(given) is Interaction or (isinstance(given, str) and given in own)):
-        hints = {
-            "user": f": {ONE_ROW_EACH}; unit='owner' protects all rows of an owner",
-            "response": ": pass 'record', which protects X, too",
-        }
-        raise ValueError(
-            "privacy_unit must be 'row', or 'record' of models with y, or Interaction() across "
-            f"owners, got {given!r}{hints.get(given, '') if isinstance(given, str) else ''}."
-        )
-    if unit == "owner" and type(given) is Interaction:
-        raise ValueError(f"unit='owner' needs privacy_unit='row', got {given!r}.")
-    if getattr(estimator, "init", None) == "spectral":
-        raise ValueError(
-            "init='spectral' is no sum of what owners have: pass init='random' across owners."
-        )
-
-
-def _checked_n_rows(n_rows: int | None, owners: int, unit: str) -> int:
-    """Return the number of units: rows, or owners."""
-    if unit == "owner":
-        if n_rows is not None and n_rows != owners:
-            raise ValueError(
-                f"n_rows must be None with unit='owner', where each of the {owners} owners is one "
-                f"unit and the numbers of their rows are private, got {n_rows!r}."
-            )
-        return int(owners)
-    if n_rows is None:
-        raise TypeError(
-            "n_rows must be the number of rows of all owners together with unit='row', got None."
-        )
-    check_scalar(n_rows, "n_rows", Integral, min_val=owners)
-    return int(n_rows)
-
-
-def _null_record(n_features: Any, *, sparse: bool, like: Any) -> tuple[Any, list[str] | None]:
+def null_record(n_features: Any, *, sparse: bool, like: Any) -> tuple[Any, list[str] | None]:
     """Return a record of zeros, and the names of its features."""
     if like is None:
         if n_features is None:
@@ -352,9 +199,19 @@ def _spec_of(estimator: PrivateEstimator, n_units: int, like: Any, null: Any, de
 # The one fit. Parties differ in the rows that it reads, and in who answers.
 
 
-def view_of(agreement: Agreement, X: Any, y: Any = None) -> Any:
+def view_of(agreement: Agreement, X: Any, y: Any = None, number: int | None = None) -> Any:
     """Check the rows of one owner against the agreement, and read them once."""
     refuse_other_columns(agreement.names and as_feature_names(feature_names(X)), agreement.names)
+    view = _view_of(agreement, X, y)
+    sizes = agreement.shares.sizes
+    if sizes and number is not None and not agreement.is_unit_owner:
+        n_rows, size = source_of_view(view).shape[0], sizes[number]
+        if n_rows != size:
+            raise ValueError(f"X has {n_rows} rows, but {size} are agreed on for this owner.")
+    return view
+
+
+def _view_of(agreement: Agreement, X: Any, y: Any) -> Any:
     if isinstance(agreement.estimator, DPPipeline):
         return _pipeline_data(agreement, X, y)
     spec, terms, null = agreement.spec, agreement.terms, agreement.like
@@ -445,8 +302,14 @@ def run_fit(
 ) -> tuple[Any, list[str]]:
     """Run the fit on the rows of one party; return the model of all parties, and warnings."""
     estimator = clone(agreement.estimator)
-    n_own = source_of_view(rows).shape[0] if agreement.is_unit_owner else 1
-    opening = partial(ShareBudget.open, shares=agreement.shares, exchange=exchange, n_own=n_own)
+    shares, n_rows = agreement.shares, source_of_view(rows).shape[0]
+    n_own = n_rows if agreement.is_unit_owner else 1
+    # What owners hand in alike is weighted by their rows where all sums may be scaled by these.
+    has_sizes = bool(shares.sizes) and not agreement.is_unit_owner
+    weight = n_rows / shares.n_units if has_sizes else n_own / shares.n_owners
+    opening = partial(
+        ShareBudget.open, shares=shares, exchange=exchange, n_own=n_own, weight=weight
+    )
     if isinstance(rows, PipelineData):
         party = party_of(agreement.terms, opening, charge)
         warnings = estimator._fit(*rows, party=party)
@@ -502,7 +365,7 @@ def party_of(
     """Return what the steps of a pipeline take from their party."""
 
     def _spec_of_all(one: Any, like: Any) -> tuple[Any, Agreed, Any]:
-        null, _ = _null_record(None, sparse=False, like=like)
+        null, _ = null_record(None, sparse=False, like=like)
         return *terms.spec_of(one, null, null), null
 
     def _validate(one: Any, X: Any, y: Any) -> tuple[Any, Data]:

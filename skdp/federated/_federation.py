@@ -1,21 +1,48 @@
 """The coordinator of a federated fit, and the public agreement of its owners."""
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from numbers import Integral
+from typing import Any, NamedTuple
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sklearn.base import clone
+from sklearn.utils import check_scalar
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import PrivateEstimator
+from skdp._estimator import PrivateEstimator, check_unwatched, parameters_by_value, plan_of
+from skdp._validation import AT_LEAST_ONE, validate_plain
+from skdp.covariance import DPCovariance
 from skdp.data.containers import as_feature_names, names_of
+from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import FederationError, shortened, warn_of_privacy
-from skdp.federated._agreement import Agreement, agree, agreement_of, no_rows, run_fit
-from skdp.federated._masks import Story, checked_sum, digest, sum_modulo
+from skdp.federated._agreement import (
+    MOST_ROWS,
+    Agreement,
+    Terms,
+    agreement_of,
+    by_position,
+    no_rows,
+    null_record,
+    opened_pipeline,
+    parameters_of_pipeline,
+    run_fit,
+)
+from skdp.federated._masks import Story, Summed, checked_sum, digest, sum_modulo
 from skdp.federated._messages import TO_COORDINATOR, Message, pack, unpack
 from skdp.federated._owner import Owner
+from skdp.linear_model import DPLinearRegression, DPLogisticRegression, DPTraceRegressor
+from skdp.linear_model._supervised import given_classes
+from skdp.pipeline import DPPipeline
+from skdp.pipeline._composition import steps_of
+from skdp.pipeline._run import n_components_of
+from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import Plan
-from skdp.privacy.shares import ShareLayout
+from skdp.privacy.noise import digest_of
+from skdp.privacy.shares import ShareLayout, Shares
+from skdp.units import ONE_ROW_EACH, Interaction
 
 #: Sends a message to each owner, by its number, and returns their answers.
 Send = Callable[[dict[int, bytes]], Mapping[int, bytes]]
@@ -93,38 +120,67 @@ class _Asking:
 
     def __init__(self, agreement: Agreement, send: Send) -> None:
         self._agreement, self._send = agreement, send
-        self._number = 0
+        self._number, self._absent = 0, tuple[int, ...]()
         self._last_sum: list[np.ndarray] = []  # of the release before, in words
         keys, self._confirmations = self._gather_keys() if agreement.is_masked else (b"", [])
         self._story = Story(agreement.digest, keys)
 
-    def exchange(self, layout: ShareLayout, part: np.ndarray) -> np.ndarray:
+    def exchange(self, layout: ShareLayout, part: np.ndarray) -> Summed:
         """Ask all owners for their counts of a release, and add these up."""
-        answers = self._ask_for_next("answer", self._story.of(layout))
-        words = sum_modulo([answer.arrays[0] for answer in answers], layout.words)
+        if self._agreement.has_roll_calls:
+            self._call_roll(self._go_on("ready", self._story.of(layout)))
+            fields = {"release": self._number, "absent": list(self._absent)}
+            answers = self._ask("hand_in", fields, expected="answer")
+            self._check(answers, self._story.of(layout, self._absent))
+        else:
+            answers = self._go_on("answer", self._story.of(layout))
+        words = sum_modulo([answer.arrays[0] for answer in answers.values()], layout.words)
         total = checked_sum(words, layout)
         self._last_sum = [words]
-        self._story.add(total)
+        self._story.add(total, self._absent)
         self._number += 1
-        return total
+        return total, self._absent
 
     def end(self) -> None:
         """Send all owners the last sum; check that all of them have come to the same end."""
-        self._ask_for_next("end", self._story.of(None))
+        self._go_on("end", self._story.of(None))
 
-    def _ask_for_next(self, expected: str, story: bytes) -> list[Message]:
+    def _go_on(self, expected: str, story: bytes) -> dict[int, Message]:
+        """Send all owners the last sum; check that they go on alike."""
         confirmations = self._confirmations if self._number == 0 else []
         fields = {"release": self._number, "confirmations": confirmations}
-        answers = self._ask("answer", fields, *self._last_sum, expected=expected)
-        if any(answer.fields["release"] != self._number for answer in answers):
+        kind = "ready" if self._agreement.has_roll_calls else "answer"
+        answers = self._ask(kind, fields, *self._last_sum, expected=expected)
+        self._check(answers, story)
+        return answers
+
+    def _check(self, answers: Mapping[int, Message], story: bytes) -> None:
+        if any(answer.fields["release"] != self._number for answer in answers.values()):
             raise FederationError("An owner has answered for another release.")
         # Digests are sent in the clear: a fit of owners who disagree ends here, not in noise.
-        if any(answer.fields["digest"] != story.hex() for answer in answers):
+        if any(answer.fields["digest"] != story.hex() for answer in answers.values()):
             raise FederationError(
                 "Owners disagree about the fit: its releases, its sums or the versions of its "
                 "libraries."
             )
-        return answers
+
+    def _call_roll(self, ready: Mapping[int, Message]) -> None:
+        """Leave out who is not ready, or who was left out when others handed in before."""
+        before = {tuple(it) for one in ready.values() if (it := one.fields["absent"]) is not None}
+        gone = {number for number in range(self._agreement.n_owners) if number not in ready}
+        if len(before) > 1:
+            raise FederationError("Owners have handed in one release after two roll calls.")
+        self._absent = next(iter(before), tuple(sorted(gone)))
+        if missing := sorted(gone - set(self._absent)):
+            raise self._missing(missing)
+
+    def _missing(self, numbers: list[int]) -> FederationError:
+        names = shortened(list(map(str, numbers)))
+        return FederationError(
+            f"No answer from these of the {self._agreement.n_owners} owners: {names}. "
+            "Those who come back with their state can be asked again; else the fit has ended, "
+            "and its budget is spent."
+        )
 
     def _gather_keys(self) -> tuple[bytes, list[list[Any]]]:
         """Ask all owners for their keys, then ask them to confirm the keys of all."""
@@ -136,33 +192,243 @@ class _Asking:
 
     def _ask(
         self, kind: str, fields: dict[str, Any], *arrays: np.ndarray, expected: str = ""
-    ) -> list[Message]:
+    ) -> dict[int, Message]:
         """Send one question to all owners; return their answers in the order of owners."""
         n_owners = self._agreement.n_owners
         question = pack(kind, {"agreement": self._agreement.digest.hex(), **fields}, *arrays)
-        replies = self._send(dict.fromkeys(range(n_owners), question))
+        asked = [number for number in range(n_owners) if number not in self._absent]
+        replies = self._send(dict.fromkeys(asked, question))
         if not isinstance(replies, Mapping):
             raise TypeError(
                 "send must return the answers in a dictionary by the numbers of owners, got "
                 f"{type(replies).__name__}."
             )
-        missing = [number for number in range(n_owners) if number not in replies]
-        if missing:
-            names = shortened(list(map(str, missing)))
-            raise FederationError(
-                f"No answer from these of the {n_owners} owners: {names}. "
-                "Those who come back with their state can be asked again; else the fit has ended, "
-                "and its budget is spent."
-            )
-        answers = [unpack(replies[i], TO_COORDINATOR, n_owners) for i in range(n_owners)]
-        for number, answer in enumerate(answers):
+        missing = [number for number in asked if number not in replies]
+        n_more = self._agreement.dropouts - len(self._absent) if kind == "ready" else 0
+        if len(missing) > n_more:
+            raise self._missing(missing)
+        answers = {
+            number: unpack(replies[number], TO_COORDINATOR, n_owners)
+            for number in asked
+            if number not in missing
+        }
+        for number, answer in answers.items():
             if answer.kind != (expected or kind) or answer.fields["owner"] != number:
                 raise FederationError(f"Owner {number} has answered another question.")
         return answers
 
 
-def _listed(answers: list[Message], field: str) -> list[list[Any]]:
-    return [[number, answer.fields[field]] for number, answer in enumerate(answers)]
+def _listed(answers: Mapping[int, Message], field: str) -> list[list[Any]]:
+    return [[number, answer.fields[field]] for number, answer in answers.items()]
+
+
+# ------------------------------
+# What owners agree on.
+
+_NOT_NEGATIVE = Interval(Integral, 0, None, closed="left")  # not tuned
+_CONSTRAINTS: dict[str, Any] = {
+    "n_features": [AT_LEAST_ONE, None],
+    "owners": [AT_LEAST_ONE],
+    "unit": [StrOptions({"row", "owner"})],
+    "aggregator": [StrOptions({"masked", "trusted", "none"})],
+    "colluding": [_NOT_NEGATIVE],
+    "dropouts": [_NOT_NEGATIVE],
+    "seed": [_NOT_NEGATIVE],
+    "sparse": ["boolean"],
+}
+#: What is fitted across owners: fits that are sums and releases of these.
+FITTED: tuple[type[PrivateEstimator], ...] = (
+    *(DPPCA, DPTruncatedSVD, DPStandardScaler, DPCovariance),
+    *(DPLinearRegression, DPLogisticRegression, DPTraceRegressor),
+)
+
+
+class Posed(NamedTuple):
+    """What follows from an estimator before there are data."""
+
+    estimator: Any
+    model: tuple[Any, ...]  # what tells it apart
+    spec: Any
+    null_target: Any
+    depth: int
+    plan: Plan
+    warnings: list[str]
+
+
+def agree(
+    estimator: Any,
+    n_rows: int | Sequence[int] | None,
+    n_features: int | None,
+    owners: int,
+    unit: str,
+    aggregator: str,
+    colluding: int,
+    seed: int,
+    sparse: bool,
+    like: Any = None,
+    *,
+    dropouts: int = 0,
+) -> Agreement:
+    """Check the facts that owners agree on, and plan the fit without data."""
+    given = {"n_features": n_features, "owners": owners, "unit": unit, "aggregator": aggregator}
+    numbers = {"colluding": colluding, "dropouts": dropouts, "seed": seed}
+    validate_plain(_CONSTRAINTS, given | numbers | {"sparse": sparse}, "Federation")
+    _check_estimator(estimator, unit)
+    # Sums of small numpy integers would wrap.
+    owners, colluding, dropouts, seed = map(int, (owners, colluding, dropouts, seed))
+    shares = _shares_of(owners, n_rows, unit, aggregator, colluding, dropouts)
+    null, names = null_record(n_features, sparse=sparse, like=like)
+    is_unit_owner = unit == "owner"
+    terms = Terms(shares, MOST_ROWS if is_unit_owner else shares.n_units, is_unit_owner, seed)
+    # The clone is not fitted, and has its own copies of the parameters.
+    posed = (_posed_pipeline if isinstance(estimator, DPPipeline) else _posed)(
+        clone(estimator), terms, null, names, like
+    )
+    for release in {line for branch in posed.plan.branches for line in branch}:
+        # Refuses releases that rounding or words cannot hold, before anybody reads data.
+        shares.planned(posed.plan.cost, release)
+    versions = sys.modules["skdp"].__version__, np.__version__
+    of_rows = (null.shape[1:], str(null.dtype), type(null).__name__, tuple(names or ()))
+    numbers_of_fit = shares.n_units, owners, colluding, dropouts, seed, posed.depth
+    facts = *of_rows, unit, aggregator, *numbers_of_fit, *shares.sizes
+    return Agreement(
+        posed.estimator,
+        posed.spec,
+        null,
+        posed.null_target,
+        names,
+        posed.plan,
+        shares,
+        is_unit_owner=is_unit_owner,
+        is_masked=aggregator == "masked",
+        dropouts=dropouts,
+        seed=seed,
+        most_rows=terms.most_rows,
+        digest=digest_of("skdp federation", *versions, *posed.model, *facts),
+        warnings=posed.warnings,
+    )
+
+
+def _posed(estimator: Any, terms: Terms, null: Any, names: list[str] | None, like: Any) -> Posed:
+    model = type(estimator).__name__, parameters_by_value(estimator)
+    spec, (_, depth) = terms.spec_of(estimator, null if like is None else like, null)
+    plan = plan_of(spec, estimator._plan(spec))
+    warnings = estimator._public_warnings(spec, plan)
+    return Posed(estimator, model, spec, _null_target([estimator]), depth, plan, list(warnings))
+
+
+def _posed_pipeline(
+    pipeline: DPPipeline, terms: Terms, null: Any, names: list[str] | None, like: Any
+) -> Posed:
+    model = parameters_of_pipeline(pipeline)
+    y = _null_target([step.estimator for step in steps_of(pipeline)])
+    pipeline = by_position(pipeline, names)
+    plan, warnings = opened_pipeline(pipeline, terms, null, y)
+    return Posed(pipeline, model, None, y, 0, plan, list(warnings))
+
+
+def _null_target(estimators: Sequence[Any]) -> Any:
+    """Return a response of zero, or a label."""
+    classes = [one.classes for one in estimators if hasattr(one, "classes")]
+    return given_classes(classes[0])[:1] if classes else np.zeros(1)
+
+
+def _check_estimator(estimator: Any, unit: str) -> None:
+    """Refuse fits that are more than sums and noise, and units that owners do not protect."""
+    # A subclass, of the estimator or of its unit, may release something else.
+    if type(estimator) not in (*FITTED, DPPipeline):
+        names = ", ".join(one.__name__ for one in FITTED)
+        raise TypeError(
+            f"estimator must be one of {names} or a DPPipeline of these, got "
+            f"{type(estimator).__name__}: other fits are more than sums and noise."
+        )
+    estimator._validate_params()
+    check_unwatched(
+        "estimator: ", estimator, "fits across owners call none, and set_callbacks() removes them"
+    )
+    if estimator.random_state is not None:
+        raise ValueError(
+            "random_state must be None: owners draw their noise from the operating system. seed, "
+            "which is public, sets the random start of the algorithm."
+        )
+    if estimator.ledger is not None:
+        raise ValueError("ledger of the estimator must be None: each owner has its own.")
+    if isinstance(estimator, DPPipeline):
+        for _, one in estimator.steps:
+            _check_estimator(one, unit)
+            if n_components_of(one) == "data":
+                raise ValueError(
+                    "n_components of a step across owners must be an int or None: how many columns "
+                    "are left decides what later steps exchange."
+                )
+        return
+    given, own = estimator.privacy_unit, ("row", "record")
+    if not (type(given) is Interaction or (isinstance(given, str) and given in own)):
+        hints = {
+            "user": f": {ONE_ROW_EACH}; unit='owner' protects all rows of an owner",
+            "response": ": pass 'record', which protects X, too",
+        }
+        raise ValueError(
+            "privacy_unit must be 'row', or 'record' of models with y, or Interaction() across "
+            f"owners, got {given!r}{hints.get(given, '') if isinstance(given, str) else ''}."
+        )
+    if unit == "owner" and type(given) is Interaction:
+        raise ValueError(f"unit='owner' needs privacy_unit='row', got {given!r}.")
+    if getattr(estimator, "init", None) == "spectral":
+        raise ValueError(
+            "init='spectral' is no sum of what owners have: pass init='random' across owners."
+        )
+
+
+def _shares_of(
+    owners: int, n_rows: Any, unit: str, aggregator: str, colluding: int, dropouts: int
+) -> Shares:
+    """Return who adds noise, and whom they trust."""
+    n_honest = owners - colluding - dropouts
+    if n_honest < 1:
+        lost = f"colluding={colluding}" + f" and dropouts={dropouts}" * (dropouts > 0)
+        raise ValueError(
+            f"{lost} of {owners} owners leaves nobody to protect: it must be smaller than owners."
+        )
+    sizes = _checked_sizes(n_rows, owners, unit, dropouts)
+    n_units = sum(sizes) if sizes else int(n_rows)
+    trust = {
+        "masked": f"masks hide all but sums of {owners} owners, {colluding} of whom may collude "
+        "with the server, which is not trusted",
+        "trusted": f"a server adds up parts of {owners} owners, and is trusted not to look at them",
+        "none": f"local: each of {owners} owners adds all of the noise, and nobody is trusted",
+    }
+    n_honest = 1 if aggregator == "none" else n_honest
+    return Shares(owners, n_honest, n_units, sizes, trust[aggregator])
+
+
+def _checked_sizes(n_rows: Any, owners: int, unit: str, dropouts: int) -> tuple[int, ...]:
+    """Return how many units each owner has, if that is public."""
+    if unit == "owner":
+        if n_rows is not None and n_rows != owners:
+            raise ValueError(
+                f"n_rows must be None with unit='owner', where each of the {owners} owners is one "
+                f"unit and the numbers of their rows are private, got {n_rows!r}."
+            )
+        return (1,) * owners
+    if n_rows is None:
+        raise TypeError(
+            "n_rows must be the number of rows of all owners together with unit='row', got None."
+        )
+    if not isinstance(n_rows, Iterable):
+        check_scalar(n_rows, "n_rows", Integral, min_val=owners)
+        if dropouts:
+            raise ValueError(
+                f"n_rows must be a list of the rows of each owner with dropouts={dropouts}: sums "
+                f"are scaled by those that are left. Got {n_rows!r}."
+            )
+        return ()
+    sizes = tuple(n_rows)
+    for size in sizes:
+        check_scalar(size, "n_rows of an owner", Integral, min_val=1)
+    if len(sizes) != owners:
+        raise ValueError(f"n_rows must be those of {owners} owners, got {len(sizes)}.")
+    return tuple(map(int, sizes))
 
 
 class Federation:
@@ -182,13 +448,14 @@ class Federation:
         :class:`skdp.DPTraceRegressor`, or a :class:`skdp.DPPipeline` of these; with the unit
         ``"row"`` or ``"record"``, or a :class:`skdp.units.Interaction`, and without ledger and
         `random_state`.
-    n_rows : int or None
-        Number of rows of all owners together; None with ``unit="owner"``. Owners in processes of
-        their own cannot check it: a wrong one spoils the model.
+    n_rows : int, sequence of int or None
+        Number of rows of all owners together, which owners in processes of their own cannot check:
+        a wrong one spoils the model. Or those of each owner, which are public then, and which each
+        owner checks. None with ``unit="owner"``.
     n_features : int or None, default=None
         Number of features; None if `like` has it.
     owners : int
-        Number of owners, s. All of them take part in the whole fit.
+        Number of owners, s. All of them take part in the whole fit, but for `dropouts`.
     unit : {"row", "owner"}, default="row"
         What is protected: one row, or all rows of an owner. In the second case each owner counts
         the same, with the mean of what its rows add, and the numbers of rows are private.
@@ -198,8 +465,12 @@ class Federation:
         part has the full noise, which is the local model.
     colluding : int, default=1
         Up to so many owners may pass all they know to each other and to the server. H is
-        ``owners - colluding``, or 1 if `aggregator` is ``"none"``. 1 protects owners from each
-        other; 0 protects them from outsiders only.
+        ``owners - colluding - dropouts``, or 1 if `aggregator` is ``"none"``. 1 protects owners
+        from each other; 0 protects them from outsiders only.
+    dropouts : int, default=0
+        Up to so many owners may leave between two answers; the fit goes on without them, with sums
+        scaled by the rows that are left. The record of the model says who has left. `n_rows` are
+        those of each owner then, or None; and each release takes two exchanges.
     seed : int, default=0
         Public seed of the random start of the algorithm. Noise never depends on it.
     sparse : bool, default=False
@@ -262,19 +533,20 @@ class Federation:
     def __init__(
         self,
         estimator: Any,
-        n_rows: int | None,
+        n_rows: int | Sequence[int] | None,
         n_features: int | None = None,
         *,
         owners: int,
         unit: str = "row",
         aggregator: str = "masked",
         colluding: int = 1,
+        dropouts: int = 0,
         seed: int = 0,
         sparse: bool = False,
         like: Any = None,
     ) -> None:
         facts = n_rows, n_features, owners, unit, aggregator, colluding, seed, sparse, like
-        self._agreement = agreement = agree(estimator, *facts)
+        self._agreement = agreement = agree(estimator, *facts, dropouts=dropouts)
         warn_of_privacy(*agreement.warnings)
 
     @property
@@ -367,8 +639,10 @@ class Federation:
         agreement = self._agreement
         shares = agreement.shares
         n_bytes = sum(layout.n_bytes for layout in agreement.layouts)
-        # Two exchanges for keys, one for each release of the longest path, and one for the end.
-        n_exchanges = 2 * agreement.is_masked + agreement.plan.n_releases + 1
+        # Two exchanges for keys, one for each release of the longest path, or two with a roll
+        # call, and one for the end.
+        n_releases = agreement.plan.n_releases * (1 + agreement.has_roll_calls)
+        n_exchanges = 2 * agreement.is_masked + n_releases + 1
         return (
             f"Federation of {shares.n_owners} owners, {shares.n_honest} honest "
             f"share{'s' * (shares.n_honest != 1)}:\n"

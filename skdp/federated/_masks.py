@@ -77,13 +77,13 @@ def shared_secret(key: bytes, public: bytes) -> bytes:
     return secret
 
 
-def n_neighbors(n_owners: int, colluding: int) -> int:
-    """Return with how many others an owner shares masks: an even number above `colluding`, or all.
+def n_neighbors(n_owners: int, lost: int) -> int:
+    """Return with how many others an owner shares masks: an even number above `lost`, or all.
 
-    Then honest owners stay connected by masks, whichever owners collude: a ring with k / 2
+    Then honest owners stay connected by masks, whichever owners collude or leave: a ring with k / 2
     neighbors on either side falls apart only without k of its owners.
     """
-    return min(n_owners - 1, max(_FEWEST_NEIGHBORS, 2 * (colluding // 2 + 1)))
+    return min(n_owners - 1, max(_FEWEST_NEIGHBORS, 2 * (lost // 2 + 1)))
 
 
 def neighbors_of(seed: bytes, number: int, n_owners: int, count: int) -> list[int]:
@@ -158,24 +158,32 @@ def sum_modulo(parts: Sequence[np.ndarray], words: np.dtype) -> np.ndarray:
 _PARTS_OF_STEP = 1024  # not tuned
 
 
+#: The sum of a release, and the owners who are not in it.
+Summed = tuple[np.ndarray, tuple[int, ...]]
+
+
 class Story:
-    """The agreement, the keys of the fit, and the sums of all releases so far.
+    """The agreement, the keys of the fit, and the sums of all releases so far, and who is in them.
 
     Keys of masks depend on it: masks of owners with different stories do not cancel.
     """
 
-    def __init__(self, agreement: bytes, keys: bytes = b"", sums: Iterable[np.ndarray] = ()):
+    def __init__(self, agreement: bytes, keys: bytes = b"", sums: Iterable[Summed] = ()):
         self._digest, self._number = digest(b"skdp story", agreement, keys), 0
-        for total in sums:
-            self.add(total)
+        for summed in sums:
+            self.add(*summed)
 
-    def add(self, total: np.ndarray) -> None:
+    def add(self, total: np.ndarray, absent: Iterable[int] = ()) -> None:
         """Go on with the sum of the next release."""
-        self._digest = digest(self._digest, total.astype("<i8").tobytes())
+        others = _named(absent)
+        self._digest = digest(self._digest, total.astype("<i8").tobytes(), *others)
         self._number += 1
 
-    def of(self, layout: ShareLayout | None) -> bytes:
-        """Hash the story and the layout of the next release; None stands for the end of the fit."""
+    def of(self, layout: ShareLayout | None, absent: Iterable[int] = ()) -> bytes:
+        """Hash the story, the layout of the next release, and who is not in it.
+
+        None stands for the end of the fit.
+        """
         if layout is None:
             return digest(self._digest, b"end")
         facts = (
@@ -188,7 +196,12 @@ class Story:
             layout.step.hex(),
             layout.words.str,
         )
-        return digest(self._digest, b"release", *(fact.encode() for fact in facts))
+        encoded = (fact.encode() for fact in facts)
+        return digest(self._digest, b"release", *encoded, *_named(absent))
+
+
+def _named(owners: Iterable[int]) -> list[bytes]:
+    return [str(number).encode() for number in owners]
 
 
 def checked_sum(total: np.ndarray, layout: ShareLayout) -> np.ndarray:

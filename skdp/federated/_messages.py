@@ -177,6 +177,13 @@ def _of_all(check: Check) -> Check:
     return Check(f"a list of all owners, each with {check.what}", holds)
 
 
+def _are_ascending(numbers: Any, n_owners: int) -> bool:
+    """Whether this is a list of different owners in ascending order."""
+    if not isinstance(numbers, list) or not all(_is_below(one, n_owners) for one in numbers):
+        return False
+    return numbers == sorted(set(numbers))
+
+
 class MessageKind(NamedTuple):
     """What a message of one kind holds."""
 
@@ -197,23 +204,34 @@ _CONFIRMATIONS = Check(
     lambda value, n_owners: value == [] or _SIGNATURES.holds(value, n_owners),
 )
 
-# An owner is asked for an answer with the sum of the release before, if there is one.
+_ABSENT = Check("a list of different owners in ascending order", _are_ascending)
+_ABSENT_OR_NONE = Check(
+    f"None or {_ABSENT.what}",
+    lambda value, n_owners: value is None or _ABSENT.holds(value, n_owners),
+)
+_NEXT = MessageKind(
+    {"agreement": _DIGEST, "release": _RELEASE, "confirmations": _CONFIRMATIONS},
+    _SUMS,
+    lambda fields: bool(fields["release"]),
+)
+_ANSWERED = {"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}
+
+# An owner is asked for an answer with the sum of the release before, if there is one. Where owners
+# may leave, that calls the roll, and who has come hands in after it is known who has not.
 TO_OWNER = {
     "keys": MessageKind({"agreement": _DIGEST}),
     "confirm": MessageKind(
         {"agreement": _DIGEST, "publics": _of_all(_KEY), "signatures": _SIGNATURES}
     ),
-    "answer": MessageKind(
-        {"agreement": _DIGEST, "release": _RELEASE, "confirmations": _CONFIRMATIONS},
-        _SUMS,
-        lambda fields: bool(fields["release"]),
-    ),
+    "answer": _NEXT,
+    "ready": _NEXT,
+    "hand_in": MessageKind({"agreement": _DIGEST, "release": _RELEASE, "absent": _ABSENT}),
 }
 TO_COORDINATOR = {
     "keys": MessageKind({"owner": _OWNER, "public": _KEY, "signature": _SIGNATURE}),
     "confirm": MessageKind({"owner": _OWNER, "signature": _SIGNATURE}),
-    "answer": MessageKind(
-        {"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}, _WORDS, lambda fields: True
-    ),
-    "end": MessageKind({"owner": _OWNER, "release": _RELEASE, "digest": _DIGEST}),
+    # Who comes back says with whom it has handed in already.
+    "ready": MessageKind(_ANSWERED | {"absent": _ABSENT_OR_NONE}),
+    "answer": MessageKind(_ANSWERED, _WORDS, lambda fields: True),
+    "end": MessageKind(_ANSWERED),
 }

@@ -19,7 +19,7 @@ from skdp._estimator import PrivateEstimator
 from skdp.exceptions import FederationError
 from skdp.federated import _masks as masks
 from skdp.federated._agreement import Agreement, agreement_of, digest_of_view, run_fit, view_of
-from skdp.federated._messages import TO_OWNER, Message, pack, unpack
+from skdp.federated._messages import TO_COORDINATOR, TO_OWNER, Message, pack, unpack
 from skdp.federated._state import OwnerState, from_text, load_state, to_text
 from skdp.ledger import PrivacyLedger
 from skdp.privacy.noise import NoiseSource
@@ -43,7 +43,7 @@ class Handshake:
     ) -> None:
         _check_identities(number, identity, peers, agreement.n_owners)
         self._agreement, self._number = agreement.digest, number
-        self._n_neighbors = masks.n_neighbors(agreement.n_owners, agreement.shares.n_colluding)
+        self._n_neighbors = masks.n_neighbors(agreement.n_owners, agreement.shares.n_lost)
         self._identity: Ed25519PrivateKey = identity
         self._peers: Sequence[Ed25519PublicKey] = peers
         self._secrets = dict[int, bytes]()
@@ -91,13 +91,13 @@ class Handshake:
         seed = masks.digest(*publics)
         return masks.neighbors_of(seed, self._number, len(publics), self._n_neighbors)
 
-    def secrets(self, state: OwnerState) -> dict[int, bytes]:
-        """Return the secret with each neighbor; compute it once."""
+    def secrets(self, state: OwnerState, absent: Sequence[int] = ()) -> dict[int, bytes]:
+        """Return the secret with each neighbor that is there; compute it once."""
         if not self._secrets:
             key, publics = bytes.fromhex(state.pair), list(map(bytes.fromhex, state.publics))
             neighbors = self.neighbors(publics)
             self._secrets = {peer: masks.shared_secret(key, publics[peer]) for peer in neighbors}
-        return self._secrets
+        return {peer: secret for peer, secret in self._secrets.items() if peer not in absent}
 
     def forget(self, state: OwnerState) -> None:
         """Forget the keys of a fit that has ended."""
@@ -170,10 +170,10 @@ class RunningFit:
     in a message, so that function and messages take turns in two threads.
     """
 
-    def __init__(self, fit: Callable[[Exchange], Any], sums: Sequence[np.ndarray] = ()) -> None:
+    def __init__(self, fit: Callable[[Exchange], Any], sums: Sequence[masks.Summed] = ()) -> None:
         self._sums = list(sums)
         self._questions: SimpleQueue[Any] = SimpleQueue()
-        self._answers: SimpleQueue[np.ndarray | None] = SimpleQueue()
+        self._answers: SimpleQueue[masks.Summed | None] = SimpleQueue()
         self._thread = Thread(target=self._run, args=(fit,), daemon=True)
         self._thread.start()
 
@@ -184,9 +184,9 @@ class RunningFit:
             raise found
         return found
 
-    def go_on(self, total: np.ndarray) -> Any:
+    def go_on(self, summed: masks.Summed) -> Any:
         """Hand in the sum of the release that the fit waits for; return what is next."""
-        self._answers.put(total)
+        self._answers.put(summed)
         return self.next()
 
     def stop(self) -> None:
@@ -199,9 +199,9 @@ class RunningFit:
     def _run(self, fit: Callable[[Exchange], Any]) -> None:
         known = iter(self._sums)
 
-        def exchange(layout: ShareLayout, part: np.ndarray) -> np.ndarray:
-            if (total := next(known, None)) is not None:
-                return total
+        def exchange(layout: ShareLayout, part: np.ndarray) -> masks.Summed:
+            if (summed := next(known, None)) is not None:
+                return summed
             self._questions.put(Waiting(layout, part))
             if (answer := self._answers.get()) is None:
                 raise _Stopped
@@ -322,7 +322,7 @@ class Owner:
         self._handshake = None
         if agreement.is_masked:
             self._handshake = Handshake(agreement, number, identity, list(peers or ()))
-        self._rows, self._ledger = view_of(agreement, X, y), ledger
+        self._rows, self._ledger = view_of(agreement, X, y, number), ledger
         # A link is followed once: it may lead elsewhere later.
         self._path = None if state is None else Path(os.path.realpath(state))
         # An owner who comes back with other rows would mix two datasets in one fit.
@@ -339,7 +339,8 @@ class Owner:
     def handle(self, message: bytes) -> bytes:
         """Answer a message of the coordinator.
 
-        The same question always gets the same answer. A message that is refused changes nothing.
+        The same question always gets the same answer; only who is asked again whether it is ready
+        says who was absent, if it has handed in since. A message that is refused changes nothing.
 
         Parameters
         ----------
@@ -397,7 +398,8 @@ class Owner:
             # Marked before it leaves: an older state would draw other noise, which is a second fit.
             self._ledger._mark_answered(self._state.fit)
             self._is_marked = True
-        return from_text(self._state.answers[question])
+        answer = from_text(self._state.answers[question])
+        return self._with_absent(answer) if asked.kind == "ready" else answer
 
     def __getattr__(self, name: str) -> Any:
         if name == "estimator_":
@@ -436,16 +438,20 @@ class Owner:
             raise
 
     def _reply_to(self, asked: Message) -> bytes:
-        if asked.kind == "answer":
-            return self._answer(asked)
+        if asked.kind in ("answer", "ready", "hand_in"):
+            if (asked.kind == "answer") == self._agreement.has_roll_calls:
+                raise FederationError(
+                    "The roll is called before each release if dropouts is positive, and only then."
+                )
+            return self._hand_in(asked) if asked.kind == "hand_in" else self._go_to(asked)
         if self._handshake is None:
             raise FederationError("No keys are agreed on: sums are not masked.")
         if asked.kind == "keys":
             return self._handshake.make_keys(self._state)
         return self._handshake.confirm(self._state, asked)
 
-    def _answer(self, asked: Message) -> bytes:
-        """Hand in the part of the next release, given the sum of the one before."""
+    def _go_to(self, asked: Message) -> bytes:
+        """Go to the next release, given the sum of the one before; hand in, or say ready."""
         number = asked.fields["release"]
         self._check_is_next(number)
         if number == 0:
@@ -454,17 +460,42 @@ class Owner:
             self._begin()
         else:
             self._go_on(asked.arrays[0])
-        if self._waiting is not None:
-            return self._hand_in(number, self._waiting)
-        self._end()
-        fields = {"owner": self.number, "release": number, "digest": self._story.of(None).hex()}
-        return pack("end", fields)
+        fields = {"owner": self.number, "release": number}
+        if self._waiting is None:
+            self._end()
+            return pack("end", fields | {"digest": self._story.of(None).hex()})
+        if asked.kind == "answer":
+            return self._counted(number, self._waiting, [])
+        told = self._story.of(self._waiting.layout).hex()
+        return pack("ready", fields | {"digest": told, "absent": None})
+
+    def _hand_in(self, asked: Message) -> bytes:
+        """Hand in the part of the release that this owner is ready for, with all who are there."""
+        number, absent = asked.fields["release"], asked.fields["absent"]
+        state = self._state
+        # Its own turn, with the sum of the release before, has come and is not over.
+        if self._waiting is None or not number == len(state.sums) == len(state.absent):
+            raise FederationError("A release is asked for that is not next, or was answered.")
+        gone = set(state.absent[-1] if state.absent else ())
+        if not gone <= set(absent) or self.number in absent:
+            raise FederationError("Whoever has left stays away, and this owner has not left.")
+        if len(absent) > self._agreement.dropouts:
+            raise FederationError("More owners have left than may leave.")
+        return self._counted(number, self._waiting, absent)
+
+    def _with_absent(self, reply: bytes) -> bytes:
+        """Say with whom this owner has handed in since it was ready: it does not with others."""
+        ready = unpack(reply, TO_COORDINATOR, self._agreement.n_owners)
+        handed_in = self._state.absent[ready.fields["release"] :]
+        fields = {"absent": handed_in[0]} if handed_in and ready.kind == "ready" else {}
+        return pack(ready.kind, ready.fields | fields)
 
     def _check_is_next(self, number: int) -> None:
-        """Refuse to answer for a release twice, or before its turn."""
+        """Refuse to go to a release twice, or before its turn."""
         if self._state.has_ended:
             raise FederationError("The fit has ended.")
-        if number != len(self._state.sums) + self._state.is_charged:
+        is_next = number == len(self._state.sums) + self._state.is_charged
+        if not is_next or number != len(self._state.absent):
             raise FederationError("A release is asked for that is not next, or was answered.")
 
     def _begin(self) -> None:
@@ -482,7 +513,8 @@ class Owner:
     def _run(self, charge: Callable[[Any], None] | None = None) -> None:
         """Run up to the first release whose sum is not in the state."""
         stored = (np.frombuffer(from_text(text), "<i8") for text in self._state.sums)
-        sums = [total.astype(np.int64) for total in stored]
+        absent = map(tuple, self._state.absent)
+        sums = [(total.astype(np.int64), gone) for total, gone in zip(stored, absent, strict=False)]
         self._story = masks.Story(self._agreement.digest, keys_of(self._state), sums)
         self._fit = RunningFit(partial(run_fit, self._agreement, self._rows, charge=charge), sums)
         # The thread holds no reference to this object, and ends with it.
@@ -494,17 +526,18 @@ class Owner:
         assert self._fit is not None
         assert self._waiting is not None
         total = masks.checked_sum(words, self._waiting.layout)
+        absent = tuple(self._state.absent[-1])
         found = None
         with suppress(Exception):
             # Impossible sums end here, and parts that cannot be loaded. The text of the error could
             # show private values.
-            found = self._fit.go_on(total)
+            found = self._fit.go_on((total, absent))
         if found is None:
             self._end()
             self._state.save(self._path)
             raise FederationError("The fit has ended: it cannot go on.")
         self._state.sums.append(to_text(total.astype("<i8").tobytes()))
-        self._story.add(total)
+        self._story.add(total, absent)
         self._keep(found)
 
     def _end(self) -> None:
@@ -521,14 +554,15 @@ class Owner:
             self._waiting = None
             self.estimator_, _ = found
 
-    def _hand_in(self, number: int, waiting: Waiting) -> bytes:
+    def _counted(self, number: int, waiting: Waiting, absent: list[int]) -> bytes:
         """Add a share of the noise, round, and mask the counts; never twice for one release."""
         layout = waiting.layout
         counts = counts_of(waiting.part, layout, NoiseSource().key())
-        story = self._story.of(layout)
+        story = self._story.of(layout, absent)
         words = counts.astype(layout.words)
         if self._handshake is not None:
-            secrets = self._handshake.secrets(self._state)
+            secrets = self._handshake.secrets(self._state, absent)
             words = masks.masked(counts, layout.words, self.number, secrets, story)
+        self._state.absent.append(absent)
         fields = {"owner": self.number, "release": number, "digest": story.hex()}
         return pack("answer", fields, words)

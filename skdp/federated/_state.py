@@ -36,6 +36,8 @@ class OwnerState:
     publics: list[str] = field(default_factory=list)  # public keys of all owners
     is_charged: bool = False
     sums: list[str] = field(default_factory=list)  # of all releases so far
+    # For each release that this owner has handed in its part of, who was not there.
+    absent: list[list[int]] = field(default_factory=list)
     answers: dict[str, str] = field(default_factory=dict)  # by the digest of the question
     has_ended: bool = False
 

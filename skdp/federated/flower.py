@@ -76,12 +76,15 @@ def client_app(
 
     @app.query()
     def _answer(message: Message, context: Context) -> Message:  # numpydoc ignore=GL08
+        fields = dict[str, Any]()
         try:
-            fields = _answered(make_owner, save, message.content, context)
+            with make_owner(context) as owner:
+                fields[_OWNER] = owner.number
+                fields[_ANSWER] = _answered(owner, save, message.content, context)
         except Exception as error:
             log(ERROR, "this owner has not answered", exc_info=error)
             text = str(error) if isinstance(error, FederationError) else type(error).__name__
-            fields = {_REFUSAL: text}
+            fields[_REFUSAL] = text
         return Message(RecordDict({_RECORD: ConfigRecord(fields)}), reply_to=message)
 
     return app
@@ -107,7 +110,8 @@ def server_app(
         Takes the fitted model and the context, and keeps the model.
     patience : float, default=600.0
         Seconds to wait for the answers of all owners to one question. It has to be longer than it
-        takes Flower to notice that a node is gone, some 70 s, and an owner to come back.
+        takes Flower to notice that a node is gone, some 70 s, and an owner to come back. An owner
+        who does not is left out after that time, if the federation has `dropouts` left.
 
     Returns
     -------
@@ -139,8 +143,9 @@ def server_app(
 
     @app.main()
     def _lead(grid: Grid, context: Context) -> None:  # numpydoc ignore=GL08
-        coordinator = Coordinator(make_federation(context))
-        save(coordinator.run(partial(_sent, grid=grid, patience=patience)), context)
+        federation = make_federation(context)
+        send = partial(_sent, grid=grid, n_owners=federation._agreement.n_owners, patience=patience)
+        save(Coordinator(federation).run(send), context)
 
     return app
 
@@ -150,29 +155,33 @@ def server_app(
 
 
 def _answered(
-    make_owner: Callable[[Context], Owner],
+    owner: Owner,
     save: Callable[[Any, Context], None] | None,
     content: RecordDict,
     context: Context,
-) -> dict[str, Any]:
+) -> bytes:
     """Answer one question, and save the model if there is one then."""
-    with make_owner(context) as owner:
-        if owner._path is None:
-            raise FederationError(
-                "make_owner must pass state=, a file: Flower starts a process for each message."
-            )
-        answer = owner.handle(content[_RECORD][_QUESTION])
-        if save is not None and "estimator_" in vars(owner):
-            save(owner.estimator_, context)
-        return {_OWNER: owner.number, _ANSWER: answer}
+    if owner._path is None:
+        raise FederationError(
+            "make_owner must pass state=, a file: Flower starts a process for each message."
+        )
+    answer = owner.handle(content[_RECORD][_QUESTION])
+    if save is not None and "estimator_" in vars(owner):
+        save(owner.estimator_, context)
+    return answer
 
 
 # ------------------------------
 # At the server.
 
 
-def _sent(messages: dict[int, bytes], grid: Grid, patience: float) -> dict[int, bytes]:
-    """Ask all nodes until every owner has answered, or patience ends; the same is asked of all."""
+def _sent(
+    messages: dict[int, bytes], grid: Grid, n_owners: int, patience: float
+) -> dict[int, bytes]:
+    """Ask all nodes until every owner has answered, or patience ends; the same is asked of all.
+
+    Owners who were left out may be among them. What they say does not count.
+    """
     (question,) = set(messages.values())
     content = RecordDict({_RECORD: ConfigRecord({_QUESTION: question})})
     answers, answered, end = dict[int, bytes](), set[int](), time.monotonic() + patience
@@ -185,7 +194,9 @@ def _sent(messages: dict[int, bytes], grid: Grid, patience: float) -> dict[int, 
                 # The owner may come back, as another node.
                 log(WARNING, "no answer from node %s: %s", node, reply.error.reason)
                 continue
-            _add(answers, reply.content.get(_RECORD, {}), len(messages))
+            fields = reply.content.get(_RECORD, {})
+            if fields.get(_OWNER) not in set(range(n_owners)) - messages.keys():
+                _add(answers, fields, n_owners)
             answered.add(node)
         if len(answers) < len(messages):
             time.sleep(min(_PAUSE, max(0.0, end - time.monotonic())))

@@ -525,6 +525,8 @@ def record_of(whole: PrivacySpent, records: Mapping[str, PrivacySpent]) -> Priva
         mu=min(composed.mu, whole.mu),
         enforced=composed.enforced and whole.enforced,
         delta_tail=whole.delta_tail,
+        # Who has left one step is not in the later ones.
+        trust=labeled[-1].trust,
     )
 
 

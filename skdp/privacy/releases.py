@@ -304,6 +304,9 @@ class PrivacySpent:  # numpydoc ignore=PR02
     guessable : bool, default=False
         Whether a seed that noise came from may be guessed: an int below 2**64, or a generator, as
         nobody can see whether that was seeded with a secret. There is no guarantee then.
+    trust : str, default=""
+        Of a fit of several owners: whom they trust with what, and who of them has left before its
+        end. Empty where all rows were in one place.
 
     Examples
     --------
@@ -325,6 +328,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
     enforced: bool = True
     delta_tail: float = 0.0
     guessable: bool = False
+    trust: str = ""
 
     @property
     def seeded(self) -> bool:
@@ -458,6 +462,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
             enforced=all(record.enforced for record in records),
             delta_tail=delta_tail,
             guessable=any(record.guessable for record in records),
+            trust="; ".join(dict.fromkeys(record.trust for record in records if record.trust)),
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -475,7 +480,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
     @classmethod
     def _from_dict(cls, record: dict[str, Any]) -> "PrivacySpent":
         """Make the record that `as_dict` has made a dict of."""
-        given = {one.name: record[one.name] for one in fields(cls)}
+        # Records of earlier versions have no trust.
+        given = {one.name: record[one.name] for one in fields(cls) if one.name in record}
         releases = tuple(Release(**one) for one in record["releases"])
         fingerprints = tuple(record["seed_fingerprints"])
         return cls(**{**given, "releases": releases, "seed_fingerprints": fingerprints})
@@ -487,7 +493,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
         return ["seeded: no guarantee against anyone who can guess random_state"] * self.seeded
 
     def __repr__(self) -> str:
-        return printed("PrivacySpent", self, self._notes, summaries(self.releases))
+        notes = [*self._notes, *[f"owners: {self.trust}"] * bool(self.trust)]
+        return printed("PrivacySpent", self, notes, summaries(self.releases))
 
     def _repr_html_(self) -> str:
         return as_html(repr(self))

@@ -13,7 +13,7 @@ proof is in the documentation, under "Across owners".
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn, Self
 
@@ -45,16 +45,28 @@ class Shares:
     n_owners: int
     n_honest: int  # owners who keep their share of the noise secret
     n_units: int  # units of all owners together
+    sizes: tuple[int, ...] = ()  # units of each, where they are public
+    trust: str = ""  # who is trusted with what
 
     @property
-    def n_colluding(self) -> int:
-        """Number of owners who may tell their share of the noise."""
+    def n_lost(self) -> int:
+        """Number of owners whose share of the noise may be known, or missing."""
         return self.n_owners - self.n_honest
 
     @property
     def excess(self) -> float:
-        """Std of the noise of a sum, in units of what the guarantee needs."""
+        """Std of the noise of a sum of all owners, in units of what the guarantee needs."""
         return math.sqrt(self.n_owners / self.n_honest)
+
+    def scale(self, absent: Sequence[int]) -> float:
+        """Return what makes a sum without some owners one of all units."""
+        n_left = self.n_units - sum(self.sizes[number] for number in absent)
+        return self.n_units / n_left
+
+    def excess_without(self, absent: Sequence[int]) -> float:
+        """Return the std of the noise of a scaled sum, in units of what the guarantee needs."""
+        n_left = self.n_owners - len(absent)
+        return math.sqrt(n_left / self.n_honest) * self.scale(absent)
 
     def layout(self, release: Release, shape: tuple[int, ...]) -> "ShareLayout":
         """Lay a booked release out in counts; refuse sums that no word holds."""
@@ -204,8 +216,9 @@ def _distinct(values: np.ndarray, layout: ShareLayout) -> np.ndarray:
     return values[np.triu_indices(len(values))] if is_symmetric else values.ravel()
 
 
-#: Takes the layout of a release and the part of one owner; returns the sum of all counts.
-Exchange = Callable[[ShareLayout, np.ndarray], np.ndarray]
+#: Takes the layout of a release and the part of one owner; returns the sum of all counts, and the
+#: numbers of the owners who are not in it.
+Exchange = Callable[[ShareLayout, np.ndarray], tuple[np.ndarray, tuple[int, ...]]]
 
 
 class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
@@ -218,6 +231,8 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
     _shares: Shares
     _exchange: Exchange
     _n_own: int
+    _weight: float
+    _absent: tuple[int, ...] = ()
 
     @classmethod
     def open(
@@ -227,9 +242,12 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
         exchange: Exchange,
         *,
         n_own: int = 1,
+        weight: float | None = None,
         charge: Callable[[PrivacySpent], None] | None = None,
     ) -> Self:
         """Open the budget of a plan; parts are divided by `n_own`, a private number.
+
+        What all compute alike is handed in by each with its `weight`, one of all owners by default.
 
         An owner of `n_own` rows who is a unit as a whole takes their mean: it lies in the hull of
         what a single row adds, so that no sensitivity of a row is exceeded.
@@ -238,12 +256,19 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
             raise BudgetError("A plan with a tail event has no shares: its delta_tail must be 0.")
         budget = cls.of(plan, charge=charge)
         budget._shares, budget._exchange, budget._n_own = shares, exchange, n_own
+        budget._weight = n_own / shares.n_owners if weight is None else weight
         return budget
+
+    def spent(self) -> PrivacySpent:
+        """Return the record of all releases so far, with who is trusted, and who has left."""
+        trust, absent = self._shares.trust, ", ".join(map(str, self._absent))
+        left = f"; these have left before the end, by their numbers: {absent}" * bool(absent)
+        return replace(super().spent(), trust=trust + left)
 
     def release(self, release: Release, value: Any, *facts: Any, **more: Any) -> Released:
         """Release the sum of all parts, of which `value` is one; see `PrivacyBudget.release`."""
         noisy, noise_std = super().release(release, value, *facts, **more)
-        return Released(noisy, noise_std * self._shares.excess)
+        return Released(noisy, noise_std * self._shares.excess_without(self._absent))
 
     def of_all(self, sums: np.ndarray) -> np.ndarray:
         """Add up the sums of all owners without noise; see `PrivacyBudget.of_all`."""
@@ -252,7 +277,7 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
 
     def part_of(self, value: np.ndarray) -> np.ndarray:
         """Return the part of this owner in what all of them have computed alike."""
-        return value * (self._n_own / self._shares.n_owners)
+        return value * self._weight
 
     def sums_with_initial_noise(
         self, release: Release, *, unit: float, correlation: PrefixNoise
@@ -278,7 +303,9 @@ class ShareBudget(PrivacyBudget):  # numpydoc ignore=PR01
             # What is skipped has no number.
             return value
         layout = self._shares.layout(release, value.shape)
-        return numbers_of(self._exchange(layout, value / self._n_own), layout)
+        counts, self._absent = self._exchange(layout, value / self._n_own)
+        numbers = numbers_of(counts, layout)
+        return numbers * self._shares.scale(self._absent) if self._absent else numbers
 
 
 class Party(NamedTuple):

@@ -19,7 +19,8 @@ from skdp import DPTruncatedSVD
 from skdp.data.rows import Rows
 from skdp.datasets import make_spiked
 from skdp.decomposition.rows import solvers as rows_solvers
-from skdp.federated._agreement import Agreement, agree, run_fit, view_of
+from skdp.federated._agreement import Agreement, run_fit, view_of
+from skdp.federated._federation import agree
 from skdp.federated._owner import RunningFit, Waiting
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.shares import ShareLayout, counts_of
@@ -153,7 +154,7 @@ def hear(agreement, rows, answer: Callable[[int, ShareLayout, np.ndarray], np.nd
         heard.layouts.append(layout)
         heard.parts.append(np.array(part))
         heard.sums.append(answer(next(numbers), layout, part))
-        return heard.sums[-1].copy()
+        return heard.sums[-1].copy(), ()
 
     def watched(rows, basis, clip):
         heard.bases.append((basis, clip))
@@ -182,7 +183,7 @@ def honest_sums(agreement, parts, seed=SEED) -> list[np.ndarray]:
             counts_of(one.part, one.layout, key) for one, key in zip(waiting, keys, strict=True)
         ]
         sums.append(sum(counts))
-        waiting = [fit.go_on(sums[-1]) for fit in fits]
+        waiting = [fit.go_on((sums[-1], ())) for fit in fits]
     return sums
 
 

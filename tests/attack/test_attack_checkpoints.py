@@ -627,14 +627,14 @@ def test_another_key_or_class_is_refused_and_marks_nothing(path):
         DPContinualFactorizer.resume(path, KEY)
     with (
         patch.object(stream_base, "_FORMAT", 0),
-        pytest.raises(ValueError, match="version 3, and not a DPStreamingFactorizer, version 0"),
+        pytest.raises(ValueError, match="version 4, and not a DPStreamingFactorizer, version 0"),
     ):
         DPStreamingFactorizer.resume(path, KEY)
     DPStreamingFactorizer.resume(path, KEY)
 
 
 TAMPERED = {
-    "another class": "UPDATE skdp_once_1 SET kind = 'DPContinualFactorizer, version 3'",
+    "another class": "UPDATE skdp_once_1 SET kind = 'DPContinualFactorizer, version 4'",
     "no part": "DELETE FROM skdp_once_1_parts",
     "a part less": "DELETE FROM skdp_once_1_parts WHERE number = 2",
     "no first part": "DELETE FROM skdp_once_1_parts WHERE number = 0",
@@ -700,7 +700,7 @@ def names_in(value, found):
             names_in(one, found)
 
 
-# What a file of version 3 holds, beside the parameters.
+# What a file of version 4 holds, beside the parameters.
 KEPT = {
     "DPStreamingFactorizer": "_has_ended _id _merged _n_rows_seen _n_shards _noisy_sums _process "
     "_shape _sketches _state privacy_spent_ sketch_sensitivity value_unit_",
@@ -714,7 +714,7 @@ KEPT = {
     "CountSketch": "_buckets _signs column_norms row_norm spectral_norm unit",
     "HaarSketch": "_largest column_norms integers row_norm spectral_norm unit",
     "Release": "follows may_be_skipped mechanism name noise_std sensitivity sensitivity_of share",
-    "PrivacySpent": "delta_tail enforced guessable mu releases seed_fingerprints unit",
+    "PrivacySpent": "delta_tail enforced guessable mu releases seed_fingerprints trust unit",
     "Update": "bound",
     "FrobeniusChange": "largest sensitivity",
 }
@@ -728,4 +728,4 @@ def test_the_version_of_the_format_is_raised_with_what_is_in_it():
     asked_for = inspect.signature(DPContinualFactorizer).parameters.keys()
     kept = {name: set(names) - asked_for for name, names in found.items()}
     assert kept == {name: set(names.split()) for name, names in KEPT.items()}
-    assert stream_base._FORMAT == 3
+    assert stream_base._FORMAT == 4

@@ -39,7 +39,7 @@ def handed_in(name, who, size, n_own=1):
 
     def exchange(layout, part):
         heard.append((layout, part))
-        return np.zeros(layout.size, dtype=np.int64)
+        return np.zeros(layout.size, dtype=np.int64), ()
 
     plan = Plan(COST, release, unit="row", adjacency="replace")
     budget = ShareBudget.open(plan, who, exchange, n_own=n_own)

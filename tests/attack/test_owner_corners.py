@@ -8,7 +8,8 @@ from owner_neighbors import assert_one_story, assert_within_limits, farthest
 from scipy.sparse import csr_array
 
 from skdp import DPPCA, DPTruncatedSVD
-from skdp.federated._agreement import agree, no_rows, view_of
+from skdp.federated._agreement import no_rows, view_of
+from skdp.federated._federation import agree
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.shares import counts_of
 

@@ -22,7 +22,7 @@ from skdp import (
     DPTruncatedSVD,
     PrivacyWarning,
 )
-from skdp.federated import Federation, _agreement
+from skdp.federated import Federation, _federation
 from skdp.ledger import PrivacyLedger
 from skdp.units import Interaction
 
@@ -155,7 +155,7 @@ def test_more_units_than_owners_would_move_a_search(monkeypatch):
     assert low < fit(None) < high
     with pytest.raises(ValueError, match="n_rows must be None with unit='owner'"):
         fit(120)
-    monkeypatch.setattr(_agreement, "_checked_n_rows", lambda n_rows, owners, unit: n_rows)
+    monkeypatch.setattr(_federation, "_checked_sizes", lambda *facts: ())
     assert low < fit(12) < high
     assert not low < fit(120) < high
 

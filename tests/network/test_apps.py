@@ -118,6 +118,41 @@ def test_models_with_targets_and_scales(tmp_path, monkeypatch, estimator):
             np.testing.assert_allclose(getattr(model, name), getattr(expected, name), atol=1e-9)
 
 
+def test_three_of_twenty_hang_up_between_answers(tmp_path, monkeypatch):
+    """One of them is there again later, as another node: it is not asked for more."""
+    rows = np.random.default_rng(1).normal(size=(200, 4)) * [4, 3, 2, 1]
+    gone = {2: 0, 7: 2, 11: 2}  # owners, and from which question on
+
+    def make_federation(context=None):
+        facts = {"n_rows": [10] * 20, "n_features": 4, "owners": 20, "dropouts": 3}
+        return Federation(DPStandardScaler(epsilon=8.0), **facts, aggregator="trusted")
+
+    class Leaving(Grid):
+        questions = ()
+
+        def make_owner(self, context):
+            number = context.node_config["owner"]
+            part = rows[10 * number : 10 * number + 10]
+            return Owner(make_federation(), number, part, state=self.folder / f"{number}")
+
+        def reply_of(self, message):
+            question = message.content["skdp"]["question"]
+            self.questions = tuple(dict.fromkeys([*self.questions, question]))
+            n_before = self.questions.index(question)
+            node = message.metadata.dst_node_id
+            is_there = n_before >= 3 if node == 99 else n_before < gone.get(node, 99)
+            self.dead = set() if is_there else {node}
+            return super().reply_of(message)
+
+    monkeypatch.setitem(globals(), "make_federation", make_federation)
+    grid = Leaving(tmp_path, {node: node for node in range(20)} | {99: 2})
+    model = run(grid, patience=2.0)
+    assert model.mean_.shape == (4,)
+    assert model.privacy_spent_.trust.endswith("left before the end, by their numbers: 2, 7, 11")
+    assert set(grid.models) == set(range(20)) - gone.keys()
+    np.testing.assert_array_equal(grid.models[0].mean_, model.mean_)
+
+
 def test_a_late_node_is_waited_for(tmp_path):
     class Late(Grid):
         def get_node_ids(self):

@@ -46,11 +46,11 @@ def all_parts(layout, part):
     parts = [part, *([np.zeros(layout.shape)] * (layout.n_owners - 1))]
     # Fixed, so that the tests repeat; those of real owners are drawn for each count.
     keys = [hashlib.sha256(f"{layout.name} {i}".encode()).digest() for i in range(len(parts))]
-    return sum(counts_of(part, layout, key) for part, key in zip(parts, keys, strict=True))
+    return sum(counts_of(part, layout, key) for part, key in zip(parts, keys, strict=True)), ()
 
 
 def alone(layout, part):
-    return counts_of(part, layout, KEY)
+    return counts_of(part, layout, KEY), ()
 
 
 def open_budget(plan, shares=None, exchange=all_parts, **more):
@@ -103,7 +103,9 @@ def test_the_budget_of_one_owner_is_that_of_the_door():
     central = PrivacyBudget.of(plan, source)
     noise_std = plan.releases[0].noise_std
     key = source.key(1, "sum 0", "symmetric_gaussian", noise_std, value)
-    own = open_budget(plan, Shares(1, 1, 1000), lambda layout, part: counts_of(part, layout, key))
+    own = open_budget(
+        plan, Shares(1, 1, 1000), lambda layout, part: (counts_of(part, layout, key), ())
+    )
     ours, theirs = own.release(plan.releases[0], value), central.release(plan.releases[0], value)
     np.testing.assert_array_equal(ours.value, theirs.value)
     assert ours.noise_std == theirs.noise_std
@@ -359,7 +361,7 @@ def test_a_search_is_one_of_counts_of_all():
 
 def test_a_symmetric_sum_has_half_the_variance_beside_the_diagonal():
     layout = layout_of(3.0, mechanism="symmetric_gaussian", shape=(300, 300))
-    numbers = numbers_of(all_parts(layout, np.zeros((300, 300))), layout)
+    numbers = numbers_of(all_parts(layout, np.zeros((300, 300)))[0], layout)
     scale = 3.0 * math.sqrt(N_OWNERS / N_HONEST)
     on, beside = numbers.diagonal(), numbers[np.triu_indices(300, 1)]
     # Five standard errors; the lattice adds a thousandth to the variance at most.

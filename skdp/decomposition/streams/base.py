@@ -217,7 +217,7 @@ def _checked_updates(
 # Dense sketches are held in memory beside the sums: "auto" allows them so many bytes.
 _LARGEST_DENSE_SKETCH = 1 << 30  # not studied
 # Raised with every change of what a stream keeps: no other version may go on with it.
-_FORMAT = 3  # not tuned
+_FORMAT = 4  # not tuned
 _KEY_SIZE = 32  # not tuned
 # Sums beyond this count may have wrapped around, as int64 ends at 2 ** 63.
 _LARGEST_COUNT = 2.0**60  # not tuned
