@@ -639,7 +639,8 @@ def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], .
     return tuple(
         (name, value.key() if isinstance(value, Unit) else as_python(value))
         for name, value in values
-        if name not in _NOT_IN_NOISE_KEY
+        # Equal weights of all classes are no weights.
+        if name not in _NOT_IN_NOISE_KEY and (name, value) != ("class_weight", None)
     )
 
 

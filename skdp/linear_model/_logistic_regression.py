@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +35,11 @@ from skdp.linear_model._supervised import (
 )
 from skdp.linear_model.logistic.fit import Estimate, opened, solve_logistic, warnings_for_size
 from skdp.linear_model.logistic.plan import LabeledRows, LogisticSpec, of_classes, plan_logistic
+from skdp.privacy.precision import as_python
 from skdp.units import ResolvedRecord, ResolvedUnit, ResolvedUser
+
+# Least weight of a class; the largest is one over it.
+_LEAST_WEIGHT = 1e-100  # not tuned
 
 
 class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
@@ -248,6 +253,21 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         return tags
 
 
+def _log_weights(class_weight: Any, classes: np.ndarray) -> np.ndarray:
+    """Return the logarithms of the weights of all classes, 0 where none is given; refuse others."""
+    labels, given = classes.tolist(), {} if class_weight is None else class_weight
+    for label, weight in given.items():
+        if as_python(label) not in labels:
+            raise ValueError(f"class_weight has {label!r}, which is not among classes={labels}.")
+        if not (isinstance(weight, Real) and _LEAST_WEIGHT <= float(weight) <= 1 / _LEAST_WEIGHT):
+            raise ValueError(
+                f"class_weight of {label!r} must be a number from {_LEAST_WEIGHT:g} to "
+                f"{1 / _LEAST_WEIGHT:g}, got {weight!r}."
+            )
+    weights = {as_python(label): math.log(float(weight)) for label, weight in given.items()}
+    return np.array([weights.get(label, 0.0) for label in labels])
+
+
 def _digest(of_rows: bytes | None, codes: Targets, labels: tuple[Any, ...]) -> tuple[Any, ...]:
     return of_rows, *digests(codes), labels
 
@@ -273,6 +293,10 @@ class DPLogisticRegression(PrivateClassifier):
         public which labels occur, and warns of that. Labels are strings, or whole numbers below
         2**53, of one type. If `classes` are strings, whole numbers in y are their places among the
         sorted ones, as what scikit-learn wraps around a classifier hands on.
+    class_weight : dict or None, default=None
+        Public weights of classes by their labels, from 1e-100 to 1e100, and 1 where there is none.
+        They multiply the odds of the classes: `intercept_` moves by their logarithms, as weighted
+        records would move it where the model holds, and nothing else changes.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches off the noise and the clipping of gradients.
@@ -371,13 +395,33 @@ class DPLogisticRegression(PrivateClassifier):
 
     _plan, _solve = staticmethod(plan_logistic), staticmethod(solve_logistic)
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateClassifier._parameter_constraints,
+        "class_weight": [dict, None],
+    }
+
     def _read(self, X: Any) -> tuple[Any, None]:
         return X, None
+
+    def _spec_of(self, *given: Any, **more: Any) -> LogisticSpec:
+        spec = super()._spec_of(*given, **more)
+        # Called only for what it refuses.
+        _log_weights(self.class_weight, spec.classes)
+        return spec
+
+    def _set_attributes(self, result: Estimate, spec: LogisticSpec) -> tuple[str, ...]:
+        if self.class_weight is not None:
+            logs = _log_weights(self.class_weight, spec.classes)
+            moved = result.weights.copy()
+            moved[-1] += logs[1] - logs[0] if len(logs) == 2 else logs - logs.mean()
+            result = result._replace(weights=moved)
+        return super()._set_attributes(result, spec)
 
     def __init__(
         self,
         *,
         classes: Any = None,
+        class_weight: dict[Any, float] | None = None,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         privacy_unit: str = "record",
@@ -388,6 +432,7 @@ class DPLogisticRegression(PrivateClassifier):
         random_state: Any = None,
     ) -> None:
         self.classes = classes
+        self.class_weight = class_weight
         self.epsilon = epsilon
         self.delta = delta
         self.privacy_unit = privacy_unit
