@@ -639,8 +639,8 @@ def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], .
     return tuple(
         (name, value.key() if isinstance(value, Unit) else as_python(value))
         for name, value in values
-        # Equal weights of all classes are no weights.
-        if name not in _NOT_IN_NOISE_KEY and (name, value) != ("class_weight", None)
+        # What is None changes nothing, and not the noise that fits had before there was such a thing.
+        if name not in (*_NOT_IN_NOISE_KEY, *(("class_weight", "prior") if value is None else ()))
     )
 
 

@@ -56,6 +56,14 @@ def linear_model(model: Any) -> Said:
     return coef, intercept
 
 
+def normal_law(model: Any) -> Said:
+    """Return mean and covariance of a model that has them."""
+    has_own = hasattr(model, "covariance_")
+    covariance = model.covariance_ if has_own else model.get_covariance()
+    mean = model.location_ if has_own else model.mean_
+    return np.array(mean, np.float64), np.array(covariance, np.float64)
+
+
 def check_prior(
     prior: Any, expected: str, shapes: Iterable[tuple[int, ...]], names: Any
 ) -> tuple[np.ndarray, ...]:

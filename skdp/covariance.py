@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import carrying
 from skdp._marginals import are_whole, hides_samples, plan_marginals, release_marginals, sample_rows
+from skdp._prior import PriorParameter, check_prior, normal_law
 from skdp._validation import by_chunks, check_numbers, check_rows_of, in_parts, results_of
 from skdp.data.containers import finite
 from skdp.data.reduce import on_block
@@ -33,7 +34,10 @@ from skdp.linalg.denoising import (
     check_visible,
     coefficient_errors,
     explained_by,
+    located,
     regress,
+    repaired_spectrum,
+    toward_prior,
 )
 from skdp.linalg.norms import row_norms
 from skdp.linalg.spectrum import deterministic_signs, noise_edge
@@ -72,6 +76,7 @@ class CovarianceSpec(ScaleSpec):
 
     marginals: bool
     dtypes: tuple[str, ...]
+    prior: np.ndarray | None
 
     @property
     def are_binary(self) -> np.ndarray:
@@ -202,12 +207,6 @@ def _joint_gram(
 
 # Least part of the rows, by weight, that clipping can have left; the usual one, and its deviation.
 _LEAST_WEIGHT, _USUAL, _SPREAD = 0.05, 0.85, 0.15  # not studied
-# With more noise in its location, in units of its scale, it is hidden where a column lies.
-_MOST_NOISE = 0.4  # not studied
-# What an eigenvalue of the scaled covariance is at least, in edges of the noise, unless the trace
-# leaves less; and what those that noise hides are on average, at least.
-_FLOOR = 0.3  # benchmarks/covariance/covariance.md
-_LEAST_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
 # For errors, what is left of the variance that a scale has, plus so much of its noise, is at least
 # this. Without the noise, intervals of a skewed target are too short.
 _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
@@ -216,7 +215,9 @@ _NOISE_OF_SCALE, _LEAST_RATIO = 0.25, 0.01  # benchmarks/covariance/intervals.md
 _LEAST_SEEN = 4.0  # not studied
 
 
-def attributes_of(moment: Moment, *, is_centered: bool) -> tuple[dict[str, Any], np.ndarray]:
+def attributes_of(
+    moment: Moment, prior: np.ndarray | None, *, is_centered: bool
+) -> tuple[dict[str, Any], np.ndarray]:
     r"""Compute means and covariances, positive semidefinite, in the units of the columns.
 
     Return also of which columns noise hides the variance in the moment.
@@ -243,21 +244,26 @@ def attributes_of(moment: Moment, *, is_centered: bool) -> tuple[dict[str, Any],
     mean = np.zeros(len(presence)) if is_centered else joint[-1, :-1] / presence
     covariance = (joint[:-1, :-1] / pairs - np.outer(mean, mean)) / unclipped
     noise = noise_std * (1 + (math.sqrt(2) - 1) * np.eye(len(pairs))) / pairs
+    units, taken = np.outer(moment.scale, moment.scale), 0.0
+    if prior is not None:
+        is_seen = ~(moment.is_constant | moment.shows_nothing)
+        covariance, noise, taken = toward_prior(covariance, noise, prior, is_seen)
     noise = np.hypot(noise, np.hypot.outer(of_presence, of_presence) * covariance)
     # The weight divides once, and once more where it stands for what clipping took.
     of_weight = (1 + (weight < is_there)) * math.sqrt(2) * moment.noise_std / weight
     noise = np.hypot(noise, of_weight * covariance)
     values, vectors = np.linalg.eigh(covariance)
     root_mean_square = math.sqrt(float(np.mean(np.square(1 / pairs))))
-    edge = noise_edge(noise_std * root_mean_square, len(values))
-    repaired = vectors * _repaired(values, edge) @ vectors.T
-    repaired, units = (repaired + repaired.T) / 2, np.outer(moment.scale, moment.scale)
+    edge = noise_edge((1 - taken) * noise_std * root_mean_square, len(values))
+    repaired = vectors * repaired_spectrum(values, edge) @ vectors.T
+    repaired = (repaired + repaired.T) / 2
     # What noise leaves of a constant's covariances would be large in its own tiny unit.
     hidden = np.diag(covariance) < _LEAST_SEEN * np.diag(noise)
     varies = ~(moment.is_constant | (moment.shows_nothing & hidden))
     repaired *= np.outer(varies, varies) | np.eye(len(varies), dtype=bool)
     mean, of_noise = moment.center + moment.scale * mean, noise_std * unclipped / presence
-    location, location_std, is_located = _location(moment, mean, of_noise)
+    own, other = (mean, moment.scale * of_noise), (moment.center, moment.scales.center_std)
+    location, location_std, is_located = located(*own, *other, moment.scale)
     # A constant is correlated with itself alone.
     stds = np.sqrt(np.diag(repaired))
     stds = np.where(stds > 0, stds, 1.0)
@@ -278,35 +284,9 @@ def attributes_of(moment: Moment, *, is_centered: bool) -> tuple[dict[str, Any],
         "unclipped_": unclipped,
         "left_": np.where(varies, left, 1.0),
         "feature_bounds_": moment.ends,
+        "prior_weight_": taken,
     }
     return attributes, hidden
-
-
-def _repaired(values: np.ndarray, edge: float) -> np.ndarray:
-    """Raise eigenvalues below the floor; those that noise hides keep what the trace leaves them."""
-    raised, is_hidden = np.maximum(values, _FLOOR * edge), values < edge
-    hidden = raised[is_hidden].sum()
-    left = max(values.sum() - raised[~is_hidden].sum(), _LEAST_HIDDEN * is_hidden.sum())
-    raised[is_hidden] *= min(1.0, left / hidden) if hidden > 0 else 1.0
-    return raised
-
-
-def _location(
-    moment: Moment, mean: np.ndarray, noise_std: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weigh the mean of clipped rows and the center of the scales, which is noisier but unbiased.
-
-    How far they are apart, beyond the noise of both, is the bias of the first. Return also the
-    noise that is left, and of which columns it does not hide the place.
-    """
-    if not moment.noise_std or not np.any(moment.center):
-        return mean, np.zeros(len(mean)), np.full(len(mean), True)
-    own, other = np.square(moment.scale * noise_std), np.square(moment.scales.center_std)
-    error = own + np.maximum(np.square(mean - moment.center) - own - other, 0.0)
-    part = error / np.maximum(error + other, np.finfo(np.float64).tiny)
-    stds = 1 / np.sqrt(1 / own + 1 / other)
-    is_located = (stds <= _MOST_NOISE * moment.scale) & np.isfinite(other)
-    return mean + part * (moment.center - mean), stds, is_located
 
 
 # ------------------------------
@@ -348,6 +328,11 @@ class DPCovariance(ColumnEstimator):
     marginals : bool, default=False
         Whether counts of the entries are released, too, for a fifth of the budget, so that `sample`
         can draw rows, whose entries are between `bounds`, which are needed, and `feature_bounds_`.
+    prior : estimator, tuple or None, default=None
+        Published covariances of the same columns, toward which those of a fit are shrunk as far as
+        noise hides them: a fitted ``EmpiricalCovariance`` or the like, ``PCA``, `DPPCA` or
+        `DPCovariance`, perhaps in a ``FrozenEstimator``; or ``(location, covariance)``. Public: it
+        must not be of these rows, unless they pay for both: :ref:`prior-covariance`.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -383,6 +368,9 @@ class DPCovariance(ColumnEstimator):
     left_ : ndarray of shape (n_features,)
         What part of the variance of each column, by its scale, clipping has left. Errors
         of coefficients grow with what it took. Covered by the guarantee.
+    prior_weight_ : float
+        How much of the prior is in `covariance_`, from 0 to 1; 0 without one. Covered by the
+        guarantee.
     feature_bounds_ : ndarray of shape (2, n_features)
         The lowest and the highest number of each column that the fit did not clip; infinite without
         noise. Covered by the guarantee.
@@ -444,7 +432,9 @@ class DPCovariance(ColumnEstimator):
         **ColumnEstimator._parameter_constraints,
         "assume_centered": ["boolean"],
         "marginals": ["boolean"],
+        "prior": "no_validation",  # `check_prior` checks it.
     }
+    prior: Any = PriorParameter(normal_law)
     _kind = CovarianceSpec
 
     def __init__(
@@ -458,6 +448,7 @@ class DPCovariance(ColumnEstimator):
         bounds: Any = None,
         missing: str = "refuse",
         marginals: bool = False,
+        prior: Any = None,
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -470,6 +461,7 @@ class DPCovariance(ColumnEstimator):
         self.bounds = bounds
         self.missing = missing
         self.marginals = marginals
+        self.prior = prior
         self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -848,7 +840,11 @@ class DPCovariance(ColumnEstimator):
             raise ValueError(
                 "marginals=True needs bounds, known without looking at X, and no assume_centered."
             )
-        return super()._spec_of(*size, **facts)
+        if (prior := self.prior) is not None:
+            expected, d = "covariances, or a tuple (location, covariance)", size[1]
+            mean, prior = check_prior(prior, expected, [(d,), (d, d)], facts["names"])
+            prior += bool(self.assume_centered) * np.outer(mean, mean)
+        return super()._spec_of(*size, prior=prior, **facts)
 
     _plan, _warnings = staticmethod(plan_covariance), staticmethod(warnings_for_covariance)
 
@@ -856,7 +852,7 @@ class DPCovariance(ColumnEstimator):
         self, spec: Any, plan: Any, view: Any, budget: Any, generator: Any
     ) -> tuple[dict[str, Any], Scales]:
         moment = release_moment(plan, spec, view, budget, is_centered=self.assume_centered)
-        found, is_hidden = attributes_of(moment, is_centered=self.assume_centered)
+        found, is_hidden = attributes_of(moment, spec.prior, is_centered=self.assume_centered)
         if spec.marginals:
             facts = found["location_"], found["scale_"], found["feature_bounds_"], spec.are_binary
             released = release_marginals(

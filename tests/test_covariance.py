@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from told import warned_by
 
 import skdp
-from skdp.covariance import _repaired
+from skdp.linalg.denoising import repaired_spectrum
 from skdp.linalg.spectrum import noise_edge
 
 SECRET = 2**99 + 7
@@ -186,12 +186,12 @@ def test_eigenvalues_that_noise_hides_share_what_the_trace_leaves_them():
     noise = np.random.default_rng(0).normal(size=(200, 200))
     values = np.linalg.eigvalsh(np.diag([50.0, *np.ones(199)]) + (noise + noise.T) / 4)
     edge = noise_edge(math.sqrt(0.125), 200)
-    repaired = _repaired(values, edge)
+    repaired = repaired_spectrum(values, edge)
     assert repaired[-1] == values[-1]
     assert repaired.min() > 0
     assert repaired.sum() == pytest.approx(values.sum())
     assert np.maximum(values, 0.3 * edge).sum() > 1.3 * values.sum()
-    np.testing.assert_array_equal(_repaired(values, 0.0), np.maximum(values, 0.0))
+    np.testing.assert_array_equal(repaired_spectrum(values, 0.0), np.maximum(values, 0.0))
 
 
 def test_too_little_budget_is_warned_of_before_anything_is_spent():

@@ -422,3 +422,71 @@ def explained_by(found: Regression, n_units: int) -> Estimate:
     noisy = float(np.sum(counted_twice * np.square(found.noise_std * weights))) / total**2
     unclipped = float(np.clip(value, 0.0, 1.0))
     return Estimate(value, math.sqrt(noisy + 4 * unclipped * (1 - unclipped) ** 2 / n_units))
+
+
+# ------------------------------
+# Covariances of noisy ones.
+
+# What an eigenvalue of the scaled covariance is at least, in edges of the noise, unless the trace
+# leaves less; and what those that noise hides are on average, at least.
+_FLOOR = 0.3  # benchmarks/covariance/covariance.md
+_LEAST_OF_HIDDEN = 0.05  # benchmarks/sweep/sweep.md
+
+
+def repaired_spectrum(values: np.ndarray, edge: float) -> np.ndarray:
+    """Raise eigenvalues below the floor; those that noise hides keep what the trace leaves them."""
+    raised, is_hidden = np.maximum(values, _FLOOR * edge), values < edge
+    hidden = raised[is_hidden].sum()
+    left = max(values.sum() - raised[~is_hidden].sum(), _LEAST_OF_HIDDEN * is_hidden.sum())
+    raised[is_hidden] *= min(1.0, left / hidden) if hidden > 0 else 1.0
+    return raised
+
+
+# Least variance of a scaled column beside a prior.
+_LEAST_VARIANCE = 0.25  # not studied
+
+
+def toward_prior(
+    released: np.ndarray, noise: np.ndarray, prior: np.ndarray, is_seen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Shrink covariances of seen columns toward those with the correlations of a prior.
+
+    Variances stay, so that units do not matter. Return also the noise that is left, and how much of
+    the prior is taken: the part of their squared distance that noise explains (W. James, C. Stein,
+    1961).
+    """
+    variances = np.maximum(np.diag(prior), 0.0)
+    has_prior = is_seen & (variances > 0)
+    ratios = np.sqrt(np.maximum(np.diag(released), _LEAST_VARIANCE))
+    ratios = ratios / np.sqrt(np.where(has_prior, variances, 1.0))
+    is_moved = np.outer(has_prior, has_prior) & ~np.eye(len(prior), dtype=bool)
+    away = np.where(is_moved, np.outer(ratios, ratios) * prior - released, 0.0)
+    distance = max(float(np.square(away).sum()), _TINY)
+    taken = min(1.0, float(np.square(noise[is_moved]).sum()) / distance)
+    return released + taken * away, (1 - taken * is_moved) * noise, taken
+
+
+# With more noise in its location, in units of its scale, it is hidden where a column lies.
+_MOST_NOISE = 0.4  # not studied
+
+
+def located(
+    mean: np.ndarray,
+    mean_std: np.ndarray,
+    center: np.ndarray,
+    center_std: np.ndarray,
+    scale: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weigh the mean of clipped rows and the center of the scales, which is noisier but unbiased.
+
+    How far they are apart, beyond the noise of both, is the bias of the first. Return also the
+    noise that is left, and of which columns it does not hide the place.
+    """
+    if not np.any(mean_std) or not np.any(center):
+        return mean, np.zeros(len(mean)), np.full(len(mean), True)
+    own, other = np.square(mean_std), np.square(center_std)
+    error = own + np.maximum(np.square(mean - center) - own - other, 0.0)
+    part = error / np.maximum(error + other, np.finfo(np.float64).tiny)
+    stds = 1 / np.sqrt(1 / own + 1 / other)
+    is_located = (stds <= _MOST_NOISE * scale) & np.isfinite(other)
+    return mean + part * (center - mean), stds, is_located

@@ -23,6 +23,7 @@ RELEASED |= {
     "unclipped_",
     "left_",
     "feature_bounds_",
+    "prior_weight_",
 }
 PUBLIC = {"n_features_in_", "n_samples_seen_", "privacy_spent_"}
 # How far rows reach follows the budget.
@@ -36,6 +37,7 @@ class Cell(scaler_cells.Cell):
     epsilon: float = 1e4
     is_centered: bool = False
     has_marginals: bool = False
+    has_prior: bool = False
 
     def __call__(self, **more):
         """Make an estimator."""
@@ -46,12 +48,14 @@ class Cell(scaler_cells.Cell):
             "assume_centered": self.is_centered,
             "missing": "mean" if self.has_gaps else "refuse",
             "marginals": self.has_marginals,
+            "prior": (np.zeros(D), np.eye(D)) if self.has_prior else None,
         }
         return DPCovariance(**{**given, **more})
 
     def __str__(self):
         kind = f"epsilon {self.epsilon:g}" + ", centered" * self.is_centered
         kind += ", marginals" * self.has_marginals
+        kind += ", prior" * self.has_prior
         return f"{super().__str__()}, {kind}"
 
 
@@ -69,6 +73,10 @@ CELLS += tuple(
     Cell("given", adjacency, container, has_marginals=True, has_gaps=has_gaps, is_narrow=False)
     for adjacency in ADJACENCIES
     for container, has_gaps in (("dense", False), ("dense", True), ("parts", False))
+)
+CELLS += tuple(
+    Cell("given", adjacency, epsilon=4.0, is_centered=is_centered, has_prior=True)
+    for adjacency, is_centered in itertools.product(ADJACENCIES, (False, True))
 )
 
 

@@ -1,0 +1,97 @@
+"""Covariances that are shrunk toward published ones."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.covariance import EmpiricalCovariance
+from sklearn.decomposition import PCA
+from sklearn.utils._testing import ignore_warnings
+
+from skdp.covariance import DPCovariance
+from skdp.linalg.denoising import toward_prior
+from skdp.model_selection import privacy_spent
+
+KEY, D = 2**70, 20
+MAP = np.random.default_rng(0).normal(size=(D, D)) * np.linspace(2, 0.2, D)
+STDS = np.linalg.norm(MAP, axis=1)
+CORRELATIONS = MAP @ MAP.T / np.outer(STDS, STDS)
+
+
+def rows(n, seed):
+    return np.random.default_rng(seed).normal(size=(n, D)) @ MAP.T + 3
+
+
+PUBLIC = EmpiricalCovariance().fit(rows(200, 1))
+
+
+def errors(prior, epsilon, n_fits=5):
+    X = rows(4000, 2)
+    given = {"prior": prior, "epsilon": epsilon}
+    fits = [DPCovariance(random_state=KEY + s, **given).fit(X) for s in range(n_fits)]
+    far = [np.linalg.norm(fit.correlation_ - CORRELATIONS) for fit in fits]
+    return np.mean(far), np.mean([fit.prior_weight_ for fit in fits])
+
+
+@ignore_warnings
+def test_a_good_prior_helps_with_little_budget():
+    (plain, none), (better, weight) = errors(None, 0.25), errors(PUBLIC, 0.25)
+    assert better < 0.8 * plain
+    assert (none, weight > 0.3) == (0, True)
+
+
+@ignore_warnings
+@pytest.mark.parametrize("epsilon", [0.25, 1.0])
+def test_a_bad_prior_costs_little(epsilon):
+    bad = np.zeros(D), 50.0 * np.ones((D, D))
+    (plain, _), (other, _) = errors(None, epsilon), errors(bad, epsilon)
+    assert other < 1.15 * plain
+
+
+def test_the_part_of_a_distance_that_noise_explains_is_taken():
+    generator, everywhere = np.random.default_rng(0), np.ones(D, dtype=bool)
+    truth, noise = np.corrcoef(MAP), 0.3 * np.ones((D, D))
+    errors = 0.3 * generator.normal(size=(D, D)) * (1 - np.eye(D))
+    released = truth + (errors + errors.T) / np.sqrt(2)
+    # In any units.
+    prior = truth * np.outer(np.arange(1, D + 1), np.arange(1, D + 1))
+    found, left, taken = toward_prior(released, noise, prior, everywhere)
+    assert taken > 0.8
+    assert np.linalg.norm(found - truth) < 0.5 * np.linalg.norm(released - truth)
+    np.testing.assert_allclose(left[~np.eye(D, dtype=bool)], 0.3 * (1 - taken))
+    same, _, none = toward_prior(released, 0 * noise, prior, everywhere)
+    assert none == 0
+    assert (same == released).all()
+    # Columns that are not seen, or do not vary in the prior, stay.
+    prior[3] = prior[:, 3] = 0
+    found, _, taken = toward_prior(released, noise, prior, np.arange(D) != 5)
+    assert taken > 0
+    assert (found[[3, 5]] == released[[3, 5]]).all()
+
+
+@ignore_warnings
+def test_priors_of_other_kinds_say_the_same():
+    X = rows(500, 1)
+    own, pca = EmpiricalCovariance().fit(X), PCA().fit(X)
+    values = own.location_, own.covariance_
+    for prior in (pca, DPCovariance(epsilon=np.inf).fit(X), values):
+        model = clone(DPCovariance(prior=prior))
+        np.testing.assert_allclose(model.prior[0], own.location_, rtol=1e-9)
+        np.testing.assert_allclose(model.prior[1], own.covariance_, rtol=0.01)
+    fitted = DPCovariance(prior=values).fit(X)
+    assert "prior" in privacy_spent(fitted).steps[0].note
+
+
+@pytest.mark.parametrize(
+    ("prior", "match"),
+    [
+        (EmpiricalCovariance(), "a clone has undone that"),
+        (np.eye(D), "prior must be covariances, or a tuple"),
+        ((np.zeros(3), np.eye(3)), r"shape \(3,\) where X asks for \(20,\)"),
+        ((np.zeros(D), np.full((D, D), np.inf)), "finite numbers"),
+    ],
+)
+def test_other_priors_are_refused_before_anything_is_spent(prior, match):
+    model = DPCovariance(prior=prior)
+    with pytest.raises(ValueError, match=match):
+        model.fit(rows(50, 3))
+    assert not hasattr(model, "privacy_spent_")
