@@ -639,7 +639,7 @@ def parameters_by_value(estimator: PrivateEstimator) -> tuple[tuple[str, Any], .
     return tuple(
         (name, value.key() if isinstance(value, Unit) else as_python(value))
         for name, value in values
-        # What is None changes nothing, and not the noise that fits had before there was such a thing.
+        # What is None leaves fits as they were before there was such a thing, noise and all.
         if name not in (*_NOT_IN_NOISE_KEY, *(("class_weight", "prior") if value is None else ()))
     )
 
