@@ -60,7 +60,12 @@ warning. *False alarms*: scores within .01 of the twin, with a warning; in brack
 *Below*: cells .05 worse than no model. *Falls*: cells that a larger epsilon makes worse, by more
 than .01 and two standard errors, and leaves behind the twin. *Misses*: cells .01 behind the twin at
 epsilon 256. *No model*: cells with refused fits, or scores within .01 of no model's, where the
-twin is .1 better than that. A fit of classes counts twice, by its AUC and by its log loss."""
+twin is .1 better than that. A fit of classes counts twice, by its AUC and by its log loss.
+
+Few rows decide the twin of two tables of "components": one of page_blocks, which has nine tenths of
+the variance of a column, and eleven of ailerons, where seven columns differ from 0 in five rows at
+most. Privacy hides them at any of these budgets: without the row and the columns, nothing is missed
+at epsilon 256."""
 
 
 # ------------------------------
