@@ -282,12 +282,13 @@ class DPGridSearch(BaseDPSearch):
         :class:`~sklearn.pipeline.Pipeline` of such estimators, of steps that learn nothing
         (`Binarizer`, `Normalizer`, `FunctionTransformer`, `AdditiveChi2Sampler`,
         `HashingVectorizer`, `FeatureHasher`, and `CountVectorizer`, `SimpleImputer` and
-        `OneHotEncoder` whose parameters say all) and of :class:`~sklearn.frozen.FrozenEstimator`.
-        Behind a private step only `Binarizer`, `Normalizer`, `PolynomialFeatures`,
-        `SplineTransformer` with given knots and selections of columns stand. The caller has to make
-        sure that the function of a `FunctionTransformer` takes every row by itself, and that frozen
-        estimators were fitted to public rows. The epsilons of private steps only say in which
-        proportions they share the budget. Or a :class:`skdp.DPPipeline`, whose shares are taken.
+        `OneHotEncoder` whose parameters say all; `FeatureUnion` of these) and of
+        :class:`~sklearn.frozen.FrozenEstimator`. Behind a private step only `Binarizer`,
+        `Normalizer`, `PolynomialFeatures`, `SplineTransformer` with given knots, unions of these
+        and selections of columns stand. The caller has to make sure that the function of a
+        `FunctionTransformer` takes every row by itself, and that frozen estimators were fitted to
+        public rows. The epsilons of private steps only say in which proportions they share the
+        budget. Or a :class:`skdp.DPPipeline`, whose shares are taken.
     param_grid : dict or list of dict
         Parameters mapped to lists of values, as in :class:`~sklearn.model_selection.GridSearchCV`.
         Parameters of the guarantee are refused: :func:`skdp.model_selection.epsilon_curve` tells

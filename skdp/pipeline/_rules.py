@@ -157,6 +157,8 @@ def private_steps(estimator: Any) -> dict[str, Any]:
 
 def is_stateless(step: Any) -> bool:
     """Return whether an estimator learns nothing from the rows that it is fitted to."""
+    if type(step) is FeatureUnion:
+        return all(is_passed_through(one) or is_stateless(one) for _, one in parts_of(step) or ())
     return type(step) in _stateless() and not (calls_objects(step) or learning_parameters(step))
 
 
@@ -220,7 +222,7 @@ def is_passed_through(step: Any) -> bool:
 _OF_ALL_ROWS = (Binarizer, Normalizer, PolynomialFeatures, SplineTransformer)
 OF_ALL_ROWS = (
     "Binarizer, Normalizer, PolynomialFeatures, SplineTransformer with an array of knots, and "
-    "ColumnTransformer of these, 'passthrough' and 'drop'"
+    "ColumnTransformer and FeatureUnion of these, 'passthrough' and 'drop'"
 )
 
 
@@ -233,6 +235,8 @@ def takes_all_rows(step: Any) -> bool:
         are_given = not any(callable(columns) for *_, columns in step.transformers)
         parts = [part for _, part in parts_of(step) or ()]
         return are_given and not any(map(is_columns, parts)) and all(map(takes_all_rows, parts))
+    if type(step) is FeatureUnion:
+        return all(takes_all_rows(part) for _, part in parts_of(step) or ())
     if step is None or isinstance(step, str):
         return step in (None, "passthrough", "drop")
     return type(step) in _OF_ALL_ROWS and is_stateless(step)

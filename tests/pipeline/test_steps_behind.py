@@ -191,9 +191,10 @@ BEFORE = {
     "chosen columns": columns(("passthrough", make_column_selector())),
     "subclass in columns": columns((Subclass(), [0])),
     "private columns": columns((clone(LAST), [0])),
+    "union of functions": make_union(Normalizer(), FunctionTransformer()),
 }
 NOWHERE = {
-    "union": make_union(Normalizer()),
+    "union": make_union(StandardScaler()),
     "pipeline": make_pipeline(Normalizer()),
     "subclass": Subclass(),
     "learned splines": SplineTransformer(),
