@@ -119,7 +119,9 @@ def warnings_for_plan(spec: ScaleSpec, plan: Plan) -> Iterator[str]:
 def warnings_for_scales(scales: Scales, spec: ScaleSpec, names: Sequence[Any]) -> Iterator[str]:
     """Warn of columns whose scale, or place, noise hides, or that floats cannot square."""
     if spec.cost.is_private:
-        is_hidden = scales.is_flat | scales.are_hidden()
+        # Of other flat columns the spread is known well enough to use.
+        is_lost = scales.is_flat & (scales.variance < scales.variance_std)
+        is_hidden = is_lost | scales.are_hidden()
         yield from warnings_for_hidden(is_hidden, f"Use {_remedy(spec)}.")
     elif (is_invalid := has_invalid_squares(scales)).any():
         columns = shortened([str(names[column]) for column in np.flatnonzero(is_invalid).tolist()])

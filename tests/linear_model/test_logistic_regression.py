@@ -292,7 +292,7 @@ def test_it_names_a_class_that_noise_hides(rare):
     X, _ = drawn(2000, 2)
     often = next(name for name in NAMES[:2] if name != rare)
     few, many = (np.where(np.arange(len(X)) < count, rare, often) for count in (4, 300))
-    model = private(classes=NAMES[:2])
+    model = private(classes=NAMES[:2], epsilon=2.0)
     assert (
         f"Classes with few records, as far as noise can tell: 1 of 2 "
         f"(classes_[{list(NAMES[:2]).index(rare)}])." in warned_by(lambda: model.fit(X, few))

@@ -23,6 +23,7 @@ from skdp import (
 )
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
+from skdp.preprocessing._scaler import warnings_for_scales
 from skdp.preprocessing.intervals import (
     N_BINS,
     Intervals,
@@ -33,8 +34,10 @@ from skdp.preprocessing.intervals import (
     place_within,
     summing,
 )
-from skdp.preprocessing.scales import Moments, weights_of
+from skdp.preprocessing.scales import Moments, Scales, ScaleSpec, weights_of
 from skdp.privacy.noise import NoiseSource
+from skdp.privacy.plan import PrivacyCost
+from skdp.units import ResolvedRecord
 
 SEED = 2**100
 N = 4000
@@ -43,6 +46,13 @@ X = generator.normal(size=(N, 4)) * [1.0, 20.0, 0.03, 300.0] + [0.0, 50.0, 0.0, 
 MIXED = np.where(generator.random(X.shape) < 0.6, 0.0, X)
 BOUNDS = (X.mean(0) - 4 * X.std(0), X.mean(0) + 4 * X.std(0))
 EXACT = {"epsilon": np.inf, "clip": None}
+PUBLIC = {
+    "cost": PrivacyCost(1.0, 1e-6),
+    "unit": ResolvedRecord("replace"),
+    "n_units": 2500,
+    "n_features": 2,
+    "rounding": 0.0,
+}
 
 
 def silently(scaler, *data):
@@ -282,6 +292,15 @@ def test_it_warns_of_columns_that_do_not_vary_only_if_they_are_many(bounds):
         ]
         assert texts == [texts[0]] * 5
         assert any("a third of the columns" in line for line in texts[0]) == is_told
+
+
+@pytest.mark.parametrize(("variance", "n_warnings"), [(0.5, 1), (1.5, 0)])
+def test_it_does_not_warn_of_flat_columns_whose_spread_is_known_well_enough(variance, n_warnings):
+    flat, spec = np.array([True, False]), ScaleSpec(**PUBLIC, interval=None)
+    found = Scales(
+        np.zeros(2), np.array([variance, 9.0]), flat, ~(flat | True), 1.0, variance_std=1.0
+    )
+    assert len(list(warnings_for_scales(found, spec, ("a", "b")))) == n_warnings
 
 
 @pytest.mark.parametrize("times", [2, 100, 1e9])
