@@ -358,7 +358,7 @@ _OF_PUBLISHER = (
 )
 _MODEL = {"model_name": "Central", "release_type": "One release"}
 _MODEL |= {"data_source_type": "Static", "access_type": "Non-interactive"}
-_CENTRAL = "central: whoever ran the fit has read the data, each owner of a Federation its own rows"
+_CENTRAL = "central: whoever ran the fit has read the data"
 _LOCAL = "local: each person has added the noise before anybody else saw its row"
 _NOT_COVERED = "Not covered: the running time, and predictions for private rows and their scores."
 _FALSE = 0.01  # not tuned
@@ -530,7 +530,7 @@ class ModelCard:  # numpydoc ignore=PR02
         if not self.report.is_private:
             raise ValueError(f"An entry needs a guarantee. {self.report.verdict}.")
         spent, assumed = self.spent, self.as_dict()["assumptions"]
-        name = {"model_name": "Local"} if self._trust == _LOCAL else {}
+        name = {"model_name": "Local"} if self._trust.startswith("local") else {}
         mechanisms = ", ".join(dict.fromkeys(one.mechanism for one in spent.releases))
         given = {"epsilon": spent.epsilon, "delta": spent.delta}
         loss = {

@@ -154,6 +154,29 @@ def test_everybody_may_stay_and_one_more_may_not_leave():
         talk_of("scaler", federation, leave_at={4: 1}).run()
 
 
+@pytest.mark.parametrize(
+    ("aggregator", "trust", "name"),
+    [
+        ("masked", "masks hide all but sums of 20 owners, 1 of whom may collude", "Central"),
+        ("trusted", "a server adds up parts of 20 owners, and is trusted", "Central"),
+        ("none", "local: each of 20 owners adds all of the noise", "Local"),
+    ],
+)
+def test_a_card_says_who_is_trusted(aggregator, trust, name):
+    _, rows, _ = CASES["covariance"]
+    federation = federation_of("covariance", aggregator=aggregator)
+    card = model_card(federation.fit(parts_of(rows)))
+    assert card.as_dict()["trust_model"].startswith(trust)
+    assert f"- Trust model: {trust}" in card.as_markdown()
+    facts = {"name": "a", "description": "a", "intended_use": "a", "data_product_region": "a"}
+    facts |= {"data_curators": [], "publication_date": "2026-01-01"}
+    entry = card.registry_entry("a", authors=["a"], **facts)
+    assert entry["deployment"]["deployment_model"]["model_name"] == name
+    record = card.spent.as_dict()
+    assert type(card.spent)._from_dict(record) == card.spent
+    assert type(card.spent)._from_dict({k: v for k, v in record.items() if k != "trust"})
+
+
 def test_the_noise_is_that_of_the_fewest_honest_owners():
     talk = talk_of("covariance", stop_at=3)
     talk.run()
