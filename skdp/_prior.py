@@ -11,6 +11,8 @@ from sklearn.preprocessing import StandardScaler
 from skdp.exceptions import shown
 from skdp.preprocessing import DPStandardScaler
 
+#: What a prior of covariances may be, in the words of an error.
+NORMAL_LAW = "covariances, or a tuple (location, covariance)"
 #: What a prior says, such as coefficients and an intercept; and the names of its features, or None.
 Said = tuple[Any, ...]
 

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import carrying
 from skdp._marginals import are_whole, hides_samples, plan_marginals, release_marginals, sample_rows
-from skdp._prior import PriorParameter, check_prior, normal_law
+from skdp._prior import NORMAL_LAW, PriorParameter, check_prior, normal_law
 from skdp._validation import by_chunks, check_numbers, check_rows_of, in_parts, results_of
 from skdp.data.containers import finite
 from skdp.data.reduce import on_block
@@ -841,8 +841,8 @@ class DPCovariance(ColumnEstimator):
                 "marginals=True needs bounds, known without looking at X, and no assume_centered."
             )
         if (prior := self.prior) is not None:
-            expected, d = "covariances, or a tuple (location, covariance)", size[1]
-            mean, prior = check_prior(prior, expected, [(d,), (d, d)], facts["names"])
+            d, names = size[1], facts["names"]
+            mean, prior = check_prior(prior, NORMAL_LAW, [(d,), (d, d)], names)
             prior += bool(self.assume_centered) * np.outer(mean, mean)
         return super()._spec_of(*size, prior=prior, **facts)
 

@@ -7,9 +7,11 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.decomposition import PCA
 from sklearn.utils._testing import ignore_warnings
 
+from skdp import DPPCA
 from skdp.covariance import DPCovariance
 from skdp.linalg.denoising import toward_prior
 from skdp.model_selection import privacy_spent
+from skdp.units import Entry
 
 KEY, D = 2**70, 20
 MAP = np.random.default_rng(0).normal(size=(D, D)) * np.linspace(2, 0.2, D)
@@ -95,3 +97,40 @@ def test_other_priors_are_refused_before_anything_is_spent(prior, match):
     with pytest.raises(ValueError, match=match):
         model.fit(rows(50, 3))
     assert not hasattr(model, "privacy_spent_")
+
+
+# ------------------------------
+# Components.
+
+
+def captured(prior, epsilon, n_fits=5):
+    X, basis = rows(4000, 2), []
+    for seed in range(n_fits):
+        fit = DPPCA(4, epsilon=epsilon, prior=prior, random_state=KEY + seed).fit(X)
+        basis.append(fit.components_)
+    best = np.linalg.eigvalsh(MAP @ MAP.T)[-4:].sum()
+    return np.mean([np.trace(V @ MAP @ MAP.T @ V.T) / best for V in basis])
+
+
+@ignore_warnings
+def test_components_toward_a_prior_capture_more_and_a_bad_one_costs_little():
+    public = PCA().fit(rows(200, 1))
+    bad = np.zeros(D), np.diag(np.arange(1.0, D + 1))
+    plain, better, other = (captured(prior, 0.25) for prior in (None, public, bad))
+    assert better > plain + 0.01
+    assert other > plain - 0.03
+
+
+@ignore_warnings
+def test_components_are_cloned_with_their_prior():
+    X = rows(500, 1)
+    model = clone(clone(DPPCA(2, prior=PCA().fit(X)))).fit(X)
+    assert 0 < model.prior_weight_ <= 1
+    assert not hasattr(DPPCA(2).fit(X), "prior_weight_")
+    assert DPPCA(2, prior=PUBLIC, epsilon=np.inf).fit(X).prior_weight_ == 0
+
+
+@pytest.mark.parametrize("more", [{"solver": "power"}, {"privacy_unit": Entry((-1, 1))}])
+def test_components_without_a_whole_moment_take_no_prior(more):
+    with pytest.raises(ValueError, match="prior is for privacy_unit='row' or 'user' and solver"):
+        DPPCA(2, prior=PUBLIC, **more).fit(rows(50, 1))

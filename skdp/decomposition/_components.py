@@ -7,6 +7,7 @@ from sklearn.utils._param_validation import Interval, Options, RealNotInt, StrOp
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import in_dtype
+from skdp._prior import PriorParameter, normal_law
 from skdp._validation import AT_LEAST_ONE, by_chunks, check_rows_of, in_parts, results_of
 from skdp.data.sources import mean_of_results
 from skdp.decomposition._matrix_estimator import MatrixEstimator, Projection
@@ -16,12 +17,11 @@ from skdp.decomposition._spec import Factors, MatrixSpec, RowsSpec, choose_rank
 class DPPCA(MatrixEstimator):
     """Principal component analysis with differential privacy for rows, entries or edges.
 
-    One entry is not one person: if a person is a row, keep ``privacy_unit="row"``. The other units
-    protect a single value; they protect people with many values far less.
-
-    Centers X by a private mean and publishes the principal components, the mean and the explained
-    variances. With ``epsilon=inf``, no bounds and a solver that sees the whole matrix ("covariance"
-    or "input") it computes what :class:`sklearn.decomposition.PCA` does.
+    One entry is not one person: if a person is a row, keep ``privacy_unit="row"``. Other units, of
+    a single value, protect people with many values far less. Centers X by a private mean and
+    publishes the principal components, the mean and the explained variances. With ``epsilon=inf``,
+    no bounds and a solver that sees the whole matrix ("covariance" or "input") it computes what
+    :class:`sklearn.decomposition.PCA` does.
 
     Parameters
     ----------
@@ -72,6 +72,8 @@ class DPPCA(MatrixEstimator):
         Only for iterations ("alternating", "power", "deflation") of entries and edges, else
         refused: coherence that the noise is scaled for. The first basis that exceeds it ends the
         fit as failed, with all its budget spent. ``None`` scales the noise to each basis.
+    prior : estimator, tuple or None, default=None
+        As in :class:`DPCovariance`, only for whole rows and "covariance".
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -96,8 +98,8 @@ class DPPCA(MatrixEstimator):
         Center that was subtracted. Covered by the guarantee.
     noise_variance_ : float
         Mean variance outside the components, at least its noise. Covered by the guarantee.
-    row_norm_ : float
-        For whole rows: bound that the centered rows were clipped to. Covered by the guarantee.
+    row_norm_, prior_weight_ : float
+        For whole rows: bound of centered rows; part of the prior. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, `n_components_`)
         Left singular vectors; not for rows. Covered by the guarantee, unlike `transform`.
     coherence_left_, coherence_right_ : float
@@ -126,13 +128,12 @@ class DPPCA(MatrixEstimator):
     with released bases, or all entries. `plan` lists every release before a fit, `privacy_spent_`
     afterwards. Assumed public: the shape of X, its dtype, whether it is dense or sparse, feature
     names, and parameters. NaN and infinity are refused, which reveals that there are none. Not
-    covered: what `transform`, `fit_transform`, `score` and `score_samples` return, without noise;
-    and the running time.
+    covered: what `transform`, `score` and `score_samples` return, without noise; the running time.
 
     "covariance" is Analyze Gauss (Dwork et al. 2014, :doi:`10.1145/2591796.2591883`), "power" the
     private power method (Nicolas et al. 2024, :arxiv:`2411.01931`), "alternating" and "deflation"
     follow Hardt and Roth (2013, :arxiv:`1211.0975`). Mathematics, proofs and all references:
-    :doc:`/pca_svd` for rows, :doc:`/entries` for the other units. Readings of rows: "covariance" 2,
+    :doc:`/pca_svd` for rows, :doc:`/entries` for other units. Readings of rows: "covariance" 2,
     "adaptive" 2 or 4, "power" ``n_iter + 2``, one more for a bound that is None. :ref:`memory`.
 
     Examples
@@ -158,9 +159,11 @@ class DPPCA(MatrixEstimator):
         "center": [StrOptions({"private"}), Options(bool, {False}), "array-like"],
         **MatrixEstimator._parameter_constraints,
         **MatrixEstimator._component_constraints,
+        "prior": "no_validation",  # `check_prior` checks it.
     }
 
     _is_pca = True
+    prior = PriorParameter(normal_law)
 
     def __init__(
         self,
@@ -178,6 +181,7 @@ class DPPCA(MatrixEstimator):
         n_iter: int | str = "auto",
         n_oversamples: int | str = "auto",
         coherence_bound: float | None = None,
+        prior: Any = None,
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -195,6 +199,7 @@ class DPPCA(MatrixEstimator):
         self.n_iter = n_iter
         self.n_oversamples = n_oversamples
         self.coherence_bound = coherence_bound
+        self.prior = prior
         self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -299,6 +304,8 @@ class DPPCA(MatrixEstimator):
             max(noise_variance, factors.eigenvalue_noise / degrees_of_freedom)
         )
         self._set_components(factors.leading(n_components), leading, total, dtype)
+        if isinstance(spec, RowsSpec) and spec.prior is not None:
+            self.prior_weight_ = factors.prior_weight
         if isinstance(spec, RowsSpec) and spec.solver == "covariance":
             assert factors.eigenvalue_errors is not None
             assert factors.angles is not None

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp import _validation as checks
 from skdp._estimator import Data, PrivateEstimator, in_dtype
+from skdp._prior import NORMAL_LAW, check_prior
 from skdp.data.containers import checked_container, finite, float_dtype, kinds_of, text_of_kinds
 from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts
 from skdp.data.people import keyed_by_people, people_of, rounding_of_units
@@ -262,7 +263,7 @@ def warnings_for_units(factors: Factors, n_features: int) -> list[str]:
 # Attributes that only some units or solvers have; a refit drops those of the fit before.
 _OF_SOME = (
     *("coherence_left_", "coherence_right_", "failed_", "left_components_", "row_norm_"),
-    *("components_noise_angle_", "explained_variance_std_error_"),
+    *("components_noise_angle_", "explained_variance_std_error_", "prior_weight_"),
 )
 # Warn if less than this fraction of the squared coordinates of rows is signal.
 _LEAST_SIGNAL = 0.5  # not studied
@@ -420,12 +421,27 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             "rounding": rounding_of_units(like, shape, **as_summed),
             "center": center,
             "releases_mean": not self._is_pca or isinstance(center, str),
+            "prior": self._checked_prior(shape[1], given_unit, has_bases=support.has_bases),
             **changes,
         }
         if support.has_bases:
             return resolve_entries(self._asked(EntriesSpec, **facts))
         facts |= {"is_pca": self._is_pca, "is_in_memory": not isinstance(like, RowBlocks)}
         return resolve_rows(self._asked(RowsSpec, **facts))
+
+    def _checked_prior(
+        self, n_features: int, given_unit: str, *, has_bases: bool
+    ) -> np.ndarray | None:
+        """Return the covariances of the prior; refuse one where no whole moment is released."""
+        if (prior := getattr(self, "prior", None)) is None:
+            return None
+        if has_bases or self.solver not in ("auto", "covariance"):
+            raise ValueError(
+                "prior is for privacy_unit='row' or 'user' and solver='covariance', got "
+                f"{given_unit} and solver={self.solver!r}: pass prior=None, or these."
+            )
+        shapes = [(n_features,), (n_features, n_features)]
+        return check_prior(prior, NORMAL_LAW, shapes, None)[1]
 
     def _resolved_unit(self) -> ResolvedUnit:
         given, name = self.privacy_unit, type(self).__name__

@@ -58,6 +58,7 @@ class Factors:
     left_signal: float = 1.0  # largest part of a left vector's squared length that is not noise
     # Decomposes the same released moment for another number of components, or for None.
     decompose: Callable[..., "Factors"] | None = None
+    prior_weight: float = 0.0  # how much of a prior the moment has
     scales: np.ndarray | None = None  # what columns were divided by, after their release
 
     def of_correlations(self, n_components: int | float | str | None) -> "Factors":
@@ -199,6 +200,7 @@ class RowsSpec(MatrixSpec):
     mean_norm: float | None
     is_pca: bool  # at most min(n_samples, n_features) components
     is_in_memory: bool
+    prior: np.ndarray | None = None  # covariances that the moment is shrunk toward
     is_exact: bool = False  # whether the iteration starts at the leading directions
     # Solvers that the mean may guide if most rows turn out to be positive; none if it must not.
     guided_solvers: tuple[str, ...] = ()

@@ -22,6 +22,7 @@ MODELS = {
     "pca": (DPPCA, {}),
     "pca, public center": (DPPCA, {"center": np.linspace(-1, 1, D)}),
     "pca, not centered": (DPPCA, {"center": False}),
+    "pca, prior": (DPPCA, {"prior": (np.zeros(D), np.diag(np.arange(1.0, D + 1)))}),
     "pca, centered again": (DPPCA, {}),
 }
 # "refined" is the adaptive solver made to take the branch that so few rows do not deserve; of
@@ -75,7 +76,8 @@ class Cell:
 
 def models_of(solver):
     """Give the models that a solver is attacked in; rows are centered again before any solver."""
-    return [name for name in MODELS if solver == "covariance" or name != "pca, centered again"]
+    others = () if solver == "covariance" else ("pca, centered again", "pca, prior")
+    return [name for name in MODELS if name not in others]
 
 
 CELLS = (
@@ -214,6 +216,7 @@ def released(cell):
     names = RELEASED | {"row_norm_"}
     if not cell.model.startswith("pca"):
         return names
+    names |= {"prior_weight_"} if cell.model == "pca, prior" else set()
     return names | RELEASED_OF_PCA | (ERRORS if cell.solver == "covariance" else set())
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from skdp.data.rows import Rows, open_rows
 from skdp.decomposition._spec import Factors, RowsSpec, rank_of
-from skdp.decomposition.rows.moments import decompose
+from skdp.decomposition.rows.moments import decompose, decompose_toward
 from skdp.decomposition.rows.plan import (
     WIDER,
     RowFactorReleases,
@@ -82,6 +82,8 @@ def solve_rows(
             rows = clip_to_norm(rows, search, spec.row_norm, spec, budget)
         # The mean is the center: its noise is an error of the moment, and of nothing else.
         decomposition = partial(decompose, center_error=spec.shape[0] * center_std**2)
+    if spec.prior is not None:
+        decomposition = partial(decompose_toward, prior=spec.prior, decomposition=decomposition)
     unclipped = unclipped_fraction(search, rows.bound, spec, budget)
     of_norms: dict[str, Any] = {"row_norm": float(rows.bound), "unclipped": unclipped}
     if plan.center is None and way.means:

@@ -1,5 +1,6 @@
 """Factors of released second moments: priors, scales, errors, and the mean as a guide."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -121,6 +122,31 @@ def decompose(
         noisy=squared_bound * second_moments,
         off_diagonal_std=squared_bound * off_diagonal_std,
     )
+
+
+def decompose_toward(
+    noisy: np.ndarray,
+    noise_std: float,
+    prior: np.ndarray,
+    decomposition: Callable[..., Factors],
+    **asked: Any,
+) -> Factors:
+    """Shrink a released second moment toward a multiple of a prior, and decompose it.
+
+    Of the prior it gets the part of their squared distance that noise explains (W. James, C. Stein,
+    1961). The multiple is the nearest one: clipping makes rows shorter.
+    """
+    unit = max(float(np.abs(noisy).max()), np.finfo(np.float64).tiny)
+    direction = prior / max(float(np.abs(prior).max()), np.finfo(np.float64).tiny)
+    direction = direction / max(float(np.linalg.norm(direction)), np.finfo(np.float64).tiny)
+    along = max(float(np.sum(noisy / unit * direction)), 0.0)
+    away = along * direction - noisy / unit
+    distance = max(float(np.square(away).sum()), np.finfo(np.float64).tiny)
+    # Off the diagonal noise has half the variance.
+    explained = np.square(noise_std / unit) * len(noisy) * (len(noisy) + 1) / 2
+    taken = min(1.0, float(explained) / distance)
+    factors = decomposition(noisy + taken * unit * away, (1 - taken) * noise_std, **asked)
+    return replace(factors, prior_weight=taken)
 
 
 # So many standard deviations above its mean is the length that the error of a center rarely has.

@@ -66,13 +66,15 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
             f"n_components={n_components} must be at most {name}={most}, got {of_rows}={n_rows} "
             f"and n_features={n_features}."
         )
+    if spec.prior is not None:
+        solver = "covariance"
     if solver == "auto":
         fewest, largest = _ADAPTIVE_FEATURES
         solver = "adaptive" if fewest <= n_features <= largest else "covariance"
         if n_features > _LARGEST_MATRIX[spec.unit.adjacency]:
             solver = "power"
     extra = n_components if spec.n_oversamples == "auto" else int(spec.n_oversamples)
-    is_exact = _is_exact(spec)
+    is_exact = spec.prior is None and _is_exact(spec)
     if is_exact:
         solver, extra = "power", 0
     elif solver == "power" != spec.solver and not spec.cost.is_private:
@@ -87,7 +89,7 @@ def resolve_rows(spec: RowsSpec) -> RowsSpec:
         solver=solver,
         basis_size=min(int(n_components) + int(extra), n_features),
         n_iter=n_steps if spec.n_iter == "auto" else spec.n_iter,
-        guided_solvers=_guided_solvers(spec, solver),
+        guided_solvers=_guided_solvers(spec, solver) if spec.prior is None else (),
         is_exact=is_exact,
     )
 
