@@ -14,7 +14,12 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _get_feature_names, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import (
+    _get_feature_names,
+    _num_samples,
+    check_consistent_length,
+    check_is_fitted,
+)
 
 from skdp import _validation as checks
 from skdp._estimator import Data, PrivateEstimator, in_dtype
@@ -88,7 +93,7 @@ class PersonalHead:  # numpydoc ignore=PR02
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
             Rows, laid out as those of the fit.
 
         Returns
@@ -119,7 +124,7 @@ class PersonalHead:  # numpydoc ignore=PR02
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
             Rows, laid out as those of the fit.
         y : array-like of shape (n_rows,)
             Responses.
@@ -196,10 +201,14 @@ def check_rows_and_ids(
     """Split the ids off X, check the rows, and return both; None if there are no ids."""
     checks.refuse_blocks(X, estimator_name)
     ids = None
-    # Sparse rows are refused as such.
-    if user_column is not None and not issparse(X):
-        X, ids = _split(X, user_column)
-    rows = checks.check_numbers(X, "X", dtype=checks.INPUT["dtype"], estimator=estimator_name)
+    if issparse(X) and user_column is None:
+        # Users are padded to equal numbers of rows, and centered: that takes dense ones.
+        rows = checks.check_rows(X, estimator_name).toarray()
+    else:
+        # Sparse rows are refused as such.
+        X, ids = (X, None) if user_column is None or issparse(X) else _split(X, user_column)
+        settings = {"dtype": checks.INPUT["dtype"], "estimator": estimator_name}
+        rows = checks.check_numbers(X, "X", **settings)
     if groups is not None:
         given = checked_ids(groups, "groups")
         check_consistent_length(rows, given)
@@ -376,7 +385,7 @@ class DPPersonalizedRegressor(
     :doc:`/personalization` has proofs, what differs and why, and references;
     :doc:`/user_guide/personal_models` tells how to use it, and how searches lose `groups`.
 
-    Memory is a copy of X in float64, padded by at most a quarter. A fit with all releases reads it
+    Memory is a dense copy in float64, padded by at most a quarter. A fit with all releases reads it
     ``n_iter + 12`` times, "altmin" once more, "exponential" 3 times, the mean model 6 times; with
     ``epsilon=inf`` steps go on until they converge. "altmin" stores the square of its unknowns.
 
@@ -455,7 +464,7 @@ class DPPersonalizedRegressor(
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
             Rows of all users.
         y : array-like of shape (n_rows,)
             Responses.
@@ -517,7 +526,7 @@ class DPPersonalizedRegressor(
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
             Rows of the user, laid out as those of the fit; there may be none.
         y : array-like of shape (n_rows,)
             Their responses.
@@ -534,9 +543,10 @@ class DPPersonalizedRegressor(
         """
         X = checked_container(X)
         self._check_features(X)
-        if len(X) == 0:
+        if _num_samples(X) == 0:
             return self._head(self.coef_.copy(), self.intercept_)
-        data = replace(self._checked(X, y), codes=np.zeros(len(X), np.intp), ids=np.zeros(1))
+        data = self._checked(X, y)
+        data = replace(data, codes=np.zeros(len(data.rows), np.intp), ids=np.zeros(1))
         (coef,), (intercept,) = self._models(data)
         return self._head(coef, intercept)
 
@@ -550,7 +560,7 @@ class DPPersonalizedRegressor(
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
             Rows of all users, laid out as those of the fit.
         y : array-like of shape (n_rows,)
             Responses.
@@ -586,7 +596,7 @@ class DPPersonalizedRegressor(
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
             Rows.
         groups : array-like of shape (n_rows,) or None, default=None
             Whose rows these are; None for the ids in `user_column`.
@@ -639,7 +649,7 @@ class DPPersonalizedRegressor(
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
             Rows.
         y : array-like of shape (n_rows,)
             Responses.
@@ -687,7 +697,7 @@ class DPPersonalizedRegressor(
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
             Rows, laid out as those of the fit.
 
         Returns
@@ -767,7 +777,7 @@ class DPPersonalizedRegressor(
     def _rows_and_ids(self, X: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
         """Check rows as scikit-learn does; its errors may name values, which the caller knows."""
         if self.user_column is None:
-            X = checks.check_rows_of(X, self, accept_sparse=False)
+            X = checks.check_rows_of(X, self)
         else:
             self._check_features(X)
         return check_rows_and_ids(X, groups, as_python(self.user_column), type(self).__name__)
@@ -831,6 +841,7 @@ class DPPersonalizedRegressor(
         tags = super().__sklearn_tags__()
         # Few rows are not enough for a good score.
         tags.regressor_tags.poor_score = bool(self.epsilon < 100)
+        tags.input_tags.sparse = self.user_column is None
         return tags
 
 

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
-from scipy.sparse import csr_array
+from scipy.sparse import csc_matrix, csr_array
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
@@ -458,6 +458,35 @@ def test_sparse_rows_with_a_column_of_ids_are_refused_as_sparse():
     table = csr_array(np.column_stack([groups, X]))
     with pytest.raises(TypeError, match="Sparse data was passed"):
         personalized(user_column=0).fit(table, y)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", [csr_array, csc_matrix])
+def test_sparse_rows_are_the_dense_ones(kind, dtype):
+    X, y, groups, _, _ = draw(60)
+    X = np.where(np.abs(X) > 1, X, 0).astype(dtype)
+    dense, sparse = (personalized().fit(rows, y, groups) for rows in (X, kind(X)))
+    for name in ("components_", "coef_", "mean_", "prior_variances_"):
+        np.testing.assert_array_equal(getattr(dense, name), getattr(sparse, name))
+    assert dense.privacy_spent_ == sparse.privacy_spent_
+    for method in ("predict", "transform"):
+        made = getattr(dense, method)(X), getattr(sparse, method)(kind(X))
+        np.testing.assert_array_equal(*made)
+    rows = X, kind(X)
+    made = (dense.predict(one, groups, support=(one, y, groups)) for one in rows)
+    np.testing.assert_array_equal(*made)
+    assert dense.score(X, y, groups=groups) == sparse.score(kind(X), y, groups=groups)
+    heads = dense.head(X[:12], y[:12]), sparse.head(kind(X[:12]), y[:12])
+    assert sparse.head(kind(X[:0]), []).coef_.shape == (N_FEATURES,)
+    np.testing.assert_array_equal(*(head.predict(X) for head in heads))
+    np.testing.assert_array_equal(*(head.predict(kind(X)) for head in heads))
+
+
+def test_sparse_rows_that_are_not_finite_are_refused():
+    X, y, groups, _, _ = draw(50)
+    X[3, 1] = np.nan
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        personalized().fit(csr_array(X), y, groups)
 
 
 def test_groups_and_a_column_must_agree():
