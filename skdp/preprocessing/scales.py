@@ -374,11 +374,10 @@ def scales_of(intervals: Intervals, moments: Moments, n_rows: int) -> Scales:
     noise = noise_std * np.sqrt(1 + 4 * np.minimum(means**2, 1.0))
     means, _ = _shrunk_to_mean(means, noise_std)
     variances, shrinkage = _shrunk_to_mean(variances, noise)
-    deviation = np.sqrt(shrinkage) * noise
-    least = np.maximum(deviation, _LEAST_VARIANCE) if is_noisy else 0.0
-    center = intervals.middle + intervals.half * np.clip(means, -largest, largest)
     # The mean over all columns has noise, too, though less.
     left = noise * np.sqrt(shrinkage + (1 - shrinkage) / len(variances))
+    least = np.maximum(left, _LEAST_VARIANCE) if is_noisy else 0.0
+    center = intervals.middle + intervals.half * np.clip(means, -largest, largest)
     is_flat = variances <= np.maximum(_HIDDEN * left, least)
     if not is_noisy:
         is_flat = variances <= _ROUNDING * np.maximum(means**2, 1.0)
