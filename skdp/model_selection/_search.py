@@ -348,7 +348,7 @@ class DPGridSearch(BaseDPSearch):
     -----
     **Privacy.** Unit and adjacency: those of the private steps, which have to agree; rows and
     records together are records, a record being a row with its response. Mechanisms: those of the
-    fits; a binary search with Gaussian counts for the level that losses are clipped to; and the
+    fits; a search with Gaussian counts for the level that losses are clipped to; and the
     exponential mechanism [1]_ for the choice, whose cost is exact in Gaussian differential privacy.
     The median of a row's losses is subtracted from them, and the differences are clipped to half of
     the level. So one row moves the difference between two candidates by at most twice the level. A

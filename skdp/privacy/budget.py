@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import ndtr
 
 from skdp.exceptions import BudgetError
 from skdp.linalg.norms import EXACT, GridCounts, bin_counts
@@ -157,6 +158,18 @@ def _check_release(release: Any, mechanism: str | None = None) -> None:
             f"Release {release.name!r} must have the mechanism {mechanism!r}, got "
             f"{release.mechanism!r}."
         )
+
+
+# A search takes no count to rule out more than all but this part of the odds.
+_LEAST_ODDS = 1e-9  # not tuned
+# So much of the half may be missing: what is left of points that are ruled out.
+_TIE = 1e-6  # not tuned
+
+
+def _median_of(odds: np.ndarray) -> int:
+    """Return the first place up to which lies half of the odds."""
+    total = np.cumsum(odds)
+    return int(np.searchsorted(total, total[-1] * (1 - _TIE) / 2))
 
 
 class PrivacyBudget:  # numpydoc ignore=PR02
@@ -387,7 +400,10 @@ class PrivacyBudget:  # numpydoc ignore=PR02
     ) -> float:
         """Release the first point of a public grid that a fraction `q` of the values do not exceed.
 
-        The binary search over the grid releases one noisy count in each step.
+        Each step releases one noisy count, up to the point that the counts before leave as likely
+        above the wanted one as below it (M. V. Burnashev and K. Sh. Zigangirov, 1974). So a count
+        whose noise is nearly as large as all values misleads the search only for a while, and
+        without noise it is a binary search.
 
         Parameters
         ----------
@@ -418,18 +434,28 @@ class PrivacyBudget:  # numpydoc ignore=PR02
         if self._nodes is None:
             # A search is paid for as a whole: none of its counts is released unless all can be.
             self._check_share(search.name, search.share)
-        counts = self.search_counts[search.name] = {}
-        target, low, high = float(q) * values.n_units, 0, len(values.grid) - 1
-        # Their number is fixed: a search that has ended early counts up to its last point again,
-        # which changes nothing.
+        target, odds = float(q) * values.n_units, np.ones(len(values.grid))
+        counts = dict[int, float]()
         for line in search.lines():
-            middle = (low + high) // 2
-            noisy = float(self.release(line, values.up_to_points[middle]).value)
-            if counts.setdefault(values.grid[middle], noisy) >= target:
-                high = middle
-            else:
-                low = min(middle + 1, high)
-        found = float(values.grid[high])
+            middle = _median_of(odds)
+            noisy, noise_std = self.release(line, values.up_to_points[middle])
+            counts.setdefault(middle, float(noisy))
+            excess = float(noisy) - target
+            up_to = ndtr(excess / noise_std) if noise_std else float(excess >= 0)
+            up_to = np.clip(up_to, _LEAST_ODDS, 1 - _LEAST_ODDS)
+            odds[: middle + 1] *= up_to
+            odds[middle + 1 :] *= 1 - up_to
+        self.search_counts[search.name] = {values.grid[at]: n for at, n in counts.items()}
+        place = _median_of(odds)
+        below = max((at for at in counts if at < place), default=-1)
+        above = min((at for at in counts if at >= place), default=len(odds) - 1)
+        if above - below > 1:
+            # Counts have ended before they met: nothing is known of the points between.
+            place = min(
+                (at for at in (below, above) if at in counts),
+                key=lambda at: abs(counts[at] - target),
+            )
+        found = float(values.grid[place])
         if search.remedy is not None:
             ends = warnings_for_ends(search.name, np.array([found]), values.grid, search.remedy)
             self.warnings += ends

@@ -189,7 +189,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
     def search(
         self, name: str, share: float, grid: np.ndarray, *, remedy: str | None = None
     ) -> Search:
-        """Declare a binary search over a public grid.
+        """Declare a search over a public grid.
 
         Parameters
         ----------

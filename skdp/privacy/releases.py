@@ -13,7 +13,7 @@ from skdp.exceptions import BudgetError
 from skdp.privacy import gaussian_dp, pure_dp
 
 # ------------------------------
-# Private quantiles: a noisy binary search over a public grid.
+# Private quantiles: a search by noisy counts over a public grid.
 
 #: Public grid for norms in unknown units: 1024 points from 1e-12 to 1e12, 5.5 per cent apart.
 SCALE_GRID = np.geomspace(1e-12, 1e12, 1024)  # not studied
@@ -131,7 +131,7 @@ class Release:  # numpydoc ignore=PR02
 
 @dataclass(frozen=True)
 class Search(Release):  # numpydoc ignore=PR02
-    """A binary search over a public grid: noisy counts that split the share equally.
+    """A search over a public grid: noisy counts that split the share equally.
 
     Parameters
     ----------

@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.linear_model import LinearRegression
 
 from skdp import DPLinearRegression, PrivacyWarning
+from skdp.linear_model.least_squares.moment import whitening_of
 from skdp.linear_model.least_squares.plan import SIZE_BINS, momentum_of, n_steps
 from skdp.linear_model.least_squares.steps import Level, level_from
 
@@ -200,6 +201,15 @@ def test_a_weak_fit_of_skewed_responses_is_drawn_to_their_mean():
     fits = [DPLinearRegression(epsilon=0.5, random_state=KEY + s).fit(X, y) for s in range(5)]
     # The median is 0.
     assert np.median([fit.predict(X).mean() for fit in fits]) > 0.1
+
+
+def test_the_mean_of_responses_that_noise_hides_is_near_their_median():
+    moment = np.eye(5)
+    moment[-2, -1] = 8.0
+    assert abs(whitening_of(moment, 6.0, 1.0).response) < 0.1
+    assert whitening_of(moment, 0.01, 1.0).response == 1
+    moment[-2, -1] = 0.4
+    assert whitening_of(moment, 0.01, 1.0).response == pytest.approx(0.4, rel=0.01)
 
 
 # ------------------------------

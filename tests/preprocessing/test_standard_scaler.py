@@ -34,7 +34,7 @@ from skdp.preprocessing.intervals import (
     place_within,
     summing,
 )
-from skdp.preprocessing.scales import Moments, Scales, ScaleSpec, weights_of
+from skdp.preprocessing.scales import Moments, Scales, ScaleSpec, scales_of, weights_of
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.plan import PrivacyCost
 from skdp.units import ResolvedRecord
@@ -667,3 +667,12 @@ def test_no_error_is_given_of_scales_that_noise_hides():
     with pytest.warns(PrivacyWarning, match="Noise hides"):
         fitted = DPStandardScaler(epsilon=1.0).fit(rows)
     assert (fitted.scale_std_error_ < 1e300).tolist() == [True, False]
+
+
+def test_a_variance_that_noise_turns_negative_is_as_large_as_noise_leaves_open():
+    ones = np.ones(20)
+    # Columns of normal numbers in intervals on one side of 0, with squares that noise made smaller.
+    means = np.stack([-0.8 * ones, -0.5 + 0.6 * ones])
+    found = scales_of(Intervals(2 * ones, 2 * ones), Moments(means, 0.16 * ones), 300)
+    assert found.is_flat.all()
+    assert (np.sqrt(found.variance) > 0.3).all()

@@ -7,6 +7,7 @@ from skdp.exceptions import BudgetError
 from skdp.linalg.norms import GridCounts, bin_counts, quantile_from_counts
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.noise import NoiseSource
+from skdp.privacy.plan import PrivacyCost
 from skdp.privacy.releases import SCALE_GRID, search_steps
 from skdp.testing._recording import RecordingBudget, ReplayBudget, farthest
 
@@ -124,6 +125,20 @@ def test_a_search_is_paid_for_as_a_whole():
     assert budget.spent() == spent
 
 
+def test_a_count_that_noise_turns_round_misleads_a_search_for_a_while():
+    values = 7 + np.random.default_rng(0).normal(size=1000)
+    far = np.geomspace(1e-6, 1e12, 500)
+    grid = np.concatenate([-far[::-1], [0.0], far])
+    # The noise of a count is a quarter of all values: one binary search of seven is astray.
+    cost = PrivacyCost(1.0, 1e-6)
+    share = search_steps(len(grid)) * cost.noise_std("gaussian", 1.0, 1.0) ** 2 / 250.0**2
+    found = []
+    for seed in range(150):
+        budget = open_budget(seed=seed)
+        found.append(budget.quantile(budget.cost.search("median", share, grid), values, q=0.5))
+    assert np.mean(np.abs(np.array(found) - 7) > 3) <= 0.08
+
+
 def test_values_are_not_counted_where_only_pure_noise_is_accepted():
     budget = PrivacyBudget(1.0, 0.0, unit="row", adjacency="replace")
     with pytest.raises(BudgetError, match="delta=0"):
@@ -211,5 +226,8 @@ def test_a_part_of_the_values_is_searched_for_a_part_of_all():
     assert budget.quantile(search, values, q=0.5, n_units=60) == 15
     counts = GridCounts.in_all(grid, values, 60)
     assert open_budget(Watched).quantile(search, counts, q=0.5) == 15
-    assert open_budget(Watched).quantile(search, values, q=0.5) == 1
+    # As little noise as the counts here have.
+    budget = open_budget(Watched, epsilon=1e6)
+    search = budget.cost.search("spread", 0.5, grid)
+    assert budget.quantile(search, values, q=0.5) == 1
     assert len(targets) == 15

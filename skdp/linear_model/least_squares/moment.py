@@ -53,6 +53,10 @@ class Whitening(NamedTuple):
         return math.sqrt(float(self.spread.sum()))
 
 
+# Usual distance of the mean of responses from their median, in root mean squares of the latter.
+_USUAL_MEAN = 0.3  # not studied
+
+
 def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whitening:
     """Whiten by a noisy moment, with the edge of its noise as the least eigenvalue.
 
@@ -79,8 +83,9 @@ def whitening_of(moment: np.ndarray, noise_std: float, weight: float) -> Whiteni
         block = slice(*ends)
         noise = np.sum(stds[block] ** 2) + math.sqrt(2 * np.sum(stds[block] ** 4))
         start[block] *= max(0.0, 1 - noise / max(np.sum(start[block] ** 2), 1e-300))
-    signal = max(0.0, 1 - (cross_std / cross[-1]) ** 2) if cross[-1] else 0.0
-    response = signal * cross[-1] / max(float(moment[-2, -2]), 0.5)
+    shrinkage = 1 / (1 + (cross_std / _USUAL_MEAN) ** 2)
+    # A mean is within one root mean square of the median.
+    response = float(np.clip(shrinkage * cross[-1] / max(float(moment[-2, -2]), 0.5), -1.0, 1.0))
     return Whitening(vectors / np.sqrt(raised), spread, start, is_hidden, response)
 
 
