@@ -543,6 +543,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
             ),
             f"private {AS_DECLARED}: ": lambda step: step.note == AS_DECLARED,
             "functions that are not checked, in ": lambda step: step.note == CALLS,
+            "priors that are taken to be public, in ": lambda step: step.note == HAS_PRIOR,
             "bounds or classes promised by the caller, not enforced, in ": self._is_promised,
             "frozen, fitted before and not counted: ": lambda step: step.status == FROZEN,
         }

@@ -121,7 +121,9 @@ def test_other_priors_are_refused_before_anything_is_spent(prior, match):
 def test_it_is_a_public_fact_of_the_report_and_the_card():
     model = DPLinearRegression(prior=GOOD).fit(*records(400))
     assert "prior" in privacy_spent(model).steps[0].note
-    assert "prior" in repr(privacy_spent(model))
+    verdict = privacy_spent(model).verdict
+    assert verdict.endswith("priors that are taken to be public, in DPLinearRegression")
+    assert "priors" not in privacy_spent(DPLinearRegression().fit(*records(400))).verdict
     assert model_card(model).assumptions["prior"][0] == GOOD.coef_.tolist()
 
 
