@@ -97,7 +97,7 @@ def centered(rows):
         ((make_union(OneHotEncoder(categories=[[0, 1]] * 3)), LAST), "refuses a category"),
         ((make_union("drop"), LAST), "0 feature"),
     ],
-    ids=str,
+    ids=range(8),
 )
 def test_other_unions_are_refused_before_anything_is_spent(steps, told, tmp_path):
     ledger = skdp.PrivacyLedger.create(
