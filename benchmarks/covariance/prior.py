@@ -30,7 +30,7 @@ that five components have, of what the best five have, on at most 6000 rows of a
 means of {} seeds. *public* are components of the covariance of a tenth of the rows, *none* those of
 `DPCovariance` of the others, and *prior* the same with that covariance as its prior, whose mean
 `prior_weight_` is *weight*. A *permuted* prior has its columns in another order. No constant was
-chosen.
+chosen, but that correlations are shrunk, and not covariances, was, on these tables.
 """
 COLUMNS = ["public", "none", "prior", "weight", "permuted"]
 
