@@ -160,16 +160,17 @@ def _check_release(release: Any, mechanism: str | None = None) -> None:
         )
 
 
-# A search takes no count to rule out more than all but this part of the odds.
+# No count of a search moves the odds by more.
 _LEAST_ODDS = 1e-9  # not tuned
-# So much of the half may be missing: what is left of points that are ruled out.
-_TIE = 1e-6  # not tuned
+# Points are left out while their odds are so much smaller than those of others.
+_RULED_OUT = 0.01  # not tuned
+_ROUNDING = 1e-6  # not tuned
 
 
 def _median_of(odds: np.ndarray) -> int:
     """Return the first place up to which lies half of the odds."""
-    total = np.cumsum(odds)
-    return int(np.searchsorted(total, total[-1] * (1 - _TIE) / 2))
+    total = np.cumsum(np.where(odds > _RULED_OUT * odds.max(), odds, 0.0))
+    return int(np.searchsorted(total, total[-1] * (1 - _ROUNDING) / 2))
 
 
 class PrivacyBudget:  # numpydoc ignore=PR02
@@ -447,14 +448,11 @@ class PrivacyBudget:  # numpydoc ignore=PR02
             odds[middle + 1 :] *= 1 - up_to
         self.search_counts[search.name] = {values.grid[at]: n for at, n in counts.items()}
         place = _median_of(odds)
-        below = max((at for at in counts if at < place), default=-1)
-        above = min((at for at in counts if at >= place), default=len(odds) - 1)
+        below = max((at for at in counts if at < place), default=place)
+        above = min((at for at in counts if at >= place), default=place)
         if above - below > 1:
             # Counts have ended before they met: nothing is known of the points between.
-            place = min(
-                (at for at in (below, above) if at in counts),
-                key=lambda at: abs(counts[at] - target),
-            )
+            place = min(below, above, key=lambda at: abs(counts.get(at, math.inf) - target))
         found = float(values.grid[place])
         if search.remedy is not None:
             ends = warnings_for_ends(search.name, np.array([found]), values.grid, search.remedy)
