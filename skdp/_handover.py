@@ -238,7 +238,7 @@ def _linear_regression(model: DPLinearRegression) -> Any:
         product.components_ = whole[np.newaxis]
         ends = _clip_between(None, *np.array(model._ends)[:, np.newaxis])
         rows = _steps(steps) if steps else FunctionTransformer()
-        both = [("rows", rows), ("prior", _steps({"product": product, **ends}))]
+        both = [("rows", rows), ("prior", _steps({"predictions": product, **ends}))]
         steps = {"both": FeatureUnion(both)}
         twin.coef_ = np.append(model.coef_ - whole, 1.0)
         twin.n_features_in_ = len(twin.coef_)

@@ -281,7 +281,7 @@ def public(cell):
 
 
 SUMS = ("row center 1", "user moment", "products", "mean products", "gradient", "normal matrix 1")
-CHOICES = ("response bound", "representation", "prior")
+CHOICES = ("response bound", "representation", "choice of prior")
 
 
 def is_reached(cell, worst):
@@ -317,6 +317,6 @@ SLIPS = {
     "normal matrices": Slip("user_moment", "normal matrix", _cell("replace", solver="altmin")),
     "losses": Slip("loss_range", "representation", _cell("zero_out", solver="exponential")),
     "bounds": Slip("count_distance", "response bound", _cell("zero_out", solver="exponential")),
-    "choices": Slip("loss_range", "prior", _cell("replace", solver="exponential")),
+    "choices": Slip("loss_range", "choice of prior", _cell("replace", solver="exponential")),
     "normal products": Slip("row_sum", "normal products", _cell("replace", solver="altmin")),
 }

@@ -209,6 +209,7 @@ OTHERS = {
         "mean_norm": 19.0,
         "center": False,
         "coherence_bound": None,
+        "prior": None,
         "solver": "covariance",
         "n_iter": None,
         "n_oversamples": None,
@@ -231,6 +232,10 @@ OTHERS = {
 # None: this one needs others.
 TOGETHER = [
     (DPPCA, {"center": False, "mean_norm": None}),
+    *[
+        (DPPCA, {"solver": "covariance", "prior": (np.zeros(6), size * np.eye(6))})
+        for size in (1.0, 2.0)
+    ],
     (DPTruncatedSVD, {"privacy_unit": Interaction(), "row_norm": None}),
     (DPTruncatedSVD, {"privacy_unit": Interaction(2), "row_norm": None}),
     *[

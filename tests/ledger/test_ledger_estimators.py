@@ -138,7 +138,8 @@ def test_releases_that_no_memory_holds_cost_nothing(ledger):
         skdp.DPPCA(2, solver="covariance"),
     ):
         estimator.set_params(ledger=ledger)
-        with pytest.raises(ValueError, match=r"moment' has shape .* GiB, more than this machine"):
+        # More numbers than noise may protect from rounding, or than there is memory for.
+        with pytest.raises(ValueError, match=r"moment' has (shape .* GiB|.* numbers, of which)"):
             estimator.fit(X, np.arange(20) % 2)
     assert ledger.spent()[0] == 0
 

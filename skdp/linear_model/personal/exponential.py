@@ -67,7 +67,9 @@ def plan_exponential(spec: PersonalSpec) -> ExponentialReleases:
     bound = release("response bound", by, _BOUND_SHARE, counts, {}, shape=SIZES.shape)
     follows, shape = bound.name, (_N_CANDIDATES,)
     chosen = release("representation", by, _CANDIDATE_SHARE, losses, follows=follows, shape=shape)
-    prior = release("prior", by, _PRIOR_SHARE, losses, {"largest": 1.0}, shape=(len(_PRIORS),))
+    prior = release(
+        "choice of prior", by, _PRIOR_SHARE, losses, {"largest": 1.0}, shape=(len(_PRIORS),)
+    )
     return ExponentialReleases(bound, chosen, prior)
 
 
