@@ -138,9 +138,9 @@ TRACE_CASES = [
     Case("trace, error, 700 records, rank 4", partial(error_of_few, 700, (4,)), at_most=1.05),
     Case("trace, error, 1400 records", partial(error_of_few, 1400, (1, 4)), at_most=1.1),
     Case(
-        "trace, error, completion, median of 41",
-        partial(usual_error, "completion", n_fits=41),
-        at_most=0.08,
+        "trace, error, completion, median of 15",
+        partial(usual_error, "completion", n_fits=15),
+        at_most=0.09,
     ),
     Case("trace, error, tasks, median of 5", partial(usual_error, "tasks"), at_most=0.07),
     Case(
