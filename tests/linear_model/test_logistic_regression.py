@@ -292,11 +292,12 @@ def test_it_names_a_class_that_noise_hides(rare):
     X, _ = drawn(2000, 2)
     often = next(name for name in NAMES[:2] if name != rare)
     few, many = (np.where(np.arange(len(X)) < count, rare, often) for count in (4, 300))
-    model = private(classes=NAMES[:2], epsilon=2.0)
-    assert (
-        f"Classes with few records, as far as noise can tell: 1 of 2 "
-        f"(classes_[{list(NAMES[:2]).index(rare)}])." in warned_by(lambda: model.fit(X, few))
-    )
+    models = [private(classes=NAMES[:2], epsilon=2.0, random_state=SEED + key) for key in range(6)]
+    warned = [warned_by(lambda model=model: model.fit(X, few)) for model in models]
+    named = f"1 of 2 (classes_[{list(NAMES[:2]).index(rare)}])."
+    # The noise of one fit in twelve hides all, and another warning tells.
+    assert sum(f"as far as noise can tell: {named}" in one for one in warned) >= 4
+    model = models[0]
     # Enough of them, though few beside the others.
     assert "with few records" not in warned_by(lambda: model.fit(X, many))
     # Of too few records altogether another warning tells.
