@@ -86,6 +86,8 @@ def test_onnx_gives_the_same(model):
         pytest.param(family, cell, id=f"{family.name}: {cell}")
         for family in FAMILIES
         for cell in CELLS.get(family.name, ())
+        # Single precision has no such number.
+        if (getattr(cell, "prior", None) or 0) < 1e30
     ],
 )
 def test_every_cell_with_a_twin_is_the_same_in_onnx(family, cell):
