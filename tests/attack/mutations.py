@@ -21,11 +21,15 @@ from skdp.testing._recording import RecordingBudget, fit_with
 # All sensitivities: the functions that are decorated.
 SENSITIVITIES = {name for name, one in vars(sensitivity).items() if hasattr(one, "__wrapped__")}
 TOO_LITTLE = 0.7
+# An attack that comes near what one release may move by may be far from that of another.
+LEAST_ATTACKS = 4
 # With these no attack on a covered cell gets as far as that. The first is not always attained: the
 # planted mistake, .6 of it, is noticed where short rows meet "zero_out" and no center. Of the
 # others no neighbor is known, in these cells, that moves them by more than some two thirds. The
 # last two are of a branch that covered cells have in their plans and do not take: slips attack it.
 NOT_REACHED = {"short_row_squares", "row variances", "column variances"}
+# No family: tests/model_selection/test_counted_scores.py plants the mistake.
+NOT_REACHED |= {"misordered_pairs"}
 NOT_REACHED |= {"mean again", "row norm again"} | {
     f"row norm again, count {n}" for n in range(1, 11)
 }
@@ -129,9 +133,9 @@ def is_noticed(family, cell):
     with family.setting(cell):
         case = FamilyCase(family, cell)
         try:
-            for worst in attacks(case):
+            for number, worst in enumerate(attacks(case), start=1):
                 is_too_far = max(worst.values()) > ROUNDING
-                if is_too_far or case.is_reached(worst):
+                if is_too_far or (number >= LEAST_ATTACKS and case.is_reached(worst)):
                     return is_too_far
         except AssertionError:
             return True
