@@ -1,4 +1,4 @@
-"""Published models as priors: what they say, as plain values."""
+"""Published models as priors: their arrays."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,17 +13,17 @@ from skdp.preprocessing import DPStandardScaler
 
 #: What a prior of covariances may be, in the words of an error.
 NORMAL_LAW = "covariances, or a tuple (location, covariance)"
-#: What a prior says, such as coefficients and an intercept; and the names of its features, or None.
-Said = tuple[Any, ...]
+#: Arrays of a prior, such as coefficients and an intercept; and names of its features, or None.
+Values = tuple[Any, ...]
 
 
 class PriorParameter:
-    """A parameter that has what a fitted model says, so that no clone makes it unfitted.
+    """A parameter that stores the arrays of a fitted model, so that a clone keeps them.
 
-    What is no fitted model is left as it is, for the fit to refuse.
+    Other objects are stored as they are; the fit refuses them.
     """
 
-    def __init__(self, read: Callable[[Any], Said]) -> None:
+    def __init__(self, read: Callable[[Any], Values]) -> None:
         self._read = read
 
     def __set__(self, estimator: Any, value: Any) -> None:
@@ -46,7 +46,7 @@ def _innermost(model: Any) -> Any:
     return model
 
 
-def linear_model(model: Any) -> Said:
+def linear_model(model: Any) -> Values:
     """Return coefficients and intercept of a linear model, behind scalers in a pipeline."""
     *steps, last = (one for _, one in model.steps) if isinstance(model, Pipeline) else (model,)
     coef, intercept = np.array(last.coef_, np.float64), np.array(last.intercept_, np.float64)
@@ -58,7 +58,7 @@ def linear_model(model: Any) -> Said:
     return coef, intercept
 
 
-def normal_law(model: Any) -> Said:
+def normal_law(model: Any) -> Values:
     """Return mean and covariance of a model that has them."""
     has_own = hasattr(model, "covariance_")
     covariance = model.covariance_ if has_own else model.get_covariance()
@@ -80,7 +80,7 @@ def check_prior(
         try:
             arrays = [np.array(one, np.float64) for one in prior[: len(shapes)]]
         except (TypeError, ValueError):
-            hint = " It has what is no number."
+            hint = " One of its arrays has an entry that is not a number."
     if not arrays:
         raise ValueError(
             f"prior must be {expected}, fitted, or None, got {shown(type(prior).__name__)}.{hint}"
@@ -93,6 +93,8 @@ def check_prior(
             )
         if not np.isfinite(one).all():
             raise ValueError("prior must have finite numbers only.")
+        if one.ndim == 2 and not np.allclose(one, one.T):
+            raise ValueError("prior must have a symmetric matrix as its covariances.")
     if None not in (own, names) and tuple(map(str, names)) != own:
         raise ValueError("prior has other names of features than X, or in another order.")
     return tuple(arrays)

@@ -1,6 +1,7 @@
 """Covariances that are shrunk toward published ones."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.covariance import EmpiricalCovariance
@@ -90,6 +91,7 @@ def test_priors_of_other_kinds_say_the_same():
         (np.eye(D), "prior must be covariances, or a tuple"),
         ((np.zeros(3), np.eye(3)), r"shape \(3,\) where X asks for \(20,\)"),
         ((np.zeros(D), np.full((D, D), np.inf)), "finite numbers"),
+        ((np.zeros(D), np.triu(np.ones((D, D)))), "a symmetric matrix"),
     ],
 )
 def test_other_priors_are_refused_before_anything_is_spent(prior, match):
@@ -97,6 +99,17 @@ def test_other_priors_are_refused_before_anything_is_spent(prior, match):
     with pytest.raises(ValueError, match=match):
         model.fit(rows(50, 3))
     assert not hasattr(model, "privacy_spent_")
+
+
+@ignore_warnings
+@pytest.mark.parametrize("model", [DPCovariance(), DPPCA(2)])
+def test_a_prior_of_other_columns_is_refused(model):
+    X = pd.DataFrame(rows(50, 3), columns=[f"x{place}" for place in range(D)])
+    model = clone(model).set_params(prior=EmpiricalCovariance().fit(X))
+    model.fit(X)
+    model.fit(X.to_numpy())
+    with pytest.raises(ValueError, match="other names of features"):
+        model.fit(X.iloc[:, ::-1])
 
 
 # ------------------------------

@@ -372,7 +372,8 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         self._resolved_unit()  # where it is refused, ids would not help
         people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
-        spec = self._spec_of((n_units, checked.shape[1]), like=checked)
+        names = checks.feature_names(X)
+        spec = self._spec_of((n_units, checked.shape[1]), like=checked, names=names)
         if spec.unit.is_symmetric and not is_symmetric(checked):
             raise ValueError(
                 f"{spec.given_unit} needs a symmetric matrix, and X is not. If it is a graph of "
@@ -390,7 +391,9 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> MatrixSpec:
         return self._spec_of((n_samples, n_features), like=like)
 
-    def _spec_of(self, shape: tuple[int, int], *, like: Any, **changes: Any) -> MatrixSpec:
+    def _spec_of(
+        self, shape: tuple[int, int], *, like: Any, names: Any = None, **changes: Any
+    ) -> MatrixSpec:
         """Refuse parameters that contradict each other or the public facts; resolve "auto".
 
         `changes` replace fields of the spec, whatever the parameters are.
@@ -421,7 +424,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             "rounding": rounding_of_units(like, shape, **as_summed),
             "center": center,
             "releases_mean": not self._is_pca or isinstance(center, str),
-            "prior": self._checked_prior(shape[1], given_unit, has_bases=support.has_bases),
+            "prior": self._checked_prior(shape[1], names, given_unit, has_bases=support.has_bases),
             **changes,
         }
         if support.has_bases:
@@ -430,7 +433,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return resolve_rows(self._asked(RowsSpec, **facts))
 
     def _checked_prior(
-        self, n_features: int, given_unit: str, *, has_bases: bool
+        self, n_features: int, names: Any, given_unit: str, *, has_bases: bool
     ) -> np.ndarray | None:
         """Return the covariances of the prior; refuse one where no whole moment is released."""
         if (prior := getattr(self, "prior", None)) is None:
@@ -441,7 +444,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
                 f"{given_unit} and solver={self.solver!r}: pass prior=None, or these."
             )
         shapes = [(n_features,), (n_features, n_features)]
-        return check_prior(prior, NORMAL_LAW, shapes, None)[1]
+        return check_prior(prior, NORMAL_LAW, shapes, names)[1]
 
     def _resolved_unit(self) -> ResolvedUnit:
         given, name = self.privacy_unit, type(self).__name__

@@ -243,8 +243,8 @@ FITTED: tuple[type[PrivateEstimator], ...] = (
 )
 
 
-class Posed(NamedTuple):
-    """What follows from an estimator before there are data."""
+class PlannedFit(NamedTuple):
+    """A fit as it is known before there are data."""
 
     estimator: Any
     model: tuple[Any, ...]  # what tells it apart
@@ -281,50 +281,54 @@ def agree(
     is_unit_owner = unit == "owner"
     terms = Terms(shares, MOST_ROWS if is_unit_owner else shares.n_units, is_unit_owner, seed)
     # The clone is not fitted, and has its own copies of the parameters.
-    posed = (_posed_pipeline if isinstance(estimator, DPPipeline) else _posed)(
+    fit = (_planned_pipeline if isinstance(estimator, DPPipeline) else _planned_fit)(
         clone(estimator), terms, null, names, like
     )
-    for release in {line for branch in posed.plan.branches for line in branch}:
+    for release in {line for branch in fit.plan.branches for line in branch}:
         # Refuses releases that rounding or words cannot hold, before anybody reads data.
-        shares.planned(posed.plan.cost, release)
+        shares.planned(fit.plan.cost, release)
     versions = sys.modules["skdp"].__version__, np.__version__
     of_rows = (null.shape[1:], str(null.dtype), type(null).__name__, tuple(names or ()))
-    numbers_of_fit = shares.n_units, owners, colluding, dropouts, seed, posed.depth
+    numbers_of_fit = shares.n_units, owners, colluding, dropouts, seed, fit.depth
     facts = *of_rows, unit, aggregator, *numbers_of_fit, *shares.sizes
     return Agreement(
-        posed.estimator,
-        posed.spec,
+        fit.estimator,
+        fit.spec,
         null,
-        posed.null_target,
+        fit.null_target,
         names,
-        posed.plan,
+        fit.plan,
         shares,
         is_unit_owner=is_unit_owner,
         is_masked=aggregator == "masked",
         dropouts=dropouts,
         seed=seed,
         most_rows=terms.most_rows,
-        digest=digest_of("skdp federation", *versions, *posed.model, *facts),
-        warnings=posed.warnings,
+        digest=digest_of("skdp federation", *versions, *fit.model, *facts),
+        warnings=fit.warnings,
     )
 
 
-def _posed(estimator: Any, terms: Terms, null: Any, names: list[str] | None, like: Any) -> Posed:
+def _planned_fit(
+    estimator: Any, terms: Terms, null: Any, names: list[str] | None, like: Any
+) -> PlannedFit:
     model = type(estimator).__name__, parameters_by_value(estimator)
     spec, (_, depth) = terms.spec_of(estimator, null if like is None else like, null)
     plan = plan_of(spec, estimator._plan(spec))
     warnings = estimator._public_warnings(spec, plan)
-    return Posed(estimator, model, spec, _null_target([estimator]), depth, plan, list(warnings))
+    return PlannedFit(
+        estimator, model, spec, _null_target([estimator]), depth, plan, list(warnings)
+    )
 
 
-def _posed_pipeline(
+def _planned_pipeline(
     pipeline: DPPipeline, terms: Terms, null: Any, names: list[str] | None, like: Any
-) -> Posed:
+) -> PlannedFit:
     model = parameters_of_pipeline(pipeline)
     y = _null_target([step.estimator for step in steps_of(pipeline)])
     pipeline = by_position(pipeline, names)
     plan, warnings = opened_pipeline(pipeline, terms, null, y)
-    return Posed(pipeline, model, None, y, 0, plan, list(warnings))
+    return PlannedFit(pipeline, model, None, y, 0, plan, list(warnings))
 
 
 def _null_target(estimators: Sequence[Any]) -> Any:

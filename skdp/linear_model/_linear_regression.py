@@ -99,9 +99,9 @@ class DPLinearRegression(PrivateRegressor):
     prior_weight_ : float
         How much of the prior is in the model, from 0 to 1; 0 without one. Covered by the guarantee.
     feature_bounds_ : ndarray of shape (2, n_features) or None
-        Smallest and largest value of each feature, to which `fit` and `predict` clip others, if the
-        signal is weak not for the prior. None with ``epsilon=inf``, or if no coefficients were
-        found. Covered by the guarantee.
+        Smallest and largest value of each feature, to which `fit` and `predict` clip others;
+        where the signal is weak, the prior predicts from rows as they are. None with
+        ``epsilon=inf``, or if no coefficients were found. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
     n_features_in_ : int

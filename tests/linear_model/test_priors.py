@@ -104,7 +104,7 @@ def test_without_noise_a_prior_changes_nothing():
         (3.0, "prior must be a linear model or a tuple"),
         (([1.0], 0.0), r"prior has an array of shape \(1,\) where X asks for \(8,\)"),
         ((np.full(8, np.nan), 0.0), "prior must have finite numbers"),
-        ((["a"] * 8, 0.0), "It has what is no number"),
+        ((["a"] * 8, 0.0), "an entry that is not a number"),
         ((np.ones(8), 0.0, tuple("abcdefgh")), "other names of features"),
     ],
 )

@@ -16,7 +16,7 @@ from skdp.linear_model.least_squares.moment import (
 )
 from skdp.linear_model.least_squares.plan import LeastSquaresReleases, LeastSquaresSpec
 from skdp.linear_model.least_squares.records import (
-    Agreed,
+    PriorPart,
     Records,
     Scaling,
     bounded,
@@ -101,7 +101,7 @@ class Estimate(NamedTuple):
     The noise of coefficients is None if it is not known. Those of a prior come on top.
     """
 
-    prior: Agreed
+    prior: PriorPart
     coef: np.ndarray
     intercept: float
     bounds: np.ndarray | None
@@ -122,15 +122,15 @@ def solve_least_squares(
     scale = release_response_scale(plan, view, bound, budget)
     view = replace(view, responses=view.responses.mapped(partial(in_scale, scale=scale)))
     if plan.features is None:
-        agreed = release_agreement(plan.agreement, spec, view, None, scale, budget)
-        return Estimate(agreed, np.zeros(spec.n_features), agreed.scale.center, None, None)
+        part = release_agreement(plan.agreement, spec, view, None, scale, budget)
+        return Estimate(part, np.zeros(spec.n_features), part.scale.center, None, None)
     shape = spec.n_units, spec.n_features
     found = release_scales(plan.features, view, shape, spec.interval, budget)
     scaling = scaling_by(found, spec)
     records = view.scaled(scaling, view.responses)
     rows, of_rows = (view, None) if spec.is_weak else (records, scaling)
-    agreed = release_agreement(plan.agreement, spec, rows, of_rows, scale, budget)
-    scale, records = agreed.scale, replace(records, responses=agreed.responses)
+    part = release_agreement(plan.agreement, spec, rows, of_rows, scale, budget)
+    scale, records = part.scale, replace(records, responses=part.responses)
     records = clipped(records, spec.row_norm).measured()
     white = _release_whitening(spec, plan, records, scaling, found, budget)
     whitened_records = whitened(records, white, spec.loosening)
@@ -151,7 +151,7 @@ def solve_least_squares(
     if stds is not None:
         stds = scale.size * scaling.multiplier * stds[: spec.n_features]
     warnings = warnings_for_fit(spec, found, descent, factor, scale.off_center)
-    return Estimate(agreed, coef, intercept, scaling.bounds, stds, tuple(warnings))
+    return Estimate(part, coef, intercept, scaling.bounds, stds, tuple(warnings))
 
 
 def _release_whitening(

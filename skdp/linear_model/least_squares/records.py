@@ -221,8 +221,8 @@ _LARGEST_PREDICTION = 5.0  # benchmarks/least_squares/prior.md
 _MOST_LOG_ODDS = 50.0  # not tuned
 
 
-class Agreed(NamedTuple):
-    """What of a prior is taken, and the responses that this leaves, in their center and scale.
+class PriorPart(NamedTuple):
+    """The part of a prior that a model takes, and the responses without it, centered and scaled.
 
     `coef` are the coefficients that are taken, and `whole` those of them that take rows as they
     are, whose products are clipped between the `ends`.
@@ -243,14 +243,14 @@ def release_agreement(
     scaling: Scaling | None,
     scale: ResponseScale,
     budget: PrivacyBudget,
-) -> Agreed:
+) -> PriorPart:
     """Release how far responses follow the predictions of the prior, and subtract what is taken.
 
     Where the signal is strong, it predicts from clipped rows, so that a fit to these can undo what
     is wrong in it. Where it is weak, noise may hide scales: it predicts from rows as they are.
     """
     if release is None or spec.prior is None:
-        return Agreed(scale, view.responses, np.zeros(spec.n_features))
+        return PriorPart(scale, view.responses, np.zeros(spec.n_features))
     coef, intercept = spec.prior
     slopes, constant = coef, intercept
     if scaling is not None:
@@ -273,7 +273,7 @@ def release_agreement(
     ends = weight * (middle - half), weight * (middle + half)
     scale = scale._replace(center=mixed, size=scale.size * left)
     whole = weight * coef if scaling is None else None
-    return Agreed(scale, responses, weight * coef, weight, whole, ends)
+    return PriorPart(scale, responses, weight * coef, weight, whole, ends)
 
 
 def weight_of(product: float, square: float, noise_std: float) -> float:
