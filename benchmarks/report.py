@@ -105,6 +105,21 @@ def parser_for(doc: str, **options: str) -> argparse.ArgumentParser:
     return parser
 
 
+def asked_of_tables(doc: str, n_seeds: int, page: str) -> tuple[argparse.Namespace, int]:
+    """Read the arguments of a study of tables; return also the number of seeds."""
+    parser = parser_for(
+        doc,
+        seeds=f"seeds of each line, default {n_seeds}",
+        only="tables whose names have this",
+        write=f"replace {page}",
+    )
+    arguments = parser.parse_args()
+    asked = arguments.seeds or n_seeds
+    if arguments.write and (arguments.only or asked < n_seeds):
+        parser.error(f"the committed table has all tables, and at least {n_seeds} seeds")
+    return arguments, asked
+
+
 def seeds_asked_for(arguments: argparse.Namespace, *, usual: int, quick: int) -> int:
     return arguments.seeds or (quick if arguments.quick else usual)
 

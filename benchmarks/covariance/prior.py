@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.covariance import EmpiricalCovariance
 
-from benchmarks.report import Key, ignore_drowned_signal, measured, parser_for, table
+from benchmarks.report import Key, asked_of_tables, ignore_drowned_signal, measured, table
 from benchmarks.sweep.tables import load
 from skdp import DPCovariance
 
@@ -67,16 +67,7 @@ def measure(seed: int, names: tuple[str, ...]) -> Iterator[tuple[Key, float]]:
 
 
 def main() -> None:
-    parser = parser_for(
-        __doc__,
-        seeds=f"seeds of each line, default {N_SEEDS}",
-        only="tables whose names have this",
-        write="replace prior.md",
-    )
-    arguments = parser.parse_args()
-    n_seeds = arguments.seeds or N_SEEDS
-    if arguments.write and (arguments.only or n_seeds < N_SEEDS):
-        parser.error(f"the committed table has all tables, and at least {N_SEEDS} seeds")
+    arguments, n_seeds = asked_of_tables(__doc__, N_SEEDS, "prior.md")
     ignore_drowned_signal()
     names = tuple(name for name in TABLES if arguments.only in name)
     found = measured(lambda seed: measure(seed, names), n_seeds)

@@ -23,9 +23,9 @@ from sklearn.preprocessing import StandardScaler
 import skdp._marginals
 from benchmarks.report import (
     Key,
+    asked_of_tables,
     ignore_drowned_signal,
     measured,
-    parser_for,
     table,
 )
 from benchmarks.sweep.tables import held_out, load, public_ends
@@ -184,16 +184,7 @@ def table_of_constants(n_seeds: int) -> str:
 
 
 def main() -> None:
-    parser = parser_for(
-        __doc__,
-        seeds=f"seeds of each line, default {N_SEEDS}",
-        only="tables whose names have this",
-        write="replace samples.md",
-    )
-    arguments = parser.parse_args()
-    n_seeds = arguments.seeds or N_SEEDS
-    if arguments.write and (arguments.only or n_seeds < N_SEEDS):
-        parser.error(f"the committed table has all tables, and at least {N_SEEDS} seeds")
+    arguments, n_seeds = asked_of_tables(__doc__, N_SEEDS, "samples.md")
     ignore_drowned_signal()
     text = TITLE.format(n_seeds)
     halves = {"Tables that constants were chosen on": CHOSEN, "Other tables": CHECKED}
