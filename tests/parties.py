@@ -18,7 +18,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy import sparse
 from sklearn.base import clone
 
-from skdp import DPPCA, FederationError
+from skdp import (
+    DPPCA,
+    DPCovariance,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPStandardScaler,
+    DPTraceRegressor,
+    FederationError,
+    make_dp_pipeline,
+)
 from skdp.federated import Coordinator, Federation, Owner
 from skdp.federated._messages import TO_COORDINATOR, TO_OWNER, pack, unpack
 
@@ -62,6 +71,16 @@ TABLE += np.arange(6)
 RESPONSES = TABLE @ _RNG.normal(size=6) + _RNG.normal(size=240)
 LABELS = np.where(np.median(RESPONSES) < RESPONSES, "yes", "no")
 SPARSE = sparse.csr_array(np.where(np.abs(TABLE) > 3, TABLE, 0.0))
+_CLASSIFIER = DPLogisticRegression(classes=["yes", "no"])
+# An estimator of each kind, with its rows and responses.
+MODELS = {
+    "scaler": (DPStandardScaler(), TABLE, None),
+    "covariance": (DPCovariance(bounds=(-20, 20)), TABLE, None),
+    "linear": (DPLinearRegression(), TABLE, RESPONSES),
+    "logistic": (_CLASSIFIER, TABLE, LABELS),
+    "trace": (DPTraceRegressor(rank=1, n_iter=5), TABLE.reshape(-1, 3, 2), RESPONSES),
+    "pipeline": (make_dp_pipeline(DPStandardScaler(), _CLASSIFIER), TABLE, LABELS),
+}
 
 
 def parts_of(values):

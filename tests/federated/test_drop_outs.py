@@ -5,8 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from parties import (
-    LABELS,
-    RESPONSES,
+    MODELS,
     TABLE,
     Talk,
     answer_of,
@@ -17,13 +16,7 @@ from sklearn.base import clone
 
 from skdp import (
     DPPCA,
-    DPCovariance,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPStandardScaler,
-    DPTraceRegressor,
     FederationError,
-    make_dp_pipeline,
     model_card,
 )
 from skdp.federated import Federation, _masks
@@ -33,15 +26,9 @@ from skdp.ledger import PrivacyLedger
 # Small data: most of what is found is noise.
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
-CLASSIFIER = DPLogisticRegression(classes=["yes", "no"])
 CASES = {
     "pca": (DPPCA(2, row_norm=20.0, mean_norm=20.0), TABLE, None),
-    "scaler": (DPStandardScaler(), TABLE, None),
-    "covariance": (DPCovariance(bounds=(-20, 20)), TABLE, None),
-    "linear": (DPLinearRegression(), TABLE, RESPONSES),
-    "logistic": (CLASSIFIER, TABLE, LABELS),
-    "trace": (DPTraceRegressor(rank=1, n_iter=5), TABLE.reshape(-1, 3, 2), RESPONSES),
-    "pipeline": (make_dp_pipeline(DPStandardScaler(), CLASSIFIER), TABLE, LABELS),
+    **MODELS,
 }
 # These take many exchanges.
 MANY, SLOW = ["linear", "trace", "pipeline"], partial(pytest.param, marks=pytest.mark.slow)

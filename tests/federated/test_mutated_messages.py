@@ -14,9 +14,7 @@ import numpy as np
 import pytest
 from parties import (
     IDENTITIES,
-    LABELS,
-    RESPONSES,
-    TABLE,
+    MODELS,
     Talk,
     a_federation,
     an_owner,
@@ -32,13 +30,7 @@ from parties import (
 
 from skdp import (
     DPPCA,
-    DPCovariance,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPStandardScaler,
-    DPTraceRegressor,
     FederationError,
-    make_dp_pipeline,
 )
 from skdp.federated import _masks
 from skdp.federated._messages import TO_OWNER, pack
@@ -46,16 +38,10 @@ from skdp.federated._messages import TO_OWNER, pack
 # Small data: most of what is found is noise.
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
-CLASSIFIER = DPLogisticRegression(classes=["yes", "no"])
 CASES = {
     "ring": None,
     "drop-outs": None,
-    "scaler": (DPStandardScaler(), TABLE, None),
-    "covariance": (DPCovariance(bounds=(-20, 20)), TABLE, None),
-    "linear": (DPLinearRegression(), TABLE, RESPONSES),
-    "logistic": (CLASSIFIER, TABLE, LABELS),
-    "trace": (DPTraceRegressor(rank=1, n_iter=5), TABLE.reshape(-1, 3, 2), RESPONSES),
-    "pipeline": (make_dp_pipeline(DPStandardScaler(), CLASSIFIER), TABLE, LABELS),
+    **MODELS,
 }
 # Of the nine owners on a ring, each shares masks with so many.
 N_RING, N_NEIGHBORS = 9, 4
