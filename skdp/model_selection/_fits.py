@@ -1,8 +1,9 @@
 """The candidates of a search, and their fits, each distinct one once."""
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import joblib
@@ -11,7 +12,7 @@ from sklearn.base import clone
 from skdp._estimator import Charge, announce_fits, plan_of
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._spec import RowsSpec
-from skdp.pipeline._composition import with_names
+from skdp.pipeline._composition import adjacency_of, common_unit, with_names
 from skdp.pipeline._rules import copied, is_columns, is_passed_through, not_private
 from skdp.pipeline._run import (
     FEATURE_ATTRIBUTES,
@@ -40,10 +41,13 @@ _NOT_TUNED = {"random_state", "ledger", "n_jobs"}
 
 
 class Candidate(NamedTuple):
-    """Parameters of a candidate, all together and for each step."""
+    """Parameters of a candidate, and its steps, which have them."""
 
     parameters: dict[str, Any]
-    of_steps: tuple[dict[str, Any], ...]
+    run: Run
+    kinds: Sequence[Hashable]  # of the steps, before parameters of their own are set
+    of_steps: tuple[dict[str, Any], ...]  # those parameters
+    shares: Mapping[int, float]  # of the private steps, by their numbers
 
 
 class Keys(NamedTuple):
@@ -58,19 +62,52 @@ class Keys(NamedTuple):
 
 
 def candidates_of(
-    grid: Iterable[dict[str, Any]], estimator: Any, steps: Sequence[Step]
+    grid: Iterable[dict[str, Any]], estimator: Any, checked: Callable[[Any], Run]
 ) -> list[Candidate]:
-    """Split candidates by steps; refuse unknown parameters, and those that must not be searched."""
-    candidates = []
+    """Check each pipeline of the grid, and give its steps the parameters of each candidate.
+
+    Refuse unknown parameters, and those that must not be searched.
+    """
+    candidates, found = list[Candidate](), dict[Hashable, tuple[Run, list[Hashable], Any]]()
     for parameters in grid:
         for name in parameters:
             _check_searched(name)
-        candidates.append(Candidate(parameters, _split(parameters, steps)))
+        exchanged = _exchanged(parameters, estimator)
+        # The candidates have these objects, whose numbers are thus their own.
+        key = tuple((name, id(value)) for name, value in exchanged.items())
+        if key not in found:
+            run = checked(clone(estimator).set_params(**clone(exchanged, safe=False)))
+            shares = _shares(run.steps)
+            found[key] = run, [_kind(*of, shares) for of in enumerate(run.steps)], shares
+        run, kinds, shares = found[key]
+        own = {name: value for name, value in parameters.items() if name not in exchanged}
+        of_steps = _split(own, run.steps)
         # Refuses unknown parameters.
-        clone(estimator).set_params(**parameters)
+        clone(run.estimator).set_params(**own)
+        run = replace(run, steps=_steps_for(of_steps, run))
+        candidates.append(Candidate(parameters, run, kinds, of_steps, shares))
     if not candidates:
         raise ValueError("There are no candidates.")
+    protect = {(common_unit(one.run.steps), adjacency_of(one.run.steps)) for one in candidates}
+    if len(protect) > 1:
+        raise ValueError(f"All candidates must protect the same, got {sorted(protect)}.")
     return candidates
+
+
+def _exchanged(parameters: dict[str, Any], estimator: Any) -> dict[str, Any]:
+    """Return the parameters that exchange steps of a pipeline, parts of these, or shares."""
+    if not hasattr(estimator, "steps"):
+        return {}
+    given = estimator.get_params()
+    wholes = {name for name, value in given.items() if hasattr(value, "fit")}
+    wholes |= {"shares", *dict(estimator.steps)} & given.keys()
+    return {name: value for name, value in sorted(parameters.items()) if name in wholes}
+
+
+def _kind(number: int, step: Step, shares: Mapping[int, float]) -> Hashable:
+    """Make a key of what a step is, whatever parameters of its own a candidate gives it."""
+    facts = (step.columns, step.before, None if step.is_private else step.estimator)
+    return step.name, type(step.estimator), shares.get(number), *map(_value_key, facts)
 
 
 def _check_searched(name: str) -> None:
@@ -91,7 +128,7 @@ def _check_searched(name: str) -> None:
 
 
 def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str, Any], ...]:
-    """Return the parameters of each step; a step itself cannot be exchanged.
+    """Return the parameters of each step.
 
     Those of a private part of a ColumnTransformer are parameters of that, too.
     """
@@ -111,10 +148,10 @@ def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str,
     return tuple(split)
 
 
-def _steps_for(candidate: Candidate, run: Run) -> list[Step]:
+def _steps_for(of_steps: Iterable[dict[str, Any]], run: Run) -> list[Step]:
     """Give the steps the parameters of a candidate; refuse public steps that they make private."""
     given, is_behind = list[Step](), False
-    for step, parameters in zip(run.steps, candidate.of_steps, strict=True):
+    for step, parameters in zip(run.steps, of_steps, strict=True):
         one = copied(step.estimator)
         if parameters:
             one.set_params(**parameters)
@@ -127,19 +164,20 @@ def _steps_for(candidate: Candidate, run: Run) -> list[Step]:
     return with_names(given, run.X)
 
 
-def _keys_of(candidate: Candidate, run: Run, places: Sequence[Place]) -> list[Keys]:
+def _keys_of(candidate: Candidate, places: Sequence[Place]) -> list[Keys]:
     """Return which fits a candidate shares with others."""
     keys: list[Keys] = []
     before: Hashable = ()
-    for step, place, own in zip(run.steps, places, candidate.of_steps, strict=True):
+    steps, given = candidate.run.steps, (candidate.kinds, candidate.of_steps)
+    for step, place, kind, own in zip(steps, places, *given, strict=True):
         free = frozenset[str]()
         if step.is_private:
             if place.spec is not None and not place.follows:
                 free = free_parameters(place.step, place.spec)
             own = place.step.get_params(deep=False)
         # Which parameters are free may differ between candidates, so it is part of the key.
-        fit = before, tuple(sorted(free)), _key(own, without=free)
-        before = before, _key(own)
+        fit = before, kind, tuple(sorted(free)), _key(own, without=free)
+        before = before, kind, _key(own)
         keys.append(Keys(fit, before))
     return keys
 
@@ -173,21 +211,23 @@ def _value_key(value: Any) -> Hashable:
 # Share of the choice: where one release serves all candidates, and where several fits are needed.
 _CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied
 _FINAL_PARTS = 9  # not studied
+# By how much rounding may take the sum of all shares above 1.
+_ROUNDING = 1e-12  # not tuned
 
 
 class BudgetSplit(NamedTuple):
     """What every part of a search may spend."""
 
-    n_fits: dict[int, int]  # fits of each private step, by its number
-    search: Shares  # for the fits of the search
-    final: Shares  # for the last fits, of the steps that have one
+    whole: PrivacyCost  # of everything together
+    n_fits: dict[str, int]  # fits of each private step, by its name
+    search: Sequence[Shares]  # of each candidate, for the fits of the search
+    final: Sequence[Shares]  # for the last fits, of the steps that have one
     choice: float  # share of the choice; 0 if there is nothing to choose
 
 
 def split_budget(
-    steps: Sequence[Step],
-    candidates: Sequence[Sequence[Step]],
-    n_fits: dict[int, int],
+    candidates: Sequence[Candidate],
+    keys: Sequence[Sequence[Keys]],
     cost: PrivacyCost,
     *,
     refits: bool = False,
@@ -198,32 +238,53 @@ def split_budget(
     that the caller gave, or in proportion to the squares of mu that these steps have. A step whose
     one fit serves all candidates spends its whole part on that fit. A step that takes G fits, and
     one last fit for the chosen candidate, splits its part into G + 9 parts: one for each fit of the
-    search, and nine for the last fit, which thus has a third of the noise.
+    search, and nine for the last fit, which thus has a third of the noise. Where candidates have
+    different steps or shares, all parts shrink until the most expensive choice can be paid for.
     """
-    n_last = {i: int(refits and n > 1) for i, n in n_fits.items()}
+    fits, reserved = dict[str, dict[Hashable, float]](), dict[str, list[float]]()
+    for one, own in zip(candidates, keys, strict=True):
+        for i, share in one.shares.items():
+            name, estimator = one.run.steps[i].name, one.run.steps[i].estimator
+            fits.setdefault(name, {})[own[i].fit] = share
+            reserved.setdefault(name, []).append(estimator._reserved_part())
+    n_fits = {name: len(of) for name, of in fits.items()}
+    serves_all = {name for name, of in reserved.items() if len(of) == len(candidates)}
+    n_last = {
+        name: int(refits and not (n == 1 and name in serves_all)) for name, n in n_fits.items()
+    }
     # Every fit gets an equal part of delta, of which some fits reserve a tail.
     delta = cost.delta / (sum(n_fits.values()) + sum(n_last.values()))
-    reserved = {i: max(one[i].estimator._reserved_part() for one in candidates) for i in n_fits}
-    tail = math.fsum((n_fits[i] + n_last[i]) * delta * part for i, part in reserved.items())
+    tail = math.fsum((n + n_last[it]) * delta * max(reserved[it]) for it, n in n_fits.items())
     whole = PrivacyCost(cost.epsilon, cost.delta, tail if cost.is_private else 0.0)
     choice = _CHOICE_OF_SEVERAL if max(n_fits.values()) > 1 else _CHOICE_OF_ONE
     choice = choice if len(candidates) > 1 else 0.0
+
     # Shares of the square of mu, because squares of mu add up.
-    parts = {i: (1 - choice) * share for i, share in _shares(steps, n_fits).items()}
-    parts = {i: part / (n_fits[i] + _FINAL_PARTS * n_last[i]) for i, part in parts.items()}
-    last = {i: _FINAL_PARTS * part for i, part in parts.items() if n_last[i]}
-    fits, last_fits = Shares(whole, parts, delta), Shares(whole, last, delta, "last fit")
-    return BudgetSplit(n_fits, fits, last_fits, choice)
+    sizes = {name: n + _FINAL_PARTS * n_last[name] for name, n in n_fits.items()}
+    parts, last = list[dict[int, float]](), list[dict[int, float]]()
+    for one in candidates:
+        names = {i: one.run.steps[i].name for i in one.shares}
+        parts.append({i: (1 - choice) * s / sizes[names[i]] for i, s in one.shares.items()})
+        last.append({i: _FINAL_PARTS * s for i, s in parts[-1].items() if n_last[names[i]]})
+    of_fits = math.fsum(share / sizes[name] for name, of in fits.items() for share in of.values())
+    excess = of_fits + max(math.fsum(of.values()) for of in last) / (1 - choice)
+    excess = excess if excess > 1 + _ROUNDING else 1.0
+    search, final = (
+        [Shares(whole, {i: s / excess for i, s in of.items()}, delta, name) for of in given]
+        for given, name in ((parts, "fit"), (last, "last fit"))
+    )
+    return BudgetSplit(whole, n_fits, search, final, choice)
 
 
-def _shares(steps: Sequence[Step], n_fits: dict[int, int]) -> dict[int, float]:
+def _shares(steps: Sequence[Step]) -> dict[int, float]:
     """Return the share of each step; equal shares where a step is given an infinite epsilon."""
-    if all(steps[i].share is not None for i in n_fits):
+    private = [i for i, step in enumerate(steps) if step.is_private]
+    if all(steps[i].share is not None for i in private):
         return shares_of(steps, PrivacyCost(1.0, 0.5)).of
-    squares = {i: steps[i].estimator._cost().mu ** 2 for i in n_fits}
+    squares = {i: steps[i].estimator._cost().mu ** 2 for i in private}
     total = math.fsum(squares.values())
     if not math.isfinite(total):
-        return dict.fromkeys(n_fits, 1 / len(n_fits))
+        return dict.fromkeys(private, 1 / len(private))
     return {i: square / total for i, square in squares.items()}
 
 
@@ -235,17 +296,21 @@ def _shares(steps: Sequence[Step], n_fits: dict[int, int]) -> dict[int, float]:
 class Search:
     """What is fitted for each candidate, and what every fit may spend."""
 
-    run: Run
+    run: Run  # what all candidates have in common
     candidates: Sequence[Candidate]
-    runs: Sequence[Run]  # of each candidate
     places: Sequence[Sequence[Place]]
     keys: Sequence[Sequence[Keys]]
     split: BudgetSplit
 
-    def chooses_within(self, number: int) -> bool:
+    def chooses_within(self, name: str) -> bool:
         """Return whether candidates that share a fit of a step differ in what they make of it."""
-        fits = {keys[number].fit for keys in self.keys}
-        return len({keys[number].result for keys in self.keys}) > len(fits)
+        keys = [
+            key
+            for one, own in zip(self.candidates, self.keys, strict=True)
+            for step, key in zip(one.run.steps, own, strict=True)
+            if step.name == name
+        ]
+        return len({key.result for key in keys}) > len({key.fit for key in keys})
 
 
 def search_of(
@@ -260,19 +325,20 @@ def search_of(
     users: Any = None,
 ) -> Search:
     """Refuse what is not acceptable; return what is to be fitted, at that cost in all."""
-    run = prepare(estimator, X, y, seed=seed, users=users)
-    candidates = candidates_of(grid, run.estimator, run.steps)
-    runs = [replace(run, steps=_steps_for(one, run)) for one in candidates]
+    checked = partial(prepare, X=X, y=y, seed=seed, users=users)
+    candidates = candidates_of(grid, estimator, checked)
     # How many fits share the cost follows from the places of the steps.
-    private = [i for i, step in enumerate(run.steps) if step.is_private]
-    shares, start = Shares(cost, dict.fromkeys(private, 1.0), cost.delta), Prefix((), None, X)
-    places = [places_of(one, shares, start) for one in runs]
-    keys = [_keys_of(*of) for of in zip(candidates, runs, places, strict=True)]
-    n_fits = {i: len({of[i].fit for of in keys}) for i in private}
-    steps = [one.steps for one in runs]
-    split = split_budget(run.steps, steps, n_fits, cost, refits=refits)
-    announce_fits(sum(n_fits.values()) + len(split.final.of))
-    return Search(run, candidates, runs, places, keys, split)
+    start = Prefix((), None, X)
+    ones = [Shares(cost, dict.fromkeys(one.shares, 1.0), cost.delta) for one in candidates]
+    pairs = zip(candidates, ones, strict=True)
+    places = [places_of(one.run, shares, start) for one, shares in pairs]
+    keys = [_keys_of(*of) for of in zip(candidates, places, strict=True)]
+    split = split_budget(candidates, keys, cost, refits=refits)
+    announce_fits(sum(split.n_fits.values()) + max(len(shares.of) for shares in split.final))
+    # The record is about all candidates: those whose classes are taken from labels come first.
+    runs = (one.run for one in candidates)
+    run = min(runs, key=lambda run: (not run.lack_classes, run.planned(cost, ()).enforced))
+    return Search(run, candidates, places, keys, split)
 
 
 def warnings_for_fits(search: Search) -> list[str]:
@@ -281,16 +347,18 @@ def warnings_for_fits(search: Search) -> list[str]:
     Of a step that has a last fit, only the warnings about that fit count.
     """
     warnings: list[str] = []
-    for shares in (search.split.search, search.split.final):
-        for run, places in zip(search.runs, search.places, strict=True):
+    final = search.split.final
+    for all_shares in (search.split.search, final):
+        for j, (one, places) in enumerate(zip(search.candidates, search.places, strict=True)):
+            shares = all_shares[j]
             for number in shares.of:
                 if (facts := places[number].facts) is None:
                     continue
-                step = handed(run, number, shares)
+                step = handed(one.run, number, shares)
                 spec = step._spec_of_size(*facts)
                 messages = step._warnings(spec, plan_of(spec, step._plan(spec)))
-                if shares is search.split.final or number not in search.split.final.of:
-                    warnings += shares.prefixed(number, run.steps[number].name, messages)
+                if all_shares is final or number not in final[j].of:
+                    warnings += shares.prefixed(number, one.run.steps[number].name, messages)
     return warnings
 
 
@@ -301,7 +369,7 @@ def fit_candidates(
 
     The first fit charges for everything.
     """
-    members, start = range(len(search.runs)), Prefix((), None, search.run.X)
+    members, start = range(len(search.candidates)), Prefix((), None, search.run.X)
     found = _fit_from(search, members, start, search.split.search, charge, records)
     return [found[j] for j in members]
 
@@ -314,8 +382,8 @@ def refit(
     The steps before it have spent their whole part, and stay as they are.
     """
     shares, prefix = search.split.final, Prefix((), None, search.run.X)
-    for one in fitted[: min(shares.of)]:
-        prefix = extended(search.runs[chosen], prefix, one)
+    for one in fitted[: min(shares[chosen].of)]:
+        prefix = extended(search.candidates[chosen].run, prefix, one)
     return _fit_from(search, [chosen], prefix, shares, None, records)[chosen]
 
 
@@ -323,7 +391,7 @@ def _fit_from(
     search: Search,
     members: Sequence[int],
     prefix: Prefix,
-    shares: Shares,
+    shares: Sequence[Shares],
     charge: Charge | None,
     records: dict[str, PrivacySpent],
 ) -> dict[int, tuple[Any, ...]]:
@@ -332,13 +400,15 @@ def _fit_from(
     It goes depth first, so that only the rows along one path are in memory at a time.
     """
     number, found = len(prefix.fitted), dict[int, tuple[Any, ...]]()
-    if number == len(search.run.steps):
+    # All of them have the same number of steps, whose names are parts of the keys.
+    if number == len(search.keys[members[0]]):
         return dict.fromkeys(members, prefix.fitted)
     for group in _grouped(members, lambda j: search.keys[j][number].fit):
         branches = _grouped(group, lambda j: search.keys[j][number].result)
-        runs = [search.runs[branch[0]] for branch in branches]
-        if search.run.steps[number].is_private:
-            fits = _fit_together(search, runs, prefix, shares, charge, records)
+        firsts = [branch[0] for branch in branches]
+        runs = [search.candidates[j].run for j in firsts]
+        if runs[0].steps[number].is_private:
+            fits = _fit_together(search, firsts, prefix, shares, charge, records)
         else:
             fits = [(fit_public(run, prefix), None) for run in runs]
         for run, branch, fit in zip(runs, branches, fits, strict=True):
@@ -357,9 +427,9 @@ def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int
 
 def _fit_together(
     search: Search,
-    runs: Sequence[Run],
+    members: Sequence[int],
     prefix: Prefix,
-    shares: Shares,
+    shares: Sequence[Shares],
     charge: Charge | None,
     records: dict[str, PrivacySpent],
 ) -> list[tuple[Any, Any]]:
@@ -367,19 +437,20 @@ def _fit_together(
 
     Return the step of each, and by what it corrects the scales of a scaler before it.
     """
-    number = len(prefix.fitted)
-    step, is_last = search.run.steps[number], shares is search.split.final
+    number, own = len(prefix.fitted), shares[members[0]]
+    runs, is_last = [search.candidates[j].run for j in members], shares is search.split.final
+    step = runs[0].steps[number]
     label = step.name
-    if step.share is None or len(search.runs) > 1:
-        label = f"{shares.name} {1 + sum(one.startswith(shares.name) for one in records)}"
-    first, *others = (handed(run, number, shares, label) for run in runs)
+    if step.share is None or len(search.candidates) > 1:
+        label = f"{own.name} {1 + sum(one.startswith(own.name) for one in records)}"
+    first, *others = (handed(run, number, own, label) for run in runs)
     # Candidates whose fits would correct scales differently are compared without that.
-    corrects = is_last or search.split.n_fits[number] == 1
+    corrects = is_last or search.split.n_fits[step.name] == 1
     given = Place(first), label, None, None if records else charge
     released = fit_private(runs[0], prefix, *given, corrects_scales=corrects)
     make_of(first, released, others)
     for one in (first, *others):
-        one._warnings_given = shares.prefixed(number, step.name, one._warnings_given)
+        one._warnings_given = own.prefixed(number, step.name, one._warnings_given)
     records[label] = first.privacy_spent_
     return [(one, released.scales) for one in (first, *others)]
 
@@ -396,14 +467,15 @@ def make_of(first: Any, released: Fitted, others: Iterable[Any]) -> None:
         other.privacy_spent_ = first.privacy_spent_
 
 
-def warnings_of_chosen(search: Search, fitted: Sequence[Any]) -> list[str]:
+def warnings_of_chosen(search: Search, chosen: int, fitted: Sequence[Any]) -> list[str]:
     """Return the warnings of the chosen steps.
 
     Where candidates share a fit of a step and differ in what they make of it, the warnings follow
     from the choice, and are left out.
     """
-    for number in search.split.n_fits:
-        if search.chooses_within(number):
+    private = search.candidates[chosen].shares
+    for number in private:
+        if search.chooses_within(search.candidates[chosen].run.steps[number].name):
             fitted[number]._warnings_given = []
     without_false_alarms(fitted)
-    return [text for number in search.split.n_fits for text in fitted[number]._warnings_given]
+    return [text for number in private for text in fitted[number]._warnings_given]

@@ -430,12 +430,12 @@ def _flaw_of(scoring: str, estimator: Any) -> str:
     return ""
 
 
-def n_classes_for(scoring: str, last: Any) -> int:
-    """Return the number of public classes; refuse one that a score cannot take."""
+def classes_for(scoring: str, last: Any) -> Any:
+    """Return the public classes; refuse one that a score cannot take."""
     classes = last.classes_ if hasattr(last, "classes_") else given_classes(last.classes)
     if SCORES[scoring].of_two and len(classes) != 2:
         raise ValueError(f"scoring={scoring!r} needs two classes, got {len(classes)}.")
-    return len(classes)
+    return classes
 
 
 def check_responses(X: Any, y: Any, scoring: str, name: str) -> None:
@@ -689,7 +689,7 @@ def _scores_of_counts(
     given: Mapping[str, Any],
 ) -> dict[str, PrivateScore]:
     """Release counts of outcomes, of scores, or of both together; compute all scores of them."""
-    n_classes = max(n_classes_for(name, _steps_of(estimator)[-1][1]) for name in names)
+    n_classes = max(len(classes_for(name, _steps_of(estimator)[-1][1])) for name in names)
     all_shapes: dict[Any, tuple[int, int]] = {
         _outcomes: (n_classes, n_classes),
         _scores: (2, _N_BINS),

@@ -90,15 +90,14 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
             search = self._search(X, y, scoring, users)
             choice = _choice_plan(search, scoring)
             # All warnings from public facts, and all refusals, come before the charge.
-            whole, charge = self._begin(
-                search.run, search.split.search.whole, warnings_for_fits(search)
-            )
+            whole, charge = self._begin(search.run, search.split.whole, warnings_for_fits(search))
             self._warn_of_many(search.split)
             records: dict[str, PrivacySpent] = {}
             candidates = fit_candidates(search, charge, records)
             best, warnings = 0, list[str]()
             if choice is not None:
-                models = (assembled(search.run, fitted) for fitted in candidates)
+                runs = [one.run for one in search.candidates]
+                models = map(assembled, runs, candidates)
                 people = search.run.people
                 judged = [score.unit_losses(scoring, model, X, y, people) for model in models]
                 losses = np.column_stack(judged)
@@ -111,11 +110,11 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
                 )
                 records["choice"], warnings = budget.spent(), list(budget.warnings)
             fitted = candidates[best]
-            if search.split.final.of:
+            if search.split.final[best].of:
                 fitted = refit(search, best, fitted, records)
             spent = record_of(whole, records)
-            warnings = [*warnings_of_chosen(search, fitted), *warnings]
-            model = with_one_record(search.runs[best], fitted, spent, self.ledger)
+            warnings = [*warnings_of_chosen(search, best, fitted), *warnings]
+            model = with_one_record(search.candidates[best].run, fitted, spent, self.ledger)
             self._set_results(search, best, model, spent)
         # Last: if warnings are turned into errors, the model that was paid for remains.
         warn_of_privacy(*warnings)
@@ -133,12 +132,15 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         cost, refits = self._cost(), bool(self.refit)
         facts = {"cost": cost, "seed": seed, "refits": refits, "users": users}
         search = search_of(self.estimator, self._grid(seed), X, y, **facts)
+        for one in search.candidates:
+            if score.checked_scoring(self.scoring, one.run.estimator) != scoring:
+                raise ValueError("Candidates are judged by different scores: pass scoring.")
         score.check_responses(X, y, scoring, type(search.run.steps[-1].estimator).__name__)
         return search
 
     def _warn_of_many(self, split: BudgetSplit) -> None:
         most = max(split.n_fits.values())
-        if most > _MOST_FITS and split.search.whole.is_private:
+        if most > _MOST_FITS and split.whole.is_private:
             warn_of_privacy(
                 f"The search takes {most} fits of one step, which share its budget. The candidate "
                 "that is best with their noise need not be best with the smaller noise of the last "
@@ -174,11 +176,10 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         # An earlier fit may have set what this one does not.
         self.__dict__.pop("best_estimator_", None)
         self._set_features(model)
-        names = [step.name or "estimator" for step in search.run.steps]
         self.best_index_ = best
         self.best_params_ = search.candidates[best].parameters
         self.cv_results_ = _table(search.candidates, best)
-        self.n_distinct_fits_ = {names[number]: n for number, n in search.split.n_fits.items()}
+        self.n_distinct_fits_ = {name or "estimator": n for name, n in search.split.n_fits.items()}
         self.privacy_spent_ = spent
         if self.refit:
             self.best_estimator_ = self._as_given(model, spent)
@@ -187,7 +188,9 @@ class BaseDPSearch(RequestsUsersMixin, MetaEstimatorMixin, SpendsOneBudget):
         """Put the fitted steps back into what has held them."""
         if not isinstance(self.estimator, SharedBudget):
             return model
-        given = clone(self.estimator).set_params(**self.best_params_, ledger=self.ledger)
+        given = clone(self.estimator).set_params(
+            **clone(self.best_params_, safe=False), ledger=self.ledger
+        )
         given._keep(model, spent)
         return given
 
@@ -197,15 +200,15 @@ def _choice_plan(search: Search, scoring: str) -> Plan | None:
     share, n_candidates = search.split.choice, len(search.candidates)
     if not share:
         return None
-    cost = search.split.search.whole.share_of(share, search.split.search.whole.delta)
+    cost = search.split.whole.share_of(share, search.split.whole.delta)
     unit, adjacency = common_unit(search.run.steps), adjacency_of(search.run.steps)
     one, given = score.SCORES[scoring], (cost, unit, adjacency)
     if one.of_counts:
-        last, n_units = (
-            search.run.steps[-1].estimator,
-            search.run.n_units or _num_samples(search.run.X),
-        )
-        return plan_choice_by_counts(scoring, last, n_candidates, n_units, *given)
+        lasts = [candidate.run.steps[-1].estimator for candidate in search.candidates]
+        if len({tuple(score.classes_for(scoring, last)) for last in lasts}) > 1:
+            raise ValueError(f"scoring={scoring!r} needs candidates with the same classes.")
+        n_units = search.run.n_units or _num_samples(search.run.X)
+        return plan_choice_by_counts(scoring, lasts[0], n_candidates, n_units, *given)
     return score.plan_choice(n_candidates, *given, is_bounded=one.is_bounded)
 
 
@@ -219,7 +222,7 @@ def plan_choice_by_counts(
     adjacency: str,
 ) -> Plan:
     """Plan the choice by a score of counts: of pairs in the wrong order, or of all outcomes."""
-    n_classes = score.n_classes_for(scoring, last)
+    n_classes = len(score.classes_for(scoring, last))
     if scoring == "roc_auc":
         change = sensitivity.misordered_pairs
         known: dict[str, Any] = {"n_units": n_units, "adjacency": adjacency}
@@ -291,6 +294,8 @@ class DPGridSearch(BaseDPSearch):
         budget. Or a :class:`skdp.DPPipeline`, whose shares are taken.
     param_grid : dict or list of dict
         Parameters mapped to lists of values, as in :class:`~sklearn.model_selection.GridSearchCV`.
+        A step of a pipeline by its name, with estimators or "passthrough" as values, and the
+        `shares` of a :class:`skdp.DPPipeline` are parameters, too.
         Parameters of the guarantee are refused: :func:`skdp.model_selection.epsilon_curve` tells
         what more epsilon buys. A warning is given if a step needs more than five distinct fits.
     epsilon : float, default=1.0

@@ -65,7 +65,8 @@ class DPPipeline(RequestsUsersMixin, SharedBudget, _BaseComposition, runs.Spends
         Parts of the square of mu, by the names of private steps. One that is not named gets .15 if
         it is a :class:`DPStandardScaler` with bounds, and .25 if it is one without, or a
         :class:`DPPCA`, :class:`DPTruncatedSVD` or :class:`PlannedEstimator`. The last that is not
-        named gets the rest. The private steps of a ColumnTransformer share one part.
+        named gets the rest. The private steps of a ColumnTransformer share one part. That of a
+        step that is "passthrough" goes to the others.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     random_state : int, RandomState or Generator instance or None, default=None

@@ -73,10 +73,11 @@ def given_shares(steps: Sequence[Step], given: Mapping[str, float] | None) -> di
     """Return the share of each private step, by name: given, by default, or the rest.
 
     The parts of a ColumnTransformer, which comes first, split its share. By default that is the
-    largest of theirs.
+    largest of theirs. What is given to a step that is passed through goes to all others.
     """
     private = [step for step in steps if step.is_private]
-    wholes = {step.name: step.estimator for step in private if step.columns is None}
+    named = [step for step in steps if _is_absent(step.estimator) and step.name in (given or {})]
+    wholes = {step.name: step.estimator for step in [*named, *private] if step.columns is None}
     parts = {step.name: step.estimator for step in private if step.columns is not None}
     if not parts:
         return _shares_of_steps(wholes, given)
@@ -111,7 +112,12 @@ def _shares_of_steps(
     elif last or abs(rest) > _ROUNDING:
         wanted = f"leave a part for {last!r}" if last else "add to 1"
         raise ValueError(f"shares must {wanted}, got {shares}, with the sum {1 - rest:.6g}.")
-    return {name: shares[name] for name in private}
+    left = 1 - math.fsum(shares[name] for name, step in private.items() if _is_absent(step))
+    return {name: shares[name] / left for name, step in private.items() if not _is_absent(step)}
+
+
+def _is_absent(step: Any) -> bool:
+    return step is None or isinstance(step, str)
 
 
 def _default_share(name: str, step: Any) -> float:

@@ -33,6 +33,7 @@ from skdp import (
     DPLogisticRegression,
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
+    DPPipeline,
     DPTraceRegressor,
     DPTruncatedSVD,
     PrivacyWarning,
@@ -67,6 +68,16 @@ GRIDS = [
         {"dppca": 1, "dptraceregressor": 3},
     ),
     (DPPCA(2), {"n_components": [2]}, {"estimator": 1}),
+    (
+        PIPELINE,
+        {"dppca": ["passthrough", DPPCA(2), DPPCA(2, row_norm=1.0)]},
+        {"dppca": 2, "dptraceregressor": 3},
+    ),
+    (
+        DPPipeline(PIPELINE.steps),
+        [{"shares": [{"dppca": 0.1}, None]}, {"dptraceregressor": [DPTraceRegressor()]}],
+        {"dppca": 2, "dptraceregressor": 3},
+    ),
 ]
 
 
@@ -256,7 +267,17 @@ BAD = [
     (DPPCA(2, epsilon=np.inf, row_norm=np.inf), {}, "row_norm=inf with epsilon"),
     (make_pipeline(DPPCA(2), FROZEN), {}, "put it before the first private step"),
     (make_pipeline(DPPCA(2), FrozenEstimator(Ridge())), {}, "not fitted yet"),
-    (PIPELINE, {"dppca": [DPPCA(2), DPPCA(3)]}, "step that is fitted"),
+    (PIPELINE, {"dppca": [DPPCA(2), StandardScaler()]}, "StandardScaler may learn"),
+    (PIPELINE, {"dppca": [DPPCA(adjacency="zero_out")]}, "one adjacency"),
+    (PIPELINE, {"dppca": ["passthrough"], "dppca__whiten": [True]}, "step that is fitted"),
+    (PIPELINE, {"verbose": [True]}, "step that is fitted"),
+    (
+        Pipeline([("a", DPTraceRegressor())]),
+        {"a": [DPTraceRegressor(), DPTraceRegressor(adjacency="zero_out")]},
+        "must protect the same",
+    ),
+    (DPPipeline([("a", DPPCA(2))]), {"a": [DPPCA(epsilon=2.0)]}, "keep its default epsilon"),
+    (DPPipeline([("a", DPPCA(2))]), {"shares": [{"a": 1.0}, {"b": 0.5}]}, "no private step"),
     (PIPELINE, {"dppca__n_components": [1, 9]}, "n_components=9 must be at most"),
     (PIPELINE, {"dptraceregressor__rank": [1, 2]}, "rank=2 exceeds"),
 ]

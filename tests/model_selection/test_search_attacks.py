@@ -41,6 +41,11 @@ SEARCHES = {
     ),
     "norms": (make_pipeline(PCA, Normalizer(), REGRESSION), {"dppca__n_components": FEW}, None),
     "columns": (DPPipeline([("a", PARTS), ("b", REGRESSION)]), {"a__svd__row_norm": FEW}, None),
+    "steps": (
+        DPPipeline([("a", PCA), ("b", REGRESSION)]),
+        [{"a": ["passthrough", DPTruncatedSVD(1, row_norm=4.0)]}, {"shares": [{"a": 0.4}]}],
+        None,
+    ),
     "back": (
         make_pipeline(FunctionTransformer(np.exp, np.log), DPTruncatedSVD(1)),
         {"dptruncatedsvd__n_components": [1, 2]},

@@ -588,8 +588,6 @@ def test_parameters_of_a_pipeline_that_mean_nothing_here_are_not_accepted(name):
 def test_parameters_of_the_guarantee_are_not_searched(name):
     with pytest.raises(ValueError, match="must not be searched"):
         DPGridSearch(three(), {f"dppca__{name}": [1.0]}).fit(X, Y)
-    with pytest.raises(ValueError, match="must not be searched"):
-        DPGridSearch(three(), {"shares": [None]}).fit(X, Y)
     named = DPPipeline([("privacy_unit", DPPCA(2))])
     with pytest.raises(ValueError, match="must not be searched"):
         DPGridSearch(named, {f"privacy_unit__{name}": [1.0]}).fit(X)
