@@ -29,7 +29,7 @@ def view_of(rows, codes):
 
 def scores_of(slope, size, noise=0.1):
     slopes = np.array([[slope]])
-    return Scores(slopes, np.zeros(1), np.zeros(1), np.zeros(1), size, noise)
+    return Scores(slopes, np.zeros(1), np.zeros(1), np.zeros(1), size, noise, 0.0)
 
 
 def length_with(noise_std, slope, n_records=20_000, true=2.0):
@@ -69,7 +69,9 @@ def test_no_record_adds_more_losses_than_the_level(n_classes):
     generator, level, n_columns = np.random.default_rng(0), 1.5, 1 if n_classes == 2 else n_classes
     rows = generator.normal(size=(40, 3)) * 10.0 ** np.linspace(-300, 300, 40)[:, np.newaxis]
     offsets = generator.normal(size=(2, n_columns))
-    scores = Scores(generator.normal(size=(3, n_columns)), np.ones(n_columns), *offsets, 0.5, 0.1)
+    scores = Scores(
+        generator.normal(size=(3, n_columns)), np.ones(n_columns), *offsets, 0.5, 0.1, 0
+    )
     longest = 0.0
     for row in rows:
         codes = Targets.of(np.array([1]))

@@ -19,7 +19,9 @@ from skdp.linear_model.logistic.plan import (
 
 def white_of(spread, class_noise=0.0):
     eye = np.eye(len(spread))
-    return Whitening(np.zeros(len(spread)), eye, eye, spread, 1.0, 1.0, True, False, class_noise)
+    zeros = np.zeros(len(spread))
+    found = zeros, eye, eye, spread, 1.0, 1.0, True, spread
+    return Whitening(*found, False, zeros > 0, class_noise)
 
 
 def descended(decay, start, n_steps, step_noise, generator, momentum=0.0):

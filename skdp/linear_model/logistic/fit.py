@@ -218,7 +218,7 @@ def descend(
         before, weights = weights, ahead - pace.step * centered(noisy) / spec.n_units
         iterates.append(weights)
     mean = mean_of(iterates, pace, white, drops=spec.strength >= LEAST_TO_DROP)
-    return scores_of(mean, start, pace, white)
+    return scores_of(mean, start, pace, white, spec.n_units)
 
 
 def gradient_level(clip_norm: float, n_classes: int, factor: float) -> float:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -248,7 +248,8 @@ class Whitening:
 
     `vectors` are the eigenvectors of A, `spread` the variances of z along them, which noise may
     make negative, `largest` is the spectral norm of A, and `is_clear` is whether any eigenvalue
-    exceeds the noise. Columns `are_unlike` if noise hides most of them, and a few vary far more.
+    exceeds the noise. `variances` are those of the columns, 0 where noise makes them negative.
+    Columns `are_unlike` if noise hides most of them, and a few vary far more.
     `class_noise` is the standard deviation of the noise in a mean of rows and labels. A column
     `is_flat` if noise is too small to hide as much as others vary.
     """
@@ -260,9 +261,10 @@ class Whitening:
     largest: float
     clip_norm: float
     is_clear: bool
+    variances: np.ndarray
     are_unlike: bool
+    is_flat: np.ndarray
     class_noise: float = 0.0
-    is_flat: Any = False
 
     @property
     def mean_norm(self) -> float:
@@ -299,7 +301,8 @@ def whitening_of(
     is_flat = variances < _UNSEEN * noise_std
     is_flat &= _VISIBLE * noise_std < _FLAT * np.median(variances)
     found = mean, root, vectors, spread, largest, clip_norm, is_clear
-    return Whitening(*found, _are_unlike(variances, noise_std), is_flat=is_flat)
+    are_unlike = _are_unlike(variances, noise_std)
+    return Whitening(*found, np.maximum(variances, 0.0), are_unlike, is_flat)
 
 
 def _are_unlike(variances: np.ndarray, noise_std: float) -> bool:

@@ -10,6 +10,7 @@ from scipy.special import entr, softmax
 
 from skdp.data.parts import Targets
 from skdp.data.rows import Block
+from skdp.linalg.norms import row_squares
 from skdp.linear_model.logistic.plan import (
     FACTORS,
     LabeledRows,
@@ -34,6 +35,10 @@ _SMALL, _SMALLEST_FACTOR = 0.1, 0.02  # not studied
 # What noise adds to the squares of the two values that a curve through all losses has beyond a
 # parabola, with seven standard deviations more.
 _NOISE_OF_BEND = 16.0  # benchmarks/sweep/sweep.md, job "classes"
+# A part of the penalty of scikit-learn's `LogisticRegression` with ``C=1`` on standardized columns,
+# without which scores of few records grow with epsilon until they fit these records alone. Steps
+# that stop early shrink weights, too, so that the whole penalty makes scores too short.
+_OF_PENALTY = 0.25  # benchmarks/sweep/sweep.md, job "classes"
 _TINY = np.finfo(float).tiny
 
 
@@ -41,9 +46,9 @@ _TINY = np.finfo(float).tiny
 class Scores:
     """Scores :math:`t (x^T W - w) + b(t)` of rows x, whose factor t is not known yet.
 
-    `size` is their root mean square length for t = 1, and `noise` the part of its square that is
-    noise, as far as both are known. Offsets b go from those of the `fractions` of the classes to
-    where steps led, if t is 1.
+    `size` is their root mean square length for t = 1, `noise` the part of its square that is
+    noise, as far as both are known, and the `penalty` of the slopes counts as a loss. Offsets b go
+    from those of the `fractions` of the classes to where steps led, if t is 1.
     """
 
     slopes: np.ndarray
@@ -52,6 +57,7 @@ class Scores:
     move: np.ndarray
     size: float
     noise: float
+    penalty: float
 
     def offsets(self, factor: float) -> np.ndarray:
         """Return the offsets of scores that are so many times as long."""
@@ -62,7 +68,9 @@ class Scores:
         return np.vstack([factor * self.slopes, self.offsets(factor) - factor * self.shift])
 
 
-def scores_of(mean: np.ndarray, start: np.ndarray, pace: Pace, white: Whitening) -> Scores:
+def scores_of(
+    mean: np.ndarray, start: np.ndarray, pace: Pace, white: Whitening, n_units: int
+) -> Scores:
     """Compute scores by the mean of the iterates; return also their length and its noise."""
     spread, n_free = seen_spread(white), n_free_scores(start.shape[1])
     noise = n_free * float(pace.noise(spread).sum())
@@ -72,7 +80,9 @@ def scores_of(mean: np.ndarray, start: np.ndarray, pace: Pace, white: Whitening)
     move *= max(0.0, 1 - of_move / max(float(move @ move), _TINY))
     slopes = white.root @ mean[:-1]
     slopes[white.is_flat] = 0.0
-    return Scores(slopes, white.mean @ slopes, start[-1], move, math.sqrt(square), noise / square)
+    penalty = _OF_PENALTY / (2 * n_units) * float(white.variances @ row_squares(slopes))
+    size, shift = math.sqrt(square), white.mean @ slopes
+    return Scores(slopes, shift, start[-1], move, size, noise / square, penalty)
 
 
 class Length(NamedTuple):
@@ -113,6 +123,7 @@ def length_of(
     smallest = min(1.0, max(_SMALLEST_FACTOR, _SMALL / scores.size))
     factors = np.geomspace(smallest, FACTORS[-1], 160)
     losses = scores.size * factors * _between(likely, factors, weight**2 * len(FACTORS) * variance)
+    losses += scores.penalty * factors**2
     best = int(losses.argmin())
     lost = fraction_std**2 * float(np.sum(1 / (fractions + fraction_std))) / 2
     return Length(float(factors[best]), -float(losses[best]) - lost, whole)
