@@ -14,15 +14,7 @@ from skdp._validation import ANY_BOUND, AT_LEAST_ONE, FINITE_BOUND, PlainParamet
 from skdp.data.rows import Rows
 from skdp.exceptions import shown
 from skdp.linalg.norms import UNIT_ROUNDOFF
-from skdp.privacy import sensitivity
-from skdp.privacy.clipping import (
-    NO_CLIPPING,
-    SMALLEST_BOUND,
-    binarize,
-    clip_entries,
-    keep_largest,
-    shift_entries,
-)
+from skdp.privacy import clipping, sensitivity
 from skdp.privacy.precision import as_python
 
 __all__ = [
@@ -270,22 +262,22 @@ def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, floa
         )
     lower, upper = values.tolist()
     checked_size(unit, max(-lower, upper), epsilon)
-    if math.isfinite(epsilon) and upper - lower < SMALLEST_BOUND:
+    if math.isfinite(epsilon) and upper - lower < clipping.SMALLEST_BOUND:
         raise ValueError(
             f"bounds={shown(bounds)} of privacy_unit={shown(unit)} must be at least "
-            f"{SMALLEST_BOUND} apart."
+            f"{clipping.SMALLEST_BOUND} apart."
         )
-    return max(lower, -NO_CLIPPING), min(upper, NO_CLIPPING)
+    return max(lower, -clipping.NO_CLIPPING), min(upper, clipping.NO_CLIPPING)
 
 
 def checked_size(unit: Unit, size: float, epsilon: float) -> float:
     """Return the largest size of an entry as a float; refuse one that no noise could hide."""
-    if math.isfinite(epsilon) and not size <= NO_CLIPPING:
+    if math.isfinite(epsilon) and not size <= clipping.NO_CLIPPING:
         raise ValueError(
             f"privacy_unit={unit!r} with epsilon={epsilon} gives no guarantee: its bounds must be "
-            f"at most {NO_CLIPPING} in size."
+            f"at most {clipping.NO_CLIPPING} in size."
         )
-    return min(float(size), NO_CLIPPING)
+    return min(float(size), clipping.NO_CLIPPING)
 
 
 # ------------------------------
@@ -337,8 +329,10 @@ class ResolvedEntry(MatrixUnit):
 
     def clipped(self, block: Any) -> Any:
         # In this order, so that the bounds hold for rounded differences.
-        block = shift_entries(block, self.shift) if self.shift else block
-        return clip_entries(block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros)
+        block = clipping.shift_entries(block, self.shift) if self.shift else block
+        return clipping.clip_entries(
+            block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros
+        )
 
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
         return sensitivity.entry_product(self.step, norms)
@@ -498,7 +492,7 @@ class ResolvedSparseRow(ResolvedEntry):
         rows = csr_array(super().clipped(block))
         # A public random order, so that among equal entries the first columns do not always win.
         priority = np.random.default_rng(0).permutation(rows.shape[1])
-        return keep_largest(rows, n_entries=self.n_entries, priority=priority)
+        return clipping.keep_largest(rows, n_entries=self.n_entries, priority=priority)
 
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
         return sensitivity.short_row_product(*self._change, norms)
@@ -589,10 +583,10 @@ class ResolvedInteraction(MatrixUnit):
         return 1.0
 
     def clipped(self, block: Any) -> Any:
-        return binarize(block)
+        return clipping.binarize(block)
 
     def normalize(self, X: Any) -> Any:
-        table = binarize(X)
+        table = clipping.binarize(X)
         sums = np.asarray(table.sum(axis=1)).ravel()
         weights = (1 / np.sqrt(np.maximum(sums, self.degree_floor))).astype(X.dtype)
         return table.multiply(weights[:, None]).tocsr() if issparse(X) else table * weights[:, None]
@@ -672,7 +666,7 @@ class ResolvedChange(MatrixUnit):
         return self.size
 
     def clipped(self, block: Any) -> Any:
-        return clip_entries(block, lower=-self.size, upper=self.size, keep_zeros=True)
+        return clipping.clip_entries(block, lower=-self.size, upper=self.size, keep_zeros=True)
 
     def row_errors(self, n_rows: int) -> float:
         r"""Bound the rounding error of A Z, in errors of one row: :math:`\sqrt n`.

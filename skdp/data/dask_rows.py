@@ -344,7 +344,7 @@ def public_like(X: Any) -> Any:
     facts = _facts_of(X)
     if _is_frame(X) or any(map(math.isnan, X.chunks[0])):
         return facts.public
-    return _parts([_never_loaded] * len(X.chunks[0]), X.chunks[0], facts)
+    return _parts([lambda: facts.public] * len(X.chunks[0]), X.chunks[0], facts)
 
 
 def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Array:
@@ -372,20 +372,20 @@ def mapped_by_chunks(method: Callable[[Any], Any], X: Any, name: str) -> da.Arra
         function = composed(made.rows.function, composed(refused_if_not_finite, made.function))
     else:
         function, none = made.function, sparse.csr_array(none) if made.is_sparse else none
+
+    def _of_chunk(block: Any) -> Any:
+        # Of no rows there is a result, too.
+        return function(containers.in_c_order(read_block(block)[0])) if block.shape[0] else none
+
     blocks = _as_array(X)
     return blocks.map_blocks(
-        partial(_of_chunk, function=function, none=none),
+        _of_chunk,
         name=f"skdp-{name}-{uuid4().hex}",
         dtype=made.dtype,
         meta=none,
         chunks=(blocks.chunks[0], *((size,) for size in made.shape[1:])),
         drop_axis=None if made.shape[1:] else 1,
     )
-
-
-def _of_chunk(block: Any, function: Callable[[Any], Any], none: Any) -> Any:
-    """Map the rows of a block; `none` stands for the result of no rows."""
-    return function(containers.in_c_order(read_block(block)[0])) if block.shape[0] else none
 
 
 def _is_frame(X: Any, ndim: int = 2) -> bool:
@@ -532,7 +532,3 @@ def _target_of(load: Callable[[], Any], names: list[Any]) -> np.ndarray:
     frame = load()
     containers.refuse_other_columns(list(frame.columns), names)
     return np.asarray(frame.iloc[:, -1])
-
-
-def _never_loaded() -> NoReturn:
-    raise AssertionError("what a plan is made for is not read")

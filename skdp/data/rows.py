@@ -78,12 +78,6 @@ class _BaseBlock(Massed, ABC):
             self._norms = self._computed_norms()
         return self._norms
 
-    def count_not_finite(self) -> np.ndarray:
-        """Count the raw rows with an entry that is not finite."""
-        # Finite entries may have an infinite norm: so the entries are looked at.
-        doubted = ~np.isfinite(self.norms())
-        return np.asarray(float(not_finite_rows(self.raw[doubted]).sum()))
-
     def weighted(self, weighting: Weighting, norms: np.ndarray | None = None) -> Self:
         """Weight the rows by their norms, or by given ones; rows with norm NaN are null."""
         block = copy.copy(self)
@@ -787,7 +781,8 @@ def _all_of(rows: slice, block: Any, kernels: tuple[Kernel | None, ...]) -> tupl
 
 def _n_not_finite(_: slice, block: Any, *, allow_nan: bool = False) -> np.ndarray:
     if isinstance(block, _BaseBlock):
-        return block.count_not_finite()
+        # Finite entries may have an infinite norm: so the entries of such rows are checked.
+        block = block.raw[~np.isfinite(block.norms())]
     return np.asarray(float(not_finite_rows(block, allow_nan=allow_nan).sum()))
 
 

@@ -11,14 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp.data import reduce
-from skdp.data.containers import (
-    RawBlock,
-    as_canonical,
-    blocks_at,
-    hide_error_text,
-    is_mapped,
-)
+from skdp.data import containers, reduce
 from skdp.data.parts import (
     PartResults,
     RowBlocks,
@@ -57,7 +50,7 @@ class Source:
         self.is_repeatable = not isinstance(X, RowBlocks) or getattr(X, "is_cached", False)
         if isinstance(X, RowParts):
             X = X.without_targets()
-        self.X, self._function = as_canonical(X) if issparse(X) else X, function
+        self.X, self._function = containers.as_canonical(X) if issparse(X) else X, function
         self.shape: tuple[int, int] = self.X.shape
         self.is_sparse = holds_sparse(X)
         self.is_stream = isinstance(X, RowBlocks) and X._is_stream
@@ -81,7 +74,7 @@ class Source:
         """Keep the rows of an array at these places."""
         return Source(self.X[places], self._function)
 
-    def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
+    def blocks(self, group: range) -> Iterator[tuple[slice, containers.RawBlock]]:
         """Yield the blocks of a group with the rows they stand for; load each part once."""
         first = bisect_right(self.part_starts, group.start) - 1
         for part in range(first, bisect_left(self.part_starts, group.stop)):
@@ -91,7 +84,7 @@ class Source:
             if isinstance(self.X, RowBlocks):
                 blocks = self.X._blocks_of(part, inside)
             else:
-                blocks = blocks_at(self.X, inside)
+                blocks = containers.blocks_at(self.X, inside)
             if self._function is not None:
                 blocks = map(self._function, blocks)
             yield from zip(starmap(slice, pairwise(starts.tolist())), blocks, strict=True)
@@ -102,7 +95,9 @@ def holds_sparse(X: Any) -> bool:
     if isinstance(X, RowBlocks):
         return X.is_sparse
     # Only data frames with sparse columns have this attribute.
-    return issparse(X) or (not isinstance(X, np.ndarray) and hide_error_text(hasattr, X, "sparse"))
+    return issparse(X) or (
+        not isinstance(X, np.ndarray) and containers.hide_error_text(hasattr, X, "sparse")
+    )
 
 
 def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
@@ -113,9 +108,9 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
     """
     if function is not None and isinstance(X, RowBlocks):
         return Source(mapped_blocks(mapped_blocks(X, function), _without_infinities))
-    if function is None or is_mapped(X):
+    if function is None or containers.is_mapped(X):
         return Source(X, function)
-    return Source(function(as_canonical(X) if issparse(X) else X))
+    return Source(function(containers.as_canonical(X) if issparse(X) else X))
 
 
 @without_warnings()
@@ -309,7 +304,7 @@ def _hashed(values: Any) -> bytes:
     return hashlib.blake2b(values, digest_size=32).digest()
 
 
-def _canonical_parts(block: RawBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _canonical_parts(block: containers.RawBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return counts of nonzeros by row, their columns (only in rows with zeros) and values."""
     rows = csr_array(block.astype(np.float64, copy=False))
     if issparse(block) and not rows.data.all():

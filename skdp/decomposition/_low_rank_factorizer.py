@@ -9,19 +9,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import in_dtype
 from skdp._validation import AT_LEAST_ONE
+from skdp.decomposition import _spec
 from skdp.decomposition._matrix_estimator import (
     MatrixEstimator,
     Projection,
     ReconstructionMixin,
     warnings_for_factors,
-)
-from skdp.decomposition._spec import (
-    SUPPORT,
-    EntriesSpec,
-    Factors,
-    MatrixSpec,
-    RowsSpec,
-    Support,
 )
 from skdp.decomposition.entries.plan import plan_entries
 from skdp.decomposition.entries.solvers import solve_best_fit
@@ -40,11 +33,11 @@ from skdp.units import (
 
 _SUPPORT = {  # not studied
     # `resolve_rows` chooses the solver of the components.
-    ResolvedRow: SUPPORT[ResolvedRow],
-    ResolvedEntry: Support(
+    ResolvedRow: _spec.SUPPORT[ResolvedRow],
+    ResolvedEntry: _spec.Support(
         {"alternating": 5, "input": 0, "two_sketch": 0}, pure=("alternating",), count=math.prod
     ),
-    ResolvedFrobeniusChange: Support(
+    ResolvedFrobeniusChange: _spec.Support(
         {"alternating": 6, "input": 0, "two_sketch": 0}, pure=("alternating",)
     ),
 }
@@ -215,7 +208,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _spec_of(self, shape: tuple[int, int], **facts: Any) -> MatrixSpec:
+    def _spec_of(self, shape: tuple[int, int], **facts: Any) -> _spec.MatrixSpec:
         if self.n_components > min(shape):
             raise ValueError(
                 f"n_components={self.n_components} must be at most n_samples={shape[0]} and "
@@ -238,13 +231,15 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
             )
         return unit.around_middle()
 
-    def _plan(self, spec: RowsSpec | EntriesSpec) -> Any:
-        if isinstance(spec, RowsSpec):
+    def _plan(self, spec: _spec.RowsSpec | _spec.EntriesSpec) -> Any:
+        if isinstance(spec, _spec.RowsSpec):
             return plan_projection(spec)
         return (plan_one_pass if spec.solver == "two_sketch" else plan_entries)(spec)
 
-    def _solve(self, spec: RowsSpec | EntriesSpec, plan: Any, *opened: Any) -> Factors:
-        if isinstance(spec, RowsSpec):
+    def _solve(
+        self, spec: _spec.RowsSpec | _spec.EntriesSpec, plan: Any, *opened: Any
+    ) -> _spec.Factors:
+        if isinstance(spec, _spec.RowsSpec):
             return solve_projection(spec, plan, *opened)
         solve = solve_one_pass if spec.solver == "two_sketch" else solve_best_fit
         return solve(spec, plan, *opened)
@@ -287,7 +282,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         is_unknown = self.solver == "two_sketch" and self.random_state is None
         return RESERVED_PART if self._is_promised and is_unknown else 0.0
 
-    def _set_attributes(self, result: Factors, spec: MatrixSpec) -> list[str]:
+    def _set_attributes(self, result: _spec.Factors, spec: _spec.MatrixSpec) -> list[str]:
         for name in ("row_norm_", "middle_"):
             self.__dict__.pop(name, None)
         self._unit = spec.unit

@@ -23,15 +23,7 @@ from skdp.data.parts import NOT_FINITE, RowBlocks, RowParts
 from skdp.data.people import keyed_by_people, people_of, rounding_of_units
 from skdp.data.rows import Rows, not_finite_error
 from skdp.data.sources import Source, as_source, digest, holds_sparse
-from skdp.decomposition._spec import (
-    SUPPORT,
-    EntriesSpec,
-    Factors,
-    MatrixSpec,
-    RowsSpec,
-    Support,
-    ratios_of,
-)
+from skdp.decomposition import _spec
 from skdp.decomposition.entries.plan import plan_entries, resolve_entries
 from skdp.decomposition.entries.solvers import solve_entries
 from skdp.decomposition.rows.fit import read_rows_once, solve_rows
@@ -235,7 +227,7 @@ _LARGEST_RATIO = 1e4  # not studied
 _VISIBLE = 4.0  # not studied
 
 
-def warnings_for_units(factors: Factors, n_features: int) -> list[str]:
+def warnings_for_units(factors: _spec.Factors, n_features: int) -> list[str]:
     """Warn if nearly all of the released variance is that of few columns, and name the scaler.
 
     Asked where noise hides components that are missed: columns in very different units may be why.
@@ -292,7 +284,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     }
 
     #: What the estimator supports for each unit.
-    _support: ClassVar[dict[type[ResolvedUnit], Support]] = SUPPORT
+    _support: ClassVar[dict[type[ResolvedUnit], _spec.Support]] = _spec.SUPPORT
     _is_pca: ClassVar[bool] = False
     # For estimators that have no parameters of these names.
     center: Any = False
@@ -367,7 +359,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         rows = checks.check_transformed(X, width, name, accept_sparse=False)
         return checks.transformed(rows, self._projection.undo, self.components_.shape[1])
 
-    def _validate(self, X: Any, y: Any, users: Any = None) -> tuple[MatrixSpec, Data]:
+    def _validate(self, X: Any, y: Any, users: Any = None) -> tuple[_spec.MatrixSpec, Data]:
         checked = self._checked(X)
         self._resolved_unit()  # where it is refused, ids would not help
         people = people_of(users, checked, self.privacy_unit)
@@ -388,12 +380,12 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         has_norms = isinstance(self.privacy_unit, str)
         return checks.check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
 
-    def _spec_like(self, n_samples: int, n_features: int, like: Any) -> MatrixSpec:
+    def _spec_like(self, n_samples: int, n_features: int, like: Any) -> _spec.MatrixSpec:
         return self._spec_of((n_samples, n_features), like=like)
 
     def _spec_of(
         self, shape: tuple[int, int], *, like: Any, names: Any = None, **changes: Any
-    ) -> MatrixSpec:
+    ) -> _spec.MatrixSpec:
         """Refuse parameters that contradict each other or the public facts; resolve "auto".
 
         `changes` replace fields of the spec, whatever the parameters are.
@@ -428,9 +420,9 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             **changes,
         }
         if support.has_bases:
-            return resolve_entries(self._asked(EntriesSpec, **facts))
+            return resolve_entries(self._asked(_spec.EntriesSpec, **facts))
         facts |= {"is_pca": self._is_pca, "is_in_memory": not isinstance(like, RowBlocks)}
-        return resolve_rows(self._asked(RowsSpec, **facts))
+        return resolve_rows(self._asked(_spec.RowsSpec, **facts))
 
     def _checked_prior(
         self, n_features: int, names: Any, given_unit: str, *, has_bases: bool
@@ -466,15 +458,17 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
                     f"{name}={bound:g} is for {purpose}, got {given_unit}: pass {name}=None.{hint}"
                 )
 
-    def _plan(self, spec: RowsSpec | EntriesSpec) -> Any:
-        return plan_rows(spec) if isinstance(spec, RowsSpec) else plan_entries(spec)
+    def _plan(self, spec: _spec.RowsSpec | _spec.EntriesSpec) -> Any:
+        return plan_rows(spec) if isinstance(spec, _spec.RowsSpec) else plan_entries(spec)
 
-    def _solve(self, spec: RowsSpec | EntriesSpec, plan: Any, *opened: Any) -> Factors:
-        if isinstance(spec, RowsSpec):
+    def _solve(
+        self, spec: _spec.RowsSpec | _spec.EntriesSpec, plan: Any, *opened: Any
+    ) -> _spec.Factors:
+        if isinstance(spec, _spec.RowsSpec):
             return solve_rows(spec, plan, *opened)
         return solve_entries(spec, plan, *opened)
 
-    def _set_attributes(self, result: Factors, spec: MatrixSpec) -> list[str]:
+    def _set_attributes(self, result: _spec.Factors, spec: _spec.MatrixSpec) -> list[str]:
         for name in _OF_SOME:
             self.__dict__.pop(name, None)
         self._unit = spec.unit
@@ -487,15 +481,15 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return warnings_for_factors(result, wanted, spec)
 
     @abstractmethod
-    def _set_factors(self, factors: Factors, spec: MatrixSpec) -> int:
+    def _set_factors(self, factors: _spec.Factors, spec: _spec.MatrixSpec) -> int:
         """Set attributes from the factors; return how many components were asked for."""
 
     def _set_components(
-        self, factors: Factors, variances: np.ndarray, total: float, dtype: np.dtype
+        self, factors: _spec.Factors, variances: np.ndarray, total: float, dtype: np.dtype
     ) -> None:
         """Set the leading factors, their variances, and what part of the total these are."""
         self.explained_variance_ = in_dtype(variances, dtype)
-        self.explained_variance_ratio_ = in_dtype(ratios_of(variances, total), dtype)
+        self.explained_variance_ratio_ = in_dtype(_spec.ratios_of(variances, total), dtype)
         self.components_ = in_dtype(factors.components, dtype)
         self.singular_values_ = in_dtype(np.sqrt(factors.eigenvalues), dtype)
         if factors.left is not None:
@@ -503,12 +497,12 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             self.left_components_ = in_dtype(factors.left, dtype)
 
     def _view(
-        self, X: Any, spec: MatrixSpec, view_of: Callable[[Source, int | None], Rows] = Rows
+        self, X: Any, spec: _spec.MatrixSpec, view_of: Callable[[Source, int | None], Rows] = Rows
     ) -> Data:
         """Return a view of the rows and their digest; read rows whose norms are bounded once."""
         if spec.unit.is_sparse and isinstance(X, np.ndarray):
             X = csr_array(X)
-        if not isinstance(spec, RowsSpec):
+        if not isinstance(spec, _spec.RowsSpec):
             entries = view_of(as_source(X, spec.unit.clipped), self.n_jobs)
             return entries, lambda: digest(entries.source)
         raw = view_of(as_source(X), self.n_jobs)
@@ -546,16 +540,16 @@ def _checked_center(center: Any, n_features: int) -> np.ndarray:
     return checked
 
 
-def warnings_for_factors(result: Factors, wanted: int, spec: MatrixSpec) -> list[str]:
+def warnings_for_factors(result: _spec.Factors, wanted: int, spec: _spec.MatrixSpec) -> list[str]:
     """Warn if the iteration failed, or if released factors look like noise."""
-    if isinstance(spec, EntriesSpec) and result.failed:
+    if isinstance(spec, _spec.EntriesSpec) and result.failed:
         return [
             f"A basis exceeded coherence_bound={spec.coherence_bound}: the iteration ended, its "
             "budget is spent, and the components are noise. Pass a larger bound, or None for no "
             "bound; a random basis has a coherence of about 2 log(n)."
         ]
     warnings = list[str]()
-    if isinstance(spec, RowsSpec):
+    if isinstance(spec, _spec.RowsSpec):
         warnings += warnings_for_long_rows(result, wanted)
     is_hidden = result.eigenvalue_noise > 0 and result.n_above_noise < wanted
     if result.left_signal < _LEAST_SIGNAL:
@@ -567,7 +561,7 @@ def warnings_for_factors(result: Factors, wanted: int, spec: MatrixSpec) -> list
         )
     if is_hidden:
         is_asked, lost = isinstance(spec.n_components, Integral), ""
-        if is_asked and isinstance(spec, RowsSpec):
+        if is_asked and isinstance(spec, _spec.RowsSpec):
             hidden = _hidden_part(result, wanted, spec.shape[1])
             if not hidden:
                 return warnings
@@ -577,7 +571,7 @@ def warnings_for_factors(result: Factors, wanted: int, spec: MatrixSpec) -> list
             f"Only {result.n_above_noise} of {counted(wanted, 'component')} stand out from the "
             f"noise{lost}. {fewer}{spec.unit.remedy}."
         )
-        if isinstance(spec, RowsSpec) and spec.is_pca:
+        if isinstance(spec, _spec.RowsSpec) and spec.is_pca:
             warnings += warnings_for_units(result, spec.shape[1])
     return warnings
 
@@ -587,9 +581,9 @@ def warnings_for_factors(result: Factors, wanted: int, spec: MatrixSpec) -> list
 _LEAST_CUT = 0.12  # benchmarks/sweep/sweep.md, job "components"
 
 
-def warnings_for_long_rows(result: Factors, wanted: int) -> list[str]:
+def warnings_for_long_rows(result: _spec.Factors, wanted: int) -> list[str]:
     """Warn if a few long rows, which are cut, may have components that the others lack."""
-    explained = ratios_of(result.eigenvalues[:wanted], result.total).sum()
+    explained = _spec.ratios_of(result.eigenvalues[:wanted], result.total).sum()
     cut = (1 - result.unclipped) * (1 - min(explained, 1.0))
     if cut < _LEAST_CUT:
         return []
@@ -606,7 +600,7 @@ def warnings_for_long_rows(result: Factors, wanted: int) -> list[str]:
 _SURELY_HIDDEN, _MAYBE_HIDDEN = 0.02, 0.06  # benchmarks/sweep/sweep.md, job "components"
 
 
-def _hidden_part(result: Factors, wanted: int, n_features: int) -> float:
+def _hidden_part(result: _spec.Factors, wanted: int, n_features: int) -> float:
     """Bound the part that components which noise hides can hold, or return 0 if they hold little.
 
     They hold all that is left, or the noise: that hides an eigenvalue of a released matrix up to

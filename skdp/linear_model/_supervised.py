@@ -13,17 +13,8 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from skdp import _validation as checks
 from skdp._estimator import Data, PrivateEstimator
-from skdp._validation import (
-    check_features,
-    check_numbers,
-    check_rows_of,
-    check_rows_or_blocks,
-    feature_names,
-    redact_errors,
-    refuse_stream,
-    targets_of,
-)
 from skdp.data.containers import NO_RESPONSES, refuse_masked, refuse_times, with_text
 from skdp.data.matrices import RankOneMatrices
 from skdp.data.parts import PartResults, RowBlocks, RowParts, Targets
@@ -89,9 +80,9 @@ class SupervisedEstimator(PrivateEstimator):
         if issparse(X) or getattr(X, "ndim", None) == 2:
             return X, None
         first = X[0] if isinstance(X, list | tuple) and len(X) else None
-        if not hasattr(X, "ndim") and redact_errors(np.ndim)(first) != 2:
+        if not hasattr(X, "ndim") and checks.redact_errors(np.ndim)(first) != 2:
             return X, None
-        array = redact_errors(np.asarray)(X)
+        array = checks.redact_errors(np.asarray)(X)
         if array.ndim != 3:
             return X, None
         n_records, n_rows, n_columns = array.shape
@@ -107,40 +98,40 @@ class SupervisedEstimator(PrivateEstimator):
                 f"{self._shape}."
             )
         if not isinstance(rows, RankOneMatrices):
-            return check_rows_of(rows, self)
+            return checks.check_rows_of(rows, self)
         rows.check()
-        check_features(rows, self)
+        checks.check_features(rows, self)
         return rows
 
     def _validate(self, X: Any, y: Any, users: Any = None) -> tuple[Any, Data]:
         name, (rows, shape) = type(self).__name__, self._read(X)
-        refuse_stream(rows, name)
+        checks.refuse_stream(rows, name)
         if isinstance(rows, RankOneMatrices):
             rows.check()
             if len(rows) == 0:
                 raise ValueError("X has 0 sample(s), while a minimum of 1 is required.")
             checked = rows
         else:
-            checked = cached(check_rows_or_blocks(rows, name))
+            checked = cached(checks.check_rows_or_blocks(rows, name))
         targets = self._targets(checked, y)
         check_consistent_length(checked, targets)
         people = people_of(users, checked, self.privacy_unit)
         # The checked X has lost the names of its features.
-        opened = self._opened(checked, shape, targets, people, feature_names(X))
-        check_features(rows, self, reset=True)
+        opened = self._opened(checked, shape, targets, people, checks.feature_names(X))
+        checks.check_features(rows, self, reset=True)
         return opened
 
     def _targets(self, X: Any, y: Any) -> Targets:
         """Return the targets of rows in parts, or else y, checked."""
-        given = targets_of(X, y, type(self).__name__)
+        given = checks.targets_of(X, y, type(self).__name__)
         if not isinstance(X, RowParts):
             return Targets.of(self._checked(given))
         return given.cached() if X.is_cached else given
 
     def _spec_like(self, n_samples: int, n_features: int, like: Any) -> Any:
         rows, shape = self._read(like)
-        refuse_stream(rows, type(self).__name__)
-        return self._spec_of(rows, (n_samples, n_features), shape, names=feature_names(like))
+        checks.refuse_stream(rows, type(self).__name__)
+        return self._spec_of(rows, (n_samples, n_features), shape, names=checks.feature_names(like))
 
     @abstractmethod
     def _opened(
@@ -177,7 +168,7 @@ def _number(response: Any) -> float:
         return math.nan
 
 
-@redact_errors
+@checks.redact_errors
 def checked_responses(y: Any) -> np.ndarray:
     """Return responses in float64; refuse others than finite numbers, and name no value."""
     refuse_times(y)
@@ -191,7 +182,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     """Return the weights of a score in float64, or None."""
     if sample_weight is None:
         return None
-    weights = check_numbers(sample_weight, "sample_weight", ensure_2d=False)
+    weights = checks.check_numbers(sample_weight, "sample_weight", ensure_2d=False)
     if weights.shape != (n_rows,):
         raise ValueError(
             f"sample_weight must have one weight for each of {n_rows} rows, got shape "
@@ -208,31 +199,25 @@ def r2_of(y: Any, predictions: Any, sample_weight: Any, n_jobs: int | None = Non
     if not isinstance(predictions, PartResults):
         return float(r2_score(np.asarray(responses), predictions, sample_weight=weights))
     checked_digest(responses, n_jobs, is_seeded=False, name="y")
-    weight, total = map_sum(responses, partial(_totals, weights=weights), 2, n_jobs)
-    kernel = partial(_squares, responses=responses, mean=total / weight, weights=weights)
-    lost, spread = sum_of_results(predictions, kernel, 2, n_jobs)
+
+    def _totals(rows: slice, true: np.ndarray) -> np.ndarray:
+        of_rows = weights_of(weights, rows)
+        return np.array([of_rows.sum(), of_rows @ true[:, 0]])
+
+    weight, total = map_sum(responses, _totals, 2, n_jobs)
+    mean = total / weight
+
+    def _squares(rows: slice, predicted: np.ndarray) -> np.ndarray:
+        true, of_rows = responses[rows], weights_of(weights, rows)
+        return np.array([of_rows @ np.square(true - other) for other in (predicted, mean)])
+
+    lost, spread = sum_of_results(predictions, _squares, 2, n_jobs)
     return float(lost == 0 if spread == 0 else 1 - lost / spread)
 
 
 def weights_of(weights: np.ndarray | None, rows: slice) -> np.ndarray:
     """Return the weights of some rows; without weights each is 1."""
     return np.ones(rows.stop - rows.start) if weights is None else weights[rows]
-
-
-def _totals(rows: slice, responses: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    of_rows = weights_of(weights, rows)
-    return np.array([of_rows.sum(), of_rows @ responses[:, 0]])
-
-
-def _squares(
-    rows: slice,
-    predictions: np.ndarray,
-    responses: Targets,
-    mean: float,
-    weights: np.ndarray | None,
-) -> np.ndarray:
-    true, of_rows = responses[rows], weights_of(weights, rows)
-    return np.array([of_rows @ np.square(true - other) for other in (predictions, mean)])
 
 
 # ------------------------------
@@ -263,7 +248,7 @@ class PublishedLabels(list[Any]):
         return "<labels of y>"
 
 
-@redact_errors
+@checks.redact_errors
 def checked_labels(y: Any) -> np.ndarray:
     """Return labels as a 1-D array of one kind; refuse others, and name none.
 

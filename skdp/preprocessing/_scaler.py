@@ -13,16 +13,8 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from skdp import _validation as checks
 from skdp._estimator import Data, PrivateEstimator, check_not_pure
-from skdp._validation import (
-    by_chunks,
-    check_features,
-    check_rows_of,
-    check_rows_or_blocks,
-    check_transformed,
-    feature_names,
-    transformed,
-)
 from skdp.data.containers import finite, float_dtype
 from skdp.data.people import keyed_by_people, people_of, rounding_of_units
 from skdp.data.rows import Rows, checked_digest
@@ -101,7 +93,7 @@ def _of_columns(X: Any, n_features: int) -> dict[str, Any]:
     names = [str(one).lower() for one in getattr(X, "dtypes", ("",) * n_features)]
     found = [re.match(r"(bool|u?int\d+|float32)", name) for name in names]
     dtypes = tuple("float64" if one is None else one[0] for one in found)
-    return {"names": feature_names(X), "dtypes": dtypes}
+    return {"names": checks.feature_names(X), "dtypes": dtypes}
 
 
 def warnings_for_plan(spec: ScaleSpec, plan: Plan) -> Iterator[str]:
@@ -156,14 +148,16 @@ class ColumnEstimator(PrivateEstimator):
 
     def _validate(self, X: Any, y: Any, users: Any = None) -> tuple[ScaleSpec, Data]:
         self._check_gaps(X)
-        checked = check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=self._finite)
+        checked = checks.check_rows_or_blocks(
+            X, type(self).__name__, ensure_all_finite=self._finite
+        )
         people = people_of(users, checked, self.privacy_unit)
         n_units = checked.shape[0] if people is None else people.n_people
         # The checked X has lost the names and types of its features.
         spec = self._spec_of(
             n_units, checked.shape[1], like=checked, **_of_columns(X, checked.shape[1])
         )
-        check_features(X, self, reset=True)
+        checks.check_features(X, self, reset=True)
         source = as_source(checked)
         is_seeded, allow_nan = self._is_seeded, self._takes_gaps
         digest = checked_digest(source, self.n_jobs, is_seeded=is_seeded, allow_nan=allow_nan)
@@ -397,7 +391,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         """
         return self._fit(X, users=users)
 
-    @by_chunks
+    @checks.by_chunks
     def transform(self, X: Any) -> Any:
         """Center and scale rows, and clip them. Not covered by the guarantee.
 
@@ -413,10 +407,10 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         """
         self._check_sparse(holds_sparse(X))
         self._check_gaps(X)
-        checked = check_rows_of(X, self, ensure_all_finite=self._finite)
-        return transformed(checked, self._scaling.apply, allow_nan=self._takes_gaps)
+        checked = checks.check_rows_of(X, self, ensure_all_finite=self._finite)
+        return checks.transformed(checked, self._scaling.apply, allow_nan=self._takes_gaps)
 
-    @by_chunks
+    @checks.by_chunks
     def inverse_transform(self, X: Any) -> Any:
         """Take rows back to the units of the data; what was clipped stays clipped.
 
@@ -432,8 +426,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         """
         check_is_fitted(self)
         self._check_sparse(holds_sparse(X))
-        rows = check_transformed(X, self.n_features_in_, type(self).__name__)
-        return transformed(rows, self._scaling.undo)
+        rows = checks.check_transformed(X, self.n_features_in_, type(self).__name__)
+        return checks.transformed(rows, self._scaling.undo)
 
     _plan = staticmethod(partial(plan_scales_by_share, share=1.0))
     _warnings = staticmethod(warnings_for_plan)

@@ -8,15 +8,8 @@ import numpy as np
 
 from skdp.data.rows import Rows, open_rows
 from skdp.decomposition._spec import Factors, RowsSpec, rank_of
+from skdp.decomposition.rows import plan as rows_plan
 from skdp.decomposition.rows.moments import decompose, decompose_toward
-from skdp.decomposition.rows.plan import (
-    WIDER,
-    RowFactorReleases,
-    RowReleases,
-    bound_of_mean,
-    is_far,
-    norm_quantile,
-)
 from skdp.decomposition.rows.solvers import (
     Decomposition,
     passes_positivity_test,
@@ -32,7 +25,7 @@ from skdp.privacy.releases import SCALE_GRID, Search
 
 def read_rows_once(spec: RowsSpec, raw: Rows, *, is_seeded: bool) -> tuple[Rows, bytes | None]:
     """Read all rows once for the first releases; return them, with what was found, and a digest."""
-    rows, bound = raw, bound_of_mean(spec)
+    rows, bound = raw, rows_plan.bound_of_mean(spec)
     if isinstance(spec.center, np.ndarray):
         rows = raw.centered(spec.center)
     # If the bound of the mean is public, this reading sums the clipped rows, too.
@@ -50,7 +43,7 @@ def read_rows_once(spec: RowsSpec, raw: Rows, *, is_seeded: bool) -> tuple[Rows,
 
 def solve_rows(
     spec: RowsSpec,
-    plan: RowReleases,
+    plan: rows_plan.RowReleases,
     raw: Rows,
     budget: PrivacyBudget,
     generator: np.random.Generator,
@@ -69,12 +62,12 @@ def solve_rows(
     rows = clip_to_norm(rows, search, spec.row_norm, spec, budget)
     way, *others = plan.branches.branches
     if plan.center is not None:
-        if others and is_far(spec, way, center_std, rows.bound):
+        if others and rows_plan.is_far(spec, way, center_std, rows.bound):
             (way,) = others
         if way.means:
             # Norms around the first mean describe the rows badly.
             del budget.warnings[n_warnings:]
-            wider = clipped(rows, WIDER * rows.bound)
+            wider = clipped(rows, rows_plan.WIDER * rows.bound)
             left, center_std = release_mean(way.means[0], wider, budget)
             mean = mean + left
             rows = raw.centered(mean)
@@ -108,7 +101,7 @@ def clip_to_norm(
     """Clip the rows to norm `bound`, or to a quantile of their norms that is released first."""
     if search is not None:
         rows = rows.measured()
-        norms, q = rows.counted_norms(search.grid), norm_quantile(search, spec)
+        norms, q = rows.counted_norms(search.grid), rows_plan.norm_quantile(search, spec)
         # Rows of zeros have no length to clip. Below the median they must not hide the others.
         norms = norms.zeros_last() if q < 0.5 else norms
         bound = budget.quantile(search, norms, q=q)
@@ -130,7 +123,7 @@ def unclipped_fraction(
 
     Up to the median rows are clipped on purpose, as noise takes more than clipping does.
     """
-    if search is None or (q := norm_quantile(search, spec)) <= 0.5:
+    if search is None or (q := rows_plan.norm_quantile(search, spec)) <= 0.5:
         return 1.0
     counted, n_rows = budget.search_counts[search.name], spec.shape[0]
     points, fractions = np.array(list(counted)), np.array(list(counted.values())) / n_rows
@@ -154,7 +147,7 @@ _LEAST_SIGNAL = 0.1  # not studied
 
 def solve_projection(
     spec: RowsSpec,
-    plan: RowFactorReleases,
+    plan: rows_plan.RowFactorReleases,
     raw: Rows,
     budget: PrivacyBudget,
     generator: np.random.Generator,

@@ -11,17 +11,9 @@ from skdp.data.rows import Rows
 from skdp.decomposition._spec import Factors, RowsSpec, rank_of, rank_or_none
 from skdp.decomposition.rows import plan as rows_plan
 from skdp.decomposition.rows.moments import decompose, decompose_guided, decompose_with_axis
+from skdp.linalg import spectrum
 from skdp.linalg.denoising import positive_means
 from skdp.linalg.norms import UNIT_ROUNDOFF, quantile_from_counts, row_norms
-from skdp.linalg.spectrum import (
-    denoise_eigenvalues,
-    leading_eigenvectors,
-    leading_right_vectors,
-    noise_edge,
-    orthonormal_basis,
-    random_basis,
-    with_fixed_signs,
-)
 from skdp.privacy import PrivacyBudget, Release, Released, sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights
 
@@ -168,7 +160,7 @@ def solve_adaptive(
     """
     moment = rows.gram()
     estimate = _in_squared_bounds(release_sum(plan.second_moment, moment, rows, budget), rows)
-    values, basis = leading_eigenvectors(estimate.value, plan.clipped_squares.shape[1])
+    values, basis = spectrum.leading_eigenvectors(estimate.value, plan.clipped_squares.shape[1])
     weighting = partial(_level_weights, bound=rows.bound, n_features=basis.shape[1])
     clipped = rows.subsample(_PROBE_ROWS).clipped_squares(basis, weighting)
     squares = release_sum(plan.clipped_squares, clipped, rows, budget).value
@@ -184,9 +176,9 @@ def solve_adaptive(
         estimate = _refine(estimate, basis, *_in_squared_bounds(columns, rows))
         # The basis is nearly that of the leading eigenvectors.
         for _ in range(_N_TURNS):
-            basis = orthonormal_basis(estimate.value @ basis)
+            basis = spectrum.orthonormal_basis(estimate.value @ basis)
         _, turn = eigh(basis.T @ estimate.value @ basis, check_finite=False)
-        basis = with_fixed_signs(basis @ turn[:, ::-1])
+        basis = spectrum.with_fixed_signs(basis @ turn[:, ::-1])
     return _release_variances(refinement.variances, rows, budget, moment, basis[:, :n_components])
 
 
@@ -237,7 +229,7 @@ def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
 def _can_be_refined(values: np.ndarray, estimate: Released) -> bool:
     """Whether all of these eigenvalues stand out, and still suffer from noise."""
     n_features, off_diagonal_std = len(estimate.value), estimate.noise_std * np.sqrt(0.5)
-    if values.min() < _MARGIN * noise_edge(off_diagonal_std, n_features):
+    if values.min() < _MARGIN * spectrum.noise_edge(off_diagonal_std, n_features):
         return False
     # The captured variance that noise would cost if the matrix got the whole share. To second order
     # a component loses tau^2 d / eigenvalue. One release has the variance of the whole share
@@ -333,19 +325,21 @@ def solve_power(
     if is_exact:
         # Divided by about its Frobenius norm, no square of the matrix overflows.
         length = float(row_norms(rows.norms()[np.newaxis])[0])
-        basis = leading_right_vectors(rows.source.X, rows.center, length or 1.0, size, generator)
+        basis = spectrum.leading_right_vectors(
+            rows.source.X, rows.center, length or 1.0, size, generator
+        )
     else:
-        basis = random_basis(rows.n_features, size, generator)
+        basis = spectrum.random_basis(rows.n_features, size, generator)
     for step in plan.steps:
         (product, product_std), rows = release_step(step, rows, sample, budget, basis)
-        basis = orthonormal_basis(product)
+        basis = spectrum.orthonormal_basis(product)
     projected = rows.projected_moment(basis)
     moment, moment_std = release_sum(plan.projected_moment, projected, rows, budget)
     # Rayleigh-Ritz: the eigenvectors within the basis.
     eigenvalues, turn = eigh(moment[:-1, :-1], check_finite=False)
     return Factors(
         components=(basis @ turn[:, ::-1]).T,
-        eigenvalues=denoise_eigenvalues(eigenvalues[::-1], moment_std * np.sqrt(0.5)),
+        eigenvalues=spectrum.denoise_eigenvalues(eigenvalues[::-1], moment_std * np.sqrt(0.5)),
         total=float(np.trace(moment)),
         eigenvalue_noise=moment_std,
         n_above_noise=count_above_edge(product, product_std),
@@ -416,7 +410,7 @@ def solve_guided_power(
     sample = rows.subsample(_LEVEL_ROWS)
     columns = generator.normal(size=plan.steps[0][1].shape)
     for step in plan.steps:
-        basis = orthonormal_basis(_without_axis(axis, columns))
+        basis = spectrum.orthonormal_basis(_without_axis(axis, columns))
         (noisy, noise_std), rows = release_step(step, rows, sample, budget, basis)
         noisy = _without_axis(axis, noisy)
         # Their signs do not matter: the basis that is made of these columns has its own.
@@ -426,7 +420,7 @@ def solve_guided_power(
             columns[group] *= np.maximum(1 - 1 / np.maximum(energy, 1e-12), _LEAST_SHRINKAGE)
     n_above_noise = int(positive_mean.excess > 0) + count_above_edge(noisy, noise_std)
     # Rayleigh-Ritz in the span of the mean and the columns, with the mean as the guide.
-    basis = orthonormal_basis(np.column_stack([positive_mean.axis, columns]))
+    basis = spectrum.orthonormal_basis(np.column_stack([positive_mean.axis, columns]))
     projected = rows.projected_moment(basis)
     noisy, noise_std = release_sum(plan.projected_moment, projected, rows, budget)
     total, inner = float(np.trace(noisy)), noisy[:-1, :-1].copy()

@@ -7,14 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdp.linear_model._descent import (
-    ANY_SIZE,
-    RESPONSE_SPREAD,
-    UP_TO_ONE,
-    affordable_refinements,
-    n_counts,
-    plan_median,
-)
+from skdp.linear_model import _descent
 from skdp.linear_model._weighted_rows import WHITENED_GRADIENT, plan_steps
 from skdp.linear_model.low_rank.records import N_POWERS
 from skdp.preprocessing.scales import ScaleReleases, ScaleSpec, plan_scales
@@ -221,12 +214,12 @@ def _plan_center(spec: LeastSquaresSpec, share: float) -> tuple[Search, ...]:
     if not spec.fit_intercept:
         return ()
     bound, mu, n_units = spec.largest_response, spec.cost.mu, spec.n_units
-    grid = ANY_SIZE if math.isinf(bound) else bound * UP_TO_ONE
-    refinements = affordable_refinements(len(grid), share * (_ROUGH * n_units * mu) ** 2)
-    count = n_counts(len(grid), refinements)
+    grid = _descent.ANY_SIZE if math.isinf(bound) else bound * _descent.UP_TO_ONE
+    refinements = _descent.affordable_refinements(len(grid), share * (_ROUGH * n_units * mu) ** 2)
+    count = _descent.n_counts(len(grid), refinements)
     limits = _LEAST_SHARE, share
     share = share_for_counts(count, n_units, mu, precision=_FINE, limits=limits)
-    return plan_median(spec.cost, share / count, grid, refinements)
+    return _descent.plan_median(spec.cost, share / count, grid, refinements)
 
 
 def _plan_spread(spec: LeastSquaresSpec, share: float) -> Release:
@@ -234,7 +227,7 @@ def _plan_spread(spec: LeastSquaresSpec, share: float) -> Release:
     facts = spec.n_units, spec.cost.mu
     share = share_for_counts(2, *facts, precision=_FINE_BIN, limits=(_LEAST_SHARE, share))
     change, shape = partial(sensitivity.histograms, 1, spec.unit.adjacency), (1, N_POWERS)
-    return spec.cost.release(RESPONSE_SPREAD, "gaussian", share, change, {}, shape=shape)
+    return spec.cost.release(_descent.RESPONSE_SPREAD, "gaussian", share, change, {}, shape=shape)
 
 
 def _plan_agreement(spec: LeastSquaresSpec, share: float) -> Release:

@@ -267,7 +267,12 @@ def release_agreement(
     product, square = (released / spec.n_units).tolist()
     weight = weight_of(product, square, noise_std / spec.n_units)
     left = math.sqrt(max(1 - 2 * weight * product + weight**2 * square, _LEAST_LEFT))
-    responses = Targets.of(view.map_rows(partial(_left, prior=prior, weight=weight, size=left)))
+
+    def _unexplained(rows: slice, block: Block) -> np.ndarray:
+        unexplained = (prior.responses[rows] - weight * prior.predict(block)) / left
+        return np.clip(unexplained, -NO_CLIPPING, NO_CLIPPING)
+
+    responses = Targets.of(view.map_rows(_unexplained))
     mixed = scale.center + weight * (intercept - scale.center)
     middle, half = scale.center - intercept, _LARGEST_PREDICTION * scale.size
     ends = weight * (middle - half), weight * (middle + half)
@@ -309,8 +314,3 @@ def _products(rows: slice, block: Block, prior: Prior) -> np.ndarray:
     predicted[np.isnan(true)] = 0.0
     products = np.column_stack([predicted * np.nan_to_num(true), predicted**2])
     return np.asarray(block.added(np.clip(products, -1.0, 1.0)).sum(axis=0))
-
-
-def _left(rows: slice, block: Block, prior: Prior, weight: float, size: float) -> np.ndarray:
-    left = (prior.responses[rows] - weight * prior.predict(block)) / size
-    return np.clip(left, -NO_CLIPPING, NO_CLIPPING)

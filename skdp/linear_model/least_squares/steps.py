@@ -63,8 +63,8 @@ class WhitenedRecords:
         Last are factors times weights of rows. All are 0 for null records. There are no factors if
         rows have been multiplied by them.
         """
-        if self.found is not None:
-            return partial(_found, values=self.found)
+        if (found := self.found) is not None:
+            return lambda rows, _: [None if one is None else one[rows] for one in found]
         bound = self.view.bound
         clip_norm = self.clip_norm * self.white.size if bound < NO_CLIPPING else math.inf
         return partial(
@@ -95,7 +95,8 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
     records = WhitenedRecords(view, view.responses, white, _CLIP_NORM * loosening)
     if not view.source.is_repeatable:
         return records
-    found = view.map_sum(partial(_each_of_rows, of_rows=records.of_rows), 0)
+    of_rows = records.of_rows
+    found = view.map_sum(lambda rows, block: tuple(map(PerRow, of_rows(rows, block))), 0)
     if view.scaling is not None:
         return replace(records, found=found)
     rows, factors = view.source.X, found[-1]
@@ -107,14 +108,6 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
         rows[factors == 0] = 0.0
     plain = Rows(Source(rows), view.n_jobs, people=view.people)
     return replace(records, view=plain, found=(None, *found[1:]))
-
-
-def _each_of_rows(rows: slice, block: Block, of_rows: Kernel) -> tuple[PerRow, ...]:
-    return tuple(map(PerRow, of_rows(rows, block)))
-
-
-def _found(rows: slice, _: Block, values: tuple[np.ndarray | None, ...]) -> list[np.ndarray | None]:
-    return [None if one is None else one[rows] for one in values]
 
 
 def _of_rows(

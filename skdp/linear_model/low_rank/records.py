@@ -261,14 +261,13 @@ def release_norm(
     search: Search, design: Design, responses: Targets, budget: PrivacyBudget
 ) -> float:
     """Release the median of the norms of the matrices; one with the response NaN is null."""
-    kernel = partial(_norm_counts, responses=responses)
-    counts = design.map_sum(kernel, len(SCALE_GRID) + 1)
+
+    def _counts(records: slice, matrices: Matrices) -> np.ndarray:
+        norms = np.where(np.isnan(responses[records]), np.nan, matrices.norms())
+        return bin_counts(norms, np.append(SCALE_GRID, np.inf), matrices.mass).astype(np.float64)
+
+    counts = design.map_sum(_counts, len(SCALE_GRID) + 1)
     return budget.quantile(search, GridCounts.of(SCALE_GRID, counts, design.n_records), q=0.5)
-
-
-def _norm_counts(records: slice, matrices: Matrices, responses: Targets) -> np.ndarray:
-    norms = np.where(np.isnan(responses[records]), np.nan, matrices.norms())
-    return bin_counts(norms, np.append(SCALE_GRID, np.inf), matrices.mass).astype(np.float64)
 
 
 # ------------------------------
@@ -321,23 +320,16 @@ def _moments(design: Design, responses: Targets, bound: float) -> dict[int, np.n
     """
     sides = [side for side, length in enumerate(design.matrix_shape) if length > 1]
     clipped = weighting_to(bound, design.n_entries)
-    kernel = partial(_second_moments, sides=sides, responses=responses, clipped=clipped)
+
+    def _second_moments(records: slice, matrices: Matrices) -> tuple[np.ndarray, ...]:
+        weights = clipped(matrices.norms())
+        weights[np.isnan(responses[records])] = 0.0
+        weights = matrices.half_added(weights)
+        return tuple(matrices.second_moment(side, weights) for side in sides)
+
     lengths = [(design.matrix_shape[side], 1 if design.is_sparse(side) else 2) for side in sides]
     size = sum(length**power for length, power in lengths)
-    return dict(zip(sides, design.map_sum(kernel, size), strict=True)) if sides else {}
-
-
-def _second_moments(
-    records: slice,
-    matrices: Matrices,
-    sides: list[int],
-    responses: Targets,
-    clipped: Callable[[np.ndarray], np.ndarray],
-) -> tuple[np.ndarray, ...]:
-    weights = clipped(matrices.norms())
-    weights[np.isnan(responses[records])] = 0.0
-    weights = matrices.half_added(weights)
-    return tuple(matrices.second_moment(side, weights) for side in sides)
+    return dict(zip(sides, design.map_sum(_second_moments, size), strict=True)) if sides else {}
 
 
 def diagonal_limit(size: int) -> float:

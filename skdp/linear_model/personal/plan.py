@@ -152,13 +152,12 @@ def release_level(search: Search, norms: np.ndarray, q: float, budget: PrivacyBu
 
 def clipped_sum(values: np.ndarray, level: float, *, is_moment: bool = False) -> np.ndarray:
     """Sum vectors, one of each user, clipped to norm `level`, or their outer products."""
-    kernel = partial(_clipped_sum, level=level, is_moment=is_moment)
-    return np.asarray(map_sum(as_source(values), kernel, values.shape[1] ** (1 + is_moment)))
 
+    def _sum(_: slice, block: np.ndarray) -> np.ndarray:
+        clipped = clip_rows(block.copy(), level)
+        return np.asarray(clipped.T @ clipped if is_moment else clipped.sum(axis=0))
 
-def _clipped_sum(_: slice, values: np.ndarray, level: float, *, is_moment: bool) -> np.ndarray:
-    clipped = clip_rows(values.copy(), level)
-    return np.asarray(clipped.T @ clipped if is_moment else clipped.sum(axis=0))
+    return np.asarray(map_sum(as_source(values), _sum, values.shape[1] ** (1 + is_moment)))
 
 
 def loses_digits(sizes: np.ndarray) -> np.ndarray:

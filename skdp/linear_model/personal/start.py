@@ -316,11 +316,17 @@ def release_user_whitening(
     norms = users.map_users(moment_norms)
     level = release_level(plan.norm, norms, _WHITENING_QUANTILE, budget)
     weights = clip_weights(norms, level, users.n_features**2)
-    total = users.map_sum(partial(_weighted_moment, weights=weights), users.n_features**2)
+    n_features = users.n_features
+
+    def _weighted_moment(_: slice, batch: UserBatch) -> np.ndarray:
+        scaled = batch.rows * (weights[batch.slots] / batch.counts)[:, np.newaxis, np.newaxis]
+        return scaled.reshape(-1, n_features).T @ batch.rows.reshape(-1, n_features)
+
+    total = users.map_sum(_weighted_moment, n_features**2)
     released, noise_std = _release_mean(plan.total, total, level, users, budget)
-    mean_std = noise_std / np.sqrt(users.n_features)
+    mean_std = noise_std / np.sqrt(n_features)
     if np.diagonal(released).mean() <= _CERTAINTY * mean_std:
-        return np.eye(users.n_features), (_HIDDEN,)
+        return np.eye(n_features), (_HIDDEN,)
     return whitening_of(released, noise_std)[0], _warnings(released, noise_std)
 
 
@@ -332,12 +338,6 @@ def moment_norms(batch: UserBatch) -> np.ndarray:
     rows, across = batch.rows, batch.rows.transpose(0, 2, 1)
     products = rows @ across if rows.shape[1] <= rows.shape[2] else across @ rows
     return row_norms(products.reshape(len(products), -1)) / batch.counts
-
-
-def _weighted_moment(_: slice, batch: UserBatch, weights: np.ndarray) -> np.ndarray:
-    scaled = batch.rows * (weights[batch.slots] / batch.counts)[:, np.newaxis, np.newaxis]
-    n_features = batch.rows.shape[2]
-    return scaled.reshape(-1, n_features).T @ batch.rows.reshape(-1, n_features)
 
 
 def _warnings(moment: np.ndarray, noise_std: float) -> tuple[str, ...]:
