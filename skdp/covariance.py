@@ -515,7 +515,15 @@ class DPCovariance(ColumnEstimator):
             read.
         """
         rows = check_rows_of(X, self, accept_sparse=False)
-        return results_of(rows, partial(_distances, self.location_, self.get_precision()))
+        location, precision = self.location_, self.get_precision()
+
+        def _distances(block: np.ndarray) -> np.ndarray:
+            centered = block - location
+            return np.asarray(
+                np.einsum("ij,jk,ik->i", centered, precision, centered, optimize=True)
+            )
+
+        return results_of(rows, _distances)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of rows under a normal law. Not covered by the guarantee.
@@ -871,11 +879,6 @@ class DPCovariance(ColumnEstimator):
         self.n_samples_seen_ = spec.n_units
         names = getattr(self, "feature_names_in_", range(spec.n_features))
         return warnings_for_scales(scales, spec, names)
-
-
-def _distances(location: np.ndarray, precision: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    centered = rows - location
-    return np.asarray(np.einsum("ij,jk,ik->i", centered, precision, centered, optimize=True))
 
 
 def _set_components(pca: PCA, matrix: np.ndarray, k: int, n_rows: int) -> None:

@@ -175,13 +175,12 @@ def _place() -> tuple[int, FrameType]:
     """
     frame: FrameType | None = sys._getframe(1)
     level, in_skdp = 1, (1, sys._getframe(1))
-    while frame and (package := _package_of(frame)) in _BETWEEN:
+    while frame:
+        # The top package of the code of a frame, even if that runs as a script.
+        names = frame.f_globals
+        package = str(names.get("__package__") or names.get("__name__", "")).partition(".")[0]
+        if package not in _BETWEEN:
+            return level, frame
         in_skdp = (level, frame) if package == "skdp" else in_skdp
         frame, level = frame.f_back, level + 1
-    return (level, frame) if frame else in_skdp
-
-
-def _package_of(frame: FrameType) -> str:
-    """Return the top package of the code of a frame, even if that runs as a script."""
-    names = frame.f_globals
-    return str(names.get("__package__") or names.get("__name__", "")).partition(".")[0]
+    return in_skdp

@@ -121,12 +121,6 @@ def truncate(matrix: np.ndarray, rank: int) -> FixedRank:
     return FixedRank(left[:, :rank], values[:rank], right[:rank].T)
 
 
-def within_norm(point: FixedRank, largest: float) -> FixedRank:
-    """Scale an orthonormal matrix down to a Frobenius norm, if it is longer."""
-    norm = float(np.linalg.norm(point.values))
-    return point if norm <= largest else point.with_values(point.values * (largest / norm))
-
-
 # ------------------------------
 # A block of measurement matrices, and the sums over it that a fit needs.
 

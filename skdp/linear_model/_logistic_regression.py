@@ -160,8 +160,12 @@ class PrivateClassifier(ClassifierMixin, SupervisedEstimator):
         codes = labels.mapped(partial(known_codes, classes=self.classes_))
         check_consistent_length(found, codes)
         weights = checked_weights(sample_weight, len(found))
-        kernel = partial(_n_right, codes=codes, weights=weights)
-        right, total = sum_of_results(found, kernel, 2, self.n_jobs)
+
+        def _n_right(rows: slice, found: np.ndarray) -> np.ndarray:
+            of_rows = weights_of(weights, rows)
+            return np.array([of_rows @ (found == codes[rows]), of_rows.sum()])
+
+        right, total = sum_of_results(found, _n_right, 2, self.n_jobs)
         return float(right / total)
 
     def _results(self, X: Any, function: Callable[[np.ndarray], np.ndarray]) -> Any:
@@ -270,13 +274,6 @@ def _log_weights(class_weight: Any, classes: np.ndarray) -> np.ndarray:
 
 def _digest(of_rows: bytes | None, codes: Targets, labels: tuple[Any, ...]) -> tuple[Any, ...]:
     return of_rows, *digests(codes), labels
-
-
-def _n_right(
-    rows: slice, found: np.ndarray, codes: Targets, weights: np.ndarray | None
-) -> np.ndarray:
-    of_rows = weights_of(weights, rows)
-    return np.array([of_rows @ (found == codes[rows]), of_rows.sum()])
 
 
 class DPLogisticRegression(PrivateClassifier):

@@ -11,7 +11,6 @@ from scipy.special import expit
 
 from skdp._validation import FINITE_BOUND
 from skdp.data.matrices import Design, RankOneMatrices
-from skdp.data.parts import Targets
 from skdp.data.rows import Block
 from skdp.data.sources import holds_sparse
 from skdp.exceptions import counted
@@ -157,8 +156,13 @@ def solve_trace_classes(
     # Matrices are clipped anew: subtracting the mean may make one longer, or far shorter.
     view = view.centered(mean).measured()
     norm, bound = _release_bound(spec, plan.centered_norm, view, budget)
-    kernel = partial(_class_difference, codes=view.codes)
-    total = clipped(view, bound).map_sum(kernel, spec.n_features)[:, 0]
+    codes = view.codes
+
+    def _class_difference(rows: slice, block: Block) -> np.ndarray:
+        # Matrices, each times its label, 0 or 1, less 1/2.
+        return block.rmatmul(codes[rows][:, np.newaxis] - 0.5)
+
+    total = clipped(view, bound).map_sum(_class_difference, spec.n_features)[:, 0]
     difference = budget.release(plan.start, total, bound / 2, rounding=rounding).value
     # In this unit the entries of a matrix of length `norm` have a mean square of 1.
     unit = norm / math.sqrt(spec.n_features)
@@ -198,50 +202,31 @@ def _descend(
     shape, center = spec.matrix_shape, view.center.reshape(spec.matrix_shape)
     design = Design(view.source, shape, view.n_jobs, center=center, people=view.people)
     level, size = tangent_level(spec), start.left.size + start.right.size + 1
+    codes, known, (bound, unit) = view.codes, view.cache.norms, scale
+
+    def _clipped_gradients(
+        rows: slice, matrices: Matrices, *, point: FixedRank, offset: float
+    ) -> np.ndarray:
+        assert isinstance(matrices, DenseMatrices)
+        norms = matrices.norms() if known is None else known[rows]
+        shrinking = clip_weights(norms, bound, math.prod(shape)) / unit
+        shrunk = matrices.values * shrinking[:, np.newaxis, np.newaxis]
+        coordinates, inner = replace(matrices, values=shrunk).tangent(point, 1.0)
+        places = codes[rows]
+        # A record with an unknown label is null.
+        coordinates.multiply(np.where(places < 0, np.nan, expit(inner + offset) - places))
+        weights = clip_weights(coordinates.norms(), level, coordinates.size)
+        return coordinates.weighted_sum(matrices.added(weights))
+
     point, offset, iterates = start, 0.0, []
-    clip = partial(_clipped_gradients, codes=view.codes, known=view.cache.norms, scale=scale)
     for release in plan:
-        kernel = partial(clip, point=point, offset=offset, level=level)
-        total = design.map_sum(kernel, size)
+        total = design.map_sum(partial(_clipped_gradients, point=point, offset=offset), size)
         noisy = budget.release(release, total, level, rounding=spec.rounding).value
         step = _STEP / spec.n_units * noisy
         point, offset = retract(point, project_coordinates(point, step[:-1]), -1), offset - step[-1]
         iterates.append((point.matrix, offset))
     matrices, offsets = zip(*iterates[len(plan) // 2 :], strict=True)
     return truncate(np.mean(matrices, axis=0), spec.rank), float(np.mean(offsets))
-
-
-# Kernels.
-
-
-def _class_difference(rows: slice, block: Block, codes: Targets) -> np.ndarray:
-    """Sum the matrices, each times its label, 0 or 1, less 1/2."""
-    return block.rmatmul(codes[rows][:, np.newaxis] - 0.5)
-
-
-def _clipped_gradients(
-    rows: slice,
-    matrices: Matrices,
-    *,
-    codes: Targets,
-    known: np.ndarray | None,
-    scale: tuple[float, float],
-    point: FixedRank,
-    offset: float,
-    level: float,
-) -> np.ndarray:
-    """Clip matrices, and sum their clipped gradients; `known` are norms of an earlier pass."""
-    assert isinstance(matrices, DenseMatrices)
-    bound, unit = scale
-    norms = matrices.norms() if known is None else known[rows]
-    shrinking = clip_weights(norms, bound, math.prod(point.shape)) / unit
-    shrunk = matrices.values * shrinking[:, np.newaxis, np.newaxis]
-    coordinates, inner = replace(matrices, values=shrunk).tangent(point, 1.0)
-    places = codes[rows]
-    # A record with an unknown label is null.
-    coordinates.multiply(np.where(places < 0, np.nan, expit(inner + offset) - places))
-    weights = clip_weights(coordinates.norms(), level, coordinates.size)
-    return coordinates.weighted_sum(matrices.added(weights))
 
 
 # ------------------------------

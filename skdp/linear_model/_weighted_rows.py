@@ -85,11 +85,6 @@ def _squares_by_column(values: np.ndarray) -> np.ndarray:
     return np.asarray(np.square(values, out=values).sum(axis=1))
 
 
-def found_values(rows: slice, _: Block, values: np.ndarray) -> np.ndarray:
-    """Return values of rows that an earlier pass has found, as a kernel."""
-    return values[rows]
-
-
 def noise_in_mean(decay: np.ndarray, momentum: float, n_steps: int) -> np.ndarray:
     """Add up what each step's noise of variance 1 leaves in the mean of the last half."""
     # Later steps depend on what a step has added by the last two places.

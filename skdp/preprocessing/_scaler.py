@@ -26,7 +26,6 @@ from skdp.preprocessing.scales import (
     MOST_NOISE,
     Scales,
     ScaleSpec,
-    has_invalid_squares,
     plan_scales_by_share,
     release_scales,
     warnings_for_hidden,
@@ -96,18 +95,6 @@ def _of_columns(X: Any, n_features: int) -> dict[str, Any]:
     return {"names": checks.feature_names(X), "dtypes": dtypes}
 
 
-def warnings_for_plan(spec: ScaleSpec, plan: Plan) -> Iterator[str]:
-    """Warn if noise will hide most centers and scales."""
-    noise_std = plan.releases[-1].noise_std
-    if spec.cost.is_private and noise_std is not None and noise_std > MOST_NOISE:
-        yield (
-            f"With epsilon={spec.cost.epsilon:g}, {spec.n_units} {spec.unit.counted} and "
-            f"{counted(spec.n_features, 'column')}, noise hides most centers and scales: its "
-            f"standard deviation is {noise_std:.2f} of half the interval of a column. Use "
-            f"{_remedy(spec)}."
-        )
-
-
 def warnings_for_scales(scales: Scales, spec: ScaleSpec, names: Sequence[Any]) -> Iterator[str]:
     """Warn of columns whose scale, or place, noise hides, or that floats cannot square."""
     if spec.cost.is_private:
@@ -115,7 +102,7 @@ def warnings_for_scales(scales: Scales, spec: ScaleSpec, names: Sequence[Any]) -
         is_lost = scales.is_flat & (scales.variance < scales.variance_std)
         is_hidden = is_lost | scales.are_hidden()
         yield from warnings_for_hidden(is_hidden, f"Use {_remedy(spec)}.")
-    elif (is_invalid := has_invalid_squares(scales)).any():
+    elif (is_invalid := scales.have_invalid_squares()).any():
         columns = shortened([str(names[column]) for column in np.flatnonzero(is_invalid).tolist()])
         yield (
             "Columns that are too large or too small for floats to hold their squares, and are not "
@@ -430,7 +417,18 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, ColumnEstimator):
         return checks.transformed(rows, self._scaling.undo)
 
     _plan = staticmethod(partial(plan_scales_by_share, share=1.0))
-    _warnings = staticmethod(warnings_for_plan)
+
+    @staticmethod
+    def _warnings(spec: ScaleSpec, plan: Plan) -> Iterator[str]:
+        """Warn if noise will hide most centers and scales."""
+        noise_std = plan.releases[-1].noise_std
+        if spec.cost.is_private and noise_std is not None and noise_std > MOST_NOISE:
+            yield (
+                f"With epsilon={spec.cost.epsilon:g}, {spec.n_units} {spec.unit.counted} and "
+                f"{counted(spec.n_features, 'column')}, noise hides most centers and scales: its "
+                f"standard deviation is {noise_std:.2f} of half the interval of a column. Use "
+                f"{_remedy(spec)}."
+            )
 
     def _solve(self, spec: ScaleSpec, plan: Any, view: Any, budget: Any, generator: Any) -> Scales:
         shape = spec.n_units, spec.n_features

@@ -322,12 +322,6 @@ def place_size(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return places
 
 
-def place_size_within(values: np.ndarray, columns: np.ndarray, outer: Intervals) -> np.ndarray:
-    """Return the bin of each number, clipped to the interval of its column."""
-    low, high = (end[columns] for end in outer.ends)
-    return place_size(np.clip(values, low, high), columns)
-
-
 def is_visible(counts: np.ndarray, noise_std: float, caution: float = _CAUTION) -> np.ndarray:
     """Return which counts of histograms noise alone hardly reaches."""
     return counts > noise_std * _least_visible(counts.size, caution)

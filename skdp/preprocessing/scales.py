@@ -27,7 +27,6 @@ from skdp.preprocessing.intervals import (
     intervals_within,
     is_visible,
     place_size,
-    place_size_within,
     place_within,
     summing,
     zoomed_intervals,
@@ -345,6 +344,12 @@ class Scales(NamedTuple):
         """Return which columns noise hides: what they predict is lost, unless constant."""
         return np.asarray(self.is_void | self.is_point | self.is_unclear)
 
+    def have_invalid_squares(self) -> np.ndarray:
+        """Return the columns whose squares floats do not represent, without noise and bounds."""
+        deviation = np.sqrt(self.variance)
+        size = np.maximum(np.abs(self.center), deviation)
+        return (deviation > _DEVIATIONS[1]) | ((size > 0) & (size < _DEVIATIONS[0]))
+
 
 #: How a warning begins that a model may miss columns.
 HIDDEN_COLUMNS = "Noise hides how a third of the columns vary, or more"
@@ -520,8 +525,12 @@ def _release_within(
     is_void = is_at_end = is_zero = may_vary = np.zeros_like(is_hidden)
     closer = _Closer(again, outer, is_void, is_void)
     if is_hidden.any():
-        place = partial(place_size_within, outer=outer.of_columns(is_hidden))
-        found = columns.counts(place, N_BINS, is_hidden)
+        low, high = outer.of_columns(is_hidden).ends
+
+        def _place(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+            return place_size(np.clip(values, low[places], high[places]), places)
+
+        found = columns.counts(_place, N_BINS, is_hidden)
         found, noise_std = columns.budget.release(search.sizes, found, n_columns=len(found))
         counts = np.zeros((columns.n_columns, N_BINS))
         counts[is_hidden] = found
@@ -544,13 +553,6 @@ def _release_within(
         is_point=scales.is_point | is_at_end,
         is_constant=(scales.is_constant & ~may_vary) | is_zero,
     )
-
-
-def has_invalid_squares(found: Scales) -> np.ndarray:
-    """Return the columns whose squares floats do not represent, without noise and bounds."""
-    deviation = np.sqrt(found.variance)
-    size = np.maximum(np.abs(found.center), deviation)
-    return (deviation > _DEVIATIONS[1]) | ((size > 0) & (size < _DEVIATIONS[0]))
 
 
 class _Closer(NamedTuple):

@@ -203,7 +203,15 @@ def plan_entries(spec: EntriesSpec) -> EntryReleases:
     core = _plan_core(spec, "core", spec.basis_size, share * core_share)
     share *= 1 - core_share
     if spec.solver == "deflation":
-        return EntryReleases(mean, total, DeflationReleases(_plan_components(spec, share), core))
+        of_each, size = share / spec.basis_size, spec.basis_size
+        components = tuple(
+            IterationReleases(
+                _plan_products(spec, of_each * (1 - _VALUE_SHARE), 1, f"component {n}: "),
+                _plan_core(spec, f"component {n}: value", 1, of_each * _VALUE_SHARE),
+            )
+            for n in range(1, size + 1)
+        )
+        return EntryReleases(mean, total, DeflationReleases(components, core))
     products = _plan_products(spec, share, spec.basis_size)
     return EntryReleases(mean, total, IterationReleases(products, core))
 
@@ -274,19 +282,6 @@ def _plan_whole(spec: EntriesSpec, share: float) -> Release:
 def _with_rounding(change: float, rounding: float) -> float:
     """Add the rounding of the sums to the sensitivity that the unit gives for a product."""
     return (change + 2 * rounding) * (1 + LEAST_ROUNDING)
-
-
-def _plan_components(spec: EntriesSpec, share: float) -> tuple[IterationReleases, ...]:
-    """Plan an iteration and a value for each component."""
-    share /= spec.basis_size
-    prefixes = [f"component {index}: " for index in range(1, spec.basis_size + 1)]
-    return tuple(
-        IterationReleases(
-            _plan_products(spec, share * (1 - _VALUE_SHARE), 1, prefix),
-            _plan_core(spec, f"{prefix}value", 1, share * _VALUE_SHARE),
-        )
-        for prefix in prefixes
-    )
 
 
 def _plan_products(spec: EntriesSpec, share: float, size: int, prefix: str = "") -> tuple[Any, ...]:

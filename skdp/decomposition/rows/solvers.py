@@ -161,8 +161,13 @@ def solve_adaptive(
     moment = rows.gram()
     estimate = _in_squared_bounds(release_sum(plan.second_moment, moment, rows, budget), rows)
     values, basis = spectrum.leading_eigenvectors(estimate.value, plan.clipped_squares.shape[1])
-    weighting = partial(_level_weights, bound=rows.bound, n_features=basis.shape[1])
-    clipped = rows.subsample(_PROBE_ROWS).clipped_squares(basis, weighting)
+    levels, size = rows.bound * _LEVELS, basis.shape[1]
+
+    def _weights(norms: np.ndarray) -> np.ndarray:
+        # Squares that are clipped at a level count in units of the level.
+        return np.array([clip_weights(norms, level, size) for level in levels]) / _LEVELS[:, None]
+
+    clipped = rows.subsample(_PROBE_ROWS).clipped_squares(basis, _weights)
     squares = release_sum(plan.clipped_squares, clipped, rows, budget).value
     level = _choose_level(squares[:, :n_components], budget.adjacency)
     more, refinement = plan.rest.branches
@@ -201,12 +206,6 @@ def _average(first: Released, second: Released) -> Released:
     matrix *= 1 - weight
     matrix += weight * first.value
     return Released(matrix, first.noise_std * np.sqrt(weight))
-
-
-def _level_weights(norms: np.ndarray, bound: float, n_features: int) -> np.ndarray:
-    """Weigh rows so that their squares, clipped at each level, count in units of the level."""
-    weights = [clip_weights(norms, bound * level, n_features) for level in _LEVELS]
-    return np.array(weights) / _LEVELS[:, None]
 
 
 def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:

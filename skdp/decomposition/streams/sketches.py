@@ -446,17 +446,16 @@ def solve_one_pass(
 
 def _sketched(raw: Rows, pair: tuple[Sketch, Sketch]) -> tuple[np.ndarray, np.ndarray]:
     """Multiply the matrix by one sketch and its transpose by the other, block by block."""
-    right, left = pair
-    kernel = partial(_sketch, right=right.integers, left=left.integers)
+    right, left = (one.integers for one in pair)
+
+    def _sketch(rows: slice, block: Any) -> tuple[PerRow, np.ndarray]:
+        block = block.astype(np.float64, copy=False)
+        return PerRow(as_dense(block @ right)), as_dense(block.T @ left[rows])
+
     size = raw.n_features * left.shape[1]
-    from_right, from_left = map_sum(raw.source, kernel, size, raw.n_jobs)
+    from_right, from_left = map_sum(raw.source, _sketch, size, raw.n_jobs)
     # Units are powers of two, so that these products are exact.
-    return from_right * right.unit, from_left * left.unit
-
-
-def _sketch(rows: slice, raw: Any, right: Any, left: Any) -> tuple[PerRow, np.ndarray]:
-    block = raw.astype(np.float64, copy=False)
-    return PerRow(as_dense(block @ right)), as_dense(block.T @ left[rows])
+    return from_right * pair[0].unit, from_left * pair[1].unit
 
 
 def _sensitivity(spec: EntriesSpec, length: int, sketched: tuple[int, int], tail: float) -> float:

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skdp.data.rows import Block
 from skdp.exceptions import counted
+from skdp.linear_model._weighted_rows import joint_gram
 from skdp.linear_model.least_squares.moment import (
     Whitening,
-    joint_moment,
     whitening_of,
     without_moment,
 )
@@ -164,16 +165,15 @@ def _release_whitening(
 ) -> Whitening:
     if plan.moment is None:
         return without_moment(scaling, found)
-    kernel = partial(
-        joint_moment,
-        responses=records.responses,
-        weight=spec.response_weight,
-        largest=spec.response_clip,
-    )
-    total = records.map_sum(kernel, (spec.n_free + 1) ** 2)
+    responses, weight, largest = records.responses, spec.response_weight, spec.response_clip
+
+    def _joint_moment(rows: slice, block: Block) -> np.ndarray:
+        weighted = weight * np.clip(block.weights * responses[rows], -largest, largest)
+        return joint_gram(block, weighted[:, np.newaxis])
+
+    total = records.map_sum(_joint_moment, (spec.n_free + 1) ** 2)
     noisy, noise_std = budget.release(plan.moment, total)
-    n_units = spec.n_units
-    return whitening_of(noisy / n_units, noise_std / n_units, spec.response_weight)
+    return whitening_of(noisy / spec.n_units, noise_std / spec.n_units, weight)
 
 
 def _noise_stds(

@@ -6,10 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdp.data.parts import Targets
-from skdp.data.rows import Block
 from skdp.linalg.spectrum import noise_edge
-from skdp.linear_model._weighted_rows import joint_gram
 from skdp.linear_model.least_squares.records import Scaling
 from skdp.preprocessing.scales import Scales
 
@@ -102,11 +99,3 @@ def without_moment(scaling: Scaling, found: Scales) -> Whitening:
     return Whitening(
         np.eye(size) * math.sqrt(spread), np.full(size, spread), np.zeros(size), np.full(size, True)
     )
-
-
-def joint_moment(
-    rows: slice, block: Block, responses: Targets, weight: float, largest: float
-) -> np.ndarray:
-    """Sum the second moment of rows, with their clipped responses beside them."""
-    weighted = weight * np.clip(block.weights * responses[rows], -largest, largest)
-    return joint_gram(block, weighted[:, np.newaxis])

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -65,11 +64,19 @@ class WhitenedRecords:
         """
         if (found := self.found) is not None:
             return lambda rows, _: [None if one is None else one[rows] for one in found]
-        bound = self.view.bound
-        clip_norm = self.clip_norm * self.white.size if bound < NO_CLIPPING else math.inf
-        return partial(
-            _of_rows, responses=self.responses, white=self.white, clip_norm=clip_norm, bound=bound
-        )
+        bound, white, responses = self.view.bound, self.white, self.responses
+        clip_norm = self.clip_norm * white.size if bound < NO_CLIPPING else math.inf
+
+        def _of_rows(rows: slice, block: Block) -> list[np.ndarray]:
+            norms = whitened_norms(block, white.root, None, largest=white.largest, bound=bound)
+            factors = clip_weights(norms, clip_norm, len(white.root))
+            weights, is_null = block.weights, factors == 0
+            values = [factors, weights * responses[rows], factors * norms, factors * weights]
+            for one in values:
+                one[is_null] = 0.0
+            return values
+
+        return _of_rows
 
     def gradient(
         self, weights: np.ndarray, level: float, *, counts: bool
@@ -79,11 +86,26 @@ class WhitenedRecords:
         The whitening is folded into the weights and out of the sum, so that no whitened row is
         ever written out: sparse ones stay sparse.
         """
-        slopes = self.white.root @ weights
-        kernel = partial(
-            _clipped_gradient, slopes=slopes, of_rows=self.of_rows, level=level, counts=counts
-        )
-        total, sizes = self.view.map_sum(kernel, len(slopes) + len(SIZE_BINS) * counts)
+        slopes, of_rows = self.white.root @ weights, self.of_rows
+
+        def _clipped(rows: slice, block: Block) -> tuple[np.ndarray, np.ndarray]:
+            factors, responses, norms, _ = of_rows(rows, block)
+            predicted = _predicted(block, slopes, factors)
+            errors = np.subtract(responses, predicted, out=predicted)
+            sizes = np.abs(errors)
+            sizes *= norms
+            in_bins = np.zeros(0)
+            if counts:
+                is_there = norms > 0
+                mass = None if block.mass is None else block.mass[is_there]
+                in_bins = _counts_of(sizes[is_there], mass)
+            errors *= clip_weights(sizes, level, len(slopes))
+            if factors is not None:
+                errors *= factors
+                errors[factors == 0] = 0.0
+            return np.asarray(block.rmatmul(errors[:, np.newaxis])[:, 0]), in_bins
+
+        total, sizes = self.view.map_sum(_clipped, len(slopes) + len(SIZE_BINS) * counts)
         return np.asarray(self.white.root.T @ total), sizes
 
 
@@ -108,37 +130,6 @@ def whitened(view: Records, white: Whitening, loosening: float) -> WhitenedRecor
         rows[factors == 0] = 0.0
     plain = Rows(Source(rows), view.n_jobs, people=view.people)
     return replace(records, view=plain, found=(None, *found[1:]))
-
-
-def _of_rows(
-    rows: slice, block: Block, responses: Targets, white: Whitening, clip_norm: float, bound: float
-) -> list[np.ndarray]:
-    norms = whitened_norms(block, white.root, None, largest=white.largest, bound=bound)
-    factors = clip_weights(norms, clip_norm, len(white.root))
-    weights, is_null = block.weights, factors == 0
-    found = [factors, weights * responses[rows], factors * norms, factors * weights]
-    for one in found:
-        one[is_null] = 0.0
-    return found
-
-
-def _clipped_gradient(
-    rows: slice, block: Block, slopes: np.ndarray, of_rows: Kernel, level: float, counts: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    factors, responses, norms, _ = of_rows(rows, block)
-    predicted = _predicted(block, slopes, factors)
-    errors = np.subtract(responses, predicted, out=predicted)
-    sizes = np.abs(errors)
-    sizes *= norms
-    in_bins = np.zeros(0)
-    if counts:
-        is_there = norms > 0
-        in_bins = _counts_of(sizes[is_there], None if block.mass is None else block.mass[is_there])
-    errors *= clip_weights(sizes, level, len(slopes))
-    if factors is not None:
-        errors *= factors
-        errors[factors == 0] = 0.0
-    return np.asarray(block.rmatmul(errors[:, np.newaxis])[:, 0]), in_bins
 
 
 def _predicted(block: Block, slopes: np.ndarray, factors: np.ndarray | None) -> np.ndarray:
@@ -298,24 +289,22 @@ def calibrate(
     """
     white, weights = records.white, descent.weights
     size, noise = (math.sqrt(float(white.spread @ of)) for of in (weights**2, descent.variances))
-    slopes = white.root @ weights / (size or 1.0)
-    kernel = partial(_calibration, slopes=slopes, of_rows=records.of_rows)
-    total = records.view.map_sum(kernel, 2)
-    (product, square), noise_std = budget.release(release, total)
+    slopes, of_rows = white.root @ weights / (size or 1.0), records.of_rows
+    bound = CALIBRATED * (1 - 1e-12)
+
+    def _products(rows: slice, block: Block) -> np.ndarray:
+        factors, responses, *_ = of_rows(rows, block)
+        predicted = np.clip(_predicted(block, slopes, factors), -bound, bound)
+        if factors is not None:
+            predicted[factors == 0] = 0.0
+        true = np.clip(responses, -bound, bound)
+        products = np.column_stack([predicted * true, math.sqrt(2) * predicted**2])
+        return np.asarray(block.added(products).sum(axis=0))
+
+    (product, square), noise_std = budget.release(release, records.view.map_sum(_products, 2))
     if size == 0:
         return 0.0
     square = max(square / math.sqrt(2) / n_units, _LEAST_SQUARE)
     ratio, std = product / n_units / square / size, noise_std / n_units / square / size
     precisions = np.array([max(noise / size, _LEAST_NOISE) ** -4, std**-2])
     return float(np.clip(np.array([1.0, ratio]) @ precisions / precisions.sum(), 0.0, 1.0))
-
-
-def _calibration(rows: slice, block: Block, slopes: np.ndarray, of_rows: Kernel) -> np.ndarray:
-    factors, responses, *_ = of_rows(rows, block)
-    bound = CALIBRATED * (1 - 1e-12)
-    predicted = np.clip(_predicted(block, slopes, factors), -bound, bound)
-    if factors is not None:
-        predicted[factors == 0] = 0.0
-    true = np.clip(responses, -bound, bound)
-    products = np.column_stack([predicted * true, math.sqrt(2) * predicted**2])
-    return np.asarray(block.added(products).sum(axis=0))

@@ -15,7 +15,7 @@ from skdp.data.reduce import Kernel
 from skdp.data.rows import Block, not_finite_error, open_rows
 from skdp.exceptions import shortened
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
-from skdp.linear_model._weighted_rows import found_values, whitened_norms
+from skdp.linear_model._weighted_rows import whitened_norms
 from skdp.linear_model.logistic.plan import (
     LEAST_TO_DROP,
     NORMS,
@@ -158,11 +158,25 @@ class WhitenedRecords:
 
         Both are 0 for null records.
         """
-        if self.shrinking is not None:
-            return partial(found_values, values=self.shrinking)
-        return partial(
-            _shrinking, whitening=self.whitening, bound=self.view.bound, level=self.level
+        if (found := self.shrinking) is not None:
+            return lambda rows, _: found[rows]
+        white, level, longest = (
+            self.whitening,
+            self.level,
+            self.view.bound + self.whitening.mean_norm,
         )
+
+        def _shrinking(_: slice, block: Block) -> np.ndarray:
+            norms = whitened_norms(
+                block, white.root, white.mean, largest=white.largest, bound=longest
+            )
+            weights = clip_weights(norms, white.clip_norm, block.raw.shape[1])
+            # The norm of a gradient is the product of these lengths with those of residuals.
+            lengths = level / np.hypot(weights * np.nan_to_num(norms), 1.0)
+            lengths[np.isnan(norms)] = 0.0
+            return np.column_stack([weights, lengths])
+
+        return _shrinking
 
     def gradient(self, weights: np.ndarray) -> np.ndarray:
         """Sum the gradients of whitened rows, clipped to the level; the last row is for offsets.
@@ -171,16 +185,29 @@ class WhitenedRecords:
         by as many columns as there are classes, and no whitened row is ever written out: sparse
         ones stay sparse.
         """
-        white = self.whitening
-        slopes = white.root @ weights[:-1]
-        kernel = partial(
-            _clipped_gradient,
-            codes=self.view.codes,
-            slopes=slopes,
-            offsets=(white.mean @ slopes, weights[-1]),
-            shrinking_of=self.shrinking_of,
-        )
-        total = self.view.map_sum(kernel, weights.size + weights.shape[1])
+        white, codes, shrinking_of = self.whitening, self.view.codes, self.shrinking_of
+        slopes, offsets = white.root @ weights[:-1], weights[-1]
+        shift = white.mean @ slopes
+
+        def _clipped(rows: slice, block: Block) -> np.ndarray:
+            # Products of rows with residuals; residuals, shrunk as the rows are; plain residuals.
+            shrinking = shrinking_of(rows, block)
+            shrunk, longest = shrinking[:, :1], shrinking[:, 1]
+            scores = np.asfortranarray(block.matmul(slopes))
+            scores -= shift
+            scores *= shrunk
+            scores += offsets
+            residuals = residuals_of(scores, codes[rows])
+            size = len(slopes) + residuals.shape[1] + 7
+            shares = clip_weights(row_norms(residuals), longest, size)
+            residuals *= shares[:, np.newaxis]
+            if not shares.all():
+                residuals[shares == 0] = 0.0
+            of_rows = shrunk * residuals
+            sums = block.added(of_rows).sum(axis=0), block.added(residuals).sum(axis=0)
+            return np.vstack([block.rmatmul(of_rows), *sums])
+
+        total = self.view.map_sum(_clipped, weights.size + weights.shape[1])
         products, shrunk, all_of = total[:-2], total[-2], total[-1]
         return np.vstack([white.root @ (products - np.outer(white.mean, shrunk)), all_of])
 
@@ -252,48 +279,6 @@ def _rounding(spec: LogisticSpec, records: WhitenedRecords, weights: np.ndarray)
         depth += (n_features + 8) * math.sqrt(n_features) * (1 + clip_norm)
     rounding = depth * UNIT_ROUNDOFF * spec.n_units * math.sqrt(2) * longest / records.level
     return max(LEAST_ROUNDING, rounding)
-
-
-# Kernels.
-
-
-def _shrinking(
-    _: slice, block: Block, whitening: Whitening, bound: float, level: float
-) -> np.ndarray:
-    longest = bound + whitening.mean_norm
-    norms = whitened_norms(
-        block, whitening.root, whitening.mean, largest=whitening.largest, bound=longest
-    )
-    weights = clip_weights(norms, whitening.clip_norm, block.raw.shape[1])
-    # The norm of a gradient is the product of these lengths with those of residuals.
-    longest = level / np.hypot(weights * np.nan_to_num(norms), 1.0)
-    longest[np.isnan(norms)] = 0.0
-    return np.column_stack([weights, longest])
-
-
-def _clipped_gradient(
-    rows: slice,
-    block: Block,
-    codes: Targets,
-    slopes: np.ndarray,
-    offsets: tuple[np.ndarray, np.ndarray],
-    shrinking_of: Kernel,
-) -> np.ndarray:
-    """Sum products of rows with residuals; residuals, shrunk as the rows are; plain residuals."""
-    shrinking = shrinking_of(rows, block)
-    shrunk, longest = shrinking[:, :1], shrinking[:, 1]
-    scores = np.asfortranarray(block.matmul(slopes))
-    scores -= offsets[0]
-    scores *= shrunk
-    scores += offsets[1]
-    residuals = residuals_of(scores, codes[rows])
-    weights = clip_weights(row_norms(residuals), longest, len(slopes) + residuals.shape[1] + 7)
-    residuals *= weights[:, np.newaxis]
-    if not weights.all():
-        residuals[weights == 0] = 0.0
-    of_rows = shrunk * residuals
-    sums = block.added(of_rows).sum(axis=0), block.added(residuals).sum(axis=0)
-    return np.vstack([block.rmatmul(of_rows), *sums])
 
 
 def residuals_of(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:

@@ -95,18 +95,13 @@ def weights_beside(row_norm: float) -> tuple[float, float]:
 
 def joint_moment(view: LabeledRows, n_classes: int, beside: tuple[float, float]) -> np.ndarray:
     """Sum the outer products of rows, constants and labels, as one vector a record."""
-    size = view.n_features + 1 + n_classes
-    kernel = partial(_joint_moment, codes=view.codes, n_classes=n_classes, beside=beside)
-    return np.asarray(view.map_sum(kernel, size**2))
+    codes, (constant, label_weight) = view.codes, beside
 
+    def _joint_moment(rows: slice, block: Block) -> np.ndarray:
+        labels = label_weight * (np.eye(n_classes)[codes[rows]] - 1 / n_classes)
+        return joint_gram(block, np.column_stack([np.full(len(labels), constant), labels]))
 
-def _joint_moment(
-    rows: slice, block: Block, codes: Targets, n_classes: int, beside: tuple[float, float]
-) -> np.ndarray:
-    constant, label_weight = beside
-    labels = label_weight * (np.eye(n_classes)[codes[rows]] - 1 / n_classes)
-    others = np.column_stack([np.full(len(labels), constant), labels])
-    return joint_gram(block, others)
+    return np.asarray(view.map_sum(_joint_moment, (view.n_features + 1 + n_classes) ** 2))
 
 
 # ------------------------------

@@ -22,7 +22,6 @@ from skdp.linalg.matrices import (
     tangent_dimension,
     tangent_vector,
     truncate,
-    within_norm,
 )
 from skdp.linalg.spectrum import random_basis
 from skdp.linear_model._descent import DescentStep, followed_level, n_within, release_vote
@@ -173,8 +172,16 @@ class ResponseClipping(Clipping):
         self._weights = weights = downweight_long_rows(lengths, downweights=downweights)
         # Vectors without weight contribute nothing to the sum, whatever their length.
         lengths[weights == 0] = 0.0
-        kernel = partial(_clipped_residuals, vectors=vectors, weights=weights, level=level)
-        total, n_unclipped = design.map_sum(kernel, size + 1)
+
+        def _clipped(records: slice, matrices: Matrices) -> tuple[np.ndarray, Any]:
+            coordinates, residuals = vectors(records, matrices)
+            clipped = np.clip(residuals, -level, level)
+            factors = np.where(np.isfinite(residuals), weights[records] * clipped, 0.0)
+            coordinates.multiply(factors)
+            total = coordinates.weighted_sum((factors != 0).astype(np.float64))
+            return total, n_within(np.abs(residuals), level)
+
+        total, n_unclipped = design.map_sum(_clipped, size + 1)
         largest = max(float((weights * lengths).max()), 1 / NO_CLIPPING)
         facts, squares = (level, self.response_range, largest), lengths @ lengths
         # For uncorrelated coordinates, the curvature with the weights relative to that without.
@@ -202,17 +209,6 @@ def _coordinates(
         times = np.matmul if matrices.mass is None else one_by_one
         values[:] = times(values, whitening)
     return coordinates, inner + records.intercept * offset - records.responses[rows]
-
-
-def _clipped_residuals(
-    records: slice, matrices: Matrices, vectors: Vectors, weights: np.ndarray, level: float
-) -> tuple[np.ndarray, Any]:
-    coordinates, residuals = vectors(records, matrices)
-    clipped = np.clip(residuals, -level, level)
-    factors = np.where(np.isfinite(residuals), weights[records] * clipped, 0.0)
-    coordinates.multiply(factors)
-    total = coordinates.weighted_sum((factors != 0).astype(np.float64))
-    return total, n_within(np.abs(residuals), level)
 
 
 # ------------------------------
@@ -409,7 +405,8 @@ def descend(
             decay = 1 - _STEP * least_curvature / max(1.0, steepest)
             before = gradient
         point = retract(point, gradient.coordinates, -length)
-        point = within_norm(point, largest_coefficients)
+        if (norm := float(np.linalg.norm(point.values))) > largest_coefficients:
+            point = point.with_values(point.values * (largest_coefficients / norm))
         offset -= length * gradient.slope
         noise_std = gradient.noise_std
         if gradient.whitening is not None:

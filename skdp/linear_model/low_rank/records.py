@@ -49,7 +49,18 @@ def clipped_sum(
 
     Vectors that are not finite contribute nothing, and are not counted.
     """
-    return tuple(design.map_sum(partial(_clipped, vectors=vectors, level=level), size + 1))
+
+    def _clipped(records: slice, matrices: Matrices) -> tuple[np.ndarray, Any]:
+        coordinates, factors = vectors(records, matrices)
+        # The vector is multiplied out before its norm is taken: a product of two norms may
+        # underflow where the vector does not, and would then bound nothing.
+        coordinates.multiply(factors)
+        norms = coordinates.norms()
+        weights = clip_weights(norms, level, coordinates.size)
+        unclipped = n_within(norms, level, matrices.mass)
+        return coordinates.weighted_sum(matrices.added(weights)), unclipped
+
+    return tuple(design.map_sum(_clipped, size + 1))
 
 
 def products(
@@ -58,19 +69,6 @@ def products(
     """Return entries, or tangent coordinates at a point, and the responses as their factors."""
     coordinates = matrices.entries() if point is None else matrices.tangent(point, 0.0)[0]
     return coordinates, responses[rows]
-
-
-def _clipped(
-    records: slice, matrices: Matrices, vectors: Vectors, level: float
-) -> tuple[np.ndarray, Any]:
-    coordinates, factors = vectors(records, matrices)
-    # The vector is multiplied out before its norm is taken: a product of two norms may underflow
-    # where the vector does not, and would then bound nothing.
-    coordinates.multiply(factors)
-    norms = coordinates.norms()
-    weights = clip_weights(norms, level, coordinates.size)
-    unclipped = n_within(norms, level, matrices.mass)
-    return coordinates.weighted_sum(matrices.added(weights)), unclipped
 
 
 # ------------------------------
@@ -480,9 +478,21 @@ def release_curvature(
     the gradient of a record. A histogram of these numbers by powers of two shows the mean whatever
     their size, for the sensitivity of one count. Without noise the sum itself is released.
     """
-    in_bins = budget.is_private
-    kernel = partial(_curvatures, vectors=vectors, along=along, level=level, in_bins=in_bins)
-    counts = design.map_sum(kernel, N_POWERS if in_bins else 1)
+    in_bins, (direction, shift) = budget.is_private, along
+
+    def _curvatures(rows: slice, matrices: Matrices) -> np.ndarray:
+        coordinates, factors = vectors(rows, matrices)
+        coordinates.multiply(factors)
+        norms = coordinates.norms()
+        inner = matrices.tangent(direction, 0.0)[1] + shift
+        curvatures = clip_weights(norms, level, coordinates.size) * inner**2
+        # A null record is not counted.
+        found = np.where(np.isfinite(norms) & np.isfinite(curvatures), curvatures, np.nan)
+        if in_bins:
+            return count_by_power(found, matrices.mass)
+        return np.array([np.nansum(matrices.added(found))])
+
+    counts = design.map_sum(_curvatures, N_POWERS if in_bins else 1)
     if not in_bins:
         # Along no direction, as of a constant, it is 0.
         return float(budget.release(plan, counts)[0][0]) / design.n_records or 1.0
@@ -506,29 +516,6 @@ def _mean_of(fractions: np.ndarray, noise_std: float, unclipped: float) -> float
     variance = (noise_std * _MEAN_IN_BIN) ** 2 * float(powers[some] @ powers[some])
     excess *= max(0.0, 1 - variance / excess**2) if excess else 0.0
     return max(expected + excess, least)
-
-
-def _curvatures(
-    rows: slice,
-    matrices: Matrices,
-    vectors: Vectors,
-    along: tuple[FixedRank, float],
-    level: float,
-    *,
-    in_bins: bool,
-) -> np.ndarray:
-    """Count what each record adds to the curvature by powers of two, or add it up."""
-    coordinates, factors = vectors(rows, matrices)
-    coordinates.multiply(factors)
-    norms = coordinates.norms()
-    direction, shift = along
-    inner = matrices.tangent(direction, 0.0)[1] + shift
-    curvatures = clip_weights(norms, level, coordinates.size) * inner**2
-    # A null record is not counted.
-    found = np.where(np.isfinite(norms) & np.isfinite(curvatures), curvatures, np.nan)
-    if in_bins:
-        return count_by_power(found, matrices.mass)
-    return np.array([np.nansum(matrices.added(found))])
 
 
 def public_curvature(

@@ -112,19 +112,18 @@ def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> floa
 
 def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
     """Sum the losses of all candidates over the users."""
-    kernel = partial(_batch_losses, candidates=candidates, bound=bound)
-    return np.asarray(users.map_sum(kernel, len(candidates)))
-
-
-def _batch_losses(_: slice, batch: UserBatch, candidates: np.ndarray, bound: float) -> np.ndarray:
     n_candidates, _, k = candidates.shape
-    losses = np.empty(n_candidates)
-    for chosen in gen_batches(n_candidates, max(_CHUNK_ENTRIES // (batch.responses.size * k), 1)):
-        errors = _errors(batch, candidates[chosen])
-        # Errors that overflow count as the largest there can be.
-        errors[~(errors <= bound**2)] = bound**2
-        losses[chosen] = np.maximum(errors, 0.0).sum(axis=1)
-    return losses
+
+    def _of_batch(_: slice, batch: UserBatch) -> np.ndarray:
+        losses, size = np.empty(n_candidates), _CHUNK_ENTRIES // (batch.responses.size * k)
+        for chosen in gen_batches(n_candidates, max(size, 1)):
+            errors = _errors(batch, candidates[chosen])
+            # Errors that overflow count as the largest there can be.
+            errors[~(errors <= bound**2)] = bound**2
+            losses[chosen] = np.maximum(errors, 0.0).sum(axis=1)
+        return losses
+
+    return np.asarray(users.map_sum(_of_batch, n_candidates))
 
 
 def _errors(batch: UserBatch, candidates: np.ndarray) -> np.ndarray:

@@ -75,7 +75,10 @@ def descend(
     unknowns instead. FedRep (L. Collins, H. Hassani, A. Mokhtari, S. Shakkottai, 2021,
     :arxiv:`2102.07078`) has such gradients; the clipping and the accounting are ours.
     """
-    level = _first_level(start)
+    # The length of a gradient is guessed from what is released.
+    prior, (size, k) = start.prior, start.prior.basis.shape
+    variance = (prior.noise_variance + prior.variances.sum()) / start.row_count
+    level = float(_FIRST_LEVEL * np.sqrt(size * k * variance))
     limits = level / _LEVEL_RANGE, level * _LEVEL_RANGE
     for step in steps:
         used = level_with_noise(level, budget)
@@ -100,14 +103,6 @@ def _settled(start: Start, exact_step: Callable[[Start], Start]) -> Start:
     return start
 
 
-def _first_level(start: Start) -> float:
-    """Guess the length of a gradient from what is released."""
-    prior = start.prior
-    size, k = prior.basis.shape
-    variance = (prior.noise_variance + prior.variances.sum()) / start.row_count
-    return float(_FIRST_LEVEL * np.sqrt(size * k * variance))
-
-
 def _moved(start: Start, gradient: np.ndarray) -> Start:
     """Take a step along the gradient in coordinates of unit prior variance."""
     prior = start.prior
@@ -123,19 +118,16 @@ def oriented_basis(matrix: np.ndarray) -> np.ndarray:
 
 def _clipped_gradient(users: Users, prior: Prior, level: float) -> tuple[np.ndarray, np.ndarray]:
     """Sum the gradients, each clipped as a whole; return also how many were not clipped."""
-    kernel = partial(_clipped_products, prior=prior, level=level)
-    return tuple(users.map_sum(kernel, prior.basis.size + 1))
 
+    def _clipped(_: slice, batch: UserBatch) -> tuple[np.ndarray, Any]:
+        slopes, heads, norms = map_batch(partial(_gradients, prior=prior), batch)
+        weights = clip_weights(norms, level, prior.basis.size)
+        # Values that overflow have the weight 0, and 0 times infinity would be NaN.
+        is_null = weights == 0
+        slopes[is_null], heads[is_null] = 0.0, 0.0
+        return (slopes * weights[:, np.newaxis]).T @ heads, n_within(norms, level)
 
-def _clipped_products(
-    _: slice, batch: UserBatch, prior: Prior, level: float
-) -> tuple[np.ndarray, Any]:
-    slopes, heads, norms = map_batch(partial(_gradients, prior=prior), batch)
-    weights = clip_weights(norms, level, prior.basis.size)
-    # Values that overflow have the weight 0, and 0 times infinity would be NaN.
-    is_null = weights == 0
-    slopes[is_null], heads[is_null] = 0.0, 0.0
-    return (slopes * weights[:, np.newaxis]).T @ heads, n_within(norms, level)
+    return tuple(users.map_sum(_clipped, prior.basis.size + 1))
 
 
 def _gradients(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
@@ -179,7 +171,8 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
     eigenvalues before it solves it.
     """
     # Clip levels of both sides, once for all steps, as heads keep their scale.
-    norms = users.map_users(partial(_norms, prior=start.prior))
+    prior = start.prior
+    norms = users.map_users(lambda batch: np.column_stack(_terms(batch, prior)[2:]))
     levels = (
         release_level(plan.matrix_norm, norms[:, 0], _TERM_QUANTILE, budget),
         release_level(plan.product_norm, norms[:, 1], _TERM_QUANTILE, budget),
@@ -192,10 +185,6 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
     if budget.is_private or not plan.steps:
         return start
     return _settled(start, lambda now: _solved(now, *_clipped_sums(users, now.prior, levels), 0.0))
-
-
-def _norms(batch: UserBatch, prior: Prior) -> np.ndarray:
-    return np.column_stack(_terms(batch, prior)[2:])
 
 
 def _terms(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, ...]:
@@ -221,31 +210,25 @@ def _clipped_sums(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sum both sides over users, each clipped as a whole."""
     size, k = prior.basis.shape
-    kernel = partial(_clipped_terms, prior=prior, levels=levels)
-    matrix, products = users.map_sum(kernel, (size * k) ** 2 + size * k)
+
+    def _clipped(_: slice, batch: UserBatch) -> tuple[np.ndarray, np.ndarray]:
+        heads, products, *norms = map_batch(partial(_terms, prior=prior), batch)
+        lengths = (size * k) ** 2, size * k
+        weights = np.minimum(*map(clip_weights, norms, levels, lengths))
+        # Values that overflow have the weight 0, and 0 times infinity would be NaN.
+        is_null = weights == 0
+        heads[is_null], products[is_null] = 0.0, 0.0
+        weighted = weights[:, np.newaxis] * heads
+        matrix, rows = np.empty((k, size, k, size)), batch.rows.reshape(-1, size)
+        # A pair of components at a time.
+        for i, j in np.ndindex(k, k):
+            factors = weighted[:, i] * heads[:, j] / batch.counts
+            scaled = batch.rows * factors[:, np.newaxis, np.newaxis]
+            matrix[i, :, j] = scaled.reshape(-1, size).T @ rows
+        return matrix, weighted.T @ products
+
+    matrix, products = users.map_sum(_clipped, (size * k) ** 2 + size * k)
     return matrix.reshape(size * k, size * k), products.ravel()
-
-
-def _clipped_terms(
-    _: slice, batch: UserBatch, prior: Prior, levels: tuple[float, float]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sum the terms of the users of a batch, a pair of components at a time."""
-    size, k = prior.basis.shape
-    heads, products, matrix_norms, product_norms = map_batch(partial(_terms, prior=prior), batch)
-    weights = np.minimum(
-        clip_weights(matrix_norms, levels[0], (size * k) ** 2),
-        clip_weights(product_norms, levels[1], size * k),
-    )
-    # Values that overflow have the weight 0, and 0 times infinity would be NaN.
-    is_null = weights == 0
-    heads[is_null], products[is_null] = 0.0, 0.0
-    weighted = weights[:, np.newaxis] * heads
-    matrix, rows = np.empty((k, size, k, size)), batch.rows.reshape(-1, size)
-    for i, j in np.ndindex(k, k):
-        factors = weighted[:, i] * heads[:, j] / batch.counts
-        scaled = batch.rows * factors[:, np.newaxis, np.newaxis]
-        matrix[i, :, j] = scaled.reshape(-1, size).T @ rows
-    return matrix, weighted.T @ products
 
 
 def _solved(start: Start, matrix: np.ndarray, sides: np.ndarray, noise_std: float) -> Start:
@@ -362,7 +345,17 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
         users.multiply_rows(model.whitening)
     users.shift_responses(model.response_center)
     lift, mean = _lift(model)
-    models = users.map_users(partial(_lifted, model=model, lift=lift)) + mean
+    prior = model.prior
+
+    def _lifted(batch: UserBatch) -> np.ndarray:
+        features, responses = features_of(batch, prior)
+        if not features.shape[2]:
+            return np.zeros((len(features), lift.shape[1]))
+        heads = ridge_coefficients(features, responses, prior.noise_variance)
+        # One product per user: in a common one, the rounding of a user would depend on the others.
+        return np.asarray((heads[:, np.newaxis] @ lift)[:, 0])
+
+    models = users.map_users(_lifted) + mean
     # The rest is the padding of the lift.
     return models[:, : users.n_features], models[:, users.n_features]
 
@@ -385,16 +378,6 @@ def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
         lift = np.vstack([lift, of_intercept])
     padding = (0, len(mean) % 2)
     return np.pad(lift, ((0, 0), padding)), np.pad(mean, padding)
-
-
-def _lifted(batch: UserBatch, model: SharedModel, lift: np.ndarray) -> np.ndarray:
-    """Return what the head of each user adds to the mean coefficients and intercept."""
-    features, responses = features_of(batch, model.prior)
-    if not features.shape[2]:
-        return np.zeros((len(features), lift.shape[1]))
-    heads = ridge_coefficients(features, responses, model.prior.noise_variance)
-    # One product per user: in a common one, the rounding of a user would depend on the others.
-    return np.asarray((heads[:, np.newaxis] @ lift)[:, 0])
 
 
 def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
